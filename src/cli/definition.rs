@@ -1,0 +1,132 @@
+//! Every subcommand and option, with its default, its range and its help.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::thread;
+
+use clap::builder::{RangedU64ValueParser, TypedValueParser, ValueParser};
+use clap::{Arg, ArgAction, Command, value_parser};
+
+use crate::limits::Limits;
+use crate::vote::time::Cooldown;
+
+/// The whole command line.
+pub(super) fn command() -> Command {
+    Command::new("vote-status")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Answers whether a client IPv4 address may vote now for a listed game server")
+        .subcommand_required(true)
+        .subcommand(serve())
+}
+
+fn serve() -> Command {
+    Command::new("serve").about("Run the service").args(listening()).args(state()).args(limits()).args(deadlines())
+}
+
+fn listening() -> [Arg; 4] {
+    let workers = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    [
+        option("listen", "ADDR", "Public address; may be given several times")
+            .value_parser(value_parser!(SocketAddr))
+            .action(ArgAction::Append)
+            .value_delimiter(',')
+            .default_value("0.0.0.0:8080"),
+        option("control", "ADDR", "Private address of the control interface")
+            .value_parser(value_parser!(SocketAddr))
+            .default_value("127.0.0.1:8081"),
+        option(
+            "control-key-file",
+            "PATH",
+            "File that holds the control key [default: control.key in the data directory, made on the first start]",
+        )
+        .value_parser(value_parser!(PathBuf)),
+        option("workers", "N", "Event loops for the public listeners [default: one for each CPU]")
+            .value_parser(whole(1..=1_024))
+            .default_value(workers.to_string())
+            .hide_default_value(true),
+    ]
+}
+
+fn state() -> [Arg; 4] {
+    [
+        option("data-dir", "DIR", "Where votes and servers are kept")
+            .value_parser(value_parser!(PathBuf))
+            .default_value("./vote-status-data"),
+        flag("in-memory", "Keep nothing: a restart forgets all"),
+        option("cooldown-minutes", "N", "Length of the cooldown, 1 to 10080")
+            .value_parser(whole(1..=u64::from(Cooldown::MINUTES_MAX)))
+            .default_value("90"),
+        flag("demo", "In memory, with server 28, token demo and one address in cooldown, to try"),
+    ]
+}
+
+fn limits() -> [Arg; 5] {
+    let defaults = Limits::default();
+    [
+        option("head-bytes-max", "N", "Largest request head, in bytes, 1024 to 65536")
+            .value_parser(whole(1_024..=Limits::HEAD_BYTES_CEILING as u64))
+            .default_value(defaults.head_bytes_max.to_string()),
+        option("header-lines-max", "N", "Header lines of a request, 1 to 1000")
+            .value_parser(whole(1..=1_000))
+            .default_value(defaults.header_lines_max.to_string()),
+        option("body-bytes-max", "N", "Largest body of a single control request, in bytes")
+            .value_parser(whole(0..=1 << 30))
+            .default_value(defaults.body_bytes_max.to_string()),
+        option("skip-body-bytes-max", "N", "Largest body of a public request, which is skipped, in bytes")
+            .value_parser(whole(0..=1 << 30))
+            .default_value(defaults.skip_body_bytes_max.to_string()),
+        option("max-connections", "N", "Open public connections [default: from the descriptor limit]")
+            .value_parser(whole(1..=100_000_000)),
+    ]
+}
+
+fn deadlines() -> [Arg; 5] {
+    let defaults = Limits::default();
+    let timeout = |name, help, default_ms: u64| {
+        option(name, "SECONDS", help).value_parser(seconds()).default_value((default_ms as f64 / 1_000.0).to_string())
+    };
+    [
+        timeout("head-timeout", "A request must be whole this long after its first byte", defaults.head_timeout_ms),
+        timeout("idle-timeout", "An idle connection is closed after this", defaults.idle_timeout_ms),
+        timeout("write-timeout", "A client must take its answer within this", defaults.write_timeout_ms),
+        timeout("drain-delay", "After the signal to stop, newcomers are still taken for so long", 0),
+        timeout("drain-timeout", "What is under way after that is given so long", 10_000),
+    ]
+}
+
+/// An option that is also the environment variable `VOTE_STATUS_NAME`.
+fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    let variable = format!("VOTE_STATUS_{}", name.to_uppercase().replace('-', "_"));
+    Arg::new(name).long(name).value_name(value).help(help).env(variable).hide_env(true)
+}
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    let arg = option(name, "", help);
+    arg.action(ArgAction::SetTrue).value_parser(clap::builder::BoolishValueParser::new())
+}
+
+fn whole(range: RangeInclusive<u64>) -> RangedU64ValueParser<u64> {
+    value_parser!(u64).range(range)
+}
+
+/// Seconds, decimals allowed, as milliseconds.
+fn seconds() -> ValueParser {
+    const SECONDS_MAX: f64 = 31_536_000.0;
+    let parse = |text: String| match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=SECONDS_MAX).contains(&seconds) => Ok((seconds * 1_000.0).round() as u64),
+        _ => Err("a number of seconds is wanted, decimals allowed"),
+    };
+    clap::builder::StringValueParser::new().try_map(parse).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::command;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        command().debug_assert();
+    }
+}

@@ -1,0 +1,154 @@
+//! `vote-status serve`: from options to a running service.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use clap::ArgMatches;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::{CliError, Exit, key, logger};
+use crate::limits::{DESCRIPTORS_KEPT, Limits};
+use crate::recorder::command::{Command, Mode, NewServer, ServerName, Vote};
+use crate::server::{self, Config, Ended, Role, Signal};
+use crate::store::Store;
+use crate::store::memory::MemoryStore;
+use crate::vote::id::{ServerId, Token};
+use crate::vote::ipv4::Ipv4;
+use crate::vote::time::Cooldown;
+
+/// The address that is in cooldown in the demonstration: 198.51.100.9, of a range for documentation.
+const DEMO_COOLING: Ipv4 = Ipv4(0xC633_6409);
+
+/// Serves until told to stop.
+///
+/// # Errors
+/// What kept the service from starting or going on.
+pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
+    logger::start();
+    let is_demo = options.get_flag("demo");
+    let data_dir = one::<PathBuf>(options, "data-dir")?;
+    let control_key = match key::find(options.get_one("control-key-file"), &data_dir)? {
+        Some(key) => key,
+        None if is_demo => key::generate()?,
+        None => key::make(&data_dir)?,
+    };
+    let store = open_store(options, &data_dir)?;
+    let config = config(options, control_key.clone(), is_demo)?;
+    let signals = catch_signals()?;
+    let mut announced = Vec::new();
+    let announce = |address: SocketAddr, role: Role| {
+        announced.push((address, role));
+        let mut out = std::io::stdout().lock();
+        // A closed standard output is no reason to stop serving.
+        let _closed = writeln!(out, "listening on {address} ({role})").and_then(|()| out.flush());
+        if is_demo && role == Role::Control {
+            say_what_to_try(&announced, &control_key);
+        }
+    };
+    match server::run(config, store, signals, announce).map_err(CliError::new)? {
+        Ended::Cleanly => Ok(Exit::Success),
+        Ended::AtOnce => Ok(Exit::Negative),
+    }
+}
+
+fn open_store(options: &ArgMatches, _data_dir: &Path) -> Result<Box<dyn Store>, CliError> {
+    let _in_memory = options.get_flag("in-memory");
+    Ok(Box::new(MemoryStore))
+}
+
+fn config(options: &ArgMatches, control_key: Vec<u8>, is_demo: bool) -> Result<Config, CliError> {
+    let minutes = u32::try_from(one::<u64>(options, "cooldown-minutes")?).unwrap_or(u32::MAX);
+    let cooldown = Cooldown::from_minutes(minutes).ok_or_else(|| CliError::new("--cooldown-minutes is 1 to 10080"))?;
+    let listen = options.get_many::<SocketAddr>("listen").unwrap_or_default().copied().collect();
+    let limits = Limits {
+        head_bytes_max: size(options, "head-bytes-max")?,
+        header_lines_max: size(options, "header-lines-max")?,
+        body_bytes_max: one(options, "body-bytes-max")?,
+        skip_body_bytes_max: one(options, "skip-body-bytes-max")?,
+        head_timeout_ms: one(options, "head-timeout")?,
+        idle_timeout_ms: one(options, "idle-timeout")?,
+        write_timeout_ms: one(options, "write-timeout")?,
+        connections_max: connections_max(options.get_one::<u64>("max-connections").copied()),
+    };
+    Ok(Config {
+        listen,
+        control: one(options, "control")?,
+        workers: size(options, "workers")?,
+        cooldown,
+        control_key,
+        limits,
+        drain_delay_ms: one(options, "drain-delay")?,
+        drain_timeout_ms: one(options, "drain-timeout")?,
+        seed: if is_demo { demo_seed() } else { Vec::new() },
+    })
+}
+
+/// The value of an option that has a default.
+fn one<T: Clone + Send + Sync + 'static>(options: &ArgMatches, name: &'static str) -> Result<T, CliError> {
+    options.get_one::<T>(name).cloned().ok_or_else(|| CliError::new(format_args!("--{name} is missing")))
+}
+
+fn size(options: &ArgMatches, name: &'static str) -> Result<usize, CliError> {
+    usize::try_from(one::<u64>(options, name)?).map_err(|_| CliError::new(format_args!("--{name} is too large")))
+}
+
+/// The process takes all descriptors that it may have; some are kept for other uses than clients.
+fn connections_max(asked: Option<u64>) -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let limit = if setrlimit(Resource::Nofile, raised).is_ok() { raised } else { limit };
+    let descriptors = limit.current.map_or(1 << 20, |current| usize::try_from(current).unwrap_or(1 << 20));
+    let room = descriptors - DESCRIPTORS_KEPT.min(descriptors / 2);
+    let asked = asked.map(|asked| usize::try_from(asked).unwrap_or(usize::MAX));
+    if let Some(asked) = asked.filter(|asked| *asked > room) {
+        log::warn!("--max-connections {asked} is more than the descriptor limit of {descriptors} allows; it is {room}");
+    }
+    asked.unwrap_or(room).min(room).max(1)
+}
+
+fn catch_signals() -> Result<Receiver<Signal>, CliError> {
+    let fail = |error| CliError::new(format_args!("cannot catch signals: {error}"));
+    let mut caught = Signals::new([SIGINT, SIGTERM]).map_err(fail)?;
+    let (sender, signals) = channel();
+    let work = move || {
+        for _signal in caught.forever() {
+            if sender.send(Signal::Stop).is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("signal-wait".into()).spawn(work).map_err(fail)?;
+    Ok(signals)
+}
+
+fn demo_seed() -> Vec<Command> {
+    let (server, token) = (ServerId(28), Token::new("demo"));
+    let Some(generated) = token.clone() else { return Vec::new() };
+    let vote = Vote { server: ServerName::Id(server), address: DEMO_COOLING, voted_at: None };
+    vec![Command::Servers(vec![NewServer { server, token, generated }]), Command::Votes(vec![vote], Mode::Cast)]
+}
+
+fn say_what_to_try(announced: &[(SocketAddr, Role)], key: &[u8]) {
+    let address = |role| announced.iter().find(|(_, other)| *other == role).map(|(address, _)| reachable(*address));
+    let (Some(public), Some(control)) = (address(Role::Public), address(Role::Control)) else { return };
+    let key = String::from_utf8_lossy(key);
+    eprintln!("A demonstration: nothing is kept. Server 28 has the token demo. Try:");
+    eprintln!("  curl -s http://{public}/api/vote/28/status/203.0.113.7");
+    eprintln!("  curl -s http://{public}/api/servers/demo/vote-status/{DEMO_COOLING}");
+    eprintln!(
+        r#"  curl -s -H 'Authorization: Bearer {key}' -d '{{"server_id":28,"ip":"203.0.113.7"}}' http://{control}/v1/votes"#
+    );
+}
+
+/// An address that a client on this machine can use.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() });
+    }
+    address
+}

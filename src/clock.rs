@@ -1,0 +1,95 @@
+//! The one place that reads the system's clocks.
+//!
+//! The time of the service is the monotonic clock plus an offset. The offset is set by whoever
+//! keeps the clock (the recorder), so that a step of the wall clock takes effect for every reader
+//! at one moment, after the table has been made to fit it: see `recorder`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use crate::vote::time::UnixSeconds;
+
+/// One reading of both clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Milliseconds since the clock was made; never goes back. For deadlines.
+    pub monotonic_ms: u64,
+    /// Time of the service. For cooldowns and dates.
+    pub wall: UnixSeconds,
+}
+
+/// Reads the time of the service. Cheap to clone; all clones tell the same time.
+#[derive(Clone)]
+pub struct Clock {
+    origin: Instant,
+    /// Wall clock minus monotonic clock, in milliseconds.
+    offset_ms: Arc<AtomicI64>,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock {
+    /// A clock set by the system's wall clock.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { origin: Instant::now(), offset_ms: Arc::new(AtomicI64::new(system_wall_ms())) }
+    }
+
+    /// Both clocks, now.
+    #[must_use]
+    pub fn now(&self) -> Now {
+        let monotonic_ms = u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let wall_ms = self.offset_ms.load(Ordering::Acquire).saturating_add_unsigned(monotonic_ms);
+        Now { monotonic_ms, wall: seconds(wall_ms) }
+    }
+
+    /// How far the system's wall clock is ahead of the time of the service, in milliseconds.
+    #[must_use]
+    pub fn drift_ms(&self) -> i64 {
+        let monotonic_ms = i64::try_from(self.origin.elapsed().as_millis()).unwrap_or(i64::MAX);
+        system_wall_ms() - monotonic_ms - self.offset_ms.load(Ordering::Acquire)
+    }
+
+    /// What [`Clock::now`] would tell after [`Clock::adjust`] by `ms`.
+    #[must_use]
+    pub fn foresee(&self, ms: i64) -> UnixSeconds {
+        let monotonic_ms = u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX);
+        seconds(self.offset_ms.load(Ordering::Acquire).saturating_add(ms).saturating_add_unsigned(monotonic_ms))
+    }
+
+    /// Moves the time of the service by `ms`, for every reader at once.
+    pub fn adjust(&self, ms: i64) {
+        self.offset_ms.fetch_add(ms, Ordering::AcqRel);
+    }
+}
+
+fn system_wall_ms() -> i64 {
+    // Before 1970 there is no time to tell; the epoch is the nearest.
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn seconds(ms: i64) -> UnixSeconds {
+    UnixSeconds(u32::try_from(ms.max(0) / 1_000).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Clock;
+
+    #[test]
+    fn an_adjustment_is_seen_by_every_clone() {
+        let clock = Clock::new();
+        let reader = clock.clone();
+        let before = reader.now().wall;
+        clock.adjust(-3_600_000);
+        let behind = before.0 - reader.now().wall.0;
+        assert!((3_599..=3_600).contains(&behind), "{behind}");
+        assert!((3_599_000..=3_601_000).contains(&clock.drift_ms()), "{}", clock.drift_ms());
+    }
+}

@@ -1,0 +1,269 @@
+//! A batch as it streams in: lines to commands, commands to the recorder, outcomes to a summary.
+//!
+//! Memory is bounded by the commands under way, not by the batch: while too many wait for the
+//! recorder the client is not read.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+use serde::Serialize;
+
+use super::reply::{Answer, EXPIRED, IN_FUTURE};
+use super::wire::{self, Invalid, Line};
+use crate::http::session::Step;
+use crate::recorder::command::{Command, Mode, NewServer, Reply, ServerOutcome, Vote, VoteOutcome};
+use crate::vote::id::Token;
+
+/// Lines that go to the recorder as one command.
+const COMMAND_LINES_MAX: usize = 4_096;
+/// Commands under way before the client has to wait.
+const COMMANDS_MAX: usize = 4;
+/// Longest line that is looked at, in bytes.
+const LINE_BYTES_MAX: usize = 4_096;
+
+/// Which kind of line a batch is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `POST /v1/votes/batch`
+    Votes(Mode),
+    /// `POST /v1/servers/batch`
+    Servers,
+}
+
+impl Kind {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Votes(_) => "invalid_vote",
+            Self::Servers => "invalid_server",
+        }
+    }
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Summary {
+    recorded: u64,
+    unchanged: u64,
+    in_cooldown: u64,
+    expired: u64,
+    unknown_server: u64,
+    invalid: u64,
+    /// Lines of the other kind: an export holds both, and each batch call takes its own.
+    #[serde(skip_serializing_if = "is_zero")]
+    skipped: u64,
+    errors: Vec<LineError>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+#[derive(Debug, Serialize)]
+struct LineError {
+    line: u64,
+    error: &'static str,
+    message: String,
+}
+
+struct UnderWay {
+    reply: Receiver<Reply>,
+    /// The lines that the command was made of.
+    lines: Vec<u64>,
+}
+
+/// Sends a command to the recorder; `None` where it takes no more.
+pub type Ask<'a> = &'a dyn Fn(Command) -> Option<Receiver<Reply>>;
+
+/// One batch between its first byte and its answer.
+pub struct Batch {
+    kind: Kind,
+    errors_max: usize,
+    /// A line whose end has not come yet.
+    partial: Vec<u8>,
+    is_overlong: bool,
+    line: u64,
+    votes: Vec<Vote>,
+    servers: Vec<NewServer>,
+    lines: Vec<u64>,
+    under_way: VecDeque<UnderWay>,
+    is_store_unavailable: bool,
+    summary: Summary,
+}
+
+impl Batch {
+    /// A batch before its first line.
+    #[must_use]
+    pub fn new(kind: Kind, errors_max: usize) -> Self {
+        Self {
+            kind,
+            errors_max,
+            partial: Vec::new(),
+            is_overlong: false,
+            line: 0,
+            votes: Vec::new(),
+            servers: Vec::new(),
+            lines: Vec::new(),
+            under_way: VecDeque::new(),
+            is_store_unavailable: false,
+            summary: Summary::default(),
+        }
+    }
+
+    /// Takes a piece of the stream.
+    pub fn content(&mut self, mut bytes: &[u8], generate: &dyn Fn() -> Token, ask: Ask<'_>) -> Step {
+        while let Some(end) = memchr::memchr(b'\n', bytes) {
+            let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
+            if self.partial.is_empty() && !self.is_overlong {
+                self.take_line(line, generate, ask);
+            } else {
+                self.hold(line);
+                self.end_line(generate, ask);
+            }
+            bytes = rest;
+        }
+        self.hold(bytes);
+        self.collect();
+        if self.under_way.len() < COMMANDS_MAX { Step::Done } else { Step::Parked }
+    }
+
+    /// Goes on after the last piece: the answer, once every command has come back.
+    pub fn finish(&mut self, generate: &dyn Fn() -> Token, ask: Ask<'_>) -> Option<Answer> {
+        self.end_line(generate, ask);
+        self.send(ask);
+        self.collect();
+        if !self.under_way.is_empty() {
+            return None;
+        }
+        if self.is_store_unavailable {
+            return Some(Answer::store_unavailable());
+        }
+        self.summary.errors.sort_by_key(|error| error.line);
+        Some(Answer::json(200, &self.summary))
+    }
+
+    fn hold(&mut self, bytes: &[u8]) {
+        if self.partial.len() + bytes.len() > LINE_BYTES_MAX {
+            self.is_overlong = true;
+            self.partial.clear();
+        }
+        if !self.is_overlong {
+            self.partial.extend_from_slice(bytes);
+        }
+    }
+
+    fn end_line(&mut self, generate: &dyn Fn() -> Token, ask: Ask<'_>) {
+        if std::mem::take(&mut self.is_overlong) {
+            self.line += 1;
+            self.refuse(self.line, self.kind.word(), &format!("the line is longer than {LINE_BYTES_MAX} bytes"));
+            self.summary.invalid += 1;
+        } else if !self.partial.is_empty() {
+            let line = std::mem::take(&mut self.partial);
+            self.take_line(&line, generate, ask);
+        }
+    }
+
+    fn take_line(&mut self, text: &[u8], generate: &dyn Fn() -> Token, ask: Ask<'_>) {
+        self.line += 1;
+        let text = text.trim_ascii();
+        if text.is_empty() || self.is_store_unavailable {
+            return;
+        }
+        match (wire::line(text, self.kind.word(), generate), self.kind) {
+            (Ok(Line::Vote(vote)), Kind::Votes(_)) => self.votes.push(vote),
+            (Ok(Line::Server(server)), Kind::Servers) => self.servers.push(server),
+            (Ok(_), _) => {
+                self.summary.skipped += 1;
+                return;
+            }
+            (Err(Invalid { word: "unknown_server", message, .. }), _) => {
+                self.summary.unknown_server += 1;
+                return self.refuse(self.line, "unknown_server", &message);
+            }
+            (Err(Invalid { word, message, .. }), _) => {
+                self.summary.invalid += 1;
+                return self.refuse(self.line, word, &message);
+            }
+        }
+        self.lines.push(self.line);
+        if self.lines.len() == COMMAND_LINES_MAX {
+            self.send(ask);
+        }
+    }
+
+    /// Gives the gathered lines to the recorder.
+    fn send(&mut self, ask: Ask<'_>) {
+        if self.lines.is_empty() {
+            return;
+        }
+        let command = match self.kind {
+            Kind::Votes(mode) => Command::Votes(std::mem::take(&mut self.votes), mode),
+            Kind::Servers => Command::Servers(std::mem::take(&mut self.servers)),
+        };
+        let lines = std::mem::take(&mut self.lines);
+        match ask(command) {
+            Some(reply) => self.under_way.push_back(UnderWay { reply, lines }),
+            None => self.is_store_unavailable = true,
+        }
+    }
+
+    /// Counts what has come back.
+    fn collect(&mut self) {
+        while let Some(first) = self.under_way.front() {
+            let reply = match first.reply.try_recv() {
+                Ok(reply) => reply,
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => Reply::StoreUnavailable,
+            };
+            let lines = self.under_way.pop_front().map(|first| first.lines).unwrap_or_default();
+            match reply {
+                Reply::Votes(outcomes) => {
+                    lines.into_iter().zip(outcomes).for_each(|(line, outcome)| self.count_vote(line, outcome));
+                }
+                Reply::Servers(outcomes) => {
+                    lines.into_iter().zip(outcomes).for_each(|(line, outcome)| self.count_server(line, &outcome));
+                }
+                _ => self.is_store_unavailable = true,
+            }
+        }
+    }
+
+    fn count_vote(&mut self, line: u64, outcome: VoteOutcome) {
+        match outcome {
+            VoteOutcome::Recorded(_) => self.summary.recorded += 1,
+            VoteOutcome::Unchanged(_) => self.summary.unchanged += 1,
+            VoteOutcome::InCooldown(expires_at) => {
+                self.summary.in_cooldown += 1;
+                self.refuse(line, "in_cooldown", &format!("in cooldown until {expires_at}"));
+            }
+            VoteOutcome::Expired => {
+                self.summary.expired += 1;
+                self.refuse(line, "expired", EXPIRED);
+            }
+            VoteOutcome::UnknownServer => {
+                self.summary.unknown_server += 1;
+                self.refuse(line, "unknown_server", "no such server");
+            }
+            VoteOutcome::InFuture => {
+                self.summary.invalid += 1;
+                self.refuse(line, "invalid_vote", IN_FUTURE);
+            }
+        }
+    }
+
+    fn count_server(&mut self, line: u64, outcome: &ServerOutcome) {
+        match outcome {
+            ServerOutcome::Created(_) | ServerOutcome::Changed(_) => self.summary.recorded += 1,
+            ServerOutcome::Unchanged(_) => self.summary.unchanged += 1,
+            ServerOutcome::TokenInUse | ServerOutcome::Unknown => {
+                self.summary.invalid += 1;
+                self.refuse(line, "token_in_use", "this token is another server's");
+            }
+        }
+    }
+
+    fn refuse(&mut self, line: u64, error: &'static str, message: &str) {
+        if self.summary.errors.len() < self.errors_max {
+            self.summary.errors.push(LineError { line, error, message: message.to_owned() });
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Everything out again: the servers, then the votes still in cooldown, as NDJSON in chunks.
+//!
+//! What comes out stands for no single moment: a shard is as it was when its turn came. Memory is
+//! bounded by one shard and one chunk.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use super::reply::{NOSNIFF, ServerBody};
+use crate::http::response::{Framing, append_head};
+use crate::http::session::Step;
+use crate::vote::directory::Snapshot;
+use crate::vote::id::ServerId;
+use crate::vote::table::{CooldownView, Cooling};
+use crate::vote::time::{Cooldown, UnixSeconds};
+
+/// A chunk is sent once it holds this much, in bytes.
+const CHUNK_BYTES: usize = 32 * 1024;
+
+enum Stage {
+    Head,
+    Servers(Option<ServerId>),
+    Votes(usize),
+}
+
+/// One export between its head and its last chunk.
+pub struct Export {
+    stage: Stage,
+    servers: Arc<Snapshot>,
+    cooldowns: CooldownView,
+    cooldown: Cooldown,
+    lines: Vec<u8>,
+    shard: Vec<Cooling>,
+}
+
+impl Export {
+    /// An export of this state.
+    #[must_use]
+    pub const fn new(servers: Arc<Snapshot>, cooldowns: CooldownView, cooldown: Cooldown) -> Self {
+        Self { stage: Stage::Head, servers, cooldowns, cooldown, lines: Vec::new(), shard: Vec::new() }
+    }
+
+    /// Appends the next part.
+    pub fn append(&mut self, framing: Framing, now: UnixSeconds, out: &mut Vec<u8>) -> Step {
+        if let Stage::Head = self.stage {
+            let fields = [("Content-Type", "application/x-ndjson"), ("Cache-Control", "no-store"), NOSNIFF];
+            append_head(out, 200, &now.imf_fixdate(), &fields);
+            out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+            out.extend_from_slice(framing.connection.line());
+            out.extend_from_slice(b"\r\n");
+            self.stage = Stage::Servers(None);
+            return if framing.head_only { Step::Done } else { Step::More };
+        }
+        let mut is_over = false;
+        while self.lines.len() < CHUNK_BYTES && !is_over {
+            is_over = !self.add_lines(now);
+        }
+        if !self.lines.is_empty() {
+            // A Vec takes whatever is written to it.
+            let _written = write!(out, "{:x}\r\n", self.lines.len());
+            out.append(&mut self.lines);
+            out.extend_from_slice(b"\r\n");
+        }
+        if is_over {
+            out.extend_from_slice(b"0\r\n\r\n");
+            return Step::Done;
+        }
+        Step::More
+    }
+
+    /// Adds the lines of some servers or of one shard; `false` at the end.
+    fn add_lines(&mut self, now: UnixSeconds) -> bool {
+        match self.stage {
+            Stage::Head => {}
+            Stage::Servers(after) => {
+                let mut last = None;
+                for (id, token) in self.servers.iter_after(after).take(256) {
+                    let _written = serde_json::to_writer(&mut self.lines, &ServerBody::new(id, token));
+                    self.lines.push(b'\n');
+                    last = Some(id);
+                }
+                self.stage = if last.is_some() { Stage::Servers(last) } else { Stage::Votes(0) };
+            }
+            Stage::Votes(index) => {
+                self.shard.clear();
+                if !self.cooldowns.copy_shard(index, now, &mut self.shard) {
+                    return false;
+                }
+                for Cooling { pair, expires_at } in &self.shard {
+                    let voted_at = self.cooldown.voted_at(*expires_at);
+                    let (server, address) = (pair.server, pair.address);
+                    let _written =
+                        writeln!(self.lines, r#"{{"server_id":{server},"ip":"{address}","voted_at":"{voted_at}"}}"#);
+                }
+                self.stage = Stage::Votes(index + 1);
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,236 @@
+//! The private service: a request becomes a command, the recorder's reply becomes an answer.
+//!
+//! It reads the same views as the public service; whatever changes something goes through the
+//! recorder, and the connection is parked until that has answered.
+
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+
+use serde_json::json;
+use subtle::ConstantTimeEq;
+
+use crate::http::fault::Fault;
+use crate::http::head::Head;
+use crate::http::response::Framing;
+use crate::http::session::{Context, Service, Step, Ticket};
+use crate::limits::{PAGE_SERVERS_DEFAULT, PAGE_SERVERS_MAX};
+use crate::net::mailbox::{Letter, Mailbox};
+use crate::readiness::Readiness;
+use crate::recorder::RecorderHandle;
+use crate::recorder::command::{Command, Reply};
+use crate::vote::directory::DirectoryView;
+use crate::vote::id::{ServerId, Token};
+use crate::vote::table::CooldownView;
+use crate::vote::time::Cooldown;
+
+pub mod batch;
+pub mod export;
+pub mod reply;
+pub mod request;
+pub mod wire;
+
+use batch::{Batch, Kind};
+use export::Export;
+use reply::{Answer, Asked, ServerBody, ServersBody};
+use request::Ask;
+
+/// What the control service is made of.
+pub struct Parts {
+    /// Who wants in must know it.
+    pub key: Vec<u8>,
+    /// Where changes go.
+    pub recorder: RecorderHandle,
+    /// The listed servers.
+    pub directory: DirectoryView,
+    /// The cooldowns.
+    pub cooldowns: CooldownView,
+    /// Where the service stands.
+    pub readiness: Readiness,
+    /// The cooldown's length.
+    pub cooldown: Cooldown,
+    /// Content of a single request, in bytes.
+    pub body_bytes_max: u64,
+}
+
+/// Answers the control listener's requests.
+pub struct ControlService {
+    parts: Parts,
+    mailbox: Mailbox,
+}
+
+/// One control request until it is answered.
+pub struct Exchange(Box<Task>);
+
+enum Task {
+    /// The answer is known.
+    Answer(Answer),
+    /// Content is gathered, then asked for.
+    Gather { ask: Ask, body: Vec<u8> },
+    /// The recorder is at it.
+    Wait { asked: Asked, reply: Receiver<Reply> },
+    /// Lines are streaming in.
+    Batch(Batch),
+    /// Lines are streaming out.
+    Export(Export),
+}
+
+impl ControlService {
+    /// A service that is woken through `mailbox`.
+    #[must_use]
+    pub const fn new(parts: Parts, mailbox: Mailbox) -> Self {
+        Self { parts, mailbox }
+    }
+
+    fn is_authorised(&self, head: &Head<'_>) -> bool {
+        let Some((scheme, key)) = head.authorization.and_then(|value| value.split_at_checked(7)) else { return false };
+        scheme.eq_ignore_ascii_case(b"Bearer ") && bool::from(key.trim_ascii().ct_eq(&self.parts.key))
+    }
+
+    fn task(&mut self, head: &Head<'_>) -> Task {
+        let wants_key = request::wants_key(head);
+        if wants_key && !self.is_authorised(head) {
+            return Task::Answer(Answer::unauthorized());
+        }
+        let ask = match request::read(head) {
+            Ok(ask) => ask,
+            Err(answer) => return Task::Answer(answer),
+        };
+        if wants_key && !self.parts.readiness.is_loaded() {
+            return Task::Answer(Answer::fault(Fault::NotReady));
+        }
+        match ask {
+            Ask::Health => Task::Answer(Answer::json(200, &json!({ "alive": true }))),
+            Ask::Ready => Task::Answer(self.ready()),
+            Ask::ListServers(after, limit) => Task::Answer(self.list(after, limit)),
+            Ask::ShowServer(server) => Task::Answer(self.show(server)),
+            Ask::VoteBatch(mode, errors_max) => Task::Batch(Batch::new(Kind::Votes(mode), errors_max)),
+            Ask::ServerBatch(errors_max) => Task::Batch(Batch::new(Kind::Servers, errors_max)),
+            Ask::Export if head.http_1_0 => Task::Answer(Answer::fault(Fault::VersionNotSupported)),
+            Ask::Export => {
+                let servers = self.parts.directory.shared();
+                Task::Export(Export::new(servers, self.parts.cooldowns.clone(), self.parts.cooldown))
+            }
+            Ask::Vote(_) | Ask::Cancel(..) | Ask::PutServer(_) | Ask::RemoveServer(_) | Ask::RotateToken(_) => {
+                Task::Gather { ask, body: Vec::new() }
+            }
+        }
+    }
+
+    fn ready(&self) -> Answer {
+        let readiness = &self.parts.readiness;
+        if readiness.is_ready() {
+            return Answer::json(200, &json!({ "ready": true }));
+        }
+        let reason = if readiness.is_stopping() { "stopping" } else { "loading" };
+        let body = json!({ "ready": false, "reason": reason, "loaded_rows": readiness.loaded_rows() });
+        Answer { field: Some(("Retry-After", "1")), ..Answer::json(503, &body) }
+    }
+
+    fn list(&mut self, after: Option<ServerId>, limit: Option<usize>) -> Answer {
+        let limit = limit.unwrap_or(PAGE_SERVERS_DEFAULT).clamp(1, PAGE_SERVERS_MAX);
+        let mut rest = self.parts.directory.current().iter_after(after);
+        let page: Vec<(ServerId, &Token)> = rest.by_ref().take(limit).collect();
+        let next = page.last().filter(|_| rest.next().is_some()).map(|(server, _)| server.0);
+        let servers = page.into_iter().map(|(server, token)| ServerBody::new(server, token)).collect();
+        Answer::json(200, &ServersBody { servers, next })
+    }
+
+    fn show(&mut self, server: ServerId) -> Answer {
+        match self.parts.directory.current().token(server) {
+            Some(token) => Answer::json(200, &ServerBody::new(server, token)),
+            None => Answer::unknown_server(),
+        }
+    }
+
+    /// Turns gathered content into a command under way.
+    fn start(&self, ask: Ask, body: &[u8], ticket: Ticket) -> Result<Task, Answer> {
+        let (asked, command) = match ask {
+            Ask::Vote(mode) => (Asked::Vote, Command::Votes(vec![wire::vote(body)?], mode)),
+            Ask::Cancel(server, address) => (Asked::Cancel, Command::Cancel(server, address)),
+            Ask::PutServer(server) => {
+                let new = wire::server(server, body, generate_token())?;
+                (Asked::Server(server), Command::Servers(vec![new]))
+            }
+            Ask::RotateToken(server) => (Asked::Server(server), Command::Rotate(server, generate_token())),
+            Ask::RemoveServer(server) => (Asked::Remove(server), Command::Remove(server)),
+            _ => return Err(Answer::fault(Fault::Internal)),
+        };
+        let reply =
+            submit(&self.parts.recorder, &self.mailbox, ticket, command).ok_or_else(Answer::store_unavailable)?;
+        Ok(Task::Wait { asked, reply })
+    }
+}
+
+/// Sends a command; its reply wakes the connection.
+fn submit(recorder: &RecorderHandle, mailbox: &Mailbox, ticket: Ticket, command: Command) -> Option<Receiver<Reply>> {
+    let (sender, receiver) = channel();
+    let mailbox = mailbox.clone();
+    let respond = move |reply| {
+        // Where nobody receives any more, the client has gone: the vote counts all the same.
+        let _client_gone = sender.send(reply);
+        mailbox.send(Letter::Wake(ticket));
+    };
+    recorder.submit(command, Box::new(respond)).ok().map(|()| receiver)
+}
+
+/// A token of 128 bits from the system's generator.
+fn generate_token() -> Token {
+    let mut bits = [0; 16];
+    // Without randomness there is no secret to give out; the request's panic becomes a 500.
+    getrandom::fill(&mut bits).expect("the system gives random bits");
+    Token::from_random(bits)
+}
+
+impl Service for ControlService {
+    type Exchange = Exchange;
+
+    fn begin(&mut self, head: &Head<'_>, _context: &Context) -> (Exchange, u64) {
+        let task = self.task(head);
+        // A batch is read as it comes: it has no bound.
+        let content_bytes_max = if matches!(task, Task::Batch(_)) { u64::MAX } else { self.parts.body_bytes_max };
+        (Exchange(Box::new(task)), content_bytes_max)
+    }
+
+    fn content(&mut self, exchange: &mut Exchange, bytes: &[u8], context: &Context) -> Step {
+        match &mut *exchange.0 {
+            Task::Gather { body, .. } => {
+                body.extend_from_slice(bytes);
+                Step::Done
+            }
+            Task::Batch(batch) => {
+                let ask = |command| submit(&self.parts.recorder, &self.mailbox, context.ticket, command);
+                batch.content(bytes, &generate_token, &ask)
+            }
+            Task::Answer(_) | Task::Wait { .. } | Task::Export(_) => Step::Done,
+        }
+    }
+
+    fn finish(&mut self, exchange: &mut Exchange, framing: Framing, context: &Context, out: &mut Vec<u8>) -> Step {
+        loop {
+            let next = match &mut *exchange.0 {
+                Task::Answer(answer) => {
+                    answer.append(framing, context.now, out);
+                    return Step::Done;
+                }
+                Task::Gather { ask, body } => self.start(*ask, body, context.ticket).unwrap_or_else(Task::Answer),
+                Task::Wait { asked, reply } => match reply.try_recv() {
+                    Ok(reply) => Task::Answer(reply::answer(*asked, &reply)),
+                    Err(TryRecvError::Empty) => return Step::Parked,
+                    Err(TryRecvError::Disconnected) => Task::Answer(Answer::store_unavailable()),
+                },
+                Task::Batch(batch) => {
+                    let ask = |command| submit(&self.parts.recorder, &self.mailbox, context.ticket, command);
+                    match batch.finish(&generate_token, &ask) {
+                        Some(answer) => Task::Answer(answer),
+                        None => return Step::Parked,
+                    }
+                }
+                Task::Export(export) => return export.append(framing, context.now, out),
+            };
+            *exchange.0 = next;
+        }
+    }
+
+    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context, out: &mut Vec<u8>) {
+        Answer::fault(fault).append(framing, context.now, out);
+    }
+}

@@ -1,0 +1,218 @@
+//! The control interface's answers: JSON, English, one object each.
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::wire::Invalid;
+use crate::http::fault::Fault;
+use crate::http::response::{self, Framing};
+use crate::recorder::command::{Recorded, Reply, ServerOutcome, VoteOutcome};
+use crate::vote::id::{ServerId, Token};
+use crate::vote::time::UnixSeconds;
+
+/// An answer that is ready to be sent.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// A field besides the common ones.
+    pub field: Option<(&'static str, &'static str)>,
+    /// What the body is.
+    pub content_type: &'static str,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+const JSON: &str = "application/json; charset=utf-8";
+
+impl Answer {
+    /// An object under this status.
+    #[must_use]
+    pub fn json(status: u16, body: &impl Serialize) -> Self {
+        // A value of ours always has a spelling; an empty body would be the sign of a bug.
+        let body = serde_json::to_vec(body).unwrap_or_default();
+        Self { status, field: None, content_type: JSON, body }
+    }
+
+    /// An error: a stable word, and a sentence for people.
+    #[must_use]
+    pub fn error(status: u16, word: &str, message: &str) -> Self {
+        Self::json(status, &json!({ "error": word, "message": message }))
+    }
+
+    /// The answer to a fault of the protocol.
+    #[must_use]
+    pub fn fault(fault: Fault) -> Self {
+        let field = (fault == Fault::NotReady).then_some(("Retry-After", "1"));
+        Self { field, ..Self::error(fault.status(), fault.word(), message(fault)) }
+    }
+
+    /// 405 for a resource that takes these methods.
+    #[must_use]
+    pub fn method_not_allowed(allow: &'static str) -> Self {
+        Self { field: Some(("Allow", allow)), ..Self::fault(Fault::MethodNotAllowed) }
+    }
+
+    /// 401.
+    #[must_use]
+    pub fn unauthorized() -> Self {
+        let answer = Self::error(401, "unauthorized", "send the control key as a bearer token");
+        Self { field: Some(("WWW-Authenticate", "Bearer")), ..answer }
+    }
+
+    /// 503: nothing was kept.
+    #[must_use]
+    pub fn store_unavailable() -> Self {
+        let answer = Self::error(503, "store_unavailable", "nothing was recorded: the store takes no changes now");
+        Self { field: Some(("Retry-After", "1")), ..answer }
+    }
+
+    /// 404 for a server.
+    #[must_use]
+    pub fn unknown_server() -> Self {
+        Self::error(404, "unknown_server", "no such server")
+    }
+
+    /// Appends the whole response.
+    pub fn append(&self, framing: Framing, now: UnixSeconds, out: &mut Vec<u8>) {
+        let mut fields = vec![("Content-Type", self.content_type), ("Cache-Control", "no-store"), NOSNIFF];
+        fields.extend(self.field);
+        response::append(out, self.status, &now.imf_fixdate(), &fields, &self.body, framing);
+    }
+}
+
+/// Browsers must not guess at types.
+pub const NOSNIFF: (&str, &str) = ("X-Content-Type-Options", "nosniff");
+
+impl From<Invalid> for Answer {
+    fn from(invalid: Invalid) -> Self {
+        Self::error(invalid.status, invalid.word, &invalid.message)
+    }
+}
+
+/// What a recorder's reply is an answer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// `POST /v1/votes`
+    Vote,
+    /// `DELETE /v1/votes/{server_id}/{ip}`
+    Cancel,
+    /// `PUT /v1/servers/{id}` and `POST /v1/servers/{id}/token`
+    Server(ServerId),
+    /// `DELETE /v1/servers/{id}`
+    Remove(ServerId),
+}
+
+/// The answer that a recorder's reply makes.
+#[must_use]
+pub fn answer(asked: Asked, reply: &Reply) -> Answer {
+    match (asked, reply) {
+        (Asked::Vote, Reply::Votes(outcomes)) => outcomes.first().map_or_else(Answer::store_unavailable, vote),
+        (Asked::Cancel, Reply::Cancelled(None)) => Answer::unknown_server(),
+        (Asked::Cancel, Reply::Cancelled(Some(true))) => Answer::json(200, &json!({ "cancelled": true })),
+        (Asked::Cancel, Reply::Cancelled(Some(false))) => {
+            Answer::error(404, "no_cooldown", "this address is in no cooldown for this server")
+        }
+        (Asked::Server(id), Reply::Servers(outcomes)) => {
+            outcomes.first().map_or_else(Answer::store_unavailable, |outcome| server(id, outcome))
+        }
+        (Asked::Remove(id), Reply::Removed(true)) => Answer::json(200, &json!({ "removed": true, "server_id": id.0 })),
+        (Asked::Remove(_), Reply::Removed(false)) => Answer::unknown_server(),
+        _ => Answer::store_unavailable(),
+    }
+}
+
+fn vote(outcome: &VoteOutcome) -> Answer {
+    match outcome {
+        VoteOutcome::Recorded(recorded) => Answer::json(201, &recorded_body(recorded, false)),
+        VoteOutcome::Unchanged(recorded) => Answer::json(200, &recorded_body(recorded, true)),
+        VoteOutcome::InCooldown(expires_at) => {
+            let message = "this address has voted for this server within the cooldown";
+            let next_vote_at = expires_at.to_string();
+            Answer::json(409, &json!({ "error": "in_cooldown", "message": message, "next_vote_at": next_vote_at }))
+        }
+        VoteOutcome::UnknownServer => Answer::unknown_server(),
+        VoteOutcome::Expired => Answer::error(422, "invalid_vote", EXPIRED),
+        VoteOutcome::InFuture => Answer::error(422, "invalid_vote", IN_FUTURE),
+    }
+}
+
+/// Why a vote is refused.
+pub const EXPIRED: &str = "voted_at is older than the cooldown";
+/// See [`EXPIRED`].
+pub const IN_FUTURE: &str = "voted_at is more than 5 seconds in the future";
+
+/// A vote as the contract spells it, fields in its order.
+#[derive(Serialize)]
+struct RecordedBody {
+    recorded: bool,
+    server_id: u32,
+    ip: String,
+    voted_at: String,
+    next_vote_at: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unchanged: bool,
+}
+
+fn recorded_body(recorded: &Recorded, unchanged: bool) -> RecordedBody {
+    RecordedBody {
+        recorded: true,
+        server_id: recorded.server.0,
+        ip: recorded.address.to_string(),
+        voted_at: recorded.voted_at.to_string(),
+        next_vote_at: recorded.expires_at.to_string(),
+        unchanged,
+    }
+}
+
+fn server(id: ServerId, outcome: &ServerOutcome) -> Answer {
+    match outcome {
+        ServerOutcome::Created(token) => Answer::json(201, &ServerBody::new(id, token)),
+        ServerOutcome::Changed(token) | ServerOutcome::Unchanged(token) => {
+            Answer::json(200, &ServerBody::new(id, token))
+        }
+        ServerOutcome::TokenInUse => Answer::error(409, "token_in_use", "this token is another server's"),
+        ServerOutcome::Unknown => Answer::unknown_server(),
+    }
+}
+
+/// A server's record.
+#[derive(Serialize)]
+pub struct ServerBody<'a> {
+    server_id: u32,
+    token: &'a str,
+}
+
+impl<'a> ServerBody<'a> {
+    /// The record of a listed server.
+    #[must_use]
+    pub fn new(id: ServerId, token: &'a Token) -> Self {
+        Self { server_id: id.0, token: token.as_str() }
+    }
+}
+
+/// One page of servers.
+#[derive(Serialize)]
+pub struct ServersBody<'a> {
+    /// In order of id.
+    pub servers: Vec<ServerBody<'a>>,
+    /// Where the next page goes on, if there is one.
+    pub next: Option<u32>,
+}
+
+const fn message(fault: Fault) -> &'static str {
+    match fault {
+        Fault::BadRequest => "malformed request",
+        Fault::NotFound => "no such resource",
+        Fault::MethodNotAllowed => "this resource does not take this method",
+        Fault::RequestTimeout => "the request was not finished in time",
+        Fault::ContentTooLarge => "the body is too large",
+        Fault::UriTooLong => "the request line is too long",
+        Fault::ExpectationFailed => "this expectation is not met",
+        Fault::HeadersTooLarge => "the head is too large",
+        Fault::Internal => "a fault of the service",
+        Fault::NotImplemented => "this transfer coding is not known",
+        Fault::NotReady => "the service is not ready",
+        Fault::VersionNotSupported => "this HTTP version is not spoken",
+    }
+}

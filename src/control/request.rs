@@ -1,0 +1,146 @@
+//! What a control request asks for, by its path and method.
+
+use super::reply::Answer;
+use crate::http::fault::Fault;
+use crate::http::head::{Head, Method};
+use crate::http::route;
+use crate::recorder::command::Mode;
+use crate::vote::id::ServerId;
+use crate::vote::ipv4::Ipv4;
+
+/// One thing that can be asked of the control interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// `GET /healthz`
+    Health,
+    /// `GET /readyz`
+    Ready,
+    /// `POST /v1/votes`
+    Vote(Mode),
+    /// `POST /v1/votes/batch`; how many refused lines are told one by one.
+    VoteBatch(Mode, usize),
+    /// `DELETE /v1/votes/{server_id}/{ip}`
+    Cancel(ServerId, Ipv4),
+    /// `GET /v1/servers?after=ID&limit=N`
+    ListServers(Option<ServerId>, Option<usize>),
+    /// `POST /v1/servers/batch`
+    ServerBatch(usize),
+    /// `GET /v1/servers/{id}`
+    ShowServer(ServerId),
+    /// `PUT /v1/servers/{id}`
+    PutServer(ServerId),
+    /// `DELETE /v1/servers/{id}`
+    RemoveServer(ServerId),
+    /// `POST /v1/servers/{id}/token`
+    RotateToken(ServerId),
+    /// `GET /v1/export`
+    Export,
+}
+
+/// Refused lines that a batch tells one by one unless asked otherwise.
+const ERRORS_MAX_DEFAULT: usize = 100;
+/// And at most.
+const ERRORS_MAX: usize = 100_000;
+
+/// Whether the path is behind the key.
+#[must_use]
+pub fn wants_key(head: &Head<'_>) -> bool {
+    let path = route::decode(head.path);
+    path.starts_with(b"/v1/") || *path == *b"/v1"
+}
+
+/// Reads what is asked.
+///
+/// # Errors
+/// The answer to what cannot be asked.
+pub fn read(head: &Head<'_>) -> Result<Ask, Answer> {
+    let path = route::decode(head.path);
+    let query = Query(head.query.unwrap_or_default());
+    let segments: Vec<&[u8]> = path.split(|byte| *byte == b'/').skip(1).collect();
+    let not_found = || Answer::fault(Fault::NotFound);
+    match *segments.as_slice() {
+        [b"healthz"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Health)]),
+        [b"readyz"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Ready)]),
+        [b"v1", b"export"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Export)]),
+        [b"v1", b"votes"] => by_method(head, "POST", &[(Method::Post, Ask::Vote(query.mode(Mode::Cast)?))]),
+        [b"v1", b"votes", b"batch"] => {
+            let ask = Ask::VoteBatch(query.mode(Mode::Record)?, query.errors_max()?);
+            by_method(head, "POST", &[(Method::Post, ask)])
+        }
+        [b"v1", b"votes", id, ip] => {
+            if head.method != Method::Delete {
+                return Err(Answer::method_not_allowed("DELETE"));
+            }
+            let address = Ipv4::parse_user(ip);
+            let address = address.ok_or_else(|| Answer::error(422, "invalid_vote", "ip must be an IPv4 address"))?;
+            Ok(Ask::Cancel(server_id(id)?, address))
+        }
+        [b"v1", b"servers"] => {
+            let ask = Ask::ListServers(query.number("after")?.map(ServerId), query.size("limit")?);
+            by_method(head, "GET, HEAD", &[(Method::Get, ask)])
+        }
+        [b"v1", b"servers", b"batch"] => {
+            by_method(head, "POST", &[(Method::Post, Ask::ServerBatch(query.errors_max()?))])
+        }
+        [b"v1", b"servers", id] => {
+            let id = server_id(id)?;
+            let methods = [
+                (Method::Get, Ask::ShowServer(id)),
+                (Method::Put, Ask::PutServer(id)),
+                (Method::Delete, Ask::RemoveServer(id)),
+            ];
+            by_method(head, "GET, HEAD, PUT, DELETE", &methods)
+        }
+        [b"v1", b"servers", id, b"token"] => {
+            let id = server_id(id)?;
+            by_method(head, "POST", &[(Method::Post, Ask::RotateToken(id))])
+        }
+        _ => Err(not_found()),
+    }
+}
+
+fn by_method(head: &Head<'_>, allow: &'static str, asks: &[(Method, Ask)]) -> Result<Ask, Answer> {
+    // HEAD is GET without the body.
+    let method = if head.method == Method::Head { Method::Get } else { head.method };
+    let found = asks.iter().find(|(taken, _)| *taken == method);
+    found.map(|(_, ask)| *ask).ok_or_else(|| Answer::method_not_allowed(allow))
+}
+
+fn server_id(segment: &[u8]) -> Result<ServerId, Answer> {
+    ServerId::parse(segment).map_err(|_| Answer::unknown_server())
+}
+
+struct Query<'a>(&'a [u8]);
+
+impl Query<'_> {
+    /// The last value under this name.
+    fn value(&self, name: &str) -> Option<&[u8]> {
+        let pairs = self.0.split(|byte| *byte == b'&');
+        pairs.filter_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"=")).next_back()
+    }
+
+    fn mode(&self, default: Mode) -> Result<Mode, Answer> {
+        match self.value("mode") {
+            None => Ok(default),
+            Some(b"cast") => Ok(Mode::Cast),
+            Some(b"record") => Ok(Mode::Record),
+            Some(_) => Err(Answer::error(400, "bad_request", "mode is cast or record")),
+        }
+    }
+
+    fn number(&self, name: &'static str) -> Result<Option<u32>, Answer> {
+        let Some(value) = self.value(name) else { return Ok(None) };
+        match ServerId::parse(value) {
+            Ok(ServerId(number)) => Ok(Some(number)),
+            Err(_) => Err(Answer::error(400, "bad_request", &format!("{name} is a whole number"))),
+        }
+    }
+
+    fn size(&self, name: &'static str) -> Result<Option<usize>, Answer> {
+        Ok(self.number(name)?.map(|number| number as usize))
+    }
+
+    fn errors_max(&self) -> Result<usize, Answer> {
+        Ok(self.size("errors_max")?.unwrap_or(ERRORS_MAX_DEFAULT).min(ERRORS_MAX))
+    }
+}

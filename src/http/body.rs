@@ -1,0 +1,201 @@
+//! Takes a request's content out of its framing: by length or chunked (RFC 9112, 6 and 7).
+
+use super::fault::Fault;
+use super::field::{self, Section, Visitor, is_token_byte};
+
+/// Longest chunk-size line with its extensions and line end, in bytes.
+pub const CHUNK_LINE_BYTES_MAX: usize = 256;
+/// Extensions over a whole body, in bytes: they carry nothing, so they may not cost much.
+pub const EXTENSION_BYTES_MAX: usize = 4_096;
+/// Bytes of a trailer section.
+pub const TRAILER_BYTES_MAX: usize = 8_192;
+/// Lines of a trailer section.
+pub const TRAILER_LINES_MAX: usize = 32;
+/// Digits of a chunk size that fit 64 bits.
+const SIZE_DIGITS_MAX: usize = 16;
+
+/// How a request's content is framed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// There is none.
+    None,
+    /// So many bytes follow, at least one.
+    Bytes(u64),
+    /// Chunks follow.
+    Chunked,
+}
+
+/// What one call of [`Decoder::decode`] found.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Piece<'b> {
+    /// Bytes of the input that are done with.
+    pub consumed: usize,
+    /// Content among them.
+    pub content: &'b [u8],
+    /// Whether the body ends here.
+    pub ended: bool,
+}
+
+/// Where in a body the decoder stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Bytes { left: u64 },
+    ChunkLine,
+    ChunkData { left: u64 },
+    ChunkEnd,
+    Trailer,
+}
+
+/// Decodes one body, in pieces as they come.
+#[derive(Clone, Copy, Debug)]
+pub struct Decoder {
+    state: State,
+    /// Content that may still come; more is [`Fault::ContentTooLarge`].
+    allowance: u64,
+    extension_bytes: usize,
+}
+
+impl Decoder {
+    /// A decoder for a body of this framing, of at most `content_bytes_max`.
+    ///
+    /// # Errors
+    /// [`Fault::ContentTooLarge`] where the length is known and too large.
+    pub fn new(length: Length, content_bytes_max: u64) -> Result<Self, Fault> {
+        let state = match length {
+            Length::None => State::Bytes { left: 0 },
+            Length::Bytes(bytes) if bytes > content_bytes_max => return Err(Fault::ContentTooLarge),
+            Length::Bytes(bytes) => State::Bytes { left: bytes },
+            Length::Chunked => State::ChunkLine,
+        };
+        Ok(Self { state, allowance: content_bytes_max, extension_bytes: 0 })
+    }
+
+    /// Takes the next piece from `input`. Nothing consumed and not ended: more input is needed.
+    /// A chunk-size line and a trailer are taken whole or not at all; both are bounded.
+    ///
+    /// # Errors
+    /// The fault that answers the request.
+    pub fn decode<'b>(&mut self, input: &'b [u8]) -> Result<Piece<'b>, Fault> {
+        match self.state {
+            State::Bytes { left } => {
+                let content = self.take(input, left);
+                let left = left - content.len() as u64;
+                self.state = State::Bytes { left };
+                Ok(Piece { consumed: content.len(), content, ended: left == 0 })
+            }
+            State::ChunkLine => self.chunk_line(input),
+            State::ChunkData { left } => {
+                let content = self.take(input, left);
+                let left = left - content.len() as u64;
+                self.state = if left == 0 { State::ChunkEnd } else { State::ChunkData { left } };
+                Ok(Piece { consumed: content.len(), content, ended: false })
+            }
+            State::ChunkEnd => match input {
+                [b'\r', b'\n', ..] => {
+                    self.state = State::ChunkLine;
+                    Ok(framing(2))
+                }
+                [] | [b'\r'] => Ok(framing(0)),
+                _ => Err(Fault::BadRequest),
+            },
+            State::Trailer => trailer(input),
+        }
+    }
+
+    fn take<'b>(&self, input: &'b [u8], left: u64) -> &'b [u8] {
+        &input[..usize::try_from(left).map_or(input.len(), |left| left.min(input.len()))]
+    }
+
+    fn chunk_line<'b>(&mut self, input: &[u8]) -> Result<Piece<'b>, Fault> {
+        let within = &input[..input.len().min(CHUNK_LINE_BYTES_MAX)];
+        let Some(line_feed) = memchr::memchr(b'\n', within) else {
+            // What is there is checked at once: garbage is not waited on.
+            size_digits(within)?;
+            return if within.len() < CHUNK_LINE_BYTES_MAX { Ok(framing(0)) } else { Err(Fault::BadRequest) };
+        };
+        let line = within[..line_feed].strip_suffix(b"\r").ok_or(Fault::BadRequest)?;
+        let digits = size_digits(line)?;
+        let (size, extensions) = line.split_at(digits);
+        if !extensions_are_valid(extensions) {
+            return Err(Fault::BadRequest);
+        }
+        self.extension_bytes += extensions.len();
+        if self.extension_bytes > EXTENSION_BYTES_MAX {
+            return Err(Fault::BadRequest);
+        }
+        let size = std::str::from_utf8(size).ok().and_then(|hex| u64::from_str_radix(hex, 16).ok());
+        let size = size.ok_or(Fault::BadRequest)?;
+        self.allowance = self.allowance.checked_sub(size).ok_or(Fault::ContentTooLarge)?;
+        self.state = if size == 0 { State::Trailer } else { State::ChunkData { left: size } };
+        Ok(framing(line_feed + 1))
+    }
+}
+
+/// Bytes that are framing alone.
+const fn framing<'b>(consumed: usize) -> Piece<'b> {
+    Piece { consumed, content: &[], ended: false }
+}
+
+/// Number of hexadecimal digits at the start of a chunk-size line.
+fn size_digits(line: &[u8]) -> Result<usize, Fault> {
+    let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    let followed_well = matches!(line.get(digits), None | Some(b';' | b' ' | b'\t' | b'\r'));
+    let fits = digits <= SIZE_DIGITS_MAX && (digits > 0 || line.is_empty());
+    if fits && followed_well { Ok(digits) } else { Err(Fault::BadRequest) }
+}
+
+/// `*( BWS ";" BWS name [ BWS "=" BWS value ] )`, value a token or a quoted string.
+fn extensions_are_valid(mut text: &[u8]) -> bool {
+    while !text.is_empty() {
+        let Some(rest) = skip_blanks(text).strip_prefix(b";") else { return false };
+        let Some(rest) = skip_token(skip_blanks(rest)) else { return false };
+        text = rest;
+        if let Some(value) = skip_blanks(rest).strip_prefix(b"=") {
+            let value = skip_blanks(value);
+            let rest = if value.starts_with(b"\"") { skip_quoted(value) } else { skip_token(value) };
+            let Some(rest) = rest else { return false };
+            text = rest;
+        }
+    }
+    true
+}
+
+fn skip_blanks(text: &[u8]) -> &[u8] {
+    &text[text.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()..]
+}
+
+fn skip_token(text: &[u8]) -> Option<&[u8]> {
+    let length = text.iter().take_while(|byte| is_token_byte(**byte)).count();
+    (length > 0).then(|| &text[length..])
+}
+
+fn skip_quoted(text: &[u8]) -> Option<&[u8]> {
+    let mut at = 1;
+    loop {
+        match text.get(at)? {
+            b'"' => return Some(&text[at + 1..]),
+            b'\\' if matches!(text.get(at + 1)?, b'\t' | 0x20..=0x7e | 0x80..) => at += 2,
+            b'\t' | 0x20..=0x5b | 0x5d..=0x7e | 0x80.. => at += 1,
+            _ => return None,
+        }
+    }
+}
+
+/// Trailer fields are checked and dropped: nothing here has a use for them.
+struct Ignored;
+
+impl Visitor<'_> for Ignored {
+    fn field(&mut self, _name: &str, _value: &[u8]) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+fn trailer<'b>(input: &[u8]) -> Result<Piece<'b>, Fault> {
+    let within = &input[..input.len().min(TRAILER_BYTES_MAX)];
+    match field::parse(within, TRAILER_LINES_MAX, Ignored) {
+        Section::Complete(Ignored, used) => Ok(Piece { consumed: used, content: &[], ended: true }),
+        Section::Partial if within.len() == TRAILER_BYTES_MAX => Err(Fault::HeadersTooLarge),
+        Section::Partial => Ok(framing(0)),
+        Section::Rejected(fault) => Err(fault),
+    }
+}

@@ -1,0 +1,111 @@
+//! What can be wrong with a request, by HTTP status and by the contract's stable word.
+
+/// A reason to refuse a request. Each names its one status and its one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// Malformed HTTP.
+    BadRequest,
+    /// No such resource.
+    NotFound,
+    /// A known resource, another method.
+    MethodNotAllowed,
+    /// The request was begun and not finished in time.
+    RequestTimeout,
+    /// The content is larger than is taken.
+    ContentTooLarge,
+    /// The request line is longer than is taken.
+    UriTooLong,
+    /// An `Expect` other than `100-continue`.
+    ExpectationFailed,
+    /// The head is larger, or has more lines, than is taken.
+    HeadersTooLarge,
+    /// A fault of the service itself.
+    Internal,
+    /// A transfer coding other than `chunked`.
+    NotImplemented,
+    /// The state is not loaded yet, or there is no room for the connection.
+    NotReady,
+    /// A version other than HTTP/1.x.
+    VersionNotSupported,
+}
+
+impl Fault {
+    /// Every fault, for tables of answers made ahead.
+    pub const ALL: [Self; 12] = [
+        Self::BadRequest,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::RequestTimeout,
+        Self::ContentTooLarge,
+        Self::UriTooLong,
+        Self::ExpectationFailed,
+        Self::HeadersTooLarge,
+        Self::Internal,
+        Self::NotImplemented,
+        Self::NotReady,
+        Self::VersionNotSupported,
+    ];
+
+    /// The status code.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::BadRequest => 400,
+            Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::RequestTimeout => 408,
+            Self::ContentTooLarge => 413,
+            Self::UriTooLong => 414,
+            Self::ExpectationFailed => 417,
+            Self::HeadersTooLarge => 431,
+            Self::Internal => 500,
+            Self::NotImplemented => 501,
+            Self::NotReady => 503,
+            Self::VersionNotSupported => 505,
+        }
+    }
+
+    /// The stable word for machines.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::BadRequest => "bad_request",
+            Self::NotFound => "not_found",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::RequestTimeout => "request_timeout",
+            Self::ContentTooLarge => "content_too_large",
+            Self::UriTooLong => "uri_too_long",
+            Self::ExpectationFailed => "expectation_failed",
+            Self::HeadersTooLarge => "headers_too_large",
+            Self::Internal => "internal_error",
+            Self::NotImplemented => "not_implemented",
+            Self::NotReady => "not_ready",
+            Self::VersionNotSupported => "http_version_not_supported",
+        }
+    }
+}
+
+/// The reason phrase of every status that this service sends.
+#[must_use]
+pub const fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        201 => "Created",
+        204 => "No Content",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        417 => "Expectation Failed",
+        422 => "Unprocessable Content",
+        431 => "Request Header Fields Too Large",
+        501 => "Not Implemented",
+        503 => "Service Unavailable",
+        505 => "HTTP Version Not Supported",
+        _ => "Internal Server Error",
+    }
+}

@@ -1,0 +1,158 @@
+//! Field sections: the header lines of a head and the trailer of a chunked body.
+//!
+//! `httparse` validates names and values. It takes a bare LF for a line end; two parsers that
+//! differ on that can be made to see different requests, so every line end is checked again here.
+
+use httparse::{EMPTY_HEADER, Error, Header, Status};
+
+use super::fault::Fault;
+
+/// Lines that fit the array on the stack; a longer section is read into the heap.
+const LINES_ON_STACK: usize = 32;
+
+/// What became of a field section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section<T> {
+    /// Whole and valid: what the visitor made of it, and the bytes that it took with its empty line.
+    Complete(T, usize),
+    /// Valid so far, and not whole yet.
+    Partial,
+    /// To be answered with this fault.
+    Rejected(Fault),
+}
+
+/// Looks at each field of a section in turn.
+pub trait Visitor<'b> {
+    /// Takes one field, or refuses the whole section.
+    ///
+    /// # Errors
+    /// The fault that answers the request.
+    fn field(&mut self, name: &'b str, value: &'b [u8]) -> Result<(), Fault>;
+}
+
+/// Reads a field section at the start of `bytes`; `lines_max` bounds its lines.
+pub fn parse<'b, V: Visitor<'b>>(bytes: &'b [u8], lines_max: usize, visitor: V) -> Section<V> {
+    let mut few = [EMPTY_HEADER; LINES_ON_STACK];
+    let few_max = lines_max.min(LINES_ON_STACK);
+    match httparse::parse_headers(bytes, &mut few[..few_max]) {
+        Err(Error::TooManyHeaders) if lines_max > LINES_ON_STACK => {
+            let mut many = vec![EMPTY_HEADER; lines_max];
+            visit(bytes, httparse::parse_headers(bytes, &mut many), visitor)
+        }
+        parsed => visit(bytes, parsed, visitor),
+    }
+}
+
+type Parsed<'h, 'b> = Result<Status<(usize, &'h [Header<'b>])>, Error>;
+
+fn visit<'b, V: Visitor<'b>>(bytes: &'b [u8], parsed: Parsed<'_, 'b>, mut visitor: V) -> Section<V> {
+    let (used, fields) = match parsed {
+        Ok(Status::Complete(complete)) => complete,
+        Ok(Status::Partial) => return Section::Partial,
+        Err(Error::TooManyHeaders) => return Section::Rejected(Fault::HeadersTooLarge),
+        Err(_) => return Section::Rejected(Fault::BadRequest),
+    };
+    // The first line starts the section; every later one, and the empty one, must follow a CR LF.
+    let mut strict = used >= 2 && bytes[used - 2] == b'\r';
+    for (index, field) in fields.iter().enumerate() {
+        let start = field.name.as_ptr() as usize - bytes.as_ptr() as usize;
+        strict &= if index == 0 { start == 0 } else { bytes[start - 2] == b'\r' };
+        if let Err(fault) = visitor.field(field.name, field.value) {
+            return Section::Rejected(fault);
+        }
+    }
+    strict &= fields.is_empty() || bytes[used - 4] == b'\r';
+    if strict { Section::Complete(visitor, used) } else { Section::Rejected(Fault::BadRequest) }
+}
+
+/// RFC 9110 "tchar": what names and methods are made of.
+#[must_use]
+#[inline]
+pub const fn is_token_byte(byte: u8) -> bool {
+    TOKEN[byte as usize]
+}
+
+static TOKEN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let marks = b"!#$%&'*+-.^_`|~";
+    let mut at = 0;
+    while at < marks.len() {
+        table[marks[at] as usize] = true;
+        at += 1;
+    }
+    table
+};
+
+/// The elements of a comma-separated list, without the blanks around them. Empty ones included.
+pub fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|byte| *byte == b',').map(trim)
+}
+
+/// Without the spaces and tabs at both ends.
+#[must_use]
+pub fn trim(mut value: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Section, Visitor, parse};
+    use crate::http::fault::Fault;
+
+    #[derive(Default, Debug, PartialEq)]
+    struct Names(Vec<String>);
+
+    impl<'b> Visitor<'b> for Names {
+        fn field(&mut self, name: &'b str, value: &'b [u8]) -> Result<(), Fault> {
+            self.0.push(format!("{name}={}", String::from_utf8_lossy(value)));
+            Ok(())
+        }
+    }
+
+    fn read(text: &str) -> Section<Names> {
+        parse(text.as_bytes(), 40, Names::default())
+    }
+
+    #[test]
+    fn sections() {
+        let names = |list: &[&str]| Names(list.iter().map(ToString::to_string).collect());
+        assert_eq!(read("\r\nrest"), Section::Complete(names(&[]), 2));
+        assert_eq!(read("A: 1\r\nB:\r\n\r\n"), Section::Complete(names(&["A=1", "B="]), 12));
+        for partial in ["", "\r", "A", "A:", "A: 1\r", "A: 1\r\n", "A: 1\r\n\r"] {
+            assert_eq!(read(partial), Section::Partial, "{partial:?}");
+        }
+        for bad in [
+            "\n",
+            "A: 1\n\r\n",
+            "A: 1\nB: 2\r\n\r\n",
+            "A: 1\r\n\n",
+            "A: 1\r\nB: 2\n\r\n",
+            "A : 1\r\n\r\n",
+            ": 1\r\n\r\n",
+            "A: 1\r\n B\r\n\r\n",
+            " A: 1\r\n\r\n",
+            "A: \x01\r\n\r\n",
+            "A: 1\rB: 2\r\n\r\n",
+            "A\r\n\r\n",
+            "A B: 1\r\n\r\n",
+        ] {
+            assert_eq!(read(bad), Section::Rejected(Fault::BadRequest), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn lines_are_bounded() {
+        let lines = |count: usize| "A: 1\r\n".repeat(count) + "\r\n";
+        assert!(matches!(read(&lines(33)), Section::Complete(_, 200)));
+        assert!(matches!(read(&lines(40)), Section::Complete(_, 242)));
+        assert_eq!(read(&lines(41)), Section::Rejected(Fault::HeadersTooLarge));
+    }
+}

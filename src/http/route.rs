@@ -1,0 +1,166 @@
+//! The public paths, recognised by hand: two shapes, no router.
+//!
+//!     /api/servers/{token}/vote-status/{ipUser}
+//!     /api/vote/{serverId}/status/{ipUser}
+
+use std::borrow::Cow;
+
+use crate::vote::answer::{Question, ServerKey};
+use crate::vote::id::{ServerId, is_token};
+use crate::vote::ipv4::Ipv4;
+
+/// Reads a path without its query. `None` where it has neither shape.
+///
+/// The segments are compared after one decoding, so the decoded bytes must outlive the question:
+/// see [`decode`].
+#[must_use]
+pub fn question(path: &[u8]) -> Option<Question<'_>> {
+    by_id(path).or_else(|| by_segments(path))
+}
+
+/// The id shape as nearly every caller spells it, in one pass from left to right.
+#[inline]
+fn by_id(path: &[u8]) -> Option<Question<'_>> {
+    let rest = path.strip_prefix(b"/api/vote/")?;
+    let slash = rest.iter().take(11).position(|byte| *byte == b'/')?;
+    let (id, rest) = rest.split_at(slash);
+    let address = Ipv4::parse(rest.strip_prefix(b"/status/")?)?;
+    Some(Question { server: ServerKey::Id(ServerId::parse(id)), address: Some(address) })
+}
+
+/// Either shape in any spelling: one trailing slash, odd addresses, empty segments.
+fn by_segments(path: &[u8]) -> Option<Question<'_>> {
+    let mut segments = path.split(|byte| *byte == b'/');
+    let mut next = || segments.next();
+    let (root, api, family, key, word, address) = (next()?, next()?, next()?, next()?, next()?, next()?);
+    let trailing_slash_at_most = match next() {
+        None => true,
+        Some(last) => last.is_empty() && next().is_none(),
+    };
+    if !root.is_empty() || api != b"api" || !trailing_slash_at_most {
+        return None;
+    }
+    let server = match (family, word) {
+        (b"vote", b"status") => ServerKey::Id(ServerId::parse(key)),
+        (b"servers", b"vote-status") => ServerKey::Token(if is_token(key) { key } else { b"" }),
+        _ => return None,
+    };
+    Some(Question { server, address: Ipv4::parse_user(address) })
+}
+
+/// Undoes the percent-encoding of a path, once; that its escapes are whole was checked with the
+/// head. `%2F` stays as it is: decoded it would pass for a separator, and no segment of ours may
+/// hold a slash in either spelling.
+#[must_use]
+pub fn decode(path: &[u8]) -> Cow<'_, [u8]> {
+    let Some(first) = memchr::memchr(b'%', path) else { return Cow::Borrowed(path) };
+    let mut decoded = Vec::with_capacity(path.len());
+    decoded.extend_from_slice(&path[..first]);
+    let mut rest = &path[first..];
+    while let [byte, after @ ..] = rest {
+        let escaped = match rest {
+            [b'%', high, low, ..] => hex_digit(*high).zip(hex_digit(*low)),
+            _ => None,
+        };
+        match escaped.map(|(high, low)| high << 4 | low) {
+            None => {
+                decoded.push(*byte);
+                rest = after;
+                continue;
+            }
+            Some(b'/') => decoded.extend_from_slice(b"%2F"),
+            Some(value) => decoded.push(value),
+        }
+        rest = &rest[3..];
+    }
+    Cow::Owned(decoded)
+}
+
+fn hex_digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).map(|digit| digit as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{by_id, by_segments, decode, question};
+    use crate::vote::answer::{Question, ServerKey};
+    use crate::vote::id::{ServerId, ServerIdError};
+    use crate::vote::ipv4::Ipv4;
+    use proptest::prelude::{any, prop_assert_eq, prop_oneof, proptest};
+    use proptest::strategy::{Just, Strategy};
+
+    const IP: Option<Ipv4> = Some(Ipv4(0xCB00_7107));
+
+    fn asked<'a>(server: ServerKey<'a>, address: Option<Ipv4>) -> Option<Question<'a>> {
+        Some(Question { server, address })
+    }
+
+    #[test]
+    fn the_two_shapes() {
+        let id = |id| ServerKey::Id(Ok(ServerId(id)));
+        let invalid = ServerKey::Id(Err(ServerIdError::Invalid));
+        for (path, expected) in [
+            ("/api/vote/28/status/203.0.113.7", asked(id(28), IP)),
+            ("/api/vote/28/status/203.0.113.7/", asked(id(28), IP)),
+            ("/api/vote/28/status/::ffff:203.0.113.7", asked(id(28), IP)),
+            ("/api/vote/28/status/", asked(id(28), None)),
+            ("/api/vote/28/status//", asked(id(28), None)),
+            ("/api/vote//status/203.0.113.7", asked(invalid, IP)),
+            ("/api/vote/028/status/203.0.113.7", asked(invalid, IP)),
+            (
+                "/api/vote/99999999999999999999/status/203.0.113.7",
+                asked(ServerKey::Id(Err(ServerIdError::TooLarge)), IP),
+            ),
+            ("/api/servers/demo/vote-status/203.0.113.7", asked(ServerKey::Token(b"demo"), IP)),
+            ("/api/servers/de mo/vote-status/1", asked(ServerKey::Token(b""), None)),
+            ("/api/servers//vote-status/203.0.113.7/", asked(ServerKey::Token(b""), IP)),
+            ("/api/vote/28/status/203.0.113.7//", None),
+            ("/api/vote/28/status", None),
+            ("/api/vote/28/vote-status/203.0.113.7", None),
+            ("/api/servers/demo/status/203.0.113.7", None),
+            ("/API/vote/28/status/203.0.113.7", None),
+            ("//api/vote/28/status/203.0.113.7", None),
+            ("/api//vote/28/status/203.0.113.7", None),
+            ("api/vote/28/status/203.0.113.7", None),
+            ("/", None),
+            ("", None),
+            ("*", None),
+        ] {
+            assert_eq!(question(path.as_bytes()), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn escapes_are_undone_once() {
+        for (path, decoded) in [
+            ("/a%20%41%2541", "/a A%41"),
+            ("/a%2Fb%2fc", "/a%2Fb%2Fc"),
+            ("/plain", "/plain"),
+            ("/%4", "/%4"),
+            ("/%zz%", "/%zz%"),
+        ] {
+            assert_eq!(decode(path.as_bytes()), decoded.as_bytes(), "{path}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_short_way_agrees_with_the_long_one(
+            id in prop_oneof![any::<u32>().prop_map(|id| id.to_string()), "[0-9]{0,12}", ".{0,3}"],
+            address in prop_oneof![any::<u32>().prop_map(|ip| Ipv4(ip).to_string()), "[0-9.:a-f]{0,16}"],
+            end in prop_oneof![Just(""), Just("/"), Just("//"), Just(" ")],
+        ) {
+            let path = format!("/api/vote/{id}/status/{address}{end}");
+            if let Some(short) = by_id(path.as_bytes()) {
+                prop_assert_eq!(Some(short), by_segments(path.as_bytes()));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(path: Vec<u8>) {
+            let _question = question(&path);
+            let decoded = decode(&path);
+            let _question = question(&decoded);
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! One connection's requests, without its socket: bytes in, responses appended, and what to do next.
+//!
+//! A [`Service`] says what a request is answered; the session frames, orders and bounds. Answers
+//! leave in the order of the requests: a request that waits (parked) holds up those behind it.
+
+use super::body::{Decoder, Length};
+use super::fault::Fault;
+use super::field::Section;
+use super::head::{self, Head, HeadLimits};
+use super::response::{Connection, Framing};
+use crate::vote::time::UnixSeconds;
+
+/// Names a connection to whoever will wake it: never one that came later in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket(pub u64);
+
+/// What a service knows of the moment besides the request.
+#[derive(Clone, Copy, Debug)]
+pub struct Context {
+    /// The wall clock, read once per turn of the loop.
+    pub now: UnixSeconds,
+    /// The connection that asks.
+    pub ticket: Ticket,
+}
+
+/// How far a service has come with an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Done.
+    Done,
+    /// Waits for something outside; call again once the connection is woken.
+    Parked,
+    /// There is more to append; call again once what is there has been sent.
+    More,
+}
+
+/// What an engine serves: one request in, one answer out.
+pub trait Service {
+    /// What a service keeps of one request until it is answered.
+    type Exchange;
+
+    /// Takes a request's head. Gives the exchange, and how much content is taken with it, in bytes.
+    fn begin(&mut self, head: &Head<'_>, context: &Context) -> (Self::Exchange, u64);
+
+    /// Takes a piece of content: [`Step::Done`] for more, [`Step::Parked`] to pause the client.
+    fn content(&mut self, exchange: &mut Self::Exchange, bytes: &[u8], context: &Context) -> Step;
+
+    /// Appends the answer, or the next part of it.
+    fn finish(&mut self, exchange: &mut Self::Exchange, framing: Framing, context: &Context, out: &mut Vec<u8>)
+    -> Step;
+
+    /// Appends the answer to a request that is refused before it became an exchange.
+    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context, out: &mut Vec<u8>);
+}
+
+/// Bounds on a session.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionLimits {
+    /// Bounds on a head.
+    pub head: HeadLimits,
+    /// Stop before the next request while so many bytes wait in the output.
+    pub unsent_bytes_max: usize,
+}
+
+/// What a session wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// More input.
+    Input,
+    /// To be woken.
+    Parked,
+    /// The output sent, then to be called again with the rest of the input.
+    Output,
+    /// The output sent, then the connection closed; `linger` where the client may still be sending.
+    Close {
+        /// Read and drop for a while, lest a reset overtakes the answer (RFC 9112, 9.6).
+        linger: bool,
+    },
+}
+
+/// What became of one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advanced {
+    /// Bytes of the input that are done with.
+    pub consumed: usize,
+    /// Requests whose answer is complete.
+    pub answered: u32,
+    /// What comes next.
+    pub next: Next,
+}
+
+enum Phase<E> {
+    Head,
+    Content { exchange: E, decoder: Decoder, framing: Framing },
+    Finish { exchange: E, framing: Framing },
+    Closed,
+}
+
+/// State of one connection between its requests and inside them.
+pub struct Session<E> {
+    phase: Phase<E>,
+}
+
+impl<E> Default for Session<E> {
+    fn default() -> Self {
+        Self { phase: Phase::Head }
+    }
+}
+
+/// How one step of the session left it.
+enum Turn {
+    Again,
+    Stop(Next),
+}
+
+impl<E> Session<E> {
+    /// Whether the session stands between two requests, but for bytes that were not consumed.
+    #[must_use]
+    pub const fn is_between_requests(&self) -> bool {
+        matches!(self.phase, Phase::Head)
+    }
+
+    /// Handles every whole request in `input`, up to the bound on waiting output. `closing`: the
+    /// next answer is the last.
+    #[inline]
+    pub fn advance<S: Service<Exchange = E>>(
+        &mut self,
+        input: &[u8],
+        closing: bool,
+        service: &mut S,
+        context: &Context,
+        limits: &SessionLimits,
+        out: &mut Vec<u8>,
+    ) -> Advanced {
+        let mut consumed = 0;
+        let mut answered = 0;
+        let next = loop {
+            if out.len() >= limits.unsent_bytes_max {
+                break Next::Output;
+            }
+            let rest = &input[consumed..];
+            let turn = match &mut self.phase {
+                Phase::Head if rest.is_empty() => break Next::Input,
+                Phase::Head => self.head(rest, closing, service, context, limits, out, &mut consumed),
+                Phase::Content { .. } => self.content(rest, service, context, out, &mut consumed),
+                Phase::Finish { exchange, framing } => {
+                    let framing = *framing;
+                    match service.finish(exchange, framing, context, out) {
+                        Step::Done => self.answered(framing),
+                        Step::Parked => Turn::Stop(Next::Parked),
+                        Step::More => Turn::Stop(Next::Output),
+                    }
+                }
+                Phase::Closed => break Next::Close { linger: !rest.is_empty() },
+            };
+            answered += u32::from(matches!(self.phase, Phase::Head | Phase::Closed) && matches!(turn, Turn::Again));
+            if let Turn::Stop(next) = turn {
+                break next;
+            }
+        };
+        Advanced { consumed, answered, next }
+    }
+
+    /// Ends the session with `fault` in answer to the request that is under way.
+    pub fn refuse<S: Service<Exchange = E>>(
+        &mut self,
+        fault: Fault,
+        head_only: bool,
+        service: &mut S,
+        context: &Context,
+        out: &mut Vec<u8>,
+    ) {
+        let head_only = match &self.phase {
+            Phase::Content { framing, .. } | Phase::Finish { framing, .. } => framing.head_only,
+            Phase::Head | Phase::Closed => head_only,
+        };
+        self.phase = Phase::Closed;
+        service.refuse(fault, Framing::last(head_only), context, out);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one call of advance")]
+    #[inline]
+    fn head<S: Service<Exchange = E>>(
+        &mut self,
+        input: &[u8],
+        closing: bool,
+        service: &mut S,
+        context: &Context,
+        limits: &SessionLimits,
+        out: &mut Vec<u8>,
+        consumed: &mut usize,
+    ) -> Turn {
+        let (head, bytes) = match head::parse(input, limits.head) {
+            Section::Complete(head, bytes) => (head, bytes),
+            Section::Partial => return Turn::Stop(Next::Input),
+            Section::Rejected(fault) => {
+                self.refuse(fault, is_head_method(input), service, context, out);
+                return Turn::Stop(Next::Close { linger: true });
+            }
+        };
+        *consumed += bytes;
+        let framing = Framing::of(&head, closing);
+        let (mut exchange, content_bytes_max) = service.begin(&head, context);
+        if head.length != Length::None {
+            match Decoder::new(head.length, content_bytes_max) {
+                Ok(decoder) => self.phase = Phase::Content { exchange, decoder, framing },
+                Err(fault) => {
+                    self.refuse(fault, framing.head_only, service, context, out);
+                    return Turn::Stop(Next::Close { linger: true });
+                }
+            }
+            if head.expects_continue {
+                out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+            }
+            return Turn::Again;
+        }
+        match service.finish(&mut exchange, framing, context, out) {
+            Step::Done => self.answered(framing),
+            Step::Parked => {
+                self.phase = Phase::Finish { exchange, framing };
+                Turn::Stop(Next::Parked)
+            }
+            Step::More => {
+                self.phase = Phase::Finish { exchange, framing };
+                Turn::Stop(Next::Output)
+            }
+        }
+    }
+
+    fn content<S: Service<Exchange = E>>(
+        &mut self,
+        input: &[u8],
+        service: &mut S,
+        context: &Context,
+        out: &mut Vec<u8>,
+        consumed: &mut usize,
+    ) -> Turn {
+        let Phase::Content { exchange, decoder, framing } = &mut self.phase else { return Turn::Again };
+        let piece = match decoder.decode(input) {
+            Ok(piece) => piece,
+            Err(fault) => {
+                self.refuse(fault, false, service, context, out);
+                return Turn::Stop(Next::Close { linger: true });
+            }
+        };
+        *consumed += piece.consumed;
+        let step =
+            if piece.content.is_empty() { Step::Done } else { service.content(exchange, piece.content, context) };
+        if piece.ended {
+            let framing = *framing;
+            if let Phase::Content { exchange, .. } = std::mem::replace(&mut self.phase, Phase::Closed) {
+                self.phase = Phase::Finish { exchange, framing };
+            }
+            return Turn::Again;
+        }
+        match step {
+            Step::Parked => Turn::Stop(Next::Parked),
+            Step::Done | Step::More if piece.consumed == 0 => Turn::Stop(Next::Input),
+            Step::Done | Step::More => Turn::Again,
+        }
+    }
+
+    #[inline]
+    fn answered(&mut self, framing: Framing) -> Turn {
+        self.phase = if framing.connection == Connection::Close { Phase::Closed } else { Phase::Head };
+        Turn::Again
+    }
+}
+
+/// Whether what was refused had come far enough to be a `HEAD`, whose answer has no body.
+#[must_use]
+pub fn is_head_method(input: &[u8]) -> bool {
+    input.strip_prefix(b"\r\n").unwrap_or(input).starts_with(b"HEAD ")
+}

@@ -1,0 +1,26 @@
+//! `vote-status` answers whether a client IPv4 address may vote now for a listed game server.
+//!
+//! The modules are the floors of the house, lowest first; each imports only from those above it
+//! in this list:
+//!
+//! * [`vote`]: the domain: ids, addresses, instants, the cooldown table, the directory, the answer;
+//! * [`http`], [`clock`], [`limits`], [`readiness`], [`store`]: the protocol without
+//!   sockets, time, bounds, the stages of a run, and what is kept on disk;
+//! * [`net`], [`recorder`]: the engine that moves bytes, and the one thread that writes;
+//! * [`public`], [`control`]: the two services;
+//! * [`server`]: what is started, in which order, and how it stops;
+//! * [`cli`]: the command line.
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod clock;
+pub mod control;
+pub mod http;
+pub mod limits;
+pub mod net;
+pub mod public;
+pub mod readiness;
+pub mod recorder;
+pub mod server;
+pub mod store;
+pub mod vote;

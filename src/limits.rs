@@ -1,0 +1,78 @@
+//! Every bound of the service, with why. What an operator may change is in [`Limits`].
+
+/// One read takes at most this much, and so does one turn of work for one connection.
+pub const READ_BYTES_MAX: usize = 64 * 1024;
+/// While more than this waits to be sent on a connection, nothing more is read from it.
+pub const UNSENT_BYTES_MAX: usize = 64 * 1024;
+/// Connections taken from one listening socket in a turn, so that a rush of newcomers does not
+/// hold up those who are served already.
+pub const ACCEPTS_PER_TURN: usize = 64;
+/// Readiness events taken from the kernel at once.
+pub const EVENTS_PER_TURN: usize = 1_024;
+/// Pending connections that the kernel holds for one listening socket.
+pub const LISTEN_BACKLOG: i32 = 4_096;
+/// While closing on a client that still sends: how much of that is read and dropped, so that the
+/// last answer is not lost to a reset, and for how long.
+pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
+/// See [`LINGER_BYTES_MAX`]; in milliseconds.
+pub const LINGER_TIMEOUT_MS: u64 = 2_000;
+/// Connections above the maximum that are kept just long enough to be told 503, by worker.
+pub const TURNED_AWAY_MAX: usize = 256;
+/// How long accepting rests when the system has no descriptor left and none can be freed, in milliseconds.
+pub const ACCEPT_PAUSE_MS: u64 = 50;
+/// Descriptors kept back from `--max-connections` for listeners, polls, the store and standard streams.
+pub const DESCRIPTORS_KEPT: usize = 64;
+/// Commands that wait for the recorder; a request beyond is told that the store is unavailable.
+pub const RECORDER_QUEUE_MAX: usize = 65_536;
+/// Votes and changes that one commit carries at most.
+pub const COMMIT_EVENTS_MAX: usize = 32_768;
+/// A vote may be stamped this far ahead of the service's clock, in seconds (contract).
+pub const VOTE_AHEAD_MAX_S: u32 = 5;
+/// Servers on one page of a listing unless asked otherwise, and at most.
+pub const PAGE_SERVERS_DEFAULT: usize = 100;
+/// See [`PAGE_SERVERS_DEFAULT`].
+pub const PAGE_SERVERS_MAX: usize = 1_000;
+
+const _: () = assert!(UNSENT_BYTES_MAX >= 16 * 1024, "room for an answer");
+const _: () = assert!(LINGER_BYTES_MAX >= READ_BYTES_MAX);
+
+/// Bounds that are options of `serve`.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of a request's head: request line, header lines and the empty line.
+    pub head_bytes_max: usize,
+    /// Header lines of a request.
+    pub header_lines_max: usize,
+    /// Content of a control request that is read whole, in bytes.
+    pub body_bytes_max: u64,
+    /// Content of a public request, which is skipped, in bytes.
+    pub skip_body_bytes_max: u64,
+    /// A request must be whole this long after its first byte, in milliseconds.
+    pub head_timeout_ms: u64,
+    /// An idle connection is closed after this, in milliseconds.
+    pub idle_timeout_ms: u64,
+    /// The peer must take a waiting answer within this, in milliseconds.
+    pub write_timeout_ms: u64,
+    /// Open connections over all workers.
+    pub connections_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head_bytes_max: 16 * 1024,
+            header_lines_max: 100,
+            body_bytes_max: 1024 * 1024,
+            skip_body_bytes_max: 64 * 1024,
+            head_timeout_ms: 10_000,
+            idle_timeout_ms: 75_000,
+            write_timeout_ms: 30_000,
+            connections_max: 10_000,
+        }
+    }
+}
+
+impl Limits {
+    /// Largest head that can be configured: head and read must fit one buffer.
+    pub const HEAD_BYTES_CEILING: usize = 64 * 1024;
+}

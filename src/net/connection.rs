@@ -1,0 +1,299 @@
+//! One client: its socket, its session, and the bytes that wait in either direction.
+//!
+//! An idle connection holds no buffer. Input is kept only while a request is not whole or has to
+//! wait, output only while the kernel does not take it.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
+
+use mio::net::TcpStream;
+
+use super::deadline::Class;
+use crate::http::fault::Fault;
+use crate::http::session::{Advanced, Context, Next, Service, Session, SessionLimits, is_head_method};
+use crate::limits::LINGER_BYTES_MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Reads, or works through what was read.
+    Open,
+    /// Waits to be woken.
+    Parked,
+    /// Sends what is left, then closes.
+    Closing { linger: bool },
+    /// Has shut its side, and drops what still comes in.
+    Lingering { dropped_bytes: usize },
+}
+
+/// What is to become of a connection after its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Wait for the kernel or for a letter.
+    Wait,
+    /// There is more to do at once: at the next turn, after the others.
+    Again,
+    /// Close.
+    Drop,
+}
+
+/// What a turn lends to the connection that it serves.
+pub struct Turn<'w, S: Service> {
+    /// Who answers.
+    pub service: &'w mut S,
+    /// Bounds on the session.
+    pub limits: &'w SessionLimits,
+    /// Where reads go, shared by all connections of a worker.
+    pub read_buffer: &'w mut [u8],
+    /// Where answers are gathered, shared likewise; empty between two connections.
+    pub out: &'w mut Vec<u8>,
+    /// The moment, and who asks.
+    pub context: Context,
+    /// The next answer on each connection is the last.
+    pub closing: bool,
+}
+
+/// A client.
+pub struct Connection<E> {
+    stream: TcpStream,
+    session: Session<E>,
+    /// Begun and not whole; or, while `has_work`, not looked at yet.
+    input: Vec<u8>,
+    /// Not taken by the kernel yet.
+    unsent: Vec<u8>,
+    state: State,
+    /// The input is to be worked through before more is read.
+    has_work: bool,
+    /// The kernel may hold more input, or the end of it.
+    is_readable: bool,
+    /// The peer has shut its sending side: a short read is not the last one.
+    is_half_closed: bool,
+    /// The request under way is a new one since the deadline was last looked at.
+    is_new_request: bool,
+    /// Is registered with the poll, and whether for writing too. Kept by the worker.
+    pub registered: Option<bool>,
+}
+
+impl<E> Connection<E> {
+    /// A connection that was just accepted; it may have sent something already.
+    #[must_use]
+    pub fn new(stream: TcpStream) -> Self {
+        Self {
+            stream,
+            session: Session::default(),
+            input: Vec::new(),
+            unsent: Vec::new(),
+            state: State::Open,
+            has_work: false,
+            is_readable: true,
+            is_half_closed: false,
+            is_new_request: true,
+            registered: None,
+        }
+    }
+
+    /// The socket, to register it.
+    pub fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    /// Notes what the poll reported.
+    #[inline]
+    pub fn note_readiness(&mut self, is_readable: bool, is_half_closed: bool) {
+        self.is_readable |= is_readable || is_half_closed;
+        self.is_half_closed |= is_half_closed;
+    }
+
+    /// What the connection waits for is there.
+    pub fn wake(&mut self) {
+        if self.state == State::Parked {
+            self.state = State::Open;
+        }
+    }
+
+    /// Whether the kernel has refused bytes.
+    #[must_use]
+    pub const fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// Whether nothing was asked that is not answered yet.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.state == State::Open
+            && self.input.is_empty()
+            && self.unsent.is_empty()
+            && self.session.is_between_requests()
+    }
+
+    /// What the connection is waited on for, given what it was waited on until now; `None` for no
+    /// deadline. `true` where the time starts anew.
+    pub fn deadline(&mut self, current: Option<Class>, content_extends: bool) -> (Option<Class>, bool) {
+        let class = match self.state {
+            _ if self.has_unsent() => Class::Write,
+            State::Lingering { .. } => Class::Linger,
+            State::Parked => return (None, false),
+            State::Open | State::Closing { .. } if self.is_idle() => return (Some(Class::Idle), true),
+            State::Open | State::Closing { .. } => Class::Request,
+        };
+        let is_progress = class == Class::Request && content_extends && !self.session.is_between_requests();
+        let is_new = std::mem::take(&mut self.is_new_request) && class == Class::Request;
+        (Some(class), current != Some(class) || is_new || is_progress)
+    }
+
+    /// One turn: sends what waits, reads once, answers all that is whole, writes once.
+    pub fn serve<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
+        if self.has_unsent() {
+            match self.flush() {
+                Ok(()) if self.has_unsent() => return Verdict::Wait,
+                Ok(()) => {}
+                Err(_gone) => return Verdict::Drop,
+            }
+        }
+        match self.state {
+            State::Open if self.has_work => self.work(turn),
+            State::Open if self.is_readable => self.read(turn),
+            State::Open | State::Parked => Verdict::Wait,
+            State::Closing { linger } => self.close(linger, turn),
+            State::Lingering { .. } => self.linger(turn),
+        }
+    }
+
+    /// Answers the request under way with `fault` and closes.
+    pub fn refuse<S: Service<Exchange = E>>(&mut self, fault: Fault, turn: &mut Turn<'_, S>) -> Verdict {
+        turn.out.clear();
+        let head_only = is_head_method(&self.input);
+        self.session.refuse(fault, head_only, turn.service, &turn.context, turn.out);
+        self.input = Vec::new();
+        self.has_work = false;
+        self.send_and_close(true, turn)
+    }
+
+    fn read<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
+        let held = self.input.len();
+        let buffer = &mut *turn.read_buffer;
+        buffer[..held].copy_from_slice(&self.input);
+        match self.stream.read(&mut buffer[held..]) {
+            Ok(0) => self.end_of_input(turn),
+            Ok(bytes) => {
+                // A short read has emptied the kernel's buffer: no second read to be told so.
+                self.is_readable = self.is_half_closed || held + bytes == buffer.len();
+                let input = &turn.read_buffer[..held + bytes];
+                let advanced =
+                    self.session.advance(input, turn.closing, turn.service, &turn.context, turn.limits, turn.out);
+                keep(&mut self.input, &input[advanced.consumed..]);
+                self.after(advanced, turn)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.is_readable = false;
+                Verdict::Wait
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Verdict::Again,
+            Err(_gone) => Verdict::Drop,
+        }
+    }
+
+    /// Goes on with input that had to wait.
+    fn work<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
+        let input = std::mem::take(&mut self.input);
+        let advanced = self.session.advance(&input, turn.closing, turn.service, &turn.context, turn.limits, turn.out);
+        keep(&mut self.input, &input[advanced.consumed..]);
+        self.after(advanced, turn)
+    }
+
+    fn end_of_input<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
+        if self.is_idle() {
+            return Verdict::Drop;
+        }
+        // It cannot become whole any more, and an answer is owed to whoever still listens.
+        self.is_readable = false;
+        self.refuse(Fault::BadRequest, turn)
+    }
+
+    fn after<S: Service<Exchange = E>>(&mut self, advanced: Advanced, turn: &mut Turn<'_, S>) -> Verdict {
+        self.is_new_request |= advanced.answered > 0;
+        self.has_work = matches!(advanced.next, Next::Output | Next::Parked);
+        match advanced.next {
+            Next::Close { linger } => return self.send_and_close(linger || self.is_readable, turn),
+            Next::Parked => self.state = State::Parked,
+            Next::Input | Next::Output => {}
+        }
+        if self.send(turn.out).is_err() {
+            return Verdict::Drop;
+        }
+        let may_go_on = self.state == State::Open && (self.has_work || self.is_readable);
+        if may_go_on && !self.has_unsent() { Verdict::Again } else { Verdict::Wait }
+    }
+
+    fn send_and_close<S: Service<Exchange = E>>(&mut self, linger: bool, turn: &mut Turn<'_, S>) -> Verdict {
+        self.state = State::Closing { linger };
+        self.input = Vec::new();
+        match self.send(turn.out) {
+            Err(_gone) => Verdict::Drop,
+            Ok(()) if self.has_unsent() => Verdict::Wait,
+            Ok(()) => self.close(linger, turn),
+        }
+    }
+
+    fn close<S: Service<Exchange = E>>(&mut self, linger: bool, turn: &mut Turn<'_, S>) -> Verdict {
+        if !linger || self.stream.shutdown(Shutdown::Write).is_err() {
+            return Verdict::Drop;
+        }
+        self.state = State::Lingering { dropped_bytes: 0 };
+        self.linger(turn)
+    }
+
+    fn linger<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
+        let State::Lingering { dropped_bytes } = &mut self.state else { return Verdict::Drop };
+        match self.stream.read(turn.read_buffer) {
+            Ok(0) => Verdict::Drop,
+            Ok(bytes) => {
+                *dropped_bytes += bytes;
+                if *dropped_bytes > LINGER_BYTES_MAX { Verdict::Drop } else { Verdict::Again }
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Verdict::Wait,
+            Err(error) if error.kind() == ErrorKind::Interrupted => Verdict::Again,
+            Err(_gone) => Verdict::Drop,
+        }
+    }
+
+    /// Writes the turn's answers in one call and keeps what the kernel does not take.
+    fn send(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        // What the kernel refused before goes first.
+        let sent = if self.has_unsent() { 0 } else { write_once(&mut self.stream, out)? };
+        self.unsent.extend_from_slice(&out[sent..]);
+        out.clear();
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let sent = write_once(&mut self.stream, &self.unsent)?;
+        self.unsent.drain(..sent);
+        if self.unsent.is_empty() {
+            self.unsent = Vec::new();
+        }
+        Ok(())
+    }
+}
+
+/// Bytes taken; 0 where the kernel's buffer is full.
+fn write_once(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    match stream.write(bytes) {
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
+        written => written,
+    }
+}
+
+/// Replaces what is held by `rest`, and gives memory back where there is none.
+fn keep(held: &mut Vec<u8>, rest: &[u8]) {
+    if rest.is_empty() {
+        if held.capacity() > 0 {
+            *held = Vec::new();
+        }
+    } else {
+        held.clear();
+        held.extend_from_slice(rest);
+    }
+}

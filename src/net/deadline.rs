@@ -1,0 +1,183 @@
+//! Deadlines of a worker's connections, at a cost per turn that does not grow with their number.
+//!
+//! Every class has one length, so a queue in order of arrival is in order of expiry too: setting,
+//! clearing and finding the next are a few writes. The front of the idle queue is also the
+//! connection that has been idle longest.
+
+/// What a connection is waited on for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// A request that was begun must become whole.
+    Request,
+    /// An idle connection must ask again.
+    Idle,
+    /// The peer must take what waits to be sent.
+    Write,
+    /// A connection that was shut must be closed by its peer.
+    Linger,
+}
+
+const CLASSES: usize = 4;
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
+struct Link {
+    class: Option<Class>,
+    due_ms: u64,
+    before: u32,
+    behind: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Queue {
+    front: u32,
+    back: u32,
+    length_ms: u64,
+}
+
+/// At most one deadline for each connection, by the index of its slot.
+pub struct Deadlines {
+    links: Vec<Link>,
+    queues: [Queue; CLASSES],
+}
+
+impl Deadlines {
+    /// No deadline yet; the lengths of the classes in milliseconds.
+    #[must_use]
+    pub fn new(length_ms: impl Fn(Class) -> u64) -> Self {
+        let classes = [Class::Request, Class::Idle, Class::Write, Class::Linger];
+        let queues = classes.map(|class| Queue { front: NONE, back: NONE, length_ms: length_ms(class) });
+        Self { links: Vec::new(), queues }
+    }
+
+    /// Gives `index` a deadline of `class` from `now_ms`, in place of any that it had.
+    pub fn set(&mut self, index: u32, class: Class, now_ms: u64) {
+        self.clear(index);
+        let at = index as usize;
+        if at >= self.links.len() {
+            self.links.resize(at + 1, Link { class: None, due_ms: 0, before: NONE, behind: NONE });
+        }
+        let queue = &mut self.queues[class as usize];
+        let due_ms = now_ms.saturating_add(queue.length_ms);
+        let last = queue.back;
+        queue.back = index;
+        if last == NONE {
+            queue.front = index;
+        } else {
+            self.links[last as usize].behind = index;
+        }
+        self.links[at] = Link { class: Some(class), due_ms, before: last, behind: NONE };
+    }
+
+    /// Takes the deadline of `index` away.
+    pub fn clear(&mut self, index: u32) {
+        let Some(link) = self.links.get_mut(index as usize) else { return };
+        let Some(class) = link.class.take() else { return };
+        let (before, behind) = (link.before, link.behind);
+        let queue = &mut self.queues[class as usize];
+        match before {
+            NONE => queue.front = behind,
+            _ => self.links[before as usize].behind = behind,
+        }
+        match behind {
+            NONE => self.queues[class as usize].back = before,
+            _ => self.links[behind as usize].before = before,
+        }
+    }
+
+    /// The class of the deadline of `index`.
+    #[must_use]
+    pub fn class(&self, index: u32) -> Option<Class> {
+        self.links.get(index as usize).and_then(|link| link.class)
+    }
+
+    /// Who has waited longest in a class.
+    #[must_use]
+    pub fn oldest(&self, class: Class) -> Option<u32> {
+        let front = self.queues[class as usize].front;
+        (front != NONE).then_some(front)
+    }
+
+    /// When the next deadline falls, in milliseconds of the same clock.
+    #[must_use]
+    pub fn next_ms(&self) -> Option<u64> {
+        self.fronts().map(|(_, due_ms)| due_ms).min()
+    }
+
+    /// Takes one deadline that has fallen by `now_ms`.
+    pub fn expire(&mut self, now_ms: u64) -> Option<(u32, Class)> {
+        let (index, _) = self.fronts().find(|(_, due_ms)| *due_ms <= now_ms)?;
+        let class = self.class(index)?;
+        self.clear(index);
+        Some((index, class))
+    }
+
+    fn fronts(&self) -> impl Iterator<Item = (u32, u64)> {
+        let fronts = self.queues.iter().map(|queue| queue.front).filter(|front| *front != NONE);
+        fronts.map(|front| (front, self.links[front as usize].due_ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Class, Deadlines};
+    use proptest::collection::vec;
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    fn deadlines() -> Deadlines {
+        Deadlines::new(|class| match class {
+            Class::Request => 10,
+            Class::Idle => 75,
+            Class::Write => 30,
+            Class::Linger => 2,
+        })
+    }
+
+    #[test]
+    fn they_fall_in_order() {
+        let mut deadlines = deadlines();
+        deadlines.set(0, Class::Idle, 100);
+        deadlines.set(1, Class::Request, 100);
+        deadlines.set(2, Class::Idle, 101);
+        assert_eq!(deadlines.next_ms(), Some(110));
+        assert_eq!(deadlines.expire(109), None);
+        assert_eq!(deadlines.expire(110), Some((1, Class::Request)));
+        assert_eq!(deadlines.oldest(Class::Idle), Some(0));
+        deadlines.set(0, Class::Idle, 102);
+        assert_eq!(deadlines.oldest(Class::Idle), Some(2));
+        deadlines.clear(2);
+        assert_eq!(deadlines.next_ms(), Some(177));
+        assert_eq!(deadlines.expire(200), Some((0, Class::Idle)));
+        assert_eq!(deadlines.next_ms(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn they_behave_as_a_list(steps in vec((0..6u32, 0..6usize), 0..200)) {
+            let classes = [Class::Request, Class::Idle, Class::Write, Class::Linger];
+            let lengths = [10, 75, 30, 2];
+            let mut deadlines = deadlines();
+            let mut model: Vec<(u32, usize, u64)> = Vec::new();
+            for (now_ms, (index, action)) in (0_u64..).zip(steps) {
+                model.retain(|entry| entry.0 != index || action == 5);
+                match action {
+                    0..=3 => {
+                        deadlines.set(index, classes[action], now_ms);
+                        model.push((index, action, now_ms + lengths[action]));
+                    }
+                    4 => deadlines.clear(index),
+                    _ => while let Some((index, class)) = deadlines.expire(now_ms) {
+                        let at = model.iter().position(|entry| entry.0 == index && entry.2 <= now_ms);
+                        prop_assert_eq!(at.map(|at| model.remove(at).1), Some(class as usize));
+                    },
+                }
+                if action == 5 {
+                    prop_assert_eq!(model.iter().filter(|entry| entry.2 <= now_ms).count(), 0);
+                }
+                prop_assert_eq!(deadlines.next_ms(), model.iter().map(|entry| entry.2).min());
+                let idle = model.iter().find(|entry| entry.1 == 1).map(|entry| entry.0);
+                prop_assert_eq!(deadlines.oldest(Class::Idle), idle);
+            }
+        }
+    }
+}

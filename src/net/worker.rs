@@ -1,0 +1,384 @@
+//! The event loop of one thread. A turn, in this order and why:
+//!
+//! 1. wait for the kernel, at most until the next deadline;
+//! 2. read the clocks, once: everything in a turn happens at one moment;
+//! 3. letters first: they free connections that wait;
+//! 4. connections that are served already, each at most one read and one write;
+//! 5. newcomers, each read at once, before it is registered: most ask one question and go;
+//! 6. those that were not done within their share, after everybody had a turn;
+//! 7. deadlines last: whoever made it in this turn has made it.
+
+use std::io::{self, ErrorKind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+
+use super::connection::{Connection, Turn, Verdict};
+use super::deadline::{Class, Deadlines};
+use super::mailbox::{Letter, Mailbox};
+use super::slab::{Key, Slab};
+use crate::clock::{Clock, Now};
+use crate::http::body::TRAILER_BYTES_MAX;
+use crate::http::fault::Fault;
+use crate::http::head::HeadLimits;
+use crate::http::session::{Context, Service, SessionLimits, Ticket};
+use crate::limits::{
+    ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, READ_BYTES_MAX, TURNED_AWAY_MAX,
+    UNSENT_BYTES_MAX,
+};
+
+const _: () = assert!(size_of::<usize>() == 8, "a token packs a slot and its generation");
+
+/// Tokens below this name connections; listeners follow, then the mailbox.
+const LISTENER_TOKEN: u32 = 0xFFFF_0000;
+const MAILBOX_TOKEN: u32 = 0xFFFF_FFFF;
+
+/// After newcomers are no longer taken, a silent connection is given this long to ask, in milliseconds.
+const DRAIN_GRACE_MS: u64 = 500;
+
+/// How a worker is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Bounds and deadlines.
+    pub limits: Limits,
+    /// This worker's share of the open connections.
+    pub connections_max: usize,
+    /// Content that makes progress is waited for: true for the private listener, whose uploads
+    /// may be long; false for the public one, where a request has one deadline.
+    pub content_extends: bool,
+}
+
+struct Listener {
+    socket: TcpListener,
+    /// The kernel may hold newcomers that were not taken yet.
+    is_pending: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Drain {
+    accept_until_ms: u64,
+    stop_at_ms: u64,
+}
+
+/// One event loop and all that it owns.
+pub struct Worker<S: Service> {
+    poll: Poll,
+    mailbox: Mailbox,
+    clock: Clock,
+    service: S,
+    settings: Settings,
+    session_limits: SessionLimits,
+    listeners: Vec<Listener>,
+    connections: Slab<Connection<S::Exchange>>,
+    deadlines: Deadlines,
+    again: Vec<Key>,
+    read_buffer: Box<[u8]>,
+    out: Vec<u8>,
+    now: Now,
+    accept_again_ms: u64,
+    drain: Option<Drain>,
+}
+
+impl<S: Service> Worker<S> {
+    /// A worker for these listeners. Nothing is accepted before [`Worker::run`].
+    ///
+    /// `service` is made once the mailbox is there, for services whose answers come later.
+    ///
+    /// # Errors
+    /// Where the system gives no descriptor, or a listener cannot be registered.
+    pub fn new(
+        listeners: Vec<TcpListener>,
+        settings: Settings,
+        clock: Clock,
+        service: impl FnOnce(&Mailbox) -> S,
+    ) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let mailbox = Mailbox::new(&poll, Token(MAILBOX_TOKEN as usize))?;
+        let mut pending = Vec::new();
+        for (mut socket, token) in listeners.into_iter().zip(LISTENER_TOKEN..MAILBOX_TOKEN) {
+            poll.registry().register(&mut socket, Token(token as usize), Interest::READABLE)?;
+            pending.push(Listener { socket, is_pending: false });
+        }
+        let limits = settings.limits;
+        let session_limits = SessionLimits {
+            head: HeadLimits { head_bytes_max: limits.head_bytes_max, header_lines_max: limits.header_lines_max },
+            unsent_bytes_max: UNSENT_BYTES_MAX,
+        };
+        let deadlines = Deadlines::new(|class| match class {
+            Class::Request => limits.head_timeout_ms,
+            Class::Idle => limits.idle_timeout_ms,
+            Class::Write => limits.write_timeout_ms,
+            Class::Linger => LINGER_TIMEOUT_MS,
+        });
+        // What a session leaves for the next read is a head or a trailer that is not whole.
+        let held_bytes_max = limits.head_bytes_max.max(TRAILER_BYTES_MAX) + 2;
+        Ok(Self {
+            service: service(&mailbox),
+            mailbox,
+            poll,
+            now: clock.now(),
+            clock,
+            settings,
+            session_limits,
+            listeners: pending,
+            connections: Slab::default(),
+            deadlines,
+            again: Vec::new(),
+            read_buffer: vec![0; READ_BYTES_MAX + held_bytes_max].into(),
+            out: Vec::new(),
+            accept_again_ms: 0,
+            drain: None,
+        })
+    }
+
+    /// Where letters for this worker go.
+    #[must_use]
+    pub fn mailbox(&self) -> Mailbox {
+        self.mailbox.clone()
+    }
+
+    /// Serves until told to drain, and then until that is done.
+    ///
+    /// # Errors
+    /// Where the poll itself fails: nothing can be served any more.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS_PER_TURN);
+        let mut letters = Vec::new();
+        let mut again = Vec::new();
+        while !self.is_drained() {
+            match self.poll.poll(&mut events, self.wait()) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            self.now = self.clock.now();
+            self.read_letters(&mut letters);
+            std::mem::swap(&mut again, &mut self.again);
+            for event in &events {
+                self.on_event(event);
+            }
+            self.accept_newcomers();
+            for key in again.drain(..) {
+                self.serve(key);
+            }
+            self.expire_deadlines();
+            self.go_on_draining();
+        }
+        Ok(())
+    }
+
+    fn wait(&self) -> Option<Duration> {
+        let is_accept_due = self.listeners.iter().any(|listener| listener.is_pending);
+        if !self.again.is_empty() || (is_accept_due && self.accept_again_ms <= self.now.monotonic_ms) {
+            return Some(Duration::ZERO);
+        }
+        let accept_ms = is_accept_due.then_some(self.accept_again_ms);
+        let drain_ms = self.drain.map(|drain| {
+            let grace_ms = drain.accept_until_ms.saturating_add(DRAIN_GRACE_MS);
+            if self.listeners.is_empty() { grace_ms.min(drain.stop_at_ms) } else { drain.accept_until_ms }
+        });
+        let due_ms = [self.deadlines.next_ms(), accept_ms, drain_ms].into_iter().flatten().min()?;
+        // One more: the kernel counts whole milliseconds and must not wake us a moment too early.
+        Some(Duration::from_millis(due_ms.saturating_sub(self.now.monotonic_ms).saturating_add(1)))
+    }
+
+    fn read_letters(&mut self, letters: &mut Vec<Letter>) {
+        self.mailbox.take(letters);
+        for letter in letters.drain(..) {
+            match letter {
+                Letter::Wake(Ticket(word)) => {
+                    let key = Key::unpacked(word);
+                    if let Some(connection) = self.connections.get_mut(key) {
+                        connection.wake();
+                        self.serve(key);
+                    }
+                }
+                Letter::Drain { accept_ms, timeout_ms } => self.start_draining(accept_ms, timeout_ms),
+            }
+        }
+    }
+
+    #[inline]
+    fn on_event(&mut self, event: &mio::event::Event) {
+        let word = event.token().0 as u64;
+        let key = Key::unpacked(word);
+        if key.index >= LISTENER_TOKEN {
+            if let Some(listener) = self.listeners.get_mut((key.index - LISTENER_TOKEN) as usize) {
+                listener.is_pending = true;
+            }
+            return;
+        }
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.note_readiness(event.is_readable(), event.is_read_closed());
+        self.serve(key);
+    }
+
+    fn serve(&mut self, key: Key) {
+        self.turn(key, Connection::serve);
+    }
+
+    /// Gives one connection its turn, and does what comes of it.
+    #[inline]
+    fn turn(&mut self, key: Key, act: impl FnOnce(&mut Connection<S::Exchange>, &mut Turn<'_, S>) -> Verdict) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let mut turn = Turn {
+            service: &mut self.service,
+            limits: &self.session_limits,
+            read_buffer: &mut self.read_buffer,
+            out: &mut self.out,
+            context: Context { now: self.now.wall, ticket: Ticket(key.packed()) },
+            closing: self.drain.is_some(),
+        };
+        // A panic is the fault of one request; no other connection may suffer from it.
+        let verdict = catch_unwind(AssertUnwindSafe(|| act(connection, &mut turn)))
+            .or_else(|_panic| catch_unwind(AssertUnwindSafe(|| connection.refuse(Fault::Internal, &mut turn))));
+        self.out.clear();
+        match verdict {
+            Ok(Verdict::Drop) | Err(_) => return self.close(key),
+            Ok(Verdict::Again) => self.again.push(key),
+            Ok(Verdict::Wait) => {}
+        }
+        let (class, anew) = connection.deadline(self.deadlines.class(key.index), self.settings.content_extends);
+        match class {
+            Some(class) if anew => self.deadlines.set(key.index, class, self.now.monotonic_ms),
+            Some(_) => {}
+            None => self.deadlines.clear(key.index),
+        }
+        let wants_write = connection.has_unsent();
+        if (connection.registered.is_none() || (wants_write && connection.registered == Some(false)))
+            && register(&self.poll, connection, key, wants_write).is_err()
+        {
+            self.close(key);
+        }
+    }
+
+    fn close(&mut self, key: Key) {
+        self.deadlines.clear(key.index);
+        // Dropping the socket takes it out of the poll.
+        drop(self.connections.remove(key));
+    }
+
+    fn accept_newcomers(&mut self) {
+        if self.accept_again_ms > self.now.monotonic_ms {
+            return;
+        }
+        for index in 0..self.listeners.len() {
+            if self.listeners[index].is_pending {
+                self.accept(index, ACCEPTS_PER_TURN);
+            }
+        }
+    }
+
+    /// Takes up to `count` newcomers from one listener.
+    fn accept(&mut self, index: usize, count: usize) {
+        for _ in 0..count {
+            let listener = &mut self.listeners[index];
+            match listener.socket.accept() {
+                Ok((stream, _)) => self.welcome(stream),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    listener.is_pending = false;
+                    return;
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
+                // No descriptor or no memory: make room, or rest a moment; never spin.
+                Err(_shortage) => {
+                    if !self.close_longest_idle() {
+                        self.accept_again_ms = self.now.monotonic_ms + ACCEPT_PAUSE_MS;
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn welcome(&mut self, stream: TcpStream) {
+        let is_full = self.connections.len() >= self.settings.connections_max && !self.close_longest_idle();
+        if is_full && self.connections.len() >= self.settings.connections_max + TURNED_AWAY_MAX {
+            // Those that were told 503 and have not gone yet make room first.
+            match self.deadlines.oldest(Class::Linger).and_then(|index| self.connections.key_of(index)) {
+                Some(key) => self.close(key),
+                None => return,
+            }
+        }
+        let key = self.connections.insert(Connection::new(stream));
+        if is_full {
+            self.turn(key, |connection, turn| connection.refuse(Fault::NotReady, turn));
+        } else {
+            self.serve(key);
+        }
+    }
+
+    fn close_longest_idle(&mut self) -> bool {
+        let longest = self.deadlines.oldest(Class::Idle).and_then(|index| self.connections.key_of(index));
+        if let Some(key) = longest {
+            self.close(key);
+        }
+        longest.is_some()
+    }
+
+    fn expire_deadlines(&mut self) {
+        while let Some((index, class)) = self.deadlines.expire(self.now.monotonic_ms) {
+            let Some(key) = self.connections.key_of(index) else { continue };
+            match class {
+                Class::Request => self.turn(key, |connection, turn| connection.refuse(Fault::RequestTimeout, turn)),
+                Class::Idle | Class::Write | Class::Linger => self.close(key),
+            }
+        }
+    }
+
+    fn start_draining(&mut self, accept_ms: u64, timeout_ms: u64) {
+        let now_ms = self.now.monotonic_ms;
+        let accept_until_ms = now_ms.saturating_add(accept_ms);
+        let stop_at_ms = accept_until_ms.saturating_add(timeout_ms);
+        self.drain = Some(Drain { accept_until_ms, stop_at_ms });
+        self.close_idle();
+    }
+
+    /// Closes connections on which nothing was asked; a question that is already there is answered.
+    fn close_idle(&mut self) {
+        for key in self.connections.keys() {
+            let Some(connection) = self.connections.get_mut(key) else { continue };
+            if !connection.is_idle() {
+                continue;
+            }
+            connection.note_readiness(true, false);
+            self.serve(key);
+            if self.connections.get_mut(key).is_some_and(|connection| connection.is_idle()) {
+                self.close(key);
+            }
+        }
+    }
+
+    fn go_on_draining(&mut self) {
+        let Some(drain) = self.drain else { return };
+        let now_ms = self.now.monotonic_ms;
+        if now_ms >= drain.accept_until_ms && !self.listeners.is_empty() {
+            // Whoever the kernel has accepted for us already is still served.
+            for index in 0..self.listeners.len() {
+                self.accept(index, usize::MAX);
+            }
+            self.listeners.clear();
+        }
+        if self.listeners.is_empty() && now_ms >= drain.accept_until_ms.saturating_add(DRAIN_GRACE_MS) {
+            self.close_idle();
+        }
+    }
+
+    fn is_drained(&self) -> bool {
+        let is_over = |drain: Drain| self.now.monotonic_ms >= drain.stop_at_ms;
+        self.drain.is_some_and(|drain| self.listeners.is_empty() && (self.connections.is_empty() || is_over(drain)))
+    }
+}
+
+fn register<E>(poll: &Poll, connection: &mut Connection<E>, key: Key, wants_write: bool) -> io::Result<()> {
+    let interest = if wants_write { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+    let token = Token(key.packed() as usize);
+    let is_new = connection.registered.is_none();
+    connection.registered = Some(wants_write);
+    if is_new {
+        poll.registry().register(connection.stream(), token, interest)
+    } else {
+        poll.registry().reregister(connection.stream(), token, interest)
+    }
+}

@@ -1,0 +1,61 @@
+//! Where the service stands between start and stop.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// Where the service stands between start and stop. Shared by all threads.
+#[derive(Clone, Default)]
+pub struct Readiness(Arc<State>);
+
+#[derive(Default)]
+struct State {
+    stage: AtomicU8,
+    loaded_rows: AtomicU64,
+}
+
+const LOADING: u8 = 0;
+const READY: u8 = 1;
+const STOPPING: u8 = 2;
+
+impl Readiness {
+    /// Progress of the load: `rows` more have been read.
+    pub fn add_loaded_rows(&self, rows: u64) {
+        self.0.loaded_rows.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// How many rows of the store have been read since the start.
+    #[must_use]
+    pub fn loaded_rows(&self) -> u64 {
+        self.0.loaded_rows.load(Ordering::Relaxed)
+    }
+
+    /// The state is loaded: answers are true from now on.
+    pub fn set_ready(&self) {
+        // Not where the stop came first.
+        self.0.stage.fetch_max(READY, Ordering::AcqRel);
+    }
+
+    /// The service is going away; what is asked until then is still answered.
+    pub fn set_stopping(&self) {
+        self.0.stage.fetch_max(STOPPING, Ordering::AcqRel);
+    }
+
+    /// Whether the state is loaded.
+    #[must_use]
+    #[inline]
+    pub fn is_loaded(&self) -> bool {
+        self.0.stage.load(Ordering::Acquire) != LOADING
+    }
+
+    /// Whether a load balancer should send requests here.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.0.stage.load(Ordering::Acquire) == READY
+    }
+
+    /// Whether the service is going away.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.0.stage.load(Ordering::Acquire) == STOPPING
+    }
+}

@@ -1,0 +1,187 @@
+//! The commands of one commit, checked against the state and against each other.
+//!
+//! Nothing here changes the table or the directory: the changes are gathered, so that they can be
+//! made durable first and applied after, or forgotten.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::command::{Command, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Vote, VoteOutcome};
+use crate::limits::VOTE_AHEAD_MAX_S;
+use crate::store::{Address, Event, StoredVote};
+use crate::vote::directory::Snapshot;
+use crate::vote::id::{ServerId, Token};
+use crate::vote::table::{CooldownTable, Pair};
+use crate::vote::time::{Cooldown, UnixSeconds};
+
+/// Changes that wait for one commit.
+pub struct Batch<'s> {
+    table: &'s CooldownTable,
+    servers: Arc<Snapshot>,
+    cooldown: Cooldown,
+    now: UnixSeconds,
+    /// What the pairs that changed will hold; `None` for nothing.
+    pairs: HashMap<Pair, Option<UnixSeconds>>,
+    /// The directory that will be, once a server changed.
+    next_servers: Option<Snapshot>,
+    events: Vec<Event>,
+}
+
+/// What a batch changes.
+pub struct Changes {
+    /// For the store, in order.
+    pub events: Vec<Event>,
+    /// For the table; `None` takes a pair out.
+    pub pairs: HashMap<Pair, Option<UnixSeconds>>,
+    /// For the directory.
+    pub servers: Option<Snapshot>,
+}
+
+impl<'s> Batch<'s> {
+    /// An empty batch on top of this state.
+    #[must_use]
+    pub fn new(table: &'s CooldownTable, servers: Arc<Snapshot>, cooldown: Cooldown, now: UnixSeconds) -> Self {
+        Self { table, servers, cooldown, now, pairs: HashMap::new(), next_servers: None, events: Vec::new() }
+    }
+
+    /// Number of events gathered.
+    #[must_use]
+    pub fn events_len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// The gathered changes.
+    #[must_use]
+    pub fn into_changes(self) -> Changes {
+        Changes { events: self.events, pairs: self.pairs, servers: self.next_servers }
+    }
+
+    /// Checks one command, and gathers what it changes.
+    pub fn check(&mut self, command: Command) -> Reply {
+        match command {
+            Command::Votes(votes, mode) => Reply::Votes(votes.into_iter().map(|vote| self.vote(&vote, mode)).collect()),
+            Command::Cancel(server, address) => Reply::Cancelled(self.cancel(Pair { server, address })),
+            Command::Servers(servers) => Reply::Servers(servers.into_iter().map(|server| self.list(server)).collect()),
+            Command::Rotate(server, token) => Reply::Servers(vec![self.rotate(server, token)]),
+            Command::Remove(server) => Reply::Removed(self.remove(server)),
+        }
+    }
+
+    fn servers(&self) -> &Snapshot {
+        self.next_servers.as_ref().unwrap_or(&self.servers)
+    }
+
+    fn servers_mut(&mut self) -> &mut Snapshot {
+        self.next_servers.get_or_insert_with(|| Snapshot::clone(&self.servers))
+    }
+
+    /// What is held for a pair, the changes of this batch included, expired or not.
+    fn held(&self, pair: Pair) -> Option<UnixSeconds> {
+        match self.pairs.get(&pair) {
+            Some(changed) => *changed,
+            None => self.table.expires_at(pair),
+        }
+    }
+
+    fn vote(&mut self, vote: &Vote, mode: Mode) -> VoteOutcome {
+        let server = match &vote.server {
+            ServerName::Id(server) => Some(*server).filter(|server| self.servers().contains(*server)),
+            ServerName::Token(token) => self.servers().find(token.as_str().as_bytes()),
+        };
+        let Some(server) = server else { return VoteOutcome::UnknownServer };
+        let voted_at = vote.voted_at.unwrap_or(self.now);
+        let expires_at = self.cooldown.expires_at(voted_at);
+        if voted_at > self.now.plus(VOTE_AHEAD_MAX_S) {
+            return VoteOutcome::InFuture;
+        }
+        if expires_at <= self.now {
+            return VoteOutcome::Expired;
+        }
+        let pair = Pair { server, address: vote.address };
+        let held = self.held(pair);
+        if let Some(held) = held.filter(|held| self.now < *held) {
+            if mode == Mode::Cast {
+                return VoteOutcome::InCooldown(held);
+            }
+            if held >= expires_at {
+                return VoteOutcome::Unchanged(self.recorded(pair, held));
+            }
+        }
+        if let Some(held) = held {
+            // The row of the earlier vote goes: cancelling the later one must not bring it back.
+            self.events.push(Event::VoteGone(self.stored(pair, held)));
+        }
+        self.events.push(Event::Vote(self.stored(pair, expires_at)));
+        self.pairs.insert(pair, Some(expires_at));
+        VoteOutcome::Recorded(self.recorded(pair, expires_at))
+    }
+
+    fn recorded(&self, pair: Pair, expires_at: UnixSeconds) -> Recorded {
+        let voted_at = self.cooldown.voted_at(expires_at);
+        Recorded { server: pair.server, address: pair.address, voted_at, expires_at }
+    }
+
+    fn stored(&self, pair: Pair, expires_at: UnixSeconds) -> StoredVote {
+        let voted_at = self.cooldown.voted_at(expires_at);
+        StoredVote { server: pair.server, address: Address::V4(pair.address), voted_at }
+    }
+
+    fn cancel(&mut self, pair: Pair) -> Option<bool> {
+        if !self.servers().contains(pair.server) {
+            return None;
+        }
+        let live = self.held(pair).filter(|held| self.now < *held);
+        if let Some(held) = live {
+            self.forget(pair, held);
+        }
+        Some(live.is_some())
+    }
+
+    fn forget(&mut self, pair: Pair, held: UnixSeconds) {
+        self.events.push(Event::VoteGone(self.stored(pair, held)));
+        self.pairs.insert(pair, None);
+    }
+
+    fn list(&mut self, new: NewServer) -> ServerOutcome {
+        let held = self.servers().token(new.server).cloned();
+        match (held, new.token) {
+            (Some(held), None) => ServerOutcome::Unchanged(held),
+            (Some(held), Some(token)) if held == token => ServerOutcome::Unchanged(held),
+            (Some(_), Some(token)) => self.give_token(new.server, token, ServerOutcome::Changed),
+            (None, token) => self.give_token(new.server, token.unwrap_or(new.generated), ServerOutcome::Created),
+        }
+    }
+
+    fn rotate(&mut self, server: ServerId, token: Token) -> ServerOutcome {
+        if self.servers().contains(server) {
+            self.give_token(server, token, ServerOutcome::Changed)
+        } else {
+            ServerOutcome::Unknown
+        }
+    }
+
+    fn give_token(&mut self, server: ServerId, token: Token, outcome: fn(Token) -> ServerOutcome) -> ServerOutcome {
+        if self.servers().find(token.as_str().as_bytes()).is_some() {
+            return ServerOutcome::TokenInUse;
+        }
+        self.servers_mut().insert(server, token.clone());
+        self.events.push(Event::Server(server, token.clone()));
+        outcome(token)
+    }
+
+    fn remove(&mut self, server: ServerId) -> bool {
+        if !self.servers().contains(server) {
+            return false;
+        }
+        let gathered: Vec<_> = self.pairs.iter().map(|(pair, held)| (*pair, *held)).collect();
+        let cast_here = gathered.into_iter().filter_map(|(pair, held)| Some((pair, held?)));
+        let in_table = self.table.of_server(server).into_iter().map(|entry| (entry.pair, entry.expires_at));
+        let unchanged: Vec<_> = in_table.filter(|(pair, _)| !self.pairs.contains_key(pair)).collect();
+        for (pair, held) in cast_here.filter(|(pair, _)| pair.server == server).chain(unchanged) {
+            self.forget(pair, held);
+        }
+        self.servers_mut().remove(server);
+        self.events.push(Event::ServerGone(server));
+        true
+    }
+}

@@ -1,0 +1,120 @@
+//! What the recorder can be asked, and what it answers.
+
+use crate::vote::id::{ServerId, Token};
+use crate::vote::ipv4::Ipv4;
+use crate::vote::time::UnixSeconds;
+
+/// How a command names its server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerName {
+    /// By its id.
+    Id(ServerId),
+    /// By its token.
+    Token(Token),
+}
+
+/// A vote to record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vote {
+    /// For which server.
+    pub server: ServerName,
+    /// From where.
+    pub address: Ipv4,
+    /// When; at the moment of recording where it is not said.
+    pub voted_at: Option<UnixSeconds>,
+}
+
+/// What is done about a vote for a pair that is in cooldown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// A player votes now: refused.
+    Cast,
+    /// The caller's own records are the truth (import, replay): the later of the two votes stays.
+    Record,
+}
+
+/// A server to list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewServer {
+    /// Its id.
+    pub server: ServerId,
+    /// Its token; a listed server keeps the one it has where none is said.
+    pub token: Option<Token>,
+    /// Taken where a token is needed and none is said.
+    pub generated: Token,
+}
+
+/// One thing to do; the whole of it in one commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Record votes, each for itself: one that is refused does not stop the others.
+    Votes(Vec<Vote>, Mode),
+    /// End a cooldown early.
+    Cancel(ServerId, Ipv4),
+    /// List servers, each for itself.
+    Servers(Vec<NewServer>),
+    /// Give a listed server this new token.
+    Rotate(ServerId, Token),
+    /// Strike a server off, with its cooldowns.
+    Remove(ServerId),
+}
+
+/// What became of one vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VoteOutcome {
+    /// Durable, and visible to every question that follows.
+    Recorded(Recorded),
+    /// Nothing changed: what is recorded is as late or later.
+    Unchanged(Recorded),
+    /// Refused: the pair is in cooldown until then.
+    InCooldown(UnixSeconds),
+    /// Refused: its cooldown is over already.
+    Expired,
+    /// Refused: too far ahead of the service's clock.
+    InFuture,
+    /// Refused: no such server.
+    UnknownServer,
+}
+
+/// A vote as it stands in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// The server that the name meant.
+    pub server: ServerId,
+    /// From where.
+    pub address: Ipv4,
+    /// When.
+    pub voted_at: UnixSeconds,
+    /// End of its cooldown.
+    pub expires_at: UnixSeconds,
+}
+
+/// What became of a server to list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerOutcome {
+    /// It is listed for the first time.
+    Created(Token),
+    /// It was listed, and has another token now.
+    Changed(Token),
+    /// It was listed with this token.
+    Unchanged(Token),
+    /// The token is another server's.
+    TokenInUse,
+    /// There is no such server.
+    Unknown,
+}
+
+/// The answer to a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// To [`Command::Votes`], in order.
+    Votes(Vec<VoteOutcome>),
+    /// To [`Command::Cancel`]: whether there was a cooldown to end; `None` for no such server.
+    Cancelled(Option<bool>),
+    /// To [`Command::Servers`] in order, and to [`Command::Rotate`].
+    Servers(Vec<ServerOutcome>),
+    /// To [`Command::Remove`]: whether it was listed.
+    Removed(bool),
+    /// Nothing of the command was kept.
+    StoreUnavailable,
+}

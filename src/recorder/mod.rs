@@ -1,0 +1,279 @@
+//! The only writer. One thread owns the table, the directory and the store; everybody else asks.
+//!
+//! Durable, then visible, then acknowledged: see [`Recorder::run`]. It also keeps the clock,
+//! because a step of the wall clock has to meet the table at one moment.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::limits::{COMMIT_EVENTS_MAX, RECORDER_QUEUE_MAX};
+use crate::readiness::Readiness;
+use crate::store::{Address, Event, Store, StoreError, StoredVote};
+use crate::vote::directory::{Directory, Snapshot};
+use crate::vote::table::{CooldownTable, Cooling, Pair};
+use crate::vote::time::{Cooldown, UnixSeconds};
+
+pub mod batch;
+pub mod command;
+
+use batch::{Batch, Changes};
+use command::{Command, Reply};
+
+/// How often the recorder looks at the clock and sweeps, in milliseconds.
+const TICK_MS: u64 = 50;
+/// Shards swept at a tick: the whole table in some 6 s.
+const SWEEP_SHARDS_PER_TICK: usize = 8;
+/// Expired rows dropped from the store at a tick.
+const DROP_ROWS_PER_TICK: usize = 8_192;
+/// A smaller difference between the two clocks is the reading's own error, in milliseconds.
+const STEP_MIN_MS: i64 = 20;
+
+/// Called with the answer, on the recorder's thread.
+pub type Respond = Box<dyn FnOnce(Reply) + Send>;
+
+struct Request {
+    command: Command,
+    respond: Respond,
+}
+
+/// Where commands go. Cheap to clone; the recorder ends when the last one is dropped.
+#[derive(Clone)]
+pub struct RecorderHandle {
+    requests: SyncSender<Request>,
+}
+
+/// The recorder has too much to do, or is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overloaded;
+
+impl RecorderHandle {
+    /// Asks for `command`; never waits.
+    ///
+    /// # Errors
+    /// [`Overloaded`]: the command was not taken and `respond` will not be called.
+    pub fn submit(&self, command: Command, respond: Respond) -> Result<(), Overloaded> {
+        match self.requests.try_send(Request { command, respond }) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => Err(Overloaded),
+        }
+    }
+}
+
+/// The state and its store.
+pub struct Recorder {
+    requests: Receiver<Request>,
+    table: CooldownTable,
+    directory: Directory,
+    store: Box<dyn Store>,
+    clock: Clock,
+    cooldown: Cooldown,
+    readiness: Readiness,
+    next_tick_ms: u64,
+    /// Whether the last commit failed: said once, not for every vote.
+    is_store_failing: bool,
+}
+
+impl Recorder {
+    /// A recorder with an empty state on top of `store`.
+    #[must_use]
+    pub fn new(
+        store: Box<dyn Store>,
+        clock: Clock,
+        cooldown: Cooldown,
+        readiness: Readiness,
+    ) -> (Self, RecorderHandle) {
+        let (sender, requests) = sync_channel(RECORDER_QUEUE_MAX);
+        let recorder = Self {
+            requests,
+            table: CooldownTable::new(),
+            directory: Directory::new(),
+            store,
+            clock,
+            cooldown,
+            readiness,
+            next_tick_ms: 0,
+            is_store_failing: false,
+        };
+        (recorder, RecorderHandle { requests: sender })
+    }
+
+    /// The table, for views of it.
+    #[must_use]
+    pub const fn table(&self) -> &CooldownTable {
+        &self.table
+    }
+
+    /// The directory, for views of it.
+    #[must_use]
+    pub const fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// Reads the store into table and directory, records `seed`, and says that the service is ready.
+    ///
+    /// # Errors
+    /// Where the store cannot be believed: nothing may be served.
+    pub fn load(&mut self, seed: Vec<Command>) -> Result<(), StoreError> {
+        let now = self.clock.now().wall;
+        let (cooldown, readiness, table) = (self.cooldown, &self.readiness, &mut self.table);
+        let mut servers = Snapshot::default();
+        let mut conflict = None;
+        let since = now.minus(cooldown.seconds());
+        // A vote from ahead of the clock (it went back while nobody ran) lasts a length from now.
+        let latest = cooldown.expires_at(now);
+        self.store.replay(since, &mut |event| {
+            readiness.add_loaded_rows(1);
+            match event {
+                Event::Server(server, token) => {
+                    if !servers.insert(server, token) {
+                        conflict = Some(server);
+                    }
+                }
+                Event::Vote(StoredVote { server, address: Address::V4(address), voted_at }) => {
+                    let expires_at = cooldown.expires_at(voted_at).min(latest);
+                    let pair = Pair { server, address };
+                    if now < expires_at && table.expires_at(pair).is_none_or(|held| held < expires_at) {
+                        table.insert(pair, expires_at);
+                    }
+                }
+                Event::VoteGone(_) | Event::ServerGone(_) => {}
+            }
+        })?;
+        if let Some(server) = conflict {
+            return Err(StoreError::Unusable(format!("two servers have one token, one of them is {server}")));
+        }
+        self.directory.publish(servers);
+        for command in seed {
+            self.record(Request { command, respond: Box::new(drop) });
+        }
+        self.readiness.set_ready();
+        Ok(())
+    }
+
+    /// Works until every handle is dropped. A round, in this order and why:
+    ///
+    /// 1. take what waits: one commit carries all of it;
+    /// 2. keep the clock: what follows happens at one moment;
+    /// 3. check each command against the state and against those before it;
+    /// 4. commit: durable before anybody sees it;
+    /// 5. apply: visible before anybody is told;
+    /// 6. answer;
+    /// 7. sweep a little, when nobody waits on it any more.
+    pub fn run(mut self) {
+        while let Some(first) = self.take_first() {
+            self.keep_clock();
+            if let Some(first) = first {
+                self.record(first);
+            }
+            self.sweep();
+        }
+    }
+
+    /// The next request, `Some(None)` after a tick without one, `None` at the end.
+    fn take_first(&mut self) -> Option<Option<Request>> {
+        let until_tick_ms = self.next_tick_ms.saturating_sub(self.clock.now().monotonic_ms);
+        match self.requests.recv_timeout(Duration::from_millis(until_tick_ms)) {
+            Ok(request) => Some(Some(request)),
+            Err(RecvTimeoutError::Timeout) => Some(None),
+            Err(RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    fn record(&mut self, first: Request) {
+        let now = self.clock.now().wall;
+        let mut batch = Batch::new(&self.table, self.directory.snapshot(), self.cooldown, now);
+        let mut replies = Vec::new();
+        let mut next = Some(first);
+        while let Some(Request { command, respond }) = next {
+            replies.push((respond, batch.check(command)));
+            next = if batch.events_len() < COMMIT_EVENTS_MAX { self.requests.try_recv().ok() } else { None };
+        }
+        let changes = batch.into_changes();
+        let is_kept = self.commit(&changes.events);
+        if is_kept {
+            self.apply(changes);
+        }
+        for (respond, reply) in replies {
+            respond(if is_kept { reply } else { Reply::StoreUnavailable });
+        }
+    }
+
+    fn commit(&mut self, events: &[Event]) -> bool {
+        if events.is_empty() {
+            return true;
+        }
+        let committed = self.store.commit(events);
+        match &committed {
+            Ok(()) if self.is_store_failing => log::info!("the store takes votes again"),
+            Err(error) if !self.is_store_failing => {
+                log::error!("the store takes no votes, they are answered 503 until it does: {error}");
+            }
+            _ => {}
+        }
+        self.is_store_failing = committed.is_err();
+        committed.is_ok()
+    }
+
+    fn apply(&mut self, changes: Changes) {
+        if let Some(servers) = changes.servers {
+            self.directory.publish(servers);
+        }
+        for (pair, expires_at) in changes.pairs {
+            match expires_at {
+                Some(expires_at) => self.table.insert(pair, expires_at),
+                None => {
+                    self.table.remove(pair);
+                }
+            }
+        }
+    }
+
+    /// Follows the system's wall clock. A step forward is followed at once: a cooldown is a promise
+    /// in wall time. Before a step back is followed, what has expired is dropped and what would
+    /// last longer than a cooldown from then on is cut to that: nothing is revived, lengthened or lost.
+    fn keep_clock(&mut self) {
+        let drift_ms = self.clock.drift_ms();
+        if drift_ms.abs() < STEP_MIN_MS {
+            return;
+        }
+        let (before, after) = (self.clock.now().wall, self.clock.foresee(drift_ms));
+        let cut = if after < before { self.table.step_back(before, after, self.cooldown) } else { Vec::new() };
+        self.clock.adjust(drift_ms);
+        if drift_ms.abs() >= 1_000 {
+            log::warn!("the wall clock stepped by {drift_ms} ms; {} cooldowns were cut to their length", cut.len());
+        }
+        if !cut.is_empty() {
+            let latest = self.cooldown.expires_at(after);
+            let events: Vec<_> = cut.into_iter().flat_map(|old| self.moved(old, latest)).collect();
+            for part in events.chunks(COMMIT_EVENTS_MAX) {
+                // Where it fails, the next start cuts them likewise.
+                self.commit(part);
+            }
+        }
+    }
+
+    fn moved(&self, old: Cooling, expires_at: UnixSeconds) -> [Event; 2] {
+        let row = |expires_at| StoredVote {
+            server: old.pair.server,
+            address: Address::V4(old.pair.address),
+            voted_at: self.cooldown.voted_at(expires_at),
+        };
+        [Event::VoteGone(row(old.expires_at)), Event::Vote(row(expires_at))]
+    }
+
+    fn sweep(&mut self) {
+        let now = self.clock.now();
+        if now.monotonic_ms < self.next_tick_ms {
+            return;
+        }
+        self.next_tick_ms = now.monotonic_ms + TICK_MS;
+        self.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK);
+        if self.is_store_failing {
+            return; // a vote will find out whether it is well again
+        }
+        if let Err(error) = self.store.drop_expired(now.wall.minus(self.cooldown.seconds()), DROP_ROWS_PER_TICK) {
+            log::warn!("expired votes could not be dropped, they are tried again: {error}");
+        }
+    }
+}

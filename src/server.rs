@@ -1,0 +1,378 @@
+//! The composition root: what is opened, bound and started, in which order, and how it stops.
+//!
+//!     store → recorder ─┬─ views ─→ public workers 0..N
+//!                       └─ handle → control worker
+//!
+//! Listeners answer 503 until the store is read; they stop before the recorder does.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use mio::net::TcpListener;
+
+use crate::clock::Clock;
+use crate::control::{ControlService, Parts};
+use crate::http::session::Service;
+use crate::limits::Limits;
+use crate::net::listener;
+use crate::net::mailbox::{Letter, Mailbox};
+use crate::net::worker::{Settings, Worker};
+use crate::public::PublicService;
+use crate::readiness::Readiness;
+use crate::recorder::command::Command;
+use crate::recorder::{Recorder, RecorderHandle};
+use crate::store::{Store, StoreError};
+use crate::vote::directory::DirectoryView;
+use crate::vote::table::CooldownView;
+use crate::vote::time::Cooldown;
+
+/// Everything that `serve` was told, checked.
+pub struct Config {
+    /// Public addresses.
+    pub listen: Vec<SocketAddr>,
+    /// The private address.
+    pub control: SocketAddr,
+    /// Public event loops.
+    pub workers: usize,
+    /// The cooldown's length.
+    pub cooldown: Cooldown,
+    /// The control key.
+    pub control_key: Vec<u8>,
+    /// Bounds.
+    pub limits: Limits,
+    /// After the signal to stop, newcomers are still taken for so long, in milliseconds.
+    pub drain_delay_ms: u64,
+    /// What is under way after that is given so long, in milliseconds.
+    pub drain_timeout_ms: u64,
+    /// Recorded before the service is ready, for demonstrations.
+    pub seed: Vec<Command>,
+}
+
+/// Which listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Open to all.
+    Public,
+    /// For the site itself.
+    Control,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Public => "public",
+            Self::Control => "control",
+        })
+    }
+}
+
+/// What the outside tells a running service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Stop; said twice, stop at once.
+    Stop,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Everything that was under way is answered.
+    Cleanly,
+    /// It was told twice.
+    AtOnce,
+}
+
+/// Why the service could not start, or could not go on.
+#[derive(Debug)]
+pub enum ServerError {
+    /// An address cannot be listened on.
+    Bind(SocketAddr, io::Error),
+    /// An event loop cannot be made, or broke.
+    Engine(io::Error),
+    /// The store cannot be read.
+    Store(StoreError),
+    /// A thread ended that must not.
+    Thread(&'static str),
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bind(address, error) if error.kind() == io::ErrorKind::AddrInUse => {
+                write!(formatter, "{address} is in use: end what listens there, or give another address")
+            }
+            Self::Bind(address, error) => write!(formatter, "cannot listen on {address}: {error}"),
+            Self::Engine(error) => write!(formatter, "the event loop cannot run: {error}"),
+            Self::Store(error) => error.fmt(formatter),
+            Self::Thread(name) => write!(formatter, "the {name} thread ended; this is a bug, please report it"),
+        }
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+/// What the threads and the outside tell the main thread.
+enum Event {
+    Signal,
+    Loaded(Result<(), StoreError>),
+    Ended(&'static str, io::Result<()>),
+}
+
+/// Runs the service until it is told to stop. `announce` is called for each listener, once it
+/// answers from a loaded state.
+///
+/// # Errors
+/// What kept it from starting or from going on.
+pub fn run(
+    config: Config,
+    store: Box<dyn Store>,
+    signals: Receiver<Signal>,
+    mut announce: impl FnMut(SocketAddr, Role),
+) -> Result<Ended, ServerError> {
+    let mut house = House::build(config, store, signals)?;
+    match house.wait_until_loaded()? {
+        Progress::Loaded => {}
+        Progress::Stopped => return house.stop(),
+    }
+    for (address, role) in &house.addresses {
+        announce(*address, *role);
+    }
+    log::info!(
+        "version {} ready: {} servers, {} cooldowns",
+        env!("CARGO_PKG_VERSION"),
+        house.views.directory.current().len(),
+        house.views.cooldowns.len()
+    );
+    match house.next_event()? {
+        Event::Signal => house.stop(),
+        Event::Loaded(_) => Err(ServerError::Thread("recorder")),
+        Event::Ended(name, result) => Err(result.err().map_or(ServerError::Thread(name), ServerError::Engine)),
+    }
+}
+
+enum Progress {
+    Loaded,
+    Stopped,
+}
+
+/// Read-only views that are handed out.
+struct Views {
+    directory: DirectoryView,
+    cooldowns: CooldownView,
+}
+
+/// The running parts.
+struct House {
+    addresses: Vec<(SocketAddr, Role)>,
+    public: Vec<(Mailbox, JoinHandle<()>)>,
+    control: Option<(Mailbox, JoinHandle<()>)>,
+    recorder: Option<JoinHandle<()>>,
+    readiness: Readiness,
+    views: Views,
+    drain_delay_ms: u64,
+    drain_timeout_ms: u64,
+    events: Receiver<Event>,
+}
+
+impl House {
+    fn build(config: Config, store: Box<dyn Store>, signals: Receiver<Signal>) -> Result<Self, ServerError> {
+        let bind = |address, count| listener::bind(address, count).map_err(|error| ServerError::Bind(address, error));
+        let public = config.listen.iter().map(|address| bind(*address, config.workers));
+        let public: Vec<Vec<TcpListener>> = public.collect::<Result<_, _>>()?;
+        let control = bind(config.control, 1)?;
+        let mut addresses = Vec::new();
+        for (sockets, role) in public.iter().map(|sockets| (sockets, Role::Public)).chain([(&control, Role::Control)]) {
+            let address = sockets.first().map(TcpListener::local_addr).transpose().map_err(ServerError::Engine)?;
+            addresses.extend(address.map(|address| (address, role)));
+        }
+
+        let clock = Clock::new();
+        let readiness = Readiness::default();
+        let (recorder, handle) = Recorder::new(store, clock.clone(), config.cooldown, readiness.clone());
+        let views = Views { directory: recorder.directory().view(), cooldowns: recorder.table().view() };
+        let (sender, events) = channel();
+        forward(signals, sender.clone())?;
+        let mut house = Self {
+            addresses,
+            public: Vec::new(),
+            control: None,
+            recorder: None,
+            readiness,
+            views,
+            drain_delay_ms: config.drain_delay_ms,
+            drain_timeout_ms: config.drain_timeout_ms,
+            events,
+        };
+        house.start_workers(&config, public, &clock, &sender)?;
+        house.start_control(&config, control, &clock, handle, &sender)?;
+        house.start_recorder(recorder, config.seed, sender)?;
+        Ok(house)
+    }
+
+    fn start_workers(
+        &mut self,
+        config: &Config,
+        listeners: Vec<Vec<TcpListener>>,
+        clock: &Clock,
+        events: &Sender<Event>,
+    ) -> Result<(), ServerError> {
+        // One socket of each address for each worker.
+        let mut shares: Vec<Vec<TcpListener>> = (0..config.workers).map(|_| Vec::new()).collect();
+        for sockets in listeners {
+            for (share, socket) in shares.iter_mut().zip(sockets) {
+                share.push(socket);
+            }
+        }
+        let connections_max = (config.limits.connections_max / config.workers).max(1);
+        let settings = Settings { limits: config.limits, connections_max, content_extends: false };
+        for share in shares {
+            let service = PublicService::new(
+                self.views.directory.clone(),
+                self.views.cooldowns.clone(),
+                self.readiness.clone(),
+                config.cooldown,
+                config.limits.skip_body_bytes_max,
+            );
+            let worker = Worker::new(share, settings, clock.clone(), |_| service).map_err(ServerError::Engine)?;
+            self.public.push((worker.mailbox(), start_worker("worker", worker, events.clone())?));
+        }
+        Ok(())
+    }
+
+    fn start_control(
+        &mut self,
+        config: &Config,
+        sockets: Vec<TcpListener>,
+        clock: &Clock,
+        recorder: RecorderHandle,
+        events: &Sender<Event>,
+    ) -> Result<(), ServerError> {
+        let parts = Parts {
+            key: config.control_key.clone(),
+            recorder,
+            directory: self.views.directory.clone(),
+            cooldowns: self.views.cooldowns.clone(),
+            readiness: self.readiness.clone(),
+            cooldown: config.cooldown,
+            body_bytes_max: config.limits.body_bytes_max,
+        };
+        let connections_max = config.limits.connections_max;
+        let settings = Settings { limits: config.limits, connections_max, content_extends: true };
+        let worker =
+            Worker::new(sockets, settings, clock.clone(), |mailbox| ControlService::new(parts, mailbox.clone()));
+        let worker = worker.map_err(ServerError::Engine)?;
+        self.control = Some((worker.mailbox(), start_worker("control", worker, events.clone())?));
+        Ok(())
+    }
+
+    fn start_recorder(
+        &mut self,
+        mut recorder: Recorder,
+        seed: Vec<Command>,
+        events: Sender<Event>,
+    ) -> Result<(), ServerError> {
+        let work = move || {
+            let loaded = recorder.load(seed);
+            let is_loaded = loaded.is_ok();
+            // The main thread outlives this one.
+            let _received = events.send(Event::Loaded(loaded));
+            let run = AssertUnwindSafe(|| {
+                if is_loaded {
+                    recorder.run();
+                }
+            });
+            let ended = catch_unwind(run).map_err(|_| io::Error::other("the recorder panicked"));
+            let _received = events.send(Event::Ended("recorder", ended));
+        };
+        let thread = thread::Builder::new().name("recorder".into()).spawn(work).map_err(ServerError::Engine)?;
+        self.recorder = Some(thread);
+        Ok(())
+    }
+
+    fn wait_until_loaded(&self) -> Result<Progress, ServerError> {
+        match self.next_event()? {
+            Event::Loaded(loaded) => loaded.map(|()| Progress::Loaded).map_err(ServerError::Store),
+            Event::Signal => Ok(Progress::Stopped),
+            Event::Ended(name, result) => Err(result.err().map_or(ServerError::Thread(name), ServerError::Engine)),
+        }
+    }
+
+    fn next_event(&self) -> Result<Event, ServerError> {
+        self.events.recv().map_err(|_| ServerError::Thread("signal"))
+    }
+
+    /// Public listeners first: the control one still tells that they are going. The recorder last:
+    /// what was accepted is recorded and answered.
+    fn stop(mut self) -> Result<Ended, ServerError> {
+        log::info!("stopping: what is under way is answered");
+        self.readiness.set_stopping();
+        let drain = Letter::Drain { accept_ms: self.drain_delay_ms, timeout_ms: self.drain_timeout_ms };
+        for (mailbox, _) in &self.public {
+            mailbox.send(drain);
+        }
+        if self.wait_for("worker", self.public.len())? == Ended::AtOnce {
+            return Ok(Ended::AtOnce);
+        }
+        if let Some((mailbox, _)) = &self.control {
+            mailbox.send(Letter::Drain { accept_ms: 0, timeout_ms: self.drain_timeout_ms.min(CONTROL_DRAIN_MS) });
+        }
+        if self.wait_for("control", 1)? == Ended::AtOnce || self.wait_for("recorder", 1)? == Ended::AtOnce {
+            return Ok(Ended::AtOnce);
+        }
+        let threads = self.public.drain(..).chain(self.control.take()).map(|(_, thread)| thread);
+        for thread in threads.chain(self.recorder.take()) {
+            // Its end was reported already, and how.
+            let _reported = thread.join();
+        }
+        log::info!("stopped");
+        Ok(Ended::Cleanly)
+    }
+
+    /// Waits until `count` threads of this name have ended.
+    fn wait_for(&self, name: &'static str, count: usize) -> Result<Ended, ServerError> {
+        let mut left = count;
+        while left > 0 {
+            match self.next_event()? {
+                Event::Signal => return Ok(Ended::AtOnce),
+                Event::Ended(ended, result) => {
+                    result.map_err(ServerError::Engine)?;
+                    left -= usize::from(ended == name);
+                }
+                Event::Loaded(_) => {}
+            }
+        }
+        Ok(Ended::Cleanly)
+    }
+}
+
+/// The control listener has few clients, and no reason to wait long for them, in milliseconds.
+const CONTROL_DRAIN_MS: u64 = 2_000;
+
+fn start_worker<S>(name: &'static str, worker: Worker<S>, events: Sender<Event>) -> Result<JoinHandle<()>, ServerError>
+where
+    S: Service + Send + 'static,
+    S::Exchange: Send,
+{
+    let work = move || {
+        let ended = catch_unwind(AssertUnwindSafe(|| worker.run()));
+        let ended = ended.unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
+        let _main_is_waiting = events.send(Event::Ended(name, ended));
+    };
+    thread::Builder::new().name(name.into()).spawn(work).map_err(ServerError::Engine)
+}
+
+/// Passes signals on, until the main thread is gone.
+fn forward(signals: Receiver<Signal>, events: Sender<Event>) -> Result<(), ServerError> {
+    let work = move || {
+        for Signal::Stop in signals {
+            if events.send(Event::Signal).is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("signal".into()).spawn(work).map(drop).map_err(ServerError::Engine)
+}

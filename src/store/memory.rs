@@ -1,0 +1,22 @@
+//! A store that keeps nothing: `--in-memory` and `--demo`.
+
+use super::{Event, Store, StoreError};
+use crate::vote::time::UnixSeconds;
+
+/// Forgets everything at the end of the process.
+#[derive(Debug, Default)]
+pub struct MemoryStore;
+
+impl Store for MemoryStore {
+    fn commit(&mut self, _events: &[Event]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn replay(&mut self, _since: UnixSeconds, _visit: &mut dyn FnMut(Event)) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn drop_expired(&mut self, _until: UnixSeconds, _rows_max: usize) -> Result<usize, StoreError> {
+        Ok(0)
+    }
+}

@@ -1,0 +1,84 @@
+//! What the recorder needs of a store, and nothing of how one does it.
+//!
+//! [`memory`] keeps nothing, for demonstrations.
+
+use std::fmt;
+
+use crate::vote::id::{ServerId, Token};
+use crate::vote::ipv4::Ipv4;
+use crate::vote::time::UnixSeconds;
+
+pub mod memory;
+
+/// A client's address as it is kept. A type that can grow: rows carry its family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// IPv4.
+    V4(Ipv4),
+}
+
+/// A vote as it is kept. The three together are its identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StoredVote {
+    /// For which server.
+    pub server: ServerId,
+    /// From where.
+    pub address: Address,
+    /// When.
+    pub voted_at: UnixSeconds,
+}
+
+/// One change of what is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A vote was recorded.
+    Vote(StoredVote),
+    /// A recorded vote counts no longer: cancelled, replaced by a later one, or gone with its server.
+    VoteGone(StoredVote),
+    /// A server is listed, or has another token.
+    Server(ServerId, Token),
+    /// A server is listed no longer.
+    ServerGone(ServerId),
+}
+
+/// Why a store could not do what it was asked.
+#[derive(Debug)]
+pub enum StoreError {
+    /// Another process has it open.
+    InUse(String),
+    /// It cannot be read or written now; what is there is whole as far as is known.
+    Unavailable(String),
+    /// It is damaged, no store of ours, or of a newer version.
+    Unusable(String),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::InUse(what) | Self::Unavailable(what) | Self::Unusable(what)) = self;
+        formatter.write_str(what)
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+/// Keeps votes and servers over restarts.
+pub trait Store: Send {
+    /// Makes all of `events`, in their order, durable, or none of them. What came back without an
+    /// error survives a crash and a power cut.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: nothing was kept.
+    fn commit(&mut self, events: &[Event]) -> Result<(), StoreError>;
+
+    /// Gives every listed server, then every vote cast after `since`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unusable`] where what is there cannot be believed.
+    fn replay(&mut self, since: UnixSeconds, visit: &mut dyn FnMut(Event)) -> Result<(), StoreError>;
+
+    /// Drops up to `rows_max` votes cast at or before `until`; how many were dropped.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: to be tried again later.
+    fn drop_expired(&mut self, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError>;
+}

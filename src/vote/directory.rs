@@ -1,0 +1,257 @@
+//! The directory of listed servers: id to token and back.
+//!
+//! A [`Snapshot`] never changes once published. [`Directory`] owns the newest one and publishes
+//! the next; a [`DirectoryView`] keeps its own copy of the pointer and looks, with one atomic
+//! load, whether there is a newer one. Readers on different threads write nothing in common.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hashbrown::{HashSet, HashTable};
+use parking_lot::RwLock;
+use subtle::ConstantTimeEq;
+
+use super::id::{ServerId, Token};
+
+/// One state of the directory.
+#[derive(Clone, Default)]
+pub struct Snapshot {
+    /// In order of id, for listings in pages.
+    by_id: BTreeMap<ServerId, Token>,
+    /// The same ids, for the question that every request asks.
+    known: HashSet<u32>,
+    by_token: TokenIndex,
+}
+
+impl Snapshot {
+    /// Whether the server is listed.
+    #[must_use]
+    #[inline]
+    pub fn contains(&self, server: ServerId) -> bool {
+        self.known.contains(&server.0)
+    }
+
+    /// The server's token.
+    #[must_use]
+    pub fn token(&self, server: ServerId) -> Option<&Token> {
+        self.by_id.get(&server)
+    }
+
+    /// The server that a token names. The time it takes says nothing of how much was right: the
+    /// token is looked for by a keyed hash of the whole, then compared in constant time.
+    #[must_use]
+    pub fn find(&self, token: &[u8]) -> Option<ServerId> {
+        self.by_token.find(token)
+    }
+
+    /// Lists a server, or gives a listed one another token. `false`, and no change, where the
+    /// token is another server's.
+    pub fn insert(&mut self, server: ServerId, token: Token) -> bool {
+        match self.by_token.find(token.as_str().as_bytes()) {
+            Some(holder) if holder != server => return false,
+            Some(_same) => return true,
+            None => {}
+        }
+        if let Some(old) = self.by_id.insert(server, token.clone()) {
+            self.by_token.remove(&old);
+        }
+        self.known.insert(server.0);
+        self.by_token.insert(token, server);
+        true
+    }
+
+    /// Strikes a server off; its token if it was listed.
+    pub fn remove(&mut self, server: ServerId) -> Option<Token> {
+        let token = self.by_id.remove(&server)?;
+        self.known.remove(&server.0);
+        self.by_token.remove(&token);
+        Some(token)
+    }
+
+    /// Number of listed servers.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether no server is listed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// Servers in order of id, from the first one past `after`.
+    pub fn iter_after(&self, after: Option<ServerId>) -> impl Iterator<Item = (ServerId, &Token)> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_id.range((start, Bound::Unbounded)).map(|(server, token)| (*server, token))
+    }
+}
+
+#[derive(Clone)]
+struct TokenEntry {
+    hash: u64,
+    token: Token,
+    server: ServerId,
+}
+
+#[derive(Clone, Default)]
+struct TokenIndex {
+    /// SipHash under a key of this process: hashes cannot be foreseen from outside.
+    keys: RandomState,
+    entries: HashTable<TokenEntry>,
+}
+
+impl TokenIndex {
+    fn find(&self, token: &[u8]) -> Option<ServerId> {
+        let hash = self.keys.hash_one(token);
+        self.entries
+            .find(hash, |entry| entry.hash == hash && bool::from(entry.token.as_str().as_bytes().ct_eq(token)))
+            .map(|entry| entry.server)
+    }
+
+    fn insert(&mut self, token: Token, server: ServerId) {
+        let hash = self.keys.hash_one(token.as_str().as_bytes());
+        self.entries.insert_unique(hash, TokenEntry { hash, token, server }, |entry| entry.hash);
+    }
+
+    fn remove(&mut self, token: &Token) {
+        let hash = self.keys.hash_one(token.as_str().as_bytes());
+        if let Ok(entry) = self.entries.find_entry(hash, |entry| entry.hash == hash && entry.token == *token) {
+            entry.remove();
+        }
+    }
+}
+
+struct Published {
+    /// Counts publications; written after `newest`, so whoever sees a count finds its snapshot.
+    version: AtomicU64,
+    newest: RwLock<Arc<Snapshot>>,
+}
+
+/// The directory's owner: the only one that may publish.
+pub struct Directory {
+    published: Arc<Published>,
+}
+
+impl Default for Directory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Directory {
+    /// A directory that lists nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        let newest = RwLock::new(Arc::new(Snapshot::default()));
+        Self { published: Arc::new(Published { version: AtomicU64::new(0), newest }) }
+    }
+
+    /// A reader's view.
+    #[must_use]
+    pub fn view(&self) -> DirectoryView {
+        let published = Arc::clone(&self.published);
+        let version = published.version.load(Ordering::Acquire);
+        let snapshot = Arc::clone(&published.newest.read());
+        DirectoryView { published, version, snapshot }
+    }
+
+    /// The newest snapshot.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.published.newest.read())
+    }
+
+    /// Makes `next` what every later look-up sees.
+    pub fn publish(&mut self, next: Snapshot) {
+        *self.published.newest.write() = Arc::new(next);
+        self.published.version.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// Read-only access, one for each thread that reads.
+pub struct DirectoryView {
+    published: Arc<Published>,
+    version: u64,
+    snapshot: Arc<Snapshot>,
+}
+
+impl Clone for DirectoryView {
+    fn clone(&self) -> Self {
+        Self { published: Arc::clone(&self.published), version: self.version, snapshot: Arc::clone(&self.snapshot) }
+    }
+}
+
+impl DirectoryView {
+    /// The newest snapshot. One atomic load where nothing was published since the last call.
+    #[inline]
+    pub fn current(&mut self) -> &Snapshot {
+        let version = self.published.version.load(Ordering::Acquire);
+        if version != self.version {
+            self.snapshot = Arc::clone(&self.published.newest.read());
+            self.version = version;
+        }
+        &self.snapshot
+    }
+
+    /// The newest snapshot, to keep while others are published.
+    #[must_use]
+    pub fn shared(&mut self) -> Arc<Snapshot> {
+        self.current();
+        Arc::clone(&self.snapshot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Directory, Snapshot};
+    use crate::vote::id::{ServerId, Token};
+
+    fn token(text: &str) -> Token {
+        Token::new(text).expect("a token")
+    }
+
+    #[test]
+    fn a_token_names_one_server_and_an_old_one_none() {
+        let mut servers = Snapshot::default();
+        assert!(servers.insert(ServerId(28), token("demo")));
+        assert!(!servers.insert(ServerId(29), token("demo")), "taken");
+        assert!(servers.insert(ServerId(28), token("demo")), "its own");
+        assert!(servers.insert(ServerId(28), token("other")));
+        assert_eq!(servers.find(b"demo"), None);
+        assert_eq!(servers.find(b"other"), Some(ServerId(28)));
+        assert!(servers.insert(ServerId(29), token("demo")), "free again");
+        assert_eq!(servers.remove(ServerId(28)), Some(token("other")));
+        assert_eq!(servers.find(b"other"), None);
+        assert!(!servers.contains(ServerId(28)) && servers.contains(ServerId(29)));
+        assert_eq!(servers.len(), 1);
+    }
+
+    #[test]
+    fn listings_go_on_after_an_id() {
+        let mut servers = Snapshot::default();
+        for id in [5, 1, 9] {
+            servers.insert(ServerId(id), token(&format!("t{id}")));
+        }
+        let ids = |after| servers.iter_after(after).map(|(server, _)| server.0).collect::<Vec<_>>();
+        assert_eq!(ids(None), [1, 5, 9]);
+        assert_eq!(ids(Some(ServerId(1))), [5, 9]);
+        assert_eq!(ids(Some(ServerId(9))), [0_u32; 0]);
+    }
+
+    #[test]
+    fn a_view_sees_a_publication_at_once() {
+        let mut directory = Directory::new();
+        let mut view = directory.view();
+        assert!(!view.current().contains(ServerId(1)));
+        let mut next = Snapshot::clone(&directory.snapshot());
+        next.insert(ServerId(1), token("one"));
+        directory.publish(next);
+        assert!(view.current().contains(ServerId(1)));
+        assert_eq!(view.clone().current().find(b"one"), Some(ServerId(1)));
+    }
+}

@@ -1,0 +1,125 @@
+//! What a server is called: its numeric id and its API token, with the contract's rules for both.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Longest token, in characters (contract: 1 to 128).
+pub const TOKEN_CHARS_MAX: usize = 128;
+
+/// Numeric id of a listed server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId(pub u32);
+
+/// Why the text of a server id was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerIdError {
+    /// Empty, not all digits, or a leading zero.
+    Invalid,
+    /// A decimal number past `u32`: well formed, so it can only be a server that does not exist.
+    TooLarge,
+}
+
+impl ServerId {
+    /// Reads a path segment: decimal digits, no sign, no leading zero.
+    ///
+    /// # Errors
+    /// [`ServerIdError::Invalid`] where the text is no such number, [`ServerIdError::TooLarge`]
+    /// where it is one but does not fit `u32`.
+    pub fn parse(text: &[u8]) -> Result<Self, ServerIdError> {
+        let leading_zero = text.len() > 1 && text[0] == b'0';
+        if text.is_empty() || leading_zero || !text.iter().all(u8::is_ascii_digit) {
+            return Err(ServerIdError::Invalid);
+        }
+        let mut value: u32 = 0;
+        for digit in text {
+            value = value
+                .checked_mul(10)
+                .and_then(|tens| tens.checked_add(u32::from(digit - b'0')))
+                .ok_or(ServerIdError::TooLarge)?;
+        }
+        Ok(Self(value))
+    }
+}
+
+impl fmt::Display for ServerId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// A server's API token: 1 to 128 characters of `A-Z a-z 0-9 - . _ ~`. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Token(Arc<str>);
+
+impl Token {
+    /// Takes `text` as a token, or `None` where it breaks the contract's rule.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        is_token(text.as_bytes()).then(|| Self(text.into()))
+    }
+
+    /// A token of 128 bits from the system's generator, as 32 hexadecimal digits.
+    #[must_use]
+    pub fn from_random(bits: [u8; 16]) -> Self {
+        let mut text = String::with_capacity(32);
+        for byte in bits {
+            for nibble in [byte >> 4, byte & 15] {
+                text.push(char::from(b"0123456789abcdef"[usize::from(nibble)]));
+            }
+        }
+        Self(text.into())
+    }
+
+    /// The token's characters.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A token is a secret of its server's owner: it never shows in a debug print or a log.
+impl fmt::Debug for Token {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Token(…)")
+    }
+}
+
+/// Whether `text` has the form of a token.
+#[must_use]
+pub fn is_token(text: &[u8]) -> bool {
+    (1..=TOKEN_CHARS_MAX).contains(&text.len()) && text.iter().all(|&byte| is_unreserved(byte))
+}
+
+/// RFC 3986 "unreserved": the characters that mean the same encoded or not.
+#[must_use]
+pub const fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ServerId, ServerIdError, Token, is_token};
+
+    #[test]
+    fn server_ids() {
+        assert_eq!(ServerId::parse(b"0"), Ok(ServerId(0)));
+        assert_eq!(ServerId::parse(b"28"), Ok(ServerId(28)));
+        assert_eq!(ServerId::parse(b"4294967295"), Ok(ServerId(4_294_967_295)));
+        for too_large in ["4294967296", "99999999999", "18446744073709551617"] {
+            assert_eq!(ServerId::parse(too_large.as_bytes()), Err(ServerIdError::TooLarge), "{too_large}");
+        }
+        for invalid in ["", "00", "028", "-1", "+1", " 1", "1 ", "0x1", "1e3", "1.0", "²", "99999999999x"] {
+            assert_eq!(ServerId::parse(invalid.as_bytes()), Err(ServerIdError::Invalid), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn tokens() {
+        assert!(is_token(b"a") && is_token(b"AZaz09-._~") && is_token(&[b'x'; 128]));
+        for bad in [&b""[..], &[b'x'; 129], b"a b", b"a/b", b"a%20", "é".as_bytes(), b"a\0"] {
+            assert!(!is_token(bad), "{bad:?}");
+        }
+        assert_eq!(Token::from_random([0xA5; 16]).as_str(), "a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5");
+        assert_eq!(format!("{:?}", Token::new("secret")), "Some(Token(…))");
+    }
+}

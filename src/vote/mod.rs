@@ -1,0 +1,10 @@
+//! The domain: who may vote where, and when again. Values in, values and bytes out.
+//!
+//! Nothing here opens, waits, reads a clock, logs or counts: `now` is always a parameter.
+
+pub mod answer;
+pub mod directory;
+pub mod id;
+pub mod ipv4;
+pub mod table;
+pub mod time;
