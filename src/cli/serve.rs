@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -16,6 +17,7 @@ use crate::limits::{DESCRIPTORS_KEPT, Limits};
 use crate::recorder::command::{Command, Mode, NewServer, ServerName, Vote};
 use crate::server::{self, Config, Ended, Role, Signal};
 use crate::store::Store;
+use crate::store::directory::DirectoryStore;
 use crate::store::memory::MemoryStore;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
@@ -56,9 +58,16 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     }
 }
 
-fn open_store(options: &ArgMatches, _data_dir: &Path) -> Result<Box<dyn Store>, CliError> {
-    let _in_memory = options.get_flag("in-memory");
-    Ok(Box::new(MemoryStore))
+fn open_store(options: &ArgMatches, data_dir: &Path) -> Result<Box<dyn Store>, CliError> {
+    if options.get_flag("in-memory") || options.get_flag("demo") {
+        return Ok(Box::new(MemoryStore));
+    }
+    // A damaged file makes the library panic; that is told in one line, not as a back-trace.
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
+    let store = DirectoryStore::open(data_dir);
+    panic::set_hook(hook);
+    Ok(Box::new(store.map_err(CliError::new)?))
 }
 
 fn config(options: &ArgMatches, control_key: Vec<u8>, is_demo: bool) -> Result<Config, CliError> {

@@ -1,5 +1,6 @@
 //! What the recorder needs of a store, and nothing of how one does it.
 //!
+//! [`directory`] opens a data directory, in which [`embedded`] keeps everything in one file;
 //! [`memory`] keeps nothing, for demonstrations.
 
 use std::fmt;
@@ -8,7 +9,11 @@ use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
 use crate::vote::time::UnixSeconds;
 
+pub mod directory;
+pub mod embedded;
 pub mod memory;
+pub mod row;
+pub mod witness;
 
 /// A client's address as it is kept. A type that can grow: rows carry its family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

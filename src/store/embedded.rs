@@ -1,0 +1,294 @@
+//! Votes and servers in one file, by `redb`.
+//!
+//! Rows of votes are in order of time: replay reads what is still in cooldown, expiry drops what
+//! comes first. A commit is one transaction and one sync of the file.
+//!
+//! The library undoes its last commit where it finds it damaged, because a power cut in the middle
+//! of one looks the same. A commit that was acknowledged must not go that way in silence, so each
+//! has a number, and the last acknowledged one is noted beside the file: see [`super::witness`].
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
+
+use super::witness::Witness;
+use super::{Event, Store, StoreError, row};
+use crate::vote::id::{ServerId, Token};
+use crate::vote::time::UnixSeconds;
+
+/// The key says it all; see [`row`].
+const VOTES: TableDefinition<'static, &[u8], ()> = TableDefinition::new("votes");
+const SERVERS: TableDefinition<'static, u32, &str> = TableDefinition::new("servers");
+const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
+
+/// Version of the tables above, under this key of `meta`.
+const SCHEMA: u64 = 1;
+const SCHEMA_KEY: &str = "schema";
+/// Number of the last commit.
+const SEQUENCE_KEY: &str = "sequence";
+/// Votes up to this instant have been dropped, and stay so whatever the clock says.
+const DROPPED_KEY: &str = "dropped_until";
+
+/// Gives the database, each time that it has to be opened.
+pub type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send>;
+
+/// The file, open.
+pub struct EmbeddedStore {
+    open: Opener,
+    /// How the file is called in messages.
+    name: String,
+    /// `None` after a failure: opened again when it is next needed.
+    database: Option<Database>,
+    witness: Witness,
+    sequence: u64,
+    /// What would undo the commit that failed last, should it turn out to be there.
+    undo: Vec<Event>,
+}
+
+impl EmbeddedStore {
+    /// Opens a store, checks all of it, and makes the tables where the file is new.
+    ///
+    /// # Errors
+    /// Where it is in use, damaged, foreign, or of a newer version.
+    pub fn new(open: Opener, name: String, witness: Witness) -> Result<Self, StoreError> {
+        let mut store = Self { open, name, database: None, witness, sequence: 0, undo: Vec::new() };
+        let checked = store.guarded(|store| {
+            let mut database = (store.open)().map_err(|error| store.open_error(error))?;
+            let is_as_left = database.check_integrity().map_err(|error| store.open_error(error))?;
+            store.sequence = store.read_schema(&database)?;
+            let acknowledged = store.witness.read();
+            let is_whole = acknowledged.map_or(is_as_left, |acknowledged| acknowledged <= store.sequence);
+            if !is_whole {
+                return Err(store.damaged("a commit that was acknowledged is gone"));
+            }
+            store.database = Some(database);
+            Ok(())
+        });
+        checked.map(|()| store)
+    }
+
+    /// Runs what touches the file. The library may panic on a damaged one; that is an error like
+    /// any other here.
+    fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        catch_unwind(AssertUnwindSafe(|| work(self)))
+            .unwrap_or_else(|_panic| Err(self.damaged("it cannot be read as it is")))
+    }
+
+    fn damaged(&self, how: &str) -> StoreError {
+        let name = &self.name;
+        StoreError::Unusable(format!(
+            "the store {name} is damaged ({how}): put back a copy, or move it away to start empty, which forgets every cooldown"
+        ))
+    }
+
+    fn open_error(&self, error: DatabaseError) -> StoreError {
+        let name = &self.name;
+        match error {
+            DatabaseError::DatabaseAlreadyOpen => StoreError::InUse(format!("the store {name} is open in another process")),
+            DatabaseError::UpgradeRequired(version) => StoreError::Unusable(format!(
+                "the store {name} has file format {version}, which this version does not read: use the version that wrote it"
+            )),
+            DatabaseError::Storage(redb::StorageError::Io(error)) if is_of_the_system(&error) => {
+                StoreError::Unavailable(format!("the store {name} cannot be opened: {error}"))
+            }
+            error => self.damaged(&error.to_string()),
+        }
+    }
+
+    fn failed(&self, error: impl Into<redb::Error>) -> StoreError {
+        StoreError::Unavailable(format!("the store {} fails: {}", self.name, error.into()))
+    }
+
+    /// The number of the last commit; makes the tables in a new file.
+    fn read_schema(&self, database: &Database) -> Result<u64, StoreError> {
+        let read = database.begin_read().map_err(|error| self.failed(error))?;
+        let meta = match read.open_table(META) {
+            Ok(meta) => meta,
+            Err(TableError::TableDoesNotExist(_)) => return self.make_tables(database),
+            Err(_) => return Err(self.foreign()),
+        };
+        let number = |key| meta.get(key).map(|value| value.map(|value| value.value()));
+        match number(SCHEMA_KEY).map_err(|error| self.failed(error))? {
+            Some(SCHEMA) => {}
+            Some(newer) if newer > SCHEMA => {
+                return Err(StoreError::Unusable(format!(
+                    "the store {} was written by a newer version (schema {newer}, this one reads {SCHEMA}): use that version",
+                    self.name
+                )));
+            }
+            _ => return Err(self.foreign()),
+        }
+        Ok(number(SEQUENCE_KEY).map_err(|error| self.failed(error))?.unwrap_or(0))
+    }
+
+    fn foreign(&self) -> StoreError {
+        StoreError::Unusable(format!("{} is no store of vote-status: move it away, or give another --data-dir", self.name))
+    }
+
+    fn make_tables(&self, database: &Database) -> Result<u64, StoreError> {
+        let write = database.begin_write().map_err(|error| self.failed(error))?;
+        let is_foreign = write.list_tables().map_err(|error| self.failed(error))?.next().is_some();
+        if is_foreign {
+            return Err(self.foreign());
+        }
+        let make = |write: &WriteTransaction| -> Result<(), redb::Error> {
+            write.open_table(VOTES)?;
+            write.open_table(SERVERS)?;
+            write.open_table(META)?.insert(SCHEMA_KEY, SCHEMA)?;
+            Ok(())
+        };
+        make(&write).map_err(|error| self.failed(error))?;
+        write.commit().map_err(|error| self.failed(error))?;
+        Ok(0)
+    }
+
+    /// The database, opened again after a failure. What had failed is undone where it is found in
+    /// the file after all: it was answered as not recorded.
+    fn database(&mut self) -> Result<&Database, StoreError> {
+        if self.database.is_none() {
+            let database = (self.open)().map_err(|error| self.open_error(error))?;
+            let found = self.read_schema(&database)?;
+            if found < self.sequence {
+                return Err(self.damaged("a commit that was acknowledged is gone"));
+            }
+            if found > self.sequence {
+                let undo = std::mem::take(&mut self.undo);
+                write(&database, &undo, found + 1, None).map_err(|error| self.failed(error))?;
+                self.sequence = found + 1;
+            }
+            self.database = Some(database);
+        }
+        self.database.as_ref().ok_or_else(|| StoreError::Unavailable("the store is closed".into()))
+    }
+
+    /// One transaction. After a failure the file is opened anew: the library refuses to go on
+    /// with a handle that has failed once.
+    fn transact(&mut self, events: &[Event], dropped: Option<(UnixSeconds, usize)>) -> Result<usize, StoreError> {
+        let committed = self.guarded(|store| {
+            store.undo.clear();
+            let sequence = store.sequence + 1;
+            let undo = inverse(store.database()?, events);
+            let undo = undo.map_err(|error| store.failed(error))?;
+            let sequence = sequence.max(store.sequence + 1);
+            store.undo = undo;
+            let rows = write(store.database()?, events, sequence, dropped);
+            let rows = rows.map_err(|error| store.failed(error))?;
+            store.sequence = sequence;
+            store.witness.note(sequence);
+            Ok(rows)
+        });
+        if committed.is_err() {
+            self.database = None;
+        }
+        committed
+    }
+}
+
+impl Store for EmbeddedStore {
+    fn commit(&mut self, events: &[Event]) -> Result<(), StoreError> {
+        self.transact(events, None).map(drop)
+    }
+
+    fn replay(&mut self, since: UnixSeconds, visit: &mut dyn FnMut(Event)) -> Result<(), StoreError> {
+        self.guarded(|store| {
+            let read = store.database()?.begin_read().map_err(|error| store.failed(error))?;
+            let rows = || -> Result<bool, redb::Error> {
+                for row in read.open_table(SERVERS)?.iter()? {
+                    let (server, token) = row?;
+                    let Some(token) = Token::new(token.value()) else { return Ok(false) };
+                    visit(Event::Server(ServerId(server.value()), token));
+                }
+                let dropped = read.open_table(META)?.get(DROPPED_KEY)?.map_or(0, |until| until.value());
+                let dropped = UnixSeconds(u32::try_from(dropped).unwrap_or(u32::MAX));
+                let first = row::first_after(since.max(dropped));
+                for row in read.open_table(VOTES)?.range(&first[..]..)? {
+                    let Some(vote) = row::vote(row?.0.value()) else { return Ok(false) };
+                    visit(Event::Vote(vote));
+                }
+                Ok(true)
+            }();
+            match rows {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(store.damaged("a row has no meaning")),
+                Err(error) => Err(store.damaged(&error.to_string())),
+            }
+        })
+    }
+
+    fn drop_expired(&mut self, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {
+        let store = self;
+        let is_due = store.guarded(|store| {
+            let read = store.database()?.begin_read().map_err(|error| store.failed(error))?;
+            let votes = read.open_table(VOTES).map_err(|error| store.failed(error))?;
+            let first = votes.first().map_err(|error| store.failed(error))?;
+            Ok(first.is_some_and(|(key, _)| *key.value() < row::first_after(until)[..]))
+        })?;
+        if is_due { store.transact(&[], Some((until, rows_max))) } else { Ok(0) }
+    }
+}
+
+/// Applies `events`, drops up to so many rows up to an instant, and commits: durable when it returns.
+fn write(
+    database: &Database,
+    events: &[Event],
+    sequence: u64,
+    dropped: Option<(UnixSeconds, usize)>,
+) -> Result<usize, redb::Error> {
+    let write = database.begin_write()?;
+    let mut rows = 0;
+    {
+        let mut votes = write.open_table(VOTES)?;
+        let mut servers = write.open_table(SERVERS)?;
+        let mut meta = write.open_table(META)?;
+        for event in events {
+            match event {
+                Event::Vote(vote) => drop(votes.insert(row::key(vote).as_bytes(), ())?),
+                Event::VoteGone(vote) => drop(votes.remove(row::key(vote).as_bytes())?),
+                Event::Server(server, token) => drop(servers.insert(server.0, token.as_str())?),
+                Event::ServerGone(server) => drop(servers.remove(server.0)?),
+            }
+        }
+        if let Some((until, rows_max)) = dropped {
+            let end = row::first_after(until);
+            rows = votes.extract_from_if(..&end[..], |_, ()| true)?.take(rows_max).filter(Result::is_ok).count();
+            if rows < rows_max {
+                meta.insert(DROPPED_KEY, u64::from(until.0))?;
+            }
+        }
+        meta.insert(SEQUENCE_KEY, sequence)?;
+    }
+    write.commit()?;
+    Ok(rows)
+}
+
+/// What would undo `events`, as the file stands before them.
+fn inverse(database: &Database, events: &[Event]) -> Result<Vec<Event>, redb::Error> {
+    let mut servers = HashMap::new();
+    for event in events {
+        if let Event::Server(server, _) | Event::ServerGone(server) = event {
+            servers.entry(*server).or_insert(None);
+        }
+    }
+    if !servers.is_empty() {
+        let table = database.begin_read()?.open_table(SERVERS)?;
+        for (server, token) in &mut servers {
+            *token = table.get(server.0)?.and_then(|token| Token::new(token.value()));
+        }
+    }
+    let votes = events.iter().rev().filter_map(|event| match event {
+        Event::Vote(vote) => Some(Event::VoteGone(*vote)),
+        Event::VoteGone(vote) => Some(Event::Vote(*vote)),
+        Event::Server(..) | Event::ServerGone(_) => None,
+    });
+    let servers = servers.into_iter().map(|(server, token)| match token {
+        Some(token) => Event::Server(server, token),
+        None => Event::ServerGone(server),
+    });
+    Ok(votes.chain(servers).collect())
+}
+
+/// Whether an error is the system's (no permission, no space) and says nothing of the content.
+fn is_of_the_system(error: &std::io::Error) -> bool {
+    error.raw_os_error().is_some()
+}
