@@ -116,7 +116,8 @@ impl Recorder {
     /// Where the store cannot be believed: nothing may be served.
     pub fn load(&mut self, seed: Vec<Command>) -> Result<(), StoreError> {
         let now = self.clock.now().wall;
-        let (cooldown, readiness, table) = (self.cooldown, &self.readiness, &mut self.table);
+        let (cooldown, readiness) = (self.cooldown, &self.readiness);
+        let mut loader = self.table.loader();
         let mut servers = Snapshot::default();
         let mut conflict = None;
         let since = now.minus(cooldown.seconds());
@@ -132,14 +133,14 @@ impl Recorder {
                 }
                 Event::Vote(StoredVote { server, address: Address::V4(address), voted_at }) => {
                     let expires_at = cooldown.expires_at(voted_at).min(latest);
-                    let pair = Pair { server, address };
-                    if now < expires_at && table.expires_at(pair).is_none_or(|held| held < expires_at) {
-                        table.insert(pair, expires_at);
+                    if now < expires_at {
+                        loader.put(Cooling { pair: Pair { server, address }, expires_at });
                     }
                 }
                 Event::VoteGone(_) | Event::ServerGone(_) => {}
             }
         })?;
+        loader.finish();
         if let Some(server) = conflict {
             return Err(StoreError::Unusable(format!("two servers have one token, one of them is {server}")));
         }

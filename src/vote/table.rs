@@ -65,8 +65,29 @@ impl Shards {
 
     /// The map inside takes its bucket from the low bits and its tag from the top seven, so the
     /// shard comes from the bits between.
+    const fn shard_index(hash: u64) -> usize {
+        (hash >> 40) as usize % SHARDS
+    }
+
     fn shard(&self, hash: u64) -> &Shard {
-        &self.shards[(hash >> 40) as usize % SHARDS]
+        &self.shards[Self::shard_index(hash)]
+    }
+
+    /// Takes `entries` of one shard in; where a pair has one already, the later of the two stays.
+    fn raise(&self, index: usize, entries: &mut Vec<Cooling>) {
+        let mut held = self.shards[index].entries.write();
+        for new in entries.drain(..) {
+            let hash = self.hash(new.pair);
+            match held.entry(hash, |entry| entry.pair == new.pair, |entry| self.hash(entry.pair)) {
+                Slot::Occupied(mut old) => {
+                    let old = old.get_mut();
+                    old.expires_at = old.expires_at.max(new.expires_at);
+                }
+                Slot::Vacant(free) => {
+                    free.insert(new);
+                }
+            }
+        }
     }
 
     fn expires_at(&self, pair: Pair) -> Option<UnixSeconds> {
@@ -168,13 +189,9 @@ impl CooldownTable {
         }
     }
 
-    /// Makes room for `entries` more, spread evenly, so that a long load does not grow step by step.
-    pub fn reserve(&mut self, entries: usize) {
-        // A twentieth more than the even share: shards differ by chance.
-        let each = entries / SHARDS + entries / SHARDS / 20;
-        for shard in &self.shards.shards {
-            shard.entries.write().reserve(each, |entry| self.shards.hash(entry.pair));
-        }
+    /// A way to put in very many entries.
+    pub fn loader(&mut self) -> Loader<'_> {
+        Loader { table: self, waiting: vec![Vec::new(); SHARDS] }
     }
 
     /// All that is held for one server, expired or not. Walks the table under read locks.
@@ -225,6 +242,36 @@ impl CooldownTable {
             }
         }
         cut
+    }
+}
+
+/// Puts in very many entries, one shard after the other: a shard's part stays in the processor's
+/// cache, where single entries in no order would each wait for memory.
+pub struct Loader<'t> {
+    table: &'t mut CooldownTable,
+    waiting: Vec<Vec<Cooling>>,
+}
+
+/// Entries that wait for one shard before they are put in together.
+const WAITING_MAX: usize = 64;
+
+impl Loader<'_> {
+    /// Takes an entry; where the pair has one already, the later of the two stays.
+    pub fn put(&mut self, entry: Cooling) {
+        let shards = &self.table.shards;
+        let index = Shards::shard_index(shards.hash(entry.pair));
+        let waiting = &mut self.waiting[index];
+        waiting.push(entry);
+        if waiting.len() == WAITING_MAX {
+            shards.raise(index, waiting);
+        }
+    }
+
+    /// Puts in what still waits.
+    pub fn finish(mut self) {
+        for (index, waiting) in self.waiting.iter_mut().enumerate() {
+            self.table.shards.raise(index, waiting);
+        }
     }
 }
 

@@ -63,6 +63,20 @@ fn a_step_back_revives_nothing_lengthens_nothing_and_loses_nothing() {
 }
 
 #[test]
+fn a_load_keeps_the_later_of_two() {
+    let mut table = CooldownTable::new();
+    let mut loader = table.loader();
+    for address in 0..100_000 {
+        loader.put(Cooling { pair: pair(1, address), expires_at: UnixSeconds(20) });
+        loader.put(Cooling { pair: pair(1, address), expires_at: UnixSeconds(10 + address % 2 * 20) });
+    }
+    loader.finish();
+    assert_eq!(table.view().len(), 100_000);
+    assert_eq!(table.expires_at(pair(1, 4)), Some(UnixSeconds(20)));
+    assert_eq!(table.expires_at(pair(1, 5)), Some(UnixSeconds(30)));
+}
+
+#[test]
 fn memory_goes_back_after_a_peak() {
     let mut table = CooldownTable::new();
     for address in 0..200_000 {
