@@ -177,6 +177,8 @@ struct House {
     drain_delay_ms: u64,
     drain_timeout_ms: u64,
     events: Receiver<Event>,
+    /// Names of the threads that have ended, in that order.
+    ended: Vec<&'static str>,
 }
 
 impl House {
@@ -207,6 +209,7 @@ impl House {
             drain_delay_ms: config.drain_delay_ms,
             drain_timeout_ms: config.drain_timeout_ms,
             events,
+            ended: Vec::new(),
         };
         house.start_workers(&config, public, &clock, &sender)?;
         house.start_control(&config, control, &clock, handle, &sender)?;
@@ -333,15 +336,14 @@ impl House {
         Ok(Ended::Cleanly)
     }
 
-    /// Waits until `count` threads of this name have ended.
-    fn wait_for(&self, name: &'static str, count: usize) -> Result<Ended, ServerError> {
-        let mut left = count;
-        while left > 0 {
+    /// Waits until `count` threads of this name have ended; others may end meanwhile.
+    fn wait_for(&mut self, name: &'static str, count: usize) -> Result<Ended, ServerError> {
+        while self.ended.iter().filter(|ended| **ended == name).count() < count {
             match self.next_event()? {
                 Event::Signal => return Ok(Ended::AtOnce),
                 Event::Ended(ended, result) => {
                     result.map_err(ServerError::Engine)?;
-                    left -= usize::from(ended == name);
+                    self.ended.push(ended);
                 }
                 Event::Loaded(_) => {}
             }

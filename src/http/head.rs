@@ -159,7 +159,8 @@ struct Fields<'b> {
     unknown_coding: bool,
     close: bool,
     keep_alive: bool,
-    expect: Option<&'b [u8]>,
+    expects_continue: bool,
+    expects_unknown: bool,
     authorization: Option<&'b [u8]>,
     authorizations: u8,
     accept_encoding: Option<&'b [u8]>,
@@ -172,7 +173,8 @@ impl<'b> Visitor<'b> for Fields<'b> {
         match name.len() {
             4 if is("host") => self.host(value),
             6 if is("expect") => {
-                self.expect = Some(value);
+                self.expects_continue = true;
+                self.expects_unknown |= !value.eq_ignore_ascii_case(b"100-continue");
                 Ok(())
             }
             10 if is("connection") => {
@@ -241,15 +243,11 @@ impl<'b> Fields<'b> {
             return Err(Fault::BadRequest);
         }
         let length = self.length(line.http_1_0)?;
-        let expects_continue = match self.expect {
-            Some(expectation) if !line.http_1_0 => {
-                if !expectation.eq_ignore_ascii_case(b"100-continue") {
-                    return Err(Fault::ExpectationFailed);
-                }
-                length != Length::None
-            }
-            _ => false,
-        };
+        // HTTP/1.0 knows no expectations: they are ignored (RFC 9110, 10.1.1).
+        if self.expects_unknown && !line.http_1_0 {
+            return Err(Fault::ExpectationFailed);
+        }
+        let expects_continue = self.expects_continue && !line.http_1_0 && length != Length::None;
         Ok(Head {
             method: line.method,
             path,

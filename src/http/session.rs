@@ -91,8 +91,17 @@ pub struct Advanced {
 
 enum Phase<E> {
     Head,
-    Content { exchange: E, decoder: Decoder, framing: Framing },
-    Finish { exchange: E, framing: Framing },
+    Content {
+        exchange: E,
+        decoder: Decoder,
+        framing: Framing,
+    },
+    /// `is_begun` once the head of the answer has been appended.
+    Finish {
+        exchange: E,
+        framing: Framing,
+        is_begun: bool,
+    },
     Closed,
 }
 
@@ -143,12 +152,18 @@ impl<E> Session<E> {
                 Phase::Head if rest.is_empty() => break Next::Input,
                 Phase::Head => self.head(rest, closing, service, context, limits, out, &mut consumed),
                 Phase::Content { .. } => self.content(rest, service, context, out, &mut consumed),
-                Phase::Finish { exchange, framing } => {
+                Phase::Finish { exchange, framing, is_begun } => {
+                    if closing && !*is_begun {
+                        framing.connection = Connection::Close;
+                    }
                     let framing = *framing;
                     match service.finish(exchange, framing, context, out) {
                         Step::Done => self.answered(framing),
                         Step::Parked => Turn::Stop(Next::Parked),
-                        Step::More => Turn::Stop(Next::Output),
+                        Step::More => {
+                            *is_begun = true;
+                            Turn::Stop(Next::Output)
+                        }
                     }
                 }
                 Phase::Closed => break Next::Close { linger: !rest.is_empty() },
@@ -217,11 +232,11 @@ impl<E> Session<E> {
         match service.finish(&mut exchange, framing, context, out) {
             Step::Done => self.answered(framing),
             Step::Parked => {
-                self.phase = Phase::Finish { exchange, framing };
+                self.phase = Phase::Finish { exchange, framing, is_begun: false };
                 Turn::Stop(Next::Parked)
             }
             Step::More => {
-                self.phase = Phase::Finish { exchange, framing };
+                self.phase = Phase::Finish { exchange, framing, is_begun: true };
                 Turn::Stop(Next::Output)
             }
         }
@@ -249,7 +264,7 @@ impl<E> Session<E> {
         if piece.ended {
             let framing = *framing;
             if let Phase::Content { exchange, .. } = std::mem::replace(&mut self.phase, Phase::Closed) {
-                self.phase = Phase::Finish { exchange, framing };
+                self.phase = Phase::Finish { exchange, framing, is_begun: false };
             }
             return Turn::Again;
         }

@@ -201,7 +201,9 @@ impl<E> Connection<E> {
     }
 
     fn end_of_input<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
-        if self.is_idle() {
+        // An empty line is skipped before a request; alone it is none.
+        let is_between = self.session.is_between_requests() && matches!(self.input[..], [] | [b'\r'] | [b'\r', b'\n']);
+        if is_between {
             return Verdict::Drop;
         }
         // It cannot become whole any more, and an answer is owed to whoever still listens.
@@ -294,6 +296,8 @@ fn keep(held: &mut Vec<u8>, rest: &[u8]) {
         }
     } else {
         held.clear();
+        // Not a byte more than there is: many may be waited for.
+        held.reserve_exact(rest.len());
         held.extend_from_slice(rest);
     }
 }

@@ -85,7 +85,9 @@ impl EmbeddedStore {
     fn open_error(&self, error: DatabaseError) -> StoreError {
         let name = &self.name;
         match error {
-            DatabaseError::DatabaseAlreadyOpen => StoreError::InUse(format!("the store {name} is open in another process")),
+            DatabaseError::DatabaseAlreadyOpen => {
+                StoreError::InUse(format!("the store {name} is open in another process"))
+            }
             DatabaseError::UpgradeRequired(version) => StoreError::Unusable(format!(
                 "the store {name} has file format {version}, which this version does not read: use the version that wrote it"
             )),
@@ -123,7 +125,10 @@ impl EmbeddedStore {
     }
 
     fn foreign(&self) -> StoreError {
-        StoreError::Unusable(format!("{} is no store of vote-status: move it away, or give another --data-dir", self.name))
+        StoreError::Unusable(format!(
+            "{} is no store of vote-status: move it away, or give another --data-dir",
+            self.name
+        ))
     }
 
     fn make_tables(&self, database: &Database) -> Result<u64, StoreError> {

@@ -1,0 +1,52 @@
+//! What the system says of a process: memory, processor time, descriptors; and the server that
+//! the tests of this module start. Must not know what is done to it.
+
+use crate::util::server::Server;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::fmt::Arguments;
+use std::fs::read_to_string;
+use std::io::Write;
+use std::time::Duration;
+
+/// A server in memory with the one server that the tests ask for, on one worker: what one
+/// connection does to the others shows best there.
+pub(super) fn one_worker(args: &[&str]) -> Server {
+    let all: Vec<&str> = ["--workers", "1"].iter().chain(args).copied().collect();
+    let server = Server::in_memory(&all);
+    server.control_client().add_server(1, "t");
+    server
+}
+
+/// Resident memory in KiB.
+pub(super) fn resident_kib(pid: u32) -> u64 {
+    let status = read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a running process has VmRSS");
+    let number = line.trim().strip_suffix(" kB").expect("it is in kB");
+    number.parse().expect("it is a number")
+}
+
+/// Processor time used so far, user and system together.
+pub(super) fn processor_time(pid: u32) -> Duration {
+    let stat = read_to_string(format!("/proc/{pid}/stat")).expect("the process runs");
+    // The second field is the name in parentheses, which may hold anything.
+    let (_, fields) = stat.rsplit_once(") ").expect("a name in parentheses");
+    let fields: Vec<&str> = fields.split(' ').collect();
+    let ticks = |index: usize| fields[index].parse::<u64>().expect("ticks are a number");
+    // utime and stime are fields 14 and 15, counted from 1; a tick is 10 ms on every Linux.
+    Duration::from_millis((ticks(11) + ticks(12)) * 10)
+}
+
+/// Raises this process's soft descriptor limit to the hard one and gives how many connections it
+/// may open beside other tests, at most `wanted`.
+pub(super) fn connections_affordable(wanted: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    setrlimit(Resource::Nofile, raised).expect("the soft limit may be raised");
+    let most = limit.maximum.unwrap_or(u64::MAX) / 5 * 4;
+    wanted.min(usize::try_from(most).unwrap_or(wanted))
+}
+
+/// Says what was measured, past the test harness that keeps what a passing test prints.
+pub(super) fn report(figures: Arguments) {
+    writeln!(std::io::stderr(), "{figures}").expect("standard error can be written to");
+}

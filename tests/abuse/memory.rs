@@ -1,0 +1,153 @@
+//! What a client can make the server hold: endless sections, partial heads, idle connections;
+//! and that a refusal reaches a client that is still sending.
+
+use super::figures::{connections_affordable, one_worker, report, resident_kib};
+use super::{CONTENT_BODY, GET, ask, assert_refusal};
+use crate::util::client::Client;
+use std::net::SocketAddr;
+
+/// Sends `start`, then `more` until the server takes nothing any more or `bytes_max` are sent,
+/// and reads the answer behind all that. The server is free to stop reading a client that goes
+/// on for megabytes, so a failing send is an end, not a failure.
+fn send_without_end(addr: SocketAddr, start: &[u8], more: &[u8], bytes_max: usize) -> Client {
+    let mut client = Client::connect(addr);
+    client.send(start);
+    let piece = more.repeat(16 * 1024 / more.len() + 1);
+    let mut sent = start.len();
+    while sent < bytes_max && client.try_send(&piece).is_ok() {
+        sent += piece.len();
+    }
+    client
+}
+
+/// What goes on without end, the bytes before it, the bytes it repeats, and what may be answered.
+type Endless<'b> = (&'static str, &'b [u8], &'static [u8], &'static [u16]);
+
+/// Sections without an end, each sent for up to 20 MB.
+#[test]
+fn endless_sections_are_refused_in_little_memory() {
+    const BYTES_MAX: usize = 20 * 1024 * 1024;
+    const GROWN_MAX_KIB: u64 = 4 * 1024;
+    const CHUNKED: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let server = one_worker(&[]);
+    ask(&mut Client::connect(server.public()));
+    let before = resident_kib(server.pid());
+    let zero = [CHUNKED, b"0\r\n"].concat();
+    let extension = [CHUNKED, b"5;"].concat();
+    let endless: &[Endless] = &[
+        ("method", b"", b"A", &[414]),
+        ("target", b"GET /", b"a", &[414]),
+        ("field lines", b"GET / HTTP/1.1\r\n", b"X: a\r\n", &[431]),
+        ("field name", b"GET / HTTP/1.1\r\n", b"X", &[431]),
+        ("field value", b"GET / HTTP/1.1\r\nX: ", b"a", &[431]),
+        ("empty lines", b"", b"\r\n", &[400]),
+        ("chunks", CHUNKED, b"5\r\nhello\r\n", &[413]),
+        ("chunk size", CHUNKED, b"0", &[400, 413]),
+        ("chunk extension", &extension, b"a", &[400, 413, 431]),
+        ("trailers", &zero, b"X: a\r\n", &[400, 413, 431]),
+        ("body", b"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999\r\n\r\n", b"a", &[413]),
+        ("binary", b"", b"\0", &[400, 505]),
+    ];
+    for &(what, start, more, statuses) in endless {
+        let mut client = send_without_end(server.public(), start, more, BYTES_MAX);
+        let response = client.read_response(false);
+        assert!(statuses.contains(&response.status), "endless {what}: {response:?}");
+        assert!(response.says_close(), "endless {what}: {response:?}");
+        let grown = resident_kib(server.pid()).saturating_sub(before);
+        assert!(grown <= GROWN_MAX_KIB, "endless {what}: {grown} KiB more");
+    }
+    let grown = resident_kib(server.pid()).saturating_sub(before);
+    report(format_args!("{} endless sections: {grown} KiB more", endless.len()));
+    ask(&mut Client::connect(server.public()));
+}
+
+/// Bodies over the bound that are sent whole before the answer is looked at: within the bound of
+/// lingering every send succeeds, the answer is there in full, and the end is orderly.
+#[test]
+fn a_refusal_reaches_a_client_that_sends_all_first() {
+    let server = one_worker(&[]);
+    for size in [70_000, 200_000, 500_000] {
+        let head = format!("POST /api/vote/1/status/1.2.3.4 HTTP/1.1\r\nHost: h\r\nContent-Length: {size}\r\n\r\n");
+        let mut client = Client::connect(server.public());
+        client.send(head);
+        for _ in 0..size / 10_000 {
+            client.send([b'b'; 10_000]);
+        }
+        assert_refusal(&client.read_response(false), 413, CONTENT_BODY);
+        client.expect_closed();
+    }
+}
+
+/// A head over its bound that is pipelined behind answered requests loses none of their answers.
+#[test]
+fn answers_before_a_refusal_arrive() {
+    let server = one_worker(&[]);
+    for _ in 0..20 {
+        let mut client = Client::connect(server.public());
+        let refused = [b"GET /".to_vec(), vec![b'a'; 200_000]].concat();
+        client.send([GET.repeat(100), refused].concat());
+        for _ in 0..100 {
+            assert_eq!(client.read_response(false).status, 200);
+        }
+        let response = client.read_response(false);
+        assert_eq!(response.status, 414, "{response:?}");
+        client.expect_closed();
+    }
+}
+
+/// Heads begun and left there hold their own bytes and no more than the head's limit.
+#[test]
+fn partial_heads_hold_no_more_than_the_limit() {
+    const PARTIAL: usize = 15 * 1024;
+    let count = connections_affordable(2_000);
+    let server = one_worker(&["--head-timeout", "60", "--max-connections", "15000"]);
+    ask(&mut Client::connect(server.public()));
+    let before = resident_kib(server.pid());
+    let head = [b"GET / HTTP/1.1\r\nX: ".to_vec(), vec![b'a'; PARTIAL]].concat();
+    let mut clients: Vec<Client> = (0..count).map(|_| Client::connect(server.public())).collect();
+    // In small pieces, so that a buffer that doubles as it grows would show.
+    for piece in head.chunks(head.len() / 5 + 1) {
+        for client in &mut clients {
+            client.send(piece);
+        }
+    }
+    ask(&mut Client::connect(server.public()));
+    let each = (resident_kib(server.pid()) - before) * 1024 / count as u64;
+    report(format_args!("{count} partial heads of {PARTIAL} bytes: {each} bytes each"));
+    assert!(each <= 16 * 1024 + 2 * 1024, "{each} bytes each");
+    assert!(each >= PARTIAL as u64 / 2, "{each} bytes each: they cannot have been read");
+    drop(clients);
+    ask(&mut Client::connect(server.public()));
+}
+
+/// How many idle connections are opened: an environment variable may ask for more than the test
+/// takes by itself, as far as descriptors allow.
+fn idle_connections() -> usize {
+    let asked = std::env::var("VOTE_STATUS_TEST_IDLE_CONNECTIONS");
+    asked.map_or(5_000, |asked| asked.parse().expect("a number of connections"))
+}
+
+/// Connections that have had their answer and stay.
+#[test]
+fn idle_connections_hold_little_memory() {
+    const EACH_MAX: u64 = 1024;
+    let count = connections_affordable(idle_connections());
+    let server = one_worker(&["--idle-timeout", "120", "--max-connections", "18000"]);
+    let mut warm: Vec<Client> = (0..64).map(|_| Client::connect(server.public())).collect();
+    for client in &mut warm {
+        ask(client);
+    }
+    drop(warm);
+    let before = resident_kib(server.pid());
+    let mut clients: Vec<Client> = (0..count).map(|_| Client::connect(server.public())).collect();
+    for client in &mut clients {
+        ask(client);
+    }
+    let grown = resident_kib(server.pid()).saturating_sub(before);
+    let each = grown * 1024 / count as u64;
+    report(format_args!("{count} idle connections: {each} bytes each"));
+    assert!(each <= EACH_MAX, "{each} bytes each");
+    for client in clients.iter_mut().step_by(97) {
+        ask(client);
+    }
+}

@@ -1,0 +1,197 @@
+//! Deadlines: a request that does not end, a connection that says nothing, a peer that takes no
+//! answers. Lower bounds hold exactly; upper ones allow for a loaded machine.
+
+use super::figures::{one_worker, report, resident_kib};
+use super::{CAN_VOTE, GET, TIMEOUT_BODY, ask, assert_refusal};
+use crate::util::client::Client;
+use crate::util::server::Server;
+use std::io::{ErrorKind, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The deadlines of these tests are one second; timers may fire a little late, a loaded machine
+/// later.
+const EARLIEST: Duration = Duration::from_millis(950);
+const LATEST: Duration = Duration::from_millis(4_000);
+const DRIP: Duration = Duration::from_millis(100);
+
+/// Sends `start`, then `drip` again and again until the server answers or the time is over, and
+/// gives how long the server stood it.
+fn drip(client: &mut Client, start: &[u8], drip: &[u8]) -> Duration {
+    let since = Instant::now();
+    client.send(start);
+    let mut peeked = [0];
+    client.stream().set_read_timeout(Some(DRIP)).expect("a timeout can be set");
+    while since.elapsed() < LATEST {
+        // The wait for an answer is also the pause between two drips.
+        match client.stream().peek(&mut peeked) {
+            Ok(_) => break,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => panic!("instead of an answer: {error}"),
+        }
+        client.send(drip);
+    }
+    since.elapsed()
+}
+
+fn assert_in_time(kept: Duration, what: &str) {
+    assert!(kept >= EARLIEST, "{what}: given up after {kept:?} already");
+    assert!(kept < LATEST, "{what}: not given up after {kept:?}");
+    report(format_args!("{what}: kept for {} ms of 1,000", kept.as_millis()));
+}
+
+/// Every way to begin a request and not to end it, each on a connection of its own at once.
+#[test]
+fn a_request_that_does_not_end_is_answered_408() {
+    let server = one_worker(&["--head-timeout", "1"]);
+    let ways: &[(&str, &[u8], &[u8])] = &[
+        ("slow request line", b"G", b"E"),
+        ("slow target", b"GET /", b"a"),
+        ("slow field", b"GET / HTTP/1.1\r\nX: ", b"a"),
+        ("slow field lines", b"GET / HTTP/1.1\r\n", b"X: a\r\n"),
+        ("slow length body", b"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n", b"a"),
+        ("slow chunk", b"GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n", b"a"),
+        ("slow chunks", b"GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\na\r\n"),
+        ("slow trailer", b"GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X: a\r\n"),
+        ("head begun, then silence", b"GET / HTTP/1.1\r\n", b""),
+        ("awaited body, then silence", b"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n", b""),
+    ];
+    std::thread::scope(|scope| {
+        for &(what, start, more) in ways {
+            let addr = server.public();
+            scope.spawn(move || one_that_does_not_end(addr, what, start, more));
+        }
+    });
+    ask(&mut Client::connect(server.public()));
+}
+
+fn one_that_does_not_end(addr: SocketAddr, what: &str, start: &[u8], more: &[u8]) {
+    let mut client = Client::connect(addr);
+    let kept = drip(&mut client, start, more);
+    assert_refusal(&client.read_response(false), 408, TIMEOUT_BODY);
+    client.expect_closed();
+    assert_in_time(kept, what);
+}
+
+#[test]
+fn the_deadline_of_a_later_request_starts_with_its_first_byte() {
+    let server = one_worker(&["--head-timeout", "1"]);
+    let mut client = Client::connect(server.public());
+    ask(&mut client);
+    sleep(Duration::from_millis(700));
+    ask(&mut client);
+    sleep(Duration::from_millis(700));
+    let kept = drip(&mut client, b"GET /a HTTP/1.1\r\nX: ", b"a");
+    assert_refusal(&client.read_response(false), 408, TIMEOUT_BODY);
+    client.expect_closed();
+    assert_in_time(kept, "slow third head");
+}
+
+#[test]
+fn answers_before_a_request_that_does_not_end_arrive() {
+    let server = one_worker(&["--head-timeout", "1"]);
+    let mut client = Client::connect(server.public());
+    client.send([GET, GET, b"GET /api"].concat());
+    for _ in 0..2 {
+        assert_eq!(client.read_response(false).text(), CAN_VOTE);
+    }
+    assert_refusal(&client.read_response(false), 408, TIMEOUT_BODY);
+    client.expect_closed();
+}
+
+/// The private listener gives a body time as long as it comes, for uploads; its heads and its
+/// silence have the same deadline as everywhere.
+#[test]
+fn a_control_request_that_does_not_end_is_answered_408() {
+    let server = one_worker(&["--head-timeout", "1"]);
+    let body_due = format!(
+        "POST /v1/votes HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {}\r\nContent-Length: 1000\r\n\r\n{{",
+        Server::KEY
+    );
+    let ways: &[(&str, &str, &[u8])] = &[
+        ("slow control head", "POST /v1/votes HTTP/1.1\r\nHost: h\r\nX: ", b"a"),
+        ("control body begun, then silence", &body_due, b""),
+    ];
+    for &(what, start, more) in ways {
+        let mut client = Client::connect(server.control());
+        let kept = drip(&mut client, start.as_bytes(), more);
+        let response = client.read_response(false);
+        assert_eq!(response.status, 408, "{response:?}");
+        assert_eq!(response.json()["error"], "request_timeout");
+        client.expect_closed();
+        assert_in_time(kept, what);
+    }
+}
+
+#[test]
+fn an_idle_connection_is_closed_without_a_word() {
+    let server = one_worker(&["--idle-timeout", "1"]);
+    let mut never_asked = Client::connect(server.public());
+    let mut asked = Client::connect(server.public());
+    ask(&mut asked);
+    let since = Instant::now();
+    asked.expect_closed();
+    assert_in_time(since.elapsed(), "idle after a request");
+    never_asked.expect_closed();
+}
+
+#[test]
+fn a_request_now_and_then_keeps_a_connection() {
+    let server = one_worker(&["--idle-timeout", "1"]);
+    let mut client = Client::connect(server.public());
+    for _ in 0..5 {
+        ask(&mut client);
+        sleep(Duration::from_millis(500));
+    }
+    let since = Instant::now();
+    client.expect_closed();
+    assert!(since.elapsed() < LATEST, "closed after {:?}", since.elapsed());
+}
+
+/// Twenty clients pipeline without end and read nothing: reading must stop, memory must not
+/// grow with what they would send, and each must be closed when its time is over.
+#[test]
+fn a_peer_that_takes_no_answers_is_closed() {
+    const PEERS: usize = 20;
+    const SENT_MAX: usize = 40 * 1024 * 1024;
+    let server = one_worker(&["--write-timeout", "1"]);
+    ask(&mut Client::connect(server.public()));
+    let before = resident_kib(server.pid());
+    let since = Instant::now();
+    let mut peers: Vec<TcpStream> = (0..PEERS).map(|_| deaf(server.public())).collect();
+    let batch = GET.repeat(1_000);
+    let mut sent = vec![0; PEERS];
+    let mut closed = vec![false; PEERS];
+    let mut grown_max = 0;
+    while closed.iter().any(|closed| !closed) {
+        assert!(since.elapsed() < Duration::from_secs(15), "still open: {closed:?}, sent {sent:?}");
+        for (peer, (sent, closed)) in peers.iter_mut().zip(sent.iter_mut().zip(&mut closed)) {
+            match peer.write(&batch) {
+                Ok(count) => *sent += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(_) => *closed = true,
+            }
+            assert!(*sent < SENT_MAX, "the server takes requests without end");
+        }
+        grown_max = grown_max.max(resident_kib(server.pid()).saturating_sub(before));
+    }
+    let kept = since.elapsed();
+    let allowed = PEERS as u64 * 256 + 4_096;
+    report(format_args!(
+        "{PEERS} peers that take no answers: {grown_max} KiB at most, all closed after {} ms, {} KiB of requests each",
+        kept.as_millis(),
+        sent.iter().sum::<usize>() / PEERS / 1024
+    ));
+    assert!(grown_max <= allowed, "{grown_max} KiB more, {allowed} allowed");
+    assert!(kept >= EARLIEST, "closed after {kept:?} already");
+    ask(&mut Client::connect(server.public()));
+}
+
+/// A connection whose writes give up soon, so that one thread can try many in turn.
+fn deaf(addr: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(addr).expect("the server accepts");
+    let patience = Duration::from_millis(2);
+    stream.set_write_timeout(Some(patience)).expect("a timeout can be set");
+    stream
+}

@@ -1,0 +1,255 @@
+//! What every request to the control listener has in common: the key, bodies and their bounds,
+//! paths and methods that are not there, health.
+
+use crate::contract_control::{expect_error, expect_headers};
+use crate::util::client::{Client, exchange};
+use crate::util::server::Server;
+
+/// A vote as a body, of 42 bytes.
+const VOTE: &str = r#"{ "server_id": 28, "ip": "203.0.113.100" }"#;
+const BODY_MAX: usize = 1024 * 1024;
+
+#[test]
+fn every_path_under_v1_wants_the_key() {
+    let server = Server::in_memory(&[]);
+    let key = Server::KEY;
+    let prefix = &key[..key.len() - 1];
+    let wrong = [
+        String::new(),
+        "Authorization: Bearer wrong\r\n".to_owned(),
+        "Authorization: Bearer \r\n".to_owned(),
+        "Authorization: Bearer\r\n".to_owned(),
+        format!("Authorization: Bearer {prefix}\r\n"),
+        format!("Authorization: Bearer {key}x\r\n"),
+        format!("Authorization: Bearer {}\r\n", key.to_uppercase()),
+        format!("Authorization: Bearer {key} {key}\r\n"),
+        format!("Authorization: Basic {key}\r\n"),
+        format!("Authorization: {key}\r\n"),
+        format!("X-Authorization: Bearer {key}\r\n"),
+        format!("Cookie: Bearer {key}\r\n"),
+    ];
+    for line in &wrong {
+        for request in [
+            "GET /v1/servers",
+            "GET /v1/servers/28",
+            "PUT /v1/servers/28",
+            "DELETE /v1/servers/28",
+            "POST /v1/servers/28/token",
+            "POST /v1/votes",
+            "POST /v1/votes?mode=record",
+            "DELETE /v1/votes/28/203.0.113.7",
+            "GET /v1/nothing",
+            "PATCH /v1/votes",
+            "GET /v1/",
+        ] {
+            let label = format!("{request}, {line:?}");
+            let bytes = format!("{request} HTTP/1.1\r\nHost: a\r\n{line}Content-Length: {}\r\n\r\n{VOTE}", VOTE.len());
+            let response = exchange(server.control(), bytes);
+            expect_error(&label, &response, 401, "unauthorized");
+            let challenge = response.header("WWW-Authenticate");
+            assert_eq!(challenge, Some("Bearer"), "{label}");
+        }
+    }
+    // Nothing of it was done; and the scheme's name is of any case (RFC 9110, 11.1).
+    for scheme in ["Bearer", "bearer", "BEARER"] {
+        let response = exchange(
+            server.control(),
+            format!("GET /v1/servers HTTP/1.1\r\nHost: a\r\nAuthorization: {scheme} {key}\r\n\r\n"),
+        );
+        assert_eq!(response.text(), r#"{"servers":[],"next":null}"#, "{scheme}");
+    }
+}
+
+#[test]
+fn health_wants_no_key() {
+    let server = Server::in_memory(&[]);
+    for path in ["/healthz", "/readyz"] {
+        let mut client = Client::connect(server.control());
+        for method in ["GET", "HEAD"] {
+            client.send(format!("{method} {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            let response = client.read_response(method == "HEAD");
+            assert_eq!(response.status, 200, "{method} {path}: {response:?}");
+        }
+        client.expect_open();
+    }
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    for path in [
+        "/v1",
+        "/v1/",
+        "/v1/nothing",
+        "/v1/vote",
+        "/v1/votes/28",
+        "/v1/votes/28/203.0.113.7/x",
+        "/v1/servers/28/tokens",
+        "/v2/servers",
+        "/nothing",
+        "/api/vote/28/status/203.0.113.7",
+    ] {
+        expect_error(path, &control.get(path), 404, "not_found");
+    }
+    for (request, allow) in [
+        ("GET /v1/votes", "POST"),
+        ("PATCH /v1/votes", "POST"),
+        ("POST /v1/votes/28/203.0.113.7", "DELETE"),
+        ("DELETE /v1/servers", "GET"),
+        ("POST /v1/servers/28", "PUT"),
+        ("GET /v1/servers/28/token", "POST"),
+        ("POST /healthz", "GET"),
+        ("DELETE /readyz", "GET"),
+    ] {
+        let (method, path) = request.split_once(' ').expect("a method and a path");
+        let bytes = control.request_bytes(method, path, None);
+        let response = exchange(server.control(), bytes);
+        expect_error(request, &response, 405, "method_not_allowed");
+        let allowed = response.header("Allow").unwrap_or_default();
+        assert!(allowed.split(", ").any(|one| one == allow), "{request}: Allow is {allowed:?}, without {allow}");
+    }
+    for id in ["x", "028", "-1", "4294967296"] {
+        let response = control.get(&format!("/v1/servers/{id}"));
+        assert!([400, 404, 422].contains(&response.status), "{id:?}: {response:?}");
+        expect_headers(id, &response, response.status);
+        assert!(response.json()["error"].is_string(), "{response:?}");
+    }
+}
+
+#[test]
+fn bodies_come_by_length_and_in_chunks() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    let head = format!("POST /v1/votes HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\n", Server::KEY);
+    let (first, rest) = VOTE.split_at(10);
+    for (label, framed) in [
+        ("length", format!("Content-Length: 42\r\n\r\n{VOTE}")),
+        ("one chunk", format!("Transfer-Encoding: chunked\r\n\r\n2a\r\n{VOTE}\r\n0\r\n\r\n")),
+        ("capitals", format!("TRANSFER-ENCODING: Chunked\r\n\r\n2A\r\n{VOTE}\r\n000\r\n\r\n")),
+        (
+            "two chunks, an extension, a trailer",
+            format!(
+                "Transfer-Encoding: chunked\r\n\r\n\
+                 a;x=\"y\"\r\n{first}\r\n20\r\n{rest}\r\n0\r\nX-Trailer: 1\r\n\r\n"
+            ),
+        ),
+        ("a chunk a byte", {
+            let chunk = |c: char| format!("1\r\n{c}\r\n");
+            let chunks: String = VOTE.chars().map(chunk).collect();
+            format!("Transfer-Encoding: chunked\r\n\r\n{chunks}0\r\n\r\n")
+        }),
+    ] {
+        let mut client = Client::connect(server.control());
+        client.send(format!("{head}{framed}"));
+        let response = client.read_response(false);
+        assert_eq!(response.status, 201, "{label}: {response:?}");
+        client.expect_open();
+        let cancelled = control.delete("/v1/votes/28/203.0.113.100");
+        assert_eq!(cancelled.status, 200, "{label}: {cancelled:?}");
+    }
+}
+
+#[test]
+fn a_body_may_be_a_mebibyte_and_no_more() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    let full = format!("{}{VOTE}", " ".repeat(BODY_MAX - VOTE.len()));
+    assert_eq!(control.post("/v1/votes", &full).status, 201);
+    assert_eq!(control.delete("/v1/votes/28/203.0.113.100").status, 200);
+    let head = format!("POST /v1/votes HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\n", Server::KEY);
+    let mut client = Client::connect(server.control());
+    client.send(format!("{head}Transfer-Encoding: chunked\r\n\r\n100000\r\n{full}\r\n0\r\n\r\n"));
+    assert_eq!(client.read_response(false).status, 201);
+    client.expect_open();
+    for (label, framed) in [
+        ("by length", "Content-Length: 1048577\r\n\r\n".to_owned()),
+        ("in one chunk", format!("Transfer-Encoding: chunked\r\n\r\n100001\r\n {full}\r\n0\r\n\r\n")),
+        ("in two chunks", format!("Transfer-Encoding: chunked\r\n\r\n100000\r\n{full}\r\n1\r\n \r\n0\r\n\r\n")),
+    ] {
+        let mut client = Client::connect(server.control());
+        client.send(format!("{head}{framed}"));
+        let response = client.read_response(false);
+        expect_error(label, &response, 413, "content_too_large");
+        assert!(response.says_close(), "{label}: {response:?}");
+        client.expect_closed();
+    }
+}
+
+#[test]
+fn the_body_is_asked_for_where_the_client_waits() {
+    let server = Server::in_memory(&[]);
+    server.control_client().add_server(28, "demo");
+    let head = |length: usize| {
+        format!(
+            "POST /v1/votes HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\n\
+             Expect: 100-continue\r\nContent-Length: {length}\r\n\r\n",
+            Server::KEY
+        )
+    };
+    let mut client = Client::connect(server.control());
+    client.send(head(VOTE.len()));
+    let interim = client.read_response(false);
+    assert_eq!(interim.raw_head, "HTTP/1.1 100 Continue\r\n\r\n");
+    client.send(VOTE);
+    assert_eq!(client.read_response(false).status, 201);
+    client.expect_open();
+    let response = exchange(server.control(), head(BODY_MAX + 1));
+    expect_error("too large", &response, 413, "content_too_large");
+}
+
+#[test]
+fn malformed_http_is_answered_in_the_form_of_this_listener() {
+    let server = Server::in_memory(&["--head-timeout", "0.3"]);
+    let big = "b".repeat(17_000);
+    let key = Server::KEY;
+    let cases = [
+        ("GET /healthz HTTP/1.1\r\n\r\n".to_owned(), 400, "bad_request"),
+        ("GET /% HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 400, "bad_request"),
+        ("GET /healthz HTTP/1.1\r\n".to_owned(), 408, "request_timeout"),
+        (
+            format!(
+                "POST /v1/votes HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\nContent-Length: 1, 1\r\n\r\n{{"
+            ),
+            400,
+            "bad_request",
+        ),
+        (format!("GET /{big} HTTP/1.1\r\nHost: a\r\n\r\n"), 414, "uri_too_long"),
+        (format!("GET /healthz HTTP/1.1\r\nHost: a\r\nX: {big}\r\n\r\n"), 431, "headers_too_large"),
+        (
+            "GET /healthz HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n".to_owned(),
+            501,
+            "not_implemented",
+        ),
+        ("GET /healthz HTTP/2.0\r\nHost: a\r\n\r\n".to_owned(), 505, "http_version_not_supported"),
+        ("GET /healthz HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\n\r\n".to_owned(), 417, "expectation_failed"),
+    ];
+    for (request, status, word) in &cases {
+        let label: String = request.chars().take(80).collect();
+        let mut client = Client::connect(server.control());
+        client.send(request);
+        let response = client.read_response(false);
+        expect_error(&label, &response, *status, word);
+        assert!(response.says_close(), "{label}: {response:?}");
+        client.expect_closed();
+    }
+}
+
+#[test]
+fn pipelined_commands_are_answered_in_order() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    let vote = control.request_bytes("POST", "/v1/votes", Some(VOTE));
+    let cancel = control.request_bytes("DELETE", "/v1/votes/28/203.0.113.100", None);
+    let health = control.request_bytes("GET", "/healthz", None);
+    let mut client = Client::connect(server.control());
+    client.send(format!("{vote}{health}{vote}{cancel}{vote}{cancel}{cancel}{health}"));
+    for (index, status) in [201, 200, 409, 200, 201, 200, 404, 200].iter().enumerate() {
+        let response = client.read_response(false);
+        assert_eq!(response.status, *status, "answer {index}: {response:?}");
+    }
+    client.expect_open();
+}

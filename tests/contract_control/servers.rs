@@ -1,0 +1,199 @@
+//! `/v1/servers`: registration, tokens and their rotation, listing, removal.
+
+use crate::contract_control::{expect, expect_error};
+use crate::util::client::get;
+use crate::util::control::Control;
+use crate::util::response::Response;
+use crate::util::server::Server;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+#[test]
+fn a_server_is_put_read_and_replaced() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    expect_error("before", &control.get("/v1/servers/28"), 404, "unknown_server");
+    let put = |token: &str| control.put("/v1/servers/28", &format!(r#"{{"token":"{token}"}}"#));
+    let first = json!({ "server_id": 28, "token": "first" });
+    expect("new", &put("first"), 201, &first);
+    expect("same", &put("first"), 200, &first);
+    expect("read", &control.get("/v1/servers/28"), 200, &first);
+    assert_eq!(control.cast(28, [203, 0, 113, 7]).status, 201);
+    let second = json!({ "server_id": 28, "token": "second" });
+    expect("other token", &put("second"), 200, &second);
+    expect("read", &control.get("/v1/servers/28"), 200, &second);
+    assert_eq!(known(server.public(), "first"), None);
+    // A new token is no new server: its cooldowns stay.
+    assert_eq!(known(server.public(), "second"), Some(false));
+}
+
+#[test]
+fn ids_and_tokens_have_their_bounds() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    let longest = "t".repeat(128);
+    for (id, token) in [(4_294_967_295_u32, "t"), (1, "AZaz09-._~"), (2, &longest)] {
+        let response = control.put(&format!("/v1/servers/{id}"), &json!({ "token": token }).to_string());
+        let record = json!({ "server_id": id, "token": token });
+        expect(token, &response, 201, &record);
+        assert_eq!(known(server.public(), token), Some(true), "{token}");
+    }
+    for token in [
+        json!(""),
+        json!("t".repeat(129)),
+        json!("a b"),
+        json!("a/b"),
+        json!("a%20"),
+        json!("é"),
+        json!("a\u{0}"),
+        json!(28),
+        json!(true),
+        json!(["a"]),
+    ] {
+        let body = json!({ "token": token }).to_string();
+        let response = control.put("/v1/servers/3", &body);
+        expect_error(&body, &response, 422, "invalid_token");
+    }
+    expect_error("refused", &control.get("/v1/servers/3"), 404, "unknown_server");
+}
+
+#[test]
+fn a_token_belongs_to_one_server() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    control.add_server(29, "other");
+    for id in [29, 30] {
+        let response = control.put(&format!("/v1/servers/{id}"), r#"{"token":"demo"}"#);
+        expect_error("taken", &response, 409, "token_in_use");
+    }
+    let kept = json!({ "server_id": 29, "token": "other" });
+    expect("kept", &control.get("/v1/servers/29"), 200, &kept);
+    expect_error("not made", &control.get("/v1/servers/30"), 404, "unknown_server");
+    // A token that is free again may be given to another.
+    assert_eq!(control.delete("/v1/servers/28").status, 200);
+    control.add_server(30, "demo");
+}
+
+#[test]
+fn a_token_is_made_where_none_is_given() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    let mut tokens = BTreeSet::new();
+    for id in 1..=20 {
+        let response = control.put(&format!("/v1/servers/{id}"), "{}");
+        let token = token_of(&response);
+        expect("made", &response, 201, &json!({ "server_id": id, "token": token }));
+        assert_made(&token);
+        assert_eq!(known(server.public(), &token), Some(true));
+        tokens.insert(token);
+    }
+    assert_eq!(tokens.len(), 20, "made twice: {tokens:?}");
+}
+
+#[test]
+fn a_rotated_token_is_unknown_from_the_answer_on() {
+    let server = Server::in_memory(&["--workers", "2"]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    assert_eq!(control.cast(28, [203, 0, 113, 7]).status, 201);
+    let mut old = "demo".to_owned();
+    for _ in 0..20 {
+        assert_eq!(known(server.public(), &old), Some(false));
+        let response = rotate(&control, 28);
+        let new = token_of(&response);
+        expect("rotated", &response, 200, &json!({ "server_id": 28, "token": new }));
+        assert_made(&new);
+        assert_eq!(known(server.public(), &old), None, "{old} still holds");
+        assert_eq!(known(server.public(), &new), Some(false));
+        old = new;
+    }
+    let record = json!({ "server_id": 28, "token": old });
+    expect("record", &control.get("/v1/servers/28"), 200, &record);
+    expect_error("nobody", &rotate(&control, 29), 404, "unknown_server");
+}
+
+#[test]
+fn a_removed_server_takes_its_cooldowns_with_it() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    control.add_server(29, "other");
+    assert_eq!(control.cast(28, [203, 0, 113, 7]).status, 201);
+    assert_eq!(control.cast(29, [203, 0, 113, 7]).status, 201);
+    let removed = control.delete("/v1/servers/28");
+    assert_eq!(removed.status, 200, "{removed:?}");
+    assert!(removed.json().is_object(), "{removed:?}");
+    assert_eq!(known(server.public(), "demo"), None);
+    let status = get(server.public(), "/api/vote/28/status/203.0.113.7");
+    assert_eq!(status.status, 404);
+    expect_error("gone", &control.delete("/v1/servers/28"), 404, "unknown_server");
+    expect_error("gone", &control.get("/v1/servers/28"), 404, "unknown_server");
+    expect_error("gone", &control.cast(28, [203, 0, 113, 7]), 404, "unknown_server");
+    control.add_server(28, "again");
+    assert_eq!(known(server.public(), "again"), Some(true));
+    assert_eq!(known(server.public(), "other"), Some(false));
+}
+
+#[test]
+fn servers_are_listed_in_pages() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    let list = |query: &str| control.get(&format!("/v1/servers{query}"));
+    let none = json!({ "servers": [], "next": null });
+    expect("none", &list(""), 200, &none);
+    for id in [300_u32, 7, 28, 4_294_967_295, 1] {
+        control.add_server(id, &format!("token-{id}"));
+    }
+    let page = |ids: &[u32], next: Option<u32>| {
+        let servers: Vec<Value> =
+            ids.iter().map(|id| json!({ "server_id": id, "token": format!("token-{id}") })).collect();
+        json!({ "servers": servers, "next": next })
+    };
+    let all = page(&[1, 7, 28, 300, 4_294_967_295], None);
+    for (query, expected) in [
+        ("", all.clone()),
+        ("?limit=5", all.clone()),
+        ("?limit=100", all),
+        ("?limit=2", page(&[1, 7], Some(7))),
+        ("?after=7&limit=2", page(&[28, 300], Some(300))),
+        ("?limit=2&after=300", page(&[4_294_967_295], None)),
+        ("?after=8&limit=1", page(&[28], Some(28))),
+        ("?after=300", page(&[4_294_967_295], None)),
+        ("?after=4294967295", page(&[], None)),
+    ] {
+        expect(query, &list(query), 200, &expected);
+    }
+}
+
+fn rotate(control: &Control, id: u32) -> Response {
+    control.post(&format!("/v1/servers/{id}/token"), "{}")
+}
+
+fn token_of(response: &Response) -> String {
+    let json = response.json();
+    let token = json["token"].as_str();
+    token.unwrap_or_else(|| panic!("no token: {json}")).to_owned()
+}
+
+/// 128 bits take 22 characters of the widest alphabet that a token may have.
+fn assert_made(token: &str) {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+    assert!((22..=128).contains(&token.len()), "{token:?}");
+    assert!(token.chars().all(allowed), "{token:?}");
+}
+
+/// What 203.0.113.7 is told of the server with `token`: `can_vote`, or `None` if it is unknown.
+fn known(addr: SocketAddr, token: &str) -> Option<bool> {
+    let path = format!("/api/servers/{token}/vote-status/203.0.113.7");
+    let response = get(addr, &path);
+    let json = response.json();
+    match response.status {
+        200 => Some(json["can_vote"].as_bool().expect("can_vote is a boolean")),
+        _ => {
+            assert_eq!(json["error"], "unknown_token", "{response:?}");
+            None
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! `POST /v1/votes` in both modes and `DELETE /v1/votes/{server_id}/{ip}`.
+
+use crate::contract_control::{expect, expect_error, expect_error_with};
+use crate::util::client::get;
+use crate::util::server::Server;
+use crate::util::time::{now_unix, rfc3339};
+use serde_json::json;
+
+/// The length of the default cooldown in seconds.
+const COOLDOWN: i64 = 90 * 60;
+
+/// Bodies that are JSON but no vote that can be recorded, with `NOW±n` where an instant belongs.
+const INVALID: &[(&str, &str)] = &[
+    ("a list", "[]"),
+    ("a string", r#""vote""#),
+    ("a number", "1"),
+    ("null", "null"),
+    ("no field", "{}"),
+    ("no ip", r#"{"server_id":28}"#),
+    ("no server", r#"{"ip":"203.0.113.7"}"#),
+    ("ip null", r#"{"server_id":28,"ip":null}"#),
+    ("ip a number", r#"{"server_id":28,"ip":3405803783}"#),
+    ("ip empty", r#"{"server_id":28,"ip":""}"#),
+    ("ip short", r#"{"server_id":28,"ip":"203.0.113"}"#),
+    ("ip past 255", r#"{"server_id":28,"ip":"203.0.113.256"}"#),
+    ("ip leading zero", r#"{"server_id":28,"ip":"203.0.113.07"}"#),
+    ("ip v6", r#"{"server_id":28,"ip":"2001:db8::1"}"#),
+    ("id a string", r#"{"server_id":"28","ip":"203.0.113.7"}"#),
+    ("id negative", r#"{"server_id":-1,"ip":"203.0.113.7"}"#),
+    ("id a fraction", r#"{"server_id":28.5,"ip":"203.0.113.7"}"#),
+    ("token a number", r#"{"token":28,"ip":"203.0.113.7"}"#),
+    ("a date without an offset", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"2026-11-20T11:04:56"}"#),
+    ("a date with a blank and no offset", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"2026-11-20 11:04:56"}"#),
+    ("a day alone", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"2026-11-20"}"#),
+    ("a month 13", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"2026-13-20T11:04:56Z"}"#),
+    ("a 31 November", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"2026-11-31T11:04:56Z"}"#),
+    ("no date", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"now"}"#),
+    ("an empty date", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":""}"#),
+    ("a number in a string", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"NOW-60"}"#),
+    ("a truth value", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":true}"#),
+    ("milliseconds", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":NOW-0000}"#),
+    ("the future", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":NOW+20}"#),
+    ("older than the cooldown", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":NOW-5401}"#),
+    ("1970", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":0}"#),
+    ("before 1970", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":-1}"#),
+    ("past every clock", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":1e300}"#),
+];
+
+/// Bodies that are no JSON.
+const NO_JSON: &[&str] = &[
+    "",
+    " ",
+    "{",
+    "server_id=28&ip=203.0.113.7",
+    r#"{"server_id":28,"ip":"203.0.113.7"} x"#,
+    r#"{"server_id":28,"ip":"203.0.113.7",}"#,
+    r#"{'server_id':28,'ip':'203.0.113.7'}"#,
+    r#"{"server_id":028,"ip":"203.0.113.7"}"#,
+];
+
+#[test]
+fn a_vote_is_recorded_once_in_a_cooldown() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    let voted_at = now_unix() - 100;
+    let (voted, next) = (rfc3339(voted_at), rfc3339(voted_at + COOLDOWN));
+    let first = control.cast_at(28, "203.0.113.7", voted_at);
+    let recorded = json!({
+        "recorded": true, "server_id": 28, "ip": "203.0.113.7",
+        "voted_at": voted, "next_vote_at": next,
+    });
+    expect("first", &first, 201, &recorded);
+    let status = get(server.public(), "/api/vote/28/status/203.0.113.7").json();
+    assert_eq!(status["next_vote_at"], next.as_str());
+    for at in [voted_at, voted_at - 50, voted_at + 50, now_unix()] {
+        let again = control.cast_at(28, "203.0.113.7", at);
+        let body = expect_error_with("again", &again, 409, "in_cooldown");
+        assert_eq!(body["next_vote_at"], next.as_str());
+    }
+}
+
+#[test]
+fn a_vote_is_given_now_unless_it_says_when() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    let before = now_unix();
+    let body = control.cast(28, [203, 0, 113, 7]).json();
+    let after = now_unix();
+    let voted_at = (before..=after).find(|&at| body["voted_at"] == rfc3339(at).as_str());
+    let voted_at = voted_at.unwrap_or_else(|| panic!("{before} to {after}, not {body}"));
+    assert_eq!(body["next_vote_at"], rfc3339(voted_at + COOLDOWN).as_str());
+}
+
+#[test]
+fn instants_come_in_every_form_that_names_an_offset() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    let at = now_unix() - 600;
+    let local = |shift: i64| rfc3339(at + shift).trim_end_matches('Z').to_owned();
+    let utc = local(0);
+    let forms = [
+        format!(r#""{utc}Z""#),
+        format!(r#""{utc}+00:00""#),
+        format!(r#""{utc}-00:00""#),
+        format!(r#""{}+01:00""#, local(3600)),
+        format!(r#""{}-09:30""#, local(-34_200)),
+        format!(r#""{}+14:00""#, local(50_400)),
+        // A fraction of a second is cut off, never rounded up.
+        format!(r#""{utc}.9Z""#),
+        format!(r#""{utc}.999999999Z""#),
+        format!(r#""{}.5+01:00""#, local(3600)),
+        format!("{at}"),
+        format!("{at}.0"),
+        format!("{at}.999"),
+    ];
+    for (index, form) in forms.iter().enumerate() {
+        let ip = format!("198.51.100.{index}");
+        let body = format!(r#"{{"server_id":28,"ip":"{ip}","voted_at":{form}}}"#);
+        let response = control.post("/v1/votes", &body);
+        let recorded = json!({
+            "recorded": true, "server_id": 28, "ip": ip,
+            "voted_at": rfc3339(at), "next_vote_at": rfc3339(at + COOLDOWN),
+        });
+        expect(form, &response, 201, &recorded);
+    }
+}
+
+#[test]
+fn a_vote_may_be_a_little_in_the_future_and_almost_as_old_as_the_cooldown() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    for (ip, shift) in [("203.0.113.7", 4), ("203.0.113.8", -COOLDOWN + 30)] {
+        let at = now_unix() + shift;
+        let response = control.cast_at(28, ip, at);
+        assert_eq!(response.status, 201, "{shift}: {response:?}");
+        assert_eq!(response.json()["voted_at"], rfc3339(at).as_str());
+    }
+}
+
+#[test]
+fn a_vote_names_its_server_by_token_and_its_address_in_any_form() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    let at = now_unix() - 5;
+    for (sent, ip) in
+        [("203.0.113.7", "203.0.113.7"), ("::ffff:203.0.113.8", "203.0.113.8"), ("::FFFF:cb00:7109", "203.0.113.9")]
+    {
+        let body = format!(r#"{{"token":"demo","ip":"{sent}","voted_at":{at}}}"#);
+        let recorded = json!({
+            "recorded": true, "server_id": 28, "ip": ip,
+            "voted_at": rfc3339(at), "next_vote_at": rfc3339(at + COOLDOWN),
+        });
+        expect(sent, &control.post("/v1/votes", &body), 201, &recorded);
+    }
+}
+
+#[test]
+fn votes_that_cannot_be_are_refused() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    for (label, body) in INVALID {
+        let response = control.post("/v1/votes", &with_now(body));
+        expect_error(label, &response, 422, "invalid_vote");
+    }
+    for body in NO_JSON {
+        let response = control.post("/v1/votes", body);
+        expect_error(body, &response, 400, "invalid_json");
+    }
+    for body in [
+        r#"{"server_id":29,"ip":"203.0.113.7"}"#,
+        r#"{"server_id":4294967295,"ip":"203.0.113.7"}"#,
+        r#"{"token":"nobody","ip":"203.0.113.7"}"#,
+    ] {
+        let response = control.post("/v1/votes", body);
+        expect_error(body, &response, 404, "unknown_server");
+    }
+    let status = get(server.public(), "/api/vote/28/status/203.0.113.7").json();
+    assert_eq!(status["can_vote"], true, "a refused vote left a cooldown");
+}
+
+#[test]
+fn mode_record_keeps_the_later_vote() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    let base = now_unix() - 1000;
+    // Instant of the vote, instant that stays, whether anything changed.
+    for (shift, stays, changed) in
+        [(0, 0, true), (0, 0, false), (-500, 0, false), (300, 300, true), (299, 300, false), (900, 900, true)]
+    {
+        let body = format!(r#"{{"server_id":28,"ip":"203.0.113.7","voted_at":{}}}"#, base + shift);
+        let response = control.post("/v1/votes?mode=record", &body);
+        let label = format!("{shift}: {response:?}");
+        assert!([200, 201].contains(&response.status), "{label}");
+        let json = response.json();
+        assert_eq!(json["unchanged"] == true, !changed, "{label}");
+        let next = rfc3339(base + stays + COOLDOWN);
+        assert_eq!(json["next_vote_at"], next.as_str(), "{label}");
+        let status = get(server.public(), "/api/vote/28/status/203.0.113.7").json();
+        assert_eq!(status["next_vote_at"], next.as_str(), "{label}");
+    }
+    let bad = control.post("/v1/votes?mode=record", r#"{"server_id":28,"ip":"x"}"#);
+    expect_error("mode=record", &bad, 422, "invalid_vote");
+    let unknown = r#"{"server_id":29,"ip":"203.0.113.7"}"#;
+    let unknown = control.post("/v1/votes?mode=record", unknown);
+    expect_error("mode=record", &unknown, 404, "unknown_server");
+}
+
+#[test]
+fn a_cancelled_vote_is_gone() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    let path = "/v1/votes/28/203.0.113.7";
+    expect_error("before", &control.delete(path), 404, "no_cooldown");
+    assert_eq!(control.cast(28, [203, 0, 113, 7]).status, 201);
+    assert_eq!(control.cast(28, [203, 0, 113, 8]).status, 201);
+    let cancelled = json!({ "cancelled": true });
+    expect("cancel", &control.delete(path), 200, &cancelled);
+    for (ip, can_vote) in [("203.0.113.7", true), ("203.0.113.8", false)] {
+        let status = get(server.public(), &format!("/api/vote/28/status/{ip}")).json();
+        assert_eq!(status["can_vote"], can_vote, "{ip}");
+    }
+    expect_error("again", &control.delete(path), 404, "no_cooldown");
+    assert_eq!(control.cast(28, [203, 0, 113, 7]).status, 201);
+    let mapped = "/v1/votes/28/%3A%3Affff%3A203.0.113.7";
+    expect("mapped", &control.delete(mapped), 200, &cancelled);
+}
+
+/// Replaces the first `NOW±n` by Unix seconds; `NOW-0000` stands for now in milliseconds.
+fn with_now(body: &str) -> String {
+    let Some((before, rest)) = body.split_once("NOW") else {
+        return body.to_owned();
+    };
+    let end = rest.find(['}', '"']).expect("the instant ends somewhere");
+    let instant = match &rest[..end] {
+        "-0000" => now_unix() * 1000,
+        shift => now_unix() + shift.parse::<i64>().expect("a signed number"),
+    };
+    format!("{before}{instant}{}", &rest[end..])
+}

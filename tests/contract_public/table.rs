@@ -1,0 +1,395 @@
+//! The public contract as tables: what a request says, and what the answer must be. Data and its
+//! expansion only; the tests that send it are in the parent and in `safety`.
+//!
+//! The world it is about, made by `prepare`: server 28 with token `demo`, server 4294967295 with
+//! token `~._-aZ09`, server 7 with a token of 128 characters, and one vote, for server 28 by
+//! 203.0.113.8, 48 minutes ago.
+
+use crate::util::server::Server;
+use crate::util::time::{now_unix, rfc3339};
+
+/// One kind of answer. The body has `NEXT` where the instant of the one vote belongs.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Status code and reason phrase, as in the status line.
+    pub(crate) status: &'static str,
+    pub(crate) body: &'static str,
+    /// Header lines of this answer alone, whole.
+    pub(crate) extra: &'static str,
+    /// Whether the connection is closed after it whatever the request says.
+    pub(crate) closes: bool,
+}
+
+const fn kept(status: &'static str, body: &'static str) -> Outcome {
+    Outcome { status, body, extra: "", closes: false }
+}
+
+const fn closed(status: &'static str, body: &'static str) -> Outcome {
+    Outcome { status, body, extra: "", closes: true }
+}
+
+pub(crate) static CAN_VOTE: Outcome = kept(
+    "200 OK",
+    r#"{"success":true,"can_vote":true,"message":"Vous pouvez voter maintenant","next_vote_at":null,"cooldown_minutes":90}"#,
+);
+pub(crate) static IN_COOLDOWN: Outcome = kept(
+    "200 OK",
+    r#"{"success":false,"can_vote":false,"message":"Vous pourrez voter à nouveau dans 42 minutes","next_vote_at":"NEXT","cooldown_minutes":90}"#,
+);
+pub(crate) static INVALID_IP: Outcome = kept(
+    "400 Bad Request",
+    r#"{"success":true,"can_vote":true,"message":"Adresse IPv4 invalide","next_vote_at":null,"cooldown_minutes":90,"error":"invalid_ip"}"#,
+);
+pub(crate) static INVALID_SERVER_ID: Outcome = kept(
+    "400 Bad Request",
+    r#"{"success":true,"can_vote":true,"message":"Identifiant de serveur invalide","next_vote_at":null,"cooldown_minutes":90,"error":"invalid_server_id"}"#,
+);
+pub(crate) static UNKNOWN_SERVER: Outcome = kept(
+    "404 Not Found",
+    r#"{"success":true,"can_vote":true,"message":"Serveur inconnu","next_vote_at":null,"cooldown_minutes":90,"error":"unknown_server"}"#,
+);
+pub(crate) static UNKNOWN_TOKEN: Outcome = kept(
+    "404 Not Found",
+    r#"{"success":true,"can_vote":true,"message":"Token inconnu","next_vote_at":null,"cooldown_minutes":90,"error":"unknown_token"}"#,
+);
+pub(crate) static NOT_FOUND: Outcome = kept(
+    "404 Not Found",
+    r#"{"success":true,"can_vote":true,"message":"Ressource introuvable","next_vote_at":null,"cooldown_minutes":90,"error":"not_found"}"#,
+);
+pub(crate) static METHOD_NOT_ALLOWED: Outcome = Outcome {
+    status: "405 Method Not Allowed",
+    body: r#"{"success":true,"can_vote":true,"message":"Méthode non autorisée","next_vote_at":null,"cooldown_minutes":90,"error":"method_not_allowed"}"#,
+    extra: "Allow: GET, HEAD, OPTIONS\r\n",
+    closes: false,
+};
+pub(crate) static BAD_REQUEST: Outcome = closed(
+    "400 Bad Request",
+    r#"{"success":true,"can_vote":true,"message":"Requête invalide","next_vote_at":null,"cooldown_minutes":90,"error":"bad_request"}"#,
+);
+pub(crate) static REQUEST_TIMEOUT: Outcome = closed(
+    "408 Request Timeout",
+    r#"{"success":true,"can_vote":true,"message":"Délai de requête dépassé","next_vote_at":null,"cooldown_minutes":90,"error":"request_timeout"}"#,
+);
+pub(crate) static CONTENT_TOO_LARGE: Outcome = closed(
+    "413 Content Too Large",
+    r#"{"success":true,"can_vote":true,"message":"Corps trop volumineux","next_vote_at":null,"cooldown_minutes":90,"error":"content_too_large"}"#,
+);
+pub(crate) static URI_TOO_LONG: Outcome = closed(
+    "414 URI Too Long",
+    r#"{"success":true,"can_vote":true,"message":"URI trop longue","next_vote_at":null,"cooldown_minutes":90,"error":"uri_too_long"}"#,
+);
+pub(crate) static EXPECTATION_FAILED: Outcome = closed(
+    "417 Expectation Failed",
+    r#"{"success":true,"can_vote":true,"message":"Attente non satisfaite","next_vote_at":null,"cooldown_minutes":90,"error":"expectation_failed"}"#,
+);
+pub(crate) static HEADERS_TOO_LARGE: Outcome = closed(
+    "431 Request Header Fields Too Large",
+    r#"{"success":true,"can_vote":true,"message":"En-têtes trop volumineux","next_vote_at":null,"cooldown_minutes":90,"error":"headers_too_large"}"#,
+);
+pub(crate) static NOT_IMPLEMENTED: Outcome = closed(
+    "501 Not Implemented",
+    r#"{"success":true,"can_vote":true,"message":"Codage de transfert non pris en charge","next_vote_at":null,"cooldown_minutes":90,"error":"not_implemented"}"#,
+);
+pub(crate) static NOT_READY: Outcome = Outcome {
+    status: "503 Service Unavailable",
+    body: r#"{"success":true,"can_vote":true,"message":"Service momentanément indisponible","next_vote_at":null,"cooldown_minutes":90,"error":"not_ready"}"#,
+    extra: "Retry-After: 1\r\n",
+    closes: true,
+};
+pub(crate) static VERSION_NOT_SUPPORTED: Outcome = closed(
+    "505 HTTP Version Not Supported",
+    r#"{"success":true,"can_vote":true,"message":"Version HTTP non prise en charge","next_vote_at":null,"cooldown_minutes":90,"error":"http_version_not_supported"}"#,
+);
+pub(crate) static OPTIONS: Outcome = Outcome {
+    status: "204 No Content",
+    body: "",
+    extra: "Allow: GET, HEAD, OPTIONS\r\nAccess-Control-Allow-Methods: GET, HEAD, OPTIONS\r\nAccess-Control-Allow-Headers: *\r\nAccess-Control-Max-Age: 86400\r\n",
+    closes: false,
+};
+
+/// The token of server 7, at the bound of 128 characters.
+const LONG_TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// The segment `ipUser`, asked for in both variants.
+const IPS: &[(&str, &Outcome)] = &[
+    // Dotted quads, special ranges included.
+    ("203.0.113.7", &CAN_VOTE),
+    ("203.0.113.8", &IN_COOLDOWN),
+    ("0.0.0.0", &CAN_VOTE),
+    ("127.0.0.1", &CAN_VOTE),
+    ("10.0.0.1", &CAN_VOTE),
+    ("192.168.255.254", &CAN_VOTE),
+    ("255.255.255.255", &CAN_VOTE),
+    ("8.113.0.203", &CAN_VOTE),
+    // Not a dotted quad of four decimal parts from 0 to 255.
+    ("", &INVALID_IP),
+    ("abc", &INVALID_IP),
+    ("1.2.3", &INVALID_IP),
+    ("1.2.3.", &INVALID_IP),
+    (".1.2.3", &INVALID_IP),
+    ("1..2.3", &INVALID_IP),
+    ("1.2.3.4.", &INVALID_IP),
+    (".1.2.3.4", &INVALID_IP),
+    ("1.2.3.4.5", &INVALID_IP),
+    ("203.0.113.256", &INVALID_IP),
+    ("256.0.113.8", &INVALID_IP),
+    ("203.0.113.1000", &INVALID_IP),
+    ("203.0.113.4294967304", &INVALID_IP),
+    ("-1.2.3.4", &INVALID_IP),
+    ("+203.0.113.8", &INVALID_IP),
+    ("203.0.113.8a", &INVALID_IP),
+    ("203,0,113,8", &INVALID_IP),
+    ("203.0.113.8:80", &INVALID_IP),
+    ("203.0.113.8;v=1", &INVALID_IP),
+    ("203.0.113.8%2F24", &INVALID_IP),
+    ("203.0.113.8%00", &INVALID_IP),
+    ("..", &INVALID_IP),
+    ("*", &INVALID_IP),
+    // Leading zeros and the other forms of inet_aton.
+    ("203.0.113.08", &INVALID_IP),
+    ("203.00.113.8", &INVALID_IP),
+    ("0203.0.113.8", &INVALID_IP),
+    ("203.0.113.010", &INVALID_IP),
+    ("203.0.28936", &INVALID_IP),
+    ("203.28936", &INVALID_IP),
+    ("127.1", &INVALID_IP),
+    ("3405803784", &INVALID_IP),
+    ("0xcb.0.113.8", &INVALID_IP),
+    ("0xcb007108", &INVALID_IP),
+    // IPv6: the IPv4-mapped forms mean the IPv4, the others are refused.
+    ("::ffff:203.0.113.8", &IN_COOLDOWN),
+    ("::FFFF:203.0.113.8", &IN_COOLDOWN),
+    ("::ffff:cb00:7108", &IN_COOLDOWN),
+    ("::FfFf:CB00:7108", &IN_COOLDOWN),
+    ("0:0:0:0:0:ffff:203.0.113.8", &IN_COOLDOWN),
+    ("0:0:0:0:0:ffff:cb00:7108", &IN_COOLDOWN),
+    ("0000:0000:0000:0000:0000:ffff:cb00:7108", &IN_COOLDOWN),
+    ("0::ffff:cb00:7108", &IN_COOLDOWN),
+    ("%3A%3Affff%3A203.0.113.8", &IN_COOLDOWN),
+    ("%3a%3affff%3acb00%3a7108", &IN_COOLDOWN),
+    ("%20::ffff:203.0.113.8%20", &IN_COOLDOWN),
+    ("::ffff:203.0.113.7", &CAN_VOTE),
+    ("::ffff:cb00:7107", &CAN_VOTE),
+    ("::ffff:0.0.0.0", &CAN_VOTE),
+    ("::ffff:1", &INVALID_IP),
+    ("::", &INVALID_IP),
+    ("::1", &INVALID_IP),
+    ("2001:db8::1", &INVALID_IP),
+    ("::203.0.113.8", &INVALID_IP),
+    ("::ffff:0:203.0.113.8", &INVALID_IP),
+    ("64:ff9b::203.0.113.8", &INVALID_IP),
+    ("::fffe:203.0.113.8", &INVALID_IP),
+    ("::ffff:203.0.113.08", &INVALID_IP),
+    ("::ffff:203.0.113.256", &INVALID_IP),
+    ("::ffff:203.0.113", &INVALID_IP),
+    ("::ffff:0cb00:7108", &INVALID_IP),
+    (":::ffff:203.0.113.8", &INVALID_IP),
+    ("::ffff::cb00:7108", &INVALID_IP),
+    ("::ffff:cb00:7108%25eth0", &INVALID_IP),
+    ("%5B::ffff:203.0.113.8%5D", &INVALID_IP),
+    // Escapes are decoded once.
+    ("%32%30%33.0.113.8", &IN_COOLDOWN),
+    ("203%2E0%2e113%2E8", &IN_COOLDOWN),
+    ("%25320.0.113.8", &INVALID_IP),
+    ("203.0.113.%2538", &INVALID_IP),
+    // Blanks around it are dropped: spaces and tabs, and nothing else.
+    ("%20203.0.113.8", &IN_COOLDOWN),
+    ("203.0.113.8%20", &IN_COOLDOWN),
+    ("%20%09%20203.0.113.8%09%20", &IN_COOLDOWN),
+    ("%20", &INVALID_IP),
+    ("203.0.%20113.8", &INVALID_IP),
+    ("203.0.113.8%0A", &INVALID_IP),
+    ("203.0.113.8%0D%0A", &INVALID_IP),
+    ("%0B203.0.113.8", &INVALID_IP),
+    ("%C2%A0203.0.113.8", &INVALID_IP),
+    // Digits of other scripts are not digits; bytes that are no UTF-8 are no address.
+    ("%D9%A2.0.113.8", &INVALID_IP),
+    ("%EF%BC%92.0.113.8", &INVALID_IP),
+    ("%FF", &INVALID_IP),
+    // One trailing slash and any query string change nothing.
+    ("203.0.113.8/", &IN_COOLDOWN),
+    ("203.0.113.8?", &IN_COOLDOWN),
+    ("203.0.113.8?t=1763636696", &IN_COOLDOWN),
+    ("203.0.113.8/?t=1", &IN_COOLDOWN),
+    ("203.0.113.8?/../a?b=%zz%", &IN_COOLDOWN),
+    ("203.0.113.7?203.0.113.8", &CAN_VOTE),
+    ("?203.0.113.8", &INVALID_IP),
+    ("/", &INVALID_IP),
+    ("203.0.113.8//", &NOT_FOUND),
+    ("203.0.113.8/24", &NOT_FOUND),
+    ("203.0.113.8/24?a", &NOT_FOUND),
+    ("/203.0.113.8", &NOT_FOUND),
+    // A bad escape spoils the request, not just the segment.
+    ("203.0.113.8%", &BAD_REQUEST),
+    ("203.0.113.8%2", &BAD_REQUEST),
+    ("203.0.113.8%zz", &BAD_REQUEST),
+    ("203.0.113.8%2g", &BAD_REQUEST),
+    ("%%20203.0.113.8", &BAD_REQUEST),
+    ("203.0.113.8%?a", &BAD_REQUEST),
+    ("203.0.113.8/%", &BAD_REQUEST),
+];
+
+/// The segment `serverId`, in `/api/vote/{serverId}/status/…`, for 203.0.113.8.
+const SERVER_IDS: &[(&str, &Outcome)] = &[
+    ("28", &IN_COOLDOWN),
+    ("%32%38", &IN_COOLDOWN),
+    ("7", &CAN_VOTE),
+    ("4294967295", &CAN_VOTE),
+    ("0", &UNKNOWN_SERVER),
+    ("1", &UNKNOWN_SERVER),
+    ("2", &UNKNOWN_SERVER),
+    ("280", &UNKNOWN_SERVER),
+    ("4294967294", &UNKNOWN_SERVER),
+    // Past u32, by one, and so that 32 or 64 bits wrap round to 28.
+    ("4294967296", &UNKNOWN_SERVER),
+    ("4294967324", &UNKNOWN_SERVER),
+    ("18446744073709551644", &UNKNOWN_SERVER),
+    ("99999999999999999999999999999999999999999", &UNKNOWN_SERVER),
+    ("", &INVALID_SERVER_ID),
+    ("00", &INVALID_SERVER_ID),
+    ("028", &INVALID_SERVER_ID),
+    ("0000000000000000000000000000028", &INVALID_SERVER_ID),
+    ("+28", &INVALID_SERVER_ID),
+    ("-28", &INVALID_SERVER_ID),
+    ("28.0", &INVALID_SERVER_ID),
+    ("0x1c", &INVALID_SERVER_ID),
+    ("1e1", &INVALID_SERVER_ID),
+    ("28a", &INVALID_SERVER_ID),
+    ("demo", &INVALID_SERVER_ID),
+    ("%2028", &INVALID_SERVER_ID),
+    ("28%20", &INVALID_SERVER_ID),
+    ("28%00", &INVALID_SERVER_ID),
+    ("28%2F", &INVALID_SERVER_ID),
+    ("%253238", &INVALID_SERVER_ID),
+    ("%D9%A2%D9%A8", &INVALID_SERVER_ID),
+    ("28%", &BAD_REQUEST),
+    ("%2", &BAD_REQUEST),
+];
+
+/// The segment `token`, in `/api/servers/{token}/vote-status/…`, for 203.0.113.8.
+const TOKENS: &[(&str, &Outcome)] = &[
+    ("demo", &IN_COOLDOWN),
+    ("d%65mo", &IN_COOLDOWN),
+    ("~._-aZ09", &CAN_VOTE),
+    ("%7E%2E%5F%2DaZ09", &CAN_VOTE),
+    (LONG_TOKEN, &CAN_VOTE),
+    ("", &UNKNOWN_TOKEN),
+    ("dem", &UNKNOWN_TOKEN),
+    ("demo1", &UNKNOWN_TOKEN),
+    ("demO", &UNKNOWN_TOKEN),
+    ("28", &UNKNOWN_TOKEN),
+    ("%20demo", &UNKNOWN_TOKEN),
+    ("demo%20", &UNKNOWN_TOKEN),
+    ("demo%00", &UNKNOWN_TOKEN),
+    ("demo%2F", &UNKNOWN_TOKEN),
+    ("d%2565mo", &UNKNOWN_TOKEN),
+    ("demo+", &UNKNOWN_TOKEN),
+    ("d%C3%A9mo", &UNKNOWN_TOKEN),
+    ("%FF", &UNKNOWN_TOKEN),
+    (".", &UNKNOWN_TOKEN),
+    ("..", &UNKNOWN_TOKEN),
+    ("demo%", &BAD_REQUEST),
+    ("%d", &BAD_REQUEST),
+];
+
+/// Whole paths: the order of the checks, and what is no resource.
+const PATHS: &[(&str, &Outcome)] = &[
+    // Server and token come before the IP.
+    ("/api/vote/x/status/x", &INVALID_SERVER_ID),
+    ("/api/vote//status/1.2.3.4", &INVALID_SERVER_ID),
+    ("/api/vote//status/", &INVALID_SERVER_ID),
+    ("/api/vote/29/status/x", &UNKNOWN_SERVER),
+    ("/api/vote/4294967296/status/", &UNKNOWN_SERVER),
+    ("/api/servers/nobody/vote-status/x", &UNKNOWN_TOKEN),
+    ("/api/servers//vote-status/", &UNKNOWN_TOKEN),
+    // A bad escape comes before everything else in the path.
+    ("/api/vote/x/status/%", &BAD_REQUEST),
+    ("/%zz", &BAD_REQUEST),
+    ("/nothing/%4", &BAD_REQUEST),
+    // The fixed segments: all of them, in their place, in their case.
+    ("/api", &NOT_FOUND),
+    ("/api/", &NOT_FOUND),
+    ("/api/vote", &NOT_FOUND),
+    ("/api/vote/28", &NOT_FOUND),
+    ("/api/vote/28/status", &NOT_FOUND),
+    ("/api/servers/demo/vote-status", &NOT_FOUND),
+    ("/api/vote/28/vote-status/203.0.113.8", &NOT_FOUND),
+    ("/api/servers/demo/status/203.0.113.8", &NOT_FOUND),
+    ("/api/votes/28/status/203.0.113.8", &NOT_FOUND),
+    ("/api/server/demo/vote-status/203.0.113.8", &NOT_FOUND),
+    ("/api/vote/28/status/203.0.113.8/x", &NOT_FOUND),
+    ("/v1/api/vote/28/status/203.0.113.8", &NOT_FOUND),
+    ("/API/vote/28/status/203.0.113.8", &NOT_FOUND),
+    ("/api/Vote/28/status/203.0.113.8", &NOT_FOUND),
+    ("/api/vote/28/STATUS/203.0.113.8", &NOT_FOUND),
+    ("/api/servers/demo/Vote-Status/203.0.113.8", &NOT_FOUND),
+    ("//api/vote/28/status/203.0.113.8", &NOT_FOUND),
+    ("/api//vote/28/status/203.0.113.8", &NOT_FOUND),
+    ("/api/vote/28//status/203.0.113.8", &NOT_FOUND),
+    ("/api/./vote/28/status/203.0.113.8", &NOT_FOUND),
+    ("/x/../api/vote/28/status/203.0.113.8", &NOT_FOUND),
+    ("/api%2Fvote/28/status/203.0.113.8", &NOT_FOUND),
+    ("/api/vote%2F28/status/203.0.113.8", &NOT_FOUND),
+    // The fixed segments are decoded like the others, but a slash in an escape separates nothing.
+    ("/%61pi/vote/28/st%61tus/203.0.113.8", &IN_COOLDOWN),
+    ("/api/servers/demo/vote%2Dstatus/203.0.113.8", &IN_COOLDOWN),
+    ("/%2561pi/vote/28/status/203.0.113.8", &NOT_FOUND),
+    ("/api/vote/28/status/203.0.113.8%2F", &INVALID_IP),
+    ("/favicon.ico", &NOT_FOUND),
+    ("/robots.txt", &NOT_FOUND),
+    // The control listener's paths are not here.
+    ("/healthz", &NOT_FOUND),
+    ("/readyz", &NOT_FOUND),
+    ("/metrics", &NOT_FOUND),
+    ("/v1/votes", &NOT_FOUND),
+    ("/v1/servers", &NOT_FOUND),
+    ("/v1/servers/28", &NOT_FOUND),
+];
+
+/// Every path of the tables with the answer to a `GET` of it.
+pub(crate) fn rows() -> Vec<(String, &'static Outcome)> {
+    let mut rows = Vec::new();
+    for (ip, outcome) in IPS {
+        rows.push((format!("/api/vote/28/status/{ip}"), *outcome));
+        rows.push((format!("/api/servers/demo/vote-status/{ip}"), *outcome));
+    }
+    for (id, outcome) in SERVER_IDS {
+        rows.push((format!("/api/vote/{id}/status/203.0.113.8"), *outcome));
+    }
+    for (token, outcome) in TOKENS {
+        rows.push((format!("/api/servers/{token}/vote-status/203.0.113.8"), *outcome));
+    }
+    let too_long = format!("/api/servers/{LONG_TOKEN}0/vote-status/203.0.113.8");
+    rows.push((too_long, &UNKNOWN_TOKEN));
+    for (path, outcome) in PATHS {
+        rows.push(((*path).to_owned(), *outcome));
+    }
+    rows
+}
+
+/// Methods other than `GET`, `HEAD` and `OPTIONS`. They are case-sensitive, so `get` is one.
+pub(crate) const OTHER_METHODS: &[&str] = &["POST", "PUT", "DELETE", "PATCH", "TRACE", "PROPFIND", "get"];
+
+/// The answer to `method` where a `GET` has the answer `to_get`.
+pub(crate) fn answer_to(method: &str, to_get: &'static Outcome) -> &'static Outcome {
+    if *to_get == NOT_FOUND || *to_get == BAD_REQUEST {
+        return to_get;
+    }
+    match method {
+        "GET" | "HEAD" => to_get,
+        "OPTIONS" => &OPTIONS,
+        _ => &METHOD_NOT_ALLOWED,
+    }
+}
+
+/// Puts servers and votes as the tables want them, and gives back the vote's `next_vote_at`.
+pub(crate) fn prepare(server: &Server) -> String {
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    control.add_server(4_294_967_295, "~._-aZ09");
+    control.add_server(7, LONG_TOKEN);
+    let voted_at = now_unix() - 48 * 60;
+    let cast = control.cast_at(28, "203.0.113.8", voted_at);
+    assert_eq!(cast.status, 201, "{cast:?}");
+    rfc3339(voted_at + 90 * 60)
+}

@@ -1,0 +1,321 @@
+//! Going away: what SIGTERM does to idle connections, to requests under way, to newcomers, and
+//! under load. Black box; knows signals and exit statuses.
+
+use crate::util::DEADLINE;
+use crate::util::client::{Client, get};
+use crate::util::response::{Framing, Response, parse_head};
+use crate::util::server::Server;
+use rustix::process::Signal;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+const GET: &[u8] = b"GET /api/vote/1/status/1.2.3.4 HTTP/1.1\r\nHost: h\r\n\r\n";
+const GET_BEGUN: &[u8] = b"GET /api/vote/1/status/1.2.3.4 HTTP/1.1\r\nHost: h\r\n";
+const CAN_VOTE: &str = r#"{"success":true,"can_vote":true,"message":"Vous pouvez voter maintenant","next_vote_at":null,"cooldown_minutes":90}"#;
+/// At once, as far as a loaded machine allows.
+const SOON: Duration = Duration::from_secs(3);
+
+fn server(args: &[&str]) -> Server {
+    let server = Server::in_memory(args);
+    server.control_client().add_server(1, "t");
+    server
+}
+
+fn ask(client: &mut Client) -> Response {
+    client.send(GET);
+    let response = client.read_response(false);
+    assert_eq!(response.text(), CAN_VOTE, "{response:?}");
+    response
+}
+
+/// A connection that has had an answer and has begun another request.
+fn begun(addr: SocketAddr, start: &[u8]) -> Client {
+    let mut client = Client::connect(addr);
+    client.send("GET /nope HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!(client.read_response(false).status, 404);
+    client.send(start);
+    client
+}
+
+/// Sends SIGTERM and waits until the server acts on it, which the end of an idle connection shows.
+fn terminate(server: &Server) -> Instant {
+    let mut idle = Client::connect(server.public());
+    ask(&mut idle);
+    let since = Instant::now();
+    server.signal(Signal::TERM);
+    idle.expect_closed();
+    since
+}
+
+#[track_caller]
+fn assert_ends_well(server: &mut Server, deadline: Duration) {
+    let status = server.wait_exit(deadline);
+    assert_eq!(status.code(), Some(0), "{status:?}, {}", server.stderr());
+    assert!(!server.stderr().contains("panicked"), "{}", server.stderr());
+}
+
+#[test]
+fn idle_connections_are_closed_and_the_process_ends() {
+    let mut server = server(&[]);
+    let mut idle: Vec<Client> = (0..100).map(|_| Client::connect(server.public())).collect();
+    for client in &mut idle {
+        ask(client);
+    }
+    let mut never_asked = Client::connect(server.public());
+    let mut control = Client::connect(server.control());
+    control.expect_open();
+    let since = Instant::now();
+    server.signal(Signal::TERM);
+    for client in &mut idle {
+        client.expect_closed();
+    }
+    never_asked.expect_closed();
+    control.expect_closed();
+    assert_ends_well(&mut server, SOON);
+    assert!(since.elapsed() < SOON, "{:?}", since.elapsed());
+}
+
+#[test]
+fn nobody_there_ends_at_once() {
+    let mut server = server(&[]);
+    server.signal(Signal::TERM);
+    assert_ends_well(&mut server, SOON);
+}
+
+#[test]
+fn requests_under_way_are_answered_and_told_the_close() {
+    // One worker: when the idle connection ends, the worker of all the others has the signal.
+    let mut server = server(&["--workers", "1"]);
+    let mut in_head = begun(server.public(), GET_BEGUN);
+    let mut in_line = begun(server.public(), b"G");
+    let mut in_body = begun(server.public(), &[GET_BEGUN, b"Content-Length: 5\r\n\r\nhe"].concat());
+    let vote = server.control_client().request_bytes("POST", "/v1/votes", Some(r#"{"server_id":1,"ip":"5.6.7.8"}"#));
+    let (vote_start, vote_end) = vote.split_at(vote.len() - 10);
+    let mut in_vote = begun(server.control(), vote_start.as_bytes());
+    let mut in_ready = begun(server.control(), b"GET /readyz HTTP/1.1\r\nHost: h\r\n");
+    let mut idle_control = Client::connect(server.control());
+    idle_control.expect_open();
+    terminate(&server);
+
+    // What is pipelined behind the request under way is not answered any more.
+    in_head.send([b"\r\n", GET].concat());
+    in_line.send(&GET[1..]);
+    in_body.send("llo");
+    for client in [&mut in_head, &mut in_line, &mut in_body] {
+        let response = client.read_response(false);
+        assert_eq!(response.text(), CAN_VOTE, "{response:?}");
+        assert!(response.says_close(), "{response:?}");
+        client.expect_closed();
+    }
+    // The control listener goes last, so that it can tell that the public ones are going.
+    idle_control.expect_closed();
+    in_vote.send(vote_end);
+    let response = in_vote.read_response(false);
+    assert_eq!(response.status, 201, "{response:?}");
+    assert!(response.says_close(), "{response:?}");
+    in_vote.expect_closed();
+    in_ready.send("\r\n");
+    let response = in_ready.read_response(false);
+    assert_eq!(response.status, 503, "{response:?}");
+    assert!(response.says_close(), "{response:?}");
+    in_ready.expect_closed();
+    assert_ends_well(&mut server, SOON);
+}
+
+#[test]
+fn newcomers_are_taken_during_the_drain_delay() {
+    let mut server = server(&["--drain-delay", "2"]);
+    assert_eq!(get(server.control(), "/readyz").status, 200);
+    let since = Instant::now();
+    server.signal(Signal::TERM);
+    // The signal is on its way for a moment; from then on the answer must stay.
+    while get(server.control(), "/readyz").status == 200 {
+        assert!(since.elapsed() < Duration::from_secs(1), "/readyz stays 200");
+    }
+    while since.elapsed() < Duration::from_millis(1_500) {
+        assert_eq!(get(server.control(), "/readyz").status, 503);
+        assert_eq!(get(server.control(), "/healthz").status, 200);
+        let response = get(server.public(), "/api/vote/1/status/1.2.3.4");
+        assert_eq!(response.text(), CAN_VOTE, "{response:?}");
+        sleep(Duration::from_millis(20));
+    }
+    assert!(server.is_running());
+    assert_ends_well(&mut server, DEADLINE);
+    let took = since.elapsed();
+    assert!(took >= Duration::from_millis(1_950), "ended after {took:?} already");
+    assert!(took < Duration::from_secs(2) + SOON, "ended after {took:?}");
+}
+
+#[test]
+fn without_a_delay_newcomers_are_refused_while_others_finish() {
+    let mut server = server(&[]);
+    let mut under_way = begun(server.public(), GET_BEGUN);
+    terminate(&server);
+    let until = Instant::now() + SOON;
+    // Whoever is taken at the last moment must be answered.
+    while let Ok(mut newcomer) = Client::try_connect(server.public()) {
+        assert!(Instant::now() < until, "newcomers are still taken");
+        if let Ok(response) = newcomer.try_send(GET).and_then(|()| newcomer.try_read_response(false)) {
+            assert!(response.says_close(), "{response:?}");
+        }
+    }
+    under_way.send("\r\n");
+    assert_eq!(under_way.read_response(false).text(), CAN_VOTE);
+    assert_ends_well(&mut server, SOON);
+}
+
+#[test]
+fn a_request_that_does_not_end_is_not_waited_for_longer_than_the_drain_timeout() {
+    let mut server = server(&["--drain-timeout", "1", "--head-timeout", "60"]);
+    let mut stuck = begun(server.public(), GET_BEGUN);
+    let since = terminate(&server);
+    assert_ends_well(&mut server, DEADLINE);
+    let took = since.elapsed();
+    assert!(took >= Duration::from_millis(950), "ended after {took:?} already");
+    assert!(took < Duration::from_secs(1) + SOON, "ended after {took:?}");
+    // An answer in full, or none.
+    if let Ok(response) = stuck.try_read_response(false) {
+        assert!(response.says_close(), "{response:?}");
+    }
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    for second in [Signal::TERM, Signal::INT] {
+        let mut server = server(&["--drain-timeout", "60", "--head-timeout", "60"]);
+        let _stuck = begun(server.public(), GET_BEGUN);
+        terminate(&server);
+        assert!(server.is_running());
+        let since = Instant::now();
+        server.signal(second);
+        server.wait_exit(SOON);
+        assert!(since.elapsed() < SOON, "{:?}", since.elapsed());
+    }
+}
+
+/// The peer has asked for far more than it has read: it gets whole answers, the last of them
+/// says so, and an orderly end.
+#[test]
+fn a_pipeline_is_cut_between_two_answers() {
+    let mut server = server(&["--workers", "1"]);
+    let mut slow = Client::connect(server.public());
+    slow.send(GET.repeat(2_000));
+    let first = slow.read_response(false);
+    assert_eq!(first.text(), CAN_VOTE);
+    server.signal(Signal::TERM);
+    let mut last = first;
+    let mut count = 1;
+    while let Ok(response) = slow.try_read_response(false) {
+        assert_eq!(response.text(), CAN_VOTE);
+        last = response;
+        count += 1;
+    }
+    slow.expect_closed();
+    assert!(count == 2_000 || last.says_close(), "{count} answers, the last {last:?}");
+    assert_ends_well(&mut server, SOON);
+}
+
+/// What became of one request.
+enum Fate {
+    Answered {
+        says_close: bool,
+    },
+    /// The connection ended in order before the first byte of an answer.
+    Closed,
+    /// It ended by an error before the first byte of an answer.
+    Reset(ErrorKind),
+    Half(Vec<u8>),
+}
+
+/// One request on a raw stream: unlike the client of the other tests, it tells an end before an
+/// answer from one within.
+fn request(stream: &mut TcpStream) -> Fate {
+    if let Err(error) = stream.write_all(GET) {
+        return Fate::Reset(error.kind());
+    }
+    let mut bytes = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        if let Some((response, head, framing)) = parse_head(&bytes) {
+            assert_eq!(framing, Framing::Length(CAN_VOTE.len()), "{response:?}");
+            if bytes.len() == head + CAN_VOTE.len() {
+                assert_eq!(&bytes[head..], CAN_VOTE.as_bytes());
+                let says_close = response.says_close();
+                return Fate::Answered { says_close };
+            }
+        }
+        match stream.read(&mut piece) {
+            Ok(0) if bytes.is_empty() => return Fate::Closed,
+            Err(error) if bytes.is_empty() => return Fate::Reset(error.kind()),
+            Ok(0) | Err(_) => return Fate::Half(bytes),
+            Ok(count) => bytes.extend_from_slice(&piece[..count]),
+        }
+    }
+}
+
+/// Asks on one connection until it ends; panics at anything but answers and an orderly end.
+fn ask_until_closed(addr: SocketAddr, answered: &AtomicUsize) {
+    let mut stream = TcpStream::connect(addr).expect("the server accepts before the signal");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
+    loop {
+        match request(&mut stream) {
+            Fate::Answered { says_close } => {
+                answered.fetch_add(1, Ordering::Relaxed);
+                if says_close {
+                    assert!(matches!(stream.read(&mut [0]), Ok(0)), "open after the last answer");
+                    return;
+                }
+            }
+            Fate::Closed => return,
+            Fate::Reset(error) => panic!("instead of an answer or an orderly end: {error}"),
+            Fate::Half(bytes) => panic!("half an answer: {}", bytes.escape_ascii()),
+        }
+    }
+}
+
+/// Asks on a new connection each time until none is taken; panics at half an answer.
+fn ask_until_refused(addr: SocketAddr, answered: &AtomicUsize) {
+    while let Ok(mut stream) = TcpStream::connect(addr) {
+        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
+        match request(&mut stream) {
+            Fate::Answered { .. } => {
+                answered.fetch_add(1, Ordering::Relaxed);
+            }
+            // Taken by the kernel and not by the server any more.
+            Fate::Closed | Fate::Reset(_) => {}
+            Fate::Half(bytes) => panic!("half an answer: {}", bytes.escape_ascii()),
+        }
+    }
+}
+
+#[test]
+fn under_load_clients_see_whole_answers_and_closed_connections() {
+    let mut server = server(&[]);
+    let addr = server.public();
+    let (kept, fresh) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| ask_until_closed(addr, &kept));
+        }
+        for _ in 0..2 {
+            scope.spawn(|| ask_until_refused(addr, &fresh));
+        }
+        let until = Instant::now() + DEADLINE;
+        while kept.load(Ordering::Relaxed) < 2_000 || fresh.load(Ordering::Relaxed) < 100 {
+            assert!(Instant::now() < until, "too few answers: {kept:?}, {fresh:?}");
+            sleep(Duration::from_millis(5));
+        }
+        server.signal(Signal::TERM);
+    });
+    assert_ends_well(&mut server, SOON);
+    writeln!(
+        std::io::stderr(),
+        "SIGTERM under load: {} answers on kept connections, {} on fresh ones, no half answer",
+        kept.into_inner(),
+        fresh.into_inner()
+    )
+    .expect("standard error can be written to");
+}

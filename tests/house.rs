@@ -1,0 +1,324 @@
+//! The conventions of the house, read off the source files: who may import from whom, how long
+//! things may be, and which calls have one place. Knows the text of the files, nothing else.
+
+mod source;
+
+use source::{Source, behind_bracket, find_flat, words};
+
+const FILE_LINES_MAX: usize = 500;
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// The floor of every module. One imports only from floors below it, never sideways, except
+/// inside one folder. `lib.rs`, the plan of the house, is on none.
+const FLOORS: &[(&str, u32)] = &[
+    ("vote", 0),
+    ("http", 1),
+    ("metrics", 1),
+    ("clock", 1),
+    ("limits", 1),
+    ("readiness", 1),
+    ("store", 1),
+    ("net", 2),
+    ("recorder", 2),
+    ("public", 3),
+    ("control", 3),
+    ("server", 4),
+    ("cli", 5),
+    ("main", 6),
+];
+
+/// A call or word, the places of `src` (files, or folders with a `/`) where it may stand, and why
+/// nowhere else. Tests are free of these.
+const CONFINED: &[(&str, &[&str], &str)] = &[
+    ("println!", &["src/main.rs", "src/cli/"], "only the command line prints"),
+    ("eprintln!", &["src/main.rs", "src/cli/"], "only the command line prints"),
+    ("print!", &["src/main.rs", "src/cli/"], "only the command line prints"),
+    ("eprint!", &["src/main.rs", "src/cli/"], "only the command line prints"),
+    ("dbg!", &[], "no debugging aid stays"),
+    ("process::exit", &["src/main.rs"], "only main picks the exit status"),
+    ("SystemTime::now", &["src/clock.rs"], "there is one clock"),
+    ("Instant::now", &["src/clock.rs"], "there is one clock"),
+    (".unwrap()", &[], "an expect says why it cannot fail"),
+    ("todo!", &[], "no gap stays"),
+    ("unimplemented!", &[], "no gap stays"),
+];
+
+/// What the pure floors must not reach. Addresses of `std::net` are values, and allowed.
+const IMPURE: &[&str] = &[
+    "std::fs",
+    "std::thread",
+    "std::process",
+    "std::env",
+    "std::io",
+    "std::time",
+    "TcpStream",
+    "TcpListener",
+    "UdpSocket",
+    "ToSocketAddrs",
+    "mio",
+    "socket2",
+    "log",
+];
+
+#[test]
+fn the_house_is_in_order() {
+    let sources = Source::all(&["src", "tests", "benches", "fuzz/fuzz_targets"]);
+    assert!(sources.len() > 10, "the sources are not here");
+    let rules = [floors, confined, purity, imports, lengths, openings, forbidden];
+    let mut broken = Vec::new();
+    for source in &sources {
+        for rule in rules {
+            rule(source, &mut broken);
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// The floor rule, over `use` lines and paths in the code alike.
+fn floors(source: &Source, broken: &mut Vec<String>) {
+    let Some(own) = module_of(&source.path) else {
+        return;
+    };
+    let floor_of = |name: &str| FLOORS.iter().find(|floor| floor.0 == name);
+    let Some((_, own_floor)) = floor_of(own) else {
+        broken.push(format!("{}: {own} has no floor in FLOORS", source.path));
+        return;
+    };
+    for (offset, other) in modules_named(&source.product) {
+        let allowed = match floor_of(other) {
+            Some((_, floor)) => floor < own_floor || other == own,
+            None => false,
+        };
+        if !allowed {
+            let at = source.at(offset);
+            broken.push(format!("{at}: {own} (floor {own_floor}) must not import from {other}"));
+        }
+    }
+    // From the top of a folder, or from a file beside it, `super` is the whole house.
+    let at_the_top = source.path.matches('/').count() == 1 || source.path.ends_with("/mod.rs");
+    let beyond = if at_the_top { "super::" } else { "super::super::" };
+    for offset in words(&source.product, beyond) {
+        let at = source.at(offset);
+        broken.push(format!("{at}: name other modules as crate::…, not through super"));
+    }
+}
+
+/// `vote` for `src/vote/ipv4.rs`, `server` for `src/server.rs`; none outside `src`, or for the lib.
+fn module_of(path: &str) -> Option<&str> {
+    let inside = path.strip_prefix("src/")?;
+    let first = inside.split('/').next()?;
+    let module = first.strip_suffix(".rs").unwrap_or(first);
+    (module != "lib").then_some(module)
+}
+
+/// Each module of the package named behind `crate::` or `vote_status::`, groups in braces too.
+fn modules_named(code: &str) -> Vec<(usize, &str)> {
+    let name_at = |at: usize| {
+        let rest = &code[at..];
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        &rest[..end.unwrap_or(rest.len())]
+    };
+    let mut named = Vec::new();
+    for root in ["crate::", "vote_status::"] {
+        for at in words(code, root) {
+            let from = at + root.len();
+            if !code[from..].starts_with('{') {
+                named.push((from, name_at(from)));
+                continue;
+            }
+            let end = behind_bracket(code, from) - 1;
+            let mut item = from + 1;
+            while item < end {
+                item += code[item..].len() - code[item..].trim_start().len();
+                let name = name_at(item);
+                if !name.is_empty() {
+                    named.push((item, name));
+                }
+                item = find_flat(code, item, b",}").map_or(end, |comma| comma + 1);
+            }
+        }
+    }
+    named
+}
+
+/// Calls that have their place.
+fn confined(source: &Source, broken: &mut Vec<String>) {
+    for (call, places, why) in CONFINED {
+        let path = source.path.as_str();
+        let here = |place: &&str| match place.strip_suffix('/') {
+            Some(_) => path.starts_with(*place),
+            None => path == *place,
+        };
+        if places.iter().any(here) {
+            continue;
+        }
+        for offset in words(&source.product, call) {
+            broken.push(format!("{}: {call}: {why}", source.at(offset)));
+        }
+    }
+}
+
+/// `vote/` and `http/` take bytes and now, and give values and bytes.
+fn purity(source: &Source, broken: &mut Vec<String>) {
+    if !["src/vote/", "src/http/"].iter().any(|floor| source.path.starts_with(floor)) {
+        return;
+    }
+    for impure in IMPURE {
+        for offset in words(&source.product, impure) {
+            // A name of our own that happens to be the same is no path.
+            let path = impure.contains("::")
+                || impure.starts_with(char::is_uppercase)
+                || source.product[offset + impure.len()..].starts_with("::");
+            if path {
+                let at = source.at(offset);
+                broken.push(format!("{at}: {impure} on a pure floor (vote, http)"));
+            }
+        }
+    }
+}
+
+/// Explicit imports, in tests too.
+fn imports(source: &Source, broken: &mut Vec<String>) {
+    for offset in words(&source.code, "use") {
+        let end = source.code[offset..].find(';').map_or(source.code.len(), |end| offset + end);
+        let import = &source.code[offset..end];
+        if import.contains("::*") || import.contains("{*") || import.contains(" *") {
+            broken.push(format!("{}: a glob import", source.at(offset)));
+        }
+    }
+}
+
+/// Files everywhere, functions outside tests.
+fn lengths(source: &Source, broken: &mut Vec<String>) {
+    let lines = source.text.lines().count();
+    if lines > FILE_LINES_MAX {
+        let path = &source.path;
+        broken.push(format!("{path}:{lines}: more than {FILE_LINES_MAX} lines in a file"));
+    }
+    for offset in words(&source.product, "fn") {
+        let Some(open) = find_flat(&source.product, offset, b"{;") else {
+            continue;
+        };
+        if source.product.as_bytes()[open] == b';' {
+            continue;
+        }
+        let end = behind_bracket(&source.product, open);
+        let lines = source.product[offset..end].lines().count();
+        if lines > FUNCTION_LINES_MAX {
+            let at = source.at(offset);
+            broken.push(format!("{at}: a function of {lines} lines, {FUNCTION_LINES_MAX} at most"));
+        }
+    }
+}
+
+/// The first lines of a file say what it owns.
+fn openings(source: &Source, broken: &mut Vec<String>) {
+    if !source.text.starts_with("//! ") {
+        let path = &source.path;
+        broken.push(format!("{path}:1: does not begin with `//!` and what the file owns"));
+    }
+}
+
+/// What stands nowhere, in tests neither.
+fn forbidden(source: &Source, broken: &mut Vec<String>) {
+    for offset in words(&source.code, "unsafe") {
+        broken.push(format!("{}: unsafe", source.at(offset)));
+    }
+    for offset in words(&source.code, "#[ignore]") {
+        broken.push(format!("{}: #[ignore] without its reason", source.at(offset)));
+    }
+    // This file has to name them.
+    if source.path != "tests/house.rs" {
+        for word in ["TODO", "FIXME", "XXX"] {
+            for offset in words(&source.text, word) {
+                broken.push(format!("{}: {word}: open an issue instead", source.at(offset)));
+            }
+        }
+    }
+}
+
+/// Each rule against a file that breaks it, and one that nearly does.
+#[test]
+fn the_rules_find_what_they_are_for() {
+    let long = format!("//! x\nfn f() {{\n{}}}\n", "    x();\n".repeat(69));
+    let longest = format!("//! x\nfn f() {{\n{}}}\n", "    x();\n".repeat(68));
+    let file = format!("//! x\n{}", "\n".repeat(500));
+    type Rule = fn(&Source, &mut Vec<String>);
+    let cases: &[(Rule, &str, &str, &[&str])] = &[
+        (floors, "src/net/a.rs", "use crate::http::x;\nuse super::b;\nuse crate::net::c;", &[]),
+        (
+            floors,
+            "src/net/a.rs",
+            "use crate::recorder::X;",
+            &["src/net/a.rs:1: net (floor 2) must not import from recorder"],
+        ),
+        (
+            floors,
+            "src/vote/a.rs",
+            "\nfn f() { crate::clock::now() }",
+            &["src/vote/a.rs:2: vote (floor 0) must not import from clock"],
+        ),
+        (
+            floors,
+            "src/store/mod.rs",
+            "use crate::{vote::{id, ip}, http::x,\n cli};",
+            &[
+                "src/store/mod.rs:1: store (floor 1) must not import from http",
+                "src/store/mod.rs:2: store (floor 1) must not import from cli",
+            ],
+        ),
+        (floors, "src/net/a.rs", "#[cfg(test)]\nmod tests {\n use crate::cli::x;\n}", &[]),
+        (floors, "src/net/a.rs", "// crate::cli\nconst A: &str = \"crate::cli\";", &[]),
+        (floors, "src/lib.rs", "use crate::cli::x;", &[]),
+        (floors, "src/main.rs", "use vote_status::cli::x;", &[]),
+        (floors, "src/new.rs", "", &["src/new.rs: new has no floor in FLOORS"]),
+        (
+            floors,
+            "src/clock.rs",
+            "use super::cli;",
+            &["src/clock.rs:1: name other modules as crate::…, not through super"],
+        ),
+        (
+            confined,
+            "src/net/a.rs",
+            "fn f() {\n    println!(\"x\");\n}",
+            &["src/net/a.rs:2: println!: only the command line prints"],
+        ),
+        (confined, "src/cli/a.rs", "fn f() { eprintln!(); }", &[]),
+        (confined, "src/clock.rs", "fn f() { Instant::now(); }", &[]),
+        (
+            confined,
+            "src/http/a.rs",
+            "fn f() { x.unwrap(); x.unwrap_or(1); }",
+            &["src/http/a.rs:1: .unwrap(): an expect says why it cannot fail"],
+        ),
+        (confined, "tests/a.rs", "fn f() { x.unwrap(); }", &[]),
+        (
+            purity,
+            "src/vote/a.rs",
+            "use std::net::Ipv4Addr;\nlet log = 1;\nlog::info!();",
+            &["src/vote/a.rs:3: log on a pure floor (vote, http)"],
+        ),
+        (
+            purity,
+            "src/http/a.rs",
+            "use std::net::{Ipv4Addr, TcpStream};",
+            &["src/http/a.rs:1: TcpStream on a pure floor (vote, http)"],
+        ),
+        (imports, "tests/a.rs", "use a::b;\nuse a::*;\nlet c = a *b;", &["tests/a.rs:2: a glob import"]),
+        (lengths, "src/a.rs", &long, &["src/a.rs:2: a function of 71 lines, 70 at most"]),
+        (lengths, "src/a.rs", &longest, &[]),
+        (lengths, "tests/a.rs", &long, &[]),
+        (lengths, "tests/a.rs", &file, &["tests/a.rs:501: more than 500 lines in a file"]),
+        (openings, "src/a.rs", "// x\n", &["src/a.rs:1: does not begin with `//!` and what the file owns"]),
+        (openings, "src/a.rs", "//! x\n", &[]),
+        (forbidden, "src/a.rs", "//! unsafe\n#![forbid(unsafe_code)]\nunsafe {}", &["src/a.rs:3: unsafe"]),
+        (forbidden, "tests/a.rs", "#[ignore = \"slow\"]\n#[ignore]", &["tests/a.rs:2: #[ignore] without its reason"]),
+        (forbidden, "src/a.rs", "// FIXME", &["src/a.rs:1: FIXME: open an issue instead"]),
+    ];
+    for (rule, path, text, expected) in cases {
+        let mut broken = Vec::new();
+        rule(&Source::new(path, text), &mut broken);
+        assert_eq!(broken, *expected, "{path}: {text:?}");
+    }
+}

@@ -1,0 +1,279 @@
+//! The process: its start lines, options, environment and key, and how it ends.
+
+use crate::contract_public::table::CAN_VOTE;
+use crate::util::DEADLINE;
+use crate::util::client::{Client, get};
+use crate::util::control::Control;
+use crate::util::server::{Ended, Server, run_to_end};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+/// Arguments behind `serve` that are wrong, and a word that the complaint must have.
+const WRONG: &[(&[&str], &str)] = &[
+    (&["--nonsense"], "--nonsense"),
+    (&["nonsense"], "nonsense"),
+    (&["--listen"], "--listen"),
+    (&["--listen", "nonsense"], "nonsense"),
+    (&["--listen", "127.0.0.1"], "127.0.0.1"),
+    (&["--listen", "127.0.0.1:65536"], "65536"),
+    (&["--control", "nonsense"], "nonsense"),
+    (&["--workers", "0"], "--workers"),
+    (&["--workers", "many"], "many"),
+    (&["--workers", "-1"], "-1"),
+    (&["--cooldown-minutes", "0"], "--cooldown-minutes"),
+    (&["--cooldown-minutes", "10081"], "10081"),
+    (&["--cooldown-minutes", "1.5"], "1.5"),
+    (&["--head-bytes-max", "x"], "--head-bytes-max"),
+    (&["--header-lines-max", "-5"], "-5"),
+    (&["--max-connections", "0"], "--max-connections"),
+    (&["--head-timeout", "-1"], "-1"),
+    (&["--idle-timeout", "soon"], "soon"),
+    (&["--write-timeout", "NaN"], "NaN"),
+    (&["--drain-timeout", "inf"], "inf"),
+    (&["--in-memory", "--in-memory=perhaps"], "--in-memory"),
+];
+
+#[test]
+fn wrong_options_are_one_line_and_status_2() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (args, word) in WRONG {
+        // Should one be taken for right, it does no harm before the test fails.
+        let mut command = Server::command();
+        command.env("VOTE_STATUS_LISTEN", "127.0.0.1:0");
+        command.env("VOTE_STATUS_CONTROL", "127.0.0.1:0");
+        command.env("VOTE_STATUS_DATA_DIR", folder.path());
+        command.arg("serve").args(*args);
+        expect_refusal(&format!("{args:?}"), command, word);
+    }
+    let mut command = Server::command();
+    command.arg("nonsense");
+    expect_refusal("a wrong subcommand", command, "nonsense");
+}
+
+#[test]
+fn a_port_in_use_is_refused() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let taken_addr = taken.local_addr().expect("its address");
+    // Another server of the same user shares no port either, though the kernel would let it.
+    let server = Server::in_memory(&["--workers", "2"]);
+    for addr in [taken_addr, server.public(), server.control()] {
+        let addr = addr.to_string();
+        for (public, control) in [(addr.as_str(), "127.0.0.1:0"), ("127.0.0.1:0", &addr)] {
+            let mut command = Server::command();
+            command.args(["serve", "--in-memory"]);
+            command.args(["--listen", public, "--control", control]);
+            expect_refusal(&format!("{public}, {control}"), command, &addr);
+        }
+    }
+}
+
+#[test]
+fn the_start_lines_are_all_of_standard_output() {
+    let mut server = Server::in_memory(&[]);
+    get(server.public(), "/nothing");
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait_exit(DEADLINE).code(), Some(0));
+    let stdout = server.stdout();
+    let mut lines: Vec<&str> = stdout.lines().collect();
+    lines.sort_unstable();
+    let mut expected =
+        [format!("listening on {} (public)", server.public()), format!("listening on {} (control)", server.control())];
+    expected.sort_unstable();
+    assert_eq!(lines, expected);
+    assert_ne!(server.public().port(), 0);
+}
+
+#[test]
+fn signals_end_it_in_order() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut server = Server::in_memory(&[]);
+        let mut idle = Client::connect(server.public());
+        idle.expect_open();
+        assert!(server.is_running());
+        server.signal(signal);
+        let status = server.wait_exit(DEADLINE);
+        assert_eq!(status.code(), Some(0), "{signal:?}: {}", server.stderr());
+        idle.expect_closed();
+        assert!(!server.stderr().contains("panicked"), "{}", server.stderr());
+    }
+}
+
+#[test]
+fn a_key_is_generated_once_and_kept() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let mut keys = Vec::new();
+    for round in 0..2 {
+        let server = Server::spawn(without_key(&["--data-dir", text(&data)]));
+        let path = data.join("control.key");
+        let key = fs::read_to_string(&path).expect("the key file is there");
+        let mode = fs::metadata(&path).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "round {round}");
+        let key = key.trim_end().to_owned();
+        assert!(key.len() >= 22, "128 bits take more than {key:?}");
+        let listed = Control::new(server.control(), &key).get("/v1/servers");
+        assert_eq!(listed.status, 200, "round {round}: {listed:?}");
+        let stderr = server.stderr();
+        assert!(!stderr.contains(&key), "the key is told:\n{stderr}");
+        if round == 0 {
+            assert!(stderr.contains(text(&path)), "where is the key?\n{stderr}");
+        }
+        keys.push(key);
+    }
+    assert_eq!(keys[0], keys[1]);
+}
+
+#[test]
+fn a_key_comes_from_a_file_unless_the_environment_has_one() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("key");
+    fs::write(&path, "a-key-from-a-file-of-its-own\n").expect("it can be written");
+    let args = ["--in-memory", "--control-key-file", text(&path)];
+    let accepts = |server: &Server, key: &str| Control::new(server.control(), key).get("/v1/servers").status == 200;
+    let server = Server::spawn(without_key(&args));
+    assert!(accepts(&server, "a-key-from-a-file-of-its-own"));
+    assert!(!accepts(&server, Server::KEY));
+    let server = Server::start(&args);
+    assert!(!accepts(&server, "a-key-from-a-file-of-its-own"));
+    assert!(accepts(&server, Server::KEY));
+}
+
+#[test]
+fn a_key_that_cannot_be_had_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let missing = folder.path().join("missing");
+    let empty = folder.path().join("empty");
+    fs::write(&empty, "\n").expect("it can be written");
+    for path in [missing.as_path(), empty.as_path(), folder.path()] {
+        let command = without_key(&["--in-memory", "--control-key-file", text(path)]);
+        expect_refusal(text(path), command, text(path));
+    }
+    // An empty key would let anybody in.
+    let mut command = serve(&["--in-memory"]);
+    command.env("VOTE_STATUS_CONTROL_KEY", "");
+    expect_refusal("an empty key", command, "VOTE_STATUS_CONTROL_KEY");
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("file");
+    fs::write(&file, "").expect("it can be written");
+    for path in [file.as_path(), &file.join("below")] {
+        let command = without_key(&["--data-dir", text(path)]);
+        expect_refusal(text(path), command, text(path));
+    }
+}
+
+#[test]
+fn options_come_from_the_environment_too() {
+    let mut command = Server::command();
+    command.arg("serve");
+    command.env("VOTE_STATUS_LISTEN", "127.0.0.1:0");
+    command.env("VOTE_STATUS_CONTROL", "127.0.0.1:0");
+    command.env("VOTE_STATUS_IN_MEMORY", "true");
+    command.env("VOTE_STATUS_WORKERS", "1");
+    command.env("VOTE_STATUS_COOLDOWN_MINUTES", "5");
+    let server = Server::spawn(command);
+    assert_eq!(cooldown_minutes(&server), 5);
+    let mut command = serve(&["--in-memory", "--cooldown-minutes", "6"]);
+    command.env("VOTE_STATUS_COOLDOWN_MINUTES", "5");
+    assert_eq!(cooldown_minutes(&Server::spawn(command)), 6);
+    let mut command = serve(&["--in-memory"]);
+    command.env("VOTE_STATUS_COOLDOWN_MINUTES", "0");
+    expect_refusal("the environment", command, "0");
+}
+
+#[test]
+fn the_demo_shows_itself() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut command = without_key(&["--demo"]);
+    command.current_dir(folder.path());
+    let server = Server::spawn(command);
+    // The lines come behind the last start line.
+    let until = Instant::now() + DEADLINE;
+    while server.stderr().matches("curl ").count() < 3 {
+        assert!(Instant::now() < until, "no three lines:\n{}", server.stderr());
+    }
+    for path in ["/api/vote/28/status/203.0.113.7", "/api/servers/demo/vote-status/203.0.113.7"] {
+        assert_eq!(get(server.public(), path).text(), CAN_VOTE.body, "{path}");
+    }
+    let stderr = server.stderr();
+    let curls = stderr.lines().filter(|line| line.contains("curl "));
+    let answers: Vec<Value> = curls.map(shell).collect();
+    assert_eq!(answers.len(), 3, "three lines to try:\n{stderr}");
+    let flags: Vec<_> = answers.iter().map(|json| &json["can_vote"]).collect();
+    assert!(flags.contains(&&Value::Bool(true)), "{answers:?}");
+    assert!(flags.contains(&&Value::Bool(false)), "{answers:?}");
+    // The last casts a vote for the first one's address.
+    assert_eq!(answers[2]["recorded"], true, "{answers:?}");
+    let status = get(server.public(), "/api/vote/28/status/203.0.113.7").json();
+    assert_eq!(status["next_vote_at"], answers[2]["next_vote_at"]);
+    let left: Vec<_> = fs::read_dir(folder.path()).expect("it is there").collect();
+    assert!(left.is_empty(), "the demo writes files: {left:?}");
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    for (args, word) in [
+        (&["--help"][..], "serve"),
+        (&["serve", "--help"], "--cooldown-minutes"),
+        (&["--version"], env!("CARGO_PKG_VERSION")),
+    ] {
+        let mut command = Server::command();
+        command.args(args);
+        let ended = run_to_end(command);
+        assert_eq!(ended.status.code(), Some(0), "{args:?}: {ended:?}");
+        assert!(ended.stdout.contains(word), "{args:?}: {}", ended.stdout);
+    }
+}
+
+/// Runs one line of the demo as its reader would, and reads what it prints.
+fn shell(line: &str) -> Value {
+    let output = Command::new("sh").args(["-c", line]).output();
+    let output = output.expect("a shell can be run");
+    let body = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&body).unwrap_or_else(|error| panic!("{line}: {error}: {output:?}"))
+}
+
+/// `serve` on free ports of 127.0.0.1, with the usual key.
+fn serve(args: &[&str]) -> Command {
+    let mut command = Server::command();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]);
+    command.args(args);
+    command
+}
+
+/// The same without a key in the environment.
+fn without_key(args: &[&str]) -> Command {
+    let mut command = serve(args);
+    command.env_remove("VOTE_STATUS_CONTROL_KEY");
+    command
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a temporary path is UTF-8")
+}
+
+fn cooldown_minutes(server: &Server) -> i64 {
+    let json = get(server.public(), "/nothing").json();
+    json["cooldown_minutes"].as_i64().expect("it is a number")
+}
+
+/// Requires exit status 2, nothing on standard output, and one line on standard error with `word`.
+fn expect_refusal(label: &str, command: Command, word: &str) {
+    let Ended { status, stdout, stderr } = run_to_end(command);
+    assert_eq!(status.code(), Some(2), "{label}: {stderr}");
+    assert_eq!(stdout, "", "{label}");
+    assert_eq!(stderr.lines().count(), 1, "{label}: not one line:\n{stderr}");
+    assert!(stderr.contains(word), "{label}: without {word:?}: {stderr}");
+    for noise in ["panicked", "backtrace"] {
+        assert!(!stderr.contains(noise), "{label}: {stderr}");
+    }
+}

@@ -1,0 +1,13 @@
+//! The integration tests: the real binary over real sockets, each test with a server of its own.
+//! One test binary, a module a subject. What needs no socket is tested beside the code.
+
+mod abuse;
+mod contract_control;
+mod contract_public;
+mod drain;
+mod house;
+mod lifecycle;
+mod protocol;
+mod races;
+mod safety;
+mod util;

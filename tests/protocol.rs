@@ -1,0 +1,142 @@
+//! HTTP/1.1 as a table of raw bytes: what is answered, whether the connection is kept, and that
+//! the request behind gets its own answer. Each case goes out in one piece, cut at every byte,
+//! byte by byte, and with the sending side shut behind it. Black box, both listeners.
+
+mod answer;
+mod case;
+mod chunks;
+mod exchange;
+mod fields;
+mod host;
+mod length;
+mod request_line;
+mod runner;
+
+use crate::util::client::{Client, exchange};
+use crate::util::server::Server;
+use answer::Listener;
+use case::Case;
+use runner::{Target, told};
+use std::collections::HashSet;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Instant;
+
+/// One worker, so that the runner knows what has been read; deadlines out of a slow machine's way.
+const OPTIONS: [&str; 6] = ["--workers", "1", "--head-timeout", "120", "--idle-timeout", "120"];
+
+fn cases() -> Vec<Case> {
+    let mut cases = request_line::cases();
+    cases.extend(fields::cases());
+    cases.extend(host::cases());
+    cases.extend(length::cases());
+    cases.extend(chunks::cases());
+    cases.extend(exchange::cases());
+    cases
+}
+
+/// A server with a pair that may vote (1, 1.2.3.4) and one in cooldown (1, 5.6.7.8).
+fn server() -> Server {
+    let server = Server::in_memory(&OPTIONS);
+    let control = server.control_client();
+    control.add_server(1, "t");
+    let cast = control.cast(1, Ipv4Addr::new(5, 6, 7, 8));
+    assert_eq!(cast.status, 201, "{cast:?}");
+    server
+}
+
+fn run(addr: SocketAddr, listener: Listener) {
+    let cases = cases();
+    let started = Instant::now();
+    let (failures, connections) = Target::new(addr, listener).run(&cases);
+    let seconds = started.elapsed().as_secs_f32();
+    // Past the test harness, which keeps what a passing test prints to itself.
+    let mut stderr = std::io::stderr();
+    writeln!(
+        stderr,
+        "protocol table, {listener:?} listener: {} cases, {connections} connections, {seconds:.1} s",
+        cases.len()
+    )
+    .expect("standard error can be written to");
+    assert!(failures.is_empty(), "{}", told(&failures));
+}
+
+#[test]
+fn the_table_holds_on_the_public_listener() {
+    let server = server();
+    run(server.public(), Listener::Public);
+}
+
+#[test]
+fn the_table_holds_on_the_control_listener() {
+    let server = server();
+    run(server.control(), Listener::Control);
+}
+
+/// Nobody who speaks something else is left to wait for the deadline of a head.
+#[test]
+fn strangers_are_refused_at_once() {
+    let server = server();
+    for (name, bytes) in fields::strangers() {
+        let mut client = Client::connect(server.public());
+        client.send(bytes);
+        let response = client.read_response(false);
+        assert!([400, 505].contains(&response.status), "{name}: {response:?}");
+        assert!(response.says_close(), "{name}: {response:?}");
+        client.expect_closed();
+    }
+}
+
+/// A request that the end of the stream cuts off is not answered as if it were whole, and the
+/// one before it has its answer.
+#[test]
+fn an_end_within_a_request_costs_no_answer() {
+    let request: &[u8] = b"GET /api/vote/1/status/1.2.3.4 HTTP/1.1\r\nHost: h\r\n\r\n";
+    let cut_off: &[u8] = b"\r\nPOST /api/vote/1/status/1.2.3.4 HTTP/1.1\r\nHost: h\r\n\
+        Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: y\r\n\r";
+    let server = server();
+    for cut in 0..=cut_off.len() {
+        let mut client = Client::connect(server.public());
+        client.send([request, &cut_off[..cut]].concat());
+        client.shutdown_write();
+        let response = client.read_response(false);
+        assert_eq!(response.status, 200, "cut at {cut}: {response:?}");
+        // The RFC leaves open whether what is cut off is refused or just dropped.
+        if let Ok(response) = client.try_read_response(false) {
+            assert_eq!(response.status, 400, "cut at {cut}: {response:?}");
+            assert!(response.says_close(), "cut at {cut}: {response:?}");
+        }
+        client.expect_closed();
+    }
+}
+
+#[test]
+fn limits_follow_their_options() {
+    #[rustfmt::skip]
+    let server = Server::in_memory(&[
+        "--head-bytes-max", "1100", "--header-lines-max", "5", "--skip-body-bytes-max", "10",
+    ]);
+    let status = |bytes: Vec<u8>| exchange(server.public(), bytes).status;
+    let name = |size: usize| format!("GET / HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n", "x".repeat(size - 32)).into_bytes();
+    let target = |size: usize| format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(size - 27)).into_bytes();
+    let lines =
+        |count: usize| format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", "X: x\r\n".repeat(count - 1)).into_bytes();
+    let body = |size: usize| {
+        let body = "b".repeat(size);
+        format!("GET / HTTP/1.1\r\nHost: h\r\nContent-Length: {size}\r\n\r\n{body}").into_bytes()
+    };
+    assert_eq!(name(1_100).len(), 1_100);
+    assert_eq!(target(1_100).len(), 1_100);
+    assert_eq!([status(name(1_100)), status(name(1_101))], [404, 431]);
+    assert_eq!([status(target(1_100)), status(target(2_000))], [404, 414]);
+    assert_eq!([status(lines(5)), status(lines(6))], [404, 431]);
+    assert_eq!([status(body(10)), status(body(11))], [404, 413]);
+}
+
+#[test]
+fn cases_have_names_of_their_own() {
+    let mut names = HashSet::new();
+    for case in cases() {
+        assert!(names.insert(case.name.clone()), "twice: {}", case.name);
+    }
+}

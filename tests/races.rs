@@ -1,0 +1,91 @@
+//! Many callers at once: a vote is recorded at most once, and what was acknowledged is seen.
+
+use crate::util::client::{Client, get};
+use crate::util::server::Server;
+use std::collections::BTreeSet;
+use std::sync::Barrier;
+use std::thread::scope;
+
+const CALLERS: usize = 64;
+
+#[test]
+fn one_of_many_casts_is_recorded() {
+    let server = Server::in_memory(&["--workers", "2"]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    let mut clients: Vec<Client> = (0..CALLERS).map(|_| Client::connect(server.control())).collect();
+    for client in &mut clients {
+        client.expect_open();
+    }
+    for round in 0..20 {
+        let body = format!(r#"{{"server_id":28,"ip":"198.51.100.{round}"}}"#);
+        let request = control.request_bytes("POST", "/v1/votes", Some(&body));
+        let path = format!("/api/vote/28/status/198.51.100.{round}");
+        let answers = at_once(&mut clients, |client| {
+            client.send(&request);
+            let response = client.read_response(false);
+            let cast = response.json()["next_vote_at"].clone();
+            // Recorded or refused, the cooldown is visible from the answer on.
+            let seen = get(server.public(), &path).json()["next_vote_at"].clone();
+            assert_eq!(cast, seen, "{response:?}");
+            (response.status, cast.to_string())
+        });
+        let count = |status| answers.iter().filter(|answer| answer.0 == status).count();
+        assert_eq!((count(201), count(409)), (1, CALLERS - 1), "round {round}");
+        let instants: BTreeSet<_> = answers.iter().map(|answer| &answer.1).collect();
+        assert_eq!(instants.len(), 1, "round {round}: {instants:?}");
+        assert!(!instants.contains(&"null".to_owned()), "round {round}");
+    }
+}
+
+#[test]
+fn one_of_many_servers_gets_the_token() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    for round in 0..5 {
+        let body = format!(r#"{{"token":"token-{round}"}}"#);
+        let first = round * CALLERS + 1;
+        let mut ids: Vec<usize> = (first..first + CALLERS).collect();
+        let statuses = at_once(&mut ids, |id| control.put(&format!("/v1/servers/{id}"), &body).status);
+        let count = |wanted| statuses.iter().filter(|&&status| status == wanted).count();
+        assert_eq!((count(201), count(409)), (1, CALLERS - 1), "round {round}");
+    }
+}
+
+#[test]
+fn casts_and_cancels_of_one_pair_take_turns() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    let mut works = ["cast", "cancel", "cast", "cancel"];
+    let done = at_once(&mut works, |work| {
+        let once = || match *work {
+            "cast" => control.cast(28, [203, 0, 113, 7]).status == 201,
+            _ => control.delete("/v1/votes/28/203.0.113.7").status == 200,
+        };
+        (0..500).filter(|_| once()).count()
+    });
+    let (casts, cancels) = (done[0] + done[2], done[1] + done[3]);
+    let left = get(server.public(), "/api/vote/28/status/203.0.113.7").json();
+    let left = usize::from(left["can_vote"] == false);
+    assert_eq!(casts, cancels + left, "{casts} recorded, {cancels} cancelled");
+    assert!(cancels > 0, "nothing was recorded and cancelled");
+}
+
+/// Does `work` with each of `items` on a thread each, all let go together. Nothing can fail
+/// before they are, so that no thread waits for one that is gone.
+fn at_once<T: Send, R: Send>(items: &mut [T], work: impl Fn(&mut T) -> R + Sync) -> Vec<R> {
+    let barrier = Barrier::new(items.len());
+    let (barrier, work) = (&barrier, &work);
+    scope(|threads| {
+        let start = |item| {
+            threads.spawn(move || {
+                barrier.wait();
+                work(item)
+            })
+        };
+        let started: Vec<_> = items.iter_mut().map(start).collect();
+        let joined = started.into_iter().map(|thread| thread.join());
+        joined.map(|done| done.expect("a caller failed")).collect()
+    })
+}

@@ -1,0 +1,162 @@
+//! A raw HTTP client: it sends the bytes it is given and reads responses within a deadline.
+
+use crate::util::DEADLINE;
+use crate::util::response::{Framing, Response, decode_chunked, parse_head};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// A connection, and the bytes read from it that no response has taken yet.
+#[derive(Debug)]
+pub(crate) struct Client {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    deadline: Duration,
+}
+
+impl Client {
+    /// Connects, with `TCP_NODELAY`, so that each `send` leaves as a segment of its own.
+    pub(crate) fn connect(addr: SocketAddr) -> Client {
+        Self::try_connect(addr).unwrap_or_else(|error| panic!("no connection to {addr}: {error}"))
+    }
+
+    /// Connects, or says why not.
+    pub(crate) fn try_connect(addr: SocketAddr) -> io::Result<Client> {
+        let stream = TcpStream::connect_timeout(&addr, DEADLINE)?;
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(DEADLINE))?;
+        Ok(Client { stream, buffer: Vec::new(), deadline: DEADLINE })
+    }
+
+    /// Changes how long each read of a response may take in all.
+    pub(crate) fn set_deadline(&mut self, deadline: Duration) {
+        self.deadline = deadline;
+    }
+
+    /// The socket itself, for what this type does not offer.
+    pub(crate) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Sends all of `bytes`. Panics when the connection does not take them.
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.try_send(bytes).unwrap_or_else(|error| panic!("the server took no more bytes: {error}"));
+    }
+
+    /// Sends all of `bytes`, or says why not.
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        self.stream.write_all(bytes.as_ref())
+    }
+
+    /// Shuts the sending side: the server reads the end of the stream.
+    pub(crate) fn shutdown_write(&mut self) {
+        self.stream.shutdown(Shutdown::Write).unwrap_or_else(|error| panic!("no half-close: {error}"));
+    }
+
+    /// Reads one response, an interim one (1xx) included. `head_only` says that it answers HEAD,
+    /// so that no body follows whatever `Content-Length` says. Panics on anything else.
+    pub(crate) fn read_response(&mut self, head_only: bool) -> Response {
+        self.try_read_response(head_only).unwrap_or_else(|error| {
+            let buffer = String::from_utf8_lossy(&self.buffer);
+            panic!("no whole response ({error}); read so far: {buffer:?}")
+        })
+    }
+
+    /// Reads one response, or gives `UnexpectedEof` for a connection that ended first, `TimedOut`
+    /// past the deadline, or the socket's own error.
+    pub(crate) fn try_read_response(&mut self, head_only: bool) -> io::Result<Response> {
+        let until = Instant::now() + self.deadline;
+        let (mut response, head_length, framing) = loop {
+            if let Some(parsed) = parse_head(&self.buffer) {
+                break parsed;
+            }
+            self.fill(until)?;
+        };
+        let framing = if head_only { Framing::Length(0) } else { framing };
+        self.buffer.drain(..head_length);
+        response.body = self.read_body(framing, until)?;
+        Ok(response)
+    }
+
+    /// Reads all that comes until the server closes, as bytes. A reset counts as an error.
+    pub(crate) fn try_read_to_end(&mut self) -> io::Result<Vec<u8>> {
+        let until = Instant::now() + self.deadline;
+        loop {
+            match self.fill(until) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                    return Ok(std::mem::take(&mut self.buffer));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Requires that the server closes in order (no reset) and sends nothing more before that.
+    pub(crate) fn expect_closed(&mut self) {
+        let rest =
+            self.try_read_to_end().unwrap_or_else(|error| panic!("the connection was not closed in order: {error}"));
+        let rest = String::from_utf8_lossy(&rest);
+        assert!(rest.is_empty(), "bytes before the close: {rest:?}");
+    }
+
+    /// Requires that the connection still answers, by asking for a path that each listener
+    /// answers by itself: an absence of a close could only be waited for.
+    pub(crate) fn expect_open(&mut self) {
+        self.send("GET /healthz HTTP/1.1\r\nHost: probe\r\n\r\n");
+        let response = self.read_response(false);
+        assert!(response.status == 200 || response.status == 404, "the probe's answer: {response:?}");
+        assert!(self.buffer.is_empty(), "bytes after the probe's answer");
+    }
+
+    fn read_body(&mut self, framing: Framing, until: Instant) -> io::Result<Vec<u8>> {
+        match framing {
+            Framing::Length(length) => {
+                while self.buffer.len() < length {
+                    self.fill(until)?;
+                }
+                Ok(self.buffer.drain(..length).collect())
+            }
+            Framing::Chunked => loop {
+                if let Some((content, used)) = decode_chunked(&self.buffer) {
+                    self.buffer.drain(..used);
+                    return Ok(content);
+                }
+                self.fill(until)?;
+            },
+            Framing::UntilClose => self.try_read_to_end(),
+        }
+    }
+
+    /// One read into the buffer; the end of the stream is `UnexpectedEof`.
+    fn fill(&mut self, until: Instant) -> io::Result<()> {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        let mut bytes = [0; 16 * 1024];
+        match self.stream.read(&mut bytes) {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => {
+                self.buffer.extend_from_slice(&bytes[..count]);
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Err(ErrorKind::TimedOut.into()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// One `GET` on a connection of its own, as most callers do it.
+pub(crate) fn get(addr: SocketAddr, path: &str) -> Response {
+    exchange(addr, &format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"))
+}
+
+/// Sends `bytes` on a connection of its own and reads the one response (not to a HEAD).
+pub(crate) fn exchange(addr: SocketAddr, bytes: impl AsRef<[u8]>) -> Response {
+    let mut client = Client::connect(addr);
+    client.send(bytes);
+    client.read_response(false)
+}

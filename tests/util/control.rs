@@ -1,0 +1,76 @@
+//! The control listener's client: requests with the key and a JSON body.
+
+use crate::util::client::exchange;
+use crate::util::response::Response;
+use crate::util::server::Server;
+use std::net::{IpAddr, SocketAddr};
+
+/// Where the control listener is, and the key to it. Each request takes a connection of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Control {
+    addr: SocketAddr,
+    key: String,
+}
+
+impl Control {
+    /// The control interface of `addr`, entered with `key`.
+    pub(crate) fn new(addr: SocketAddr, key: &str) -> Control {
+        Control { addr, key: key.to_owned() }
+    }
+
+    /// The bytes of a request with the key; a body goes with a `Content-Length`.
+    pub(crate) fn request_bytes(&self, method: &str, path: &str, body: Option<&str>) -> String {
+        let key = &self.key;
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: control\r\nAuthorization: Bearer {key}\r\n");
+        match body {
+            None => format!("{head}\r\n"),
+            Some(body) => {
+                format!("{head}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+            }
+        }
+    }
+
+    /// `GET path`.
+    pub(crate) fn get(&self, path: &str) -> Response {
+        exchange(self.addr, self.request_bytes("GET", path, None))
+    }
+
+    /// `POST path` with a JSON body.
+    pub(crate) fn post(&self, path: &str, body: &str) -> Response {
+        exchange(self.addr, self.request_bytes("POST", path, Some(body)))
+    }
+
+    /// `PUT path` with a JSON body.
+    pub(crate) fn put(&self, path: &str, body: &str) -> Response {
+        exchange(self.addr, self.request_bytes("PUT", path, Some(body)))
+    }
+
+    /// `DELETE path`.
+    pub(crate) fn delete(&self, path: &str) -> Response {
+        exchange(self.addr, self.request_bytes("DELETE", path, None))
+    }
+
+    /// Registers server `id` under `token`, which must be new.
+    pub(crate) fn add_server(&self, id: u32, token: &str) {
+        let response = self.put(&format!("/v1/servers/{id}"), &format!(r#"{{"token":"{token}"}}"#));
+        assert_eq!(response.status, 201, "{response:?}");
+    }
+
+    /// Casts a vote now, whatever the answer.
+    pub(crate) fn cast(&self, server_id: u32, ip: impl Into<IpAddr>) -> Response {
+        let ip = ip.into();
+        self.post("/v1/votes", &format!(r#"{{"server_id":{server_id},"ip":"{ip}"}}"#))
+    }
+
+    /// Casts a vote that was given at `voted_at` (Unix seconds), whatever the answer.
+    pub(crate) fn cast_at(&self, server_id: u32, ip: &str, voted_at: i64) -> Response {
+        self.post("/v1/votes", &format!(r#"{{"server_id":{server_id},"ip":"{ip}","voted_at":{voted_at}}}"#))
+    }
+}
+
+impl Server {
+    /// The control interface with the key that the server was started with.
+    pub(crate) fn control_client(&self) -> Control {
+        Control::new(self.control(), Server::KEY)
+    }
+}

@@ -1,0 +1,256 @@
+//! The real binary as a child process on ports of its own. Knows the command line and the start
+//! lines; ends and reaps what it started, and shows the server's last words when a test fails.
+
+use crate::util::DEADLINE;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{Builder, JoinHandle, sleep};
+use std::time::{Duration, Instant};
+
+/// The longest pause between two looks at something that gives no signal of its own.
+const POLL: Duration = Duration::from_millis(5);
+
+/// A running `vote-status serve`. Dropping it kills and reaps the process.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    public: Vec<SocketAddr>,
+    control: SocketAddr,
+    captured: Captured,
+}
+
+impl Server {
+    /// The control key that `command` puts into the environment.
+    pub(crate) const KEY: &'static str = "the-control-key-of-the-tests";
+
+    /// Starts the server in memory, with `args` added, and waits until both listeners answer.
+    pub(crate) fn in_memory(args: &[&str]) -> Server {
+        let all: Vec<&str> = ["--in-memory"].iter().chain(args).copied().collect();
+        Self::start(&all)
+    }
+
+    /// Starts `vote-status serve` with one public and the control listener on free ports of
+    /// 127.0.0.1 and `args` added, and waits until both answer.
+    pub(crate) fn start(args: &[&str]) -> Server {
+        let mut command = Self::command();
+        command.args(["serve", "--listen", "127.0.0.1:0"]);
+        command.args(["--control", "127.0.0.1:0"]).args(args);
+        Self::spawn(command)
+    }
+
+    /// The binary with no arguments yet, without any `VOTE_STATUS_…` of the environment outside
+    /// but the control key.
+    pub(crate) fn command() -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vote-status"));
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("VOTE_STATUS_") {
+                command.env_remove(name);
+            }
+        }
+        command.env("VOTE_STATUS_CONTROL_KEY", Self::KEY);
+        command
+    }
+
+    /// Spawns `command`, which must lead to a server, and waits until its listeners answer: the
+    /// control one and a public one for each `--listen` (one without any). A shell that ends in
+    /// `exec` will do.
+    pub(crate) fn spawn(command: Command) -> Server {
+        Self::try_spawn(command)
+            .unwrap_or_else(|ended| panic!("the server did not start: {:?}, stderr:\n{}", ended.status, ended.stderr))
+    }
+
+    /// As `spawn`, but gives back what an early end left behind.
+    pub(crate) fn try_spawn(mut command: Command) -> Result<Server, Ended> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let publics = command.get_args().filter(|&arg| arg == "--listen").count();
+        let mut child = command.spawn().expect("the binary can be run");
+        let (captured, lines) = Captured::attach(&mut child);
+        let (public, control) = match read_start_lines(&lines, publics.max(1)) {
+            Some(addresses) => addresses,
+            None => return Err(end_of(child, captured)),
+        };
+        Ok(Server { child, public, control, captured })
+    }
+
+    /// The first public listener.
+    pub(crate) fn public(&self) -> SocketAddr {
+        self.public[0]
+    }
+
+    /// All public listeners, in the order of their start lines.
+    pub(crate) fn publics(&self) -> &[SocketAddr] {
+        &self.public
+    }
+
+    /// The control listener.
+    pub(crate) fn control(&self) -> SocketAddr {
+        self.control
+    }
+
+    /// The process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal to the process.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).unwrap_or_else(|error| panic!("no signal to {pid:?}: {error}"));
+    }
+
+    /// Waits for the process to end by itself. Panics past `deadline`.
+    pub(crate) fn wait_exit(&mut self, deadline: Duration) -> ExitStatus {
+        wait(&mut self.child, deadline).unwrap_or_else(|| panic!("the server still runs after {deadline:?}"))
+    }
+
+    /// Whether the process still runs.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("the child can be waited for").is_none()
+    }
+
+    /// What the server has written to standard error so far.
+    pub(crate) fn stderr(&self) -> String {
+        String::from_utf8_lossy(&lock(&self.captured.stderr)).into_owned()
+    }
+
+    /// What the server has written to standard output so far, the start lines included.
+    pub(crate) fn stdout(&self) -> String {
+        String::from_utf8_lossy(&lock(&self.captured.stdout)).into_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let before = self.child.try_wait();
+        // An error here means that it has ended already, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.captured.join();
+        if std::thread::panicking() {
+            eprintln!("--- the server before it was killed: {before:?}; its standard error:\n{}---", self.stderr());
+        }
+    }
+}
+
+/// What is left of a process that ended by itself.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// Its exit status.
+    pub(crate) status: ExitStatus,
+    /// All of its standard output.
+    pub(crate) stdout: String,
+    /// All of its standard error.
+    pub(crate) stderr: String,
+}
+
+/// Runs `command` to its end, within `DEADLINE`.
+pub(crate) fn run_to_end(mut command: Command) -> Ended {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program can be run");
+    let (captured, _) = Captured::attach(&mut child);
+    end_of(child, captured)
+}
+
+fn end_of(mut child: Child, mut captured: Captured) -> Ended {
+    let status = wait(&mut child, DEADLINE);
+    if status.is_none() {
+        child.kill().expect("a running child can be killed");
+        child.wait().expect("a killed child can be reaped");
+    }
+    captured.join();
+    let text = |bytes: &Mutex<Vec<u8>>| String::from_utf8_lossy(&lock(bytes)).into_owned();
+    let (stdout, stderr) = (text(&captured.stdout), text(&captured.stderr));
+    let status = status.unwrap_or_else(|| {
+        panic!("neither started nor ended within {DEADLINE:?}: stdout {stdout:?}, stderr:\n{stderr}")
+    });
+    Ended { status, stdout, stderr }
+}
+
+fn wait(child: &mut Child, deadline: Duration) -> Option<ExitStatus> {
+    let until = Instant::now() + deadline;
+    loop {
+        if let Some(status) = child.try_wait().expect("the child can be waited for") {
+            return Some(status);
+        }
+        if Instant::now() >= until {
+            return None;
+        }
+        sleep(POLL);
+    }
+}
+
+/// Reads the start lines of `publics` public listeners and of the control one, in any order.
+/// `None` when the output ends, says something else, or time is up.
+fn read_start_lines(lines: &Receiver<String>, publics: usize) -> Option<(Vec<SocketAddr>, SocketAddr)> {
+    let until = Instant::now() + DEADLINE;
+    let mut public = Vec::new();
+    let mut control = None;
+    while public.len() < publics || control.is_none() {
+        let left = until.saturating_duration_since(Instant::now());
+        let line = lines.recv_timeout(left).ok()?;
+        let (addr, kind) = line.strip_prefix("listening on ")?.split_once(' ')?;
+        match kind {
+            "(public)" => public.push(addr.parse().ok()?),
+            "(control)" => control = Some(addr.parse().ok()?),
+            _ => return None,
+        }
+    }
+    Some((public, control?))
+}
+
+/// What the child writes, read by a thread each so that it never blocks on a full pipe.
+#[derive(Debug)]
+struct Captured {
+    stdout: Arc<Mutex<Vec<u8>>>,
+    stderr: Arc<Mutex<Vec<u8>>>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+impl Captured {
+    /// Starts to read; the lines of standard output come out of the receiver as well.
+    fn attach(child: &mut Child) -> (Captured, Receiver<String>) {
+        let stdout = Arc::new(Mutex::new(Vec::new()));
+        let stderr = Arc::new(Mutex::new(Vec::new()));
+        let (sender, lines) = channel();
+        let out = BufReader::new(child.stdout.take().expect("standard output is piped"));
+        let err = BufReader::new(child.stderr.take().expect("standard error is piped"));
+        let out_reader = read_lines(out, Arc::clone(&stdout), move |line| {
+            // Nobody listens any more once the start lines are known.
+            let _ = sender.send(line);
+        });
+        let err_reader = read_lines(err, Arc::clone(&stderr), |_| {});
+        let captured = Captured { stdout, stderr, readers: vec![out_reader, err_reader] };
+        (captured, lines)
+    }
+
+    /// Waits until all that was written has been read; the process must have ended.
+    fn join(&mut self) {
+        for reader in self.readers.drain(..) {
+            reader.join().expect("a reader does not panic");
+        }
+    }
+}
+
+fn read_lines<R: Read + Send + 'static>(
+    mut from: BufReader<R>,
+    into: Arc<Mutex<Vec<u8>>>,
+    told: impl Fn(String) + Send + 'static,
+) -> JoinHandle<()> {
+    let read = move || {
+        let mut line = Vec::new();
+        while from.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
+            lock(&into).extend_from_slice(&line);
+            told(String::from_utf8_lossy(&line).trim_end().to_owned());
+            line.clear();
+        }
+    };
+    Builder::new().name("output".to_owned()).spawn(read).expect("a thread can be started")
+}
+
+fn lock(bytes: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
+    bytes.lock().expect("a reader does not panic")
+}

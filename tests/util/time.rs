@@ -1,0 +1,74 @@
+//! Wall time as the tests see it: Unix seconds, and the two date formats of the wire. Written
+//! apart from the library's own, so that the two check each other.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// Whole Unix seconds now.
+pub(crate) fn now_unix() -> i64 {
+    now_unix_ms() / 1000
+}
+
+/// Unix milliseconds now.
+pub(crate) fn now_unix_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970");
+    i64::try_from(since.as_millis()).expect("the clock is before the year 292 million")
+}
+
+/// `2026-11-20T12:34:56Z`.
+pub(crate) fn rfc3339(unix: i64) -> String {
+    let (year, month, day) = civil(unix.div_euclid(86_400));
+    let second = unix.rem_euclid(86_400);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
+}
+
+/// `Fri, 20 Nov 2026 12:34:56 GMT`.
+pub(crate) fn imf_fixdate(unix: i64) -> String {
+    let days = unix.div_euclid(86_400);
+    let (year, month, day) = civil(days);
+    let second = unix.rem_euclid(86_400);
+    format!(
+        "{}, {day:02} {} {year:04} {:02}:{:02}:{:02} GMT",
+        WEEKDAYS[usize::try_from(days.rem_euclid(7)).expect("0 to 6")],
+        MONTHS[month - 1],
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
+/// The whole second within `slack` of now that prints as `date`, if there is one. Comparing with
+/// printed candidates is a stricter check of the format than a parser would be.
+pub(crate) fn imf_fixdate_near_now(date: &str, slack: i64) -> Option<i64> {
+    let now = now_unix();
+    (now - slack..=now + slack).find(|&unix| imf_fixdate(unix) == date)
+}
+
+/// Days since 1970-01-01 to year, month and day, by walking years and months: slow and plain.
+fn civil(mut days: i64) -> (i64, usize, i64) {
+    assert!(days >= 0, "the tests need no date before 1970");
+    let leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let mut year = 1970;
+    while days >= 365 + i64::from(leap(year)) {
+        days -= 365 + i64::from(leap(year));
+        year += 1;
+    }
+    let february = 28 + i64::from(leap(year));
+    let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while days >= lengths[month] {
+        days -= lengths[month];
+        month += 1;
+    }
+    (year, month + 1, days + 1)
+}
+
+#[test]
+fn dates_print_as_known() {
+    assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
+    assert_eq!(imf_fixdate(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
+    assert_eq!(rfc3339(951_782_400), "2000-02-29T00:00:00Z");
+    assert_eq!(imf_fixdate(1_795_178_096), "Fri, 20 Nov 2026 12:34:56 GMT");
+}
