@@ -23,8 +23,9 @@ pub struct Now {
 #[derive(Clone)]
 pub struct Clock {
     origin: Instant,
-    /// Wall clock minus monotonic clock, in milliseconds.
-    offset_ms: Arc<AtomicI64>,
+    /// Wall clock minus monotonic clock, in microseconds: whole milliseconds would make the time of
+    /// the service lag by what is cut off on both sides.
+    offset_us: Arc<AtomicI64>,
 }
 
 impl Default for Clock {
@@ -37,45 +38,49 @@ impl Clock {
     /// A clock set by the system's wall clock.
     #[must_use]
     pub fn new() -> Self {
-        Self { origin: Instant::now(), offset_ms: Arc::new(AtomicI64::new(system_wall_ms())) }
+        let (origin, wall_us) = (Instant::now(), system_wall_us());
+        Self { origin, offset_us: Arc::new(AtomicI64::new(wall_us)) }
     }
 
     /// Both clocks, now.
     #[must_use]
     pub fn now(&self) -> Now {
-        let monotonic_ms = u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let wall_ms = self.offset_ms.load(Ordering::Acquire).saturating_add_unsigned(monotonic_ms);
-        Now { monotonic_ms, wall: seconds(wall_ms) }
+        let monotonic_us = self.monotonic_us();
+        let wall_us = self.offset_us.load(Ordering::Acquire).saturating_add(monotonic_us);
+        Now { monotonic_ms: monotonic_us.unsigned_abs() / 1_000, wall: seconds(wall_us) }
     }
 
     /// How far the system's wall clock is ahead of the time of the service, in milliseconds.
     #[must_use]
     pub fn drift_ms(&self) -> i64 {
-        let monotonic_ms = i64::try_from(self.origin.elapsed().as_millis()).unwrap_or(i64::MAX);
-        system_wall_ms() - monotonic_ms - self.offset_ms.load(Ordering::Acquire)
+        (system_wall_us() - self.monotonic_us() - self.offset_us.load(Ordering::Acquire)) / 1_000
     }
 
     /// What [`Clock::now`] would tell after [`Clock::adjust`] by `ms`.
     #[must_use]
     pub fn foresee(&self, ms: i64) -> UnixSeconds {
-        let monotonic_ms = u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX);
-        seconds(self.offset_ms.load(Ordering::Acquire).saturating_add(ms).saturating_add_unsigned(monotonic_ms))
+        let offset_us = self.offset_us.load(Ordering::Acquire);
+        seconds(offset_us.saturating_add(ms * 1_000).saturating_add(self.monotonic_us()))
     }
 
     /// Moves the time of the service by `ms`, for every reader at once.
     pub fn adjust(&self, ms: i64) {
-        self.offset_ms.fetch_add(ms, Ordering::AcqRel);
+        self.offset_us.fetch_add(ms * 1_000, Ordering::AcqRel);
+    }
+
+    fn monotonic_us(&self) -> i64 {
+        i64::try_from(self.origin.elapsed().as_micros()).unwrap_or(i64::MAX)
     }
 }
 
-fn system_wall_ms() -> i64 {
+fn system_wall_us() -> i64 {
     // Before 1970 there is no time to tell; the epoch is the nearest.
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
+    i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX)
 }
 
-fn seconds(ms: i64) -> UnixSeconds {
-    UnixSeconds(u32::try_from(ms.max(0) / 1_000).unwrap_or(u32::MAX))
+fn seconds(us: i64) -> UnixSeconds {
+    UnixSeconds(u32::try_from(us.max(0) / 1_000_000).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! One test binary, a module a subject. What needs no socket is tested beside the code.
 
 mod abuse;
+mod command_line;
 mod contract_control;
 mod contract_public;
 mod drain;

@@ -182,6 +182,7 @@ fn skip_quoted(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// Trailer fields are checked and dropped: nothing here has a use for them.
+#[derive(Default)]
 struct Ignored;
 
 impl Visitor<'_> for Ignored {
@@ -192,7 +193,7 @@ impl Visitor<'_> for Ignored {
 
 fn trailer<'b>(input: &[u8]) -> Result<Piece<'b>, Fault> {
     let within = &input[..input.len().min(TRAILER_BYTES_MAX)];
-    match field::parse(within, TRAILER_LINES_MAX, Ignored) {
+    match field::parse(within, TRAILER_LINES_MAX) {
         Section::Complete(Ignored, used) => Ok(Piece { consumed: used, content: &[], ended: true }),
         Section::Partial if within.len() == TRAILER_BYTES_MAX => Err(Fault::HeadersTooLarge),
         Section::Partial => Ok(framing(0)),

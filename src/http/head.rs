@@ -71,7 +71,7 @@ pub fn parse(bytes: &[u8], limits: HeadLimits) -> Section<Head<'_>> {
         Ok(None) => return Section::Partial,
         Err(fault) => return Section::Rejected(fault),
     };
-    match field::parse(&within[line.bytes..], limits.header_lines_max, Fields::default()) {
+    match field::parse::<Fields<'_>>(&within[line.bytes..], limits.header_lines_max) {
         Section::Complete(fields, used) => match fields.into_head(&line) {
             Ok(head) => Section::Complete(head, skipped + line.bytes + used),
             Err(fault) => Section::Rejected(fault),
@@ -128,6 +128,12 @@ fn word(bytes: &[u8], at: usize, class: impl Fn(u8) -> bool) -> Result<Option<(&
 /// Printable ASCII without `#`: a fragment is never sent (RFC 9112, 3.2), the rest has no place in a URI.
 const fn is_target_byte(byte: u8) -> bool {
     matches!(byte, 0x21..=0x7e) && byte != b'#'
+}
+
+/// What of a target may stand in a path: not what RFC 3986 keeps out of one. Queries are not looked
+/// into, and browsers send some of these there.
+const fn is_path_byte(byte: u8) -> bool {
+    !matches!(byte, b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}')
 }
 
 const VERSION_BYTES: usize = b"HTTP/1.1\r\n".len();
@@ -293,7 +299,7 @@ fn split_target<'b>(line: &RequestLine<'b>) -> Result<(&'b [u8], Option<&'b [u8]
         Some(at) => (&origin[..at], Some(&origin[at + 1..])),
         None => (origin, None),
     };
-    if !escapes_are_whole(path) {
+    if !path.iter().all(|byte| is_path_byte(*byte)) || !escapes_are_whole(path) {
         return Err(Fault::BadRequest);
     }
     // An absolute form without a path means the root.
@@ -322,18 +328,23 @@ fn is_authority(text: &[u8]) -> bool {
     };
     let port_is_valid = match port {
         [] => true,
-        [b':', digits @ ..] => digits.len() <= 5 && digits.iter().all(u8::is_ascii_digit),
+        [b':'] => true,
+        [b':', digits @ ..] => {
+            let number = std::str::from_utf8(digits).ok().map(str::parse::<u16>);
+            digits.iter().all(u8::is_ascii_digit) && matches!(number, Some(Ok(_)))
+        }
         _ => false,
     };
     !host.is_empty() && port_is_valid && escapes_are_whole(host)
 }
 
-/// "unreserved", "sub-delims" and `%` of RFC 3986.
+/// "unreserved", "sub-delims" and `%` of RFC 3986, but for the comma: it would let one parser see
+/// a list of hosts where another sees one.
 #[inline]
 const fn is_host_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'%')
-        || matches!(byte, b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=')
+        || matches!(byte, b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b';' | b'=')
 }
 
 fn escapes_are_whole(text: &[u8]) -> bool {

@@ -67,6 +67,8 @@ pub struct Connection<E> {
     is_readable: bool,
     /// The peer has shut its sending side: a short read is not the last one.
     is_half_closed: bool,
+    /// Something was answered on this connection.
+    has_asked: bool,
     /// The request under way is a new one since the deadline was last looked at.
     is_new_request: bool,
     /// Is registered with the poll, and whether for writing too. Kept by the worker.
@@ -86,6 +88,7 @@ impl<E> Connection<E> {
             has_work: false,
             is_readable: true,
             is_half_closed: false,
+            has_asked: false,
             is_new_request: true,
             registered: None,
         }
@@ -123,6 +126,12 @@ impl<E> Connection<E> {
             && self.input.is_empty()
             && self.unsent.is_empty()
             && self.session.is_between_requests()
+    }
+
+    /// Whether something was answered: a connection without is one that is about to ask.
+    #[must_use]
+    pub const fn has_asked(&self) -> bool {
+        self.has_asked
     }
 
     /// What the connection is waited on for, given what it was waited on until now; `None` for no
@@ -213,6 +222,7 @@ impl<E> Connection<E> {
 
     fn after<S: Service<Exchange = E>>(&mut self, advanced: Advanced, turn: &mut Turn<'_, S>) -> Verdict {
         self.is_new_request |= advanced.answered > 0;
+        self.has_asked |= advanced.answered > 0;
         self.has_work = matches!(advanced.next, Next::Output | Next::Parked);
         match advanced.next {
             Next::Close { linger } => return self.send_and_close(linger || self.is_readable, turn),

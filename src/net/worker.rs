@@ -35,7 +35,7 @@ const _: () = assert!(size_of::<usize>() == 8, "a token packs a slot and its gen
 const LISTENER_TOKEN: u32 = 0xFFFF_0000;
 const MAILBOX_TOKEN: u32 = 0xFFFF_FFFF;
 
-/// After newcomers are no longer taken, a silent connection is given this long to ask, in milliseconds.
+/// After newcomers are no longer taken, one that has not asked yet is given this long, in milliseconds.
 const DRAIN_GRACE_MS: u64 = 500;
 
 /// How a worker is set up.
@@ -332,14 +332,14 @@ impl<S: Service> Worker<S> {
         let accept_until_ms = now_ms.saturating_add(accept_ms);
         let stop_at_ms = accept_until_ms.saturating_add(timeout_ms);
         self.drain = Some(Drain { accept_until_ms, stop_at_ms });
-        self.close_idle();
+        self.close_idle(Connection::has_asked);
     }
 
-    /// Closes connections on which nothing was asked; a question that is already there is answered.
-    fn close_idle(&mut self) {
+    /// Closes idle connections of a kind; a question that is already there is answered.
+    fn close_idle(&mut self, of_kind: impl Fn(&Connection<S::Exchange>) -> bool) {
         for key in self.connections.keys() {
             let Some(connection) = self.connections.get_mut(key) else { continue };
-            if !connection.is_idle() {
+            if !connection.is_idle() || !of_kind(connection) {
                 continue;
             }
             connection.note_readiness(true, false);
@@ -361,7 +361,7 @@ impl<S: Service> Worker<S> {
             self.listeners.clear();
         }
         if self.listeners.is_empty() && now_ms >= drain.accept_until_ms.saturating_add(DRAIN_GRACE_MS) {
-            self.close_idle();
+            self.close_idle(|_| true);
         }
     }
 

@@ -353,11 +353,14 @@ pub(crate) fn rows() -> Vec<(String, &'static Outcome)> {
         rows.push((format!("/api/vote/28/status/{ip}"), *outcome));
         rows.push((format!("/api/servers/demo/vote-status/{ip}"), *outcome));
     }
-    for (id, outcome) in SERVER_IDS {
-        rows.push((format!("/api/vote/{id}/status/203.0.113.8"), *outcome));
-    }
-    for (token, outcome) in TOKENS {
-        rows.push((format!("/api/servers/{token}/vote-status/203.0.113.8"), *outcome));
+    // Odd addresses and plain ones are read in different ways; the segments before them must not be.
+    for ip in ["203.0.113.8", "203.0.113.8/", "%20203.0.113.8"] {
+        for (id, outcome) in SERVER_IDS {
+            rows.push((format!("/api/vote/{id}/status/{ip}"), *outcome));
+        }
+        for (token, outcome) in TOKENS {
+            rows.push((format!("/api/servers/{token}/vote-status/{ip}"), *outcome));
+        }
     }
     let too_long = format!("/api/servers/{LONG_TOKEN}0/vote-status/203.0.113.8");
     rows.push((too_long, &UNKNOWN_TOKEN));

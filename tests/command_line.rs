@@ -1,0 +1,231 @@
+//! The subcommands that are clients of a running service: what they print, what they exit with,
+//! and what the service answers afterwards.
+
+mod check;
+mod export;
+mod import;
+mod stub;
+
+use crate::util::client::get;
+use crate::util::server::{Ended, Server, run_to_end};
+use crate::util::time::{now_unix, rfc3339};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+
+const COOLDOWN: i64 = 90 * 60;
+
+/// Runs a subcommand against `server`.
+fn run(server: &Server, args: &[&str]) -> Ended {
+    let mut command = Server::command();
+    command.env("VOTE_STATUS_CONTROL_URL", format!("http://{}", server.control()));
+    command.env("VOTE_STATUS_URL", format!("http://{}", server.public()));
+    command.args(args);
+    run_to_end(command)
+}
+
+/// Requires this exit status, and nothing on standard error; gives standard output.
+fn expect_quiet(ended: &Ended, status: i32) -> &str {
+    assert_eq!(ended.status.code(), Some(status), "{ended:?}");
+    assert_eq!(ended.stderr, "", "{ended:?}");
+    &ended.stdout
+}
+
+/// Requires exit status 2 and one line on standard error that has all of `words`.
+fn expect_failure(ended: &Ended, words: &[&str]) {
+    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    assert!(ended.stderr.starts_with("vote-status: "), "{ended:?}");
+    for word in words {
+        assert!(ended.stderr.contains(word), "without {word:?}: {ended:?}");
+    }
+    assert!(!ended.stderr.contains("panicked"), "{ended:?}");
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a temporary path is UTF-8")
+}
+
+/// The status that everybody sees.
+fn status(server: &Server, id: u32, ip: &str) -> Value {
+    get(server.public(), &format!("/api/vote/{id}/status/{ip}")).json()
+}
+
+fn parse(json: &str) -> Value {
+    serde_json::from_str(json).unwrap_or_else(|error| panic!("no JSON ({error}): {json:?}"))
+}
+
+#[test]
+fn servers_come_and_go() {
+    let server = Server::in_memory(&[]);
+    let added = run(&server, &["server", "add", "28", "--token", "demo"]);
+    assert_eq!(expect_quiet(&added, 0), "server 28 added, token demo\n");
+    let again = run(&server, &["server", "add", "28"]);
+    assert_eq!(expect_quiet(&again, 0), "server 28, token demo\n");
+    let second = run(&server, &["server", "add", "3", "--json"]);
+    let second = parse(expect_quiet(&second, 0));
+    let token = second["token"].as_str().expect("a token was made").to_owned();
+    assert_eq!((second["server_id"].as_u64(), token.len()), (Some(3), 32));
+
+    let list = run(&server, &["server", "list"]);
+    assert_eq!(expect_quiet(&list, 0), format!("3\t{token}\n28\tdemo\n"));
+    let list = run(&server, &["server", "list", "--json"]);
+    let expected = json!({
+        "servers": [{"server_id": 3, "token": token}, {"server_id": 28, "token": "demo"}], "next": null,
+    });
+    assert_eq!(parse(expect_quiet(&list, 0)), expected);
+
+    let rotated = run(&server, &["server", "rotate", "3", "--json"]);
+    let rotated = parse(expect_quiet(&rotated, 0));
+    assert_ne!(rotated["token"], token.as_str());
+    let shown = run(&server, &["server", "show", "3", "--json"]);
+    assert_eq!(parse(expect_quiet(&shown, 0)), rotated);
+    let old = get(server.public(), &format!("/api/servers/{token}/vote-status/203.0.113.7"));
+    assert_eq!((old.status, &old.json()["error"]), (404, &json!("unknown_token")));
+
+    let shown = run(&server, &["server", "show", "28"]);
+    assert_eq!(expect_quiet(&shown, 0), "server 28, token demo\n");
+    let removed = run(&server, &["server", "remove", "28"]);
+    assert_eq!(expect_quiet(&removed, 0), "server 28 removed, with its cooldowns\n");
+    for verb in ["show", "remove", "rotate"] {
+        expect_failure(&run(&server, &["server", verb, "28"]), &["unknown_server"]);
+    }
+    let taken = rotated["token"].as_str().expect("a token");
+    expect_failure(&run(&server, &["server", "add", "9", "--token", taken]), &["token_in_use"]);
+    expect_failure(&run(&server, &["server", "add", "9", "--token", "no token"]), &["invalid_token"]);
+}
+
+#[test]
+fn a_list_of_many_pages_is_whole() {
+    let server = Server::in_memory(&[]);
+    let lines: String = (1..=2_500).map(|id| format!("{{\"server_id\":{id},\"token\":\"t{id}\"}}\n")).collect();
+    assert_eq!(server.control_client().post("/v1/servers/batch", &lines).json()["recorded"], 2_500);
+    let list = run(&server, &["server", "list"]);
+    let expected: String = (1..=2_500).map(|id| format!("{id}\tt{id}\n")).collect();
+    assert_eq!(expect_quiet(&list, 0), expected);
+    let list = run(&server, &["server", "list", "--json"]);
+    let json = parse(expect_quiet(&list, 0));
+    assert_eq!(json["servers"].as_array().map(Vec::len), Some(2_500));
+}
+
+#[test]
+fn votes_are_recorded_and_cancelled() {
+    let server = Server::in_memory(&[]);
+    server.control_client().add_server(28, "demo");
+    let voted_at = now_unix() - 600;
+    let next = rfc3339(voted_at + COOLDOWN);
+    let seconds = voted_at.to_string();
+    let recorded = run(&server, &["vote", "28", "203.0.113.7", "--voted-at", &seconds]);
+    let expected = format!("recorded: 203.0.113.7 can vote again for 28 at {next}\n");
+    assert_eq!(expect_quiet(&recorded, 0), expected);
+    assert_eq!(status(&server, 28, "203.0.113.7")["next_vote_at"], next.as_str());
+    let again = run(&server, &["vote", "28", "203.0.113.7"]);
+    let expected = format!("in cooldown: 203.0.113.7 can vote again for 28 at {next}\n");
+    assert_eq!(expect_quiet(&again, 1), expected);
+    let again = run(&server, &["vote", "28", "203.0.113.7", "--json"]);
+    let again = parse(expect_quiet(&again, 1));
+    assert_eq!((&again["error"], &again["next_vote_at"]), (&json!("in_cooldown"), &json!(next)));
+
+    let at = rfc3339(voted_at);
+    let dated = run(&server, &["vote", "28", "203.0.113.8", "--voted-at", &at, "--json"]);
+    let expected = json!({
+        "recorded": true, "server_id": 28, "ip": "203.0.113.8", "voted_at": at, "next_vote_at": next,
+    });
+    assert_eq!(parse(expect_quiet(&dated, 0)), expected);
+
+    let cancelled = run(&server, &["cancel", "28", "203.0.113.7"]);
+    assert_eq!(expect_quiet(&cancelled, 0), "cancelled: 203.0.113.7 can vote for 28\n");
+    assert_eq!(status(&server, 28, "203.0.113.7")["can_vote"], true);
+    let again = run(&server, &["cancel", "28", "203.0.113.7"]);
+    assert_eq!(expect_quiet(&again, 1), "no cooldown: 203.0.113.7 can vote for 28\n");
+    let cancelled = run(&server, &["cancel", "28", "203.0.113.8", "--json"]);
+    assert_eq!(parse(expect_quiet(&cancelled, 0)), json!({"cancelled": true}));
+}
+
+#[test]
+fn what_the_service_refuses_is_one_line_and_status_2() {
+    let server = Server::in_memory(&[]);
+    server.control_client().add_server(28, "demo");
+    let future = (now_unix() + 3_600).to_string();
+    let local = rfc3339(now_unix()).trim_end_matches('Z').to_owned();
+    for (args, word) in [
+        (&["vote", "29", "203.0.113.7"][..], "unknown_server"),
+        (&["vote", "28", "203.0.113.256"], "invalid_vote"),
+        (&["vote", "28", "203.0.113.7", "--voted-at", "0"], "invalid_vote"),
+        (&["vote", "28", "203.0.113.7", "--voted-at", "-1"], "invalid_vote"),
+        (&["vote", "28", "203.0.113.7", "--voted-at", &future], "invalid_vote"),
+        (&["vote", "28", "203.0.113.7", "--voted-at", &local], "offset"),
+        (&["vote", "028", "203.0.113.7"], "'028'"),
+        (&["vote", "28"], "<IP>"),
+        (&["cancel", "29", "203.0.113.7"], "unknown_server"),
+        (&["cancel", "28", "../../servers/28"], "invalid_vote"),
+        (&["server", "add", "4294967296"], "4294967296"),
+        (&["server", "nonsense"], "nonsense"),
+        (&["server"], "subcommand"),
+        (&["import"], "--votes"),
+        (&["import", "--votes", "-", "--servers", "-"], "standard input"),
+        (&["import", "/nonexistent/file"], "/nonexistent/file"),
+        (&["export"], "<FILE>"),
+        (&["check", "203.0.113.7"], "--server"),
+    ] {
+        let ended = run(&server, args);
+        expect_failure(&ended, &[word]);
+        assert_eq!(ended.stdout, "", "{args:?}");
+    }
+    assert_eq!(status(&server, 28, "203.0.113.7")["can_vote"], true);
+}
+
+#[test]
+fn without_the_service_or_its_key_the_remedy_is_told() {
+    let server = Server::in_memory(&[]);
+    let every: &[&[&str]] = &[
+        &["server", "list"],
+        &["server", "add", "28"],
+        &["vote", "28", "203.0.113.7"],
+        &["cancel", "28", "203.0.113.7"],
+        &["import", "-"],
+        &["export", "-"],
+    ];
+    let nobody = stub::Stub::nobody();
+    let html = stub::Stub::answering(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\n\r\n<a/>");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for args in every {
+        let at = |url: &str, key: Option<&str>| {
+            let mut command = Server::command();
+            command.args(*args).args(["--control-url", url, "--data-dir", text(folder.path())]);
+            match key {
+                Some(key) => command.env("VOTE_STATUS_CONTROL_KEY", key),
+                None => command.env_remove("VOTE_STATUS_CONTROL_KEY"),
+            };
+            run_to_end(command)
+        };
+        let real = format!("http://{}", server.control());
+        expect_failure(&at(&real, Some("wrong")), &["control key", &real, "--control-key-file"]);
+        expect_failure(&at(&real, None), &["no control key", "--data-dir", "VOTE_STATUS_CONTROL_KEY"]);
+        expect_failure(&at(&nobody.url(), Some("any")), &[&nobody.url(), "vote-status serve", "--control-url"]);
+        expect_failure(&at("127.0.0.1:8081", Some("any")), &["--control-url", "http://"]);
+        expect_failure(&at(&html.url(), Some("any")), &[&html.url(), "502"]);
+        let public = format!("http://{}", server.public());
+        expect_failure(&at(&public, Some("any")), &["404", &public]);
+    }
+}
+
+#[test]
+fn the_key_comes_from_the_places_of_serve() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let mut serve = Server::command();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--data-dir", text(&data)]);
+    serve.env_remove("VOTE_STATUS_CONTROL_KEY");
+    let server = Server::spawn(serve);
+    let elsewhere = folder.path().join("key");
+    fs::copy(data.join("control.key"), &elsewhere).expect("the key was made");
+    let url = format!("http://{}/", server.control());
+    let options: [&[&str]; 2] = [&["--data-dir", text(&data)], &["--control-key-file", text(&elsewhere)]];
+    for options in options {
+        let mut command = Server::command();
+        command.env_remove("VOTE_STATUS_CONTROL_KEY").args(["server", "list", "--control-url", &url]).args(options);
+        let ended = run_to_end(command);
+        assert_eq!(expect_quiet(&ended, 0), "", "{options:?}");
+    }
+}

@@ -1,0 +1,105 @@
+//! `check`: the three outcomes, told by the exit status, over both variants of the interface.
+
+use crate::command_line::stub::Stub;
+use crate::command_line::{expect_failure, expect_quiet, parse, run};
+use crate::util::server::{Ended, Server, run_to_end};
+use crate::util::time::{now_unix, rfc3339};
+use serde_json::json;
+
+const CAN_VOTE: &str = "Vous pouvez voter maintenant\n";
+
+fn at(url: &str, more: &[&str]) -> Ended {
+    let mut command = Server::command();
+    // The public interface wants no key.
+    command.env_remove("VOTE_STATUS_CONTROL_KEY").args(["check", "203.0.113.7", "--url", url]).args(more);
+    run_to_end(command)
+}
+
+#[test]
+fn a_player_can_vote_or_is_in_cooldown() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    let voted_at = now_unix() - 48 * 60 - 30;
+    for name in [["--server", "28"], ["--token", "demo"]] {
+        control.delete("/v1/votes/28/203.0.113.7");
+        let url = format!("http://{}", server.public());
+        assert_eq!(expect_quiet(&at(&url, &name), 0), CAN_VOTE);
+        assert_eq!(expect_quiet(&at(&format!("{url}/"), &name), 0), CAN_VOTE);
+        let can = at(&url, &[name[0], name[1], "--json"]);
+        let expected = json!({
+            "success": true, "can_vote": true, "message": "Vous pouvez voter maintenant",
+            "next_vote_at": null, "cooldown_minutes": 90,
+        });
+        assert_eq!(parse(expect_quiet(&can, 0)), expected);
+
+        assert_eq!(control.cast_at(28, "203.0.113.7", voted_at).status, 201);
+        let message = "Vous pourrez voter à nouveau dans 42 minutes";
+        assert_eq!(expect_quiet(&at(&url, &name), 1), format!("{message}\n"));
+        let cooling = at(&url, &[name[0], name[1], "--json"]);
+        let expected = json!({
+            "success": false, "can_vote": false, "message": message,
+            "next_vote_at": rfc3339(voted_at + 90 * 60), "cooldown_minutes": 90,
+        });
+        assert_eq!(parse(expect_quiet(&cooling, 1)), expected);
+    }
+}
+
+#[test]
+fn an_error_answer_is_status_2() {
+    let server = Server::in_memory(&[]);
+    server.control_client().add_server(28, "demo");
+    for (args, message, word) in [
+        (["--server", "29", "203.0.113.7"], "Serveur inconnu", "unknown_server"),
+        (["--server", "x/y", "203.0.113.7"], "Identifiant de serveur invalide", "invalid_server_id"),
+        (["--token", "secret-of-another", "203.0.113.7"], "Token inconnu", "unknown_token"),
+        (["--server", "28", "203.0.113.7/x?y"], "Adresse IPv4 invalide", "invalid_ip"),
+    ] {
+        let ended = run(&server, &[&["check"], &args[..]].concat());
+        expect_failure(&ended, &[message, word]);
+        assert_eq!(ended.stdout, format!("{message}\n"), "{args:?}");
+        assert!(!ended.stderr.contains("secret-of-another"), "{ended:?}");
+    }
+    let ended = run(&server, &["check", "--server", "29", "203.0.113.7", "--json"]);
+    expect_failure(&ended, &["404"]);
+    assert_eq!(parse(&ended.stdout)["error"], "unknown_server");
+}
+
+#[test]
+fn a_body_that_is_no_json_object_is_an_invalid_answer() {
+    let answers: &[&[u8]] = &[
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 13\r\n\r\n<html></html>",
+        b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 13\r\n\r\n<html></html>",
+        b"HTTP/1.1 301 Moved Permanently\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 5\r\n\r\nMoved",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ntrue",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n[{\"can_vote\":1}] ",
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{\"can_vote\":true",
+    ];
+    for bytes in answers {
+        let stub = Stub::answering(bytes);
+        let ended = at(&stub.url(), &["--server", "28"]);
+        expect_failure(&ended, &["Réponse invalide"]);
+        assert_eq!(ended.stdout, "Réponse invalide\n");
+        let ended = at(&stub.url(), &["--token", "demo", "--json"]);
+        assert_eq!(ended.status.code(), Some(2));
+        assert_eq!(parse(&ended.stdout), json!({"success": false, "can_vote": false, "message": "Réponse invalide"}));
+    }
+}
+
+#[test]
+fn a_network_failure_is_status_2() {
+    let nobody = Stub::nobody();
+    let failed = at(&nobody.url(), &["--token", "secret"]);
+    expect_failure(&failed, &[&nobody.url(), "--url"]);
+    assert_eq!(failed.stdout, "");
+    assert!(!failed.stderr.contains("secret"), "{failed:?}");
+    let answers: &[&[u8]] =
+        &[b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{\"can_vote\":true}"];
+    for bytes in answers {
+        let stub = Stub::answering(bytes);
+        let failed = at(&stub.url(), &["--server", "28"]);
+        expect_failure(&failed, &[&stub.url()]);
+        assert_eq!(failed.stdout, "", "{failed:?}");
+    }
+}

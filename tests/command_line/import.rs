@@ -1,0 +1,210 @@
+//! `import`: NDJSON and CSV, what is refused and where that is told, and twice the same file.
+
+use crate::command_line::{COOLDOWN, expect_failure, expect_quiet, parse, run, status, text};
+use crate::util::server::{Ended, Server, run_to_end};
+use crate::util::time::{now_unix, rfc3339};
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// A file that is there as long as its folder.
+fn write(folder: &TempDir, name: &str, content: &str) -> PathBuf {
+    let path = folder.path().join(name);
+    fs::write(&path, content).expect("a file can be written");
+    path
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// `import ARGS < file`
+fn run_from(server: &Server, file: &Path, args: &str) -> Ended {
+    let binary = Server::command();
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(format!("exec \"$0\" import {args} < \"$1\"")).arg(binary.get_program()).arg(file);
+    shell.env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
+    shell.env("VOTE_STATUS_CONTROL_URL", format!("http://{}", server.control()));
+    run_to_end(shell)
+}
+
+#[test]
+fn twice_the_same_files_change_nothing_the_second_time() {
+    let (server, folder, now) = (Server::in_memory(&[]), folder(), now_unix());
+    let servers = "{\"server_id\":28,\"token\":\"demo\"}\n\n{\"server_id\":29}\n";
+    let votes = format!(
+        "{{\"server_id\":28,\"ip\":\"203.0.113.1\",\"voted_at\":{}}}\r\n\
+         {{\"token\":\"demo\",\"ip\":\"203.0.113.2\",\"voted_at\":\"{}\"}}\r\n\
+         {{\"server_id\":29,\"ip\":\"203.0.113.3\"}}\r\n\
+         {{\"server_id\":29,\"ip\":\"203.0.113.4\",\"voted_at\":null}}",
+        now - 600,
+        rfc3339(now - 1_200),
+    );
+    let (servers, votes) = (write(&folder, "servers", servers), write(&folder, "votes", &votes));
+    let args = ["import", "--servers", text(&servers), "--votes", text(&votes)];
+    let first = run(&server, &args);
+    let expected = "servers: 2 recorded, 0 unchanged, 0 refused\nvotes: 4 recorded, 0 unchanged, 0 refused\n";
+    assert_eq!(expect_quiet(&first, 0), expected);
+    let answers = || {
+        [(28, "203.0.113.1"), (28, "203.0.113.2"), (29, "203.0.113.3"), (29, "203.0.113.4")]
+            .map(|(id, ip)| status(&server, id, ip)["next_vote_at"].clone())
+    };
+    let before = answers();
+    assert_eq!(before[0], rfc3339(now - 600 + COOLDOWN));
+    assert_eq!(before[1], rfc3339(now - 1_200 + COOLDOWN));
+    let list = run(&server, &["server", "list"]);
+    // Were a vote without an instant recorded as of now, it would move on by a second.
+    while now_unix() < now + 2 {
+        std::thread::yield_now();
+    }
+    let second = run(&server, &args);
+    let expected = "servers: 0 recorded, 2 unchanged, 0 refused\nvotes: 0 recorded, 4 unchanged, 0 refused\n";
+    assert_eq!(expect_quiet(&second, 0), expected);
+    assert_eq!(answers(), before);
+    assert_eq!(run(&server, &["server", "list"]).stdout, list.stdout);
+}
+
+#[test]
+fn csv_with_quotes_and_windows_line_ends() {
+    let (server, folder, now) = (Server::in_memory(&[]), folder(), now_unix());
+    let servers = write(&folder, "servers.csv", "\u{feff}\"server_id\",\"token\"\r\n\"28\",\"demo\"\r\n29,\"a.b\"\r\n");
+    let at = rfc3339(now - 60);
+    let votes = format!(
+        "IP;Token;server_id;voted_at\r\n\"203.0.113.1\";demo;;\"{at}\"\r\n\r\n203.0.113.2;;29;{}\r\n",
+        now - 120
+    );
+    let votes = write(&folder, "votes", &votes);
+    let ended = run(&server, &["import", "--servers", text(&servers), "--votes", text(&votes), "--json"]);
+    let none = json!({
+        "recorded": 2, "unchanged": 0, "expired": 0, "unknown_server": 0, "invalid": 0, "skipped": 0,
+    });
+    assert_eq!(parse(expect_quiet(&ended, 0)), json!({"servers": none, "votes": none}));
+    assert_eq!(status(&server, 28, "203.0.113.1")["next_vote_at"], rfc3339(now - 60 + COOLDOWN));
+    assert_eq!(status(&server, 29, "203.0.113.2")["next_vote_at"], rfc3339(now - 120 + COOLDOWN));
+    assert_eq!(run(&server, &["server", "list"]).stdout, "28\tdemo\n29\ta.b\n");
+    let tabs = write(&folder, "votes.tsv", &format!("server_id\tip\tvoted_at\n28\t203.0.113.9\t{now}\n"));
+    let ended = run_from(&server, &tabs, "--votes -");
+    assert_eq!(expect_quiet(&ended, 0), "votes: 1 recorded, 0 unchanged, 0 refused\n");
+}
+
+#[test]
+fn refused_lines_are_told_with_number_and_reason() {
+    let (server, folder, now) = (Server::in_memory(&[]), folder(), now_unix());
+    let servers = write(&folder, "servers.csv", "server_id,token\n28,demo\n29,demo\nx,y\n30,\"open\n31,ok\n32\n");
+    let long = "x".repeat(5_000);
+    let votes = format!(
+        "\n{{\"server_id\":28,\"ip\":\"203.0.113.1\",\"voted_at\":{now}}}\n\
+         {{\"server_id\":77,\"ip\":\"203.0.113.1\",\"voted_at\":{now}}}\n\
+         {{\"server_id\":28,\"ip\":\"203.0.113.300\",\"voted_at\":{now}}}\n\
+         {{\"server_id\":28,\"ip\":\"203.0.113.2\",\"voted_at\":{}}}\n\
+         garbage\n{long}\n\n\
+         {{\"server_id\":28,\"ip\":\"203.0.113.3\",\"voted_at\":{}}}\n\
+         {{\"server_id\":28,\"ip\":\"203.0.113.4\",\"voted_at\":{now}}}\n",
+        now - COOLDOWN - 1,
+        now + 3_600,
+    );
+    let votes = write(&folder, "votes.ndjson", &votes);
+    let args = ["import", "--servers", text(&servers), "--votes", text(&votes)];
+    let ended = run(&server, &args);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert_eq!(
+        ended.stdout,
+        "servers: 2 recorded, 0 unchanged, 4 refused (0 expired, 0 of an unknown server, 4 invalid)\n\
+         votes: 2 recorded, 0 unchanged, 6 refused (1 expired, 1 of an unknown server, 4 invalid)\n"
+    );
+    let expected = [
+        (&servers, 3, "token_in_use"),
+        (&servers, 4, "invalid_server"),
+        (&servers, 5, "quote"),
+        (&servers, 7, "1 fields, but the header has 2"),
+        (&votes, 3, "unknown_server"),
+        (&votes, 4, "IPv4"),
+        (&votes, 5, "expired"),
+        (&votes, 6, "invalid_vote"),
+        (&votes, 7, "4096"),
+        (&votes, 9, "future"),
+    ];
+    let told = |told: &str| {
+        for (file, line, reason) in &expected {
+            let start = format!("{}: line {line}: ", text(file));
+            let found = told.lines().find(|told| told.starts_with(&start));
+            assert!(found.is_some_and(|found| found.contains(reason)), "{start}{reason}: {told}");
+        }
+        assert_eq!(told.lines().count(), expected.len(), "{told}");
+    };
+    told(&ended.stderr);
+    let refused = folder.path().join("refused");
+    let ended = run(&server, &[&args[..], &["--refused", text(&refused)]].concat());
+    expect_quiet(&ended, 1);
+    told(&fs::read_to_string(&refused).expect("it was written"));
+}
+
+#[test]
+fn numbers_are_right_over_many_batches() {
+    const BAD: [u64; 5] = [1, 49_999, 50_001, 100_002, 120_000];
+    let (server, folder, now) = (Server::in_memory(&[]), folder(), now_unix());
+    server.control_client().add_server(28, "demo");
+    let mut lines = String::new();
+    for number in 1..=120_000_u64 {
+        let id = if BAD.contains(&number) { 29 } else { 28 };
+        let ip = format!("10.{}.{}.{}", number >> 16, number >> 8 & 255, number & 255);
+        lines += &format!("{{\"server_id\":{id},\"ip\":\"{ip}\",\"voted_at\":{now}}}\n");
+    }
+    let votes = write(&folder, "votes", &lines);
+    let ended = run(&server, &["import", "--votes", text(&votes), "--json"]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    let summary = parse(&ended.stdout);
+    assert_eq!((&summary["votes"]["recorded"], &summary["votes"]["unknown_server"]), (&json!(119_995), &json!(5)));
+    let expected: String =
+        BAD.iter().map(|line| format!("{}: line {line}: unknown_server: no such server\n", text(&votes))).collect();
+    assert_eq!(ended.stderr, expected);
+}
+
+#[test]
+fn one_file_may_hold_both() {
+    let now = now_unix();
+    let both = format!(
+        "{{\"server_id\":28,\"token\":\"demo\"}}\n\
+         {{\"server_id\":28,\"ip\":\"203.0.113.1\",\"voted_at\":{now}}}\n\
+         {{\"server_id\":29,\"token\":\"other\"}}\n\
+         {{\"server_id\":29,\"ip\":\"203.0.113.1\",\"voted_at\":{now}}}\n"
+    );
+    let folder = folder();
+    let file = write(&folder, "export", &both);
+    let name = text(&file);
+    let whole = "servers: 2 recorded, 0 unchanged, 0 refused\nvotes: 2 recorded, 0 unchanged, 0 refused\n";
+    let parts = "servers: 2 recorded, 0 unchanged, 0 refused, 2 of the other kind skipped\n\
+                 votes: 2 recorded, 0 unchanged, 0 refused, 2 of the other kind skipped\n";
+    for (args, expected) in [(&["import", name][..], whole), (&["import", "--votes", name, "--servers", name], parts)] {
+        let server = Server::in_memory(&[]);
+        assert_eq!(expect_quiet(&run(&server, args), 0), expected, "{args:?}");
+        assert_eq!(status(&server, 29, "203.0.113.1")["can_vote"], false);
+    }
+    let server = Server::in_memory(&[]);
+    assert_eq!(expect_quiet(&run_from(&server, &file, "-"), 0), whole);
+    assert_eq!(status(&server, 28, "203.0.113.1")["can_vote"], false);
+}
+
+#[test]
+fn what_cannot_be_read_is_a_failure() {
+    let (server, folder) = (Server::in_memory(&[]), folder());
+    for (name, content, words) in [
+        ("a.csv", "id,token\n28,demo\n", ["a.csv line 1", "\"id\""]),
+        ("b", "\n\nserver_id,created_at\n28,1\n", ["b line 3", "created_at"]),
+        ("c.csv", "{\"server_id\":28}\n", ["c.csv line 1", "server_id, token, ip, voted_at"]),
+        ("d", "\0\x01", ["d line 1", "neither a JSON object nor a CSV header"]),
+    ] {
+        let file = write(&folder, name, content);
+        expect_failure(&run(&server, &["import", "--servers", text(&file)]), &words);
+    }
+    let empty = write(&folder, "empty", "");
+    let ended = run(&server, &["import", text(&empty)]);
+    let expected = "servers: 0 recorded, 0 unchanged, 0 refused\nvotes: 0 recorded, 0 unchanged, 0 refused\n";
+    assert_eq!(expect_quiet(&ended, 0), expected);
+    expect_failure(&run(&server, &["import", text(folder.path())]), &["cannot read"]);
+    let refused = folder.path().join("missing").join("refused");
+    expect_failure(&run(&server, &["import", text(&empty), "--refused", text(&refused)]), &["cannot write"]);
+    assert_eq!(run(&server, &["server", "list"]).stdout, "");
+}

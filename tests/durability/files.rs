@@ -1,0 +1,207 @@
+//! The data directory: one process at a time, files for their owner only, and no start on
+//! anything that is not a whole store of this version.
+
+use crate::durability::ledger::{Ledger, SERVER, address, serve, try_serve};
+use crate::util::DEADLINE;
+use crate::util::server::{Ended, Server};
+use crate::util::time::now_unix;
+use redb::{Database, TableDefinition};
+use rustix::process::Signal;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
+
+/// The file that votes and servers are in.
+pub(crate) fn store_file(folder: &Path) -> PathBuf {
+    folder.join("votes.redb")
+}
+
+/// A directory with a server and some votes, and the service ended in order.
+pub(crate) fn furnished(folder: &Path, votes: u32) -> Ledger {
+    let mut ledger = Ledger::new();
+    let server = serve(folder, &[]);
+    let control = server.control_client();
+    control.add_server(SERVER, "demo");
+    for number in 0..votes {
+        ledger.cast(&control, (SERVER, address(number)), now_unix());
+    }
+    stop(server);
+    ledger
+}
+
+/// Ends the service as its operator does.
+pub(crate) fn stop(mut server: Server) {
+    server.signal(Signal::TERM);
+    let status = server.wait_exit(DEADLINE);
+    assert!(status.success(), "{status:?}");
+}
+
+/// Requires a start that was refused as it should be: status 2, one line that names `name`,
+/// nothing on standard output.
+pub(crate) fn expect_refused(ended: &Ended, name: &str, what: &str) {
+    assert_eq!(ended.status.code(), Some(2), "{what}: {ended:?}");
+    assert_eq!(ended.stdout, "", "{what}");
+    let line = ended.stderr.strip_suffix('\n').unwrap_or_else(|| panic!("{what}: {ended:?}"));
+    assert!(!line.contains('\n'), "{what}: more than one line: {ended:?}");
+    assert!(line.starts_with("vote-status: "), "{what}: {ended:?}");
+    assert!(line.contains(name), "{what}: does not name {name}: {ended:?}");
+    assert!(!line.contains("panicked"), "{what}: {ended:?}");
+}
+
+fn expect_no_start(folder: &Path, word: &str, what: &str) {
+    let before = fs::read(store_file(folder)).expect("the file can be read");
+    // Twice: a start that is refused must not have made the file fit to be served.
+    for _ in 0..2 {
+        let ended = try_serve(folder, &[]).expect_err(what);
+        expect_refused(&ended, &store_file(folder).display().to_string(), what);
+        assert!(ended.stderr.contains(word), "{what}: does not say {word:?}: {ended:?}");
+    }
+    let after = fs::read(store_file(folder)).expect("the file can be read");
+    assert_eq!(after.len(), before.len(), "{what}: the file was made another");
+}
+
+#[test]
+fn a_second_process_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let first = serve(folder.path(), &[]);
+    let mut ledger = Ledger::new();
+    first.control_client().add_server(SERVER, "demo");
+    ledger.cast(&first.control_client(), (SERVER, address(1)), now_unix());
+    let ended = try_serve(folder.path(), &[]).expect_err("two processes on one directory");
+    expect_refused(&ended, &folder.path().display().to_string(), "the second process");
+    ledger.cast(&first.control_client(), (SERVER, address(2)), now_unix());
+    ledger.expect(&first, "the first process");
+    drop(first);
+    ledger.expect(&serve(folder.path(), &[]), "after the first was killed");
+}
+
+#[test]
+fn files_are_for_their_owner_only() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let mut command = Server::command();
+    command.env_remove("VOTE_STATUS_CONTROL_KEY");
+    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--data-dir"]).arg(&data);
+    let server = Server::spawn(command);
+    let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!(mode(&data), 0o700);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&data).expect("the directory can be read") {
+        let entry = entry.expect("an entry");
+        assert_eq!(mode(&entry.path()), 0o600, "{entry:?}");
+        names.push(entry.file_name().to_string_lossy().into_owned());
+    }
+    for name in ["control.key", "votes.redb"] {
+        assert!(names.iter().any(|found| found == name), "{name} is not in {names:?}");
+    }
+    drop(server);
+}
+
+#[test]
+fn no_start_on_an_empty_file() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(store_file(folder.path()), b"").expect("a file can be made");
+    expect_no_start(folder.path(), "", "an empty file");
+}
+
+#[test]
+fn no_start_where_the_store_was_emptied() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    furnished(folder.path(), 1);
+    fs::write(store_file(folder.path()), b"").expect("the file can be emptied");
+    expect_no_start(folder.path(), "damaged", "an emptied file");
+}
+
+#[test]
+fn no_start_on_a_text() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(store_file(folder.path()), "no votes in here\n".repeat(1_000)).expect("a file can be made");
+    expect_no_start(folder.path(), "", "a text");
+}
+
+#[test]
+fn no_start_on_a_folder() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::create_dir(store_file(folder.path())).expect("a folder can be made");
+    let ended = try_serve(folder.path(), &[]).expect_err("a folder in place of the file");
+    expect_refused(&ended, &store_file(folder.path()).display().to_string(), "a folder in place of the file");
+}
+
+#[test]
+fn no_start_on_another_programs_database() {
+    let other: TableDefinition<'static, &str, &str> = TableDefinition::new("other");
+    let same_name: TableDefinition<'static, u64, u64> = TableDefinition::new("meta");
+    let foreign: [&dyn Fn(&Database); 3] = [
+        &|database| {
+            let write = database.begin_write().expect("it can be written");
+            write.open_table(other).expect("a table").insert("key", "value").expect("a row");
+            write.commit().expect("a commit");
+        },
+        &|database| {
+            let write = database.begin_write().expect("it can be written");
+            write.open_table(same_name).expect("a table").insert(1, 1).expect("a row");
+            write.commit().expect("a commit");
+        },
+        &|database| {
+            let write = database.begin_write().expect("it can be written");
+            write.open_table(META).expect("a table").insert("else", 1).expect("a row");
+            write.commit().expect("a commit");
+        },
+    ];
+    for (number, make) in foreign.iter().enumerate() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        make(&Database::create(store_file(folder.path())).expect("a database"));
+        expect_no_start(folder.path(), "no store of vote-status", &format!("foreign database {number}"));
+    }
+}
+
+#[test]
+fn no_start_on_a_newer_versions_store() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    furnished(folder.path(), 1);
+    let database = Database::open(store_file(folder.path())).expect("a database");
+    let write = database.begin_write().expect("it can be written");
+    write.open_table(META).expect("a table").insert("schema", 2).expect("a row");
+    write.commit().expect("a commit");
+    drop(database);
+    expect_no_start(folder.path(), "newer version", "a newer schema");
+}
+
+/// A start that was cut short while it made the file leaves another name behind.
+#[test]
+fn a_half_made_store_is_made_again() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("votes.new"), "half of a file").expect("a file can be made");
+    let mut ledger = Ledger::new();
+    let server = serve(folder.path(), &[]);
+    server.control_client().add_server(SERVER, "demo");
+    ledger.cast(&server.control_client(), (SERVER, address(1)), now_unix());
+    stop(server);
+    ledger.expect(&serve(folder.path(), &[]), "after a restart");
+}
+
+/// What the message for a damaged store advises: put back a copy.
+#[test]
+fn a_copy_that_was_put_back_is_served() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let ledger = furnished(folder.path(), 5);
+    let copy = fs::read(store_file(folder.path())).expect("the file can be read");
+    let server = serve(folder.path(), &[]);
+    let mut later = ledger.clone();
+    later.cast(&server.control_client(), (SERVER, address(100)), now_unix());
+    stop(server);
+    fs::write(store_file(folder.path()), b"damaged").expect("the file can be damaged");
+    expect_no_start(folder.path(), "put back a copy", "a damaged file");
+    fs::write(store_file(folder.path()), copy).expect("a copy can be put back");
+    // As the line says, and nothing more: what else has to be done stands in it.
+    match try_serve(folder.path(), &[]) {
+        Ok(server) => ledger.expect(&server, "the copy"),
+        Err(ended) => {
+            expect_refused(&ended, "votes.sequence", "a copy older than the note beside it");
+            fs::remove_file(folder.path().join("votes.sequence")).expect("the note can be removed");
+            ledger.expect(&serve(folder.path(), &[]), "the copy, without the note");
+        }
+    }
+}

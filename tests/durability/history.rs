@@ -1,0 +1,149 @@
+//! A history of changes as a recorder makes them, and what is kept after each: the model that a
+//! store is compared with. Knows the store's events; not how one keeps them.
+
+use crate::util::random::Random;
+use std::collections::{BTreeMap, BTreeSet};
+use vote_status::store::{Address, Event, Store, StoreError, StoredVote};
+use vote_status::vote::id::{ServerId, Token};
+use vote_status::vote::ipv4::Ipv4;
+use vote_status::vote::time::UnixSeconds;
+
+/// Rows that are dropped in one go at most: all of them, here.
+const DROP_ROWS_MAX: usize = 1 << 20;
+/// When a history begins: 2026-11-20T12:34:56Z.
+const BEGIN: u32 = 1_795_178_096;
+
+/// What is kept: votes as (instant, server, address), and the token of each server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) votes: BTreeSet<(u32, u32, u32)>,
+    pub(crate) servers: BTreeMap<u32, String>,
+}
+
+/// One commit.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// These changes together.
+    Commit(Vec<Event>),
+    /// The votes up to this instant go.
+    Drop(UnixSeconds),
+}
+
+impl Step {
+    /// Does it to a store.
+    pub(crate) fn run(&self, store: &mut dyn Store) -> Result<(), StoreError> {
+        match self {
+            Step::Commit(events) => store.commit(events),
+            Step::Drop(until) => store.drop_expired(*until, DROP_ROWS_MAX).map(drop),
+        }
+    }
+}
+
+impl Kept {
+    /// What a store says that it keeps.
+    pub(crate) fn of(store: &mut dyn Store) -> Result<Kept, StoreError> {
+        let mut kept = Kept::default();
+        store.replay(UnixSeconds(0), &mut |event| kept.apply(&event))?;
+        Ok(kept)
+    }
+
+    /// What is kept after a step.
+    pub(crate) fn take(&mut self, step: &Step) {
+        match step {
+            Step::Commit(events) => events.iter().for_each(|event| self.apply(event)),
+            Step::Drop(until) => self.votes.retain(|vote| vote.0 > until.0),
+        }
+    }
+
+    /// Requires that this is the same as what was wanted, and says what is not.
+    pub(crate) fn expect(&self, wanted: &Kept, what: &str) {
+        let lost: Vec<_> = wanted.votes.difference(&self.votes).collect();
+        let invented: Vec<_> = self.votes.difference(&wanted.votes).collect();
+        assert!(self.votes == wanted.votes, "{what}: votes lost {lost:?}, votes that must not be there {invented:?}");
+        assert_eq!(self.servers, wanted.servers, "{what}");
+    }
+
+    fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Vote(vote) => drop(self.votes.insert(row(vote))),
+            Event::VoteGone(vote) => drop(self.votes.remove(&row(vote))),
+            Event::Server(server, token) => drop(self.servers.insert(server.0, token.as_str().to_owned())),
+            Event::ServerGone(server) => drop(self.servers.remove(&server.0)),
+        }
+    }
+}
+
+fn row(vote: &StoredVote) -> (u32, u32, u32) {
+    let Address::V4(address) = vote.address;
+    (vote.voted_at.0, vote.server.0, address.0)
+}
+
+/// A vote as the store keeps it.
+pub(crate) fn vote(voted_at: u32, server: u32, address: u32) -> Event {
+    Event::Vote(stored((voted_at, server, address)))
+}
+
+/// The end of a vote.
+pub(crate) fn vote_gone(voted_at: u32, server: u32, address: u32) -> Event {
+    Event::VoteGone(stored((voted_at, server, address)))
+}
+
+/// A server with its token.
+pub(crate) fn server(id: u32, token: &str) -> Event {
+    Event::Server(ServerId(id), Token::new(token).expect("a token"))
+}
+
+fn stored((voted_at, server, address): (u32, u32, u32)) -> StoredVote {
+    let (server, address) = (ServerId(server), Address::V4(Ipv4(address)));
+    StoredVote { server, address, voted_at: UnixSeconds(voted_at) }
+}
+
+/// Makes up steps that follow from one another: a second a step, a few votes, now and then a
+/// cancelled one, a server that comes, changes or goes, and the oldest votes dropped.
+#[derive(Debug)]
+pub(crate) struct History {
+    now: u32,
+    addresses: u32,
+    steps: u32,
+}
+
+/// A vote is dropped when it is so old, in seconds: the number of votes levels out.
+const AGE_MAX_S: u32 = 200;
+
+impl History {
+    pub(crate) fn new() -> History {
+        History { now: BEGIN, addresses: 0, steps: 0 }
+    }
+
+    /// The next step on top of what is kept. Every address votes once only, so that a vote that
+    /// was never sent could not hide among those that were.
+    pub(crate) fn next(&mut self, kept: &Kept, random: &mut Random) -> Step {
+        self.now += 1;
+        self.steps += 1;
+        let oldest = kept.votes.first().map_or(self.now, |vote| vote.0);
+        if self.steps.is_multiple_of(20) && oldest + AGE_MAX_S <= self.now {
+            return Step::Drop(UnixSeconds(self.now - AGE_MAX_S));
+        }
+        let mut events = Vec::new();
+        for _ in 0..1 + random.below(4) {
+            self.addresses += 1;
+            events.push(vote(self.now, number(random.below(50)), self.addresses));
+        }
+        if random.below(4) == 0 {
+            let cancelled = kept.votes.iter().nth(random.below(kept.votes.len().max(1)));
+            events.extend(cancelled.map(|gone| Event::VoteGone(stored(*gone))));
+        }
+        if random.below(8) == 0 {
+            let id = number(random.below(50));
+            events.push(server(id, &format!("token-{id}-{}", self.steps)));
+        }
+        if random.below(16) == 0 {
+            events.push(Event::ServerGone(ServerId(number(random.below(50)))));
+        }
+        Step::Commit(events)
+    }
+}
+
+fn number(small: usize) -> u32 {
+    u32::try_from(small).expect("a small number")
+}

@@ -1,0 +1,142 @@
+//! What the callers of a service know of their votes, and whether a running service says the
+//! same on both listeners. Knows the wire, not the library.
+
+use crate::util::client::Client;
+use crate::util::control::Control;
+use crate::util::server::{Ended, Server};
+use crate::util::time::rfc3339;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+/// The server that all votes of these tests are for, unless they say another.
+pub(crate) const SERVER: u32 = 28;
+/// The usual cooldown.
+pub(crate) const COOLDOWN_S: i64 = 5_400;
+/// Requests that are sent before their answers are read.
+const PIPELINED: usize = 50;
+
+/// A server's id and a client's address.
+pub(crate) type Pair = (u32, Ipv4Addr);
+
+/// Starts the service on a data directory.
+pub(crate) fn serve(folder: &Path, more: &[&str]) -> Server {
+    try_serve(folder, more)
+        .unwrap_or_else(|ended| panic!("the server did not start: {:?}, stderr:\n{}", ended.status, ended.stderr))
+}
+
+/// Starts the service on a data directory, or gives what its early end left.
+pub(crate) fn try_serve(folder: &Path, more: &[&str]) -> Result<Server, Ended> {
+    let mut command = Server::command();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--workers", "1"]);
+    command.arg("--data-dir").arg(folder).args(more);
+    Server::try_spawn(command)
+}
+
+/// The `number`th of many addresses.
+pub(crate) fn address(number: u32) -> Ipv4Addr {
+    Ipv4Addr::from(0x0a00_0000 + number)
+}
+
+/// The bytes that cast a vote.
+pub(crate) fn cast_bytes(control: &Control, (server, ip): Pair, voted_at: i64) -> String {
+    let body = format!(r#"{{"server_id":{server},"ip":"{ip}","voted_at":{voted_at}}}"#);
+    control.request_bytes("POST", "/v1/votes", Some(&body))
+}
+
+/// Votes with their instants, in Unix seconds.
+#[derive(Clone, Debug)]
+pub(crate) struct Ledger {
+    /// Answered 201.
+    pub(crate) recorded: BTreeMap<Pair, i64>,
+    /// Sent, and not answered: they may be there or not.
+    pub(crate) unanswered: BTreeMap<Pair, i64>,
+    /// Answered as not recorded, cancelled, or gone: they must not be there.
+    pub(crate) refused: Vec<Pair>,
+    /// Length of the cooldown, in seconds.
+    pub(crate) cooldown_s: i64,
+}
+
+impl Ledger {
+    pub(crate) fn new() -> Ledger {
+        Ledger {
+            recorded: BTreeMap::new(),
+            unanswered: BTreeMap::new(),
+            refused: Vec::new(),
+            cooldown_s: COOLDOWN_S,
+        }
+    }
+
+    /// Casts a vote that must be taken, and notes it.
+    pub(crate) fn cast(&mut self, control: &Control, pair: Pair, voted_at: i64) {
+        let response = control.cast_at(pair.0, &pair.1.to_string(), voted_at);
+        assert_eq!(response.status, 201, "{response:?}");
+        assert_eq!(response.json()["next_vote_at"], rfc3339(voted_at + self.cooldown_s), "{response:?}");
+        self.recorded.insert(pair, voted_at);
+    }
+
+    /// Requires that the service says the same of every vote: export and public listener agree,
+    /// each recorded vote is there with the same instants, each refused one is not, and there is
+    /// no vote that nobody sent.
+    pub(crate) fn expect(&self, server: &Server, what: &str) {
+        let exported = exported_votes(&server.control_client());
+        for (pair, voted_at) in &self.recorded {
+            let found = exported.get(pair).map(String::as_str);
+            assert_eq!(found, Some(rfc3339(*voted_at).as_str()), "{what}: the export of {pair:?}");
+        }
+        for (pair, voted_at) in &exported {
+            let sent = self.recorded.get(pair).or_else(|| self.unanswered.get(pair));
+            assert_eq!(sent.map(|sent| rfc3339(*sent)).as_ref(), Some(voted_at), "{what}: nobody sent {pair:?}");
+        }
+        self.expect_public(server, &exported, what);
+    }
+
+    fn expect_public(&self, server: &Server, exported: &BTreeMap<Pair, String>, what: &str) {
+        let votes = self.recorded.iter().chain(&self.unanswered);
+        let asked = votes.map(|(pair, at)| (*pair, Some(*at))).chain(self.refused.iter().map(|pair| (*pair, None)));
+        let asked: Vec<(Pair, Option<i64>)> = asked.collect();
+        let pairs: Vec<Pair> = asked.iter().map(|(pair, _)| *pair).collect();
+        for ((pair, voted_at), shown) in asked.iter().zip(next_votes(server, &pairs)) {
+            let expected = voted_at.filter(|_| exported.contains_key(pair));
+            let expected = expected.map(|voted_at| rfc3339(voted_at + self.cooldown_s));
+            assert_eq!(shown, expected, "{what}: the status of {pair:?}");
+        }
+    }
+}
+
+/// Every vote of an export, with its `voted_at`.
+pub(crate) fn exported_votes(control: &Control) -> BTreeMap<Pair, String> {
+    let response = control.get("/v1/export");
+    assert_eq!(response.status, 200, "{response:?}");
+    let mut votes = BTreeMap::new();
+    for line in response.text().lines() {
+        let line: Value = serde_json::from_str(line).expect("a line of the export is JSON");
+        let Some(ip) = line["ip"].as_str() else { continue };
+        let server = u32::try_from(line["server_id"].as_u64().expect("a server id")).expect("a u32");
+        let voted_at = line["voted_at"].as_str().expect("an instant").to_owned();
+        let twice = votes.insert((server, ip.parse().expect("an IPv4 address")), voted_at);
+        assert_eq!(twice, None, "{ip} is in the export twice");
+    }
+    votes
+}
+
+/// What the public listener says of each pair: `next_vote_at`, or `None` for who may vote.
+pub(crate) fn next_votes(server: &Server, pairs: &[Pair]) -> Vec<Option<String>> {
+    let mut client = Client::connect(server.public());
+    let mut found = Vec::new();
+    for part in pairs.chunks(PIPELINED) {
+        let request = |(server, ip): &Pair| format!("GET /api/vote/{server}/status/{ip} HTTP/1.1\r\nHost: h\r\n\r\n");
+        client.send(part.iter().map(request).collect::<String>());
+        for pair in part {
+            let response = client.read_response(false);
+            assert_eq!(response.status, 200, "{pair:?}: {response:?}");
+            let body = response.json();
+            let next = body["next_vote_at"].as_str().map(str::to_owned);
+            assert_eq!(body["can_vote"], next.is_none(), "{response:?}");
+            assert_eq!(body["success"], next.is_none(), "{response:?}");
+            found.push(next);
+        }
+    }
+    found
+}
