@@ -2,16 +2,30 @@
 //! refused is not there. Each test says how often it tried; `VOTE_STATUS_TEST_ROUNDS=N` has the
 //! random ones try N times as often, `TEST_SEED` repeats a run.
 
+mod clock;
 mod crash;
+mod damage;
 mod device;
+mod expiry;
 mod files;
+mod full;
 mod history;
 mod ledger;
 mod power;
+mod restart;
+mod retention;
+mod steps;
 mod undo;
 
 /// So many rounds, or as many times more as the environment asks for.
 fn rounds(usual: usize) -> usize {
     let factor = std::env::var("VOTE_STATUS_TEST_ROUNDS").map_or(1, |factor| factor.parse().expect("a number"));
     usual * factor
+}
+
+/// Says that a test cannot be done here, and why. Where `VOTE_STATUS_TEST_ALL` is set that is a
+/// failure.
+fn left_out(why: &str) {
+    assert!(std::env::var_os("VOTE_STATUS_TEST_ALL").is_none(), "left out, though all tests were asked for: {why}");
+    eprintln!("left out: {why}");
 }

@@ -6,6 +6,10 @@ mod command_line;
 mod contract_control;
 mod contract_public;
 mod drain;
+mod durability;
+#[cfg(feature = "may_minihttp")]
+mod engine;
+mod hot_path;
 mod house;
 mod lifecycle;
 mod protocol;

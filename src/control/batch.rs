@@ -11,13 +11,15 @@ use serde::Serialize;
 use super::reply::{Answer, EXPIRED, IN_FUTURE};
 use super::wire::{self, Invalid, Line};
 use crate::http::session::Step;
+use crate::limits::COMMIT_EVENTS_MAX;
 use crate::recorder::command::{Command, Mode, NewServer, Reply, ServerOutcome, Vote, VoteOutcome};
 use crate::vote::id::Token;
 
 /// Lines that go to the recorder as one command.
-const COMMAND_LINES_MAX: usize = 4_096;
-/// Commands under way before the client has to wait.
-const COMMANDS_MAX: usize = 4;
+const COMMAND_LINES_MAX: usize = 8_192;
+/// Commands under way before the client has to wait. Together they make one commit: votes of many
+/// instants lie all over the file, and a commit rewrites every page that it touches.
+const COMMANDS_MAX: usize = COMMIT_EVENTS_MAX / COMMAND_LINES_MAX;
 /// Longest line that is looked at, in bytes.
 const LINE_BYTES_MAX: usize = 4_096;
 

@@ -83,10 +83,13 @@ impl Visitor<'_> for InstantVisitor {
 
 fn read<'a>(text: &'a [u8], word: &'static str) -> Result<Raw<'a>, Invalid> {
     serde_json::from_slice(text).map_err(|error| {
+        let reason = error.to_string();
+        // Bodies are one line: where in it says nothing that the reason does not.
+        let reason = reason.split(" at line ").next().unwrap_or_default();
         if error.is_data() {
-            invalid(422, word, error.to_string())
+            invalid(422, word, reason.to_owned())
         } else {
-            invalid(400, "invalid_json", format!("the body is no JSON object: {error}"))
+            invalid(400, "invalid_json", format!("the body is no JSON object: {reason}"))
         }
     })
 }

@@ -1,7 +1,8 @@
 //! Takes a request's content out of its framing: by length or chunked (RFC 9112, 6 and 7).
 
+use super::byte;
 use super::fault::Fault;
-use super::field::{self, Section, Visitor, is_token_byte};
+use super::field::{self, Section, Visitor};
 
 /// Longest chunk-size line with its extensions and line end, in bytes.
 pub const CHUNK_LINE_BYTES_MAX: usize = 256;
@@ -165,7 +166,7 @@ fn skip_blanks(text: &[u8]) -> &[u8] {
 }
 
 fn skip_token(text: &[u8]) -> Option<&[u8]> {
-    let length = text.iter().take_while(|byte| is_token_byte(**byte)).count();
+    let length = byte::run(text, byte::TOKEN);
     (length > 0).then(|| &text[length..])
 }
 
@@ -186,7 +187,7 @@ fn skip_quoted(text: &[u8]) -> Option<&[u8]> {
 struct Ignored;
 
 impl Visitor<'_> for Ignored {
-    fn field(&mut self, _name: &str, _value: &[u8]) -> Result<(), Fault> {
+    fn field(&mut self, _name: &[u8], _value: &[u8]) -> Result<(), Fault> {
         Ok(())
     }
 }

@@ -7,6 +7,7 @@
 
 use httparse::{EMPTY_HEADER, Error, Header, Status};
 
+use super::byte;
 use super::fault::Fault;
 
 /// Lines that fit the array on the stack; a longer section is read into the heap.
@@ -29,7 +30,7 @@ pub trait Visitor<'b> {
     ///
     /// # Errors
     /// The fault that answers the request.
-    fn field(&mut self, name: &'b str, value: &'b [u8]) -> Result<(), Fault>;
+    fn field(&mut self, name: &'b [u8], value: &'b [u8]) -> Result<(), Fault>;
 }
 
 /// Reads a field section at the start of `bytes`; `lines_max` bounds its lines.
@@ -47,46 +48,20 @@ fn scan<'b, V: Visitor<'b> + Default>(bytes: &'b [u8], lines_max: usize) -> Opti
     let mut visitor = V::default();
     let mut rest = bytes;
     for _ in 0..=lines_max {
-        if let [b'\r', b'\n', after @ ..] = rest {
-            return Some((visitor, bytes.len() - after.len()));
-        }
-        let colon = rest.iter().position(|byte| !is_token_byte(*byte))?;
-        let (name, after) = rest.split_at(colon);
-        let value = match after {
-            [b':', b' ', value @ ..] | [b':', value @ ..] if colon > 0 => value,
+        let (name, after) = rest.split_at(byte::run(rest, byte::TOKEN));
+        let after = match after {
+            [b':', b' ', after @ ..] | [b':', after @ ..] if !name.is_empty() => after,
+            [b'\r', b'\n', after @ ..] if name.is_empty() => return Some((visitor, bytes.len() - after.len())),
             _ => return None,
         };
-        let end = visible_run(value);
-        let (value, after) = value.split_at(end);
+        let (value, after) = after.split_at(byte::visible_run(after));
         rest = after.strip_prefix(b"\r\n")?;
         if let [b' ', ..] | [.., b' '] = value {
             return None; // more blanks than usual: to be trimmed
         }
-        visitor.field(std::str::from_utf8(name).ok()?, value).ok()?;
+        visitor.field(name, value).ok()?;
     }
     None
-}
-
-/// Bytes before the first control character; a tab counts as one here. Eight at a time.
-#[inline]
-fn visible_run(bytes: &[u8]) -> usize {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGHS: u64 = ONES << 7;
-    let mut at = 0;
-    for chunk in bytes.chunks_exact(8) {
-        let word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
-        // The subtraction borrows into a byte's high bit where it was below 0x20, or 0x7F itself;
-        // a borrow can spoil bytes above the first hit only, and the first is what is looked for.
-        let below_space = word.wrapping_sub(ONES * 0x20) & !word;
-        let delete = (word ^ (ONES * 0x7F)).wrapping_sub(ONES) & !(word ^ (ONES * 0x7F));
-        let hits = (below_space | delete) & HIGHS;
-        if hits != 0 {
-            return at + hits.trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    let tail = &bytes[at..];
-    at + tail.iter().position(|byte| matches!(byte, ..0x20 | 0x7F)).unwrap_or(tail.len())
 }
 
 /// The long way: whatever it is.
@@ -118,36 +93,13 @@ fn visit<'b, V: Visitor<'b> + Default>(bytes: &'b [u8], parsed: Parsed<'_, 'b>) 
     for (index, field) in fields.iter().enumerate() {
         let start = field.name.as_ptr() as usize - bytes.as_ptr() as usize;
         strict &= if index == 0 { start == 0 } else { bytes[start - 2] == b'\r' };
-        if let Err(fault) = visitor.field(field.name, field.value) {
+        if let Err(fault) = visitor.field(field.name.as_bytes(), field.value) {
             return Section::Rejected(fault);
         }
     }
     strict &= fields.is_empty() || bytes[used - 4] == b'\r';
     if strict { Section::Complete(visitor, used) } else { Section::Rejected(Fault::BadRequest) }
 }
-
-/// RFC 9110 "tchar": what names and methods are made of.
-#[must_use]
-#[inline]
-pub const fn is_token_byte(byte: u8) -> bool {
-    TOKEN[byte as usize]
-}
-
-static TOKEN: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        table[byte] = (byte as u8).is_ascii_alphanumeric();
-        byte += 1;
-    }
-    let marks = b"!#$%&'*+-.^_`|~";
-    let mut at = 0;
-    while at < marks.len() {
-        table[marks[at] as usize] = true;
-        at += 1;
-    }
-    table
-};
 
 /// The elements of a comma-separated list, without the blanks around them. Empty ones included.
 pub fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -174,8 +126,8 @@ mod tests {
     struct Names(Vec<String>);
 
     impl<'b> Visitor<'b> for Names {
-        fn field(&mut self, name: &'b str, value: &'b [u8]) -> Result<(), Fault> {
-            self.0.push(format!("{name}={}", String::from_utf8_lossy(value)));
+        fn field(&mut self, name: &'b [u8], value: &'b [u8]) -> Result<(), Fault> {
+            self.0.push(format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value)));
             Ok(())
         }
     }

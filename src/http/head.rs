@@ -1,9 +1,12 @@
 //! A request's head, straight from the read buffer: method, target, version, and the few fields
 //! that decide how the rest is framed. Strict where two parsers could differ (RFC 9112, 11.2).
 
+use std::net::Ipv6Addr;
+
 use super::body::Length;
+use super::byte;
 use super::fault::Fault;
-use super::field::{self, Section, Visitor, is_token_byte};
+use super::field::{self, Section, Visitor};
 
 /// Bounds on a head.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +88,8 @@ pub fn parse(bytes: &[u8], limits: HeadLimits) -> Section<Head<'_>> {
 
 struct RequestLine<'b> {
     method: Method,
-    target: &'b [u8],
+    path: &'b [u8],
+    query: Option<&'b [u8]>,
     http_1_0: bool,
     /// Bytes of the line with its end.
     bytes: usize,
@@ -93,11 +97,31 @@ struct RequestLine<'b> {
 
 impl<'b> RequestLine<'b> {
     /// One space between the parts, nothing around them, CR LF behind. `None` while it is not whole.
+    #[inline]
     fn parse(bytes: &'b [u8]) -> Result<Option<Self>, Fault> {
+        match Self::ordinary(bytes) {
+            Some(line) => Ok(Some(line)),
+            None => Self::any(bytes),
+        }
+    }
+
+    /// The short way: a `GET` of a path that is what it looks like.
+    #[inline]
+    fn ordinary(bytes: &'b [u8]) -> Option<Self> {
+        let target = bytes.strip_prefix(b"GET ")?;
+        let (path, rest) = target.split_at(byte::run(target, byte::PLAIN_PATH));
+        let is_ordinary = path.starts_with(b"/") && rest.starts_with(b" HTTP/1.1\r\n");
+        let bytes = b"GET ".len() + path.len() + b" HTTP/1.1\r\n".len();
+        is_ordinary.then_some(Self { method: Method::Get, path, query: None, http_1_0: false, bytes })
+    }
+
+    /// The long way: whatever it is.
+    #[cold]
+    fn any(bytes: &'b [u8]) -> Result<Option<Self>, Fault> {
         if bytes == b"\r" {
             return Ok(None); // may become the empty line that is skipped
         }
-        let Some((name, at)) = word(bytes, 0, is_token_byte)? else { return Ok(None) };
+        let Some((name, at)) = word(bytes, 0, byte::TOKEN)? else { return Ok(None) };
         let method = match name {
             b"GET" => Method::Get,
             b"HEAD" => Method::Head,
@@ -108,32 +132,21 @@ impl<'b> RequestLine<'b> {
             b"CONNECT" => return Err(Fault::BadRequest), // no proxy here
             _ => Method::Other,
         };
-        let Some((target, at)) = word(bytes, at, is_target_byte)? else { return Ok(None) };
+        let Some((target, at)) = word(bytes, at, byte::TARGET)? else { return Ok(None) };
+        let (path, query) = split_target(method, target)?;
         let Some(http_1_0) = version(&bytes[at..])? else { return Ok(None) };
-        Ok(Some(Self { method, target, http_1_0, bytes: at + VERSION_BYTES }))
+        Ok(Some(Self { method, path, query, http_1_0, bytes: at + VERSION_BYTES }))
     }
 }
 
 /// The run of bytes of a class from `at` and where the next word begins; a space must end it.
-#[inline]
-fn word(bytes: &[u8], at: usize, class: impl Fn(u8) -> bool) -> Result<Option<(&[u8], usize)>, Fault> {
-    let rest = &bytes[at..];
-    match rest.iter().position(|byte| !class(*byte)) {
-        Some(length) if length > 0 && rest[length] == b' ' => Ok(Some((&rest[..length], at + length + 1))),
-        Some(_) => Err(Fault::BadRequest),
-        None => Ok(None),
+fn word(bytes: &[u8], at: usize, class: u8) -> Result<Option<(&[u8], usize)>, Fault> {
+    let (word, rest) = bytes[at..].split_at(byte::run(&bytes[at..], class));
+    match rest {
+        [b' ', ..] if !word.is_empty() => Ok(Some((word, at + word.len() + 1))),
+        [] => Ok(None),
+        _ => Err(Fault::BadRequest),
     }
-}
-
-/// Printable ASCII without `#`: a fragment is never sent (RFC 9112, 3.2), the rest has no place in a URI.
-const fn is_target_byte(byte: u8) -> bool {
-    matches!(byte, 0x21..=0x7e) && byte != b'#'
-}
-
-/// What of a target may stand in a path: not what RFC 3986 keeps out of one. Queries are not looked
-/// into, and browsers send some of these there.
-const fn is_path_byte(byte: u8) -> bool {
-    !matches!(byte, b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}')
 }
 
 const VERSION_BYTES: usize = b"HTTP/1.1\r\n".len();
@@ -174,8 +187,8 @@ struct Fields<'b> {
 
 impl<'b> Visitor<'b> for Fields<'b> {
     #[inline]
-    fn field(&mut self, name: &'b str, value: &'b [u8]) -> Result<(), Fault> {
-        let is = |expected: &str| name.eq_ignore_ascii_case(expected);
+    fn field(&mut self, name: &'b [u8], value: &'b [u8]) -> Result<(), Fault> {
+        let is = |expected: &str| name.eq_ignore_ascii_case(expected.as_bytes());
         match name.len() {
             4 if is("host") => self.host(value),
             6 if is("expect") => {
@@ -229,8 +242,7 @@ impl<'b> Fields<'b> {
     fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Fault> {
         self.transfer_encoding = true;
         for coding in field::list(value) {
-            let name_end = coding.iter().position(|byte| !is_token_byte(*byte)).unwrap_or(coding.len());
-            let (name, parameters) = coding.split_at(name_end);
+            let (name, parameters) = coding.split_at(byte::run(coding, byte::TOKEN));
             let is_chunked = name.eq_ignore_ascii_case(b"chunked");
             let has_parameters = field::trim(parameters).starts_with(b";");
             let malformed = name.is_empty() || (!parameters.is_empty() && (is_chunked || !has_parameters));
@@ -244,7 +256,6 @@ impl<'b> Fields<'b> {
     }
 
     fn into_head(self, line: &RequestLine<'b>) -> Result<Head<'b>, Fault> {
-        let (path, query) = split_target(line)?;
         if self.host.is_none() && !line.http_1_0 {
             return Err(Fault::BadRequest);
         }
@@ -256,8 +267,8 @@ impl<'b> Fields<'b> {
         let expects_continue = self.expects_continue && !line.http_1_0 && length != Length::None;
         Ok(Head {
             method: line.method,
-            path,
-            query,
+            path: line.path,
+            query: line.query,
             http_1_0: line.http_1_0,
             keep_alive: !self.close && (!line.http_1_0 || self.keep_alive),
             length,
@@ -279,12 +290,11 @@ impl<'b> Fields<'b> {
     }
 }
 
-/// Path and query of the target in origin form, absolute form, or asterisk form (RFC 9112, 3.2).
-fn split_target<'b>(line: &RequestLine<'b>) -> Result<(&'b [u8], Option<&'b [u8]>), Fault> {
-    let target = line.target;
+/// Path and query of a target in origin form, absolute form, or asterisk form (RFC 9112, 3.2).
+fn split_target(method: Method, target: &[u8]) -> Result<(&[u8], Option<&[u8]>), Fault> {
     let origin = match target {
         [b'/', ..] => target,
-        b"*" if line.method == Method::Options => return Ok((target, None)),
+        b"*" if method == Method::Options => return Ok((target, None)),
         _ => {
             let after_scheme = strip_scheme(target).ok_or(Fault::BadRequest)?;
             let end = after_scheme.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(after_scheme.len());
@@ -299,7 +309,8 @@ fn split_target<'b>(line: &RequestLine<'b>) -> Result<(&'b [u8], Option<&'b [u8]
         Some(at) => (&origin[..at], Some(&origin[at + 1..])),
         None => (origin, None),
     };
-    if !path.iter().all(|byte| is_path_byte(*byte)) || !escapes_are_whole(path) {
+    // Queries are not looked into: browsers send there what RFC 3986 keeps out of a path.
+    if !is_escaped(path, byte::PLAIN_PATH) {
         return Err(Fault::BadRequest);
     }
     // An absolute form without a path means the root.
@@ -315,39 +326,38 @@ fn strip_scheme(target: &[u8]) -> Option<&[u8]> {
 
 /// RFC 3986 `host [":" port]`, host not empty (RFC 9110, 4.2.1), no user information.
 fn is_authority(text: &[u8]) -> bool {
-    let (host, port) = match text {
-        [b'[', rest @ ..] => {
-            let Some(end) = rest.iter().position(|byte| *byte == b']') else { return false };
-            let literal = std::str::from_utf8(&rest[..end]).unwrap_or_default();
-            if literal.parse::<std::net::Ipv6Addr>().is_err() {
-                return false;
-            }
-            (&b"literal"[..], &rest[end + 1..])
+    let (host, rest) = text.split_at(byte::run(text, byte::HOST));
+    match rest {
+        [] => !host.is_empty(),
+        [b':', port @ ..] if !host.is_empty() => is_port(port),
+        [b'[', literal @ ..] if host.is_empty() => {
+            let Some(end) = literal.iter().position(|byte| *byte == b']') else { return false };
+            let address = std::str::from_utf8(&literal[..end]).map(str::parse::<Ipv6Addr>);
+            let after = &literal[end + 1..];
+            matches!(address, Ok(Ok(_))) && (after.is_empty() || after.strip_prefix(b":").is_some_and(is_port))
         }
-        _ => text.split_at(text.iter().position(|byte| !is_host_byte(*byte)).unwrap_or(text.len())),
-    };
-    let port_is_valid = match port {
-        [] => true,
-        [b':'] => true,
-        [b':', digits @ ..] => {
-            let number = std::str::from_utf8(digits).ok().map(str::parse::<u16>);
-            digits.iter().all(u8::is_ascii_digit) && matches!(number, Some(Ok(_)))
+        [b'%', ..] => {
+            let end = text.iter().position(|byte| *byte == b':').unwrap_or(text.len());
+            let port = text[end..].strip_prefix(b":").unwrap_or_default();
+            is_escaped(&text[..end], byte::HOST) && is_port(port)
         }
         _ => false,
-    };
-    !host.is_empty() && port_is_valid && escapes_are_whole(host)
+    }
 }
 
-/// "unreserved", "sub-delims" and `%` of RFC 3986, but for the comma: it would let one parser see
-/// a list of hosts where another sees one.
-#[inline]
-const fn is_host_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'%')
-        || matches!(byte, b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b';' | b'=')
+/// `*DIGIT`, and a port that there can be.
+fn is_port(text: &[u8]) -> bool {
+    let number = std::str::from_utf8(text).map(str::parse::<u16>);
+    text.is_empty() || (text.iter().all(u8::is_ascii_digit) && matches!(number, Ok(Ok(_))))
 }
 
-fn escapes_are_whole(text: &[u8]) -> bool {
-    memchr::memchr_iter(b'%', text)
-        .all(|at| matches!(text.get(at + 1..at + 3), Some(digits) if digits.iter().all(u8::is_ascii_hexdigit)))
+/// Whether all of `text` is of a class or a whole percent-escape.
+fn is_escaped(mut text: &[u8], class: u8) -> bool {
+    loop {
+        match &text[byte::run(text, class)..] {
+            [] => return true,
+            [b'%', high, low, rest @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => text = rest,
+            _ => return false,
+        }
+    }
 }

@@ -1,10 +1,11 @@
 //! HTTP/1.x without sockets (RFC 9110, RFC 9112): bytes and `now` in, values and bytes out.
 //!
-//! [`head`] reads a request's head, [`body`] takes its content out of the framing, [`route`] knows
+//! [`byte`] classes bytes, [`field`] reads header lines, [`head`] reads a request's head, [`body`] takes its content out of the framing, [`route`] knows
 //! the two public path shapes, [`session`] drives one connection's requests, and [`response`]
 //! holds the answers that are formatted ahead. What is wrong with a request is a [`fault::Fault`].
 
 pub mod body;
+pub mod byte;
 pub mod fault;
 pub mod field;
 pub mod head;

@@ -108,11 +108,13 @@ enum Phase<E> {
 /// State of one connection between its requests and inside them.
 pub struct Session<E> {
     phase: Phase<E>,
+    /// How much of the output is answers that are whole.
+    whole_bytes: usize,
 }
 
 impl<E> Default for Session<E> {
     fn default() -> Self {
-        Self { phase: Phase::Head }
+        Self { phase: Phase::Head, whole_bytes: 0 }
     }
 }
 
@@ -143,6 +145,7 @@ impl<E> Session<E> {
     ) -> Advanced {
         let mut consumed = 0;
         let mut answered = 0;
+        self.whole_bytes = out.len();
         let next = loop {
             if out.len() >= limits.unsent_bytes_max {
                 break Next::Output;
@@ -168,7 +171,10 @@ impl<E> Session<E> {
                 }
                 Phase::Closed => break Next::Close { linger: !rest.is_empty() },
             };
-            answered += u32::from(matches!(self.phase, Phase::Head | Phase::Closed) && matches!(turn, Turn::Again));
+            if matches!(self.phase, Phase::Head | Phase::Closed) && matches!(turn, Turn::Again) {
+                answered += 1;
+                self.whole_bytes = out.len();
+            }
             if let Turn::Stop(next) = turn {
                 break next;
             }
@@ -176,7 +182,8 @@ impl<E> Session<E> {
         Advanced { consumed, answered, next }
     }
 
-    /// Ends the session with `fault` in answer to the request that is under way.
+    /// Ends the session with `fault` in answer to the request that is under way. What a panic may
+    /// have left of an answer is taken back.
     pub fn refuse<S: Service<Exchange = E>>(
         &mut self,
         fault: Fault,
@@ -190,6 +197,7 @@ impl<E> Session<E> {
             Phase::Head | Phase::Closed => head_only,
         };
         self.phase = Phase::Closed;
+        out.truncate(self.whole_bytes);
         service.refuse(fault, Framing::last(head_only), context, out);
     }
 
@@ -226,6 +234,7 @@ impl<E> Session<E> {
             }
             if head.expects_continue {
                 out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+                self.whole_bytes = out.len();
             }
             return Turn::Again;
         }

@@ -169,7 +169,6 @@ impl<E> Connection<E> {
 
     /// Answers the request under way with `fault` and closes.
     pub fn refuse<S: Service<Exchange = E>>(&mut self, fault: Fault, turn: &mut Turn<'_, S>) -> Verdict {
-        turn.out.clear();
         let head_only = is_head_method(&self.input);
         self.session.refuse(fault, head_only, turn.service, &turn.context, turn.out);
         self.input = Vec::new();

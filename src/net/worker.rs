@@ -382,3 +382,7 @@ fn register<E>(poll: &Poll, connection: &mut Connection<E>, key: Key, wants_writ
         poll.registry().reregister(connection.stream(), token, interest)
     }
 }
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

@@ -1,5 +1,6 @@
 //! `import`: NDJSON and CSV, what is refused and where that is told, and twice the same file.
 
+use crate::command_line::stub::Stub;
 use crate::command_line::{COOLDOWN, expect_failure, expect_quiet, parse, run, status, text};
 use crate::util::server::{Ended, Server, run_to_end};
 use crate::util::time::{now_unix, rfc3339};
@@ -207,4 +208,19 @@ fn what_cannot_be_read_is_a_failure() {
     let refused = folder.path().join("missing").join("refused");
     expect_failure(&run(&server, &["import", text(&empty), "--refused", text(&refused)]), &["cannot write"]);
     assert_eq!(run(&server, &["server", "list"]).stdout, "");
+}
+
+#[test]
+fn an_import_that_breaks_off_says_that_it_may_be_repeated() {
+    let folder = folder();
+    let votes = write(&folder, "votes", "{\"server_id\":28,\"ip\":\"203.0.113.1\"}\n");
+    // It takes the first look at the servers; its answer to the batch is none.
+    let stub = Stub::answering(
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 26\r\n\r\n{\"servers\":[],\"next\":null}",
+    );
+    let mut command = Server::command();
+    command.args(["import", text(&votes), "--control-url", &stub.url()]);
+    let ended = run_to_end(command);
+    expect_failure(&ended, &[&stub.url(), "not the answer to a batch", "may be imported again"]);
+    assert_eq!(ended.stdout, "");
 }

@@ -30,7 +30,7 @@ fn what_was_answered_survives_kill_9() {
     server.control_client().add_server(SERVER, "demo");
     drop(server);
 
-    let mut all = Ledger::new();
+    let mut all = Ledger::default();
     let next = AtomicU32::new(0);
     for round in 0..rounds(30) {
         let server = serve(folder.path(), &[]);

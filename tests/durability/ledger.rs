@@ -46,7 +46,7 @@ pub(crate) fn cast_bytes(control: &Control, (server, ip): Pair, voted_at: i64) -
 }
 
 /// Votes with their instants, in Unix seconds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     /// Answered 201.
     pub(crate) recorded: BTreeMap<Pair, i64>,
@@ -54,25 +54,14 @@ pub(crate) struct Ledger {
     pub(crate) unanswered: BTreeMap<Pair, i64>,
     /// Answered as not recorded, cancelled, or gone: they must not be there.
     pub(crate) refused: Vec<Pair>,
-    /// Length of the cooldown, in seconds.
-    pub(crate) cooldown_s: i64,
 }
 
 impl Ledger {
-    pub(crate) fn new() -> Ledger {
-        Ledger {
-            recorded: BTreeMap::new(),
-            unanswered: BTreeMap::new(),
-            refused: Vec::new(),
-            cooldown_s: COOLDOWN_S,
-        }
-    }
-
     /// Casts a vote that must be taken, and notes it.
     pub(crate) fn cast(&mut self, control: &Control, pair: Pair, voted_at: i64) {
         let response = control.cast_at(pair.0, &pair.1.to_string(), voted_at);
         assert_eq!(response.status, 201, "{response:?}");
-        assert_eq!(response.json()["next_vote_at"], rfc3339(voted_at + self.cooldown_s), "{response:?}");
+        assert_eq!(response.json()["next_vote_at"], rfc3339(voted_at + COOLDOWN_S), "{response:?}");
         self.recorded.insert(pair, voted_at);
     }
 
@@ -99,7 +88,7 @@ impl Ledger {
         let pairs: Vec<Pair> = asked.iter().map(|(pair, _)| *pair).collect();
         for ((pair, voted_at), shown) in asked.iter().zip(next_votes(server, &pairs)) {
             let expected = voted_at.filter(|_| exported.contains_key(pair));
-            let expected = expected.map(|voted_at| rfc3339(voted_at + self.cooldown_s));
+            let expected = expected.map(|voted_at| rfc3339(voted_at + COOLDOWN_S));
             assert_eq!(shown, expected, "{what}: the status of {pair:?}");
         }
     }

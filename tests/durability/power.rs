@@ -8,8 +8,8 @@ use crate::durability::rounds;
 use crate::util::random::Random;
 use std::fs;
 use std::path::Path;
-use vote_status::store::witness::Witness;
 use vote_status::store::StoreError;
+use vote_status::store::witness::Witness;
 
 const COMMITS: usize = 2_000;
 /// After every step of a run.

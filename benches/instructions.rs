@@ -1,0 +1,72 @@
+//! Runs one case a number of times, to be counted by callgrind: `benches/count` subtracts two runs.
+//! Usage: `instructions CASE TIMES`
+
+mod support;
+
+use std::hint::black_box;
+
+use support::{BY_TOKEN, Bench, CAN_VOTE, HEADS, IN_COOLDOWN, UNKNOWN_SERVER};
+use vote_status::vote::id::ServerId;
+use vote_status::vote::ipv4::Ipv4;
+use vote_status::vote::table::{CooldownTable, Pair};
+use vote_status::vote::time::UnixSeconds;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let (case, times) = match arguments.as_slice() {
+        [_, case, times] => (case.as_str(), times.parse().expect("a number of times")),
+        _ => return println!("usage: instructions CASE TIMES"), // as `cargo bench` and `cargo test` call it
+    };
+    match case.split_once('/') {
+        Some(("table", operation)) => table(operation, times),
+        Some((parts @ ("respond" | "httparse"), request)) => {
+            let (line, head) = request.split_once('-').expect("LINE-HEAD");
+            let line = [
+                ("can_vote", CAN_VOTE),
+                ("in_cooldown", IN_COOLDOWN),
+                ("unknown", UNKNOWN_SERVER),
+                ("token", BY_TOKEN),
+            ]
+            .into_iter()
+            .find(|(name, _)| *name == line)
+            .expect("a known line");
+            let head = HEADS.into_iter().find(|(name, _)| *name == head).expect("a known head");
+            let request = [line.1, head.1].concat();
+            if parts == "respond" { respond(request.as_bytes(), times) } else { httparse(request.as_bytes(), times) }
+        }
+        _ => panic!("no such case: {case}"),
+    }
+}
+
+fn respond(request: &[u8], times: u32) {
+    let mut bench = Bench::new();
+    for _ in 0..times {
+        black_box(bench.answer(black_box(request)));
+    }
+}
+
+fn httparse(request: &[u8], times: u32) {
+    for _ in 0..times {
+        let mut headers = [httparse::EMPTY_HEADER; 32];
+        let mut parsed = httparse::Request::new(&mut headers);
+        assert!(black_box(parsed.parse(black_box(request))).is_ok_and(|status| status.is_complete()));
+    }
+}
+
+fn table(operation: &str, times: u32) {
+    let mut table = CooldownTable::new();
+    let pair = |address| Pair { server: ServerId(28), address: Ipv4(address) };
+    for address in 0..1_000 {
+        table.insert(pair(address), UnixSeconds(100));
+    }
+    let view = table.view();
+    for round in 0..times {
+        match operation {
+            "hit" => assert!(black_box(view.live(black_box(pair(round % 1_000)), UnixSeconds(50))).is_some()),
+            "miss" => assert!(black_box(view.live(black_box(pair(1_000_000 + round)), UnixSeconds(50))).is_none()),
+            "cast" => table.insert(black_box(pair(round % 1_000)), UnixSeconds(100)),
+            "sweep" => assert_eq!(black_box(table.sweep(UnixSeconds(50), 1)), 0),
+            _ => panic!("no such case: table/{operation}"),
+        }
+    }
+}

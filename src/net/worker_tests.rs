@@ -1,0 +1,107 @@
+//! A worker with a service that panics on request: one connection suffers, the others do not.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use super::{Settings, Worker};
+use crate::clock::Clock;
+use crate::http::fault::Fault;
+use crate::http::head::Head;
+use crate::http::response::{self, Framing};
+use crate::http::session::{Context, Service, Step};
+use crate::limits::Limits;
+use crate::net::listener;
+use crate::net::mailbox::Letter;
+
+/// Answers 200 to everything, and panics where the path says so.
+struct Trap;
+
+impl Service for Trap {
+    type Exchange = bool;
+
+    fn begin(&mut self, head: &Head<'_>, _context: &Context) -> (bool, u64) {
+        assert!(head.path != b"/panic-at-once", "planted");
+        (head.path == b"/panic-at-the-end", 100)
+    }
+
+    fn content(&mut self, _exchange: &mut bool, bytes: &[u8], _context: &Context) -> Step {
+        assert!(bytes != b"panic", "planted");
+        Step::Done
+    }
+
+    fn finish(&mut self, exchange: &mut bool, framing: Framing, context: &Context, out: &mut Vec<u8>) -> Step {
+        out.extend_from_slice(b"half an answer that must never be sent");
+        assert!(!*exchange, "planted");
+        out.truncate(out.len() - 38);
+        response::append(out, 200, &context.now.imf_fixdate(), &[], b"fine", framing);
+        Step::Done
+    }
+
+    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context, out: &mut Vec<u8>) {
+        response::append(out, fault.status(), &context.now.imf_fixdate(), &[], b"safe", framing);
+    }
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("the worker listens");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a deadline");
+    stream
+}
+
+fn request(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n")
+}
+
+fn read_answer(stream: &mut TcpStream, end: &str) -> String {
+    let mut answer = Vec::new();
+    let mut byte = [0];
+    while !answer.ends_with(end.as_bytes()) && stream.read(&mut byte).expect("an answer in time") == 1 {
+        answer.push(byte[0]);
+    }
+    String::from_utf8(answer).expect("ASCII")
+}
+
+#[test]
+fn a_panic_is_answered_500_and_takes_no_other_connection_with_it() {
+    let sockets = listener::bind("127.0.0.1:0".parse().expect("an address"), 1).expect("a free port");
+    let address = sockets[0].local_addr().expect("bound");
+    let settings = Settings { limits: Limits::default(), connections_max: 100, content_extends: false };
+    let worker = Worker::new(sockets, settings, Clock::new(), |_| Trap).expect("a worker");
+    let mailbox = worker.mailbox();
+    let thread = thread::spawn(move || worker.run());
+
+    let mut bystander = connect(address);
+    bystander.write_all(request("/").as_bytes()).expect("sent");
+    assert!(read_answer(&mut bystander, "fine").starts_with("HTTP/1.1 200 "));
+    let mut half_way = connect(address);
+    half_way.write_all(b"GET / HTTP/1.1\r\nHo").expect("sent");
+    for poisoned in [
+        request("/panic-at-once"),
+        request("/panic-at-the-end"),
+        request("/") + &request("/panic-at-once"),
+        "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\npanic".to_owned(),
+    ] {
+        let mut client = connect(address);
+        client.write_all(poisoned.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).expect("closed in order");
+        // An answer that was whole before the panic is not lost.
+        let last = if poisoned.starts_with("GET / HTTP/1.1\r\nHost: h\r\n\r\n") {
+            answer.split_once("fine").expect("the first answer").1
+        } else {
+            &answer
+        };
+        assert!(last.starts_with("HTTP/1.1 500 ") && answer.ends_with("\r\n\r\nsafe"), "{answer}");
+        assert!(answer.contains("Connection: close"), "{answer}");
+        bystander.write_all(request("/").as_bytes()).expect("sent");
+        assert!(read_answer(&mut bystander, "fine").starts_with("HTTP/1.1 200 "));
+    }
+    half_way.write_all(b"st: h\r\n\r\n").expect("sent");
+    assert!(read_answer(&mut half_way, "fine").starts_with("HTTP/1.1 200 "));
+
+    drop((bystander, half_way));
+    mailbox.send(Letter::Drain { accept_ms: 0, timeout_ms: 5_000 });
+    thread.join().expect("no panic leaves the loop").expect("a clean end");
+}

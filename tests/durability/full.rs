@@ -1,0 +1,229 @@
+//! No room on the disk, by a limit on the size of files and by a small file system: votes are
+//! refused, status is served, nothing acknowledged is lost, and it goes on when there is room.
+
+use crate::durability::files::{furnished, store_file};
+use crate::durability::ledger::{COOLDOWN_S, Ledger, Pair, SERVER, address, next_votes, serve};
+use crate::durability::left_out;
+use crate::util::server::Server;
+use crate::util::time::now_unix;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::{panicking, sleep};
+use std::time::Duration;
+
+/// Votes that are cast until there is no room, at most.
+const CAST_MAX: u32 = 5_000;
+/// And how many after that.
+const CAST_WHEN_FULL: u32 = 30;
+
+/// How a disk is made full and empty again.
+trait Room {
+    fn fill(&self, server: &Server, folder: &Path);
+    fn free(&self, server: &Server);
+}
+
+/// The store's file may not grow.
+struct SizeLimit;
+
+impl Room for SizeLimit {
+    fn fill(&self, server: &Server, folder: &Path) {
+        let bytes = fs::metadata(store_file(folder)).expect("the file is there").len();
+        limit(server, Some(bytes));
+    }
+
+    fn free(&self, server: &Server) {
+        limit(server, None);
+    }
+}
+
+fn limit(server: &Server, bytes: Option<u64>) {
+    let pid = i32::try_from(server.pid()).ok().and_then(Pid::from_raw);
+    let limits = Rlimit { current: bytes, maximum: None };
+    prlimit(pid, Resource::Fsize, limits).expect("a child's limit can be set");
+}
+
+/// Another file takes what the file system has.
+struct Filler(PathBuf);
+
+impl Room for Filler {
+    fn fill(&self, _server: &Server, _folder: &Path) {
+        let mut file = File::create(&self.0).expect("a file can be made");
+        for part in [64 * 1024, 4 * 1024, 1] {
+            while file.write(&vec![1; part]).is_ok_and(|written| written > 0) {}
+        }
+    }
+
+    fn free(&self, _server: &Server) {
+        fs::remove_file(&self.0).expect("the file can be removed");
+    }
+}
+
+/// The service, where a shell has turned off the signal for a file that grows past its limit.
+fn serve_without_the_signal(folder: &Path) -> Server {
+    let mut command = Command::new("sh");
+    let plain = Server::command();
+    command.args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#]).arg(plain.get_program());
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--workers", "1"]);
+    command.arg("--data-dir").arg(folder);
+    Server::spawn(command)
+}
+
+/// Casts one vote, which is recorded or refused for want of room; whether it was recorded.
+fn cast(ledger: &mut Ledger, server: &Server, number: u32) -> bool {
+    let (pair, voted_at) = ((SERVER, address(number)), now_unix());
+    let response = server.control_client().cast_at(pair.0, &pair.1.to_string(), voted_at);
+    if response.status == 201 {
+        ledger.recorded.insert(pair, voted_at);
+        return true;
+    }
+    assert_eq!(response.status, 503, "{response:?}");
+    assert_eq!(response.json()["error"], "store_unavailable", "{response:?}");
+    ledger.refused.push(pair);
+    false
+}
+
+/// The votes of a run on a disk that becomes full, and has room again.
+fn run_full(server: &Server, folder: &Path, room: &dyn Room) -> Ledger {
+    let mut ledger = Ledger::default();
+    server.control_client().add_server(SERVER, "demo");
+    for number in 0..20 {
+        assert!(cast(&mut ledger, server, number), "there is room");
+    }
+    room.fill(server, folder);
+    let full_at = (20..CAST_MAX).find(|number| !cast(&mut ledger, server, *number)).expect("it never was full");
+    for number in full_at + 1..=full_at + CAST_WHEN_FULL {
+        cast(&mut ledger, server, number);
+    }
+    ledger.expect(server, "while there is no room");
+    let refused = ledger.refused.len();
+    let lines = server.stderr().lines().filter(|line| !line.contains(" INFO ")).count();
+    assert!((1..=3).contains(&lines), "a fault is said once, not for every vote: {}", server.stderr());
+
+    room.free(server);
+    let number = full_at + CAST_WHEN_FULL + 1;
+    assert!(cast(&mut ledger, server, number), "there is room again:\n{}", server.stderr());
+    ledger.expect(server, "when there is room again");
+    println!("full after {} votes, {refused} refused", full_at - 1);
+    ledger
+}
+
+#[test]
+fn votes_wait_for_room_under_a_size_limit() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = serve_without_the_signal(folder.path());
+    let ledger = run_full(&server, folder.path(), &SizeLimit);
+    server.signal(Signal::KILL);
+    drop(server);
+    ledger.expect(&serve(folder.path(), &[]), "after a kill and a restart");
+}
+
+#[test]
+fn a_size_limit_does_not_end_the_service() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = serve(folder.path(), &[]);
+    run_full(&server, folder.path(), &SizeLimit);
+}
+
+#[test]
+fn a_kill_while_there_is_no_room_loses_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = serve_without_the_signal(folder.path());
+    let mut ledger = Ledger::default();
+    server.control_client().add_server(SERVER, "demo");
+    assert!(cast(&mut ledger, &server, 0), "there is room");
+    SizeLimit.fill(&server, folder.path());
+    (1..CAST_MAX).find(|number| !cast(&mut ledger, &server, *number)).expect("it never was full");
+    server.signal(Signal::KILL);
+    drop(server);
+    ledger.expect(&serve(folder.path(), &[]), "after a kill and a restart");
+}
+
+/// Expired votes cannot be dropped without room either; nobody is told that 20 times a second.
+#[test]
+fn a_drop_that_fails_is_said_once() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = serve_without_the_signal(folder.path());
+    let control = server.control_client();
+    control.add_server(SERVER, "demo");
+    let ends = now_unix() + 3;
+    for number in 0..20 {
+        let response = control.cast_at(SERVER, &address(number).to_string(), ends - COOLDOWN_S);
+        assert_eq!(response.status, 201, "{response:?}");
+    }
+    limit(&server, Some(4_096));
+    let pairs: Vec<Pair> = (0..20).map(|number| (SERVER, address(number))).collect();
+    while now_unix() < ends + 2 {
+        let asked_at = now_unix();
+        let next = next_votes(&server, &pairs);
+        assert!(asked_at < ends || next.iter().all(Option::is_none), "{next:?}");
+        sleep(Duration::from_millis(100));
+    }
+    let lines = server.stderr().lines().filter(|line| !line.contains(" INFO ")).count();
+    assert!(lines <= 3, "{lines} lines:\n{}", server.stderr());
+    SizeLimit.free(&server);
+    assert!(cast(&mut Ledger::default(), &server, 1), "there is room again");
+}
+
+#[test]
+fn a_start_without_room_serves_status() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut ledger = furnished(folder.path(), 50);
+    let bytes = fs::metadata(store_file(folder.path())).expect("the file is there").size();
+    let mut command = Command::new("sh");
+    // In blocks of 512 bytes, below what the file has already.
+    let script = format!(r#"ulimit -f {}; trap "" XFSZ; exec "$0" "$@""#, bytes / 1_024);
+    command.args(["-c", &script]).arg(Server::command().get_program()).env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]);
+    command.arg("--data-dir").arg(folder.path());
+    let server = Server::spawn(command);
+    ledger.expect(&server, "without room");
+    for number in 100..110 {
+        cast(&mut ledger, &server, number);
+    }
+    ledger.expect(&server, "without room, after some casts");
+}
+
+/// A file system of its own, as long as it lives.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(at: PathBuf) -> Option<SmallDisk> {
+        fs::create_dir(&at).expect("a folder can be made");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs"]).arg(&at).stderr(Stdio::null());
+        mount.status().is_ok_and(|status| status.success()).then(|| SmallDisk(at))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg(&self.0).status().is_ok_and(|status| status.success());
+        assert!(unmounted || panicking(), "{:?} stays mounted", self.0);
+    }
+}
+
+#[test]
+fn votes_wait_for_room_on_a_small_disk() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let Some(disk) = SmallDisk::mount(folder.path().join("disk")) else {
+        return left_out("a small disk cannot be mounted here");
+    };
+    let data = disk.0.join("data");
+    let server = serve(&data, &[]);
+    let ledger = run_full(&server, &data, &Filler(disk.0.join("filler")));
+    server.signal(Signal::KILL);
+    drop(server);
+    let server = serve(&data, &[]);
+    ledger.expect(&server, "after a kill and a restart");
+    drop(server);
+}

@@ -1,0 +1,351 @@
+//! The second engine, `serve --engine may_minihttp`: the public contract as far as it can hold
+//! there, and each thing that it cannot do, so that the list in the README stays true.
+
+use crate::contract_public::table::{
+    BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, EXPECTATION_FAILED, HEADERS_TOO_LARGE, IN_COOLDOWN, METHOD_NOT_ALLOWED,
+    NOT_FOUND, NOT_IMPLEMENTED, OPTIONS, OTHER_METHODS, Outcome, UNKNOWN_SERVER, UNKNOWN_TOKEN, URI_TOO_LONG,
+    answer_to, prepare, rows,
+};
+use crate::util::DEADLINE;
+use crate::util::client::{Client, get};
+use crate::util::response::Response;
+use crate::util::server::{Server, run_to_end};
+use crate::util::time::{imf_fixdate_near_now, now_unix};
+use rustix::process::Signal;
+use std::fs::read_to_string;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+const PATH: &str = "/api/vote/28/status/203.0.113.7";
+const REQUEST: &str = "GET /api/vote/28/status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// How long nothing must come where nothing is expected to.
+const SILENCE: Duration = Duration::from_millis(300);
+
+/// What the answer says of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Says {
+    Nothing,
+    KeepAlive,
+    /// It is left to the client to do so.
+    Close,
+}
+
+use Says::{Close, KeepAlive, Nothing};
+
+/// Requests of which this engine can make what the contract does, with `PATH` for the usual path.
+const REQUESTS: &[(&str, &Outcome, Says)] = &[
+    ("GET PATH HTTP/1.1\r\nHost: a\r\n\r\n", &CAN_VOTE, Nothing),
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", &CAN_VOTE, Close),
+    ("GET PATH HTTP/1.0\r\n\r\n", &CAN_VOTE, Close),
+    ("GET PATH HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", &CAN_VOTE, KeepAlive),
+    ("GET http://a/api/vote/28/status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n", &CAN_VOTE, Nothing),
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nGET /", &CAN_VOTE, Nothing),
+    ("POST PATH HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}", &METHOD_NOT_ALLOWED, Nothing),
+    ("POST /nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}", &NOT_FOUND, Nothing),
+    ("DELETE PATH HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", &METHOD_NOT_ALLOWED, Close),
+    ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", &OPTIONS, Nothing),
+    ("GET PATH HTTP/1.1\r\n\r\n", &BAD_REQUEST, Close),
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", &BAD_REQUEST, Close),
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n", &BAD_REQUEST, Close),
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", &BAD_REQUEST, Close),
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nContent-Length: 65537\r\n\r\n", &CONTENT_TOO_LARGE, Close),
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\n\r\n", &EXPECTATION_FAILED, Close),
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", &NOT_IMPLEMENTED, Close),
+];
+
+#[test]
+fn every_path_and_method_has_the_contract_s_answer() {
+    let server = start(&[]);
+    let next = prepare(&server);
+    let mut client = Client::connect(server.public());
+    for (path, to_get) in rows() {
+        for method in ["GET", "HEAD", "OPTIONS"].iter().chain(OTHER_METHODS) {
+            let outcome = answer_to(method, to_get);
+            let label = format!("{method} {path}");
+            client.send(format!("{label} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            let response = client.read_response(*method == "HEAD");
+            let body = if *method == "HEAD" { String::new() } else { outcome.body.replace("NEXT", &next) };
+            let says = if outcome.closes { Close } else { Nothing };
+            expect(&label, &response, outcome, &body, says);
+            if outcome.closes {
+                client = Client::connect(server.public());
+            }
+        }
+    }
+    client.expect_open();
+}
+
+#[test]
+fn every_kind_of_request_that_it_can_read_has_the_contract_s_answer() {
+    let server = start(&[]);
+    prepare(&server);
+    for (request, outcome, says) in REQUESTS {
+        let request = request.replace("PATH", PATH);
+        let mut client = Client::connect(server.public());
+        client.send(&request);
+        expect(&request, &client.read_response(false), outcome, outcome.body, *says);
+        if *says != Close {
+            client.expect_open();
+        }
+    }
+}
+
+#[test]
+fn answers_in_one_write_come_in_order() {
+    let server = start(&[]);
+    let next = prepare(&server);
+    let mut client = Client::connect(server.public());
+    let pair =
+        ["203.0.113.7", "203.0.113.8"].map(|ip| format!("GET /api/vote/28/status/{ip} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    client.send(pair.concat().repeat(50));
+    for _ in 0..50 {
+        for outcome in [&CAN_VOTE, &IN_COOLDOWN] {
+            assert_eq!(client.read_response(false).text(), outcome.body.replace("NEXT", &next));
+        }
+    }
+}
+
+#[test]
+fn all_listeners_and_event_loops_see_a_vote_at_once() {
+    let server = start(&["--workers", "2", "--listen", "[::1]:0"]);
+    for path in [PATH, "/api/servers/demo/vote-status/203.0.113.7"] {
+        let outcome = if path == PATH { &UNKNOWN_SERVER } else { &UNKNOWN_TOKEN };
+        expect(path, &get(server.public(), path), outcome, outcome.body, Nothing);
+    }
+    server.control_client().add_server(28, "demo");
+    assert_eq!(server.publics().len(), 2);
+    for last in 1..50 {
+        let ip = format!("198.51.100.{last}");
+        let path = format!("/api/vote/28/status/{ip}");
+        let mut clients: Vec<Client> = server.publics().iter().map(|address| Client::connect(*address)).collect();
+        let can_vote = |client: &mut Client| {
+            client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            client.read_response(false).json()["can_vote"].clone()
+        };
+        for client in &mut clients {
+            assert_eq!(can_vote(client), true, "{ip}");
+        }
+        assert_eq!(server.control_client().cast_at(28, &ip, now_unix()).status, 201);
+        for client in &mut clients {
+            assert_eq!(can_vote(client), false, "{ip}");
+        }
+    }
+}
+
+#[test]
+fn an_address_in_use_is_refused() {
+    for holder in [start(&[]), Server::in_memory(&[])] {
+        let mut command = Server::command();
+        command.args(["serve", "--in-memory", "--engine", "may_minihttp", "--control", "127.0.0.1:0", "--listen"]);
+        command.arg(holder.public().to_string());
+        let ended = run_to_end(command);
+        assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+        assert!(ended.stderr.contains("in use"), "{ended:?}");
+    }
+}
+
+#[test]
+fn going_away_it_says_so_in_every_answer_and_ends() {
+    let mut server = start(&["--drain-delay", "1"]);
+    prepare(&server);
+    let mut client = Client::connect(server.public());
+    client.expect_open();
+    server.signal(Signal::TERM);
+    // The signal takes its time to arrive; the connection is kept until it has.
+    let last = loop {
+        client.send(REQUEST);
+        let response = client.read_response(false);
+        if response.says_close() {
+            break response;
+        }
+    };
+    expect("the last answer", &last, &CAN_VOTE, CAN_VOTE.body, Close);
+    assert_eq!(server.wait_exit(DEADLINE).code(), Some(0));
+}
+
+#[test]
+fn limit_sixteen_header_lines() {
+    let server = start(&[]);
+    prepare(&server);
+    let request = |lines: usize| format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n{}\r\n", "X-Line: 1\r\n".repeat(lines - 1));
+    let mut client = Client::connect(server.public());
+    client.send(request(16));
+    expect("16 lines", &client.read_response(false), &CAN_VOTE, CAN_VOTE.body, Nothing);
+    expect_no_answer(server.public(), &request(17));
+}
+
+#[test]
+fn limit_no_answer_to_what_it_cannot_parse() {
+    let server = start(&[]);
+    prepare(&server);
+    for request in [
+        "GET  PATH HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET PATH HTTP/2.0\r\nHost: a\r\n\r\n",
+        "GET PATH HTTP/1.1\r\nHost : a\r\n\r\n",
+        "GET PATH HTTP/1.1\r\nHost: a\r\nX: \0\r\n\r\n",
+        "\0",
+        // No chunked content: its first line is no request. Answers before it are lost with it.
+        "GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nGET /\r\n0\r\n\r\n",
+        "GET PATH HTTP/1.1\r\nHost: a\r\n\r\n\0",
+    ] {
+        expect_no_answer(server.public(), &request.replace("PATH", PATH));
+    }
+}
+
+#[test]
+fn limit_no_answer_to_a_client_that_has_shut_its_side() {
+    let server = start(&[]);
+    let mut client = Client::connect(server.public());
+    // Both are there before the server looks.
+    server.signal(Signal::STOP);
+    client.send(REQUEST);
+    client.shutdown_write();
+    server.signal(Signal::CONT);
+    client.expect_closed();
+}
+
+#[test]
+fn limit_it_takes_bare_line_feeds_and_empty_lines() {
+    let server = start(&[]);
+    prepare(&server);
+    for request in ["GET PATH HTTP/1.1\nHost: a\n\n", "\r\n\r\n\r\nGET PATH HTTP/1.1\r\nHost: a\r\n\r\n"] {
+        let mut client = Client::connect(server.public());
+        client.send(request.replace("PATH", PATH));
+        expect(request, &client.read_response(false), &CAN_VOTE, CAN_VOTE.body, Nothing);
+    }
+}
+
+#[test]
+fn limit_it_never_closes_after_an_answer() {
+    let server = start(&[]);
+    prepare(&server);
+    for request in
+        [format!("GET {PATH} HTTP/1.0\r\n\r\n"), format!("GET {PATH} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")]
+    {
+        let mut client = Client::connect(server.public());
+        client.send(&request);
+        expect(&request, &client.read_response(false), &CAN_VOTE, CAN_VOTE.body, Close);
+        expect_silence(&mut client);
+        // What comes all the same is not taken for a request.
+        client.send(REQUEST);
+        expect("behind the last", &client.read_response(false), &BAD_REQUEST, BAD_REQUEST.body, Close);
+    }
+}
+
+#[test]
+fn limit_no_time_outs() {
+    let server = start(&["--head-timeout", "0.05", "--idle-timeout", "0.05"]);
+    prepare(&server);
+    let mut client = Client::connect(server.public());
+    let (first, second) = REQUEST.split_at(20);
+    client.send(first);
+    expect_silence(&mut client);
+    client.send(second);
+    expect("begun long ago", &client.read_response(false), &CAN_VOTE, CAN_VOTE.body, Nothing);
+    expect_silence(&mut client);
+    client.expect_open();
+}
+
+#[test]
+fn limit_content_is_not_asked_for() {
+    let server = start(&[]);
+    prepare(&server);
+    let mut client = Client::connect(server.public());
+    client.send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"));
+    expect_silence(&mut client);
+    client.send("body");
+    expect("the answer", &client.read_response(false), &CAN_VOTE, CAN_VOTE.body, Nothing);
+}
+
+#[test]
+fn limit_heads_are_held_whatever_their_size() {
+    const BYTES: usize = 2 * 1024 * 1024;
+    let server = start(&[]);
+    let before = resident_kib(&server);
+    for (start, outcome) in [
+        (format!("GET {PATH} HTTP/1.1\r\nHost: a\r\nX-Big: "), &HEADERS_TOO_LARGE),
+        (format!("GET {PATH}?"), &URI_TOO_LONG),
+    ] {
+        let mut client = Client::connect(server.public());
+        client.send(&start);
+        client.send("b".repeat(BYTES));
+        expect_silence(&mut client);
+        client.send(if outcome == &URI_TOO_LONG { " HTTP/1.1\r\nHost: a\r\n\r\n" } else { "\r\n\r\n" });
+        expect(&start, &client.read_response(false), outcome, outcome.body, Close);
+    }
+    let grown = resident_kib(&server).saturating_sub(before);
+    assert!(grown >= BYTES as u64 / 1024, "{grown} KiB");
+}
+
+#[test]
+fn limit_an_idle_connection_holds_its_buffers() {
+    const COUNT: usize = 300;
+    let server = start(&["--workers", "1"]);
+    prepare(&server);
+    get(server.public(), PATH);
+    let before = resident_kib(&server);
+    let mut clients: Vec<Client> = (0..COUNT).map(|_| Client::connect(server.public())).collect();
+    for client in &mut clients {
+        client.send(REQUEST);
+        assert_eq!(client.read_response(false).text(), CAN_VOTE.body);
+    }
+    let each = (resident_kib(&server) - before) * 1024 / COUNT as u64;
+    println!("{each} bytes for each idle connection");
+    assert!(each >= 8 * 1024, "{each} bytes each");
+}
+
+fn start(args: &[&str]) -> Server {
+    let all: Vec<&str> = ["--engine", "may_minihttp"].iter().chain(args).copied().collect();
+    Server::in_memory(&all)
+}
+
+/// Compares all of it, but for the date, which must be now. This engine words the head its own
+/// way: `Ok`, a `Server`, the length before the other fields, and the length 0 where no body follows.
+fn expect(label: &str, response: &Response, outcome: &Outcome, body: &str, says: Says) {
+    let date = response.header("Date").unwrap_or_default();
+    assert!(imf_fixdate_near_now(date, 3).is_some(), "{label}: Date is {date:?}, which is not now");
+    let status = if outcome.status == "200 OK" { "200 Ok" } else { outcome.status };
+    let content_type = if outcome == &OPTIONS { "" } else { "Content-Type: application/json; charset=utf-8\r\n" };
+    let connection = match says {
+        Nothing => "",
+        KeepAlive => "Connection: keep-alive\r\n",
+        Close => "Connection: close\r\n",
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nServer: M\r\nDate: {date}\r\nContent-Length: {length}\r\n{content_type}\
+         Cache-Control: no-store\r\nAccess-Control-Allow-Origin: *\r\nX-Content-Type-Options: nosniff\r\n\
+         {extra}{connection}\r\n",
+        length = body.len(),
+        extra = outcome.extra,
+    );
+    assert_eq!(response.raw_head, head, "{label}");
+    assert_eq!(response.text(), body, "{label}");
+}
+
+/// Requires that the connection ends, in order or not, without a byte.
+fn expect_no_answer(address: SocketAddr, request: &str) {
+    let mut client = Client::connect(address);
+    client.send(request);
+    match client.try_read_to_end() {
+        Ok(bytes) => assert!(bytes.is_empty(), "{request:?}: {:?}", String::from_utf8_lossy(&bytes)),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{request:?}: {error}"),
+    }
+}
+
+/// Requires that for a while nothing comes, the end neither.
+fn expect_silence(client: &mut Client) {
+    client.set_deadline(SILENCE);
+    match client.try_read_response(false) {
+        Ok(response) => panic!("an answer: {response:?}"),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}"),
+    }
+    client.set_deadline(DEADLINE);
+}
+
+fn resident_kib(server: &Server) -> u64 {
+    let status = read_to_string(format!("/proc/{}/status", server.pid())).expect("the process runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a running process has VmRSS");
+    line.trim().trim_end_matches(" kB").parse().expect("it is a number")
+}

@@ -1,0 +1,60 @@
+//! What is promised of the hot path: no allocation for a request. In process, on the library: an
+//! allocator that counts cannot look into another process.
+
+use vote_status::http::head::HeadLimits;
+use vote_status::http::session::{Context, Session, SessionLimits, Ticket};
+use vote_status::public::PublicService;
+use vote_status::readiness::Readiness;
+use vote_status::vote::directory::Directory;
+use vote_status::vote::id::{ServerId, Token};
+use vote_status::vote::ipv4::Ipv4;
+use vote_status::vote::table::{CooldownTable, Pair};
+use vote_status::vote::time::{Cooldown, UnixSeconds};
+
+const NOW: UnixSeconds = UnixSeconds(1_795_178_096);
+
+#[test]
+fn a_request_is_answered_without_an_allocation() {
+    let cooldown = Cooldown::from_minutes(90).expect("in range");
+    let (mut directory, mut table) = (Directory::new(), CooldownTable::new());
+    let mut servers = directory.snapshot().as_ref().clone();
+    assert!(servers.insert(ServerId(28), Token::new("demo").expect("a token")));
+    directory.publish(servers);
+    let cooling = Pair { server: ServerId(28), address: Ipv4(0xC633_6409) };
+    table.insert(cooling, cooldown.expires_at(NOW.minus(600)));
+    let readiness = Readiness::default();
+    readiness.set_ready();
+    let mut service = PublicService::new(directory.view(), table.view(), readiness, cooldown, 65_536);
+    let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
+    let limits = SessionLimits { head, unsent_bytes_max: 65_536 };
+    let mut session = Session::default();
+    let mut out = Vec::with_capacity(8_192);
+    let lines = "Accept: application/json\r\nX-Long: ".to_owned() + &"x".repeat(300) + "\r\n";
+    for (target, status) in [
+        ("/api/vote/28/status/203.0.113.7", "200"),
+        ("/api/vote/28/status/198.51.100.9", "200"),
+        ("/api/servers/demo/vote-status/203.0.113.7", "200"),
+        ("/api/servers/demo/vote-status/198.51.100.9/?cache=7", "200"),
+        ("/api/servers/nobody/vote-status/198.51.100.9", "404"),
+        ("/api/vote/29/status/203.0.113.7", "404"),
+        ("/api/vote/028/status/203.0.113.7", "400"),
+        ("/api/vote/28/status/203.0.113.07", "400"),
+        ("/nowhere", "404"),
+    ] {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: votes.example\r\n{lines}\r\n");
+        let pipelined = request.repeat(3);
+        // Twice: the first answer of a second formats its date; none of it may allocate either.
+        for second in 0..2 {
+            let context = Context { now: NOW.plus(second), ticket: Ticket(0) };
+            out.clear();
+            let info = allocation_counter::measure(|| {
+                session.advance(pipelined.as_bytes(), false, &mut service, &context, &limits, &mut out);
+            });
+            let text = String::from_utf8_lossy(&out);
+            assert_eq!(text.matches(&format!("HTTP/1.1 {status} ")).count(), 3, "{target}: {text}");
+            assert_eq!(info.count_total, 0, "{target}: {} allocations", info.count_total);
+        }
+    }
+    let counted = allocation_counter::measure(|| drop(std::hint::black_box(vec![1_u8; 100])));
+    assert_eq!(counted.count_total, 1, "the counter counts");
+}

@@ -1,0 +1,72 @@
+"""Starts the service for a test and stops it again.
+
+Owns the process and where it listens; knows nothing of what is asked of it. Shared by the checks in
+tests/samples, tests/openapi and tests/browser.
+"""
+
+import argparse
+import contextlib
+import os
+import pathlib
+import subprocess
+import threading
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+KEY = "a-key-for-tests"
+# Where the demonstration's one vote stands.
+DEMO_COOLING = "198.51.100.9"
+START_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 20
+
+
+class Service:
+    """A running demonstration: server 28, token demo, one address in cooldown."""
+
+    def __init__(self, public, control):
+        self.public = public
+        self.control = control
+        self.key = KEY
+
+
+def arguments(description):
+    """The command line that all checks share."""
+    parser = argparse.ArgumentParser(description=description)
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    default = target / "debug" / "vote-status"
+    parser.add_argument("--binary", type=pathlib.Path, default=default, help="the service's program (%(default)s)")
+    return parser
+
+
+@contextlib.contextmanager
+def running(binary):
+    """The demonstration on ports of the system's choice."""
+    command = [binary, "serve", "--demo", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]
+    environment = {**os.environ, "VOTE_STATUS_CONTROL_KEY": KEY}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True)
+    # A service that never says where it listens is killed, which ends the reading below.
+    deadline = threading.Timer(START_SECONDS_MAX, process.kill)
+    deadline.start()
+    try:
+        addresses = _addresses(process.stdout)
+        deadline.cancel()
+        yield Service("http://" + addresses["public"], "http://" + addresses["control"])
+        if process.poll() is not None:
+            raise SystemExit(f"the service ended during the check, status {process.returncode}")
+    finally:
+        deadline.cancel()
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _addresses(lines):
+    addresses = {}
+    for line in lines:
+        _, _, address, role = line.split()
+        addresses[role.strip("()")] = address
+        if len(addresses) == 2:
+            return addresses
+    raise SystemExit("the service ended before it listened")
