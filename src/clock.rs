@@ -15,6 +15,8 @@ use crate::vote::time::UnixSeconds;
 pub struct Now {
     /// Milliseconds since the clock was made; never goes back. For deadlines.
     pub monotonic_ms: u64,
+    /// The same in microseconds. For measuring.
+    pub monotonic_us: u64,
     /// Time of the service. For cooldowns and dates.
     pub wall: UnixSeconds,
 }
@@ -47,7 +49,9 @@ impl Clock {
     pub fn now(&self) -> Now {
         let monotonic_us = self.monotonic_us();
         let wall_us = self.offset_us.load(Ordering::Acquire).saturating_add(monotonic_us);
-        Now { monotonic_ms: monotonic_us.unsigned_abs() / 1_000, wall: seconds(wall_us) }
+        let wall = seconds(wall_us);
+        let monotonic_us = monotonic_us.unsigned_abs();
+        Now { monotonic_ms: monotonic_us / 1_000, monotonic_us, wall }
     }
 
     /// How far the system's wall clock is ahead of the time of the service, in milliseconds.

@@ -4,7 +4,7 @@
 //! in this list:
 //!
 //! * [`vote`]: the domain: ids, addresses, instants, the cooldown table, the directory, the answer;
-//! * [`http`], [`clock`], [`limits`], [`readiness`], [`store`]: the protocol without
+//! * [`http`], [`clock`], [`limits`], [`metrics`], [`readiness`], [`store`]: the protocol without
 //!   sockets, time, bounds, the stages of a run, and what is kept on disk;
 //! * [`net`], [`recorder`]: the engine that moves bytes, and the one thread that writes;
 //! * [`public`], [`control`]: the two services;
@@ -17,6 +17,7 @@ pub mod clock;
 pub mod control;
 pub mod http;
 pub mod limits;
+pub mod metrics;
 pub mod net;
 pub mod public;
 pub mod readiness;

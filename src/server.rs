@@ -1,6 +1,6 @@
 //! The composition root: what is opened, bound and started, in which order, and how it stops.
 //!
-//!     store → recorder ─┬─ views ─→ public workers 0..N
+//!     store → recorder ─┬─ views ─→ public workers 0..N, or the second engine
 //!                       └─ handle → control worker
 //!
 //! Listeners answer 503 until the store is read; they stop before the recorder does.
@@ -9,19 +9,26 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use mio::net::TcpListener;
 
 use crate::clock::Clock;
+use crate::control::page::Sources;
 use crate::control::{ControlService, Parts};
 use crate::http::session::Service;
 use crate::limits::Limits;
+use crate::net::counters::EngineCounters;
 use crate::net::listener;
-use crate::net::mailbox::{Letter, Mailbox};
+use crate::net::mailbox::Letter;
+#[cfg(feature = "may_minihttp")]
+use crate::net::may_minihttp;
 use crate::net::worker::{Settings, Worker};
 use crate::public::PublicService;
+#[cfg(feature = "may_minihttp")]
+use crate::public::{Desk, parts::PublicParts};
 use crate::readiness::Readiness;
 use crate::recorder::command::Command;
 use crate::recorder::{Recorder, RecorderHandle};
@@ -36,6 +43,8 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// The private address.
     pub control: SocketAddr,
+    /// What runs the public event loops.
+    pub engine: Engine,
     /// Public event loops.
     pub workers: usize,
     /// The cooldown's length.
@@ -50,6 +59,28 @@ pub struct Config {
     pub drain_timeout_ms: u64,
     /// Recorded before the service is ready, for demonstrations.
     pub seed: Vec<Command>,
+    /// Where the service stands: told by it, to be watched from outside.
+    pub readiness: Readiness,
+}
+
+/// What serves the public listeners.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// The one that is made for it.
+    #[default]
+    Native,
+    /// The crate of that name, to compare with; the README lists what it cannot do.
+    #[cfg(feature = "may_minihttp")]
+    MayMinihttp,
+}
+
+impl Engine {
+    /// Every engine, by name.
+    pub const ALL: &[(&str, Self)] = &[
+        ("native", Self::Native),
+        #[cfg(feature = "may_minihttp")]
+        ("may_minihttp", Self::MayMinihttp),
+    ];
 }
 
 /// Which listener.
@@ -166,14 +197,21 @@ struct Views {
     cooldowns: CooldownView,
 }
 
+/// A thread that serves, and how it is told something.
+struct Serving {
+    tell: Box<dyn Fn(Letter)>,
+    thread: JoinHandle<()>,
+}
+
 /// The running parts.
 struct House {
     addresses: Vec<(SocketAddr, Role)>,
-    public: Vec<(Mailbox, JoinHandle<()>)>,
-    control: Option<(Mailbox, JoinHandle<()>)>,
+    public: Vec<Serving>,
+    control: Option<Serving>,
     recorder: Option<JoinHandle<()>>,
     readiness: Readiness,
     views: Views,
+    sources: Sources,
     drain_delay_ms: u64,
     drain_timeout_ms: u64,
     events: Receiver<Event>,
@@ -184,7 +222,8 @@ struct House {
 impl House {
     fn build(config: Config, store: Box<dyn Store>, signals: Receiver<Signal>) -> Result<Self, ServerError> {
         let bind = |address, count| listener::bind(address, count).map_err(|error| ServerError::Bind(address, error));
-        let public = config.listen.iter().map(|address| bind(*address, config.workers));
+        let sockets = if config.engine == Engine::Native { config.workers } else { 1 };
+        let public = config.listen.iter().map(|address| bind(*address, sockets));
         let public: Vec<Vec<TcpListener>> = public.collect::<Result<_, _>>()?;
         let control = bind(config.control, 1)?;
         let mut addresses = Vec::new();
@@ -194,7 +233,7 @@ impl House {
         }
 
         let clock = Clock::new();
-        let readiness = Readiness::default();
+        let readiness = config.readiness.clone();
         let (recorder, handle) = Recorder::new(store, clock.clone(), config.cooldown, readiness.clone());
         let views = Views { directory: recorder.directory().view(), cooldowns: recorder.table().view() };
         let (sender, events) = channel();
@@ -206,12 +245,17 @@ impl House {
             recorder: None,
             readiness,
             views,
+            sources: Sources { recorder: recorder.counters(), ..Sources::default() },
             drain_delay_ms: config.drain_delay_ms,
             drain_timeout_ms: config.drain_timeout_ms,
             events,
             ended: Vec::new(),
         };
-        house.start_workers(&config, public, &clock, &sender)?;
+        match config.engine {
+            Engine::Native => house.start_workers(&config, public, &clock, &sender)?,
+            #[cfg(feature = "may_minihttp")]
+            Engine::MayMinihttp => house.start_may_minihttp(&config, public, clock.clone(), &sender)?,
+        }
         house.start_control(&config, control, &clock, handle, &sender)?;
         house.start_recorder(recorder, config.seed, sender)?;
         Ok(house)
@@ -241,9 +285,37 @@ impl House {
                 config.cooldown,
                 config.limits.skip_body_bytes_max,
             );
+            self.sources.answers.push(service.counters());
             let worker = Worker::new(share, settings, clock.clone(), |_| service).map_err(ServerError::Engine)?;
-            self.public.push((worker.mailbox(), start_worker("worker", worker, events.clone())?));
+            self.sources.engines.push(("public", worker.counters()));
+            self.public.push(start_worker("worker", worker, events.clone())?);
         }
+        Ok(())
+    }
+
+    /// That engine binds by itself. Ours have shown that the addresses are free, and chosen the ports.
+    #[cfg(feature = "may_minihttp")]
+    fn start_may_minihttp(
+        &mut self,
+        config: &Config,
+        bound: Vec<Vec<TcpListener>>,
+        clock: Clock,
+        events: &Sender<Event>,
+    ) -> Result<(), ServerError> {
+        let Views { directory, cooldowns } = &self.views;
+        let desk = Desk::new(directory.clone(), cooldowns.clone(), self.readiness.clone());
+        let services = vec![PublicParts::new(desk, config.cooldown); config.workers];
+        let settings = may_minihttp::Settings { limits: config.limits, clock, readiness: self.readiness.clone() };
+        let public = self.addresses.iter().filter(|(_, role)| *role == Role::Public).map(|(address, _)| *address);
+        may_minihttp::start(public, services, &settings).map_err(ServerError::Engine)?;
+        drop(bound);
+        let (sender, letters) = channel();
+        let tell = move |letter| {
+            // A thread that has ended has nothing more to be told.
+            let _received = sender.send(letter);
+        };
+        let thread = start_thread("worker", move || may_minihttp::run(&letters), events.clone())?;
+        self.public.push(Serving { tell: Box::new(tell), thread });
         Ok(())
     }
 
@@ -255,7 +327,10 @@ impl House {
         recorder: RecorderHandle,
         events: &Sender<Event>,
     ) -> Result<(), ServerError> {
+        let counters = Arc::new(EngineCounters::default());
+        self.sources.engines.push(("control", Arc::clone(&counters)));
         let parts = Parts {
+            sources: self.sources.clone(),
             key: config.control_key.clone(),
             recorder,
             directory: self.views.directory.clone(),
@@ -268,8 +343,8 @@ impl House {
         let settings = Settings { limits: config.limits, connections_max, content_extends: true };
         let worker =
             Worker::new(sockets, settings, clock.clone(), |mailbox| ControlService::new(parts, mailbox.clone()));
-        let worker = worker.map_err(ServerError::Engine)?;
-        self.control = Some((worker.mailbox(), start_worker("control", worker, events.clone())?));
+        let worker = worker.map_err(ServerError::Engine)?.counting(counters);
+        self.control = Some(start_worker("control", worker, events.clone())?);
         Ok(())
     }
 
@@ -315,19 +390,19 @@ impl House {
         log::info!("stopping: what is under way is answered");
         self.readiness.set_stopping();
         let drain = Letter::Drain { accept_ms: self.drain_delay_ms, timeout_ms: self.drain_timeout_ms };
-        for (mailbox, _) in &self.public {
-            mailbox.send(drain);
+        for serving in &self.public {
+            (serving.tell)(drain);
         }
         if self.wait_for("worker", self.public.len())? == Ended::AtOnce {
             return Ok(Ended::AtOnce);
         }
-        if let Some((mailbox, _)) = &self.control {
-            mailbox.send(Letter::Drain { accept_ms: 0, timeout_ms: self.drain_timeout_ms.min(CONTROL_DRAIN_MS) });
+        if let Some(serving) = &self.control {
+            (serving.tell)(Letter::Drain { accept_ms: 0, timeout_ms: self.drain_timeout_ms.min(CONTROL_DRAIN_MS) });
         }
         if self.wait_for("control", 1)? == Ended::AtOnce || self.wait_for("recorder", 1)? == Ended::AtOnce {
             return Ok(Ended::AtOnce);
         }
-        let threads = self.public.drain(..).chain(self.control.take()).map(|(_, thread)| thread);
+        let threads = self.public.drain(..).chain(self.control.take()).map(|serving| serving.thread);
         for thread in threads.chain(self.recorder.take()) {
             // Its end was reported already, and how.
             let _reported = thread.join();
@@ -355,13 +430,23 @@ impl House {
 /// The control listener has few clients, and no reason to wait long for them, in milliseconds.
 const CONTROL_DRAIN_MS: u64 = 2_000;
 
-fn start_worker<S>(name: &'static str, worker: Worker<S>, events: Sender<Event>) -> Result<JoinHandle<()>, ServerError>
+fn start_worker<S>(name: &'static str, worker: Worker<S>, events: Sender<Event>) -> Result<Serving, ServerError>
 where
     S: Service + Send + 'static,
     S::Exchange: Send,
 {
+    let mailbox = worker.mailbox();
+    let thread = start_thread(name, || worker.run(), events)?;
+    Ok(Serving { tell: Box::new(move |letter| mailbox.send(letter)), thread })
+}
+
+fn start_thread(
+    name: &'static str,
+    run: impl FnOnce() -> io::Result<()> + Send + 'static,
+    events: Sender<Event>,
+) -> Result<JoinHandle<()>, ServerError> {
     let work = move || {
-        let ended = catch_unwind(AssertUnwindSafe(|| worker.run()));
+        let ended = catch_unwind(AssertUnwindSafe(run));
         let ended = ended.unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
         let _main_is_waiting = events.send(Event::Ended(name, ended));
     };

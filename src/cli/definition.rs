@@ -6,10 +6,12 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::thread;
 
-use clap::builder::{RangedU64ValueParser, TypedValueParser, ValueParser};
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, Command, value_parser};
 
+use super::client_definition;
 use crate::limits::Limits;
+use crate::server::Engine;
 use crate::vote::time::Cooldown;
 
 /// The whole command line.
@@ -19,13 +21,14 @@ pub(super) fn command() -> Command {
         .about("Answers whether a client IPv4 address may vote now for a listed game server")
         .subcommand_required(true)
         .subcommand(serve())
+        .subcommands(client_definition::commands())
 }
 
 fn serve() -> Command {
     Command::new("serve").about("Run the service").args(listening()).args(state()).args(limits()).args(deadlines())
 }
 
-fn listening() -> [Arg; 4] {
+fn listening() -> [Arg; 5] {
     let workers = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     [
         option("listen", "ADDR", "Public address; may be given several times")
@@ -46,14 +49,21 @@ fn listening() -> [Arg; 4] {
             .value_parser(whole(1..=1_024))
             .default_value(workers.to_string())
             .hide_default_value(true),
+        option("engine", "NAME", "What serves the public listeners; the second one is there to compare with")
+            .value_parser(engine())
+            .default_value(Engine::ALL[0].0),
     ]
+}
+
+fn engine() -> ValueParser {
+    let names = PossibleValuesParser::new(Engine::ALL.iter().map(|(name, _)| *name));
+    let named = |name: String| Engine::ALL.iter().find(|(other, _)| *other == name).map(|(_, engine)| *engine);
+    names.try_map(move |name| named(name).ok_or("no such engine")).into()
 }
 
 fn state() -> [Arg; 4] {
     [
-        option("data-dir", "DIR", "Where votes and servers are kept")
-            .value_parser(value_parser!(PathBuf))
-            .default_value("./vote-status-data"),
+        data_dir("Where votes and servers are kept"),
         flag("in-memory", "Keep nothing: a restart forgets all"),
         option("cooldown-minutes", "N", "Length of the cooldown, 1 to 10080")
             .value_parser(whole(1..=u64::from(Cooldown::MINUTES_MAX)))
@@ -96,8 +106,12 @@ fn deadlines() -> [Arg; 5] {
     ]
 }
 
+pub(super) fn data_dir(help: &'static str) -> Arg {
+    option("data-dir", "DIR", help).value_parser(value_parser!(PathBuf)).default_value("./vote-status-data")
+}
+
 /// An option that is also the environment variable `VOTE_STATUS_NAME`.
-fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+pub(super) fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     let variable = format!("VOTE_STATUS_{}", name.to_uppercase().replace('-', "_"));
     Arg::new(name).long(name).value_name(value).help(help).env(variable).hide_env(true)
 }

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use super::CliError;
 use crate::vote::id::Token;
 
-const VARIABLE: &str = "VOTE_STATUS_CONTROL_KEY";
+/// The environment variable that holds the key.
+pub(super) const VARIABLE: &str = "VOTE_STATUS_CONTROL_KEY";
 
 /// Finds the key: `VOTE_STATUS_CONTROL_KEY`, else the file that was named, else the one in the
 /// data directory.

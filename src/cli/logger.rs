@@ -11,11 +11,15 @@ struct Logger {
 }
 
 impl Log for Logger {
-    fn enabled(&self, _metadata: &Metadata<'_>) -> bool {
-        true // the facade has filtered by level already
+    /// The facade has filtered by level already. What libraries say is for those who write them.
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with(env!("CARGO_CRATE_NAME"))
     }
 
     fn log(&self, record: &Record<'_>) {
+        if !self.enabled(record.metadata()) {
+            return;
+        }
         let (now, level, message) = (self.clock.now().wall, record.level(), record.args());
         let line = format!("{now} {level} {message}\n");
         // Where standard error is gone there is nobody to tell.

@@ -2,13 +2,26 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::io::{Write, stdout};
 
+use clap::ArgMatches;
 use clap::error::ErrorKind;
 
+mod check;
+mod client;
+mod client_definition;
+mod csv;
 mod definition;
+mod export;
+mod import;
 mod key;
+mod lines;
 mod logger;
+mod progress;
 mod serve;
+mod servers;
+mod upload;
+mod votes;
 
 /// What the process exits with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +68,26 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, CliErr
     };
     match matches.subcommand() {
         Some(("serve", options)) => serve::run(options),
+        Some(("server", options)) => servers::run(options),
+        Some(("vote", options)) => votes::vote(options),
+        Some(("cancel", options)) => votes::cancel(options),
+        Some(("import", options)) => import::run(options),
+        Some(("export", options)) => export::run(options),
+        Some(("check", options)) => check::run(options),
         _ => Err(CliError::new("give a subcommand; try --help")),
     }
+}
+
+/// The value of an option that is required or has a default.
+fn one<T: Clone + Send + Sync + 'static>(options: &ArgMatches, name: &'static str) -> Result<T, CliError> {
+    options.get_one::<T>(name).cloned().ok_or_else(|| CliError::new(format_args!("--{name} is missing")))
+}
+
+/// Writes one line of the result.
+fn say(line: impl fmt::Display) -> Result<Exit, CliError> {
+    let written = writeln!(stdout().lock(), "{line}");
+    written.map_err(|error| CliError::new(format_args!("standard output takes no more: {error}")))?;
+    Ok(Exit::Success)
 }
 
 /// The first paragraph of what the parser says, on one line.

@@ -12,8 +12,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::{CliError, Exit, key, logger};
+use super::{CliError, Exit, key, logger, one, progress};
 use crate::limits::{DESCRIPTORS_KEPT, Limits};
+use crate::readiness::Readiness;
 use crate::recorder::command::{Command, Mode, NewServer, ServerName, Vote};
 use crate::server::{self, Config, Ended, Role, Signal};
 use crate::store::Store;
@@ -42,6 +43,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let store = open_store(options, &data_dir)?;
     let config = config(options, control_key.clone(), is_demo)?;
     let signals = catch_signals()?;
+    progress::watch_load(config.readiness.clone());
     let mut announced = Vec::new();
     let announce = |address: SocketAddr, role: Role| {
         announced.push((address, role));
@@ -87,6 +89,7 @@ fn config(options: &ArgMatches, control_key: Vec<u8>, is_demo: bool) -> Result<C
     Ok(Config {
         listen,
         control: one(options, "control")?,
+        engine: one(options, "engine")?,
         workers: size(options, "workers")?,
         cooldown,
         control_key,
@@ -94,12 +97,8 @@ fn config(options: &ArgMatches, control_key: Vec<u8>, is_demo: bool) -> Result<C
         drain_delay_ms: one(options, "drain-delay")?,
         drain_timeout_ms: one(options, "drain-timeout")?,
         seed: if is_demo { demo_seed() } else { Vec::new() },
+        readiness: Readiness::default(),
     })
-}
-
-/// The value of an option that has a default.
-fn one<T: Clone + Send + Sync + 'static>(options: &ArgMatches, name: &'static str) -> Result<T, CliError> {
-    options.get_one::<T>(name).cloned().ok_or_else(|| CliError::new(format_args!("--{name} is missing")))
 }
 
 fn size(options: &ArgMatches, name: &'static str) -> Result<usize, CliError> {

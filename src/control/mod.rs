@@ -24,12 +24,14 @@ use crate::vote::time::Cooldown;
 
 pub mod batch;
 pub mod export;
+pub mod page;
 pub mod reply;
 pub mod request;
 pub mod wire;
 
 use batch::{Batch, Kind};
 use export::Export;
+use page::Sources;
 use reply::{Answer, Asked, ServerBody, ServersBody};
 use request::Ask;
 
@@ -49,6 +51,8 @@ pub struct Parts {
     pub cooldown: Cooldown,
     /// Content of a single request, in bytes.
     pub body_bytes_max: u64,
+    /// Whatever counts.
+    pub sources: Sources,
 }
 
 /// Answers the control listener's requests.
@@ -100,6 +104,7 @@ impl ControlService {
         match ask {
             Ask::Health => Task::Answer(Answer::json(200, &json!({ "alive": true }))),
             Ask::Ready => Task::Answer(self.ready()),
+            Ask::Metrics => Task::Answer(self.metrics()),
             Ask::ListServers(after, limit) => Task::Answer(self.list(after, limit)),
             Ask::ShowServer(server) => Task::Answer(self.show(server)),
             Ask::VoteBatch(mode, errors_max) => Task::Batch(Batch::new(Kind::Votes(mode), errors_max)),
@@ -123,6 +128,12 @@ impl ControlService {
         let reason = if readiness.is_stopping() { "stopping" } else { "loading" };
         let body = json!({ "ready": false, "reason": reason, "loaded_rows": readiness.loaded_rows() });
         Answer { field: Some(("Retry-After", "1")), ..Answer::json(503, &body) }
+    }
+
+    fn metrics(&self) -> Answer {
+        let Parts { sources, readiness, cooldowns, .. } = &self.parts;
+        let body = page::metrics(sources, readiness, cooldowns.len()).into_bytes();
+        Answer { content_type: "text/plain; version=0.0.4; charset=utf-8", body, ..Answer::json(200, &()) }
     }
 
     fn list(&mut self, after: Option<ServerId>, limit: Option<usize>) -> Answer {

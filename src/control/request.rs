@@ -15,6 +15,8 @@ pub enum Ask {
     Health,
     /// `GET /readyz`
     Ready,
+    /// `GET /metrics`
+    Metrics,
     /// `POST /v1/votes`
     Vote(Mode),
     /// `POST /v1/votes/batch`; how many refused lines are told one by one.
@@ -61,6 +63,7 @@ pub fn read(head: &Head<'_>) -> Result<Ask, Answer> {
     match *segments.as_slice() {
         [b"healthz"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Health)]),
         [b"readyz"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Ready)]),
+        [b"metrics"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Metrics)]),
         [b"v1", b"export"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Export)]),
         [b"v1", b"votes"] => by_method(head, "POST", &[(Method::Post, Ask::Vote(query.mode(Mode::Cast)?))]),
         [b"v1", b"votes", b"batch"] => {

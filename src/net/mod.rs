@@ -5,11 +5,14 @@
 //!
 //! [`worker`] is the loop, [`connection`] one client's socket and session, [`slab`] where they
 //! live, [`deadline`] when they must have done something, [`listener`] the sockets that accept,
-//! and [`mailbox`] how other threads reach a loop.
+//! and [`mailbox`] how other threads reach a loop. `may_minihttp` is another engine, to compare with.
 
 pub mod connection;
+pub mod counters;
 pub mod deadline;
 pub mod listener;
 pub mod mailbox;
+#[cfg(feature = "may_minihttp")]
+pub mod may_minihttp;
 pub mod slab;
 pub mod worker;

@@ -10,12 +10,14 @@
 
 use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 
 use super::connection::{Connection, Turn, Verdict};
+use super::counters::{Cause, EngineCounters};
 use super::deadline::{Class, Deadlines};
 use super::mailbox::{Letter, Mailbox};
 use super::slab::{Key, Slab};
@@ -79,6 +81,7 @@ pub struct Worker<S: Service> {
     now: Now,
     accept_again_ms: u64,
     drain: Option<Drain>,
+    counters: Arc<EngineCounters>,
 }
 
 impl<S: Service> Worker<S> {
@@ -130,7 +133,20 @@ impl<S: Service> Worker<S> {
             out: Vec::new(),
             accept_again_ms: 0,
             drain: None,
+            counters: Arc::default(),
         })
+    }
+
+    /// What this worker counts.
+    #[must_use]
+    pub fn counters(&self) -> Arc<EngineCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// The same worker, counting there: for a service that has to know where before it is made.
+    #[must_use]
+    pub fn counting(self, counters: Arc<EngineCounters>) -> Self {
+        Self { counters, ..self }
     }
 
     /// Where letters for this worker go.
@@ -153,6 +169,7 @@ impl<S: Service> Worker<S> {
                 _ => {}
             }
             self.now = self.clock.now();
+            self.counters.turns.add(1);
             self.read_letters(&mut letters);
             std::mem::swap(&mut again, &mut self.again);
             for event in &events {
@@ -235,7 +252,7 @@ impl<S: Service> Worker<S> {
             .or_else(|_panic| catch_unwind(AssertUnwindSafe(|| connection.refuse(Fault::Internal, &mut turn))));
         self.out.clear();
         match verdict {
-            Ok(Verdict::Drop) | Err(_) => return self.close(key),
+            Ok(Verdict::Drop) | Err(_) => return self.close(key, Cause::Done),
             Ok(Verdict::Again) => self.again.push(key),
             Ok(Verdict::Wait) => {}
         }
@@ -249,14 +266,16 @@ impl<S: Service> Worker<S> {
         if (connection.registered.is_none() || (wants_write && connection.registered == Some(false)))
             && register(&self.poll, connection, key, wants_write).is_err()
         {
-            self.close(key);
+            self.close(key, Cause::Overload);
         }
     }
 
-    fn close(&mut self, key: Key) {
+    fn close(&mut self, key: Key, cause: Cause) {
         self.deadlines.clear(key.index);
         // Dropping the socket takes it out of the poll.
-        drop(self.connections.remove(key));
+        if self.connections.remove(key).is_some() {
+            self.counters.closed[cause as usize].add(1);
+        }
     }
 
     fn accept_newcomers(&mut self) {
@@ -283,6 +302,7 @@ impl<S: Service> Worker<S> {
                 Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
                 // No descriptor or no memory: make room, or rest a moment; never spin.
                 Err(_shortage) => {
+                    self.counters.accept_shortages.add(1);
                     if !self.close_longest_idle() {
                         self.accept_again_ms = self.now.monotonic_ms + ACCEPT_PAUSE_MS;
                         return;
@@ -297,10 +317,11 @@ impl<S: Service> Worker<S> {
         if is_full && self.connections.len() >= self.settings.connections_max + TURNED_AWAY_MAX {
             // Those that were told 503 and have not gone yet make room first.
             match self.deadlines.oldest(Class::Linger).and_then(|index| self.connections.key_of(index)) {
-                Some(key) => self.close(key),
+                Some(key) => self.close(key, Cause::Overload),
                 None => return,
             }
         }
+        self.counters.accepted.add(1);
         let key = self.connections.insert(Connection::new(stream));
         if is_full {
             self.turn(key, |connection, turn| connection.refuse(Fault::NotReady, turn));
@@ -312,7 +333,7 @@ impl<S: Service> Worker<S> {
     fn close_longest_idle(&mut self) -> bool {
         let longest = self.deadlines.oldest(Class::Idle).and_then(|index| self.connections.key_of(index));
         if let Some(key) = longest {
-            self.close(key);
+            self.close(key, Cause::Idle);
         }
         longest.is_some()
     }
@@ -322,7 +343,9 @@ impl<S: Service> Worker<S> {
             let Some(key) = self.connections.key_of(index) else { continue };
             match class {
                 Class::Request => self.turn(key, |connection, turn| connection.refuse(Fault::RequestTimeout, turn)),
-                Class::Idle | Class::Write | Class::Linger => self.close(key),
+                Class::Idle => self.close(key, Cause::Idle),
+                Class::Write => self.close(key, Cause::WriteTimeout),
+                Class::Linger => self.close(key, Cause::Done),
             }
         }
     }
@@ -345,7 +368,7 @@ impl<S: Service> Worker<S> {
             connection.note_readiness(true, false);
             self.serve(key);
             if self.connections.get_mut(key).is_some_and(|connection| connection.is_idle()) {
-                self.close(key);
+                self.close(key, Cause::Done);
             }
         }
     }

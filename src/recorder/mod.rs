@@ -3,6 +3,7 @@
 //! Durable, then visible, then acknowledged: see [`Recorder::run`]. It also keeps the clock,
 //! because a step of the wall clock has to meet the table at one moment.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
@@ -16,9 +17,11 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 
 pub mod batch;
 pub mod command;
+pub mod counters;
 
 use batch::{Batch, Changes};
 use command::{Command, Reply};
+use counters::RecorderCounters;
 
 /// How often the recorder looks at the clock and sweeps, in milliseconds.
 const TICK_MS: u64 = 50;
@@ -72,6 +75,7 @@ pub struct Recorder {
     next_tick_ms: u64,
     /// Whether the last commit failed: said once, not for every vote.
     is_store_failing: bool,
+    counters: Arc<RecorderCounters>,
 }
 
 impl Recorder {
@@ -94,6 +98,7 @@ impl Recorder {
             readiness,
             next_tick_ms: 0,
             is_store_failing: false,
+            counters: Arc::default(),
         };
         (recorder, RecorderHandle { requests: sender })
     }
@@ -110,12 +115,19 @@ impl Recorder {
         &self.directory
     }
 
+    /// What the recorder counts.
+    #[must_use]
+    pub fn counters(&self) -> Arc<RecorderCounters> {
+        Arc::clone(&self.counters)
+    }
+
     /// Reads the store into table and directory, records `seed`, and says that the service is ready.
     ///
     /// # Errors
     /// Where the store cannot be believed: nothing may be served.
     pub fn load(&mut self, seed: Vec<Command>) -> Result<(), StoreError> {
-        let now = self.clock.now().wall;
+        let start = self.clock.now();
+        let now = start.wall;
         let (cooldown, readiness) = (self.cooldown, &self.readiness);
         let mut loader = self.table.loader();
         let mut servers = Snapshot::default();
@@ -144,7 +156,8 @@ impl Recorder {
         if let Some(server) = conflict {
             return Err(StoreError::Unusable(format!("two servers have one token, one of them is {server}")));
         }
-        self.directory.publish(servers);
+        self.publish(servers);
+        self.counters.load_ms.set(self.clock.now().monotonic_ms - start.monotonic_ms);
         for command in seed {
             self.record(Request { command, respond: Box::new(drop) });
         }
@@ -196,6 +209,7 @@ impl Recorder {
             self.apply(changes);
         }
         for (respond, reply) in replies {
+            self.counters.count(&reply, is_kept);
             respond(if is_kept { reply } else { Reply::StoreUnavailable });
         }
     }
@@ -204,7 +218,14 @@ impl Recorder {
         if events.is_empty() {
             return true;
         }
+        let start = self.clock.now().monotonic_us;
         let committed = self.store.commit(events);
+        if committed.is_ok() {
+            self.counters.commit_us.record(self.clock.now().monotonic_us - start);
+            self.counters.commit_events.record(events.len() as u64);
+        } else {
+            self.counters.commit_failures.add(1);
+        }
         match &committed {
             Ok(()) if self.is_store_failing => log::info!("the store takes votes again"),
             Err(error) if !self.is_store_failing => {
@@ -218,7 +239,7 @@ impl Recorder {
 
     fn apply(&mut self, changes: Changes) {
         if let Some(servers) = changes.servers {
-            self.directory.publish(servers);
+            self.publish(servers);
         }
         for (pair, expires_at) in changes.pairs {
             match expires_at {
@@ -228,6 +249,11 @@ impl Recorder {
                 }
             }
         }
+    }
+
+    fn publish(&mut self, servers: Snapshot) {
+        self.counters.servers.set(servers.len() as u64);
+        self.directory.publish(servers);
     }
 
     /// Follows the system's wall clock. A step forward is followed at once: a cooldown is a promise
@@ -241,6 +267,7 @@ impl Recorder {
         let (before, after) = (self.clock.now().wall, self.clock.foresee(drift_ms));
         let cut = if after < before { self.table.step_back(before, after, self.cooldown) } else { Vec::new() };
         self.clock.adjust(drift_ms);
+        self.counters.clock_steps.add(1);
         if drift_ms.abs() >= 1_000 {
             log::warn!("the wall clock stepped by {drift_ms} ms; {} cooldowns were cut to their length", cut.len());
         }
@@ -269,12 +296,14 @@ impl Recorder {
             return;
         }
         self.next_tick_ms = now.monotonic_ms + TICK_MS;
-        self.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK);
+        self.counters.swept.add(self.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK) as u64);
+        self.counters.store_bytes.set(self.store.size_bytes());
         if self.is_store_failing {
             return; // a vote will find out whether it is well again
         }
-        if let Err(error) = self.store.drop_expired(now.wall.minus(self.cooldown.seconds()), DROP_ROWS_PER_TICK) {
-            log::warn!("expired votes could not be dropped, they are tried again: {error}");
+        match self.store.drop_expired(now.wall.minus(self.cooldown.seconds()), DROP_ROWS_PER_TICK) {
+            Ok(rows) => self.counters.dropped.add(rows as u64),
+            Err(error) => log::warn!("expired votes could not be dropped, they are tried again: {error}"),
         }
     }
 }

@@ -24,6 +24,7 @@ const LOCK_FILE: &str = "lock";
 /// The embedded store of a data directory.
 pub struct DirectoryStore {
     store: EmbeddedStore,
+    path: PathBuf,
     /// Held until the end: the lock goes with it.
     _lock: File,
 }
@@ -58,8 +59,9 @@ impl DirectoryStore {
         }
         let witness = Witness::open(&witness).map_err(|error| fail("open the sequence note", error))?;
         let name = path.display().to_string();
-        let store = EmbeddedStore::new(Box::new(move || open_existing(&path)), name, witness)?;
-        Ok(Self { store, _lock: lock })
+        let opened = path.clone();
+        let store = EmbeddedStore::new(Box::new(move || open_existing(&opened)), name, witness)?;
+        Ok(Self { store, path, _lock: lock })
     }
 }
 
@@ -74,6 +76,10 @@ impl Store for DirectoryStore {
 
     fn drop_expired(&mut self, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {
         self.store.drop_expired(until, rows_max)
+    }
+
+    fn size_bytes(&self) -> u64 {
+        fs::metadata(&self.path).map_or(0, |metadata| metadata.len())
     }
 }
 

@@ -231,6 +231,10 @@ impl Store for EmbeddedStore {
         })?;
         if is_due { store.transact(&[], Some((until, rows_max))) } else { Ok(0) }
     }
+
+    fn size_bytes(&self) -> u64 {
+        0 // a file is measured by whoever knows its path
+    }
 }
 
 /// Applies `events`, drops up to so many rows up to an instant, and commits: durable when it returns.

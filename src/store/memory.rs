@@ -19,4 +19,8 @@ impl Store for MemoryStore {
     fn drop_expired(&mut self, _until: UnixSeconds, _rows_max: usize) -> Result<usize, StoreError> {
         Ok(0)
     }
+
+    fn size_bytes(&self) -> u64 {
+        0
+    }
 }

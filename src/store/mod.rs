@@ -86,4 +86,7 @@ pub trait Store: Send {
     /// # Errors
     /// [`StoreError::Unavailable`]: to be tried again later.
     fn drop_expired(&mut self, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError>;
+
+    /// Bytes taken on disk, as far as is known.
+    fn size_bytes(&self) -> u64;
 }

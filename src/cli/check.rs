@@ -1,0 +1,94 @@
+//! `vote-status check`: the client of the interface document, as a server's plugin would be.
+
+use std::time::Duration;
+
+use clap::ArgMatches;
+use serde_json::{Value, json};
+
+use super::client::{agent_config, base_url, failure, segment};
+use super::{CliError, Exit, one, say};
+
+/// As long as the most patient plugin in the field waits.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// No answer of the interface comes near this.
+const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
+/// What the interface document makes of a body that is no JSON object.
+const INVALID: &str = "Réponse invalide";
+
+/// Asks, and says what was answered.
+///
+/// # Errors
+/// On a network failure, and on an answer that is no status.
+pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
+    let url = base_url(&one::<String>(options, "url")?, "--url")?;
+    let ip = segment(&one::<String>(options, "ip")?);
+    let path = match options.get_one::<String>("token") {
+        Some(token) => format!("/api/servers/{}/vote-status/{ip}", segment(token)),
+        None => format!("/api/vote/{}/status/{ip}", segment(&one::<String>(options, "server")?)),
+    };
+    // The path may hold a token: failures name the address without it.
+    let fail = |error: ureq::Error| failure(&url, &error, "start `vote-status serve`, or name its address by --url");
+    let agent = agent_config().timeout_global(Some(TIMEOUT)).build().new_agent();
+    let response = agent.get(format!("{url}{path}")).call().map_err(fail)?;
+    let status = response.status().as_u16();
+    let body = response.into_body().into_with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+    // A body without an end in sight is no answer, but no failure of the network either.
+    let body = match body {
+        Err(ureq::Error::BodyExceedsLimit(_)) => Vec::new(),
+        other => other.map_err(fail)?,
+    };
+    let verdict = judge(status, &body);
+    say(if options.get_flag("json") { verdict.json.to_string() } else { verdict.message.clone() })?;
+    verdict.exit.ok_or_else(|| {
+        let word = verdict.json["error"].as_str().map(|word| format!(" ({word})")).unwrap_or_default();
+        CliError::new(format_args!("{url} answers {status}: {}{word}", verdict.message))
+    })
+}
+
+/// What an answer comes to.
+struct Verdict {
+    /// None for an answer that tells nothing of the address.
+    exit: Option<Exit>,
+    message: String,
+    json: Value,
+}
+
+fn judge(status: u16, body: &[u8]) -> Verdict {
+    let Some(json) = serde_json::from_slice::<Value>(body).ok().filter(Value::is_object) else {
+        let json = json!({ "success": false, "can_vote": false, "message": INVALID });
+        return Verdict { exit: None, message: INVALID.to_owned(), json };
+    };
+    // Samples of the document leave out one flag or the other, never both.
+    let can_vote = json["can_vote"].as_bool().or_else(|| json["success"].as_bool());
+    let is_status = status == 200 && json["error"].is_null();
+    let exit = can_vote.filter(|_| is_status).map(|can| if can { Exit::Success } else { Exit::Negative });
+    Verdict { exit, message: json["message"].as_str().unwrap_or(INVALID).to_owned(), json }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Exit, judge};
+
+    #[test]
+    fn verdicts() {
+        for (status, body, exit, message) in [
+            (200, r#"{"success":true,"can_vote":true,"message":"a"}"#, Some(Exit::Success), "a"),
+            (200, r#"{"can_vote":true,"message":"a"}"#, Some(Exit::Success), "a"),
+            (200, r#"{"success":false,"can_vote":false,"message":"b"}"#, Some(Exit::Negative), "b"),
+            (200, r#"{"success":false,"message":"b"}"#, Some(Exit::Negative), "b"),
+            (404, r#"{"success":true,"can_vote":true,"message":"c","error":"unknown_server"}"#, None, "c"),
+            (200, r#"{"success":true,"can_vote":true,"message":"c","error":"x"}"#, None, "c"),
+            (503, r#"{"success":true,"can_vote":true,"message":"d"}"#, None, "d"),
+            (200, r#"{"message":"e"}"#, None, "e"),
+            (404, "{}", None, "Réponse invalide"),
+            (200, "[]", None, "Réponse invalide"),
+            (200, "true", None, "Réponse invalide"),
+            (200, "", None, "Réponse invalide"),
+            (502, "<html></html>", None, "Réponse invalide"),
+            (200, "{\"can_vote\":true", None, "Réponse invalide"),
+        ] {
+            let verdict = judge(status, body.as_bytes());
+            assert_eq!((verdict.exit, verdict.message.as_str()), (exit, message), "{status} {body}");
+        }
+    }
+}

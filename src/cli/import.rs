@@ -1,0 +1,306 @@
+//! `vote-status import`: servers and votes out of files, line by line.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write, stdin};
+use std::path::{Path, PathBuf};
+
+use clap::ArgMatches;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
+
+use super::client::ControlClient;
+use super::csv::Header;
+use super::lines::{LINE_BYTES_MAX, Line, Lines};
+use super::progress::Progress;
+use super::upload::{Batch, Kind, Refusal, Totals};
+use super::{CliError, Exit, say};
+
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// Takes in what the options name.
+///
+/// # Errors
+/// Where a file cannot be read, or the service cannot be asked. What was taken until then stays,
+/// and taking it again changes nothing.
+pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
+    let sources = sources(options)?;
+    let client = ControlClient::new(options)?;
+    // A wrong address or key is told before megabytes are on their way.
+    client.get("/v1/servers?limit=1")?.expect(&[200])?;
+    let refused = Refused::new(options.get_one::<PathBuf>("refused"))?;
+    let mut import = Import {
+        client,
+        progress: Progress::new(sources.iter().map(Source::bytes).sum()),
+        bytes_before: 0,
+        refused,
+        servers: Totals::default(),
+        votes: Totals::default(),
+    };
+    for source in &sources {
+        import.take(source)?;
+    }
+    import.finish(options.get_flag("json"), &sources)
+}
+
+/// What is in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holds {
+    Servers,
+    Votes,
+    Both,
+}
+
+struct Source {
+    path: PathBuf,
+    holds: Holds,
+}
+
+/// Servers first: votes are for servers that are listed.
+fn sources(options: &ArgMatches) -> Result<Vec<Source>, CliError> {
+    let named = [("servers", Holds::Servers), ("votes", Holds::Votes), ("file", Holds::Both)];
+    let source =
+        |(name, holds)| options.get_one::<PathBuf>(name).map(|path: &PathBuf| Source { path: path.clone(), holds });
+    let sources: Vec<Source> = named.into_iter().filter_map(source).collect();
+    if sources.len() > 1 && sources.iter().all(Source::is_stdin) {
+        return Err(CliError::new("standard input can be read once: name a file for --servers or for --votes"));
+    }
+    Ok(sources)
+}
+
+impl Source {
+    fn is_stdin(&self) -> bool {
+        self.path.as_os_str() == "-"
+    }
+
+    fn name(&self) -> String {
+        if self.is_stdin() { "standard input".to_owned() } else { self.path.display().to_string() }
+    }
+
+    /// How long it is, where that can be known.
+    fn bytes(&self) -> Option<u64> {
+        self.path.metadata().ok().filter(|metadata| metadata.is_file() && !self.is_stdin()).map(|file| file.len())
+    }
+
+    fn open(&self) -> Result<Box<dyn BufRead>, CliError> {
+        if self.is_stdin() {
+            return Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, stdin())));
+        }
+        let file = File::open(&self.path).map_err(|error| self.unreadable(&error))?;
+        Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, file)))
+    }
+
+    fn unreadable(&self, error: &std::io::Error) -> CliError {
+        CliError::new(format_args!("cannot read {}: {error}", self.name()))
+    }
+}
+
+/// How the lines of a file are to be read, by its first line that is not blank.
+enum Format {
+    Json,
+    Csv(Header),
+}
+
+impl Format {
+    fn detect(path: &Path, line: &[u8]) -> Result<Self, String> {
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        match extension.to_ascii_lowercase().as_str() {
+            "csv" | "tsv" => Header::parse(line).map(Self::Csv),
+            "ndjson" | "jsonl" => Ok(Self::Json),
+            _ if line.trim_ascii().starts_with(b"{") => Ok(Self::Json),
+            _ => Header::parse(line).map(Self::Csv),
+        }
+    }
+
+    /// One line as a JSON object.
+    fn object<'a>(&self, line: &'a [u8]) -> Result<Cow<'a, [u8]>, String> {
+        match self {
+            Self::Json => Ok(Cow::Borrowed(line)),
+            Self::Csv(header) => header.object(line).map(Cow::Owned),
+        }
+    }
+}
+
+struct Import {
+    client: ControlClient,
+    progress: Progress,
+    /// Bytes of the files that are done.
+    bytes_before: u64,
+    refused: Refused,
+    servers: Totals,
+    votes: Totals,
+}
+
+/// Lines on their way, in the order of posting: the servers that votes are for come first.
+struct Batches([Batch; 3]);
+
+impl Batches {
+    fn new() -> Self {
+        Self([Kind::Server, Kind::Vote, Kind::VoteNow].map(Batch::new))
+    }
+
+    /// Adds a line to the batch that it is for; whether it is time to post.
+    fn push(&mut self, holds: Holds, number: u64, object: &[u8]) -> bool {
+        let kind = kind(holds, object);
+        let batch = self.0.iter_mut().find(|batch| batch.kind() == kind);
+        batch.is_some_and(|batch| {
+            batch.push(number, object);
+            batch.is_full()
+        })
+    }
+}
+
+impl Import {
+    fn take(&mut self, source: &Source) -> Result<(), CliError> {
+        let mut lines = Lines::new(source.open()?);
+        let mut batches = Batches::new();
+        let mut format: Option<Format> = None;
+        while let Some(Line { number, text }) = lines.next().map_err(|error| source.unreadable(&error))? {
+            let Some(text) = text else {
+                self.refuse(source, number, &format!("the line is longer than {LINE_BYTES_MAX} bytes"))?;
+                continue;
+            };
+            if text.trim_ascii().is_empty() {
+                continue;
+            }
+            let Some(format) = &format else {
+                let detected = Format::detect(&source.path, text)
+                    .map_err(|reason| CliError::new(format_args!("{} line {number}: {reason}", source.name())))?;
+                // A header is done with; an object is the first of many.
+                if let Format::Json = detected {
+                    batches.push(source.holds, number, text);
+                }
+                format = Some(detected);
+                continue;
+            };
+            let object = match format.object(text) {
+                Ok(object) => object,
+                Err(reason) => {
+                    self.refuse(source, number, &reason)?;
+                    continue;
+                }
+            };
+            if batches.push(source.holds, number, &object) {
+                let bytes_read = lines.bytes_read();
+                self.post(source, &mut batches, bytes_read)?;
+            }
+        }
+        let bytes_read = lines.bytes_read();
+        self.post(source, &mut batches, bytes_read)?;
+        self.bytes_before += bytes_read;
+        Ok(())
+    }
+
+    fn post(&mut self, source: &Source, batches: &mut Batches, bytes_read: u64) -> Result<(), CliError> {
+        for batch in &mut batches.0 {
+            let lines = batch.len();
+            let totals = if batch.kind() == Kind::Server { &mut self.servers } else { &mut self.votes };
+            let posted = batch.post(&self.client, totals).map_err(|error| {
+                let name = source.name();
+                CliError::new(format_args!("{error}; what was taken of {name} stays, and may be imported again"))
+            });
+            for refusal in posted? {
+                self.refused.tell(&self.progress, source, &refusal)?;
+            }
+            self.progress.advance(self.bytes_before + bytes_read, lines);
+        }
+        Ok(())
+    }
+
+    /// Refuses a line that never reaches the service.
+    fn refuse(&mut self, source: &Source, line: u64, reason: &str) -> Result<(), CliError> {
+        let (totals, word) = match source.holds {
+            Holds::Servers => (&mut self.servers, "invalid_server"),
+            Holds::Votes | Holds::Both => (&mut self.votes, "invalid_vote"),
+        };
+        totals.invalid += 1;
+        self.refused.tell(&self.progress, source, &Refusal { line, word: word.into(), message: reason.into() })
+    }
+
+    fn finish(self, is_json: bool, sources: &[Source]) -> Result<Exit, CliError> {
+        self.refused.finish()?;
+        drop(self.progress);
+        if is_json {
+            say(json!({ "servers": self.servers, "votes": self.votes }))?;
+        } else {
+            for (name, holds, totals) in
+                [("servers", Holds::Servers, self.servers), ("votes", Holds::Votes, self.votes)]
+            {
+                if sources.iter().any(|source| source.holds == holds || source.holds == Holds::Both) {
+                    say(summary(name, &totals))?;
+                }
+            }
+        }
+        let is_clean = self.servers.refused() + self.votes.refused() == 0;
+        Ok(if is_clean { Exit::Success } else { Exit::Negative })
+    }
+}
+
+fn summary(name: &str, totals: &Totals) -> String {
+    let Totals { recorded, unchanged, expired, unknown_server, invalid, skipped } = totals;
+    let refused = totals.refused();
+    let mut line = format!("{name}: {recorded} recorded, {unchanged} unchanged, {refused} refused");
+    if refused > 0 {
+        line += &format!(" ({expired} expired, {unknown_server} of an unknown server, {invalid} invalid)");
+    }
+    if *skipped > 0 {
+        line += &format!(", {skipped} of the other kind skipped");
+    }
+    line
+}
+
+/// What a line has that tells its kind. Whether it is right is the service's to judge.
+#[derive(Deserialize)]
+struct Members {
+    ip: Option<IgnoredAny>,
+    voted_at: Option<IgnoredAny>,
+}
+
+fn kind(holds: Holds, object: &[u8]) -> Kind {
+    if holds == Holds::Servers {
+        return Kind::Server;
+    }
+    match serde_json::from_slice(object) {
+        Ok(Members { ip: None, voted_at: None }) if holds == Holds::Both => Kind::Server,
+        Ok(Members { ip: Some(_), voted_at: None }) => Kind::VoteNow,
+        _ => Kind::Vote,
+    }
+}
+
+/// Where refused lines are told.
+enum Refused {
+    File(BufWriter<File>, PathBuf),
+    StandardError,
+}
+
+impl Refused {
+    fn new(path: Option<&PathBuf>) -> Result<Self, CliError> {
+        let Some(path) = path else { return Ok(Self::StandardError) };
+        let file = File::create(path).map_err(|error| unwritable(path, &error))?;
+        Ok(Self::File(BufWriter::new(file), path.clone()))
+    }
+
+    fn tell(&mut self, progress: &Progress, source: &Source, refusal: &Refusal) -> Result<(), CliError> {
+        let Refusal { line, word, message } = refusal;
+        let text = format!("{}: line {line}: {word}: {message}", source.name());
+        match self {
+            Self::File(file, path) => writeln!(file, "{text}").map_err(|error| unwritable(path, &error)),
+            Self::StandardError => {
+                progress.suspend(|| eprintln!("{text}"));
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(self) -> Result<(), CliError> {
+        match self {
+            Self::File(mut file, path) => file.flush().map_err(|error| unwritable(&path, &error)),
+            Self::StandardError => Ok(()),
+        }
+    }
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::new(format_args!("cannot write {}: {error}", path.display()))
+}

@@ -1,0 +1,112 @@
+//! The lines of a file with their numbers, within bounded memory.
+
+use std::io::{self, BufRead, ErrorKind};
+
+/// Longest line that is taken, in bytes; the service takes no longer one.
+pub(super) const LINE_BYTES_MAX: usize = 4_096;
+
+/// What some programs write before the first line.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// Reads lines one by one.
+pub(super) struct Lines<R> {
+    reader: R,
+    number: u64,
+    /// The line at hand, without its end: at most `LINE_BYTES_MAX`.
+    line: Vec<u8>,
+    bytes_read: u64,
+}
+
+/// One line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Line<'a> {
+    /// Counted from 1.
+    pub number: u64,
+    /// Without its end; `None` where it is too long.
+    pub text: Option<&'a [u8]>,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// The lines of `reader`.
+    pub(super) const fn new(reader: R) -> Self {
+        Self { reader, number: 0, line: Vec::new(), bytes_read: 0 }
+    }
+
+    /// How much has been read in all.
+    pub(super) const fn bytes_read(&self) -> u64 {
+        self.bytes_read
+    }
+
+    /// The next line, or `None` at the end.
+    ///
+    /// # Errors
+    /// The reader's.
+    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+        self.line.clear();
+        let (mut is_overlong, mut is_whole, start) = (false, false, self.bytes_read);
+        while !is_whole {
+            let available = match self.reader.fill_buf() {
+                Ok(available) => available,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            if available.is_empty() {
+                break;
+            }
+            let end = memchr::memchr(b'\n', available);
+            let piece = &available[..end.unwrap_or(available.len())];
+            is_overlong |= self.line.len() + piece.len() > LINE_BYTES_MAX;
+            if !is_overlong {
+                self.line.extend_from_slice(piece);
+            }
+            is_whole = end.is_some();
+            let used = piece.len() + usize::from(is_whole);
+            self.bytes_read += used as u64;
+            self.reader.consume(used);
+        }
+        if self.bytes_read == start {
+            return Ok(None);
+        }
+        self.number += 1;
+        let mut text = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
+        if self.number == 1 {
+            text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+        }
+        Ok(Some(Line { number: self.number, text: (!is_overlong).then_some(text) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufReader, Read};
+
+    use super::{LINE_BYTES_MAX, Lines};
+
+    fn read(text: &[u8], step: usize) -> Vec<(u64, Option<Vec<u8>>)> {
+        let mut lines = Lines::new(BufReader::with_capacity(step, text.take(u64::MAX)));
+        let mut read = Vec::new();
+        while let Some(line) = lines.next().expect("memory can be read") {
+            read.push((line.number, line.text.map(<[u8]>::to_vec)));
+        }
+        assert_eq!(lines.bytes_read(), text.len() as u64);
+        read
+    }
+
+    #[test]
+    fn lines_have_their_numbers_however_they_are_cut() {
+        let long = "x".repeat(LINE_BYTES_MAX);
+        let text = format!("\u{feff}a\r\n\n{long}\n{long}y\nb\rc\nlast");
+        for step in [1, 2, 3, 7, 4_096, 100_000] {
+            let expected = [
+                (1, Some(b"a".to_vec())),
+                (2, Some(b"".to_vec())),
+                (3, Some(long.clone().into_bytes())),
+                (4, None),
+                (5, Some(b"b\rc".to_vec())),
+                (6, Some(b"last".to_vec())),
+            ];
+            assert_eq!(read(text.as_bytes(), step), expected, "step {step}");
+        }
+        assert_eq!(read(b"", 8), []);
+    }
+}

@@ -1,0 +1,56 @@
+//! `vote-status vote` and `vote-status cancel`: one vote.
+
+use clap::ArgMatches;
+use serde_json::{Value, json};
+use ureq::http::Method;
+
+use super::client::{Answer, ControlClient, segment};
+use super::{CliError, Exit, one, say};
+use crate::vote::id::ServerId;
+
+/// Records a vote.
+///
+/// # Errors
+/// Where the service cannot be asked, or refuses for another reason than the cooldown.
+pub(super) fn vote(options: &ArgMatches) -> Result<Exit, CliError> {
+    let client = ControlClient::new(options)?;
+    let (server, ip) = (one::<ServerId>(options, "id")?, one::<String>(options, "ip")?);
+    let mut body = json!({ "server_id": server.0, "ip": ip });
+    if let Some(voted_at) = options.get_one::<String>("voted-at") {
+        body["voted_at"] = instant(voted_at);
+    }
+    let answer = client.send(Method::POST, "/v1/votes", body.to_string().as_bytes())?.expect(&[201, 409])?;
+    let next = answer.text("next_vote_at");
+    if answer.status == 201 {
+        return tell(options, &answer, Exit::Success, &format!("recorded: {ip} can vote again for {server} at {next}"));
+    }
+    tell(options, &answer, Exit::Negative, &format!("in cooldown: {ip} can vote again for {server} at {next}"))
+}
+
+/// Cancels a vote.
+///
+/// # Errors
+/// Where the service cannot be asked, or refuses for another reason than that there is none.
+pub(super) fn cancel(options: &ArgMatches) -> Result<Exit, CliError> {
+    let client = ControlClient::new(options)?;
+    let (server, ip) = (one::<ServerId>(options, "id")?, one::<String>(options, "ip")?);
+    let answer = client.delete(&format!("/v1/votes/{server}/{}", segment(&ip)))?;
+    if answer.text("error") == "no_cooldown" {
+        return tell(options, &answer, Exit::Negative, &format!("no cooldown: {ip} can vote for {server}"));
+    }
+    let answer = answer.expect(&[200])?;
+    tell(options, &answer, Exit::Success, &format!("cancelled: {ip} can vote for {server}"))
+}
+
+/// An instant as the interface wants it: a number of seconds is no string.
+pub(super) fn instant(text: &str) -> Value {
+    match serde_json::from_str(text) {
+        Ok(number @ Value::Number(_)) => number,
+        _ => Value::from(text),
+    }
+}
+
+fn tell(options: &ArgMatches, answer: &Answer, exit: Exit, line: &str) -> Result<Exit, CliError> {
+    say(if options.get_flag("json") { &answer.text } else { line })?;
+    Ok(exit)
+}

@@ -1,0 +1,162 @@
+//! Numbers that are counted in one thread and read from another, and the text that Prometheus reads.
+//!
+//! What is counted is declared beside the code that counts it. Each counter has one writer: adding
+//! is a load and a store of its own cache line, nothing shared is written on the hot path.
+
+pub mod answers;
+
+use std::fmt::{Display, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that only its one writer changes.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds. To be called from one thread only: a second writer's additions could be lost.
+    #[inline]
+    pub fn add(&self, more: u64) {
+        self.0.store(self.get().wrapping_add(more), Ordering::Relaxed);
+    }
+
+    /// Replaces the number: for what goes up and down.
+    #[inline]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// The number.
+    #[inline]
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How many values fell at or below each of some bounds.
+#[derive(Debug)]
+pub struct Histogram<const BOUNDS: usize> {
+    bounds: [u64; BOUNDS],
+    /// One for each bound; what is above all of them is in `count` alone.
+    at_most: [Counter; BOUNDS],
+    count: Counter,
+    sum: Counter,
+}
+
+impl<const BOUNDS: usize> Histogram<BOUNDS> {
+    /// A histogram with these bounds, rising.
+    #[must_use]
+    pub fn new(bounds: [u64; BOUNDS]) -> Self {
+        Self {
+            bounds,
+            at_most: std::array::from_fn(|_| Counter::default()),
+            count: Counter::default(),
+            sum: Counter::default(),
+        }
+    }
+
+    /// Counts a value.
+    pub fn record(&self, value: u64) {
+        if let Some(index) = self.bounds.iter().position(|bound| value <= *bound) {
+            self.at_most[index].add(1);
+        }
+        self.count.add(1);
+        self.sum.add(value);
+    }
+}
+
+/// What kind of metric a family is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only ever rises.
+    Counter,
+    /// Rises and falls.
+    Gauge,
+    /// See [`Histogram`].
+    Histogram,
+}
+
+/// A page in the Prometheus text format.
+#[derive(Debug, Default)]
+pub struct Page {
+    text: String,
+}
+
+impl Page {
+    /// Begins a family: its samples follow.
+    pub fn family(&mut self, name: &str, kind: Kind, help: &str) {
+        let kind = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        // A String takes whatever is written to it.
+        let _written = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    /// Adds a sample; labels have constant values that need no escapes.
+    pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.text.push_str(name);
+        let mut separator = '{';
+        for (label, text) in labels {
+            let _written = write!(self.text, "{separator}{label}=\"{text}\"");
+            separator = ',';
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        let _written = writeln!(self.text, "{end} {value}");
+    }
+
+    /// A family of one sample without labels.
+    pub fn single(&mut self, name: &str, kind: Kind, help: &str, value: impl Display) {
+        self.family(name, kind, help);
+        self.sample(name, &[], value);
+    }
+
+    /// A whole histogram; its values are told divided by `unit`.
+    pub fn histogram<const BOUNDS: usize>(&mut self, name: &str, help: &str, unit: f64, histogram: &Histogram<BOUNDS>) {
+        self.family(name, Kind::Histogram, help);
+        let (count, sum) = (histogram.count.get(), histogram.sum.get());
+        let bucket = format!("{name}_bucket");
+        let mut total = 0;
+        for (bound, at_most) in histogram.bounds.iter().zip(&histogram.at_most) {
+            total += at_most.get();
+            self.sample(&bucket, &[("le", &(*bound as f64 / unit).to_string())], total);
+        }
+        // Read while it is counted: the last bucket is never less than those before it.
+        self.sample(&bucket, &[("le", "+Inf")], count.max(total));
+        self.sample(&format!("{name}_sum"), &[], sum as f64 / unit);
+        self.sample(&format!("{name}_count"), &[], count.max(total));
+    }
+
+    /// The page.
+    #[must_use]
+    pub fn into_text(self) -> String {
+        self.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Histogram, Kind, Page};
+
+    #[test]
+    fn pages_are_spelled_as_prometheus_reads_them() {
+        let histogram = Histogram::new([500, 1_000]);
+        for value in [1, 500, 501, 2_000] {
+            histogram.record(value);
+        }
+        let mut page = Page::default();
+        page.family("a_total", Kind::Counter, "How many.");
+        page.sample("a_total", &[("b", "c"), ("d", "e")], 7);
+        page.single("g", Kind::Gauge, "Now.", 1.5);
+        page.histogram("h_seconds", "How long.", 1_000.0, &histogram);
+        assert_eq!(
+            page.into_text(),
+            "# HELP a_total How many.\n# TYPE a_total counter\na_total{b=\"c\",d=\"e\"} 7\n\
+             # HELP g Now.\n# TYPE g gauge\ng 1.5\n\
+             # HELP h_seconds How long.\n# TYPE h_seconds histogram\n\
+             h_seconds_bucket{le=\"0.5\"} 2\nh_seconds_bucket{le=\"1\"} 3\nh_seconds_bucket{le=\"+Inf\"} 4\n\
+             h_seconds_sum 3.002\nh_seconds_count 4\n"
+        );
+    }
+}
