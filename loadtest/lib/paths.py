@@ -1,0 +1,28 @@
+"""Where things are. Knows no process and no figure."""
+
+import os
+import shutil
+from pathlib import Path
+
+LOADTEST = Path(__file__).resolve().parent.parent
+REPOSITORY = LOADTEST.parent
+PEERS = LOADTEST / "peers"
+WORK = LOADTEST / "work"
+TOOLS = WORK / "tools"
+PEER_TARGET = WORK / "target"
+SERVICE_TARGET = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
+# The files of the processes of this run: two runs at a time do not disturb each other's.
+RUN = WORK / "run" / str(os.getpid())
+
+
+def fresh(name):
+    """An empty folder of that name for one process's files."""
+    folder = RUN / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def sweep():
+    """Takes the files of this run away."""
+    shutil.rmtree(RUN, ignore_errors=True)

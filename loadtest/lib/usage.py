@@ -1,0 +1,50 @@
+"""What a competitor's processes have used, out of /proc: CPU time and memory."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class CpuTime:
+    """Seconds of one CPU, of all the processes together."""
+
+    user: float
+    system: float
+
+    def __sub__(self, earlier):
+        return CpuTime(self.user - earlier.user, self.system - earlier.system)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of all the processes together: RSS counts shared pages once a process, PSS once in all."""
+
+    rss: int
+    pss: int
+
+
+def cpu_time(pids):
+    """Read thread by thread: the kernel splits a total by all that its owner ever did, so a thread that
+    has loaded the state would colour the split of the one that answers.
+    """
+    user = system = 0
+    for pid in pids:
+        for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+            fields = stat.read_text().rpartition(")")[2].split()
+            user += int(fields[11])
+            system += int(fields[12])
+    return CpuTime(user / _TICKS_PER_SECOND, system / _TICKS_PER_SECOND)
+
+
+def memory(pids):
+    rss = pss = 0
+    for pid in pids:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Rss:"):
+                rss += int(line.split()[1]) * 1024
+            elif line.startswith("Pss:"):
+                pss += int(line.split()[1]) * 1024
+    return Memory(rss, pss)
