@@ -3,10 +3,12 @@
 //! An idle connection holds no buffer. Input is kept only while a request is not whole or has to
 //! wait, output only while the kernel does not take it.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::net::Shutdown;
 
 use mio::net::TcpStream;
+use rustix::io::Errno;
+use rustix::net::SendFlags;
 
 use super::deadline::Class;
 use crate::http::fault::Fault;
@@ -228,7 +230,7 @@ impl<E> Connection<E> {
             Next::Parked => self.state = State::Parked,
             Next::Input | Next::Output => {}
         }
-        if self.send(turn.out).is_err() {
+        if self.send(turn.out, SendFlags::empty()).is_err() {
             return Verdict::Drop;
         }
         let may_go_on = self.state == State::Open && (self.has_work || self.is_readable);
@@ -238,7 +240,7 @@ impl<E> Connection<E> {
     fn send_and_close<S: Service<Exchange = E>>(&mut self, linger: bool, turn: &mut Turn<'_, S>) -> Verdict {
         self.state = State::Closing { linger };
         self.input = Vec::new();
-        match self.send(turn.out) {
+        match self.send(turn.out, SendFlags::MORE) {
             Err(_gone) => Verdict::Drop,
             Ok(()) if self.has_unsent() => Verdict::Wait,
             Ok(()) => self.close(linger, turn),
@@ -267,20 +269,21 @@ impl<E> Connection<E> {
         }
     }
 
-    /// Writes the turn's answers in one call and keeps what the kernel does not take.
-    fn send(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+    /// Writes the turn's answers in one call and keeps what the kernel does not take. With
+    /// [`SendFlags::MORE`] where the end follows at once: it goes out in the same segment.
+    fn send(&mut self, out: &mut Vec<u8>, flags: SendFlags) -> io::Result<()> {
         if out.is_empty() {
             return Ok(());
         }
         // What the kernel refused before goes first.
-        let sent = if self.has_unsent() { 0 } else { write_once(&mut self.stream, out)? };
+        let sent = if self.has_unsent() { 0 } else { send_once(&self.stream, out, flags)? };
         self.unsent.extend_from_slice(&out[sent..]);
         out.clear();
         Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let sent = write_once(&mut self.stream, &self.unsent)?;
+        let sent = send_once(&self.stream, &self.unsent, SendFlags::empty())?;
         self.unsent.drain(..sent);
         if self.unsent.is_empty() {
             self.unsent = Vec::new();
@@ -289,11 +292,12 @@ impl<E> Connection<E> {
     }
 }
 
-/// Bytes taken; 0 where the kernel's buffer is full.
-fn write_once(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
-    match stream.write(bytes) {
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
-        written => written,
+/// Bytes taken; 0 where the kernel's buffer is full. A peer that has gone is an error, not a signal.
+fn send_once(stream: &TcpStream, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
+    match rustix::net::send(stream, bytes, flags | SendFlags::NOSIGNAL) {
+        Ok(sent) => Ok(sent),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+        Err(error) => Err(error.into()),
     }
 }
 
