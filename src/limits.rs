@@ -27,8 +27,6 @@ pub const RECORDER_QUEUE_MAX: usize = 65_536;
 /// Votes and changes that one commit carries, a command's own past it. Many: an import's votes lie
 /// all over the file.
 pub const COMMIT_EVENTS_MAX: usize = 131_072;
-/// A vote may be stamped this far ahead of the service's clock, in seconds (contract).
-pub const VOTE_AHEAD_MAX_S: u32 = 5;
 /// Servers on one page of a listing unless asked otherwise, and at most.
 pub const PAGE_SERVERS_DEFAULT: usize = 100;
 /// See [`PAGE_SERVERS_DEFAULT`].

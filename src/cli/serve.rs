@@ -4,12 +4,14 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::panic;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use clap::ArgMatches;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use super::{CliError, Exit, key, logger, one, progress};
@@ -40,9 +42,9 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         None if is_demo => key::generate()?,
         None => key::make(&data_dir)?,
     };
+    let signals = catch_signals()?;
     let store = open_store(options, &data_dir)?;
     let config = config(options, control_key.clone(), is_demo)?;
-    let signals = catch_signals()?;
     progress::watch_load(config.readiness.clone());
     let mut announced = Vec::new();
     let announce = |address: SocketAddr, role: Role| {
@@ -121,6 +123,9 @@ fn connections_max(asked: Option<u64>) -> usize {
 
 fn catch_signals() -> Result<Receiver<Signal>, CliError> {
     let fail = |error| CliError::new(format_args!("cannot catch signals: {error}"));
+    // A file-size limit is a full disk: an error of the write, not the end of the process.
+    let ignored = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGXFSZ, ignored).map_err(fail)?;
     let mut caught = Signals::new([SIGINT, SIGTERM]).map_err(fail)?;
     let (sender, signals) = channel();
     let work = move || {

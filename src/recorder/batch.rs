@@ -7,12 +7,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::command::{Command, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Vote, VoteOutcome};
-use crate::limits::VOTE_AHEAD_MAX_S;
 use crate::store::{Address, Event, StoredVote};
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::{CooldownTable, Pair};
-use crate::vote::time::{Cooldown, UnixSeconds};
+use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 
 /// Changes that wait for one commit.
 pub struct Batch<'s> {

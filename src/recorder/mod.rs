@@ -3,11 +3,12 @@
 //! Durable, then visible, then acknowledged: see [`Recorder::run`]. It also keeps the clock,
 //! because a step of the wall clock has to meet the table at one moment.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Now};
 use crate::limits::{COMMIT_EVENTS_MAX, RECORDER_QUEUE_MAX};
 use crate::readiness::Readiness;
 use crate::store::{Address, Event, Store, StoreError, StoredVote};
@@ -29,6 +30,8 @@ const TICK_MS: u64 = 50;
 const SWEEP_SHARDS_PER_TICK: usize = 8;
 /// Expired rows dropped from the store at a tick.
 const DROP_ROWS_PER_TICK: usize = 8_192;
+/// A store that fails as quickly as this may be tried with every vote, in microseconds.
+const QUICK_FAILURE_US: u64 = 50_000;
 /// A smaller difference between the two clocks is the reading's own error, in milliseconds.
 const STEP_MIN_MS: i64 = 20;
 
@@ -73,8 +76,13 @@ pub struct Recorder {
     cooldown: Cooldown,
     readiness: Readiness,
     next_tick_ms: u64,
-    /// Whether the last commit failed: said once, not for every vote.
+    /// Changes that are in the table and not in the store yet.
+    owed: Vec<Event>,
+    /// Whether the store fails: said once, not for every vote.
     is_store_failing: bool,
+    /// A store that takes long to fail is left alone for as long again: opening a large one takes a
+    /// while, and at most half of the time may go there.
+    retry_at_us: u64,
     counters: Arc<RecorderCounters>,
 }
 
@@ -97,7 +105,9 @@ impl Recorder {
             cooldown,
             readiness,
             next_tick_ms: 0,
+            owed: Vec::new(),
             is_store_failing: false,
+            retry_at_us: 0,
             counters: Arc::default(),
         };
         (recorder, RecorderHandle { requests: sender })
@@ -133,8 +143,7 @@ impl Recorder {
         let mut servers = Snapshot::default();
         let mut conflict = None;
         let since = now.minus(cooldown.seconds());
-        // A vote from ahead of the clock (it went back while nobody ran) lasts a length from now.
-        let latest = cooldown.expires_at(now);
+        let mut cut = Vec::new();
         self.store.replay(since, &mut |event| {
             readiness.add_loaded_rows(1);
             match event {
@@ -144,9 +153,14 @@ impl Recorder {
                     }
                 }
                 Event::Vote(StoredVote { server, address: Address::V4(address), voted_at }) => {
-                    let expires_at = cooldown.expires_at(voted_at).min(latest);
+                    let kept = Cooling { pair: Pair { server, address }, expires_at: cooldown.expires_at(voted_at) };
+                    // The clock may have gone back while nobody ran.
+                    let expires_at = cooldown.held_at(kept.expires_at, now);
+                    if expires_at != kept.expires_at {
+                        cut.push(kept);
+                    }
                     if now < expires_at {
-                        loader.put(Cooling { pair: Pair { server, address }, expires_at });
+                        loader.put(Cooling { expires_at, ..kept });
                     }
                 }
                 Event::VoteGone(_) | Event::ServerGone(_) => {}
@@ -156,6 +170,7 @@ impl Recorder {
         if let Some(server) = conflict {
             return Err(StoreError::Unusable(format!("two servers have one token, one of them is {server}")));
         }
+        self.note_cut(cut, now);
         self.publish(servers);
         self.counters.load_ms.set(self.clock.now().monotonic_ms - start.monotonic_ms);
         for command in seed {
@@ -204,9 +219,10 @@ impl Recorder {
             next = if batch.events_len() < COMMIT_EVENTS_MAX { self.requests.try_recv().ok() } else { None };
         }
         let changes = batch.into_changes();
-        let is_kept = self.commit(&changes.events);
+        let Changes { events, pairs, servers } = changes;
+        let is_kept = self.commit(events);
         if is_kept {
-            self.apply(changes);
+            self.apply(pairs, servers);
         }
         for (respond, reply) in replies {
             self.counters.count(&reply, is_kept);
@@ -214,34 +230,48 @@ impl Recorder {
         }
     }
 
-    fn commit(&mut self, events: &[Event]) -> bool {
-        if events.is_empty() {
+    /// Makes what is owed and `events` durable, all or nothing; whether it is.
+    fn commit(&mut self, events: Vec<Event>) -> bool {
+        if events.is_empty() && self.owed.is_empty() {
             return true;
         }
-        let start = self.clock.now().monotonic_us;
-        let committed = self.store.commit(events);
+        let start = self.clock.now();
+        if self.is_store_failing && start.monotonic_us < self.retry_at_us {
+            return false;
+        }
+        let owed = self.owed.len();
+        self.owed.extend(events);
+        let committed = self.store.commit(&self.owed);
+        self.note_store(&committed, start, "votes and changes are answered 503");
         if committed.is_ok() {
-            self.counters.commit_us.record(self.clock.now().monotonic_us - start);
-            self.counters.commit_events.record(events.len() as u64);
+            self.counters.commit_us.record(self.clock.now().monotonic_us - start.monotonic_us);
+            self.counters.commit_events.record(self.owed.len() as u64);
+            self.owed.clear();
         } else {
             self.counters.commit_failures.add(1);
+            self.owed.truncate(owed);
         }
-        match &committed {
-            Ok(()) if self.is_store_failing => log::info!("the store takes votes again"),
-            Err(error) if !self.is_store_failing => {
-                log::error!("the store takes no votes, they are answered 503 until it does: {error}");
-            }
-            _ => {}
-        }
-        self.is_store_failing = committed.is_err();
         committed.is_ok()
     }
 
-    fn apply(&mut self, changes: Changes) {
-        if let Some(servers) = changes.servers {
+    /// Says once that the store fails, and once that it is well again.
+    fn note_store<T>(&mut self, outcome: &Result<T, StoreError>, start: Now, meanwhile: &str) {
+        match outcome {
+            Ok(_) if self.is_store_failing => log::info!("the store works again"),
+            Err(error) if !self.is_store_failing => log::error!("{error}; until it works again {meanwhile}"),
+            _ => {}
+        }
+        self.is_store_failing = outcome.is_err();
+        let end_us = self.clock.now().monotonic_us;
+        let took_us = end_us - start.monotonic_us;
+        self.retry_at_us = if took_us > QUICK_FAILURE_US { end_us + took_us } else { 0 };
+    }
+
+    fn apply(&mut self, pairs: HashMap<Pair, Option<UnixSeconds>>, servers: Option<Snapshot>) {
+        if let Some(servers) = servers {
             self.publish(servers);
         }
-        for (pair, expires_at) in changes.pairs {
+        for (pair, expires_at) in pairs {
             match expires_at {
                 Some(expires_at) => self.table.insert(pair, expires_at),
                 None => {
@@ -271,23 +301,20 @@ impl Recorder {
         if drift_ms.abs() >= 1_000 {
             log::warn!("the wall clock stepped by {drift_ms} ms; {} cooldowns were cut to their length", cut.len());
         }
-        if !cut.is_empty() {
-            let latest = self.cooldown.expires_at(after);
-            let events: Vec<_> = cut.into_iter().flat_map(|old| self.moved(old, latest)).collect();
-            for part in events.chunks(COMMIT_EVENTS_MAX) {
-                // Where it fails, the next start cuts them likewise.
-                self.commit(part);
-            }
-        }
+        self.note_cut(cut, after);
     }
 
-    fn moved(&self, old: Cooling, expires_at: UnixSeconds) -> [Event; 2] {
-        let row = |expires_at| StoredVote {
-            server: old.pair.server,
-            address: Address::V4(old.pair.address),
-            voted_at: self.cooldown.voted_at(expires_at),
-        };
-        [Event::VoteGone(row(old.expires_at)), Event::Vote(row(expires_at))]
+    /// Cooldowns were cut to a length from `now`: their rows follow, with the next commit that
+    /// succeeds, so that what is done to them later meets the right row.
+    fn note_cut(&mut self, cut: Vec<Cooling>, now: UnixSeconds) {
+        let cooldown = self.cooldown;
+        let row =
+            |pair: Pair, voted_at| StoredVote { server: pair.server, address: Address::V4(pair.address), voted_at };
+        for Cooling { pair, expires_at } in cut {
+            self.owed.push(Event::VoteGone(row(pair, cooldown.voted_at(expires_at))));
+            self.owed.push(Event::Vote(row(pair, now)));
+        }
+        self.commit(Vec::new());
     }
 
     fn sweep(&mut self) {
@@ -298,12 +325,15 @@ impl Recorder {
         self.next_tick_ms = now.monotonic_ms + TICK_MS;
         self.counters.swept.add(self.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK) as u64);
         self.counters.store_bytes.set(self.store.size_bytes());
-        if self.is_store_failing {
-            return; // a vote will find out whether it is well again
+        if self.is_store_failing && now.monotonic_us < self.retry_at_us {
+            return;
         }
-        match self.store.drop_expired(now.wall.minus(self.cooldown.seconds()), DROP_ROWS_PER_TICK) {
-            Ok(rows) => self.counters.dropped.add(rows as u64),
-            Err(error) => log::warn!("expired votes could not be dropped, they are tried again: {error}"),
+        self.commit(Vec::new());
+        let dropped = self.store.drop_expired(now.wall.minus(self.cooldown.seconds()), DROP_ROWS_PER_TICK);
+        // Nothing to drop says nothing of whether the store takes changes.
+        if !matches!(dropped, Ok(0)) {
+            self.note_store(&dropped, now, "expired votes stay on disk");
         }
+        self.counters.dropped.add(dropped.unwrap_or(0) as u64);
     }
 }

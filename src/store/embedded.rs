@@ -27,8 +27,6 @@ const SCHEMA: u64 = 1;
 const SCHEMA_KEY: &str = "schema";
 /// Number of the last commit.
 const SEQUENCE_KEY: &str = "sequence";
-/// Votes up to this instant have been dropped, and stay so whatever the clock says.
-const DROPPED_KEY: &str = "dropped_until";
 
 /// Gives the database, each time that it has to be opened.
 pub type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send>;
@@ -57,10 +55,10 @@ impl EmbeddedStore {
             let mut database = (store.open)().map_err(|error| store.open_error(error))?;
             let is_as_left = database.check_integrity().map_err(|error| store.open_error(error))?;
             store.sequence = store.read_schema(&database)?;
-            let acknowledged = store.witness.read();
-            let is_whole = acknowledged.map_or(is_as_left, |acknowledged| acknowledged <= store.sequence);
-            if !is_whole {
-                return Err(store.damaged("a commit that was acknowledged is gone"));
+            match store.witness.read() {
+                Some(acknowledged) if acknowledged > store.sequence => return Err(store.lacking(acknowledged)),
+                None if !is_as_left => return Err(store.damaged("part of it was undone")),
+                _ => {}
             }
             store.database = Some(database);
             Ok(())
@@ -79,6 +77,13 @@ impl EmbeddedStore {
         let name = &self.name;
         StoreError::Unusable(format!(
             "the store {name} is damaged ({how}): put back a copy, or move it away to start empty, which forgets every cooldown"
+        ))
+    }
+
+    fn lacking(&self, acknowledged: u64) -> StoreError {
+        let (name, found) = (&self.name, self.sequence);
+        StoreError::Unusable(format!(
+            "the store {name} is damaged: its last commit is {found}, and votes.sequence beside it says that {acknowledged} was acknowledged: put back a newer copy, or remove votes.sequence to serve this one as it is"
         ))
     }
 
@@ -155,36 +160,37 @@ impl EmbeddedStore {
             let database = (self.open)().map_err(|error| self.open_error(error))?;
             let found = self.read_schema(&database)?;
             if found < self.sequence {
-                return Err(self.damaged("a commit that was acknowledged is gone"));
+                return Err(self.lacking(self.sequence));
             }
             if found > self.sequence {
-                let undo = std::mem::take(&mut self.undo);
-                write(&database, &undo, found + 1, None).map_err(|error| self.failed(error))?;
+                write(&database, &self.undo, found + 1, None).map_err(|error| self.failed(error))?;
                 self.sequence = found + 1;
+                self.witness.note(self.sequence);
             }
+            self.undo.clear();
             self.database = Some(database);
         }
         self.database.as_ref().ok_or_else(|| StoreError::Unavailable("the store is closed".into()))
     }
 
-    /// One transaction. After a failure the file is opened anew: the library refuses to go on
-    /// with a handle that has failed once.
+    /// One transaction. After a failure the file is opened anew, as the library refuses to go on with
+    /// a handle that has failed once; at once if it can be, so that what failed is undone before the
+    /// process may end, and else when it is next needed.
     fn transact(&mut self, events: &[Event], dropped: Option<(UnixSeconds, usize)>) -> Result<usize, StoreError> {
         let committed = self.guarded(|store| {
-            store.undo.clear();
-            let sequence = store.sequence + 1;
-            let undo = inverse(store.database()?, events);
-            let undo = undo.map_err(|error| store.failed(error))?;
-            let sequence = sequence.max(store.sequence + 1);
+            let undo = inverse(store.database()?, events).map_err(|error| store.failed(error))?;
             store.undo = undo;
-            let rows = write(store.database()?, events, sequence, dropped);
-            let rows = rows.map_err(|error| store.failed(error))?;
+            let sequence = store.sequence + 1;
+            let rows = write(store.database()?, events, sequence, dropped).map_err(|error| store.failed(error))?;
             store.sequence = sequence;
+            store.undo.clear();
             store.witness.note(sequence);
             Ok(rows)
         });
         if committed.is_err() {
             self.database = None;
+            // What comes of it is told by the next call.
+            let _reopened = self.guarded(|store| store.database().map(drop));
         }
         committed
     }
@@ -204,9 +210,7 @@ impl Store for EmbeddedStore {
                     let Some(token) = Token::new(token.value()) else { return Ok(false) };
                     visit(Event::Server(ServerId(server.value()), token));
                 }
-                let dropped = read.open_table(META)?.get(DROPPED_KEY)?.map_or(0, |until| until.value());
-                let dropped = UnixSeconds(u32::try_from(dropped).unwrap_or(u32::MAX));
-                let first = row::first_after(since.max(dropped));
+                let first = row::first_after(since);
                 for row in read.open_table(VOTES)?.range(&first[..]..)? {
                     let Some(vote) = row::vote(row?.0.value()) else { return Ok(false) };
                     visit(Event::Vote(vote));
@@ -249,7 +253,6 @@ fn write(
     {
         let mut votes = write.open_table(VOTES)?;
         let mut servers = write.open_table(SERVERS)?;
-        let mut meta = write.open_table(META)?;
         for event in events {
             match event {
                 Event::Vote(vote) => drop(votes.insert(row::key(vote).as_bytes(), ())?),
@@ -260,12 +263,12 @@ fn write(
         }
         if let Some((until, rows_max)) = dropped {
             let end = row::first_after(until);
-            rows = votes.extract_from_if(..&end[..], |_, ()| true)?.take(rows_max).filter(Result::is_ok).count();
-            if rows < rows_max {
-                meta.insert(DROPPED_KEY, u64::from(until.0))?;
+            for row in votes.extract_from_if(..&end[..], |_, ()| true)?.take(rows_max) {
+                row?;
+                rows += 1;
             }
         }
-        meta.insert(SEQUENCE_KEY, sequence)?;
+        write.open_table(META)?.insert(SEQUENCE_KEY, sequence)?;
     }
     write.commit()?;
     Ok(rows)

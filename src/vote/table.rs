@@ -228,17 +228,19 @@ impl CooldownTable {
     }
 
     /// The wall clock went back from `before` to `now`: what had expired by `before` is dropped,
-    /// so that it is not revived, and no cooldown may end later than a full length from `now`.
-    /// Gives the entries that were cut to that, as they were before. See `vote::time`.
+    /// so that it is not revived, and no cooldown may last longer than a full length from `now`.
+    /// Gives the entries that were cut to that, as they were before. See [`Cooldown::held_at`].
     pub fn step_back(&mut self, before: UnixSeconds, now: UnixSeconds, cooldown: Cooldown) -> Vec<Cooling> {
-        let latest = cooldown.expires_at(now);
         let mut cut = Vec::new();
         for shard in &self.shards.shards {
             let mut entries = shard.entries.write();
             entries.retain(|entry| before < entry.expires_at);
-            for entry in entries.iter_mut().filter(|entry| latest < entry.expires_at) {
-                cut.push(*entry);
-                entry.expires_at = latest;
+            for entry in entries.iter_mut() {
+                let held = cooldown.held_at(entry.expires_at, now);
+                if held != entry.expires_at {
+                    cut.push(*entry);
+                    entry.expires_at = held;
+                }
             }
         }
         cut

@@ -7,6 +7,9 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixSeconds(pub u32);
 
+/// A vote may be stamped this far ahead of the service's clock, in seconds (contract).
+pub const VOTE_AHEAD_MAX_S: u32 = 5;
+
 impl UnixSeconds {
     /// The instant `seconds` later, held at the end of the range.
     #[must_use]
@@ -123,6 +126,15 @@ impl Cooldown {
     #[must_use]
     pub const fn voted_at(self, expires_at: UnixSeconds) -> UnixSeconds {
         expires_at.minus(self.seconds())
+    }
+
+    /// The end of a cooldown as it may be held at `now`. A vote may be stamped a few seconds ahead of
+    /// the service's clock (the contract's bound); one from further ahead was stamped by a clock that
+    /// has gone back since, and its cooldown lasts a full length from now.
+    #[must_use]
+    pub const fn held_at(self, expires_at: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
+        let length_from_now = self.expires_at(now);
+        if expires_at.0 > length_from_now.plus(VOTE_AHEAD_MAX_S).0 { length_from_now } else { expires_at }
     }
 
     /// Minutes until `expires_at`, rounded up: from 1 to the cooldown's length. A vote may be

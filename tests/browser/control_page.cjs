@@ -1,0 +1,222 @@
+// What the operator's page shows and how it is used. Owns the expected texts.
+"use strict";
+const assert = require("node:assert/strict");
+const {
+  DESK, PHONE, SETTINGS, isAccessible, isServedAsWritten, tabTo, typeInto, sees, screenshot,
+} = require("./harness.cjs");
+const { steady, wavy } = require("./metrics.cjs");
+
+const POLL_SECONDS = 2;
+const ANSWER_MS_MAX = 10_000;
+const PLOTS = [
+  "Status requests a second", "Errors a second", "Live cooldowns", "Open connections", "Votes a second",
+  "Commit latency, milliseconds",
+];
+
+/** Figures of a made-up service, one poll further each time they are asked for. */
+const figures = (sample, state = {}) => async (page) => {
+  state.polls = 0;
+  await page.route("**/metrics", (route) => {
+    if (state.fails) return route.abort("connectionrefused");
+    const seconds = POLL_SECONDS * state.polls++;
+    return route.fulfill({ body: sample(seconds, Math.floor(Date.now() / 1000) - 7384), contentType: "text/plain" });
+  });
+};
+
+/** The browser's clock in our hands: the page polls as often as we let it. */
+const withClock = (sample, state) => async (page) => {
+  const start = Date.now();
+  await page.clock.install({ time: start });
+  await page.clock.pauseAt(start + 1000);
+  await figures(sample, state)(page);
+};
+
+/** Goes on by so many polls, each seen through to its point in the lines. */
+async function letPoll(page, polls) {
+  const newest = () => page.evaluate("points.at(-1)?.time ?? 0");
+  for (let done = 0; done < polls; done += 1) {
+    const before = await newest();
+    const deadline = Date.now() + ANSWER_MS_MAX;
+    if (before > 0) await page.clock.runFor(1000 * POLL_SECONDS);
+    while ((await newest()) === before) assert.ok(Date.now() < deadline, "the page does not poll");
+  }
+}
+
+const legend = (page, title) => page.locator("figure", { hasText: title }).locator(".legend").innerText();
+
+async function loads(page, response) {
+  await isServedAsWritten("control", response);
+  await sees(page, "h1", /^vote-status/);
+  assert.deepEqual(await page.locator("figure h3").allInnerTexts(), PLOTS);
+  assert.equal(await page.locator("#work").isVisible(), false);
+  assert.equal(await page.locator("#key-form").isVisible(), true);
+}
+
+/** What is shown of figures that are known, down to the number. */
+const plots = async (page) => {
+  await letPoll(page, 10);
+  await sees(page, "#version", "9.8.7");
+  await sees(page, "#health", "● live");
+  const expected = {
+    "Status requests a second": "can vote\n1K\nin cooldown\n50\nrefused\n4",
+    "Live cooldowns": "cooldowns\n108K",
+    "Open connections": "public\n640\ncontrol\n3",
+    "Votes a second": "recorded\n20\nnot recorded\n2",
+    "Commit latency, milliseconds": "median\n1\n99 %\n1.98",
+  };
+  for (const [title, text] of Object.entries(expected)) assert.equal(await legend(page, title), text, title);
+  assert.match(await legend(page, "Errors a second"), /^4xx\n4\n5xx\n0\nmalformed\n/);
+  const tiles = await page.locator("#tiles").innerText();
+  for (const tile of ["Up\n2:03:", "Servers\n1.23K", "CPU time\n25 %", "Memory\n50 MiB", "Descriptors\n77", "Store\n1.5 MiB"]) {
+    assert.ok(tiles.includes(tile), `${tile} is missing in ${tiles}`);
+  }
+};
+
+/** The lines move, keep 15 minutes, and a pointer reads them. */
+const history = (name) => async (page) => {
+  await letPoll(page, 460);
+  const path = page.locator("figure").first().locator(".area path").first();
+  const points = (await path.getAttribute("d")).split(/[ML]/).length - 1;
+  assert.ok(points === 450, `${points} points are drawn`);
+  const before = await path.getAttribute("d");
+  await letPoll(page, 2);
+  assert.notEqual(await path.getAttribute("d"), before);
+  await page.clock.resume();
+  await isAccessible(page);
+  await screenshot(page, `control-${name}`);
+  const newest = await legend(page, PLOTS[2]);
+  await tabTo(page, ".area");
+  for (let steps = 0; steps < 10; steps += 1) await page.keyboard.press("PageUp");
+  await sees(page, "#when", /^– at \d\d:\d\d:\d\d$/);
+  assert.notEqual(await legend(page, PLOTS[2]), newest);
+  await screenshot(page, `control-${name}-cursor`, false);
+  await page.keyboard.press("Escape");
+  await sees(page, "#when", "");
+};
+
+/** A service that has gone is told, and that it is back. */
+const silence = (state) => async (page) => {
+  await letPoll(page, 3);
+  state.fails = true;
+  await page.clock.runFor(1000 * POLL_SECONDS);
+  await sees(page, "#health", /^✕ no answer since \d\d:\d\d:\d\d$/);
+  state.fails = false;
+  await page.clock.runFor(1000 * POLL_SECONDS);
+  await sees(page, "#health", "● live");
+};
+
+async function enter(page) {
+  await typeInto(page, "#key", SETTINGS.controlKey);
+  await page.keyboard.press("Enter");
+  await page.locator("#work").waitFor();
+  await typeInto(page, "#public", SETTINGS.publicUrl);
+}
+
+async function wrongKey(page) {
+  await typeInto(page, "#key", "wrong");
+  await page.keyboard.press("Enter");
+  await sees(page, "#key-note", "This key is not accepted.");
+  assert.equal(await page.locator("#work").isVisible(), false);
+  assert.equal(await page.evaluate(() => sessionStorage.length + localStorage.length), 0);
+}
+
+async function keyIsKept(page) {
+  await enter(page);
+  await page.reload();
+  await page.locator("#work").waitFor();
+  assert.equal(await page.evaluate(() => localStorage.length), 0);
+  assert.equal((await page.content()).includes(SETTINGS.controlKey), false);
+  await page.locator("#forget").click();
+  await page.locator("#key-form").waitFor();
+  assert.equal(await page.evaluate(() => sessionStorage.getItem("control-key")), null);
+}
+
+/** From the first look to the cancelled vote, by the keyboard alone. */
+const votes = (name, ip) => async (page) => {
+  const press = async (action) => {
+    await tabTo(page, `[value=${action}]`);
+    await page.keyboard.press("Enter");
+  };
+  await enter(page);
+  await typeInto(page, "#server", "28");
+  await page.keyboard.press("Enter");
+  await sees(page, "#verdict", "Server 28 is listed");
+  await typeInto(page, "#ip", ip);
+  await page.keyboard.press("Enter");
+  await sees(page, "#verdict", `${ip} may vote for server 28`);
+  await press("record");
+  await sees(page, "#verdict", `Vote of ${ip} for server 28 recorded`);
+  const first = await sees(page, "#countdown", /^1:(29:5\d|30:00)$/);
+  await page.waitForFunction((text) => document.querySelector("#countdown").textContent !== text, first);
+  await press("record");
+  await sees(page, "#verdict", "in_cooldown");
+  await press("lookUp");
+  await sees(page, "#verdict", `${ip} is in cooldown for server 28`);
+  await isAccessible(page);
+  await screenshot(page, `control-${name}-cooldown`);
+  page.once("dialog", (dialog) => dialog.dismiss());
+  await press("cancel");
+  await sees(page, "#verdict", `${ip} is in cooldown for server 28`);
+  page.once("dialog", (dialog) => dialog.accept());
+  await press("cancel");
+  await sees(page, "#verdict", `The vote of ${ip} for server 28 is cancelled`);
+  await press("lookUp");
+  await sees(page, "#verdict", `${ip} may vote for server 28`);
+  await page.locator("#token summary").click();
+  await sees(page, "#token-text", "demo");
+};
+
+async function refusals(page) {
+  await enter(page);
+  await typeInto(page, "#server", "29");
+  await page.keyboard.press("Enter");
+  await sees(page, "#verdict", "unknown_server");
+  await page.locator("[value=record]").click();
+  await sees(page, "#verdict", "An address is needed");
+  await typeInto(page, "#ip", "203.0.113");
+  await page.locator("[value=record]").click();
+  await sees(page, "#explanation", "ip must be an IPv4 address");
+  await typeInto(page, "#server", "28");
+  await page.keyboard.press("Enter");
+  await sees(page, "#explanation", "invalid_ip");
+  await typeInto(page, "#public", "http://127.0.0.1:1");
+  await page.keyboard.press("Enter");
+  await sees(page, "#explanation", "The public listener does not answer at http://127.0.0.1:1.");
+}
+
+/** The service's own figures, without a made-up one. */
+async function realFigures(page) {
+  await sees(page, "#health", "● live");
+  assert.equal((await fetch(`${SETTINGS.controlUrl}/metrics`)).status, 200);
+  await sees(page, "#version", /^\d+\.\d+\.\d+/);
+  for (let asked = 0; asked < 20; asked += 1) await fetch(`${SETTINGS.publicUrl}/api/vote/28/status/203.0.113.7`);
+  await page.waitForFunction(() => Number(document.querySelector("figure .legend b").textContent) > 0);
+  assert.match(await legend(page, "Live cooldowns"), /^cooldowns\n[1-9]/);
+  assert.match(await legend(page, "Open connections"), /^public\n\d+\ncontrol\n[1-9]/);
+  const tiles = await page.locator("#tiles div:visible").allInnerTexts();
+  for (const name of ["Servers", "Cooldowns", "CPU time", "Memory", "Descriptors", "Store"]) {
+    assert.ok(tiles.some((tile) => tile.startsWith(`${name}\n`)), `${name} is not told`);
+  }
+  assert.deepEqual(tiles.filter((tile) => /(–|NaN|undefined)$/.test(tile)), []);
+  await screenshot(page, "control-own-figures");
+}
+
+const silent = {};
+const before = figures(steady);
+const CHECKS = [
+  { name: "loads", run: loads, before },
+  { name: "plots", run: plots, before: withClock(steady) },
+  { name: "silence", run: silence(silent), before: withClock(steady, silent), expected: ["CONNECTION_REFUSED"] },
+  { name: "wrong key", run: wrongKey, before, expected: ["status of 401"] },
+  { name: "the key is kept in the tab", run: keyIsKept, before },
+  { name: "refusals", run: refusals, before,
+    expected: Object.assign(["404", "422", "400", "ERR_UNSAFE_PORT", "CONNECTION_REFUSED"], { origins: ["http://127.0.0.1:1/"] }) },
+  { name: "history, 1280-light", run: history("1280-light"), before: withClock(wavy) },
+  { name: "history, 1280-dark", run: history("1280-dark"), before: withClock(wavy), scheme: "dark" },
+  { name: "history, 360-light", run: history("360-light"), before: withClock(wavy), viewport: PHONE },
+  { name: "the service's own figures", run: realFigures },
+  { name: "votes, 1280-light", run: votes("1280-light", "203.0.113.81"), before, viewport: DESK, expected: ["409"] },
+  { name: "votes, 360-dark", run: votes("360-dark", "203.0.113.82"), before, viewport: PHONE, scheme: "dark", expected: ["409"] },
+];
+
+module.exports = { CHECKS };

@@ -1,0 +1,131 @@
+// The browser, and a page of it that is watched for faults. Owns how a page is opened and what no page
+// may do (write errors, ask others, be wider than the screen); knows nothing of what is on it.
+"use strict";
+const assert = require("node:assert/strict");
+const fs = require("node:fs");
+const path = require("node:path");
+const { createRequire } = require("node:module");
+
+const tools = createRequire(path.join(process.env.TOOLS, "package.json"));
+const { chromium } = tools("playwright-core");
+const axe = fs.readFileSync(tools.resolve("axe-core/axe.min.js"), "utf8");
+const ROOT = path.resolve(__dirname, "../..");
+const PAGES = path.join(ROOT, "src/pages");
+const SETTINGS = {
+  publicUrl: process.env.PUBLIC_URL,
+  controlUrl: process.env.CONTROL_URL,
+  controlKey: process.env.CONTROL_KEY,
+  coolingIp: process.env.COOLING_IP,
+  screenshots: process.env.SCREENSHOTS,
+  only: process.env.ONLY,
+  pagesFromFiles: process.env.PAGES_FROM_FILES !== "",
+};
+const ANSWER_MS_MAX = 10_000;
+const PHONE = { width: 360, height: 740 };
+const DESK = { width: 1280, height: 900 };
+
+function launch() {
+  return chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox"] });
+}
+
+/** Opens the page as asked, runs the check, and holds the page to the rules of all pages. */
+async function withPage(browser, { name, address, viewport = DESK, scheme = "light", expected = [], before }, check) {
+  const context = await browser.newContext({ viewport, colorScheme: scheme, locale: "fr-FR", timezoneId: "Europe/Paris" });
+  context.setDefaultTimeout(ANSWER_MS_MAX);
+  await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: address });
+  const page = await context.newPage();
+  const faults = [];
+  page.on("console", (message) => {
+    // The browser itself reports an answer like 404; a check says which of them it provokes.
+    const isExpected = expected.some((part) => message.text().includes(part));
+    if (["error", "warning"].includes(message.type()) && !isExpected) faults.push(message.text());
+  });
+  page.on("pageerror", (fault) => faults.push(String(fault.stack)));
+  page.on("request", (request) => {
+    const origins = [SETTINGS.publicUrl, SETTINGS.controlUrl, "data:", ...(expected.origins ?? [])];
+    if (!origins.some((origin) => request.url().startsWith(origin))) faults.push(`asks ${request.url()}`);
+  });
+  if (SETTINGS.pagesFromFiles) await layOver(page, name, address);
+  await before?.(page);
+  try {
+    const response = await page.goto(`${address}/`);
+    assert.equal(response.status(), 200);
+    await check(page, response);
+    await fitsTheScreen(page);
+    assert.deepEqual(faults, []);
+  } finally {
+    await context.close();
+  }
+}
+
+/** For a service that does not serve the page yet: the file, under the policy that is to be sent. */
+async function layOver(page, name, address) {
+  const body = fs.readFileSync(path.join(PAGES, `${name}.html`), "utf8");
+  // A page that came from no address may not ask this machine without leave.
+  await page.context().grantPermissions(["local-network-access"], { origin: address });
+  const headers = { "Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": policy(name) };
+  await page.route(`${address}/`, (route) => route.fulfill({ status: 200, headers, body }));
+}
+
+function policy(name) {
+  return fs.readFileSync(path.join(PAGES, `${name}.csp`), "utf8");
+}
+
+async function fitsTheScreen(page) {
+  const [wide, room] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+  assert.ok(wide <= room, `the page is ${wide} wide on a screen of ${room}`);
+}
+
+/** No violation of WCAG 2.2 A and AA that a program can find. */
+async function isAccessible(page) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() =>
+    window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] }));
+  const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" | ")}`);
+  assert.deepEqual(found, []);
+}
+
+/** The page as the service sends it: these bytes, under this policy. */
+async function isServedAsWritten(name, response) {
+  const body = fs.readFileSync(path.join(PAGES, `${name}.html`), "utf8");
+  assert.equal(await response.text(), body);
+  assert.equal(response.headers()["content-security-policy"], policy(name));
+  assert.equal(response.headers()["content-type"], "text/html; charset=utf-8");
+}
+
+/** Moves by the keyboard alone until the element has the focus. */
+async function tabTo(page, selector) {
+  for (let steps = 0; steps < 60; steps += 1) {
+    if (await page.evaluate((wanted) => document.activeElement?.matches(wanted), selector)) return;
+    await page.keyboard.press("Tab");
+  }
+  assert.fail(`${selector} is not reached by the keyboard`);
+}
+
+/** Types into the field that has the focus, in place of what is there. */
+async function typeInto(page, selector, text) {
+  await tabTo(page, selector);
+  await page.keyboard.press("Control+A");
+  await page.keyboard.press("Delete");
+  await page.keyboard.type(text);
+}
+
+/** Waits until the text is the one expected, or matches. */
+async function sees(page, selector, expected) {
+  const deadline = Date.now() + ANSWER_MS_MAX;
+  let text;
+  do {
+    text = (await page.locator(selector).innerText()).trim();
+    if (expected instanceof RegExp ? expected.test(text) : text === expected) return text;
+    await page.waitForTimeout(50);
+  } while (Date.now() < deadline);
+  return assert.fail(`${selector} shows ${JSON.stringify(text)}, not ${expected}`);
+}
+
+async function screenshot(page, name, fullPage = true) {
+  await page.screenshot({ path: path.join(SETTINGS.screenshots, `${name}.png`), fullPage });
+}
+
+module.exports = {
+  DESK, PHONE, ROOT, PAGES, SETTINGS, launch, withPage, isAccessible, isServedAsWritten, tabTo, typeInto, sees, screenshot,
+};

@@ -1,0 +1,186 @@
+// What the documentation page shows and how it is used. Owns the expected texts.
+"use strict";
+const assert = require("node:assert/strict");
+const fs = require("node:fs");
+const path = require("node:path");
+const {
+  DESK, PHONE, ROOT, PAGES, SETTINGS, isAccessible, isServedAsWritten, tabTo, typeInto, sees, screenshot,
+} = require("./harness.cjs");
+
+const NOT_FOUND = ["status of 404"];
+const BAD_REQUEST = ["status of 400"];
+
+async function askByKeyboard(page, server, ip) {
+  await typeInto(page, "#server", server);
+  await typeInto(page, "#ip", ip);
+  await page.keyboard.press("Enter");
+}
+
+const seconds = (text) => text.split(":").reduce((sum, part) => 60 * sum + Number(part), 0);
+
+async function loads(page, response) {
+  await isServedAsWritten("public", response);
+  assert.equal(await page.title(), "Statut de vote – Version 1.0");
+  await sees(page, ".badge", "Version 1.0");
+  await sees(page, "h1", "Statut de vote");
+  assert.equal(await page.locator("#result").isVisible(), false);
+}
+
+/** The three cases, by the keyboard alone, on one screen in one scheme. */
+const threeCases = (name) => async (page) => {
+  await isAccessible(page);
+  await askByKeyboard(page, "28", "203.0.113.7");
+  await sees(page, "#verdict", "✓ Peut voter");
+  await sees(page, "#explanation", "Vous pouvez voter maintenant");
+  await isAccessible(page);
+  await screenshot(page, `public-${name}-can-vote`);
+
+  await page.keyboard.press("Shift+Tab");
+  await askByKeyboard(page, "28", SETTINGS.coolingIp);
+  await sees(page, "#verdict", "◷ En attente");
+  await sees(page, "#explanation", /^Vous pourrez voter à nouveau dans (8\d|90) minutes$/);
+  const first = seconds(await sees(page, "#countdown", /^1:(2\d:\d\d|30:00)$/));
+  await page.waitForFunction((before) => document.querySelector("#countdown").textContent !== before,
+    await page.locator("#countdown").innerText());
+  const second = seconds(await page.locator("#countdown").innerText());
+  assert.ok(second < first && second >= first - 3, `the countdown went from ${first} to ${second}`);
+  await isAccessible(page);
+  await screenshot(page, `public-${name}-cooldown`);
+
+  await page.locator("[name=by][value=id]").focus();
+  await page.keyboard.press("ArrowRight");
+  await sees(page, "#server-label", "Token API du serveur");
+  await askByKeyboard(page, "none", "203.0.113.7");
+  await sees(page, "#verdict", "✕ Erreur");
+  await sees(page, "#explanation", "Token inconnu");
+  await sees(page, "#line", `GET ${SETTINGS.publicUrl}/api/servers/none/vote-status/203.0.113.7 → 404`);
+  await isAccessible(page);
+  await screenshot(page, `public-${name}-unknown-token`);
+};
+
+async function tokenVariant(page) {
+  await page.locator("[name=by][value=token]").check();
+  await askByKeyboard(page, "demo", ` ${SETTINGS.coolingIp} `);
+  await sees(page, "#verdict", "◷ En attente");
+  await sees(page, "#line", `GET ${SETTINGS.publicUrl}/api/servers/demo/vote-status/${SETTINGS.coolingIp} → 200`);
+}
+
+/** What is typed is asked, whatever it is. */
+async function oddInput(page) {
+  await askByKeyboard(page, "28", "a/b?c#d%");
+  await sees(page, "#explanation", "Adresse IPv4 invalide");
+  await sees(page, "#line", `GET ${SETTINGS.publicUrl}/api/vote/28/status/a%2Fb%3Fc%23d%25 → 400`);
+  await askByKeyboard(page, "<b>28", "203.0.113.7");
+  await sees(page, "#explanation", "Identifiant de serveur invalide");
+}
+
+const answered = (body, status = 200) => (page) =>
+  page.route("**/api/**", (route) => route.fulfill({ status, body, contentType: "text/html" }));
+
+const seesFault = (explanation) => async (page) => {
+  await askByKeyboard(page, "28", "203.0.113.7");
+  await sees(page, "#verdict", "✕ Erreur");
+  await sees(page, "#explanation", explanation);
+  assert.equal(await page.locator("#countdown").isVisible(), false);
+};
+
+/** The wait ends under the eyes of the reader: the page asks again by itself. */
+async function waitEnds(page) {
+  const questions = [];
+  await page.route("**/api/**", (route) => {
+    questions.push(route.request().url());
+    if (questions.length > 1) return route.continue();
+    const next = new Date(Date.now() + 3000).toISOString().replace(/\.\d+/, "");
+    const body = { success: false, can_vote: false, message: "x", next_vote_at: next, cooldown_minutes: 1 };
+    return route.fulfill({ json: body, headers: { Date: new Date().toUTCString() } });
+  });
+  await askByKeyboard(page, "28", "203.0.113.7");
+  await sees(page, "#verdict", "◷ En attente");
+  await sees(page, "#verdict", "✓ Peut voter");
+  assert.equal(questions.length, 2);
+}
+
+/** A clock here that is an hour wrong does no harm to the countdown. */
+async function wrongClock(page) {
+  await page.clock.setFixedTime(Date.now() + 3_600_000);
+  await askByKeyboard(page, "28", SETTINGS.coolingIp);
+  await sees(page, "#countdown", /^1:(2\d:\d\d|30:00)$/);
+}
+
+async function english(page) {
+  await askByKeyboard(page, "28", SETTINGS.coolingIp);
+  await tabTo(page, "[data-language=en]");
+  await page.keyboard.press("Enter");
+  await sees(page, "h1", "Vote status");
+  await sees(page, "#verdict", "◷ In cooldown");
+  assert.equal(await page.title(), "Vote status – Version 1.0");
+  assert.equal(await page.locator(".fr:visible").count(), 0);
+  await isAccessible(page);
+  await screenshot(page, "public-english");
+  await page.reload();
+  await sees(page, "h1", "Vote status");
+  await page.locator("[data-language=fr]").click();
+  await sees(page, "h1", "Statut de vote");
+  assert.equal(await page.locator(".en:visible").count(), 0);
+}
+
+/** Each sample is its file, with this service's address; the button copies it whole. */
+async function samples(page) {
+  for (const name of ["status.sh", "status.php", "status.js", "status.py"]) {
+    const file = fs.readFileSync(path.join(ROOT, "tests/samples", name), "utf8").trimEnd();
+    const details = page.locator("details", { has: page.locator(`[data-sample="${name}"]`) });
+    if (!(await details.evaluate((element) => element.open))) {
+      await details.locator("summary").focus();
+      await page.keyboard.press("Enter");
+    }
+    const expected = file.replace("http://localhost:8080", SETTINGS.publicUrl);
+    assert.notEqual(expected, file);
+    assert.equal(await details.locator("pre").textContent(), expected);
+    await details.locator("button").click();
+    await sees(page, `details[open] [data-sample="${name}"] >> xpath=.. >> button`, "Copié");
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), expected);
+  }
+  await isAccessible(page);
+  await screenshot(page, "public-samples");
+}
+
+/** Every error of the OpenAPI document stands in the table: status, word and message. */
+async function errors(page) {
+  const { responses } = JSON.parse(fs.readFileSync(path.join(PAGES, "openapi.json"), "utf8")).components;
+  const { get } = JSON.parse(fs.readFileSync(path.join(PAGES, "openapi.json"), "utf8")).paths["/api/vote/{serverId}/status/{ipUser}"];
+  const expected = Object.entries(get.responses).flatMap(([status, { $ref }]) => {
+    const { examples } = responses[$ref.split("/").at(-1)].content["application/json"];
+    return Object.values(examples).filter(({ value }) => value.error)
+      .map(({ value }) => `${status} ${value.error} ${value.message}`);
+  });
+  const rows = await page.locator("#errors tbody tr").evaluateAll((all) => all.map((row) =>
+    `${row.querySelector("th").textContent} ${row.querySelector("code").textContent} ${row.querySelector("small").textContent}`));
+  assert.ok(expected.length > 10);
+  assert.deepEqual(rows, expected);
+}
+
+const CHECKS = [
+  { name: "loads", run: loads },
+  { name: "the wait ends", run: waitEnds },
+  { name: "a wrong clock", run: wrongClock },
+  { name: "by token", run: tokenVariant },
+  { name: "odd input", run: oddInput, expected: BAD_REQUEST },
+  { name: "network failure", run: seesFault("Le service est injoignable : panne de réseau ou délai dépassé."),
+    before: (page) => page.route("**/api/**", (route) => route.abort("connectionrefused")), expected: ["CONNECTION_REFUSED"] },
+  { name: "an HTML page", run: seesFault("Réponse invalide"), before: answered("<html>502</html>", 502), expected: ["502"] },
+  { name: "an array", run: seesFault("Réponse invalide"), before: answered("[]") },
+  { name: "null", run: seesFault("Réponse invalide"), before: answered("null") },
+  { name: "nothing", run: seesFault("Réponse invalide"), before: answered("") },
+  { name: "no flag", run: seesFault("Réponse invalide"), before: answered("{}") },
+  { name: "samples", run: samples },
+  { name: "errors", run: errors },
+  { name: "English", run: english },
+];
+for (const [screen, viewport] of [["360", PHONE], ["1280", DESK]]) {
+  for (const scheme of ["light", "dark"]) {
+    const name = `${screen}-${scheme}`;
+    CHECKS.push({ name: `three cases, ${name}`, run: threeCases(name), viewport, scheme, expected: NOT_FOUND });
+  }
+}
+
+module.exports = { CHECKS };
