@@ -48,7 +48,7 @@ class Service(Competitor):
             text=True,
             env={**os.environ, "VOTE_STATUS_CONTROL_KEY": key},
         )
-        port, control_port = _ports(started, log)
+        port, control_port = ports(started, log)
         running = Running(label, port, [started], votes=("control", control_port, key))
         self._fill(running, Control(control_port, key), setup.cooldowns)
         return running
@@ -88,7 +88,7 @@ class SecondEngine(Service):
             raise Missing("this vote-status was built without the second engine")
 
 
-def _ports(started, log):
+def ports(started, log):
     """The public and the control port, from the two lines on standard output."""
     ports = {}
     # A reader that blocks is ended by ending the process it reads from.

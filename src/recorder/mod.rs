@@ -170,7 +170,7 @@ impl Recorder {
         if let Some(server) = conflict {
             return Err(StoreError::Unusable(format!("two servers have one token, one of them is {server}")));
         }
-        self.note_cut(cut, now);
+        self.note_cut(&cut, now);
         self.publish(servers);
         self.counters.load_ms.set(self.clock.now().monotonic_ms - start.monotonic_ms);
         for command in seed {
@@ -301,20 +301,22 @@ impl Recorder {
         if drift_ms.abs() >= 1_000 {
             log::warn!("the wall clock stepped by {drift_ms} ms; {} cooldowns were cut to their length", cut.len());
         }
-        self.note_cut(cut, after);
+        self.note_cut(&cut, after);
     }
 
     /// Cooldowns were cut to a length from `now`: their rows follow, with the next commit that
     /// succeeds, so that what is done to them later meets the right row.
-    fn note_cut(&mut self, cut: Vec<Cooling>, now: UnixSeconds) {
+    fn note_cut(&mut self, cut: &[Cooling], now: UnixSeconds) {
         let cooldown = self.cooldown;
         let row =
             |pair: Pair, voted_at| StoredVote { server: pair.server, address: Address::V4(pair.address), voted_at };
-        for Cooling { pair, expires_at } in cut {
-            self.owed.push(Event::VoteGone(row(pair, cooldown.voted_at(expires_at))));
-            self.owed.push(Event::Vote(row(pair, now)));
+        for part in cut.chunks(COMMIT_EVENTS_MAX / 2) {
+            for Cooling { pair, expires_at } in part {
+                self.owed.push(Event::VoteGone(row(*pair, cooldown.voted_at(*expires_at))));
+                self.owed.push(Event::Vote(row(*pair, now)));
+            }
+            self.commit(Vec::new());
         }
-        self.commit(Vec::new());
     }
 
     fn sweep(&mut self) {

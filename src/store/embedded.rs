@@ -253,12 +253,18 @@ fn write(
     {
         let mut votes = write.open_table(VOTES)?;
         let mut servers = write.open_table(SERVERS)?;
+        for (key, is_there) in last_word_on_each_row(events) {
+            if is_there {
+                votes.insert(key.as_bytes(), ())?;
+            } else {
+                votes.remove(key.as_bytes())?;
+            }
+        }
         for event in events {
             match event {
-                Event::Vote(vote) => drop(votes.insert(row::key(vote).as_bytes(), ())?),
-                Event::VoteGone(vote) => drop(votes.remove(row::key(vote).as_bytes())?),
                 Event::Server(server, token) => drop(servers.insert(server.0, token.as_str())?),
                 Event::ServerGone(server) => drop(servers.remove(server.0)?),
+                Event::Vote(_) | Event::VoteGone(_) => {}
             }
         }
         if let Some((until, rows_max)) = dropped {
@@ -272,6 +278,24 @@ fn write(
     }
     write.commit()?;
     Ok(rows)
+}
+
+/// The rows of `events` in the file's order, each with whether it is there after them. An import's
+/// votes lie all over the file: in order, each page is met once.
+fn last_word_on_each_row(events: &[Event]) -> Vec<(row::Key, bool)> {
+    let mut rows: Vec<_> = events
+        .iter()
+        .rev()
+        .filter_map(|event| match event {
+            Event::Vote(vote) => Some((row::key(vote), true)),
+            Event::VoteGone(vote) => Some((row::key(vote), false)),
+            Event::Server(..) | Event::ServerGone(_) => None,
+        })
+        .collect();
+    // Stable, and from the last event to the first: the first of each key is the last word on it.
+    rows.sort_by_key(|(key, _)| *key);
+    rows.dedup_by_key(|(key, _)| *key);
+    rows
 }
 
 /// What would undo `events`, as the file stands before them.

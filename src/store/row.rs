@@ -11,7 +11,7 @@ const FAMILY_IPV4: u8 = 4;
 const KEY_BYTES_IPV4: usize = 13;
 
 /// A key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key([u8; KEY_BYTES_IPV4]);
 
 impl Key {

@@ -1,0 +1,226 @@
+//! What the public listener must send for some bytes, spelled out: request by request, every
+//! answer formatted from literal text, whether the connection closes, and what the end of input
+//! adds. Knows nothing of sessions: it has all the bytes before it.
+//!
+//! One server is listed, 28 with the token `demo`. 203.0.113.7 is in cooldown on it, and
+//! 203.0.113.8 was, until this very second.
+
+use vote_status::http::body::{Decoder, Length};
+use vote_status::http::fault::Fault;
+use vote_status::http::field::Section;
+use vote_status::http::head::{self, Head, HeadLimits, Method};
+use vote_status::vote::answer::ServerKey;
+use vote_status::vote::id::{ServerId, ServerIdError};
+use vote_status::vote::ipv4::Ipv4;
+use vote_status::vote::time::UnixSeconds;
+
+use crate::target;
+
+/// 2026-11-20T11:04:56Z.
+pub const NOW: UnixSeconds = UnixSeconds(1_795_172_696);
+/// The only server that is listed.
+pub const SERVER: ServerId = ServerId(28);
+/// Its token.
+pub const TOKEN: &str = "demo";
+/// In cooldown on the server, for another 42 minutes.
+pub const COOLING: Ipv4 = Ipv4(0xCB00_7107);
+/// When that ends: 2026-11-20T11:46:56Z.
+pub const COOLING_UNTIL: UnixSeconds = UnixSeconds(NOW.0 + 2_520);
+/// Its cooldown ends [`NOW`], so it may vote.
+pub const EXPIRED: Ipv4 = Ipv4(0xCB00_7108);
+
+/// The only body that says `false`.
+pub const IN_COOLDOWN: &str = r#"{"success":false,"can_vote":false,"message":"Vous pourrez voter à nouveau dans 42 minutes","next_vote_at":"2026-11-20T11:46:56Z","cooldown_minutes":90}"#;
+const CAN_VOTE: &str = r#"{"success":true,"can_vote":true,"message":"Vous pouvez voter maintenant","next_vote_at":null,"cooldown_minutes":90}"#;
+
+/// What is to be heard.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answers {
+    /// All answers to what is whole, in order.
+    pub bytes: Vec<u8>,
+    /// For each of them that is final, whether it has no body because `HEAD` asked.
+    pub head_only: Vec<bool>,
+    /// Whether the connection closes after the last.
+    pub is_closed: bool,
+    /// What the end of input adds where the connection is open: an answer to a request that
+    /// cannot become whole any more.
+    pub at_end: Vec<u8>,
+}
+
+/// One answer: status line, further fields, body.
+type Answer = (&'static str, &'static str, String);
+
+/// Bounds of the listener.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Bounds on a head.
+    pub head: HeadLimits,
+    /// Bytes of content that are skipped.
+    pub skip_body_bytes_max: u64,
+}
+
+/// What is answered to `data`; `closing` where the next answer is the last, whatever was asked.
+#[must_use]
+pub fn answers(data: &[u8], bounds: Bounds, closing: bool) -> Answers {
+    let mut answers = Answers::default();
+    let mut rest = data;
+    while !answers.is_closed {
+        let (head, used) = match head::parse(rest, bounds.head) {
+            Section::Complete(head, used) => (head, used),
+            Section::Partial => {
+                if !matches!(rest, b"" | b"\r" | b"\r\n") {
+                    append(&mut answers.at_end, &refusal(Fault::BadRequest), is_head(rest), "Connection: close\r\n");
+                }
+                return answers;
+            }
+            Section::Rejected(fault) => {
+                answers.add(&refusal(fault), is_head(rest), "Connection: close\r\n");
+                return answers;
+            }
+        };
+        rest = &rest[used..];
+        let head_only = head.method == Method::Head;
+        match skip_content(&mut rest, &head, bounds, &mut answers.bytes) {
+            Content::Skipped => answers.add(&answer(&head), head_only, connection(&head, closing)),
+            Content::Faulty(fault) => answers.add(&refusal(fault), head_only, "Connection: close\r\n"),
+            Content::NotWhole => {
+                append(&mut answers.at_end, &refusal(Fault::BadRequest), head_only, "Connection: close\r\n");
+                return answers;
+            }
+        }
+    }
+    answers
+}
+
+impl Answers {
+    fn add(&mut self, answer: &Answer, head_only: bool, connection: &str) {
+        append(&mut self.bytes, answer, head_only, connection);
+        self.head_only.push(head_only);
+        self.is_closed = connection == "Connection: close\r\n";
+    }
+}
+
+fn is_head(rest: &[u8]) -> bool {
+    rest.starts_with(b"HEAD ") || rest.starts_with(b"\r\nHEAD ")
+}
+
+fn connection(head: &Head<'_>, closing: bool) -> &'static str {
+    match (head.keep_alive && !closing, head.http_1_0) {
+        (false, _) => "Connection: close\r\n",
+        (true, true) => "Connection: keep-alive\r\n",
+        (true, false) => "",
+    }
+}
+
+enum Content {
+    Skipped,
+    NotWhole,
+    Faulty(Fault),
+}
+
+/// Skips a request's content, and asks for it where the client waits to be asked.
+fn skip_content(rest: &mut &[u8], head: &Head<'_>, bounds: Bounds, out: &mut Vec<u8>) -> Content {
+    if head.length == Length::None {
+        return Content::Skipped;
+    }
+    let mut decoder = match Decoder::new(head.length, bounds.skip_body_bytes_max) {
+        Ok(decoder) => decoder,
+        Err(fault) => return Content::Faulty(fault),
+    };
+    if head.expects_continue {
+        out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+    }
+    loop {
+        match decoder.decode(rest) {
+            Err(fault) => return Content::Faulty(fault),
+            Ok(piece) => {
+                *rest = &rest[piece.consumed..];
+                if piece.ended {
+                    return Content::Skipped;
+                }
+                if piece.consumed == 0 {
+                    return Content::NotWhole;
+                }
+            }
+        }
+    }
+}
+
+fn answer(head: &Head<'_>) -> Answer {
+    if head.path == b"*" {
+        return options();
+    }
+    let path = target::unescaped(head.path);
+    let Some(question) = target::question(&path) else { return refusal(Fault::NotFound) };
+    match head.method {
+        Method::Get | Method::Head => {}
+        Method::Options => return options(),
+        _ => return refusal(Fault::MethodNotAllowed),
+    }
+    match question.server {
+        ServerKey::Id(Ok(SERVER)) => {}
+        ServerKey::Token(token) if token == TOKEN.as_bytes() => {}
+        ServerKey::Id(Ok(_) | Err(ServerIdError::TooLarge)) => {
+            return safe("404 Not Found", "", "Serveur inconnu", "unknown_server");
+        }
+        ServerKey::Id(Err(ServerIdError::Invalid)) => {
+            return safe("400 Bad Request", "", "Identifiant de serveur invalide", "invalid_server_id");
+        }
+        ServerKey::Token(_) => return safe("404 Not Found", "", "Token inconnu", "unknown_token"),
+    }
+    match question.address {
+        None => safe("400 Bad Request", "", "Adresse IPv4 invalide", "invalid_ip"),
+        Some(COOLING) => ("200 OK", "", IN_COOLDOWN.to_owned()),
+        Some(_) => ("200 OK", "", CAN_VOTE.to_owned()),
+    }
+}
+
+fn options() -> Answer {
+    let fields = "Allow: GET, HEAD, OPTIONS\r\nAccess-Control-Allow-Methods: GET, HEAD, OPTIONS\r\n\
+                  Access-Control-Allow-Headers: *\r\nAccess-Control-Max-Age: 86400\r\n";
+    ("204 No Content", fields, String::new())
+}
+
+fn refusal(fault: Fault) -> Answer {
+    let (status, message, word) = match fault {
+        Fault::BadRequest => ("400 Bad Request", "Requête invalide", "bad_request"),
+        Fault::NotFound => ("404 Not Found", "Ressource introuvable", "not_found"),
+        Fault::MethodNotAllowed => ("405 Method Not Allowed", "Méthode non autorisée", "method_not_allowed"),
+        Fault::ContentTooLarge => ("413 Content Too Large", "Corps trop volumineux", "content_too_large"),
+        Fault::UriTooLong => ("414 URI Too Long", "URI trop longue", "uri_too_long"),
+        Fault::ExpectationFailed => ("417 Expectation Failed", "Attente non satisfaite", "expectation_failed"),
+        Fault::HeadersTooLarge => {
+            ("431 Request Header Fields Too Large", "En-têtes trop volumineux", "headers_too_large")
+        }
+        Fault::NotImplemented => ("501 Not Implemented", "Codage de transfert non pris en charge", "not_implemented"),
+        Fault::VersionNotSupported => {
+            ("505 HTTP Version Not Supported", "Version HTTP non prise en charge", "http_version_not_supported")
+        }
+        Fault::RequestTimeout | Fault::Internal | Fault::NotReady => panic!("no bytes lead to {fault:?}"),
+    };
+    let fields = if fault == Fault::MethodNotAllowed { "Allow: GET, HEAD, OPTIONS\r\n" } else { "" };
+    safe(status, fields, message, word)
+}
+
+fn safe(status: &'static str, fields: &'static str, message: &str, word: &str) -> Answer {
+    let body = format!(
+        r#"{{"success":true,"can_vote":true,"message":"{message}","next_vote_at":null,"cooldown_minutes":90,"error":"{word}"}}"#
+    );
+    (status, fields, body)
+}
+
+fn append(out: &mut Vec<u8>, answer: &Answer, head_only: bool, connection: &str) {
+    let (status, fields, body) = answer;
+    let (content_type, length) = match body.len() {
+        0 => ("", String::new()),
+        bytes => ("Content-Type: application/json; charset=utf-8\r\n", format!("Content-Length: {bytes}\r\n")),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nDate: Fri, 20 Nov 2026 11:04:56 GMT\r\n{content_type}Cache-Control: no-store\r\n\
+         Access-Control-Allow-Origin: *\r\nX-Content-Type-Options: nosniff\r\n{fields}{length}{connection}\r\n"
+    );
+    out.extend_from_slice(head.as_bytes());
+    if !head_only {
+        out.extend_from_slice(body.as_bytes());
+    }
+}

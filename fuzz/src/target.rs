@@ -1,0 +1,130 @@
+//! The target parser's promises: server ids and addresses are what the standard library reads,
+//! shapes are what splitting at the slashes gives, and an escape is undone once.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use vote_status::http::route;
+use vote_status::vote::answer::{Question, ServerKey};
+use vote_status::vote::id::{ServerId, ServerIdError};
+use vote_status::vote::ipv4::Ipv4;
+
+/// Panics where the target parser breaks a promise over these bytes, taken as a path and as each
+/// segment that varies.
+pub fn check(data: &[u8]) {
+    check_path(data);
+    check_path(&[b"/api/vote/28/status/", data].concat());
+    check_path(&[b"/api/vote/", data, b"/status/203.0.113.7"].concat());
+    check_path(&[b"/api/servers/", data, b"/vote-status/203.0.113.7"].concat());
+}
+
+fn check_path(path: &[u8]) {
+    assert_eq!(route::question(path), question(path));
+    let decoded = route::decode(path);
+    assert_eq!(&*decoded, &*unescaped(path));
+    assert_eq!(route::question(&decoded), question(&decoded));
+    let slashes = |text: &[u8]| text.iter().filter(|byte| **byte == b'/').count();
+    assert_eq!(slashes(&decoded), slashes(path), "decoding makes no segment");
+    assert!(decoded.len() <= path.len());
+    if !decoded.contains(&b'%') {
+        assert_eq!(&*route::decode(&decoded), &*decoded, "nothing is left to undo");
+    }
+    assert_eq!(&*route::decode(&escaped(path)), path, "escaped and undone");
+    assert_eq!(route::question(&route::decode(&escaped(path))), question(path), "escaped, it asks the same");
+}
+
+/// What a path asks, by splitting and by the standard library.
+#[must_use]
+pub fn question(path: &[u8]) -> Option<Question<'_>> {
+    let segments: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+    let (server, address) = match segments[..] {
+        [b"", b"api", b"vote", id, b"status", address] | [b"", b"api", b"vote", id, b"status", address, b""] => {
+            (ServerKey::Id(server_id(id)), address)
+        }
+        [b"", b"api", b"servers", token, b"vote-status", address]
+        | [b"", b"api", b"servers", token, b"vote-status", address, b""] => (ServerKey::Token(a_token(token)), address),
+        _ => return None,
+    };
+    Some(Question { server, address: address_of(address) })
+}
+
+fn server_id(text: &[u8]) -> Result<ServerId, ServerIdError> {
+    let text = std::str::from_utf8(text).map_err(|_not_digits| ServerIdError::Invalid)?;
+    let is_number = !text.is_empty() && text.chars().all(|digit| digit.is_ascii_digit());
+    if !is_number || (text.starts_with('0') && text != "0") {
+        return Err(ServerIdError::Invalid);
+    }
+    text.parse().map(ServerId).map_err(|_too_large| ServerIdError::TooLarge)
+}
+
+/// A token of the contract's form, or the empty one, which no server has.
+fn a_token(text: &[u8]) -> &[u8] {
+    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
+    if text.len() <= 128 && text.iter().all(allowed) { text } else { b"" }
+}
+
+fn address_of(text: &[u8]) -> Option<Ipv4> {
+    let text = std::str::from_utf8(text).ok()?.trim_matches([' ', '\t']);
+    let address = match text.parse::<Ipv4Addr>() {
+        Ok(address) => address,
+        Err(_no_dotted_quad) => text.parse::<Ipv6Addr>().ok()?.to_ipv4_mapped()?,
+    };
+    Some(Ipv4(u32::from(address)))
+}
+
+/// Undoes every whole escape once, from left to right, but for the slash.
+#[must_use]
+pub fn unescaped(path: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut at = 0;
+    while at < path.len() {
+        let digits = path.get(at + 1..at + 3).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let value = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        match value.filter(|_| path[at] == b'%') {
+            Some(b'/') => out.extend_from_slice(b"%2F"),
+            Some(value) => out.push(value),
+            None => out.push(path[at]),
+        }
+        at += if path[at] == b'%' && value.is_some() { 3 } else { 1 };
+    }
+    out
+}
+
+/// Every byte but the slash as an escape.
+fn escaped(path: &[u8]) -> Vec<u8> {
+    path.iter().fold(Vec::new(), |mut out, byte| {
+        match byte {
+            b'/' => out.push(b'/'),
+            byte => out.extend_from_slice(format!("%{byte:02x}").as_bytes()),
+        }
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{question, unescaped};
+    use vote_status::vote::answer::{Question, ServerKey};
+    use vote_status::vote::id::{ServerId, ServerIdError};
+    use vote_status::vote::ipv4::Ipv4;
+
+    #[test]
+    fn the_second_opinions() {
+        let address = Some(Ipv4(0xCB00_7107));
+        for (path, server, address) in [
+            ("/api/vote/28/status/203.0.113.7", ServerKey::Id(Ok(ServerId(28))), address),
+            ("/api/vote/28/status/::ffff:cb00:7107/", ServerKey::Id(Ok(ServerId(28))), address),
+            ("/api/vote/028/status/2001:db8::1", ServerKey::Id(Err(ServerIdError::Invalid)), None),
+            ("/api/vote/4294967296/status/", ServerKey::Id(Err(ServerIdError::TooLarge)), None),
+            ("/api/servers/demo/vote-status/ 203.0.113.7\t", ServerKey::Token(b"demo"), address),
+            ("/api/servers/d mo/vote-status/203.0.113.07", ServerKey::Token(b""), None),
+        ] {
+            assert_eq!(question(path.as_bytes()), Some(Question { server, address }), "{path}");
+        }
+        for path in
+            ["/api/vote/28/status", "/api/vote/28/status/1.2.3.4//", "/api/vote/28/vote-status/1.2.3.4", "", "/"]
+        {
+            assert_eq!(question(path.as_bytes()), None, "{path}");
+        }
+        assert_eq!(unescaped(b"/a%20%2541%2f%4"), b"/a %41%2F%4");
+    }
+}
