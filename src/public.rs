@@ -48,8 +48,17 @@ impl Desk {
         if head.path == b"*" {
             return Reply::Options;
         }
-        let path = route::decode(head.path);
-        let Some(question) = route::question(&path) else { return Reply::Refused(Fault::NotFound) };
+        let decoded;
+        let question = match route::by_id(head.path) {
+            Some(question) => question,
+            None => {
+                decoded = route::decode(head.path);
+                match route::question(&decoded) {
+                    Some(question) => question,
+                    None => return Reply::Refused(Fault::NotFound),
+                }
+            }
+        };
         match head.method {
             Method::Get | Method::Head => {}
             Method::Options => return Reply::Options,

@@ -18,9 +18,11 @@ pub fn question(path: &[u8]) -> Option<Question<'_>> {
     by_id(path).or_else(|| by_segments(path))
 }
 
-/// The id shape as nearly every caller spells it, in one pass from left to right.
+/// The id shape as nearly every caller spells it, in one pass from left to right; what it takes has
+/// no escapes. `None` is left to [`question`].
+#[must_use]
 #[inline]
-fn by_id(path: &[u8]) -> Option<Question<'_>> {
+pub fn by_id(path: &[u8]) -> Option<Question<'_>> {
     let rest = path.strip_prefix(b"/api/vote/")?;
     let slash = rest.iter().take(11).position(|byte| *byte == b'/')?;
     let (id, rest) = rest.split_at(slash);
