@@ -1,7 +1,9 @@
 //! The composition root: what is opened, bound and started, in which order, and how it stops.
 //!
-//!     store → recorder ─┬─ views ─→ public workers 0..N, or the second engine
-//!                       └─ handle → control worker
+//! ```text
+//! store → recorder ─┬─ views ─→ public workers 0..N, or the second engine
+//!                   └─ handle → control worker
+//! ```
 //!
 //! Listeners answer 503 until the store is read; they stop before the recorder does.
 

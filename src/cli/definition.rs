@@ -113,7 +113,7 @@ pub(super) fn data_dir(help: &'static str) -> Arg {
 /// An option that is also the environment variable `VOTE_STATUS_NAME`.
 pub(super) fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     let variable = format!("VOTE_STATUS_{}", name.to_uppercase().replace('-', "_"));
-    Arg::new(name).long(name).value_name(value).help(help).env(variable).hide_env(true)
+    Arg::new(name).long(name).value_name(value).help(help).env(variable).hide_env_values(true)
 }
 
 fn flag(name: &'static str, help: &'static str) -> Arg {

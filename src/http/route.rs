@@ -1,7 +1,9 @@
 //! The public paths, recognised by hand: two shapes, no router.
 //!
-//!     /api/servers/{token}/vote-status/{ipUser}
-//!     /api/vote/{serverId}/status/{ipUser}
+//! ```text
+//! /api/servers/{token}/vote-status/{ipUser}
+//! /api/vote/{serverId}/status/{ipUser}
+//! ```
 
 use std::borrow::Cow;
 

@@ -15,6 +15,12 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// Changes how long each read of a response may take in all.
+    #[cfg(feature = "may_minihttp")]
+    pub(crate) fn set_deadline(&mut self, deadline: Duration) {
+        self.deadline = deadline;
+    }
+
     /// Connects, with `TCP_NODELAY`, so that each `send` leaves as a segment of its own.
     pub(crate) fn connect(addr: SocketAddr) -> Client {
         Self::try_connect(addr).unwrap_or_else(|error| panic!("no connection to {addr}: {error}"))
@@ -26,11 +32,6 @@ impl Client {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(DEADLINE))?;
         Ok(Client { stream, buffer: Vec::new(), deadline: DEADLINE })
-    }
-
-    /// Changes how long each read of a response may take in all.
-    pub(crate) fn set_deadline(&mut self, deadline: Duration) {
-        self.deadline = deadline;
     }
 
     /// The socket itself, for what this type does not offer.
@@ -151,7 +152,7 @@ impl Client {
 
 /// One `GET` on a connection of its own, as most callers do it.
 pub(crate) fn get(addr: SocketAddr, path: &str) -> Response {
-    exchange(addr, &format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"))
+    exchange(addr, format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"))
 }
 
 /// Sends `bytes` on a connection of its own and reads the one response (not to a HEAD).
