@@ -10,6 +10,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::vote::time::UnixSeconds;
 
+/// Reading both clocks takes less than this, in microseconds, unless the thread was held up.
+const READING_MAX_US: i64 = 5_000;
+
 /// One reading of both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
@@ -57,7 +60,14 @@ impl Clock {
     /// How far the system's wall clock is ahead of the time of the service, in milliseconds.
     #[must_use]
     pub fn drift_ms(&self) -> i64 {
-        (system_wall_us() - self.monotonic_us() - self.offset_us.load(Ordering::Acquire)) / 1_000
+        let before_us = self.monotonic_us();
+        let wall_us = system_wall_us();
+        let after_us = self.monotonic_us();
+        // Held up between two readings: they say nothing of each other.
+        if after_us - before_us > READING_MAX_US {
+            return 0;
+        }
+        (wall_us - after_us - self.offset_us.load(Ordering::Acquire)) / 1_000
     }
 
     /// What [`Clock::now`] would tell after [`Clock::adjust`] by `ms`.

@@ -20,8 +20,15 @@ pub const LINGER_TIMEOUT_MS: u64 = 2_000;
 pub const TURNED_AWAY_MAX: usize = 256;
 /// How long accepting rests when the system has no descriptor left and none can be freed, in milliseconds.
 pub const ACCEPT_PAUSE_MS: u64 = 50;
-/// Descriptors kept back from `--max-connections` for listeners, polls, the store and standard streams.
+/// Descriptors kept back from `--max-connections` for the store, signals and standard streams.
 pub const DESCRIPTORS_KEPT: usize = 64;
+/// Descriptors that one worker takes besides its connections: a poll, a mailbox, some listeners.
+pub const DESCRIPTORS_PER_WORKER: usize = 8;
+/// Open connections to the control listener.
+pub const CONTROL_CONNECTIONS_MAX: usize = 512;
+/// `--max-connections` unless asked otherwise is never more than this: each may hold some 150 KB
+/// while it misbehaves.
+pub const CONNECTIONS_MAX_DEFAULT: usize = 65_536;
 /// Commands that wait for the recorder; a request beyond is told that the store is unavailable.
 pub const RECORDER_QUEUE_MAX: usize = 65_536;
 /// Votes and changes that one commit carries, a command's own past it. Many: an import's votes lie

@@ -136,6 +136,12 @@ impl Service for PublicService {
 
     #[inline]
     fn finish(&mut self, reply: &mut Reply, framing: Framing, context: &Context, out: &mut Vec<u8>) -> Step {
+        // Decided with the head; the end of its content may have come after the end of the cooldown.
+        if let Reply::Status(Answer::InCooldown { expires_at }) = reply
+            && context.now >= *expires_at
+        {
+            *reply = Reply::Status(Answer::CanVote);
+        }
         self.count(*reply);
         self.responses.append(*reply, framing, context.now, out);
         Step::Done

@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::control::page::Sources;
 use crate::control::{ControlService, Parts};
 use crate::http::session::Service;
-use crate::limits::Limits;
+use crate::limits::{CONTROL_CONNECTIONS_MAX, Limits};
 use crate::net::counters::EngineCounters;
 use crate::net::listener;
 use crate::net::mailbox::Letter;
@@ -33,8 +33,8 @@ use crate::public::PublicService;
 use crate::public::{Desk, parts::PublicParts};
 use crate::readiness::Readiness;
 use crate::recorder::command::Command;
-use crate::recorder::{Recorder, RecorderHandle};
-use crate::store::{Store, StoreError};
+use crate::recorder::{OpenStore, Recorder, RecorderHandle};
+use crate::store::StoreError;
 use crate::vote::directory::DirectoryView;
 use crate::vote::table::CooldownView;
 use crate::vote::time::Cooldown;
@@ -162,15 +162,15 @@ enum Event {
 /// What kept it from starting or from going on.
 pub fn run(
     config: Config,
-    store: Box<dyn Store>,
+    store: OpenStore,
     signals: Receiver<Signal>,
     mut announce: impl FnMut(SocketAddr, Role),
 ) -> Result<Ended, ServerError> {
     let mut house = House::build(config, store, signals)?;
     match house.wait_until_loaded()? {
         Progress::Loaded => {}
-        // Nothing was taken that could be lost: the process may go as it is.
-        Progress::Stopped => return Ok(Ended::Cleanly),
+        // What was asked is answered; the recorder has taken nothing that could be lost.
+        Progress::Stopped => return house.stop_listeners(),
     }
     for (address, role) in &house.addresses {
         announce(*address, *role);
@@ -222,7 +222,7 @@ struct House {
 }
 
 impl House {
-    fn build(config: Config, store: Box<dyn Store>, signals: Receiver<Signal>) -> Result<Self, ServerError> {
+    fn build(config: Config, store: OpenStore, signals: Receiver<Signal>) -> Result<Self, ServerError> {
         let bind = |address, count| listener::bind(address, count).map_err(|error| ServerError::Bind(address, error));
         let sockets = if config.engine == Engine::Native { config.workers } else { 1 };
         let public = config.listen.iter().map(|address| bind(*address, sockets));
@@ -236,7 +236,7 @@ impl House {
 
         let clock = Clock::new();
         let readiness = config.readiness.clone();
-        let (recorder, handle) = Recorder::new(store, clock.clone(), config.cooldown, readiness.clone());
+        let (recorder, handle) = Recorder::new(clock.clone(), config.cooldown, readiness.clone());
         let views = Views { directory: recorder.directory().view(), cooldowns: recorder.table().view() };
         let (sender, events) = channel();
         forward(signals, sender.clone())?;
@@ -259,7 +259,7 @@ impl House {
             Engine::MayMinihttp => house.start_may_minihttp(&config, public, clock.clone(), &sender)?,
         }
         house.start_control(&config, control, &clock, handle, &sender)?;
-        house.start_recorder(recorder, config.seed, sender)?;
+        house.start_recorder(recorder, store, config.seed, sender)?;
         Ok(house)
     }
 
@@ -341,7 +341,7 @@ impl House {
             cooldown: config.cooldown,
             body_bytes_max: config.limits.body_bytes_max,
         };
-        let connections_max = config.limits.connections_max;
+        let connections_max = CONTROL_CONNECTIONS_MAX;
         let settings = Settings { limits: config.limits, connections_max, content_extends: true };
         let worker =
             Worker::new(sockets, settings, clock.clone(), |mailbox| ControlService::new(parts, mailbox.clone()));
@@ -353,15 +353,16 @@ impl House {
     fn start_recorder(
         &mut self,
         mut recorder: Recorder,
+        store: OpenStore,
         seed: Vec<Command>,
         events: Sender<Event>,
     ) -> Result<(), ServerError> {
         let work = move || {
-            let loaded = recorder.load(seed);
-            let is_loaded = loaded.is_ok();
-            // The main thread outlives this one.
-            let _received = events.send(Event::Loaded(loaded));
             let run = AssertUnwindSafe(|| {
+                let loaded = recorder.load(store, seed);
+                let is_loaded = loaded.is_ok();
+                // The main thread outlives this one.
+                let _received = events.send(Event::Loaded(loaded));
                 if is_loaded {
                     recorder.run();
                 }
@@ -389,6 +390,20 @@ impl House {
     /// Public listeners first: the control one still tells that they are going. The recorder last:
     /// what was accepted is recorded and answered.
     fn stop(mut self) -> Result<Ended, ServerError> {
+        if self.stop_listeners()? == Ended::AtOnce || self.wait_for("recorder", 1)? == Ended::AtOnce {
+            return Ok(Ended::AtOnce);
+        }
+        let threads = self.public.drain(..).chain(self.control.take()).map(|serving| serving.thread);
+        for thread in threads.chain(self.recorder.take()) {
+            // Its end was reported already, and how.
+            let _reported = thread.join();
+        }
+        log::info!("stopped");
+        Ok(Ended::Cleanly)
+    }
+
+    /// Answers what is under way, and ends the threads that serve.
+    fn stop_listeners(&mut self) -> Result<Ended, ServerError> {
         log::info!("stopping: what is under way is answered");
         self.readiness.set_stopping();
         let drain = Letter::Drain { accept_ms: self.drain_delay_ms, timeout_ms: self.drain_timeout_ms };
@@ -401,16 +416,7 @@ impl House {
         if let Some(serving) = &self.control {
             (serving.tell)(Letter::Drain { accept_ms: 0, timeout_ms: self.drain_timeout_ms.min(CONTROL_DRAIN_MS) });
         }
-        if self.wait_for("control", 1)? == Ended::AtOnce || self.wait_for("recorder", 1)? == Ended::AtOnce {
-            return Ok(Ended::AtOnce);
-        }
-        let threads = self.public.drain(..).chain(self.control.take()).map(|serving| serving.thread);
-        for thread in threads.chain(self.recorder.take()) {
-            // Its end was reported already, and how.
-            let _reported = thread.join();
-        }
-        log::info!("stopped");
-        Ok(Ended::Cleanly)
+        self.wait_for("control", 1)
     }
 
     /// Waits until `count` threads of this name have ended; others may end meanwhile.

@@ -1,7 +1,7 @@
 //! Where the control key comes from: the environment, a file, or made on the first start.
 
 use std::env;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -38,8 +38,11 @@ pub(super) fn make(data_dir: &Path) -> Result<Vec<u8>, CliError> {
     let fail = |error| CliError::new(format_args!("cannot write the control key file {}: {error}", path.display()));
     make_dir(data_dir)?;
     let key = generate()?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(fail)?;
+    // Whole under another name before it gets its own: a start that is cut short leaves no half key.
+    let new = path.with_extension("key.new");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new).map_err(fail)?;
     file.write_all(&[&key, &b"\n"[..]].concat()).and_then(|()| file.sync_all()).map_err(fail)?;
+    fs::rename(&new, &path).and_then(|()| File::open(data_dir)?.sync_all()).map_err(fail)?;
     eprintln!("vote-status: made a control key in {}", path.display());
     Ok(key)
 }

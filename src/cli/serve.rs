@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::panic;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
@@ -15,11 +15,13 @@ use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use super::{CliError, Exit, key, logger, one, progress};
-use crate::limits::{DESCRIPTORS_KEPT, Limits};
+use crate::limits::{
+    CONNECTIONS_MAX_DEFAULT, CONTROL_CONNECTIONS_MAX, DESCRIPTORS_KEPT, DESCRIPTORS_PER_WORKER, Limits, TURNED_AWAY_MAX,
+};
 use crate::readiness::Readiness;
+use crate::recorder::OpenStore;
 use crate::recorder::command::{Command, Mode, NewServer, ServerName, Vote};
 use crate::server::{self, Config, Ended, Role, Signal};
-use crate::store::Store;
 use crate::store::directory::DirectoryStore;
 use crate::store::memory::MemoryStore;
 use crate::vote::id::{ServerId, Token};
@@ -43,7 +45,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         None => key::make(&data_dir)?,
     };
     let signals = catch_signals()?;
-    let store = open_store(options, &data_dir)?;
+    let store = store(options, data_dir);
     let config = config(options, control_key.clone(), is_demo)?;
     progress::watch_load(config.readiness.clone());
     let mut announced = Vec::new();
@@ -62,16 +64,19 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     }
 }
 
-fn open_store(options: &ArgMatches, data_dir: &Path) -> Result<Box<dyn Store>, CliError> {
+/// Opens the store when it is called.
+fn store(options: &ArgMatches, data_dir: PathBuf) -> OpenStore {
     if options.get_flag("in-memory") || options.get_flag("demo") {
-        return Ok(Box::new(MemoryStore));
+        return Box::new(|| Ok(Box::new(MemoryStore)));
     }
-    // A damaged file makes the library panic; that is told in one line, not as a back-trace.
-    let hook = panic::take_hook();
-    panic::set_hook(Box::new(|_| {}));
-    let store = DirectoryStore::open(data_dir);
-    panic::set_hook(hook);
-    Ok(Box::new(store.map_err(CliError::new)?))
+    Box::new(move || {
+        // A damaged file makes the library panic; that is told in one line, not as a back-trace.
+        let hook = panic::take_hook();
+        panic::set_hook(Box::new(|_| {}));
+        let store = DirectoryStore::open(&data_dir);
+        panic::set_hook(hook);
+        Ok(Box::new(store?))
+    })
 }
 
 fn config(options: &ArgMatches, control_key: Vec<u8>, is_demo: bool) -> Result<Config, CliError> {
@@ -86,7 +91,7 @@ fn config(options: &ArgMatches, control_key: Vec<u8>, is_demo: bool) -> Result<C
         head_timeout_ms: one(options, "head-timeout")?,
         idle_timeout_ms: one(options, "idle-timeout")?,
         write_timeout_ms: one(options, "write-timeout")?,
-        connections_max: connections_max(options.get_one::<u64>("max-connections").copied()),
+        connections_max: connections_max(options.get_one::<u64>("max-connections").copied(), size(options, "workers")?),
     };
     Ok(Config {
         listen,
@@ -107,18 +112,20 @@ fn size(options: &ArgMatches, name: &'static str) -> Result<usize, CliError> {
     usize::try_from(one::<u64>(options, name)?).map_err(|_| CliError::new(format_args!("--{name} is too large")))
 }
 
-/// The process takes all descriptors that it may have; some are kept for other uses than clients.
-fn connections_max(asked: Option<u64>) -> usize {
+/// The process takes all descriptors that it may have; some are kept for other uses than public
+/// clients: among them those that are told 503, and the control listener's.
+fn connections_max(asked: Option<u64>, workers: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     let limit = if setrlimit(Resource::Nofile, raised).is_ok() { raised } else { limit };
     let descriptors = limit.current.map_or(1 << 20, |current| usize::try_from(current).unwrap_or(1 << 20));
-    let room = descriptors - DESCRIPTORS_KEPT.min(descriptors / 2);
+    let kept = DESCRIPTORS_KEPT + CONTROL_CONNECTIONS_MAX + workers * (DESCRIPTORS_PER_WORKER + TURNED_AWAY_MAX);
+    let room = descriptors - kept.min(descriptors / 2);
     let asked = asked.map(|asked| usize::try_from(asked).unwrap_or(usize::MAX));
     if let Some(asked) = asked.filter(|asked| *asked > room) {
         log::warn!("--max-connections {asked} is more than the descriptor limit of {descriptors} allows; it is {room}");
     }
-    asked.unwrap_or(room).min(room).max(1)
+    asked.unwrap_or(CONNECTIONS_MAX_DEFAULT).min(room).max(1)
 }
 
 fn catch_signals() -> Result<Receiver<Signal>, CliError> {

@@ -137,9 +137,13 @@ impl Batch {
             return None;
         }
         if self.is_store_unavailable {
-            return Some(Answer::store_unavailable());
+            let answer = Answer::store_unavailable();
+            let message = format!(
+                "the store takes no changes now: {} lines were recorded, the rest was not; send the batch again",
+                self.summary.recorded
+            );
+            return Some(Answer { body: Answer::error(503, "store_unavailable", &message).body, ..answer });
         }
-        self.summary.errors.sort_by_key(|error| error.line);
         Some(Answer::json(200, &self.summary))
     }
 
@@ -156,8 +160,7 @@ impl Batch {
     fn end_line(&mut self, generate: &dyn Fn() -> Token, ask: Ask<'_>) {
         if std::mem::take(&mut self.is_overlong) {
             self.line += 1;
-            self.refuse(self.line, self.kind.word(), &format!("the line is longer than {LINE_BYTES_MAX} bytes"));
-            self.summary.invalid += 1;
+            self.refuse_overlong();
         } else if !self.partial.is_empty() {
             let line = std::mem::take(&mut self.partial);
             self.take_line(&line, generate, ask);
@@ -166,9 +169,13 @@ impl Batch {
 
     fn take_line(&mut self, text: &[u8], generate: &dyn Fn() -> Token, ask: Ask<'_>) {
         self.line += 1;
+        let is_overlong = text.len() > LINE_BYTES_MAX;
         let text = text.trim_ascii();
         if text.is_empty() || self.is_store_unavailable {
             return;
+        }
+        if is_overlong {
+            return self.refuse_overlong();
         }
         match (wire::line(text, self.kind.word(), generate), self.kind) {
             (Ok(Line::Vote(vote)), Kind::Votes(_)) => self.votes.push(vote),
@@ -263,9 +270,18 @@ impl Batch {
         }
     }
 
+    fn refuse_overlong(&mut self) {
+        self.summary.invalid += 1;
+        self.refuse(self.line, self.kind.word(), &format!("the line is longer than {LINE_BYTES_MAX} bytes"));
+    }
+
+    /// Keeps the first refused lines: outcomes come back later than a line that cannot be read.
     fn refuse(&mut self, line: u64, error: &'static str, message: &str) {
-        if self.summary.errors.len() < self.errors_max {
-            self.summary.errors.push(LineError { line, error, message: message.to_owned() });
+        let errors = &mut self.summary.errors;
+        let at = errors.partition_point(|held| held.line < line);
+        if at < self.errors_max {
+            errors.truncate(self.errors_max - 1);
+            errors.insert(at, LineError { line, error, message: message.to_owned() });
         }
     }
 }

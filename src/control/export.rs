@@ -86,6 +86,8 @@ impl Export {
                 if !self.cooldowns.copy_shard(index, now, &mut self.shard) {
                     return false;
                 }
+                // A server that came after the export began is not in it, nor are its votes.
+                self.shard.retain(|entry| self.servers.contains(entry.pair.server));
                 for Cooling { pair, expires_at } in &self.shard {
                     let voted_at = self.cooldown.voted_at(*expires_at);
                     let (server, address) = (pair.server, pair.address);

@@ -28,8 +28,10 @@ pub fn by_id(path: &[u8]) -> Option<Question<'_>> {
     let rest = path.strip_prefix(b"/api/vote/")?;
     let slash = rest.iter().take(11).position(|byte| *byte == b'/')?;
     let (id, rest) = rest.split_at(slash);
+    // An id that is none may be one in escapes.
+    let server = ServerId::parse(id).ok()?;
     let address = Ipv4::parse(rest.strip_prefix(b"/status/")?)?;
-    Some(Question { server: ServerKey::Id(ServerId::parse(id)), address: Some(address) })
+    Some(Question { server: ServerKey::Id(Ok(server)), address: Some(address) })
 }
 
 /// Either shape in any spelling: one trailing slash, odd addresses, empty segments.

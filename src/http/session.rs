@@ -169,7 +169,8 @@ impl<E> Session<E> {
                         }
                     }
                 }
-                Phase::Closed => break Next::Close { linger: !rest.is_empty() },
+                // Who did not ask for the end may be sending the next request.
+                Phase::Closed => break Next::Close { linger: closing || !rest.is_empty() },
             };
             if matches!(self.phase, Phase::Head | Phase::Closed) && matches!(turn, Turn::Again) {
                 answered += 1;

@@ -69,10 +69,14 @@ pub struct Connection<E> {
     is_readable: bool,
     /// The peer has shut its sending side: a short read is not the last one.
     is_half_closed: bool,
+    /// What waited to be sent was taken since the deadline was last looked at.
+    is_flushed: bool,
     /// Something was answered on this connection.
     has_asked: bool,
     /// The request under way is a new one since the deadline was last looked at.
     is_new_request: bool,
+    /// Waits for its next turn already. Kept by the worker.
+    pub is_queued: bool,
     /// Is registered with the poll, and whether for writing too. Kept by the worker.
     pub registered: Option<bool>,
 }
@@ -92,6 +96,8 @@ impl<E> Connection<E> {
             is_half_closed: false,
             has_asked: false,
             is_new_request: true,
+            is_flushed: false,
+            is_queued: false,
             registered: None,
         }
     }
@@ -121,11 +127,11 @@ impl<E> Connection<E> {
         !self.unsent.is_empty()
     }
 
-    /// Whether nothing was asked that is not answered yet.
+    /// Whether nothing was asked that is not answered yet. An empty line before a request is none.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.state == State::Open
-            && self.input.is_empty()
+            && matches!(self.input[..], [] | [b'\r'] | [b'\r', b'\n'])
             && self.unsent.is_empty()
             && self.session.is_between_requests()
     }
@@ -148,6 +154,7 @@ impl<E> Connection<E> {
         };
         let is_progress = class == Class::Request && content_extends && !self.session.is_between_requests();
         let is_new = std::mem::take(&mut self.is_new_request) && class == Class::Request;
+        let is_new = is_new || (std::mem::take(&mut self.is_flushed) && class == Class::Write);
         (Some(class), current != Some(class) || is_new || is_progress)
     }
 
@@ -211,9 +218,7 @@ impl<E> Connection<E> {
     }
 
     fn end_of_input<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
-        // An empty line is skipped before a request; alone it is none.
-        let is_between = self.session.is_between_requests() && matches!(self.input[..], [] | [b'\r'] | [b'\r', b'\n']);
-        if is_between {
+        if self.is_idle() {
             return Verdict::Drop;
         }
         // It cannot become whole any more, and an answer is owed to whoever still listens.
@@ -287,6 +292,7 @@ impl<E> Connection<E> {
         self.unsent.drain(..sent);
         if self.unsent.is_empty() {
             self.unsent = Vec::new();
+            self.is_flushed = true;
         }
         Ok(())
     }

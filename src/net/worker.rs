@@ -27,8 +27,8 @@ use crate::http::fault::Fault;
 use crate::http::head::HeadLimits;
 use crate::http::session::{Context, Service, SessionLimits, Ticket};
 use crate::limits::{
-    ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, READ_BYTES_MAX, TURNED_AWAY_MAX,
-    UNSENT_BYTES_MAX,
+    ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, EVENTS_PER_TURN, LINGER_TIMEOUT_MS, LISTEN_BACKLOG, Limits, READ_BYTES_MAX,
+    TURNED_AWAY_MAX, UNSENT_BYTES_MAX,
 };
 
 const _: () = assert!(size_of::<usize>() == 8, "a token packs a slot and its generation");
@@ -36,6 +36,12 @@ const _: () = assert!(size_of::<usize>() == 8, "a token packs a slot and its gen
 /// Tokens below this name connections; listeners follow, then the mailbox.
 const LISTENER_TOKEN: u32 = 0xFFFF_0000;
 const MAILBOX_TOKEN: u32 = 0xFFFF_FFFF;
+
+/// How many idle connections are looked at to find one that can make room.
+const IDLE_TRIES_MAX: usize = 8;
+
+/// More than the kernel holds for a listening socket at a time.
+const BACKLOG_MAX: usize = LISTEN_BACKLOG as usize + 1;
 
 /// After newcomers are no longer taken, one that has not asked yet is given this long, in milliseconds.
 const DRAIN_GRACE_MS: u64 = 500;
@@ -80,6 +86,8 @@ pub struct Worker<S: Service> {
     out: Vec<u8>,
     now: Now,
     accept_again_ms: u64,
+    /// A connection was closed for a newcomer who has not come yet.
+    has_made_room: bool,
     drain: Option<Drain>,
     counters: Arc<EngineCounters>,
 }
@@ -132,6 +140,7 @@ impl<S: Service> Worker<S> {
             read_buffer: vec![0; READ_BYTES_MAX + held_bytes_max].into(),
             out: Vec::new(),
             accept_again_ms: 0,
+            has_made_room: false,
             drain: None,
             counters: Arc::default(),
         })
@@ -177,7 +186,10 @@ impl<S: Service> Worker<S> {
             }
             self.accept_newcomers();
             for key in again.drain(..) {
-                self.serve(key);
+                if let Some(connection) = self.connections.get_mut(key) {
+                    connection.is_queued = false;
+                    self.serve(key);
+                }
             }
             self.expire_deadlines();
             self.go_on_draining();
@@ -193,7 +205,8 @@ impl<S: Service> Worker<S> {
         let accept_ms = is_accept_due.then_some(self.accept_again_ms);
         let drain_ms = self.drain.map(|drain| {
             let grace_ms = drain.accept_until_ms.saturating_add(DRAIN_GRACE_MS);
-            if self.listeners.is_empty() { grace_ms.min(drain.stop_at_ms) } else { drain.accept_until_ms }
+            let is_due = |at_ms: &u64| *at_ms > self.now.monotonic_ms;
+            [drain.accept_until_ms, grace_ms].into_iter().find(is_due).unwrap_or(drain.stop_at_ms).min(drain.stop_at_ms)
         });
         let due_ms = [self.deadlines.next_ms(), accept_ms, drain_ms].into_iter().flatten().min()?;
         // One more: the kernel counts whole milliseconds and must not wake us a moment too early.
@@ -228,7 +241,10 @@ impl<S: Service> Worker<S> {
         }
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.note_readiness(event.is_readable(), event.is_read_closed());
-        self.serve(key);
+        // One turn for each: who is to go on anyway does so after the others.
+        if !connection.is_queued {
+            self.serve(key);
+        }
     }
 
     fn serve(&mut self, key: Key) {
@@ -253,7 +269,11 @@ impl<S: Service> Worker<S> {
         self.out.clear();
         match verdict {
             Ok(Verdict::Drop) | Err(_) => return self.close(key, Cause::Done),
-            Ok(Verdict::Again) => self.again.push(key),
+            Ok(Verdict::Again) if !connection.is_queued => {
+                connection.is_queued = true;
+                self.again.push(key);
+            }
+            Ok(Verdict::Again) => {}
             Ok(Verdict::Wait) => {}
         }
         let (class, anew) = connection.deadline(self.deadlines.class(key.index), self.settings.content_extends);
@@ -294,16 +314,21 @@ impl<S: Service> Worker<S> {
         for _ in 0..count {
             let listener = &mut self.listeners[index];
             match listener.socket.accept() {
-                Ok((stream, _)) => self.welcome(stream),
+                Ok((stream, _)) => {
+                    self.has_made_room = false;
+                    self.welcome(stream);
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     listener.is_pending = false;
                     return;
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
-                // No descriptor or no memory: make room, or rest a moment; never spin.
+                // No descriptor or no memory: make room once, then rest a moment; never spin, and never
+                // close one after the other where that does not help.
                 Err(_shortage) => {
                     self.counters.accept_shortages.add(1);
-                    if !self.close_longest_idle() {
+                    self.has_made_room = !self.has_made_room && (self.close_longest_idle() || self.close_turned_away());
+                    if !self.has_made_room {
                         self.accept_again_ms = self.now.monotonic_ms + ACCEPT_PAUSE_MS;
                         return;
                     }
@@ -314,12 +339,9 @@ impl<S: Service> Worker<S> {
 
     fn welcome(&mut self, stream: TcpStream) {
         let is_full = self.connections.len() >= self.settings.connections_max && !self.close_longest_idle();
-        if is_full && self.connections.len() >= self.settings.connections_max + TURNED_AWAY_MAX {
-            // Those that were told 503 and have not gone yet make room first.
-            match self.deadlines.oldest(Class::Linger).and_then(|index| self.connections.key_of(index)) {
-                Some(key) => self.close(key, Cause::Overload),
-                None => return,
-            }
+        let is_over = is_full && self.connections.len() >= self.settings.connections_max + TURNED_AWAY_MAX;
+        if is_over && !self.close_turned_away() {
+            return;
         }
         self.counters.accepted.add(1);
         let key = self.connections.insert(Connection::new(stream));
@@ -330,12 +352,41 @@ impl<S: Service> Worker<S> {
         }
     }
 
+    /// Makes room: whoever has been idle longest goes.
     fn close_longest_idle(&mut self) -> bool {
-        let longest = self.deadlines.oldest(Class::Idle).and_then(|index| self.connections.key_of(index));
-        if let Some(key) = longest {
-            self.close(key, Cause::Idle);
+        for _ in 0..IDLE_TRIES_MAX {
+            let longest = self.deadlines.oldest(Class::Idle).and_then(|index| self.connections.key_of(index));
+            match longest {
+                Some(key) if self.close_if_idle(key, Cause::Idle) => return true,
+                Some(_asked_just_now) => {}
+                None => return false,
+            }
         }
-        longest.is_some()
+        false
+    }
+
+    /// Makes room: those that were told their last answer and have not gone yet.
+    fn close_turned_away(&mut self) -> bool {
+        let oldest = self.deadlines.oldest(Class::Linger).and_then(|index| self.connections.key_of(index));
+        if let Some(key) = oldest {
+            self.close(key, Cause::Overload);
+        }
+        oldest.is_some()
+    }
+
+    /// Looks once more before it closes: a request that has arrived already is answered.
+    fn close_if_idle(&mut self, key: Key, cause: Cause) -> bool {
+        let Some(connection) = self.connections.get_mut(key) else { return true };
+        connection.note_readiness(true, false);
+        self.serve(key);
+        match self.connections.get_mut(key) {
+            Some(connection) if !connection.is_idle() || connection.is_queued => false,
+            Some(_) => {
+                self.close(key, cause);
+                true
+            }
+            None => true,
+        }
     }
 
     fn expire_deadlines(&mut self) {
@@ -343,7 +394,9 @@ impl<S: Service> Worker<S> {
             let Some(key) = self.connections.key_of(index) else { continue };
             match class {
                 Class::Request => self.turn(key, |connection, turn| connection.refuse(Fault::RequestTimeout, turn)),
-                Class::Idle => self.close(key, Cause::Idle),
+                Class::Idle => {
+                    self.close_if_idle(key, Cause::Idle);
+                }
                 Class::Write => self.close(key, Cause::WriteTimeout),
                 Class::Linger => self.close(key, Cause::Done),
             }
@@ -362,13 +415,8 @@ impl<S: Service> Worker<S> {
     fn close_idle(&mut self, of_kind: impl Fn(&Connection<S::Exchange>) -> bool) {
         for key in self.connections.keys() {
             let Some(connection) = self.connections.get_mut(key) else { continue };
-            if !connection.is_idle() || !of_kind(connection) {
-                continue;
-            }
-            connection.note_readiness(true, false);
-            self.serve(key);
-            if self.connections.get_mut(key).is_some_and(|connection| connection.is_idle()) {
-                self.close(key, Cause::Done);
+            if connection.is_idle() && of_kind(connection) {
+                self.close_if_idle(key, Cause::Done);
             }
         }
     }
@@ -379,9 +427,12 @@ impl<S: Service> Worker<S> {
         if now_ms >= drain.accept_until_ms && !self.listeners.is_empty() {
             // Whoever the kernel has accepted for us already is still served.
             for index in 0..self.listeners.len() {
-                self.accept(index, usize::MAX);
+                self.accept(index, BACKLOG_MAX);
             }
-            self.listeners.clear();
+            // Out of descriptors they still wait there: once more, as long as there is time.
+            if self.accept_again_ms <= now_ms {
+                self.listeners.clear();
+            }
         }
         if self.listeners.is_empty() && now_ms >= drain.accept_until_ms.saturating_add(DRAIN_GRACE_MS) {
             self.close_idle(|_| true);

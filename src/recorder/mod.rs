@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Now};
 use crate::limits::{COMMIT_EVENTS_MAX, RECORDER_QUEUE_MAX};
 use crate::readiness::Readiness;
+use crate::store::memory::MemoryStore;
 use crate::store::{Address, Event, Store, StoreError, StoredVote};
 use crate::vote::directory::{Directory, Snapshot};
 use crate::vote::table::{CooldownTable, Cooling, Pair};
@@ -34,6 +35,9 @@ const DROP_ROWS_PER_TICK: usize = 8_192;
 const QUICK_FAILURE_US: u64 = 50_000;
 /// A smaller difference between the two clocks is the reading's own error, in milliseconds.
 const STEP_MIN_MS: i64 = 20;
+
+/// Opens the store, on the recorder's thread: it may take a while, and clients are answered meanwhile.
+pub type OpenStore = Box<dyn FnOnce() -> Result<Box<dyn Store>, StoreError> + Send>;
 
 /// Called with the answer, on the recorder's thread.
 pub type Respond = Box<dyn FnOnce(Reply) + Send>;
@@ -87,20 +91,15 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder with an empty state on top of `store`.
+    /// A recorder with an empty state, and no store until [`Recorder::load`].
     #[must_use]
-    pub fn new(
-        store: Box<dyn Store>,
-        clock: Clock,
-        cooldown: Cooldown,
-        readiness: Readiness,
-    ) -> (Self, RecorderHandle) {
+    pub fn new(clock: Clock, cooldown: Cooldown, readiness: Readiness) -> (Self, RecorderHandle) {
         let (sender, requests) = sync_channel(RECORDER_QUEUE_MAX);
         let recorder = Self {
             requests,
             table: CooldownTable::new(),
             directory: Directory::new(),
-            store,
+            store: Box::new(MemoryStore),
             clock,
             cooldown,
             readiness,
@@ -131,11 +130,13 @@ impl Recorder {
         Arc::clone(&self.counters)
     }
 
-    /// Reads the store into table and directory, records `seed`, and says that the service is ready.
+    /// Opens the store, reads it into table and directory, records `seed`, and says that the service
+    /// is ready.
     ///
     /// # Errors
-    /// Where the store cannot be believed: nothing may be served.
-    pub fn load(&mut self, seed: Vec<Command>) -> Result<(), StoreError> {
+    /// Where the store is in use or cannot be believed: nothing may be served.
+    pub fn load(&mut self, open: OpenStore, seed: Vec<Command>) -> Result<(), StoreError> {
+        self.store = open()?;
         let start = self.clock.now();
         let now = start.wall;
         let (cooldown, readiness) = (self.cooldown, &self.readiness);
@@ -295,13 +296,24 @@ impl Recorder {
             return;
         }
         let (before, after) = (self.clock.now().wall, self.clock.foresee(drift_ms));
-        let cut = if after < before { self.table.step_back(before, after, self.cooldown) } else { Vec::new() };
+        let cut = if after < before { self.step_back(before, after) } else { Vec::new() };
         self.clock.adjust(drift_ms);
         self.counters.clock_steps.add(1);
         if drift_ms.abs() >= 1_000 {
             log::warn!("the wall clock stepped by {drift_ms} ms; {} cooldowns were cut to their length", cut.len());
         }
         self.note_cut(&cut, after);
+    }
+
+    fn step_back(&mut self, before: UnixSeconds, after: UnixSeconds) -> Vec<Cooling> {
+        // Readers go on by the old time while this works: a second more is gone for them already.
+        let before = before.plus(1);
+        // Rows of what has expired must not come back with the next start.
+        let dropped = self.store.drop_expired(before.minus(self.cooldown.seconds()), usize::MAX);
+        if let Err(error) = dropped {
+            log::warn!("{error}; a restart may bring back cooldowns that had expired before the clock stepped back");
+        }
+        self.table.step_back(before, after, self.cooldown)
     }
 
     /// Cooldowns were cut to a length from `now`: their rows follow, with the next commit that

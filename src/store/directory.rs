@@ -51,14 +51,23 @@ impl DirectoryStore {
             Err(TryLockError::Error(error)) => return Err(fail("take the lock", error)),
         }
         let path = directory.join(STORE_FILE);
-        let witness = directory.join(WITNESS_FILE);
-        if !path.exists() {
-            // A note that outlived its file would accuse the new one.
-            remove(&witness).map_err(|error| fail("make the store", error))?;
-            make(directory, &path).map_err(|error| fail("make the store", error))?;
-        }
-        let witness = Witness::open(&witness).map_err(|error| fail("open the sequence note", error))?;
         let name = path.display().to_string();
+        let note = directory.join(WITNESS_FILE);
+        let witness = Witness::open(&note).map_err(|error| fail("open the sequence note", error))?;
+        match fs::symlink_metadata(&path) {
+            Ok(_) => {}
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(fail("look for the store", error)),
+            // Only where nothing was ever kept is an empty store the truth.
+            Err(_) => match witness.read() {
+                Some(acknowledged) if acknowledged > 0 => {
+                    return Err(StoreError::Unusable(format!(
+                        "the store {name} is gone, and {} says that {acknowledged} commits were acknowledged: put it back, or remove that file too to start empty, which forgets every cooldown",
+                        note.display()
+                    )));
+                }
+                _ => make(directory, &path).map_err(|error| fail("make the store", error))?,
+            },
+        }
         let opened = path.clone();
         let store = EmbeddedStore::new(Box::new(move || open_existing(&opened)), name, witness)?;
         Ok(Self { store, path, _lock: lock })

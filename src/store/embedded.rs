@@ -76,7 +76,7 @@ impl EmbeddedStore {
     fn damaged(&self, how: &str) -> StoreError {
         let name = &self.name;
         StoreError::Unusable(format!(
-            "the store {name} is damaged ({how}): put back a copy, or move it away to start empty, which forgets every cooldown"
+            "the store {name} is damaged ({how}): put back a copy, or move it and votes.sequence away to start empty, which forgets every cooldown"
         ))
     }
 
@@ -232,8 +232,12 @@ impl Store for EmbeddedStore {
             let votes = read.open_table(VOTES).map_err(|error| store.failed(error))?;
             let first = votes.first().map_err(|error| store.failed(error))?;
             Ok(first.is_some_and(|(key, _)| *key.value() < row::first_after(until)[..]))
-        })?;
-        if is_due { store.transact(&[], Some((until, rows_max))) } else { Ok(0) }
+        });
+        if is_due.is_err() {
+            // The library goes on with no handle that has failed once.
+            store.database = None;
+        }
+        if is_due? { store.transact(&[], Some((until, rows_max))) } else { Ok(0) }
     }
 
     fn size_bytes(&self) -> u64 {
