@@ -1,5 +1,6 @@
 //! The control part of the contract: votes, servers and their tokens, the key, bodies, errors.
 
+mod batches;
 mod http;
 mod metrics;
 mod servers;

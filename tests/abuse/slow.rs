@@ -195,3 +195,20 @@ fn deaf(addr: SocketAddr) -> TcpStream {
     stream.set_write_timeout(Some(patience)).expect("a timeout can be set");
     stream
 }
+
+/// Regression: an empty line behind a request counted as a request begun, and was answered 408.
+#[test]
+fn an_empty_line_between_requests_is_no_request() {
+    let server = Server::in_memory(&["--head-timeout", "0.5"]);
+    server.control_client().add_server(1, "t");
+    let mut client = Client::connect(server.public());
+    client.send([GET, b"\r\n"].concat());
+    assert_eq!(client.read_response(false).text(), CAN_VOTE);
+    let quiet_until = Instant::now() + Duration::from_millis(1_500);
+    while Instant::now() < quiet_until {
+        client.expect_open();
+        sleep(DRIP);
+    }
+    client.send(GET);
+    assert_eq!(client.read_response(false).text(), CAN_VOTE);
+}

@@ -118,6 +118,21 @@ fn no_start_on_a_text() {
     expect_no_start(folder.path(), "damaged", "a text");
 }
 
+/// Regression: a store that was gone was taken for a first start, and every cooldown was forgotten.
+#[test]
+fn no_start_where_the_store_is_gone() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    drop(furnished(folder.path(), 3));
+    let (store, aside) = (store_file(folder.path()), folder.path().join("aside"));
+    fs::rename(&store, &aside).expect("the file can be moved");
+    expect_no_start(folder.path(), "is gone", "a store that is gone");
+    std::os::unix::fs::symlink("/nowhere/votes.redb", &store).expect("a link can be made");
+    try_serve(folder.path(), &[]).expect_err("a link that leads nowhere");
+    fs::remove_file(&store).expect("the link can be removed");
+    fs::remove_file(folder.path().join("votes.sequence")).expect("the note can be removed");
+    drop(serve(folder.path(), &[]));
+}
+
 #[test]
 fn no_start_on_a_folder() {
     let folder = tempfile::tempdir().expect("a temporary folder");
