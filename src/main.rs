@@ -9,7 +9,6 @@ fn main() -> ExitCode {
     match cli::run(std::env::args_os()) {
         Ok(Exit::Success) => ExitCode::SUCCESS,
         Ok(Exit::Negative) => ExitCode::from(1),
-        Ok(Exit::Failure) => ExitCode::from(2),
         Err(error) => {
             eprintln!("vote-status: {error}");
             ExitCode::from(2)

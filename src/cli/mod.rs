@@ -30,8 +30,6 @@ pub enum Exit {
     Success,
     /// 1
     Negative,
-    /// 2
-    Failure,
 }
 
 /// Why a command could not be done: one line that names the thing and the remedy.

@@ -138,15 +138,4 @@ impl Prepared {
             out.extend_from_slice(&self.bytes[self.fields_end..end]);
         }
     }
-
-    /// How far from the response's end the first `pattern` in its body begins.
-    ///
-    /// # Panics
-    /// Where the body does not hold the pattern: templates are made at start, from constants.
-    #[must_use]
-    pub fn body_place(&self, pattern: &[u8]) -> usize {
-        let body = &self.bytes[self.fields_end..];
-        let at = memchr::memmem::find(body, pattern).expect("the template holds its own placeholder");
-        body.len() - at
-    }
 }

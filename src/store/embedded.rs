@@ -256,7 +256,6 @@ fn write(
     let mut rows = 0;
     {
         let mut votes = write.open_table(VOTES)?;
-        let mut servers = write.open_table(SERVERS)?;
         for (key, is_there) in last_word_on_each_row(events) {
             if is_there {
                 votes.insert(key.as_bytes(), ())?;
@@ -264,11 +263,15 @@ fn write(
                 votes.remove(key.as_bytes())?;
             }
         }
-        for event in events {
-            match event {
-                Event::Server(server, token) => drop(servers.insert(server.0, token.as_str())?),
-                Event::ServerGone(server) => drop(servers.remove(server.0)?),
-                Event::Vote(_) | Event::VoteGone(_) => {}
+        // Most commits are votes alone, and a table that is opened costs even where nothing changes.
+        if events.iter().any(|event| matches!(event, Event::Server(..) | Event::ServerGone(_))) {
+            let mut servers = write.open_table(SERVERS)?;
+            for event in events {
+                match event {
+                    Event::Server(server, token) => drop(servers.insert(server.0, token.as_str())?),
+                    Event::ServerGone(server) => drop(servers.remove(server.0)?),
+                    Event::Vote(_) | Event::VoteGone(_) => {}
+                }
             }
         }
         if let Some((until, rows_max)) = dropped {
