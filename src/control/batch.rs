@@ -137,12 +137,11 @@ impl Batch {
             return None;
         }
         if self.is_store_unavailable {
-            let answer = Answer::store_unavailable();
             let message = format!(
                 "the store takes no changes now: {} lines were recorded, the rest was not; send the batch again",
                 self.summary.recorded
             );
-            return Some(Answer { body: Answer::error(503, "store_unavailable", &message).body, ..answer });
+            return Some(Answer::store_unavailable_saying(&message));
         }
         Some(Answer::json(200, &self.summary))
     }

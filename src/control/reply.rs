@@ -63,7 +63,13 @@ impl Answer {
     /// 503: nothing was kept.
     #[must_use]
     pub fn store_unavailable() -> Self {
-        let answer = Self::error(503, "store_unavailable", "nothing was recorded: the store takes no changes now");
+        Self::store_unavailable_saying("nothing was recorded: the store takes no changes now")
+    }
+
+    /// 503, and what was kept.
+    #[must_use]
+    pub fn store_unavailable_saying(message: &str) -> Self {
+        let answer = Self::error(503, "store_unavailable", message);
         Self { field: Some(("Retry-After", "1")), ..answer }
     }
 

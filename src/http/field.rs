@@ -9,6 +9,7 @@ use httparse::{EMPTY_HEADER, Error, Header, Status};
 
 use super::byte;
 use super::fault::Fault;
+use crate::vote::ipv4::trim_blanks;
 
 /// Lines that fit the array on the stack; a longer section is read into the heap.
 const LINES_ON_STACK: usize = 32;
@@ -103,16 +104,7 @@ fn visit<'b, V: Visitor<'b> + Default>(bytes: &'b [u8], parsed: Parsed<'_, 'b>) 
 
 /// The elements of a comma-separated list, without the blanks around them. Empty ones included.
 pub fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|byte| *byte == b',').map(trim)
-}
-
-/// Without the spaces and tabs at both ends.
-#[must_use]
-pub fn trim(mut value: &[u8]) -> &[u8] {
-    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
-        value = rest;
-    }
-    value
+    value.split(|byte| *byte == b',').map(trim_blanks)
 }
 
 #[cfg(test)]

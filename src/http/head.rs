@@ -7,6 +7,7 @@ use super::body::Length;
 use super::byte;
 use super::fault::Fault;
 use super::field::{self, Section, Visitor};
+use crate::vote::ipv4::trim_blanks;
 
 /// Bounds on a head.
 #[derive(Clone, Copy, Debug)]
@@ -244,7 +245,7 @@ impl<'b> Fields<'b> {
         for coding in field::list(value) {
             let (name, parameters) = coding.split_at(byte::run(coding, byte::TOKEN));
             let is_chunked = name.eq_ignore_ascii_case(b"chunked");
-            let has_parameters = field::trim(parameters).starts_with(b";");
+            let has_parameters = trim_blanks(parameters).starts_with(b";");
             let malformed = name.is_empty() || (!parameters.is_empty() && (is_chunked || !has_parameters));
             if self.is_chunked || malformed {
                 return Err(Fault::BadRequest);

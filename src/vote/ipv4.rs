@@ -77,7 +77,9 @@ fn digit(bytes: &[u8], at: usize) -> Option<u32> {
     (value <= 9).then_some(u32::from(value))
 }
 
-fn trim_blanks(mut bytes: &[u8]) -> &[u8] {
+/// Without the spaces and tabs at both ends.
+#[must_use]
+pub fn trim_blanks(mut bytes: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = bytes {
         bytes = rest;
     }
