@@ -1,0 +1,131 @@
+//! The composition root: what is opened, bound and started, in which order, and how it stops.
+//!
+//! ```text
+//! store → recorder ─┬─ views ─→ public workers 0..N, or the second engine
+//!                   └─ handle → control worker
+//! ```
+//!
+//! Listeners answer 503 until the store is read; they stop before the recorder does.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+use crate::limits::Limits;
+use crate::readiness::Readiness;
+use crate::recorder::command::Command;
+use crate::store::StoreError;
+use crate::vote::time::Cooldown;
+
+mod house;
+
+pub use house::run;
+
+/// Everything that `serve` was told, checked.
+pub struct Config {
+    /// Public addresses.
+    pub listen: Vec<SocketAddr>,
+    /// The private address.
+    pub control: SocketAddr,
+    /// What runs the public event loops.
+    pub engine: Engine,
+    /// Public event loops.
+    pub workers: usize,
+    /// The cooldown's length.
+    pub cooldown: Cooldown,
+    /// The control key.
+    pub control_key: Vec<u8>,
+    /// Bounds.
+    pub limits: Limits,
+    /// After the signal to stop, newcomers are still taken for so long, in milliseconds.
+    pub drain_delay_ms: u64,
+    /// What is under way after that is given so long, in milliseconds.
+    pub drain_timeout_ms: u64,
+    /// Recorded before the service is ready, for demonstrations.
+    pub seed: Vec<Command>,
+    /// Where the service stands: told by it, to be watched from outside.
+    pub readiness: Readiness,
+}
+
+/// What serves the public listeners.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// The one that is made for it.
+    #[default]
+    Native,
+    /// The crate of that name, to compare with; the README lists what it cannot do.
+    #[cfg(feature = "may_minihttp")]
+    MayMinihttp,
+}
+
+impl Engine {
+    /// Every engine, by name.
+    pub const ALL: &[(&str, Self)] = &[
+        ("native", Self::Native),
+        #[cfg(feature = "may_minihttp")]
+        ("may_minihttp", Self::MayMinihttp),
+    ];
+}
+
+/// Which listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Open to all.
+    Public,
+    /// For the site itself.
+    Control,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Public => "public",
+            Self::Control => "control",
+        })
+    }
+}
+
+/// What the outside tells a running service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Stop; said twice, stop at once.
+    Stop,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Everything that was under way is answered.
+    Cleanly,
+    /// It was told twice.
+    AtOnce,
+}
+
+/// Why the service could not start, or could not go on.
+#[derive(Debug)]
+pub enum ServerError {
+    /// An address cannot be listened on.
+    Bind(SocketAddr, io::Error),
+    /// An event loop cannot be made, or broke.
+    Engine(io::Error),
+    /// The store cannot be read.
+    Store(StoreError),
+    /// A thread ended that must not.
+    Thread(&'static str),
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bind(address, error) if error.kind() == io::ErrorKind::AddrInUse => {
+                write!(formatter, "{address} is in use: end what listens there, or give another address")
+            }
+            Self::Bind(address, error) => write!(formatter, "cannot listen on {address}: {error}"),
+            Self::Engine(error) => write!(formatter, "the event loop cannot run: {error}"),
+            Self::Store(error) => error.fmt(formatter),
+            Self::Thread(name) => write!(formatter, "the {name} thread ended; this is a bug, please report it"),
+        }
+    }
+}
+
+impl std::error::Error for ServerError {}
