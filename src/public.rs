@@ -49,7 +49,7 @@ impl Desk {
             return Reply::Options;
         }
         let decoded;
-        let question = match route::by_id(head.path) {
+        let question = match head.question {
             Some(question) => question,
             None => {
                 decoded = route::decode(head.path);

@@ -194,8 +194,8 @@ impl Visitor<'_> for Ignored {
 
 fn trailer<'b>(input: &[u8]) -> Result<Piece<'b>, Fault> {
     let within = &input[..input.len().min(TRAILER_BYTES_MAX)];
-    match field::parse(within, TRAILER_LINES_MAX) {
-        Section::Complete(Ignored, used) => Ok(Piece { consumed: used, content: &[], ended: true }),
+    match field::parse(within, TRAILER_LINES_MAX, &mut Ignored) {
+        Section::Complete((), used) => Ok(Piece { consumed: used, content: &[], ended: true }),
         Section::Partial if within.len() == TRAILER_BYTES_MAX => Err(Fault::HeadersTooLarge),
         Section::Partial => Ok(framing(0)),
         Section::Rejected(fault) => Err(fault),

@@ -11,6 +11,8 @@ pub const PLAIN_PATH: u8 = 1 << 2;
 /// RFC 3986 "unreserved" and "sub-delims", but for the comma: it would let one parser see a list of
 /// hosts where another sees one.
 pub const HOST: u8 = 1 << 3;
+/// RFC 3986 "unreserved": what a token is made of.
+pub const UNRESERVED: u8 = 1 << 4;
 
 static CLASSES: [u8; 256] = {
     let mut table = [0; 256];
@@ -31,6 +33,9 @@ static CLASSES: [u8; 256] = {
         }
         if (unreserved || sub_delim) && byte != b',' {
             classes |= HOST;
+        }
+        if unreserved {
+            classes |= UNRESERVED;
         }
         table[byte as usize] = classes;
         byte += 1;
@@ -92,7 +97,7 @@ pub fn visible_run(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{HOST, PLAIN_PATH, TARGET, TOKEN, is, run, visible_run};
+    use super::{HOST, PLAIN_PATH, TARGET, TOKEN, UNRESERVED, is, run, visible_run};
     use proptest::prelude::{prop_assert_eq, proptest};
 
     #[test]
@@ -106,6 +111,7 @@ mod tests {
             "!$&'()*+,-./0123456789:;=@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]_abcdefghijklmnopqrstuvwxyz~"
         );
         assert_eq!(of(HOST), "!$&'()*+-.0123456789;=ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~");
+        assert_eq!(of(UNRESERVED), "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~");
         assert_eq!(run(b"ab:c", TOKEN), 2);
         assert_eq!(run(b"ab", TOKEN), 2);
     }

@@ -17,7 +17,7 @@ const LINES_ON_STACK: usize = 32;
 /// What became of a field section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section<T> {
-    /// Whole and valid: what the visitor made of it, and the bytes that it took with its empty line.
+    /// Whole and valid: what was made of it, and the bytes that it took with its empty line.
     Complete(T, usize),
     /// Valid so far, and not whole yet.
     Partial,
@@ -34,25 +34,28 @@ pub trait Visitor<'b> {
     fn field(&mut self, name: &'b [u8], value: &'b [u8]) -> Result<(), Fault>;
 }
 
-/// Reads a field section at the start of `bytes`; `lines_max` bounds its lines.
+/// Reads a field section at the start of `bytes`; `lines_max` bounds its lines. What the visitor
+/// was shown counts only where the section is whole.
 #[inline]
-pub fn parse<'b, V: Visitor<'b> + Default>(bytes: &'b [u8], lines_max: usize) -> Section<V> {
-    match scan(bytes, lines_max) {
-        Some((visitor, used)) => Section::Complete(visitor, used),
-        None => judge(bytes, lines_max),
+pub fn parse<'b, V: Visitor<'b> + Default>(bytes: &'b [u8], lines_max: usize, visitor: &mut V) -> Section<()> {
+    match scan(bytes, lines_max, visitor) {
+        Some(used) => Section::Complete((), used),
+        None => {
+            *visitor = V::default();
+            judge(bytes, lines_max, visitor)
+        }
     }
 }
 
 /// The short way: whole and right, or `None`.
 #[inline]
-fn scan<'b, V: Visitor<'b> + Default>(bytes: &'b [u8], lines_max: usize) -> Option<(V, usize)> {
-    let mut visitor = V::default();
+fn scan<'b, V: Visitor<'b>>(bytes: &'b [u8], lines_max: usize, visitor: &mut V) -> Option<usize> {
     let mut rest = bytes;
     for _ in 0..=lines_max {
         let (name, after) = rest.split_at(byte::run(rest, byte::TOKEN));
         let after = match after {
             [b':', b' ', after @ ..] | [b':', after @ ..] if !name.is_empty() => after,
-            [b'\r', b'\n', after @ ..] if name.is_empty() => return Some((visitor, bytes.len() - after.len())),
+            [b'\r', b'\n', after @ ..] if name.is_empty() => return Some(bytes.len() - after.len()),
             _ => return None,
         };
         let (value, after) = after.split_at(byte::visible_run(after));
@@ -67,22 +70,21 @@ fn scan<'b, V: Visitor<'b> + Default>(bytes: &'b [u8], lines_max: usize) -> Opti
 
 /// The long way: whatever it is.
 #[cold]
-fn judge<'b, V: Visitor<'b> + Default>(bytes: &'b [u8], lines_max: usize) -> Section<V> {
+fn judge<'b, V: Visitor<'b>>(bytes: &'b [u8], lines_max: usize, visitor: &mut V) -> Section<()> {
     let mut few = [EMPTY_HEADER; LINES_ON_STACK];
     let few_max = lines_max.min(LINES_ON_STACK);
     match httparse::parse_headers(bytes, &mut few[..few_max]) {
         Err(Error::TooManyHeaders) if lines_max > LINES_ON_STACK => {
             let mut many = vec![EMPTY_HEADER; lines_max];
-            visit(bytes, httparse::parse_headers(bytes, &mut many))
+            visit(bytes, httparse::parse_headers(bytes, &mut many), visitor)
         }
-        parsed => visit(bytes, parsed),
+        parsed => visit(bytes, parsed, visitor),
     }
 }
 
 type Parsed<'h, 'b> = Result<Status<(usize, &'h [Header<'b>])>, Error>;
 
-fn visit<'b, V: Visitor<'b> + Default>(bytes: &'b [u8], parsed: Parsed<'_, 'b>) -> Section<V> {
-    let mut visitor = V::default();
+fn visit<'b, V: Visitor<'b>>(bytes: &'b [u8], parsed: Parsed<'_, 'b>, visitor: &mut V) -> Section<()> {
     let (used, fields) = match parsed {
         Ok(Status::Complete(complete)) => complete,
         Ok(Status::Partial) => return Section::Partial,
@@ -99,7 +101,7 @@ fn visit<'b, V: Visitor<'b> + Default>(bytes: &'b [u8], parsed: Parsed<'_, 'b>) 
         }
     }
     strict &= fields.is_empty() || bytes[used - 4] == b'\r';
-    if strict { Section::Complete(visitor, used) } else { Section::Rejected(Fault::BadRequest) }
+    if strict { Section::Complete((), used) } else { Section::Rejected(Fault::BadRequest) }
 }
 
 /// The elements of a comma-separated list, without the blanks around them. Empty ones included.
@@ -125,7 +127,12 @@ mod tests {
     }
 
     fn read(text: &str) -> Section<Names> {
-        parse(text.as_bytes(), 40)
+        let mut names = Names::default();
+        match parse(text.as_bytes(), 40, &mut names) {
+            Section::Complete((), used) => Section::Complete(names, used),
+            Section::Partial => Section::Partial,
+            Section::Rejected(fault) => Section::Rejected(fault),
+        }
     }
 
     #[test]
@@ -183,8 +190,10 @@ mod tests {
     proptest! {
         #[test]
         fn the_short_way_agrees_with_the_long_one(bytes in prop_oneof![nearly_a_section(), vec(any::<u8>(), 0..64)]) {
-            if let Some((names, used)) = scan::<Names>(&bytes, 4) {
-                prop_assert_eq!(judge::<Names>(&bytes, 4), Section::Complete(names, used));
+            let (mut short, mut long) = (Names::default(), Names::default());
+            if let Some(used) = scan(&bytes, 4, &mut short) {
+                prop_assert_eq!(judge(&bytes, 4, &mut long), Section::Complete((), used));
+                prop_assert_eq!(short, long);
             }
         }
     }

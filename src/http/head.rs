@@ -7,6 +7,8 @@ use super::body::Length;
 use super::byte;
 use super::fault::Fault;
 use super::field::{self, Section, Visitor};
+use super::route;
+use crate::vote::answer::Question;
 use crate::vote::ipv4::trim_blanks;
 
 /// Bounds on a head.
@@ -44,6 +46,8 @@ pub struct Head<'b> {
     pub method: Method,
     /// The target's path, with its percent-encoding as it was sent; `*` for the asterisk form.
     pub path: &'b [u8],
+    /// What the path asks, where that was seen while it was read; `None` says nothing.
+    pub question: Option<Question<'b>>,
     /// What follows the `?`, if there is one.
     pub query: Option<&'b [u8]>,
     /// Whether the client speaks HTTP/1.0 (no chunked answers, no `100 Continue`).
@@ -75,8 +79,9 @@ pub fn parse(bytes: &[u8], limits: HeadLimits) -> Section<Head<'_>> {
         Ok(None) => return Section::Partial,
         Err(fault) => return Section::Rejected(fault),
     };
-    match field::parse::<Fields<'_>>(&within[line.bytes..], limits.header_lines_max) {
-        Section::Complete(fields, used) => match fields.into_head(&line) {
+    let mut fields = Fields::default();
+    match field::parse(&within[line.bytes..], limits.header_lines_max, &mut fields) {
+        Section::Complete((), used) => match fields.into_head(&line) {
             Ok(head) => Section::Complete(head, skipped + line.bytes + used),
             Err(fault) => Section::Rejected(fault),
         },
@@ -90,6 +95,7 @@ pub fn parse(bytes: &[u8], limits: HeadLimits) -> Section<Head<'_>> {
 struct RequestLine<'b> {
     method: Method,
     path: &'b [u8],
+    question: Option<Question<'b>>,
     query: Option<&'b [u8]>,
     http_1_0: bool,
     /// Bytes of the line with its end.
@@ -109,11 +115,18 @@ impl<'b> RequestLine<'b> {
     /// The short way: a `GET` of a path that is what it looks like.
     #[inline]
     fn ordinary(bytes: &'b [u8]) -> Option<Self> {
+        const END: &[u8] = b" HTTP/1.1\r\n";
         let target = bytes.strip_prefix(b"GET ")?;
-        let (path, rest) = target.split_at(byte::run(target, byte::PLAIN_PATH));
-        let is_ordinary = path.starts_with(b"/") && rest.starts_with(b" HTTP/1.1\r\n");
-        let bytes = b"GET ".len() + path.len() + b" HTTP/1.1\r\n".len();
-        is_ordinary.then_some(Self { method: Method::Get, path, query: None, http_1_0: false, bytes })
+        let (path, question) = match route::ordinary(target) {
+            Some((question, used)) if target[used..].starts_with(END) => (&target[..used], Some(question)),
+            _ => {
+                let (path, rest) = target.split_at(byte::run(target, byte::PLAIN_PATH));
+                let is_ordinary = path.starts_with(b"/") && rest.starts_with(END);
+                (path, if is_ordinary { None } else { return None })
+            }
+        };
+        let bytes = b"GET ".len() + path.len() + END.len();
+        Some(Self { method: Method::Get, path, question, query: None, http_1_0: false, bytes })
     }
 
     /// The long way: whatever it is.
@@ -136,7 +149,7 @@ impl<'b> RequestLine<'b> {
         let Some((target, at)) = word(bytes, at, byte::TARGET)? else { return Ok(None) };
         let (path, query) = split_target(method, target)?;
         let Some(http_1_0) = version(&bytes[at..])? else { return Ok(None) };
-        Ok(Some(Self { method, path, query, http_1_0, bytes: at + VERSION_BYTES }))
+        Ok(Some(Self { method, path, question: None, query, http_1_0, bytes: at + VERSION_BYTES }))
     }
 }
 
@@ -187,8 +200,19 @@ struct Fields<'b> {
 }
 
 impl<'b> Visitor<'b> for Fields<'b> {
+    /// Most fields are of no meaning here, and most of those are told by length and first letter.
     #[inline]
     fn field(&mut self, name: &'b [u8], value: &'b [u8]) -> Result<(), Fault> {
+        let initial = name.first().map_or(0, |byte| byte | 0x20);
+        match (name.len(), initial) {
+            (4, b'h') | (6, b'e') | (10 | 14, b'c') | (13 | 15, b'a') | (17, b't') => self.decisive(name, value),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<'b> Fields<'b> {
+    fn decisive(&mut self, name: &'b [u8], value: &'b [u8]) -> Result<(), Fault> {
         let is = |expected: &str| name.eq_ignore_ascii_case(expected.as_bytes());
         match name.len() {
             4 if is("host") => self.host(value),
@@ -218,9 +242,7 @@ impl<'b> Visitor<'b> for Fields<'b> {
             _ => Ok(()),
         }
     }
-}
 
-impl<'b> Fields<'b> {
     fn host(&mut self, value: &'b [u8]) -> Result<(), Fault> {
         if self.host.is_some() || !is_authority(value) {
             return Err(Fault::BadRequest);
@@ -269,6 +291,7 @@ impl<'b> Fields<'b> {
         Ok(Head {
             method: line.method,
             path: line.path,
+            question: line.question,
             query: line.query,
             http_1_0: line.http_1_0,
             keep_alive: !self.close && (!line.http_1_0 || self.keep_alive),

@@ -7,8 +7,9 @@
 
 use std::borrow::Cow;
 
+use super::byte;
 use crate::vote::answer::{Question, ServerKey};
-use crate::vote::id::{ServerId, is_token};
+use crate::vote::id::{ServerId, TOKEN_CHARS_MAX, is_token};
 use crate::vote::ipv4::Ipv4;
 
 /// Reads a path without its query. `None` where it has neither shape.
@@ -17,21 +18,32 @@ use crate::vote::ipv4::Ipv4;
 /// see [`decode`].
 #[must_use]
 pub fn question(path: &[u8]) -> Option<Question<'_>> {
-    by_id(path).or_else(|| by_segments(path))
+    match ordinary(path) {
+        Some((question, used)) if used == path.len() => Some(question),
+        _ => by_segments(path),
+    }
 }
 
-/// The id shape as nearly every caller spells it, in one pass from left to right; what it takes has
-/// no escapes. `None` is left to [`question`].
+/// A shape as nearly every caller spells it, read from left to right at the start of `bytes`, and
+/// the number of bytes that it took: none of them is an escape or out of place in a path. What
+/// follows is the caller's to judge; `None` says only that [`question`] has to look.
 #[must_use]
 #[inline]
-pub fn by_id(path: &[u8]) -> Option<Question<'_>> {
-    let rest = path.strip_prefix(b"/api/vote/")?;
-    let slash = rest.iter().take(11).position(|byte| *byte == b'/')?;
-    let (id, rest) = rest.split_at(slash);
-    // An id that is none may be one in escapes.
-    let server = ServerId::parse(id).ok()?;
-    let address = Ipv4::parse(rest.strip_prefix(b"/status/")?)?;
-    Some(Question { server: ServerKey::Id(Ok(server)), address: Some(address) })
+pub fn ordinary(bytes: &[u8]) -> Option<(Question<'_>, usize)> {
+    let (server, rest) = match bytes.strip_prefix(b"/api/vote/") {
+        Some(rest) => {
+            let (server, digits) = ServerId::parse_prefix(rest)?;
+            (ServerKey::Id(Ok(server)), rest[digits..].strip_prefix(b"/status/")?)
+        }
+        None => {
+            let rest = bytes.strip_prefix(b"/api/servers/")?;
+            let (token, rest) = rest.split_at(byte::run(rest, byte::UNRESERVED));
+            let is_token = (1..=TOKEN_CHARS_MAX).contains(&token.len());
+            (ServerKey::Token(token), rest.strip_prefix(b"/vote-status/").filter(|_| is_token)?)
+        }
+    };
+    let (address, used) = Ipv4::parse_prefix(rest)?;
+    Some((Question { server, address: Some(address) }, bytes.len() - rest.len() + used))
 }
 
 /// Either shape in any spelling: one trailing slash, odd addresses, empty segments.
@@ -88,7 +100,7 @@ fn hex_digit(byte: u8) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{by_id, by_segments, decode, question};
+    use super::{by_segments, decode, ordinary, question};
     use crate::vote::answer::{Question, ServerKey};
     use crate::vote::id::{ServerId, ServerIdError};
     use crate::vote::ipv4::Ipv4;
@@ -152,13 +164,14 @@ mod tests {
     proptest! {
         #[test]
         fn the_short_way_agrees_with_the_long_one(
-            id in prop_oneof![any::<u32>().prop_map(|id| id.to_string()), "[0-9]{0,12}", ".{0,3}"],
+            shape in prop_oneof![Just(("vote", "status")), Just(("servers", "vote-status"))],
+            key in prop_oneof![any::<u32>().prop_map(|id| id.to_string()), "[0-9]{0,12}", "[a-z~._-]{0,140}", ".{0,3}"],
             address in prop_oneof![any::<u32>().prop_map(|ip| Ipv4(ip).to_string()), "[0-9.:a-f]{0,16}"],
             end in prop_oneof![Just(""), Just("/"), Just("//"), Just(" ")],
         ) {
-            let path = format!("/api/vote/{id}/status/{address}{end}");
-            if let Some(short) = by_id(path.as_bytes()) {
-                prop_assert_eq!(Some(short), by_segments(path.as_bytes()));
+            let path = format!("/api/{}/{key}/{}/{address}{end}", shape.0, shape.1);
+            if let Some((short, used)) = ordinary(path.as_bytes()) {
+                prop_assert_eq!(Some(short), by_segments(&path.as_bytes()[..used]));
             }
         }
 

@@ -41,6 +41,28 @@ impl ServerId {
     }
 }
 
+impl ServerId {
+    /// Reads a server id from the start of `bytes`: as [`ServerId::parse`], and only one that fits.
+    /// Gives the number of its digits too; what follows is the caller's to judge.
+    #[must_use]
+    #[inline]
+    pub fn parse_prefix(bytes: &[u8]) -> Option<(Self, usize)> {
+        const DIGITS_MAX: usize = 10;
+        let (mut value, mut digits) = (0_u64, 0);
+        for byte in bytes.iter().take(DIGITS_MAX) {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
+            }
+            value = value * 10 + u64::from(digit);
+            digits += 1;
+        }
+        let leading_zero = digits > 1 && bytes[0] == b'0';
+        let value = u32::try_from(value).ok().filter(|_| digits > 0 && !leading_zero)?;
+        Some((Self(value), digits))
+    }
+}
+
 impl fmt::Display for ServerId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(formatter)
@@ -110,6 +132,24 @@ mod tests {
         }
         for invalid in ["", "00", "028", "-1", "+1", " 1", "1 ", "0x1", "1e3", "1.0", "²", "99999999999x"] {
             assert_eq!(ServerId::parse(invalid.as_bytes()), Err(ServerIdError::Invalid), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn server_ids_at_the_start() {
+        for (text, expected) in [
+            ("28/status", Some((28, 2))),
+            ("0", Some((0, 1))),
+            ("4294967295 ", Some((4_294_967_295, 10))),
+            ("4294967296", None),
+            // The eleventh digit is what follows: no caller takes it for the end of a segment.
+            ("12345678901", Some((1_234_567_890, 10))),
+            ("028", None),
+            ("/", None),
+            ("", None),
+        ] {
+            let expected = expected.map(|(id, digits)| (ServerId(id), digits));
+            assert_eq!(ServerId::parse_prefix(text.as_bytes()), expected, "{text}");
         }
     }
 
