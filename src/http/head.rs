@@ -371,8 +371,9 @@ fn is_authority(text: &[u8]) -> bool {
 
 /// `*DIGIT`, and a port that there can be.
 fn is_port(text: &[u8]) -> bool {
-    let number = std::str::from_utf8(text).map(str::parse::<u16>);
-    text.is_empty() || (text.iter().all(u8::is_ascii_digit) && matches!(number, Ok(Ok(_))))
+    const NONE: u32 = 65_536;
+    let digit = |byte: &u8| u32::from(byte.wrapping_sub(b'0'));
+    text.iter().fold(0, |port, byte| if digit(byte) > 9 { NONE } else { (port * 10 + digit(byte)).min(NONE) }) < NONE
 }
 
 /// Whether all of `text` is of a class or a whole percent-escape.
