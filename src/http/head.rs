@@ -72,13 +72,26 @@ pub fn parse(bytes: &[u8], limits: HeadLimits) -> Section<Head<'_>> {
     // Only what is within the bound is looked at, so that the outcome is the same however the
     // bytes were cut on their way.
     let within = &bytes[skipped..bytes.len().min(limits.head_bytes_max + skipped)];
+    match RequestLine::ordinary(within) {
+        Some(line) => parse_fields(line, within, skipped, limits),
+        None => parse_any(within, skipped, limits),
+    }
+}
+
+/// The long way, apart: what is known of an ordinary line then stays in registers.
+#[cold]
+fn parse_any(within: &[u8], skipped: usize, limits: HeadLimits) -> Section<Head<'_>> {
+    match RequestLine::any(within) {
+        Ok(Some(line)) => parse_fields(line, within, skipped, limits),
+        Ok(None) if within.len() == limits.head_bytes_max => Section::Rejected(Fault::UriTooLong),
+        Ok(None) => Section::Partial,
+        Err(fault) => Section::Rejected(fault),
+    }
+}
+
+#[inline(always)]
+fn parse_fields<'b>(line: RequestLine<'b>, within: &'b [u8], skipped: usize, limits: HeadLimits) -> Section<Head<'b>> {
     let is_full = within.len() == limits.head_bytes_max;
-    let line = match RequestLine::parse(within) {
-        Ok(Some(line)) => line,
-        Ok(None) if is_full => return Section::Rejected(Fault::UriTooLong),
-        Ok(None) => return Section::Partial,
-        Err(fault) => return Section::Rejected(fault),
-    };
     let mut fields = Fields::default();
     match field::parse(&within[line.bytes..], limits.header_lines_max, &mut fields) {
         Section::Complete((), used) => match fields.into_head(&line) {
@@ -103,34 +116,26 @@ struct RequestLine<'b> {
 }
 
 impl<'b> RequestLine<'b> {
-    /// One space between the parts, nothing around them, CR LF behind. `None` while it is not whole.
-    #[inline]
-    fn parse(bytes: &'b [u8]) -> Result<Option<Self>, Fault> {
-        match Self::ordinary(bytes) {
-            Some(line) => Ok(Some(line)),
-            None => Self::any(bytes),
-        }
-    }
-
     /// The short way: a `GET` of a path that is what it looks like.
-    #[inline]
+    #[inline(always)]
     fn ordinary(bytes: &'b [u8]) -> Option<Self> {
         const END: &[u8] = b" HTTP/1.1\r\n";
         let target = bytes.strip_prefix(b"GET ")?;
-        let (path, question) = match route::ordinary(target) {
-            Some((question, used)) if target[used..].starts_with(END) => (&target[..used], Some(question)),
-            _ => {
-                let (path, rest) = target.split_at(byte::run(target, byte::PLAIN_PATH));
-                let is_ordinary = path.starts_with(b"/") && rest.starts_with(END);
-                (path, if is_ordinary { None } else { return None })
-            }
+        let line = |path: &'b [u8], question| {
+            let bytes = b"GET ".len() + path.len() + END.len();
+            Self { method: Method::Get, path, question, query: None, http_1_0: false, bytes }
         };
-        let bytes = b"GET ".len() + path.len() + END.len();
-        Some(Self { method: Method::Get, path, question, query: None, http_1_0: false, bytes })
+        if let Some((question, used)) = route::ordinary(target)
+            && target[used..].starts_with(END)
+        {
+            return Some(line(&target[..used], Some(question)));
+        }
+        let (path, rest) = target.split_at(byte::run(target, byte::PLAIN_PATH));
+        (path.starts_with(b"/") && rest.starts_with(END)).then(|| line(path, None))
     }
 
-    /// The long way: whatever it is.
-    #[cold]
+    /// The long way: whatever it is. One space between the parts, nothing around them, CR LF behind.
+    /// `None` while it is not whole.
     fn any(bytes: &'b [u8]) -> Result<Option<Self>, Fault> {
         if bytes == b"\r" {
             return Ok(None); // may become the empty line that is skipped
