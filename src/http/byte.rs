@@ -57,18 +57,22 @@ pub fn is(byte: u8, class: u8) -> bool {
     CLASSES[usize::from(byte)] & class != 0
 }
 
-/// Number of bytes of a class from the start.
+/// Number of bytes of a class from the start. Four are looked at in a round: half of the
+/// instructions of a loop over each.
 #[must_use]
 #[inline]
 pub fn run(bytes: &[u8], class: u8) -> usize {
     let mut length = 0;
-    for byte in bytes {
-        if !is(*byte, class) {
-            break;
+    let (rounds, rest) = bytes.as_chunks::<4>();
+    for round in rounds {
+        for (place, byte) in round.iter().enumerate() {
+            if !is(*byte, class) {
+                return length + place;
+            }
         }
-        length += 1;
+        length += 4;
     }
-    length
+    length + rest.iter().take_while(|byte| is(**byte, class)).count()
 }
 
 /// Number of bytes before the first control character, to which a tab belongs here. Eight at a time.
