@@ -38,8 +38,8 @@ pub struct Told<'b> {
     pub expects_continue: bool,
     /// See [`Head::authorization`].
     pub authorization: Option<&'b [u8]>,
-    /// See [`Head::accept_encoding`].
-    pub accept_encoding: Option<&'b [u8]>,
+    /// What [`Lines::values`](vote_status::http::head::Lines::values) gives for this field.
+    pub accept_encoding: Vec<&'b [u8]>,
 }
 
 /// Panics where the service's head parser breaks a promise over these bytes.
@@ -90,7 +90,7 @@ fn told(section: Section<Head<'_>>) -> Section<Told<'_>> {
                 length: head.length,
                 expects_continue: head.expects_continue,
                 authorization: head.authorization,
-                accept_encoding: head.accept_encoding,
+                accept_encoding: head.lines.values("Accept-Encoding").collect(),
             },
             used,
         ),

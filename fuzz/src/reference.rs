@@ -97,7 +97,7 @@ fn tell<'b>(request: &Request<'_, 'b>) -> Option<Told<'b>> {
         length,
         expects_continue: !http_1_0 && !expectations.is_empty() && length != Length::None,
         authorization: authorizations.next().filter(|_| authorizations.next().is_none()),
-        accept_encoding: values(fields, "accept-encoding").last(),
+        accept_encoding: values(fields, "accept-encoding").collect(),
     })
 }
 

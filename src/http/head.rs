@@ -60,8 +60,24 @@ pub struct Head<'b> {
     pub expects_continue: bool,
     /// `Authorization`, if there is exactly one.
     pub authorization: Option<&'b [u8]>,
-    /// `Accept-Encoding`, the last if there are more.
-    pub accept_encoding: Option<&'b [u8]>,
+    /// The header lines, for what few requests are asked.
+    pub lines: Lines<'b>,
+}
+
+/// The header lines of a head, each with its end, up to an empty one. Bytes behind that may be there
+/// and are none of theirs.
+#[derive(Clone, Copy, Debug)]
+pub struct Lines<'b>(&'b [u8]);
+
+impl<'b> Lines<'b> {
+    /// The values of the fields with this name, without the blanks around them.
+    pub fn values(self, name: &str) -> impl Iterator<Item = &'b [u8]> {
+        let lines = self.0.split(|byte| *byte == b'\n').take_while(|line| *line != b"\r");
+        lines.filter_map(move |line| {
+            let (sent, value) = line.split_at(memchr::memchr(b':', line)?);
+            sent.eq_ignore_ascii_case(name.as_bytes()).then(|| trim_blanks(&value[1..value.len() - 1]))
+        })
+    }
 }
 
 /// Reads the head at the start of `bytes`. Re-reading a growing partial head costs at most its
@@ -92,9 +108,10 @@ fn parse_any(within: &[u8], skipped: usize, limits: HeadLimits) -> Section<Head<
 #[inline(always)]
 fn parse_fields<'b>(line: RequestLine<'b>, within: &'b [u8], skipped: usize, limits: HeadLimits) -> Section<Head<'b>> {
     let is_full = within.len() == limits.head_bytes_max;
+    let lines = &within[line.bytes..];
     let mut fields = Fields::default();
-    match field::parse(&within[line.bytes..], limits.header_lines_max, &mut fields) {
-        Section::Complete((), used) => match fields.into_head(&line) {
+    match field::parse(lines, limits.header_lines_max, &mut fields) {
+        Section::Complete((), used) => match fields.into_head(&line, lines) {
             Ok(head) => Section::Complete(head, skipped + line.bytes + used),
             Err(fault) => Section::Rejected(fault),
         },
@@ -201,7 +218,6 @@ struct Fields<'b> {
     expects_unknown: bool,
     authorization: Option<&'b [u8]>,
     authorizations: u8,
-    accept_encoding: Option<&'b [u8]>,
 }
 
 impl<'b> Visitor<'b> for Fields<'b> {
@@ -239,10 +255,6 @@ impl<'b> Fields<'b> {
                 Ok(())
             }
             14 if is("content-length") => self.content_length(value),
-            15 if is("accept-encoding") => {
-                self.accept_encoding = Some(value);
-                Ok(())
-            }
             17 if is("transfer-encoding") => self.transfer_encoding(value),
             _ => Ok(()),
         }
@@ -283,7 +295,7 @@ impl<'b> Fields<'b> {
         Ok(())
     }
 
-    fn into_head(self, line: &RequestLine<'b>) -> Result<Head<'b>, Fault> {
+    fn into_head(self, line: &RequestLine<'b>, lines: &'b [u8]) -> Result<Head<'b>, Fault> {
         if self.host.is_none() && !line.http_1_0 {
             return Err(Fault::BadRequest);
         }
@@ -303,7 +315,7 @@ impl<'b> Fields<'b> {
             length,
             expects_continue,
             authorization: self.authorization.filter(|_| self.authorizations == 1),
-            accept_encoding: self.accept_encoding,
+            lines: Lines(lines),
         })
     }
 
