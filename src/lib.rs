@@ -6,7 +6,8 @@
 //! * [`vote`]: the domain: ids, addresses, instants, the cooldown table, the directory, the answer;
 //! * [`http`], [`clock`], [`limits`], [`metrics`], [`readiness`], [`store`]: the protocol without
 //!   sockets, time, bounds, the stages of a run, and what is kept on disk;
-//! * [`net`], [`recorder`]: the engine that moves bytes, and the one thread that writes;
+//! * [`net`], [`pages`], [`recorder`]: the engine that moves bytes, the documents for people, and
+//!   the one thread that writes;
 //! * [`public`], [`control`]: the two services;
 //! * [`server`]: what is started, in which order, and how it stops;
 //! * [`cli`]: the command line.
@@ -19,6 +20,7 @@ pub mod http;
 pub mod limits;
 pub mod metrics;
 pub mod net;
+pub mod pages;
 pub mod public;
 pub mod readiness;
 pub mod recorder;

@@ -4,13 +4,13 @@ mod answers;
 #[cfg(feature = "may_minihttp")]
 pub mod parts;
 
-pub use answers::Reply;
+pub use answers::{Page, Reply};
 
 use std::sync::Arc;
 
 use crate::http::fault::Fault;
-use crate::http::head::{Head, Method};
-use crate::http::response::{Fields, Framing, Prepared};
+use crate::http::head::{Head, Lines, Method};
+use crate::http::response::{Framing, Prepared};
 use crate::http::route;
 use crate::http::session::{Context, Service, Step};
 use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
@@ -55,7 +55,7 @@ impl Desk {
                 decoded = route::decode(head.path);
                 match route::question(&decoded) {
                     Some(question) => question,
-                    None => return Reply::Refused(Fault::NotFound),
+                    None => return aside(&decoded, head.method, head.lines),
                 }
             }
         };
@@ -77,6 +77,18 @@ impl Desk {
         };
         self.counters.request(variant, outcome);
         Reply::Status(answer)
+    }
+}
+
+/// The reply to what is no status request.
+#[cold]
+fn aside(path: &[u8], method: Method, lines: Lines<'_>) -> Reply {
+    let Some(page) = Page::at(path) else { return Reply::Refused(Fault::NotFound) };
+    match method {
+        // It is the same whatever is loaded.
+        Method::Get | Method::Head => Reply::Page(page, page.document().form(lines)),
+        Method::Options => Reply::Options,
+        _ => Reply::Refused(Fault::MethodNotAllowed),
     }
 }
 
@@ -117,6 +129,7 @@ impl PublicService {
             Reply::Status(Answer::InvalidIp | Answer::InvalidServerId) => self.desk.counters.response(400),
             Reply::Status(Answer::UnknownServer | Answer::UnknownToken) => self.desk.counters.response(404),
             Reply::Options => self.desk.counters.response(204),
+            Reply::Page(_, form) => self.desk.counters.response(form.status()),
             Reply::Refused(fault) => self.desk.counters.response(fault.status()),
         }
     }
@@ -162,8 +175,7 @@ struct Responses {
 
 impl Responses {
     fn new(cooldown: Cooldown) -> Self {
-        let make = |status, fields: Fields<'_>, body: &str| Prepared::new(status, fields, body.as_bytes());
-        let mut responses = Self { date: UnixSeconds(0), answers: Answers::new(cooldown, make) };
+        let mut responses = Self { date: UnixSeconds(0), answers: Answers::new(cooldown, Prepared::new) };
         responses.set_date(UnixSeconds(0));
         responses
     }

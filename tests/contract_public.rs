@@ -2,6 +2,7 @@
 //! error of HTTP, both outcomes from the first minute to the last.
 
 pub(crate) mod cooldown;
+mod pages;
 pub(crate) mod table;
 
 use crate::util::client::{Client, get};

@@ -107,6 +107,31 @@ fn answers_in_one_write_come_in_order() {
     }
 }
 
+/// As they are written, under the same policy; never told that nothing has changed.
+#[test]
+fn pages_are_served() {
+    let server = start(&[]);
+    let mut client = Client::connect(server.public());
+    for (path, content_type, page) in [
+        ("/", "text/html; charset=utf-8", &include_bytes!("../src/pages/public.html")[..]),
+        ("/openapi.json", "application/json", include_bytes!("../src/pages/openapi.json")),
+    ] {
+        for (lines, coding) in [("If-None-Match: *\r\n", None), ("Accept-Encoding: gzip\r\n", Some("gzip"))] {
+            client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
+            let response = client.read_response(false);
+            assert_eq!(response.status, 200, "{path}");
+            assert_eq!(response.header("Content-Type"), Some(content_type));
+            assert_eq!(response.header("Content-Encoding"), coding);
+            assert_eq!(response.header("Vary"), Some("Accept-Encoding"));
+            assert_eq!(response.header("Access-Control-Allow-Origin"), Some("*"));
+            let policy = (path == "/").then_some(include_str!("../src/pages/public.csp"));
+            assert_eq!(response.header("Content-Security-Policy"), policy);
+            assert!(response.content() == page, "{path}: not the file");
+        }
+    }
+    client.expect_open();
+}
+
 #[test]
 fn all_listeners_and_event_loops_see_a_vote_at_once() {
     let server = start(&["--workers", "2", "--listen", "[::1]:0"]);

@@ -19,6 +19,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("readiness", 1),
     ("store", 1),
     ("net", 2),
+    ("pages", 2),
     ("recorder", 2),
     ("public", 3),
     ("control", 3),

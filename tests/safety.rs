@@ -102,9 +102,9 @@ fn a_server_too_busy_or_going_away_pays_nobody() {
     assert_eq!(control.cast_at(28, "203.0.113.8", voted_at).status, 201);
     let live = Live::Until(rfc3339(voted_at + 5_400));
     let mut busy = Client::connect(server.public());
-    busy.send("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n");
-    assert_eq!(busy.read_response(false).status, 100);
     let request = "GET /api/vote/28/status/203.0.113.8 HTTP/1.1\r\nHost: a\r\n\r\n";
+    busy.send(request.replace("\r\n\r\n", "\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"));
+    assert_eq!(busy.read_response(false).status, 100);
     for _ in 0..20 {
         let answers = answers_to(server.public(), request.as_bytes());
         assert_eq!(answers.len(), 1, "{answers:?}");

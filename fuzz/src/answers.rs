@@ -5,10 +5,13 @@
 //! One server is listed, 28 with the token `demo`. 203.0.113.7 is in cooldown on it, and
 //! 203.0.113.8 was, until this very second.
 
+use std::borrow::Cow;
+
 use vote_status::http::body::{Decoder, Length};
 use vote_status::http::fault::Fault;
 use vote_status::http::field::Section;
 use vote_status::http::head::{self, Head, HeadLimits, Method};
+use vote_status::pages::{self, Document, Form};
 use vote_status::vote::answer::ServerKey;
 use vote_status::vote::id::{ServerId, ServerIdError};
 use vote_status::vote::ipv4::Ipv4;
@@ -47,8 +50,14 @@ pub struct Answers {
     pub at_end: Vec<u8>,
 }
 
-/// One answer: status line, further fields, body.
-type Answer = (&'static str, &'static str, String);
+/// One answer.
+struct Answer {
+    /// What stands behind the version.
+    status: &'static str,
+    /// The fields between the date and the length, each with its line end.
+    fields: String,
+    body: Cow<'static, [u8]>,
+}
 
 /// Bounds of the listener.
 #[derive(Clone, Copy, Debug)]
@@ -151,12 +160,16 @@ fn answer(head: &Head<'_>) -> Answer {
         return options();
     }
     let path = target::unescaped(head.path);
-    let Some(question) = target::question(&path) else { return refusal(Fault::NotFound) };
+    let question = target::question(&path);
+    if question.is_none() && !matches!(&path[..], b"/" | b"/openapi.json") {
+        return refusal(Fault::NotFound);
+    }
     match head.method {
         Method::Get | Method::Head => {}
         Method::Options => return options(),
         _ => return refusal(Fault::MethodNotAllowed),
     }
+    let Some(question) = question else { return page(head, path == b"/") };
     match question.server {
         ServerKey::Id(Ok(SERVER)) => {}
         ServerKey::Token(token) if token == TOKEN.as_bytes() => {}
@@ -170,15 +183,85 @@ fn answer(head: &Head<'_>) -> Answer {
     }
     match question.address {
         None => safe("400 Bad Request", "", "Adresse IPv4 invalide", "invalid_ip"),
-        Some(COOLING) => ("200 OK", "", IN_COOLDOWN.to_owned()),
-        Some(_) => ("200 OK", "", CAN_VOTE.to_owned()),
+        Some(COOLING) => json("200 OK", "", IN_COOLDOWN.to_owned()),
+        Some(_) => json("200 OK", "", CAN_VOTE.to_owned()),
     }
 }
 
+/// Whether it is the page that is asked for, or else its description.
+fn page(head: &Head<'_>, is_html: bool) -> Answer {
+    let document = if is_html { &pages::PUBLIC } else { &pages::OPENAPI };
+    let is_gzipped = likes_gzip(head);
+    let tag = tag(document, is_gzipped);
+    let named: Vec<String> = elements(head, "if-none-match");
+    let is_known = named.iter().any(|name| name == "*" || name.strip_prefix("W/").unwrap_or(name) == tag);
+    let kept = format!(
+        "Cache-Control: no-cache\r\nX-Content-Type-Options: nosniff\r\nVary: Accept-Encoding\r\nETag: {tag}\r\n"
+    );
+    let cors = "Access-Control-Allow-Origin: *\r\n";
+    if is_known {
+        return Answer { status: "304 Not Modified", fields: kept + cors, body: Cow::Borrowed(b"") };
+    }
+    let content_type = if is_html { "text/html; charset=utf-8" } else { "application/json" };
+    let coding = if is_gzipped { "Content-Encoding: gzip\r\n" } else { "" };
+    let policy = if is_html {
+        let policy = include_str!("../../src/pages/public.csp");
+        format!("Content-Security-Policy: {policy}\r\nReferrer-Policy: no-referrer\r\n")
+    } else {
+        String::new()
+    };
+    let plain: &[u8] = if is_html {
+        include_bytes!("../../src/pages/public.html")
+    } else {
+        include_bytes!("../../src/pages/openapi.json")
+    };
+    // That it unpacks to the same is for the contract's tests.
+    let body = if is_gzipped { document.body(Form { is_gzipped, is_known }) } else { plain };
+    let fields = format!("Content-Type: {content_type}\r\n{kept}{coding}{policy}{cors}");
+    Answer { status: "200 OK", fields, body: Cow::Borrowed(body) }
+}
+
+/// It is made when the service is built, and so taken from there.
+fn tag(document: &Document, is_gzipped: bool) -> &'static str {
+    let fields = document.fields(Form { is_gzipped, is_known: true });
+    fields.into_iter().find(|(name, _)| *name == "ETag").expect("a document has a tag").1
+}
+
+/// RFC 9110, 12.5.3, by floating point.
+fn likes_gzip(head: &Head<'_>) -> bool {
+    let weights: Vec<(String, f32)> =
+        elements(head, "accept-encoding").iter().map(|element| weighed(element)).collect();
+    let weight = |names: &[&str]| weights.iter().rfind(|(name, _)| names.contains(&&**name)).map(|(_, weight)| *weight);
+    let any = weight(&["*"]);
+    let gzip = weight(&["gzip", "x-gzip"]).or(any).unwrap_or(0.0);
+    gzip > 0.0 && weight(&["identity"]).or(any).is_none_or(|identity| identity <= gzip)
+}
+
+/// A coding's name and weight; 0 where that is not spelled as it has to be.
+fn weighed(element: &str) -> (String, f32) {
+    let Some((name, weight)) = element.split_once(';') else { return (element.to_ascii_lowercase(), 1.0) };
+    let weight = weight.trim_matches([' ', '\t']);
+    let number = weight.strip_prefix("q=").or(weight.strip_prefix("Q=")).unwrap_or("no weight");
+    let is_short = number.len() <= 5 && (number.len() == 1 || number.get(1..2) == Some("."));
+    let is_plain = is_short && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let weight = number.parse().ok().filter(|weight| is_plain && *weight <= 1.0).unwrap_or(0.0);
+    (name.trim_matches([' ', '\t']).to_ascii_lowercase(), weight)
+}
+
+/// The elements of all lists of a name.
+fn elements(head: &Head<'_>, name: &str) -> Vec<String> {
+    let lists = head.lines.values(name).map(|value| String::from_utf8_lossy(value).into_owned());
+    lists
+        .flat_map(|list| list.split(',').map(|part| part.trim_matches([' ', '\t']).to_owned()).collect::<Vec<_>>())
+        .collect()
+}
+
 fn options() -> Answer {
-    let fields = "Allow: GET, HEAD, OPTIONS\r\nAccess-Control-Allow-Methods: GET, HEAD, OPTIONS\r\n\
-                  Access-Control-Allow-Headers: *\r\nAccess-Control-Max-Age: 86400\r\n";
-    ("204 No Content", fields, String::new())
+    let fields = format!(
+        "{COMMON}Allow: GET, HEAD, OPTIONS\r\nAccess-Control-Allow-Methods: GET, HEAD, OPTIONS\r\n\
+         Access-Control-Allow-Headers: *\r\nAccess-Control-Max-Age: 86400\r\n"
+    );
+    Answer { status: "204 No Content", fields, body: Cow::Borrowed(b"") }
 }
 
 fn refusal(fault: Fault) -> Answer {
@@ -202,25 +285,26 @@ fn refusal(fault: Fault) -> Answer {
     safe(status, fields, message, word)
 }
 
-fn safe(status: &'static str, fields: &'static str, message: &str, word: &str) -> Answer {
+fn safe(status: &'static str, fields: &str, message: &str, word: &str) -> Answer {
     let body = format!(
         r#"{{"success":true,"can_vote":true,"message":"{message}","next_vote_at":null,"cooldown_minutes":90,"error":"{word}"}}"#
     );
-    (status, fields, body)
+    json(status, fields, body)
+}
+
+const COMMON: &str = "Cache-Control: no-store\r\nAccess-Control-Allow-Origin: *\r\nX-Content-Type-Options: nosniff\r\n";
+
+fn json(status: &'static str, fields: &str, body: String) -> Answer {
+    let fields = format!("Content-Type: application/json; charset=utf-8\r\n{COMMON}{fields}");
+    Answer { status, fields, body: Cow::Owned(body.into_bytes()) }
 }
 
 fn append(out: &mut Vec<u8>, answer: &Answer, head_only: bool, connection: &str) {
-    let (status, fields, body) = answer;
-    let (content_type, length) = match body.len() {
-        0 => ("", String::new()),
-        bytes => ("Content-Type: application/json; charset=utf-8\r\n", format!("Content-Length: {bytes}\r\n")),
-    };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nDate: Fri, 20 Nov 2026 11:04:56 GMT\r\n{content_type}Cache-Control: no-store\r\n\
-         Access-Control-Allow-Origin: *\r\nX-Content-Type-Options: nosniff\r\n{fields}{length}{connection}\r\n"
-    );
+    let Answer { status, fields, body } = answer;
+    let length = if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+    let head = format!("HTTP/1.1 {status}\r\nDate: Fri, 20 Nov 2026 11:04:56 GMT\r\n{fields}{length}{connection}\r\n");
     out.extend_from_slice(head.as_bytes());
     if !head_only {
-        out.extend_from_slice(body.as_bytes());
+        out.extend_from_slice(body);
     }
 }

@@ -14,6 +14,7 @@ use crate::http::response::Framing;
 use crate::http::session::{Context, Service, Step, Ticket};
 use crate::limits::{PAGE_SERVERS_DEFAULT, PAGE_SERVERS_MAX};
 use crate::net::mailbox::{Letter, Mailbox};
+use crate::pages::{self, Form};
 use crate::readiness::Readiness;
 use crate::recorder::RecorderHandle;
 use crate::recorder::command::{Command, Reply};
@@ -67,6 +68,8 @@ pub struct Exchange(Box<Task>);
 enum Task {
     /// The answer is known.
     Answer(Answer),
+    /// The operator's page.
+    Page(Form),
     /// Content is gathered, then asked for.
     Gather { ask: Ask, body: Vec<u8> },
     /// The recorder is at it.
@@ -102,6 +105,8 @@ impl ControlService {
             return Task::Answer(Answer::fault(Fault::NotReady));
         }
         match ask {
+            // It holds nothing: what it asks for wants the key.
+            Ask::Page => Task::Page(pages::CONTROL.form(head.lines)),
             Ask::Health => Task::Answer(Answer::json(200, &json!({ "alive": true }))),
             Ask::Ready => Task::Answer(self.ready()),
             Ask::Metrics => Task::Answer(self.metrics()),
@@ -211,7 +216,7 @@ impl Service for ControlService {
                 let ask = |command| submit(&self.parts.recorder, &self.mailbox, context.ticket, command);
                 batch.content(bytes, &generate_token, &ask)
             }
-            Task::Answer(_) | Task::Wait { .. } | Task::Export(_) => Step::Done,
+            Task::Answer(_) | Task::Page(_) | Task::Wait { .. } | Task::Export(_) => Step::Done,
         }
     }
 
@@ -220,6 +225,10 @@ impl Service for ControlService {
             let next = match &mut *exchange.0 {
                 Task::Answer(answer) => {
                     answer.append(framing, context.now, out);
+                    return Step::Done;
+                }
+                Task::Page(form) => {
+                    pages::CONTROL.append(*form, framing, context.now, out);
                     return Step::Done;
                 }
                 Task::Gather { ask, body } => self.start(*ask, body, context.ticket).unwrap_or_else(Task::Answer),

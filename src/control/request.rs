@@ -11,6 +11,8 @@ use crate::vote::ipv4::Ipv4;
 /// One thing that can be asked of the control interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
+    /// `GET /`
+    Page,
     /// `GET /healthz`
     Health,
     /// `GET /readyz`
@@ -61,6 +63,7 @@ pub fn read(head: &Head<'_>) -> Result<Ask, Answer> {
     let segments: Vec<&[u8]> = path.split(|byte| *byte == b'/').skip(1).collect();
     let not_found = || Answer::fault(Fault::NotFound);
     match *segments.as_slice() {
+        [b""] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Page)]),
         [b"healthz"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Health)]),
         [b"readyz"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Ready)]),
         [b"metrics"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Metrics)]),

@@ -1,14 +1,17 @@
 //! HTTP/1.x without sockets (RFC 9110, RFC 9112): bytes and `now` in, values and bytes out.
 //!
-//! [`byte`] classes bytes, [`field`] reads header lines, [`head`] reads a request's head, [`body`] takes its content out of the framing, [`route`] knows
-//! the two public path shapes, [`session`] drives one connection's requests, and [`response`]
-//! holds the answers that are formatted ahead. What is wrong with a request is a [`fault::Fault`].
+//! [`byte`] classes bytes, [`field`] reads header lines, [`head`] reads a request's head, [`body`]
+//! takes its content out of the framing, [`negotiation`] tells which form of a document is wanted,
+//! [`route`] knows the two public path shapes, [`session`] drives one connection's requests, and
+//! [`response`] holds the answers that are formatted ahead. What is wrong with a request is a
+//! [`fault::Fault`].
 
 pub mod body;
 pub mod byte;
 pub mod fault;
 pub mod field;
 pub mod head;
+pub mod negotiation;
 pub mod response;
 pub mod route;
 pub mod session;

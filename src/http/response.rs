@@ -88,8 +88,8 @@ pub fn append(
     framing: Framing,
 ) {
     append_head(out, status, date, fields);
-    // RFC 9110, 8.6: a 204 has no Content-Length.
-    if status != 204 {
+    // RFC 9110, 8.6: a 204 has no Content-Length, and a 304 none but that of the 200.
+    if !matches!(status, 204 | 304) {
         out.extend_from_slice(b"Content-Length: ");
         out.extend_from_slice(itoa::Buffer::new().format(body.len()).as_bytes());
         out.extend_from_slice(b"\r\n");

@@ -33,8 +33,9 @@ impl Outcome {
         [(Self::CanVote, "can_vote"), (Self::InCooldown, "in_cooldown"), (Self::Refused, "refused")];
 }
 
-/// The statuses besides 200 that are counted each for itself; any other counts as the last.
-const STATUSES: [u16; 13] = [204, 400, 404, 405, 408, 413, 414, 417, 431, 501, 503, 505, 500];
+/// The statuses that are counted each for itself; any other counts as the last. 200 is that of a
+/// page: status requests are counted by their outcome.
+const STATUSES: [u16; 15] = [200, 204, 304, 400, 404, 405, 408, 413, 414, 417, 431, 501, 503, 505, 500];
 
 /// Counters of one worker; only that worker writes them, into cache lines of its own.
 #[derive(Debug, Default)]
@@ -52,7 +53,7 @@ impl AnswerCounters {
         self.requests[variant as usize][outcome as usize].add(1);
     }
 
-    /// Counts a response with a status other than 200.
+    /// Counts a response, but for a status request that was answered 200.
     pub fn response(&self, status: u16) {
         let index = STATUSES.iter().position(|counted| *counted == status).unwrap_or(STATUSES.len() - 1);
         self.statuses[index].add(1);

@@ -3,6 +3,7 @@
 
 use crate::http::fault::Fault;
 use crate::http::response::Fields;
+use crate::pages::{self, Document, Form};
 use crate::vote::answer::{self, Answer};
 use crate::vote::time::{Cooldown, UnixSeconds};
 
@@ -13,8 +14,42 @@ pub enum Reply {
     Status(Answer),
     /// To `OPTIONS`.
     Options,
+    /// To who asks for a document.
+    Page(Page, Form),
     /// To anything else.
     Refused(Fault),
+}
+
+/// What people and tools read of the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// The documentation, with a form to try it.
+    Documentation,
+    /// The same for tools.
+    OpenApi,
+}
+
+impl Page {
+    const ALL: [Self; 2] = [Self::Documentation, Self::OpenApi];
+
+    /// What is at a decoded path.
+    #[must_use]
+    pub fn at(path: &[u8]) -> Option<Self> {
+        match path {
+            b"/" => Some(Self::Documentation),
+            b"/openapi.json" => Some(Self::OpenApi),
+            _ => None,
+        }
+    }
+
+    /// The page itself.
+    #[must_use]
+    pub const fn document(self) -> &'static Document {
+        match self {
+            Self::Documentation => &pages::PUBLIC,
+            Self::OpenApi => &pages::OPENAPI,
+        }
+    }
 }
 
 /// One `T` for each answer. In those that depend on the vote, blanks are left to fill.
@@ -27,6 +62,7 @@ pub(super) struct Answers<T> {
     unknown_server: T,
     unknown_token: T,
     options: T,
+    pages: [[T; Form::ALL.len()]; Page::ALL.len()],
     faults: [T; Fault::ALL.len()],
 }
 
@@ -43,9 +79,9 @@ const ALLOW: (&str, &str) = ("Allow", "GET, HEAD, OPTIONS");
 
 impl<T> Answers<T> {
     /// Has one made of each status, fields and body.
-    pub(super) fn new(cooldown: Cooldown, make: impl Fn(u16, Fields<'_>, &str) -> T) -> Self {
+    pub(super) fn new(cooldown: Cooldown, make: impl Fn(u16, Fields<'_>, &[u8]) -> T) -> Self {
         let safe = |status, word: &str, message: &str, fields: Fields<'_>| {
-            make(status, fields, &answer::safe_body(cooldown, message, word))
+            make(status, fields, answer::safe_body(cooldown, message, word).as_bytes())
         };
         let options = [
             COMMON[1],
@@ -56,15 +92,21 @@ impl<T> Answers<T> {
             ("Access-Control-Allow-Headers", "*"),
             ("Access-Control-Max-Age", "86400"),
         ];
+        let page = |page: Page, form: Form| {
+            let mut fields = page.document().fields(form);
+            fields.push(COMMON[2]);
+            make(form.status(), &fields, page.document().body(form))
+        };
         Self {
             cooldown,
-            can_vote: make(200, &COMMON, &answer::can_vote_body(cooldown)),
+            can_vote: make(200, &COMMON, answer::can_vote_body(cooldown).as_bytes()),
             in_cooldown: std::array::from_fn(|index| InCooldown::new(cooldown, index + 1, &make)),
             invalid_ip: safe(400, "invalid_ip", "Adresse IPv4 invalide", &COMMON),
             invalid_server_id: safe(400, "invalid_server_id", "Identifiant de serveur invalide", &COMMON),
             unknown_server: safe(404, "unknown_server", "Serveur inconnu", &COMMON),
             unknown_token: safe(404, "unknown_token", "Token inconnu", &COMMON),
-            options: make(204, &options, ""),
+            pages: Page::ALL.map(|asked| Form::ALL.map(|form| page(asked, form))),
+            options: make(204, &options, b""),
             faults: Fault::ALL.map(|fault| {
                 let mut fields = COMMON.to_vec();
                 fields.extend(extra_field(fault));
@@ -89,6 +131,7 @@ impl<T> Answers<T> {
             Reply::Status(Answer::UnknownServer) => &self.unknown_server,
             Reply::Status(Answer::UnknownToken) => &self.unknown_token,
             Reply::Options => &self.options,
+            Reply::Page(page, form) => &self.pages[page as usize][form.index()],
             Reply::Refused(fault) => &self.faults[fault as usize],
         };
         (ahead, None)
@@ -104,7 +147,7 @@ impl<T> Answers<T> {
             &mut self.unknown_token,
             &mut self.options,
         ];
-        cooling.chain(single).chain(&mut self.faults)
+        cooling.chain(single).chain(self.pages.iter_mut().flatten()).chain(&mut self.faults)
     }
 }
 
@@ -122,7 +165,7 @@ struct Places {
 }
 
 impl<T> InCooldown<T> {
-    fn new(cooldown: Cooldown, digits: usize, make: impl Fn(u16, Fields<'_>, &str) -> T) -> Self {
+    fn new(cooldown: Cooldown, digits: usize, make: impl Fn(u16, Fields<'_>, &[u8]) -> T) -> Self {
         let largest = 10_u32.pow(u32::try_from(digits).unwrap_or_default()) - 1;
         let placeholder = UnixSeconds(0);
         let body = answer::in_cooldown_body(cooldown, largest, placeholder);
@@ -131,7 +174,7 @@ impl<T> InCooldown<T> {
             minutes_from_end: from_end(&format!("{largest} minutes")),
             instant_from_end: from_end(&placeholder.to_string()),
         };
-        Self { ahead: make(200, &COMMON, &body), places }
+        Self { ahead: make(200, &COMMON, body.as_bytes()), places }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::http::fault::Fault;
 use crate::http::head::Head;
 use crate::http::response::Fields;
 use crate::net::may_minihttp::{Parts, PartsService};
+use crate::pages::Form;
 use crate::vote::time::{Cooldown, UnixSeconds};
 
 /// Answers requests on one event loop of the second engine.
@@ -23,14 +24,14 @@ pub struct PublicParts {
 struct Ahead {
     status: u16,
     lines: Vec<&'static str>,
-    body: String,
+    body: Vec<u8>,
 }
 
 impl PublicParts {
     /// A service that answers at this desk.
     #[must_use]
     pub fn new(desk: Desk, cooldown: Cooldown) -> Self {
-        let make = |status, fields: Fields<'_>, body: &str| {
+        let make = |status, fields: Fields<'_>, body: &[u8]| {
             // Lines must live for ever: some hundred short ones, made once.
             let line = |(name, value): &(&str, &str)| &*format!("{name}: {value}").leak();
             Ahead { status, lines: fields.iter().map(line).collect(), body: body.to_owned() }
@@ -43,11 +44,15 @@ impl PartsService for PublicParts {
     #[inline]
     fn answer(&mut self, request: Result<&Head<'_>, Fault>, now: UnixSeconds) -> Parts<'_> {
         let reply = match request {
-            Ok(head) => self.desk.reply(head, now),
+            Ok(head) => match self.desk.reply(head, now) {
+                // That crate gives every answer a length, which a 304 of none must not have.
+                Reply::Page(page, form) => Reply::Page(page, Form { is_known: false, ..form }),
+                reply => reply,
+            },
             Err(fault) => Reply::Refused(fault),
         };
         let (ahead, blanks) = self.answers.find(reply, now);
-        let mut body = ahead.body.as_bytes();
+        let mut body = &ahead.body[..];
         if let Some(blanks) = blanks {
             self.filled.clear();
             self.filled.extend_from_slice(body);

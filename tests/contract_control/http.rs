@@ -74,6 +74,39 @@ fn health_wants_no_key() {
     }
 }
 
+/// It holds nothing that is secret: the requests that it makes want the key.
+#[test]
+fn the_operator_s_page_wants_no_key() {
+    let server = Server::in_memory(&[]);
+    let page = include_bytes!("../../src/pages/control.html");
+    let mut client = Client::connect(server.control());
+    for (lines, coding) in [("", None), ("Accept-Encoding: br, gzip\r\n", Some("gzip"))] {
+        client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
+        let response = client.read_response(false);
+        let tag = response.header("ETag").expect("a tag").to_owned();
+        let length = response.body.len();
+        let coding_line = coding.map_or(String::new(), |coding| format!("Content-Encoding: {coding}\r\n"));
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Type: text/html; charset=utf-8\r\nCache-Control: no-cache\r\n\
+             X-Content-Type-Options: nosniff\r\nVary: Accept-Encoding\r\nETag: {tag}\r\n{coding_line}\
+             Content-Security-Policy: {policy}\r\nReferrer-Policy: no-referrer\r\nContent-Length: {length}\r\n\r\n",
+            date = response.header("Date").expect("a date"),
+            policy = include_str!("../../src/pages/control.csp"),
+        );
+        assert_eq!(response.raw_head, head);
+        assert!(response.content() == page, "not the file");
+        client.send(format!("HEAD / HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
+        assert_eq!(client.read_response(true).raw_head, head);
+        client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}If-None-Match: {tag}\r\n\r\n"));
+        assert_eq!(client.read_response(false).status, 304);
+    }
+    client.send("POST / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let response = client.read_response(false);
+    expect_error("POST /", &response, 405, "method_not_allowed");
+    assert_eq!(response.header("Allow"), Some("GET, HEAD"));
+    client.expect_open();
+}
+
 #[test]
 fn what_is_not_there_is_said() {
     let server = Server::in_memory(&[]);
@@ -88,6 +121,8 @@ fn what_is_not_there_is_said() {
         "/v1/servers/28/tokens",
         "/v2/servers",
         "/nothing",
+        "//",
+        "/openapi.json",
         "/api/vote/28/status/203.0.113.7",
     ] {
         expect_error(path, &control.get(path), 404, "not_found");

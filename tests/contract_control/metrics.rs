@@ -22,6 +22,7 @@ fn what_was_done_is_counted() {
         ("/api/servers/demo/vote-status/203.0.113.7", 3),
         ("/api/servers/nobody/vote-status/203.0.113.7", 2),
         ("/nowhere", 1),
+        ("/", 6),
     ] {
         for _ in 0..times {
             get(server.public(), path);
@@ -37,9 +38,9 @@ fn what_was_done_is_counted() {
         (r#"vote_status_requests_total{variant="id",outcome="in_cooldown"}"#, 4),
         (r#"vote_status_requests_total{variant="token",outcome="in_cooldown"}"#, 3),
         (r#"vote_status_requests_total{variant="token",outcome="refused"}"#, 2),
-        (r#"vote_status_responses_total{listener="public",status="200"}"#, 12),
+        (r#"vote_status_responses_total{listener="public",status="200"}"#, 18),
         (r#"vote_status_responses_total{listener="public",status="404"}"#, 3),
-        (r#"vote_status_connections_accepted_total{listener="public"}"#, 15),
+        (r#"vote_status_connections_accepted_total{listener="public"}"#, 21),
         (r#"vote_status_votes_total{outcome="recorded"}"#, 2),
         (r#"vote_status_votes_total{outcome="in_cooldown"}"#, 1),
         ("vote_status_commit_events_count", 3),

@@ -335,6 +335,16 @@ const PATHS: &[(&str, &Outcome)] = &[
     ("/api/servers/demo/vote%2Dstatus/203.0.113.8", &IN_COOLDOWN),
     ("/%2561pi/vote/28/status/203.0.113.8", &NOT_FOUND),
     ("/api/vote/28/status/203.0.113.8%2F", &INVALID_IP),
+    // The pages are at their own paths and no other.
+    ("//", &NOT_FOUND),
+    ("/%2F", &NOT_FOUND),
+    ("/.", &NOT_FOUND),
+    ("/index.html", &NOT_FOUND),
+    ("/openapi", &NOT_FOUND),
+    ("/openapi.json/", &NOT_FOUND),
+    ("/OpenAPI.json", &NOT_FOUND),
+    ("/openapi%252ejson", &NOT_FOUND),
+    ("/api/openapi.json", &NOT_FOUND),
     ("/favicon.ico", &NOT_FOUND),
     ("/robots.txt", &NOT_FOUND),
     // The control listener's paths are not here.

@@ -1,7 +1,9 @@
 //! One response as it came over the wire. Knows the form of HTTP responses, not what ours say.
 
+use flate2::read::GzDecoder;
 use serde_json::Value;
 use std::fmt::{self, Debug, Formatter};
+use std::io::Read;
 
 /// A response, whole.
 #[derive(Clone)]
@@ -16,10 +18,14 @@ pub(crate) struct Response {
     pub(crate) raw_head: String,
 }
 
+/// Of a longer body only so much is shown: a page would bury the rest.
+const SHOWN_BYTES_MAX: usize = 2_000;
+
 /// The bytes as text: what a reader of a failed test wants to see.
 impl Debug for Response {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{:?}", format!("{}{}", self.raw_head, String::from_utf8_lossy(&self.body)))
+        let shown = &self.body[..self.body.len().min(SHOWN_BYTES_MAX)];
+        write!(formatter, "{:?}", format!("{}{}", self.raw_head, String::from_utf8_lossy(shown)))
     }
 }
 
@@ -35,6 +41,15 @@ impl Response {
     /// The body as text. Panics when it is not UTF-8.
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("the body is UTF-8")
+    }
+
+    /// The body without its coding, if it says that it has one. Panics when it is not whole.
+    pub(crate) fn content(&self) -> Vec<u8> {
+        let Some(coding) = self.header("Content-Encoding") else { return self.body.clone() };
+        assert_eq!(coding, "gzip", "{self:?}");
+        let mut content = Vec::new();
+        GzDecoder::new(&self.body[..]).read_to_end(&mut content).expect("it is gzip, whole");
+        content
     }
 
     /// The body as JSON. Panics when it is not.

@@ -1,0 +1,35 @@
+//! Compresses the documents of `src/pages` when the program is built, so that it need not know how.
+//! Each becomes `NAME.gz`, and `NAME.tag` with what tells this content from any other.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::io::Write;
+use std::path::Path;
+use std::{env, fs, io};
+
+use flate2::{Compression, GzBuilder};
+
+/// Each with what its content stands for besides itself.
+const DOCUMENTS: [&[&str]; 3] = [&["public.html", "public.csp"], &["control.html", "control.csp"], &["openapi.json"]];
+
+fn main() -> io::Result<()> {
+    println!("cargo::rerun-if-changed=build.rs");
+    let out = env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?;
+    for names in DOCUMENTS {
+        let mut contents = Vec::new();
+        for name in names {
+            let path = Path::new("src/pages").join(name);
+            println!("cargo::rerun-if-changed={}", path.display());
+            contents.push(fs::read(path)?);
+        }
+        let mut hasher = DefaultHasher::new();
+        contents.hash(&mut hasher);
+        let tag = format!("{:016x}", hasher.finish());
+        // Without a time: the same sources make the same program.
+        let mut encoder = GzBuilder::new().write(Vec::new(), Compression::best());
+        encoder.write_all(&contents[0])?;
+        fs::write(Path::new(&out).join(format!("{}.gz", names[0])), encoder.finish()?)?;
+        fs::write(Path::new(&out).join(format!("{}.tag", names[0])), tag)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,289 @@
+//! The documentation page and its description for tools: their heads byte for byte, both codings,
+//! what is asked on condition, and that no path of the interface is ever answered with a page.
+
+use crate::contract_public::table::{METHOD_NOT_ALLOWED, OPTIONS, answer_to, prepare, rows};
+use crate::util::client::{Client, exchange, get};
+use crate::util::response::Response;
+use crate::util::server::Server;
+use crate::util::time::imf_fixdate_near_now;
+use std::net::SocketAddr;
+use vote_status::http::head::HeadLimits;
+use vote_status::http::session::{Context, Session, SessionLimits, Ticket};
+use vote_status::public::PublicService;
+use vote_status::readiness::Readiness;
+use vote_status::vote::directory::Directory;
+use vote_status::vote::table::CooldownTable;
+use vote_status::vote::time::{Cooldown, UnixSeconds};
+
+/// The issue's bound on the page as it is written.
+const PAGE_BYTES_MAX: usize = 40_000;
+
+/// A page: its path, its bytes, its head in both codings. `TAG` is its entity tag without quotes
+/// and coding, `DATE` the date.
+struct Page {
+    path: &'static str,
+    bytes: &'static [u8],
+    plain: &'static str,
+    gzipped: &'static str,
+    known: &'static str,
+}
+
+macro_rules! policy {
+    () => {
+        concat!(
+            "Content-Security-Policy: ",
+            include_str!("../../src/pages/public.csp"),
+            "\r\nReferrer-Policy: no-referrer\r\n"
+        )
+    };
+}
+
+const PAGES: [Page; 2] = [
+    Page {
+        path: "/",
+        bytes: include_bytes!("../../src/pages/public.html"),
+        plain: concat!(
+            "HTTP/1.1 200 OK\r\nDate: DATE\r\nContent-Type: text/html; charset=utf-8\r\nCache-Control: no-cache\r\n",
+            "X-Content-Type-Options: nosniff\r\nVary: Accept-Encoding\r\nETag: \"TAG\"\r\n",
+            policy!(),
+            "Access-Control-Allow-Origin: *\r\nContent-Length: LENGTH\r\n\r\n"
+        ),
+        gzipped: concat!(
+            "HTTP/1.1 200 OK\r\nDate: DATE\r\nContent-Type: text/html; charset=utf-8\r\nCache-Control: no-cache\r\n",
+            "X-Content-Type-Options: nosniff\r\nVary: Accept-Encoding\r\nETag: \"TAG-gzip\"\r\nContent-Encoding: gzip\r\n",
+            policy!(),
+            "Access-Control-Allow-Origin: *\r\nContent-Length: LENGTH\r\n\r\n"
+        ),
+        known: concat!(
+            "HTTP/1.1 304 Not Modified\r\nDate: DATE\r\nCache-Control: no-cache\r\n",
+            "X-Content-Type-Options: nosniff\r\nVary: Accept-Encoding\r\nETag: \"TAG\"\r\n",
+            "Access-Control-Allow-Origin: *\r\n\r\n"
+        ),
+    },
+    Page {
+        path: "/openapi.json",
+        bytes: include_bytes!("../../src/pages/openapi.json"),
+        plain: concat!(
+            "HTTP/1.1 200 OK\r\nDate: DATE\r\nContent-Type: application/json\r\nCache-Control: no-cache\r\n",
+            "X-Content-Type-Options: nosniff\r\nVary: Accept-Encoding\r\nETag: \"TAG\"\r\n",
+            "Access-Control-Allow-Origin: *\r\nContent-Length: LENGTH\r\n\r\n"
+        ),
+        gzipped: concat!(
+            "HTTP/1.1 200 OK\r\nDate: DATE\r\nContent-Type: application/json\r\nCache-Control: no-cache\r\n",
+            "X-Content-Type-Options: nosniff\r\nVary: Accept-Encoding\r\nETag: \"TAG-gzip\"\r\nContent-Encoding: gzip\r\n",
+            "Access-Control-Allow-Origin: *\r\nContent-Length: LENGTH\r\n\r\n"
+        ),
+        known: concat!(
+            "HTTP/1.1 304 Not Modified\r\nDate: DATE\r\nCache-Control: no-cache\r\n",
+            "X-Content-Type-Options: nosniff\r\nVary: Accept-Encoding\r\nETag: \"TAG\"\r\n",
+            "Access-Control-Allow-Origin: *\r\n\r\n"
+        ),
+    },
+];
+
+#[test]
+fn both_pages_come_as_they_are_written_plain_and_compressed() {
+    let server = Server::in_memory(&[]);
+    assert!(PAGES[0].bytes.len() < PAGE_BYTES_MAX, "{} bytes", PAGES[0].bytes.len());
+    for page in &PAGES {
+        let tag = tag_of(server.public(), page);
+        for (lines, head) in [("", page.plain), ("Accept-Encoding: gzip\r\n", page.gzipped)] {
+            let mut client = Client::connect(server.public());
+            client.send(format!("GET {} HTTP/1.1\r\nHost: a\r\n{lines}\r\n", page.path));
+            let response = client.read_response(false);
+            expect_head(head, &response, &tag, response.body.len());
+            assert!(response.content() == page.bytes, "{}: not the file", page.path);
+            let is_small = lines.is_empty() || response.body.len() < page.bytes.len() / 2;
+            assert!(is_small, "{}: {} of {} bytes", page.path, response.body.len(), page.bytes.len());
+            // HEAD: the same head, and nothing behind it.
+            client.send(format!("HEAD {} HTTP/1.1\r\nHost: a\r\n{lines}\r\n", page.path));
+            let length = response.header("Content-Length").expect("a length").parse().expect("digits");
+            expect_head(head, &client.read_response(true), &tag, length);
+            client.expect_open();
+        }
+    }
+}
+
+#[test]
+fn the_coding_is_the_one_that_is_asked_for() {
+    let server = Server::in_memory(&[]);
+    let mut client = Client::connect(server.public());
+    for (lines, is_gzipped) in [
+        ("Accept-Encoding: gzip, deflate, br, zstd\r\n", true),
+        ("accept-encoding:GZIP\r\n", true),
+        ("Accept-Encoding: br\r\nAccept-Encoding: x-gzip\r\n", true),
+        ("Accept-Encoding: gzip;q=0.1\r\n", true),
+        ("Accept-Encoding: br;q=1, gzip ; q=0.5\r\n", true),
+        ("Accept-Encoding: *\r\n", true),
+        ("Accept-Encoding: identity;q=0, *;q=0.5\r\n", true),
+        ("Accept-Encoding:\r\n", false),
+        ("Accept-Encoding: gzip;q=0\r\n", false),
+        ("Accept-Encoding: gzip;q=0.000, *\r\n", false),
+        ("Accept-Encoding: *;q=0\r\n", false),
+        ("Accept-Encoding: identity\r\n", false),
+        ("Accept-Encoding: identity, gzip;q=0.9\r\n", false),
+        ("Accept-Encoding: gzip;q=0.5, *;q=0.9\r\n", false),
+        ("Accept-Encoding: deflate, br\r\n", false),
+        ("Accept-Encoding: gzip;q=nan\r\n", false),
+        ("Accept-Encoding: gzip;q=1.5\r\n", false),
+        ("X-Accept-Encoding: gzip\r\nA: Accept-Encoding: gzip\r\n", false),
+        // What stands behind the head is none of it.
+        ("Content-Length: 23\r\n\r\nAccept-Encoding: gzip\r\n", false),
+    ] {
+        for page in &PAGES {
+            client.send(format!("GET {} HTTP/1.1\r\nHost: a\r\n{lines}\r\n", page.path));
+            let response = client.read_response(false);
+            assert_eq!(response.status, 200, "{lines:?}");
+            let coding = is_gzipped.then_some("gzip");
+            assert_eq!(response.header("Content-Encoding"), coding, "{lines:?}");
+            assert_eq!(response.header("Vary"), Some("Accept-Encoding"), "{lines:?}");
+        }
+    }
+    client.expect_open();
+}
+
+#[test]
+fn what_the_client_has_is_not_sent_again() {
+    let server = Server::in_memory(&[]);
+    let mut client = Client::connect(server.public());
+    for page in &PAGES {
+        let tag = tag_of(server.public(), page);
+        let gzip = "Accept-Encoding: gzip\r\n";
+        for (lines, status) in [
+            (format!("If-None-Match: \"{tag}\"\r\n"), 304),
+            (format!("If-None-Match: W/\"{tag}\"\r\n"), 304),
+            (format!("If-None-Match: \"a\", \"{tag}\"\r\n"), 304),
+            (format!("If-None-Match: \"a\"\r\nIf-None-Match:\"{tag}\"\r\n"), 304),
+            ("If-None-Match: *\r\n".to_owned(), 304),
+            (format!("If-None-Match: \"{tag}-gzip\"\r\n{gzip}"), 304),
+            // The other coding's tag is another's.
+            (format!("If-None-Match: \"{tag}-gzip\"\r\n"), 200),
+            (format!("If-None-Match: \"{tag}\"\r\n{gzip}"), 200),
+            (format!("If-None-Match: {tag}\r\n"), 200),
+            ("If-None-Match: \"a\"\r\n".to_owned(), 200),
+            ("If-None-Match:\r\n".to_owned(), 200),
+            ("If-Modified-Since: Fri, 20 Nov 2026 11:04:56 GMT\r\n".to_owned(), 200),
+            ("Range: bytes=0-1\r\n".to_owned(), 200),
+        ] {
+            for method in ["GET", "HEAD"] {
+                client.send(format!("{method} {} HTTP/1.1\r\nHost: a\r\n{lines}\r\n", page.path));
+                let response = client.read_response(method == "HEAD");
+                assert_eq!(response.status, status, "{method} {}, {lines:?}", page.path);
+                if status == 304 && !lines.contains(gzip) {
+                    expect_head(page.known, &response, &tag, 0);
+                }
+            }
+        }
+        client.expect_open();
+    }
+}
+
+#[test]
+fn pages_take_the_methods_that_every_resource_takes() {
+    let server = Server::in_memory(&[]);
+    for path in ["/", "/openapi.json", "/?a=b", "/openapi.json?", "/%6Fpenapi%2ejson", "http://a", "http://a/?"] {
+        let label = |method| format!("{method} {path}");
+        for method in ["GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE", "PATCH", "get"] {
+            let mut client = Client::connect(server.public());
+            client.send(format!("{method} {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            let response = client.read_response(method == "HEAD");
+            let outcome = match method {
+                "GET" | "HEAD" => {
+                    assert_eq!(response.status, 200, "{}", label(method));
+                    continue;
+                }
+                "OPTIONS" => &OPTIONS,
+                _ => &METHOD_NOT_ALLOWED,
+            };
+            let status = response.raw_head.lines().next().expect("a status line");
+            assert_eq!(status, format!("HTTP/1.1 {}", outcome.status), "{}", label(method));
+            assert!(response.raw_head.contains(outcome.extra), "{}: {response:?}", label(method));
+            assert_eq!(response.text(), outcome.body, "{}", label(method));
+            client.expect_open();
+        }
+    }
+}
+
+#[test]
+fn pages_keep_their_place_among_the_answers() {
+    let server = Server::in_memory(&[]);
+    prepare(&server);
+    let status = "/api/vote/28/status/203.0.113.7";
+    // More than may wait to be sent on a connection.
+    let paths = ["/", status, "/openapi.json", status, "/nothing", "/"].repeat(20);
+    let mut client = Client::connect(server.public());
+    client.send(paths.iter().map(|path| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).collect::<String>());
+    for path in paths {
+        let body = client.read_response(false).body;
+        match PAGES.iter().find(|page| page.path == path) {
+            Some(page) => assert!(body == page.bytes, "{path}"),
+            None => assert!(body.starts_with(b"{\"success\":true,"), "{path}"),
+        }
+    }
+    client.expect_open();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let response = client.read_response(false);
+    assert!(response.says_close(), "{response:?}");
+    client.expect_closed();
+    let response = exchange(server.public(), "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    assert_eq!(response.header("Connection"), Some("keep-alive"));
+    assert!(response.body == PAGES[0].bytes);
+}
+
+/// In process: to find the binary still loading would be luck.
+#[test]
+fn pages_are_there_before_the_state_is() {
+    let cooldown = Cooldown::from_minutes(90).expect("in range");
+    let (directory, table, readiness) = (Directory::new(), CooldownTable::new(), Readiness::default());
+    let mut service = PublicService::new(directory.view(), table.view(), readiness, cooldown, 65_536);
+    let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
+    let limits = SessionLimits { head, unsent_bytes_max: 65_536 };
+    let context = Context { now: UnixSeconds(1_795_178_096), ticket: Ticket(0) };
+    for (path, status) in [("/", 200), ("/openapi.json", 200), ("/api/vote/28/status/203.0.113.7", 503)] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut out = Vec::new();
+        Session::default().advance(request.as_bytes(), false, &mut service, &context, &limits, &mut out);
+        assert!(out.starts_with(format!("HTTP/1.1 {status} ").as_bytes()), "{path}: {}", out.escape_ascii());
+    }
+}
+
+/// Safety rule 4: an HTML page pays a reward, so no path of the interface gives one, whatever a
+/// browser or a client says that it would like.
+#[test]
+fn no_path_of_the_interface_is_answered_with_a_page() {
+    let server = Server::in_memory(&[]);
+    prepare(&server);
+    let wishes = "Accept: text/html,application/xhtml+xml;q=0.9\r\nAccept-Encoding: gzip\r\nIf-None-Match: *\r\n\
+                  Sec-Fetch-Dest: document\r\nUpgrade-Insecure-Requests: 1\r\n";
+    let mut client = Client::connect(server.public());
+    for (path, to_get) in rows() {
+        for method in ["GET", "OPTIONS", "POST"] {
+            client.send(format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{wishes}\r\n"));
+            let response = client.read_response(false);
+            let outcome = answer_to(method, to_get);
+            assert!(outcome.status.starts_with(&response.status.to_string()), "{method} {path}: {response:?}");
+            let content_type = (!outcome.body.is_empty()).then_some("application/json; charset=utf-8");
+            assert_eq!(response.header("Content-Type"), content_type, "{method} {path}");
+            assert_eq!(response.header("Content-Encoding"), None, "{method} {path}");
+            assert_eq!(response.body.first(), outcome.body.as_bytes().first(), "{method} {path}");
+            if outcome.closes {
+                client = Client::connect(server.public());
+            }
+        }
+    }
+}
+
+fn tag_of(addr: SocketAddr, page: &Page) -> String {
+    let response = get(addr, page.path);
+    let tag = response.header("ETag").and_then(|tag| tag.strip_prefix('"')?.strip_suffix('"'));
+    let tag = tag.unwrap_or_else(|| panic!("no strong tag: {response:?}")).to_owned();
+    assert!(tag.len() == 16 && tag.bytes().all(|byte| byte.is_ascii_hexdigit()), "{tag}");
+    tag
+}
+
+fn expect_head(head: &str, response: &Response, tag: &str, length: usize) {
+    let date = response.header("Date").unwrap_or_default();
+    assert!(imf_fixdate_near_now(date, 2).is_some(), "{date:?}");
+    let head = head.replace("DATE", date).replace("TAG", tag).replace("LENGTH", &length.to_string());
+    assert_eq!(response.raw_head, head);
+}
