@@ -18,7 +18,6 @@ const SETTINGS = {
   coolingIp: process.env.COOLING_IP,
   screenshots: process.env.SCREENSHOTS,
   only: process.env.ONLY,
-  pagesFromFiles: process.env.PAGES_FROM_FILES !== "",
 };
 const ANSWER_MS_MAX = 10_000;
 const PHONE = { width: 360, height: 740 };
@@ -29,7 +28,7 @@ function launch() {
 }
 
 /** Opens the page as asked, runs the check, and holds the page to the rules of all pages. */
-async function withPage(browser, { name, address, viewport = DESK, scheme = "light", expected = [], before }, check) {
+async function withPage(browser, { address, viewport = DESK, scheme = "light", expected = [], before }, check) {
   const context = await browser.newContext({ viewport, colorScheme: scheme, locale: "fr-FR", timezoneId: "Europe/Paris" });
   context.setDefaultTimeout(ANSWER_MS_MAX);
   await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: address });
@@ -45,7 +44,6 @@ async function withPage(browser, { name, address, viewport = DESK, scheme = "lig
     const origins = [SETTINGS.publicUrl, SETTINGS.controlUrl, "data:", ...(expected.origins ?? [])];
     if (!origins.some((origin) => request.url().startsWith(origin))) faults.push(`asks ${request.url()}`);
   });
-  if (SETTINGS.pagesFromFiles) await layOver(page, name, address);
   await before?.(page);
   try {
     const response = await page.goto(`${address}/`);
@@ -56,15 +54,6 @@ async function withPage(browser, { name, address, viewport = DESK, scheme = "lig
   } finally {
     await context.close();
   }
-}
-
-/** For a service that does not serve the page yet: the file, under the policy that is to be sent. */
-async function layOver(page, name, address) {
-  const body = fs.readFileSync(path.join(PAGES, `${name}.html`), "utf8");
-  // A page that came from no address may not ask this machine without leave.
-  await page.context().grantPermissions(["local-network-access"], { origin: address });
-  const headers = { "Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": policy(name) };
-  await page.route(`${address}/`, (route) => route.fulfill({ status: 200, headers, body }));
 }
 
 function policy(name) {

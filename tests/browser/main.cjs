@@ -25,7 +25,7 @@ async function main() {
     for (const check of checks.filter((one) => `${name}: ${one.name}`.includes(SETTINGS.only))) {
       const label = `${name}: ${check.name}`;
       try {
-        await within(CHECK_MS_MAX, withPage(browser, { ...check, name, address }, check.run));
+        await within(CHECK_MS_MAX, withPage(browser, { ...check, address }, check.run));
         console.log(`ok   ${label}`);
       } catch (fault) {
         failures += 1;
