@@ -57,6 +57,13 @@ impl Clock {
         Now { monotonic_ms: monotonic_us / 1_000, monotonic_us, wall }
     }
 
+    /// Microseconds since `earlier`.
+    #[must_use]
+    #[inline]
+    pub fn since_us(&self, earlier: Now) -> u64 {
+        self.monotonic_us().unsigned_abs().saturating_sub(earlier.monotonic_us)
+    }
+
     /// How far the system's wall clock is ahead of the time of the service, in milliseconds.
     #[must_use]
     pub fn drift_ms(&self) -> i64 {

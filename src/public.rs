@@ -14,6 +14,7 @@ use crate::http::response::{Framing, Prepared};
 use crate::http::route;
 use crate::http::session::{Context, Service, Step};
 use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
+use crate::net::counters::ResponseCounters;
 use crate::readiness::Readiness;
 use crate::vote::answer::{self, Answer, ServerKey};
 use crate::vote::directory::DirectoryView;
@@ -27,20 +28,29 @@ pub struct Desk {
     directory: DirectoryView,
     cooldowns: CooldownView,
     readiness: Readiness,
-    counters: Arc<AnswerCounters>,
+    counters: PublicCounters,
+}
+
+/// What a desk counts. Each desk has its own: only its thread writes them.
+#[derive(Clone, Default)]
+pub struct PublicCounters {
+    /// Status requests that were answered.
+    pub answers: Arc<AnswerCounters>,
+    /// All other responses.
+    pub responses: Arc<ResponseCounters>,
 }
 
 impl Desk {
     /// A desk with these views.
     #[must_use]
     pub fn new(directory: DirectoryView, cooldowns: CooldownView, readiness: Readiness) -> Self {
-        Self { directory, cooldowns, readiness, counters: Arc::default() }
+        Self { directory, cooldowns, readiness, counters: PublicCounters::default() }
     }
 
     /// What this desk counts.
     #[must_use]
-    pub fn counters(&self) -> Arc<AnswerCounters> {
-        Arc::clone(&self.counters)
+    pub fn counters(&self) -> PublicCounters {
+        self.counters.clone()
     }
 
     #[inline]
@@ -70,13 +80,31 @@ impl Desk {
         }
         let answer = answer::decide(question, self.directory.current(), &self.cooldowns, now);
         let variant = if let ServerKey::Id(_) = question.server { Variant::Id } else { Variant::Token };
-        let outcome = match answer {
-            Answer::CanVote => Outcome::CanVote,
-            Answer::InCooldown { .. } => Outcome::InCooldown,
-            _ => Outcome::Refused,
-        };
-        self.counters.request(variant, outcome);
-        Reply::Status(answer)
+        Reply::Status(variant, answer)
+    }
+
+    /// Counts an answer that is given.
+    #[inline]
+    fn count(&self, reply: Reply) {
+        let PublicCounters { answers, responses } = &self.counters;
+        match reply {
+            Reply::Status(variant, answer) => answers.request(variant, outcome(answer)),
+            Reply::Options => responses.response(204),
+            Reply::Page(_, form) => responses.response(form.status()),
+            Reply::Refused(fault) => responses.response(fault.status()),
+        }
+    }
+}
+
+#[inline]
+const fn outcome(answer: Answer) -> Outcome {
+    match answer {
+        Answer::CanVote => Outcome::CanVote,
+        Answer::InCooldown { .. } => Outcome::InCooldown,
+        Answer::InvalidIp => Outcome::InvalidIp,
+        Answer::InvalidServerId => Outcome::InvalidServerId,
+        Answer::UnknownServer => Outcome::UnknownServer,
+        Answer::UnknownToken => Outcome::UnknownToken,
     }
 }
 
@@ -117,21 +145,8 @@ impl PublicService {
 impl PublicService {
     /// What this service counts.
     #[must_use]
-    pub fn counters(&self) -> Arc<AnswerCounters> {
+    pub fn counters(&self) -> PublicCounters {
         self.desk.counters()
-    }
-
-    #[inline]
-    fn count(&self, reply: Reply) {
-        match reply {
-            // Counted with the decision.
-            Reply::Status(Answer::CanVote | Answer::InCooldown { .. }) => {}
-            Reply::Status(Answer::InvalidIp | Answer::InvalidServerId) => self.desk.counters.response(400),
-            Reply::Status(Answer::UnknownServer | Answer::UnknownToken) => self.desk.counters.response(404),
-            Reply::Options => self.desk.counters.response(204),
-            Reply::Page(_, form) => self.desk.counters.response(form.status()),
-            Reply::Refused(fault) => self.desk.counters.response(fault.status()),
-        }
     }
 }
 
@@ -150,18 +165,18 @@ impl Service for PublicService {
     #[inline]
     fn finish(&mut self, reply: &mut Reply, framing: Framing, context: &Context, out: &mut Vec<u8>) -> Step {
         // Decided with the head; the end of its content may have come after the end of the cooldown.
-        if let Reply::Status(Answer::InCooldown { expires_at }) = reply
-            && context.now >= *expires_at
+        if let Reply::Status(variant, Answer::InCooldown { expires_at }) = *reply
+            && context.now >= expires_at
         {
-            *reply = Reply::Status(Answer::CanVote);
+            *reply = Reply::Status(variant, Answer::CanVote);
         }
-        self.count(*reply);
+        self.desk.count(*reply);
         self.responses.append(*reply, framing, context.now, out);
         Step::Done
     }
 
     fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context, out: &mut Vec<u8>) {
-        self.count(Reply::Refused(fault));
+        self.desk.counters.responses.refused(fault);
         self.responses.append(Reply::Refused(fault), framing, context.now, out);
     }
 }

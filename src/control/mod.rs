@@ -3,6 +3,7 @@
 //! It reads the same views as the public service; whatever changes something goes through the
 //! recorder, and the connection is parked until that has answered.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use serde_json::json;
@@ -13,6 +14,7 @@ use crate::http::head::Head;
 use crate::http::response::Framing;
 use crate::http::session::{Context, Service, Step, Ticket};
 use crate::limits::{PAGE_SERVERS_DEFAULT, PAGE_SERVERS_MAX};
+use crate::net::counters::ResponseCounters;
 use crate::net::mailbox::{Letter, Mailbox};
 use crate::pages::{self, Form};
 use crate::readiness::Readiness;
@@ -54,6 +56,8 @@ pub struct Parts {
     pub body_bytes_max: u64,
     /// Whatever counts.
     pub sources: Sources,
+    /// Where this service counts its own responses.
+    pub responses: Arc<ResponseCounters>,
 }
 
 /// Answers the control listener's requests.
@@ -224,10 +228,12 @@ impl Service for ControlService {
         loop {
             let next = match &mut *exchange.0 {
                 Task::Answer(answer) => {
+                    self.parts.responses.response(answer.status);
                     answer.append(framing, context.now, out);
                     return Step::Done;
                 }
                 Task::Page(form) => {
+                    self.parts.responses.response(form.status());
                     pages::CONTROL.append(*form, framing, context.now, out);
                     return Step::Done;
                 }
@@ -244,13 +250,20 @@ impl Service for ControlService {
                         None => return Step::Parked,
                     }
                 }
-                Task::Export(export) => return export.append(framing, context.now, out),
+                Task::Export(export) => {
+                    let step = export.append(framing, context.now, out);
+                    if step == Step::Done {
+                        self.parts.responses.response(200);
+                    }
+                    return step;
+                }
             };
             *exchange.0 = next;
         }
     }
 
     fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context, out: &mut Vec<u8>) {
+        self.parts.responses.refused(fault);
         Answer::fault(fault).append(framing, context.now, out);
     }
 }

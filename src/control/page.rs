@@ -1,143 +1,267 @@
-//! `GET /metrics`: everything that is counted, added up at the scrape.
+//! `GET /metrics`: everything that is counted, added up at the scrape. The names and their meaning
+//! are listed in docs/OPERATIONS.md, which a test holds to what stands here.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
 
+use rustix::param::{clock_ticks_per_second, page_size};
+use rustix::process::{Resource, getrlimit};
+
+use crate::http::fault::Fault;
 use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
-use crate::metrics::{Counter, Kind, Page};
-use crate::net::counters::{Cause, EngineCounters};
+use crate::metrics::{Counter, Histogram, Kind, Page};
+use crate::net::counters::{Cause, EngineCounters, ResponseCounters};
 use crate::readiness::Readiness;
 use crate::recorder::counters::RecorderCounters;
+use crate::vote::time::UnixSeconds;
 
 /// Whatever counts.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Sources {
-    /// Each public worker's answers.
+    /// When the service was started.
+    pub started_at: UnixSeconds,
+    /// What serves the public listeners.
+    pub engine: &'static str,
+    /// Each public worker's answers to status requests.
     pub answers: Vec<Arc<AnswerCounters>>,
-    /// Each worker's connections, and the listener that it serves.
-    pub engines: Vec<(&'static str, Arc<EngineCounters>)>,
+    /// Each worker.
+    pub workers: Vec<WorkerSource>,
     /// The recorder.
     pub recorder: Arc<RecorderCounters>,
 }
+
+/// One worker and the service that it runs.
+#[derive(Clone)]
+pub struct WorkerSource {
+    /// The listener that it serves, by its label.
+    pub listener: &'static str,
+    /// Its connections.
+    pub engine: Arc<EngineCounters>,
+    /// Its responses, those to status requests aside.
+    pub responses: Arc<ResponseCounters>,
+    /// Its share of the open connections.
+    pub connections_max: usize,
+}
+
+const LISTENERS: [&str; 2] = ["public", "control"];
+/// Counters of commits and of lags are in microseconds.
+const MICROSECONDS: f64 = 1_000_000.0;
+
+/// Faults of a request that is no HTTP, or is more than is taken.
+const PARSE_FAULTS: [Fault; 7] = [
+    Fault::BadRequest,
+    Fault::ContentTooLarge,
+    Fault::UriTooLong,
+    Fault::ExpectationFailed,
+    Fault::HeadersTooLarge,
+    Fault::NotImplemented,
+    Fault::VersionNotSupported,
+];
 
 /// The page; `cooldowns` are the entries that the table holds.
 #[must_use]
 pub fn metrics(sources: &Sources, readiness: &Readiness, cooldowns: usize) -> String {
     let mut page = Page::default();
     page.family("vote_status_build_info", Kind::Gauge, "Always 1; the labels tell what runs.");
-    page.sample("vote_status_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
+    let build = [("version", env!("CARGO_PKG_VERSION")), ("engine", sources.engine)];
+    page.sample("vote_status_build_info", &build, 1);
     let ready = u8::from(readiness.is_ready());
     page.single("vote_status_ready", Kind::Gauge, "1 while a load balancer should send requests here.", ready);
-    answers(&mut page, &sources.answers);
-    connections(&mut page, &sources.engines);
-    recorder(&mut page, &sources.recorder);
-    page.single(
-        "vote_status_cooldowns",
-        Kind::Gauge,
-        "Cooldowns held, expired ones not swept yet included.",
-        cooldowns,
-    );
-    process(&mut page);
+    requests(&mut page, sources);
+    refusals(&mut page, sources);
+    connections(&mut page, sources);
+    event_loops(&mut page, sources);
+    votes(&mut page, &sources.recorder);
+    state(&mut page, &sources.recorder, readiness, cooldowns);
+    process(&mut page, sources.started_at);
     page.into_text()
 }
 
-fn answers(page: &mut Page, answers: &[Arc<AnswerCounters>]) {
-    let name = "vote_status_requests_total";
-    page.family(name, Kind::Counter, "Status requests by variant and outcome.");
-    for (variant, variant_label) in Variant::ALL {
-        for (outcome, outcome_label) in Outcome::ALL {
-            let total: u64 = answers.iter().map(|answers| answers.requests(variant, outcome)).sum();
-            page.sample(name, &[("variant", variant_label), ("outcome", outcome_label)], total);
+impl Sources {
+    fn of<'s>(&'s self, listener: &str) -> impl Iterator<Item = &'s WorkerSource> {
+        self.workers.iter().filter(move |worker| worker.listener == listener)
+    }
+
+    /// A family of one sample for each listener.
+    fn family(&self, page: &mut Page, name: &str, kind: Kind, help: &str, value: &dyn Fn(&WorkerSource) -> u64) {
+        page.family(name, kind, help);
+        for listener in LISTENERS {
+            page.sample(name, &[("listener", listener)], self.of(listener).map(value).sum::<u64>());
         }
-    }
-    let mut by_status = BTreeMap::<u16, u64>::new();
-    for (status, count) in answers.iter().flat_map(|answers| answers.responses()) {
-        *by_status.entry(status).or_default() += count;
-    }
-    let name = "vote_status_responses_total";
-    page.family(name, Kind::Counter, "Public responses by status.");
-    for (status, count) in by_status {
-        page.sample(name, &[("listener", "public"), ("status", &status.to_string())], count);
     }
 }
 
-fn connections(page: &mut Page, engines: &[(&'static str, Arc<EngineCounters>)]) {
-    let listeners = ["public", "control"];
-    let sum = |listener: &str, value: &dyn Fn(&EngineCounters) -> u64| -> u64 {
-        engines.iter().filter(|(name, _)| *name == listener).map(|(_, counters)| value(counters)).sum()
-    };
-    let mut family = |name: &str, kind: Kind, help: &str, value: &dyn Fn(&EngineCounters) -> u64| {
-        page.family(name, kind, help);
-        for listener in listeners {
-            page.sample(name, &[("listener", listener)], sum(listener, value));
+fn requests(page: &mut Page, sources: &Sources) {
+    let name = "vote_status_requests_total";
+    page.family(name, Kind::Counter, "Status requests by variant and outcome.");
+    let mut by_status = BTreeMap::<(&str, u16), u64>::new();
+    for variant in Variant::ALL {
+        for outcome in Outcome::ALL {
+            // A server's number is never a wrong token, nor a token a wrong number.
+            let exists = match outcome {
+                Outcome::InvalidServerId | Outcome::UnknownServer => variant == Variant::Id,
+                Outcome::UnknownToken => variant == Variant::Token,
+                _ => true,
+            };
+            let total: u64 = sources.answers.iter().map(|answers| answers.requests(variant, outcome)).sum();
+            *by_status.entry(("public", outcome.status())).or_default() += total;
+            let (label, error) = outcome.labels();
+            let mut labels = vec![("variant", variant.label()), ("outcome", label)];
+            labels.extend(error.map(|error| ("error", error)));
+            if exists {
+                page.sample(name, &labels, total);
+            }
         }
+    }
+    for worker in &sources.workers {
+        for (status, count) in worker.responses.responses() {
+            *by_status.entry((worker.listener, status)).or_default() += count;
+        }
+    }
+    let name = "vote_status_responses_total";
+    page.family(name, Kind::Counter, "Responses by status, interim ones aside.");
+    for ((listener, status), count) in by_status {
+        page.sample(name, &[("listener", listener), ("status", &status.to_string())], count);
+    }
+}
+
+fn refusals(page: &mut Page, sources: &Sources) {
+    let name = "vote_status_parse_errors_total";
+    page.family(name, Kind::Counter, "Requests that were no HTTP, or more than is taken, by the error answered.");
+    for listener in LISTENERS {
+        for fault in PARSE_FAULTS {
+            let count: u64 = sources.of(listener).map(|worker| worker.responses.refusals(fault)).sum();
+            page.sample(name, &[("listener", listener), ("kind", fault.word())], count);
+        }
+    }
+    let mut family = |name: &str, help: &str, fault: Fault| {
+        sources.family(page, name, Kind::Counter, help, &|worker| worker.responses.refusals(fault));
     };
-    family("vote_status_connections_open", Kind::Gauge, "Open connections.", &EngineCounters::open);
-    family("vote_status_connections_accepted_total", Kind::Counter, "Accepted connections.", &|engine| {
-        engine.accepted.get()
-    });
     family(
-        "vote_status_accept_shortages_total",
-        Kind::Counter,
-        "Newcomers that met a system out of descriptors.",
-        &|engine| engine.accept_shortages.get(),
+        "vote_status_request_timeouts_total",
+        "Requests that were begun and not whole in time.",
+        Fault::RequestTimeout,
     );
-    family("vote_status_event_loop_turns_total", Kind::Counter, "Turns of the event loops.", &|engine| {
-        engine.turns.get()
+    family("vote_status_turned_away_total", "Newcomers told 503 for want of room.", Fault::NotReady);
+    family("vote_status_panics_total", "Requests that met a fault of the service and got a 500.", Fault::Internal);
+}
+
+fn connections(page: &mut Page, sources: &Sources) {
+    let mut family = |name: &str, kind: Kind, help: &str, value: &dyn Fn(&WorkerSource) -> u64| {
+        sources.family(page, name, kind, help, value);
+    };
+    family("vote_status_connections_open", Kind::Gauge, "Open connections.", &|worker| worker.engine.open());
+    family("vote_status_connections_max", Kind::Gauge, "Connections that may be open.", &|worker| {
+        worker.connections_max as u64
+    });
+    family("vote_status_connections_accepted_total", Kind::Counter, "Accepted connections.", &|worker| {
+        worker.engine.accepted.get()
+    });
+    family("vote_status_accept_shortages_total", Kind::Counter, "Times without a descriptor for a newcomer.", &|w| {
+        w.engine.accept_shortages.get()
+    });
+    family("vote_status_received_bytes_total", Kind::Counter, "Bytes read from clients.", &|worker| {
+        worker.engine.received_bytes.get()
+    });
+    family("vote_status_sent_bytes_total", Kind::Counter, "Bytes sent to clients.", &|worker| {
+        worker.engine.sent_bytes.get()
     });
     let name = "vote_status_connections_closed_total";
     page.family(name, Kind::Counter, "Closed connections by cause.");
-    for listener in listeners {
+    for listener in LISTENERS {
         for (cause, label) in Cause::ALL {
-            let count = sum(listener, &|engine| engine.closed[cause as usize].get());
+            let count: u64 = sources.of(listener).map(|worker| worker.engine.closed[cause as usize].get()).sum();
             page.sample(name, &[("listener", listener), ("cause", label)], count);
         }
     }
 }
 
-fn recorder(page: &mut Page, recorder: &RecorderCounters) {
-    page.family("vote_status_votes_total", Kind::Counter, "Votes asked to be recorded, by outcome.");
-    for (outcome, count) in recorder.votes() {
-        page.sample("vote_status_votes_total", &[("outcome", outcome)], count);
+fn event_loops(page: &mut Page, sources: &Sources) {
+    let name = "vote_status_event_loop_lag_seconds";
+    page.family(name, Kind::Histogram, "Turns of the event loops by how long they kept what became ready waiting.");
+    for listener in LISTENERS {
+        let parts: Vec<&Histogram<_>> = sources.of(listener).map(|worker| &worker.engine.lag_us).collect();
+        page.histogram(name, &[("listener", listener)], MICROSECONDS, &parts);
     }
-    let commit = "Time of a successful commit, until it is durable.";
-    page.histogram("vote_status_commit_duration_seconds", commit, 1_000_000.0, &recorder.commit_us);
-    page.histogram("vote_status_commit_events", "Changes in a successful commit.", 1.0, &recorder.commit_events);
+}
+
+fn votes(page: &mut Page, recorder: &RecorderCounters) {
+    let name = "vote_status_votes_total";
+    page.family(name, Kind::Counter, "Votes asked to be recorded, by outcome.");
+    for (outcome, count) in recorder.votes() {
+        page.sample(name, &[("outcome", outcome)], count);
+    }
+    let cancelled = recorder.cancelled.get();
+    page.single("vote_status_cancelled_total", Kind::Counter, "Cooldowns that were ended early.", cancelled);
+    let name = "vote_status_commit_duration_seconds";
+    page.family(name, Kind::Histogram, "Time of a successful commit, until it is durable.");
+    page.histogram(name, &[], MICROSECONDS, &[&recorder.commit_us]);
+    let name = "vote_status_commit_events";
+    page.family(name, Kind::Histogram, "Changes in a successful commit.");
+    page.histogram(name, &[], 1.0, &[&recorder.commit_events]);
+    let failures = recorder.commit_failures.get();
+    page.single("vote_status_commit_failures_total", Kind::Counter, "Commits that failed.", failures);
+}
+
+fn state(page: &mut Page, recorder: &RecorderCounters, readiness: &Readiness, cooldowns: usize) {
+    let help = "Cooldowns held, expired ones not swept yet included.";
+    page.single("vote_status_cooldowns", Kind::Gauge, help, cooldowns);
     let mut single =
         |name: &str, kind: Kind, help: &str, counter: &Counter| page.single(name, kind, help, counter.get());
-    single("vote_status_commit_failures_total", Kind::Counter, "Commits that failed.", &recorder.commit_failures);
+    single("vote_status_servers", Kind::Gauge, "Listed servers.", &recorder.servers);
     single("vote_status_swept_total", Kind::Counter, "Expired cooldowns taken out of the table.", &recorder.swept);
     single("vote_status_dropped_total", Kind::Counter, "Expired rows dropped from the store.", &recorder.dropped);
-    single("vote_status_clock_steps_total", Kind::Counter, "Steps of the wall clock.", &recorder.clock_steps);
-    single("vote_status_servers", Kind::Gauge, "Listed servers.", &recorder.servers);
     single("vote_status_store_bytes", Kind::Gauge, "Size of the store on disk.", &recorder.store_bytes);
+    single("vote_status_store_failing", Kind::Gauge, "1 while the store takes no changes.", &recorder.store_failing);
+    single("vote_status_clock_steps_total", Kind::Counter, "Steps of the wall clock.", &recorder.clock_steps);
+    let mut seconds = |name: &str, kind: Kind, help: &str, seconds: f64| page.single(name, kind, help, seconds);
+    let sweep_s = recorder.sweep_us.get() as f64 / MICROSECONDS;
+    seconds("vote_status_sweep_seconds_total", Kind::Counter, "Time that sweeping took, in table and store.", sweep_s);
     let load_s = recorder.load_ms.get() as f64 / 1_000.0;
-    page.single("vote_status_load_seconds", Kind::Gauge, "Time that the load at the start took.", load_s);
+    seconds("vote_status_load_seconds", Kind::Gauge, "Time that the load at the start took.", load_s);
+    page.single("vote_status_loaded_rows", Kind::Gauge, "Rows that it has read so far.", readiness.loaded_rows());
 }
 
 /// The figures of the process under their usual names; what the system does not tell is left out.
-fn process(page: &mut Page) {
+fn process(page: &mut Page, started_at: UnixSeconds) {
+    page.single("process_start_time_seconds", Kind::Gauge, "Start of the service, in Unix time.", started_at.0);
     let fields = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The second field is the name in parentheses and may hold anything; the rest is plain.
     let fields: Vec<u64> = fields
         .rsplit_once(") ")
         .map(|(_, rest)| rest.split(' ').map(|field| field.parse().unwrap_or(0)).collect())
         .unwrap_or_default();
-    if let (Some(user), Some(system)) = (fields.get(11), fields.get(12)) {
-        let seconds = (user + system) as f64 / TICKS_PER_SECOND;
+    // proc(5) counts from 1, and the name is field 2.
+    let field = |number: usize| fields.get(number - 3).copied();
+    if let (Some(user), Some(system)) = (field(14), field(15)) {
+        let seconds = (user + system) as f64 / clock_ticks_per_second() as f64;
         page.single("process_cpu_seconds_total", Kind::Counter, "CPU time, user and system.", seconds);
     }
-    if let Some(pages) = fields.get(21) {
-        let bytes = pages * PAGE_BYTES;
+    if let Some(threads) = field(20) {
+        page.single("process_threads", Kind::Gauge, "Threads.", threads);
+    }
+    if let Some(bytes) = field(23) {
+        page.single("process_virtual_memory_bytes", Kind::Gauge, "Virtual memory.", bytes);
+    }
+    if let Some(pages) = field(24) {
+        let bytes = pages * page_size() as u64;
         page.single("process_resident_memory_bytes", Kind::Gauge, "Resident memory.", bytes);
     }
-    if let Ok(descriptors) = fs::read_dir("/proc/self/fd") {
-        page.single("process_open_fds", Kind::Gauge, "Open descriptors.", descriptors.count());
+    if let Some(descriptors) = open_descriptors() {
+        page.single("process_open_fds", Kind::Gauge, "Open descriptors.", descriptors);
+    }
+    if let Some(limit) = getrlimit(Resource::Nofile).current {
+        page.single("process_max_fds", Kind::Gauge, "Descriptors that may be open.", limit);
     }
 }
 
-/// Linux counts CPU time in these for every program, whatever the kernel's own tick is.
-const TICKS_PER_SECOND: f64 = 100.0;
-/// Of every machine that this runs on.
-const PAGE_BYTES: u64 = 4_096;
+/// Newer systems tell their number as the size of the directory; elsewhere they are counted, which
+/// takes its time with many.
+fn open_descriptors() -> Option<u64> {
+    const DIRECTORY: &str = "/proc/self/fd";
+    match fs::metadata(DIRECTORY).ok()?.len() {
+        0 => Some(fs::read_dir(DIRECTORY).ok()?.count() as u64),
+        count => Some(count),
+    }
+}

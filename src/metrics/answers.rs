@@ -1,4 +1,4 @@
-//! What a worker of the public service counts: its answers.
+//! What a worker of the public service counts: the status requests that it answered.
 
 use super::Counter;
 
@@ -18,60 +18,82 @@ pub enum Outcome {
     CanVote,
     /// In cooldown.
     InCooldown,
-    /// An error status.
-    Refused,
+    /// The address is none.
+    InvalidIp,
+    /// The server's number is none.
+    InvalidServerId,
+    /// No such server.
+    UnknownServer,
+    /// No such token.
+    UnknownToken,
 }
 
 impl Variant {
-    /// Both, with their labels.
-    pub const ALL: [(Self, &'static str); 2] = [(Self::Id, "id"), (Self::Token, "token")];
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Id, Self::Token];
+
+    /// The label.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Id => "id",
+            Self::Token => "token",
+        }
+    }
 }
 
 impl Outcome {
-    /// All, with their labels.
-    pub const ALL: [(Self, &'static str); 3] =
-        [(Self::CanVote, "can_vote"), (Self::InCooldown, "in_cooldown"), (Self::Refused, "refused")];
-}
+    /// Every outcome.
+    pub const ALL: [Self; 6] = [
+        Self::CanVote,
+        Self::InCooldown,
+        Self::InvalidIp,
+        Self::InvalidServerId,
+        Self::UnknownServer,
+        Self::UnknownToken,
+    ];
 
-/// The statuses that are counted each for itself; any other counts as the last. 200 is that of a
-/// page: status requests are counted by their outcome.
-const STATUSES: [u16; 15] = [200, 204, 304, 400, 404, 405, 408, 413, 414, 417, 431, 501, 503, 505, 500];
+    /// The labels: of the outcome, and of the error where it is one.
+    #[must_use]
+    pub const fn labels(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Self::CanVote => ("can_vote", None),
+            Self::InCooldown => ("in_cooldown", None),
+            Self::InvalidIp => ("refused", Some("invalid_ip")),
+            Self::InvalidServerId => ("refused", Some("invalid_server_id")),
+            Self::UnknownServer => ("refused", Some("unknown_server")),
+            Self::UnknownToken => ("refused", Some("unknown_token")),
+        }
+    }
+
+    /// The status of the response.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::CanVote | Self::InCooldown => 200,
+            Self::InvalidIp | Self::InvalidServerId => 400,
+            Self::UnknownServer | Self::UnknownToken => 404,
+        }
+    }
+}
 
 /// Counters of one worker; only that worker writes them, into cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct AnswerCounters {
     requests: [[Counter; Outcome::ALL.len()]; Variant::ALL.len()],
-    /// Responses besides those to status requests that were answered 200.
-    statuses: [Counter; STATUSES.len()],
 }
 
 impl AnswerCounters {
-    /// Counts a status request.
+    /// Counts a status request that was answered.
     #[inline]
     pub fn request(&self, variant: Variant, outcome: Outcome) {
         self.requests[variant as usize][outcome as usize].add(1);
-    }
-
-    /// Counts a response, but for a status request that was answered 200.
-    pub fn response(&self, status: u16) {
-        let index = STATUSES.iter().position(|counted| *counted == status).unwrap_or(STATUSES.len() - 1);
-        self.statuses[index].add(1);
     }
 
     /// Status requests of a variant with an outcome.
     #[must_use]
     pub fn requests(&self, variant: Variant, outcome: Outcome) -> u64 {
         self.requests[variant as usize][outcome as usize].get()
-    }
-
-    /// Responses by status.
-    pub fn responses(&self) -> impl Iterator<Item = (u16, u64)> {
-        let is_200 = |outcome| outcome != Outcome::Refused;
-        let outcomes = Outcome::ALL.into_iter().map(|(outcome, _)| outcome).filter(move |outcome| is_200(*outcome));
-        let answered =
-            outcomes.map(|outcome| self.requests(Variant::Id, outcome) + self.requests(Variant::Token, outcome));
-        let others = STATUSES.into_iter().zip(self.statuses.iter().map(Counter::get));
-        std::iter::once((200, answered.sum())).chain(others)
     }
 }

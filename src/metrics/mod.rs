@@ -56,6 +56,7 @@ impl<const BOUNDS: usize> Histogram<BOUNDS> {
     }
 
     /// Counts a value.
+    #[inline]
     pub fn record(&self, value: u64) {
         if let Some(index) = self.bounds.iter().position(|bound| value <= *bound) {
             self.at_most[index].add(1);
@@ -112,20 +113,31 @@ impl Page {
         self.sample(name, &[], value);
     }
 
-    /// A whole histogram; its values are told divided by `unit`.
-    pub fn histogram<const BOUNDS: usize>(&mut self, name: &str, help: &str, unit: f64, histogram: &Histogram<BOUNDS>) {
-        self.family(name, Kind::Histogram, help);
-        let (count, sum) = (histogram.count.get(), histogram.sum.get());
+    /// The samples of a family that is a histogram: `parts`, which have the same bounds, added up.
+    /// Values are told divided by `unit`.
+    pub fn histogram<const BOUNDS: usize>(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str)],
+        unit: f64,
+        parts: &[&Histogram<BOUNDS>],
+    ) {
+        let Some(first) = parts.first() else { return };
+        let sum_of = |value: &dyn Fn(&Histogram<BOUNDS>) -> u64| parts.iter().map(|part| value(part)).sum::<u64>();
         let bucket = format!("{name}_bucket");
+        let at_most = |page: &mut Self, bound: &str, count: u64| {
+            page.sample(&bucket, &[labels, &[("le", bound)]].concat(), count);
+        };
         let mut total = 0;
-        for (bound, at_most) in histogram.bounds.iter().zip(&histogram.at_most) {
-            total += at_most.get();
-            self.sample(&bucket, &[("le", &(*bound as f64 / unit).to_string())], total);
+        for (index, bound) in first.bounds.iter().enumerate() {
+            total += sum_of(&|part| part.at_most[index].get());
+            at_most(self, &(*bound as f64 / unit).to_string(), total);
         }
         // Read while it is counted: the last bucket is never less than those before it.
-        self.sample(&bucket, &[("le", "+Inf")], count.max(total));
-        self.sample(&format!("{name}_sum"), &[], sum as f64 / unit);
-        self.sample(&format!("{name}_count"), &[], count.max(total));
+        let count = sum_of(&|part| part.count.get()).max(total);
+        at_most(self, "+Inf", count);
+        self.sample(&format!("{name}_sum"), labels, sum_of(&|part| part.sum.get()) as f64 / unit);
+        self.sample(&format!("{name}_count"), labels, count);
     }
 
     /// The page.
@@ -141,22 +153,25 @@ mod tests {
 
     #[test]
     fn pages_are_spelled_as_prometheus_reads_them() {
-        let histogram = Histogram::new([500, 1_000]);
-        for value in [1, 500, 501, 2_000] {
-            histogram.record(value);
+        let parts = [Histogram::new([500, 1_000]), Histogram::new([500, 1_000])];
+        for value in [1, 500, 501] {
+            parts[0].record(value);
         }
+        parts[1].record(2_000);
         let mut page = Page::default();
         page.family("a_total", Kind::Counter, "How many.");
         page.sample("a_total", &[("b", "c"), ("d", "e")], 7);
         page.single("g", Kind::Gauge, "Now.", 1.5);
-        page.histogram("h_seconds", "How long.", 1_000.0, &histogram);
+        page.family("h_seconds", Kind::Histogram, "How long.");
+        page.histogram("h_seconds", &[("b", "c")], 1_000.0, &parts.each_ref());
         assert_eq!(
             page.into_text(),
             "# HELP a_total How many.\n# TYPE a_total counter\na_total{b=\"c\",d=\"e\"} 7\n\
              # HELP g Now.\n# TYPE g gauge\ng 1.5\n\
              # HELP h_seconds How long.\n# TYPE h_seconds histogram\n\
-             h_seconds_bucket{le=\"0.5\"} 2\nh_seconds_bucket{le=\"1\"} 3\nh_seconds_bucket{le=\"+Inf\"} 4\n\
-             h_seconds_sum 3.002\nh_seconds_count 4\n"
+             h_seconds_bucket{b=\"c\",le=\"0.5\"} 2\nh_seconds_bucket{b=\"c\",le=\"1\"} 3\n\
+             h_seconds_bucket{b=\"c\",le=\"+Inf\"} 4\n\
+             h_seconds_sum{b=\"c\"} 3.002\nh_seconds_count{b=\"c\"} 4\n"
         );
     }
 }

@@ -10,6 +10,7 @@ use mio::net::TcpStream;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
+use super::counters::EngineCounters;
 use super::deadline::Class;
 use crate::http::fault::Fault;
 use crate::http::session::{Advanced, Context, Next, Service, Session, SessionLimits, is_head_method};
@@ -50,6 +51,8 @@ pub struct Turn<'w, S: Service> {
     pub out: &'w mut Vec<u8>,
     /// The moment, and who asks.
     pub context: Context,
+    /// Where bytes are counted.
+    pub counters: &'w EngineCounters,
     /// The next answer on each connection is the last.
     pub closing: bool,
 }
@@ -73,6 +76,8 @@ pub struct Connection<E> {
     is_flushed: bool,
     /// Something was answered on this connection.
     has_asked: bool,
+    /// The peer went away before its time.
+    is_broken: bool,
     /// The request under way is a new one since the deadline was last looked at.
     is_new_request: bool,
     /// Waits for its next turn already. Kept by the worker.
@@ -95,6 +100,7 @@ impl<E> Connection<E> {
             is_readable: true,
             is_half_closed: false,
             has_asked: false,
+            is_broken: false,
             is_new_request: true,
             is_flushed: false,
             is_queued: false,
@@ -142,6 +148,17 @@ impl<E> Connection<E> {
         self.has_asked
     }
 
+    /// Whether the peer went away before its time.
+    #[must_use]
+    pub const fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    fn broken(&mut self) -> Verdict {
+        self.is_broken = true;
+        Verdict::Drop
+    }
+
     /// What the connection is waited on for, given what it was waited on until now; `None` for no
     /// deadline. `true` where the time starts anew.
     pub fn deadline(&mut self, current: Option<Class>, content_extends: bool) -> (Option<Class>, bool) {
@@ -161,10 +178,10 @@ impl<E> Connection<E> {
     /// One turn: sends what waits, reads once, answers all that is whole, writes once.
     pub fn serve<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
         if self.has_unsent() {
-            match self.flush() {
+            match self.flush(turn) {
                 Ok(()) if self.has_unsent() => return Verdict::Wait,
                 Ok(()) => {}
-                Err(_gone) => return Verdict::Drop,
+                Err(_gone) => return self.broken(),
             }
         }
         match self.state {
@@ -192,6 +209,7 @@ impl<E> Connection<E> {
         match self.stream.read(&mut buffer[held..]) {
             Ok(0) => self.end_of_input(turn),
             Ok(bytes) => {
+                turn.counters.received_bytes.add(bytes as u64);
                 // A short read has emptied the kernel's buffer: no second read to be told so.
                 self.is_readable = self.is_half_closed || held + bytes == buffer.len();
                 let input = &turn.read_buffer[..held + bytes];
@@ -205,7 +223,7 @@ impl<E> Connection<E> {
                 Verdict::Wait
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => Verdict::Again,
-            Err(_gone) => Verdict::Drop,
+            Err(_gone) => self.broken(),
         }
     }
 
@@ -235,8 +253,8 @@ impl<E> Connection<E> {
             Next::Parked => self.state = State::Parked,
             Next::Input | Next::Output => {}
         }
-        if self.send(turn.out, SendFlags::empty()).is_err() {
-            return Verdict::Drop;
+        if self.send(turn, SendFlags::empty()).is_err() {
+            return self.broken();
         }
         let may_go_on = self.state == State::Open && (self.has_work || self.is_readable);
         if may_go_on && !self.has_unsent() { Verdict::Again } else { Verdict::Wait }
@@ -245,8 +263,8 @@ impl<E> Connection<E> {
     fn send_and_close<S: Service<Exchange = E>>(&mut self, linger: bool, turn: &mut Turn<'_, S>) -> Verdict {
         self.state = State::Closing { linger };
         self.input = Vec::new();
-        match self.send(turn.out, SendFlags::MORE) {
-            Err(_gone) => Verdict::Drop,
+        match self.send(turn, SendFlags::MORE) {
+            Err(_gone) => self.broken(),
             Ok(()) if self.has_unsent() => Verdict::Wait,
             Ok(()) => self.close(linger, turn),
         }
@@ -266,6 +284,7 @@ impl<E> Connection<E> {
             Ok(0) => Verdict::Drop,
             Ok(bytes) => {
                 *dropped_bytes += bytes;
+                turn.counters.received_bytes.add(bytes as u64);
                 if *dropped_bytes > LINGER_BYTES_MAX { Verdict::Drop } else { Verdict::Again }
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Verdict::Wait,
@@ -276,19 +295,21 @@ impl<E> Connection<E> {
 
     /// Writes the turn's answers in one call and keeps what the kernel does not take. With
     /// [`SendFlags::MORE`] where the end follows at once: it goes out in the same segment.
-    fn send(&mut self, out: &mut Vec<u8>, flags: SendFlags) -> io::Result<()> {
-        if out.is_empty() {
+    fn send<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>, flags: SendFlags) -> io::Result<()> {
+        if turn.out.is_empty() {
             return Ok(());
         }
         // What the kernel refused before goes first.
-        let sent = if self.has_unsent() { 0 } else { send_once(&self.stream, out, flags)? };
-        self.unsent.extend_from_slice(&out[sent..]);
-        out.clear();
+        let sent = if self.has_unsent() { 0 } else { send_once(&self.stream, turn.out, flags)? };
+        turn.counters.sent_bytes.add(sent as u64);
+        self.unsent.extend_from_slice(&turn.out[sent..]);
+        turn.out.clear();
         Ok(())
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn flush<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> io::Result<()> {
         let sent = send_once(&self.stream, &self.unsent, SendFlags::empty())?;
+        turn.counters.sent_bytes.add(sent as u64);
         self.unsent.drain(..sent);
         if self.unsent.is_empty() {
             self.unsent = Vec::new();

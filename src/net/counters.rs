@@ -1,12 +1,15 @@
-//! What an engine's worker counts.
+//! What an engine's worker counts, and what the service that it runs answered in terms of HTTP.
 
-use crate::metrics::Counter;
+use crate::http::fault::Fault;
+use crate::metrics::{Counter, Histogram};
 
 /// Why a connection was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// Its exchange was over: the client or the answer said so.
     Done,
+    /// The peer was gone before it had taken its answer, or reset the connection.
+    Broken,
     /// It had been idle for too long, or longest when room was needed.
     Idle,
     /// The peer did not take its answer in time.
@@ -17,8 +20,9 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, with its label.
-    pub const ALL: [(Self, &'static str); 4] = [
+    pub const ALL: [(Self, &'static str); 5] = [
         (Self::Done, "done"),
+        (Self::Broken, "broken"),
         (Self::Idle, "idle"),
         (Self::WriteTimeout, "write_timeout"),
         (Self::Overload, "overload"),
@@ -26,17 +30,35 @@ impl Cause {
 }
 
 /// Counters of one worker; only that worker writes them, into cache lines of its own.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(align(128))]
 pub struct EngineCounters {
     /// Connections accepted.
     pub accepted: Counter,
     /// Connections closed, by cause.
     pub closed: [Counter; Cause::ALL.len()],
-    /// Turns of the loop.
-    pub turns: Counter,
+    /// Bytes read from clients.
+    pub received_bytes: Counter,
+    /// Bytes that the kernel took for clients.
+    pub sent_bytes: Counter,
+    /// From the moment that the poll reported something to the end of the turn, in microseconds:
+    /// what became ready just after the poll has waited so long until it was looked at.
+    pub lag_us: Histogram<11>,
     /// Times that the system had no descriptor or no memory for a newcomer.
     pub accept_shortages: Counter,
+}
+
+impl Default for EngineCounters {
+    fn default() -> Self {
+        Self {
+            accepted: Counter::default(),
+            closed: Default::default(),
+            received_bytes: Counter::default(),
+            sent_bytes: Counter::default(),
+            lag_us: Histogram::new([50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 1_000_000]),
+            accept_shortages: Counter::default(),
+        }
+    }
 }
 
 impl EngineCounters {
@@ -45,5 +67,42 @@ impl EngineCounters {
     pub fn open(&self) -> u64 {
         let closed: u64 = self.closed.iter().map(Counter::get).sum();
         self.accepted.get().saturating_sub(closed)
+    }
+}
+
+/// The statuses that either listener answers with; any other counts as 500.
+const STATUSES: [u16; 20] =
+    [500, 200, 201, 204, 304, 400, 401, 404, 405, 408, 409, 413, 414, 415, 417, 422, 431, 501, 503, 505];
+
+/// Counters of one worker's service; only that worker writes them.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct ResponseCounters {
+    statuses: [Counter; STATUSES.len()],
+    refused: [Counter; Fault::ALL.len()],
+}
+
+impl ResponseCounters {
+    /// Counts a response. Those to status requests are counted by their outcome instead.
+    pub fn response(&self, status: u16) {
+        let index = STATUSES.iter().position(|counted| *counted == status).unwrap_or_default();
+        self.statuses[index].add(1);
+    }
+
+    /// Counts a request that the engine refused before a service had to do with it, and the response.
+    pub fn refused(&self, fault: Fault) {
+        self.refused[fault as usize].add(1);
+        self.response(fault.status());
+    }
+
+    /// Responses by status.
+    pub fn responses(&self) -> impl Iterator<Item = (u16, u64)> {
+        STATUSES.into_iter().zip(self.statuses.iter().map(Counter::get))
+    }
+
+    /// How many requests were refused with `fault` by the engine.
+    #[must_use]
+    pub fn refusals(&self, fault: Fault) -> u64 {
+        self.refused[fault as usize].get()
     }
 }

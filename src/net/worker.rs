@@ -178,7 +178,6 @@ impl<S: Service> Worker<S> {
                 _ => {}
             }
             self.now = self.clock.now();
-            self.counters.turns.add(1);
             self.read_letters(&mut letters);
             std::mem::swap(&mut again, &mut self.again);
             for event in &events {
@@ -193,6 +192,7 @@ impl<S: Service> Worker<S> {
             }
             self.expire_deadlines();
             self.go_on_draining();
+            self.counters.lag_us.record(self.clock.since_us(self.now));
         }
         Ok(())
     }
@@ -260,6 +260,7 @@ impl<S: Service> Worker<S> {
             limits: &self.session_limits,
             read_buffer: &mut self.read_buffer,
             out: &mut self.out,
+            counters: &self.counters,
             context: Context { now: self.now.wall, ticket: Ticket(key.packed()) },
             closing: self.drain.is_some(),
         };
@@ -268,7 +269,10 @@ impl<S: Service> Worker<S> {
             .or_else(|_panic| catch_unwind(AssertUnwindSafe(|| connection.refuse(Fault::Internal, &mut turn))));
         self.out.clear();
         match verdict {
-            Ok(Verdict::Drop) | Err(_) => return self.close(key, Cause::Done),
+            Ok(Verdict::Drop) | Err(_) => {
+                let cause = if connection.is_broken() { Cause::Broken } else { Cause::Done };
+                return self.close(key, cause);
+            }
             Ok(Verdict::Again) if !connection.is_queued => {
                 connection.is_queued = true;
                 self.again.push(key);
@@ -340,10 +344,10 @@ impl<S: Service> Worker<S> {
     fn welcome(&mut self, stream: TcpStream) {
         let is_full = self.connections.len() >= self.settings.connections_max && !self.close_longest_idle();
         let is_over = is_full && self.connections.len() >= self.settings.connections_max + TURNED_AWAY_MAX;
-        if is_over && !self.close_turned_away() {
-            return;
-        }
         self.counters.accepted.add(1);
+        if is_over && !self.close_turned_away() {
+            return self.counters.closed[Cause::Overload as usize].add(1);
+        }
         let key = self.connections.insert(Connection::new(stream));
         if is_full {
             self.turn(key, |connection, turn| connection.refuse(Fault::NotReady, turn));

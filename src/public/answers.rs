@@ -3,6 +3,7 @@
 
 use crate::http::fault::Fault;
 use crate::http::response::Fields;
+use crate::metrics::answers::Variant;
 use crate::pages::{self, Document, Form};
 use crate::vote::answer::{self, Answer};
 use crate::vote::time::{Cooldown, UnixSeconds};
@@ -10,8 +11,8 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 /// What is answered to one request, known once its head is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// To a status request.
-    Status(Answer),
+    /// To a status request of this variant.
+    Status(Variant, Answer),
     /// To `OPTIONS`.
     Options,
     /// To who asks for a document.
@@ -119,17 +120,17 @@ impl<T> Answers<T> {
     #[inline]
     pub(super) fn find(&self, reply: Reply, now: UnixSeconds) -> (&T, Option<Blanks>) {
         let ahead = match reply {
-            Reply::Status(Answer::CanVote) => &self.can_vote,
-            Reply::Status(Answer::InCooldown { expires_at }) => {
+            Reply::Status(_, Answer::CanVote) => &self.can_vote,
+            Reply::Status(_, Answer::InCooldown { expires_at }) => {
                 let minutes = self.cooldown.minutes_remaining(expires_at, now);
                 let digits = minutes.checked_ilog10().unwrap_or_default() as usize + 1;
                 let template = &self.in_cooldown[digits - 1];
                 return (&template.ahead, Some(Blanks { minutes, expires_at, places: template.places }));
             }
-            Reply::Status(Answer::InvalidIp) => &self.invalid_ip,
-            Reply::Status(Answer::InvalidServerId) => &self.invalid_server_id,
-            Reply::Status(Answer::UnknownServer) => &self.unknown_server,
-            Reply::Status(Answer::UnknownToken) => &self.unknown_token,
+            Reply::Status(_, Answer::InvalidIp) => &self.invalid_ip,
+            Reply::Status(_, Answer::InvalidServerId) => &self.invalid_server_id,
+            Reply::Status(_, Answer::UnknownServer) => &self.unknown_server,
+            Reply::Status(_, Answer::UnknownToken) => &self.unknown_token,
             Reply::Options => &self.options,
             Reply::Page(page, form) => &self.pages[page as usize][form.index()],
             Reply::Refused(fault) => &self.faults[fault as usize],

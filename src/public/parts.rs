@@ -51,6 +51,7 @@ impl PartsService for PublicParts {
             },
             Err(fault) => Reply::Refused(fault),
         };
+        self.desk.count(reply);
         let (ahead, blanks) = self.answers.find(reply, now);
         let mut body = &ahead.body[..];
         if let Some(blanks) = blanks {

@@ -16,10 +16,16 @@ pub struct RecorderCounters {
     pub commit_us: Histogram<10>,
     /// Changes in a commit that succeeded.
     pub commit_events: Histogram<8>,
+    /// Cooldowns that were ended early.
+    pub cancelled: Counter,
     /// Commits that failed.
     pub commit_failures: Counter,
+    /// 1 while the store fails.
+    pub store_failing: Counter,
     /// Cooldowns that the sweep took out of the table.
     pub swept: Counter,
+    /// Time that it took, the store's share included, in microseconds.
+    pub sweep_us: Counter,
     /// Rows that were dropped from the store.
     pub dropped: Counter,
     /// Listed servers.
@@ -38,8 +44,11 @@ impl Default for RecorderCounters {
             votes: std::array::from_fn(|_| Counter::default()),
             commit_us: Histogram::new([250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 500_000, 2_500_000]),
             commit_events: Histogram::new([1, 4, 16, 64, 256, 1_024, 8_192, 65_536]),
+            cancelled: Counter::default(),
             commit_failures: Counter::default(),
+            store_failing: Counter::default(),
             swept: Counter::default(),
+            sweep_us: Counter::default(),
             dropped: Counter::default(),
             servers: Counter::default(),
             store_bytes: Counter::default(),
@@ -55,9 +64,13 @@ impl RecorderCounters {
         OUTCOMES.into_iter().zip(self.votes.iter().map(Counter::get))
     }
 
-    /// Counts the votes of an answer.
+    /// Counts what an answer says of votes.
     pub(super) fn count(&self, reply: &Reply, is_kept: bool) {
-        let Reply::Votes(outcomes) = reply else { return };
+        let outcomes = match reply {
+            Reply::Votes(outcomes) => outcomes,
+            Reply::Cancelled(Some(true)) if is_kept => return self.cancelled.add(1),
+            _ => return,
+        };
         for outcome in outcomes {
             let index = match outcome {
                 _ if !is_kept => STORE_UNAVAILABLE,

@@ -197,7 +197,7 @@ impl Recorder {
             if let Some(first) = first {
                 self.record(first);
             }
-            self.sweep();
+            self.sweep_when_due();
         }
     }
 
@@ -266,6 +266,7 @@ impl Recorder {
             _ => {}
         }
         self.is_store_failing = outcome.is_err();
+        self.counters.store_failing.set(u64::from(self.is_store_failing));
         let end_us = self.clock.now().monotonic_us;
         let took_us = end_us - start.monotonic_us;
         self.retry_at_us = if took_us > QUICK_FAILURE_US { end_us + took_us } else { 0 };
@@ -334,12 +335,17 @@ impl Recorder {
         }
     }
 
-    fn sweep(&mut self) {
+    fn sweep_when_due(&mut self) {
         let now = self.clock.now();
         if now.monotonic_ms < self.next_tick_ms {
             return;
         }
         self.next_tick_ms = now.monotonic_ms + TICK_MS;
+        self.sweep(now);
+        self.counters.sweep_us.add(self.clock.since_us(now));
+    }
+
+    fn sweep(&mut self, now: Now) {
         self.counters.swept.add(self.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK) as u64);
         self.counters.store_bytes.set(self.store.size_bytes());
         if self.is_store_failing && now.monotonic_us < self.retry_at_us {

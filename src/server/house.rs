@@ -11,19 +11,19 @@ use mio::net::TcpListener;
 
 use super::{Config, Ended, Engine, Role, ServerError, Signal};
 use crate::clock::Clock;
-use crate::control::page::Sources;
+use crate::control::page::{Sources, WorkerSource};
 use crate::control::{ControlService, Parts};
 use crate::http::session::Service;
 use crate::limits::CONTROL_CONNECTIONS_MAX;
-use crate::net::counters::EngineCounters;
+use crate::net::counters::{EngineCounters, ResponseCounters};
 use crate::net::listener;
 use crate::net::mailbox::Letter;
 #[cfg(feature = "may_minihttp")]
 use crate::net::may_minihttp;
 use crate::net::worker::{Settings, Worker};
-use crate::public::PublicService;
 #[cfg(feature = "may_minihttp")]
 use crate::public::{Desk, parts::PublicParts};
+use crate::public::{PublicCounters, PublicService};
 use crate::readiness::Readiness;
 use crate::recorder::command::Command;
 use crate::recorder::{OpenStore, Recorder, RecorderHandle};
@@ -130,7 +130,13 @@ impl House {
             recorder: None,
             readiness,
             views,
-            sources: Sources { recorder: recorder.counters(), ..Sources::default() },
+            sources: Sources {
+                started_at: clock.now().wall,
+                engine: config.engine.name(),
+                answers: Vec::new(),
+                workers: Vec::new(),
+                recorder: recorder.counters(),
+            },
             drain_delay_ms: config.drain_delay_ms,
             drain_timeout_ms: config.drain_timeout_ms,
             events,
@@ -170,9 +176,11 @@ impl House {
                 config.cooldown,
                 config.limits.skip_body_bytes_max,
             );
-            self.sources.answers.push(service.counters());
+            let PublicCounters { answers, responses } = service.counters();
             let worker = Worker::new(share, settings, clock.clone(), |_| service).map_err(ServerError::Engine)?;
-            self.sources.engines.push(("public", worker.counters()));
+            self.sources.answers.push(answers);
+            let engine = worker.counters();
+            self.sources.workers.push(WorkerSource { listener: "public", engine, responses, connections_max });
             self.public.push(start_worker("worker", worker, events.clone())?);
         }
         Ok(())
@@ -212,10 +220,18 @@ impl House {
         recorder: RecorderHandle,
         events: &Sender<Event>,
     ) -> Result<(), ServerError> {
+        let connections_max = CONTROL_CONNECTIONS_MAX;
         let counters = Arc::new(EngineCounters::default());
-        self.sources.engines.push(("control", Arc::clone(&counters)));
+        let responses = Arc::new(ResponseCounters::default());
+        self.sources.workers.push(WorkerSource {
+            listener: "control",
+            engine: Arc::clone(&counters),
+            responses: Arc::clone(&responses),
+            connections_max,
+        });
         let parts = Parts {
             sources: self.sources.clone(),
+            responses,
             key: config.control_key.clone(),
             recorder,
             directory: self.views.directory.clone(),
@@ -224,7 +240,6 @@ impl House {
             cooldown: config.cooldown,
             body_bytes_max: config.limits.body_bytes_max,
         };
-        let connections_max = CONTROL_CONNECTIONS_MAX;
         let settings = Settings { limits: config.limits, connections_max, content_extends: true };
         let worker =
             Worker::new(sockets, settings, clock.clone(), |mailbox| ControlService::new(parts, mailbox.clone()));

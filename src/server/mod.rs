@@ -65,6 +65,12 @@ impl Engine {
         #[cfg(feature = "may_minihttp")]
         ("may_minihttp", Self::MayMinihttp),
     ];
+
+    /// The name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, engine)| *engine == self).map_or("", |(name, _)| name)
+    }
 }
 
 /// Which listener.

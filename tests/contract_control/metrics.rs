@@ -1,7 +1,10 @@
 //! `GET /metrics`: what was done is what is counted.
 
-use crate::util::client::get;
+use crate::util::DEADLINE;
+use crate::util::client::{Client, exchange, get};
 use crate::util::server::Server;
+use crate::util::time::now_unix;
+use std::time::Instant;
 
 fn value(page: &str, sample: &str) -> u64 {
     let line = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
@@ -16,6 +19,8 @@ fn what_was_done_is_counted() {
     control.cast(28, [203, 0, 113, 7]);
     control.cast(28, [203, 0, 113, 8]);
     control.cast(28, [203, 0, 113, 8]);
+    control.cast(28, [203, 0, 113, 10]);
+    control.delete("/v1/votes/28/203.0.113.10");
     for (path, times) in [
         ("/api/vote/28/status/203.0.113.9", 5),
         ("/api/vote/28/status/203.0.113.7", 4),
@@ -28,6 +33,9 @@ fn what_was_done_is_counted() {
             get(server.public(), path);
         }
     }
+    exchange(server.public(), "no HTTP at all\r\n\r\n");
+    exchange(server.public(), format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(20_000)));
+    exchange(server.control(), "GET /v1/votes HTTP/1.1\r\nHost: a\r\n\r\n");
     // No key is asked for.
     let response = get(server.control(), "/metrics");
     assert_eq!(response.status, 200);
@@ -37,13 +45,27 @@ fn what_was_done_is_counted() {
         (r#"vote_status_requests_total{variant="id",outcome="can_vote"}"#, 5),
         (r#"vote_status_requests_total{variant="id",outcome="in_cooldown"}"#, 4),
         (r#"vote_status_requests_total{variant="token",outcome="in_cooldown"}"#, 3),
-        (r#"vote_status_requests_total{variant="token",outcome="refused"}"#, 2),
+        (r#"vote_status_requests_total{variant="token",outcome="refused",error="unknown_token"}"#, 2),
+        (r#"vote_status_requests_total{variant="id",outcome="refused",error="invalid_ip"}"#, 0),
         (r#"vote_status_responses_total{listener="public",status="200"}"#, 18),
         (r#"vote_status_responses_total{listener="public",status="404"}"#, 3),
-        (r#"vote_status_connections_accepted_total{listener="public"}"#, 21),
-        (r#"vote_status_votes_total{outcome="recorded"}"#, 2),
+        (r#"vote_status_responses_total{listener="public",status="400"}"#, 1),
+        (r#"vote_status_responses_total{listener="public",status="414"}"#, 1),
+        (r#"vote_status_responses_total{listener="control",status="201"}"#, 4),
+        (r#"vote_status_responses_total{listener="control",status="200"}"#, 1),
+        (r#"vote_status_responses_total{listener="control",status="409"}"#, 1),
+        (r#"vote_status_responses_total{listener="control",status="401"}"#, 1),
+        (r#"vote_status_parse_errors_total{listener="public",kind="bad_request"}"#, 1),
+        (r#"vote_status_parse_errors_total{listener="public",kind="uri_too_long"}"#, 1),
+        (r#"vote_status_parse_errors_total{listener="control",kind="bad_request"}"#, 0),
+        (r#"vote_status_panics_total{listener="public"}"#, 0),
+        (r#"vote_status_connections_accepted_total{listener="public"}"#, 23),
+        (r#"vote_status_connections_max{listener="control"}"#, 512),
+        (r#"vote_status_votes_total{outcome="recorded"}"#, 3),
         (r#"vote_status_votes_total{outcome="in_cooldown"}"#, 1),
-        ("vote_status_commit_events_count", 3),
+        ("vote_status_cancelled_total", 1),
+        ("vote_status_commit_events_count", 5),
+        ("vote_status_store_failing", 0),
         ("vote_status_servers", 1),
         ("vote_status_cooldowns", 2),
         ("vote_status_ready", 1),
@@ -51,4 +73,39 @@ fn what_was_done_is_counted() {
         assert_eq!(value(page, sample), expected, "{sample}");
     }
     assert!(value(page, "process_resident_memory_bytes") > 1 << 20, "{page}");
+    // Two workers, the control listener's, the recorder, and the main thread.
+    assert!(value(page, "process_threads") >= 5, "{page}");
+    assert!(value(page, "process_open_fds") >= 10, "{page}");
+    assert!(value(page, "process_max_fds") >= value(page, "process_open_fds"), "{page}");
+    let age = now_unix() - value(page, "process_start_time_seconds").cast_signed();
+    assert!((0..DEADLINE.as_secs().cast_signed()).contains(&age), "started {age} s ago");
+    await_value(&server, r#"vote_status_event_loop_lag_seconds_count{listener="public"}"#, |turns| turns >= 23);
+}
+
+#[test]
+fn bytes_are_counted_as_they_come_and_go() {
+    let server = Server::in_memory(&["--workers", "1"]);
+    let mut client = Client::connect(server.public());
+    let request = "GET /api/vote/28/status/203.0.113.9 HTTP/1.1\r\nHost: test\r\n\r\n";
+    let mut sent = 0;
+    for _ in 0..10 {
+        client.send(request);
+        let response = client.read_response(false);
+        sent += response.raw_head.len() + response.body.len();
+    }
+    let received = 10 * request.len() as u64;
+    await_value(&server, r#"vote_status_received_bytes_total{listener="public"}"#, |bytes| bytes == received);
+    await_value(&server, r#"vote_status_sent_bytes_total{listener="public"}"#, |bytes| bytes == sent as u64);
+}
+
+/// What is counted after an answer has left may be read a moment before it is there.
+fn await_value(server: &Server, sample: &str, is_there: impl Fn(u64) -> bool) {
+    let until = Instant::now() + DEADLINE;
+    loop {
+        let page = get(server.control(), "/metrics");
+        if is_there(value(page.text(), sample)) {
+            return;
+        }
+        assert!(Instant::now() < until, "{sample} in {}", page.text());
+    }
 }
