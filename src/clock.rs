@@ -94,6 +94,13 @@ impl Clock {
     }
 }
 
+/// What the system's wall clock says, in milliseconds since 1970: for log lines, which are compared
+/// with those of other programs.
+#[must_use]
+pub fn system_wall_ms() -> u64 {
+    system_wall_us().unsigned_abs() / 1_000
+}
+
 fn system_wall_us() -> i64 {
     // Before 1970 there is no time to tell; the epoch is the nearest.
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -31,6 +31,8 @@ pub const CONTROL_CONNECTIONS_MAX: usize = 512;
 pub const CONNECTIONS_MAX_DEFAULT: usize = 65_536;
 /// Commands that wait for the recorder; a request beyond is told that the store is unavailable.
 pub const RECORDER_QUEUE_MAX: usize = 65_536;
+/// Entries that wait for the access log's thread, over all workers; more are dropped and counted.
+pub const ACCESS_LOG_QUEUE_MAX: usize = 4_096;
 /// Votes and changes that one commit carries, a command's own past it. Many: an import's votes lie
 /// all over the file.
 pub const COMMIT_EVENTS_MAX: usize = 131_072;

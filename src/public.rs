@@ -1,6 +1,7 @@
 //! The public service: one status request in, one answer out. It reads and cannot write.
 
 mod answers;
+mod describe;
 #[cfg(feature = "may_minihttp")]
 pub mod parts;
 

@@ -12,6 +12,7 @@ mod engine;
 mod hot_path;
 mod house;
 mod lifecycle;
+mod logs;
 mod protocol;
 mod races;
 mod safety;

@@ -1,7 +1,7 @@
 //! Every subcommand and option, with its default, its range and its help.
 
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::thread;
@@ -10,6 +10,7 @@ use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser
 use clap::{Arg, ArgAction, Command, value_parser};
 
 use super::client_definition;
+use super::logger::{Format, LEVELS};
 use crate::limits::Limits;
 use crate::server::Engine;
 use crate::vote::time::Cooldown;
@@ -25,7 +26,13 @@ pub(super) fn command() -> Command {
 }
 
 fn serve() -> Command {
-    Command::new("serve").about("Run the service").args(listening()).args(state()).args(limits()).args(deadlines())
+    Command::new("serve")
+        .about("Run the service")
+        .args(listening())
+        .args(state())
+        .args(limits())
+        .args(deadlines())
+        .args(logging())
 }
 
 fn listening() -> [Arg; 5] {
@@ -50,15 +57,9 @@ fn listening() -> [Arg; 5] {
             .default_value(workers.to_string())
             .hide_default_value(true),
         option("engine", "NAME", "What serves the public listeners; the second one is there to compare with")
-            .value_parser(engine())
+            .value_parser(named(Engine::ALL))
             .default_value(Engine::ALL[0].0),
     ]
-}
-
-fn engine() -> ValueParser {
-    let names = PossibleValuesParser::new(Engine::ALL.iter().map(|(name, _)| *name));
-    let named = |name: String| Engine::ALL.iter().find(|(other, _)| *other == name).map(|(_, engine)| *engine);
-    names.try_map(move |name| named(name).ok_or("no such engine")).into()
 }
 
 fn state() -> [Arg; 4] {
@@ -104,6 +105,35 @@ fn deadlines() -> [Arg; 5] {
         timeout("drain-delay", "After the signal to stop, newcomers are still taken for so long", 0),
         timeout("drain-timeout", "What is under way after that is given so long", 10_000),
     ]
+}
+
+fn logging() -> [Arg; 3] {
+    [
+        option("log-level", "LEVEL", "What is told on standard error: error, warn, info or debug")
+            .value_parser(named(&LEVELS))
+            .default_value("info"),
+        option("log-format", "FORMAT", "Lines for people (text) or for machines (json)")
+            .value_parser(named(&Format::ALL))
+            .default_value("text"),
+        option("access-log", "1/N", "Tell of one request in N, 1 for all [default: none]").value_parser(sample()),
+    ]
+}
+
+/// One of these names, as what it stands for.
+fn named<T: Copy + Send + Sync + 'static>(names: &'static [(&'static str, T)]) -> ValueParser {
+    let of = |name: String| names.iter().find(|(other, _)| *other == name).map(|(_, value)| *value);
+    let possible = PossibleValuesParser::new(names.iter().map(|(name, _)| *name));
+    possible.try_map(move |name| of(name).ok_or("no such name")).into()
+}
+
+/// `1/N`, or `1` for `1/1`.
+fn sample() -> ValueParser {
+    let parse = |text: String| {
+        let one_in = if text == "1" { Some("1") } else { text.strip_prefix("1/") };
+        let one_in = one_in.and_then(|one_in| one_in.parse::<NonZeroU32>().ok());
+        one_in.ok_or("1 is wanted, or 1/N with N from 1 to 4294967295")
+    };
+    clap::builder::StringValueParser::new().try_map(parse).into()
 }
 
 pub(super) fn data_dir(help: &'static str) -> Arg {

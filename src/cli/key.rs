@@ -43,7 +43,7 @@ pub(super) fn make(data_dir: &Path) -> Result<Vec<u8>, CliError> {
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new).map_err(fail)?;
     file.write_all(&[&key, &b"\n"[..]].concat()).and_then(|()| file.sync_all()).map_err(fail)?;
     fs::rename(&new, &path).and_then(|()| File::open(data_dir)?.sync_all()).map_err(fail)?;
-    eprintln!("vote-status: made a control key in {}", path.display());
+    log::info!("made a control key in {}", path.display());
     Ok(key)
 }
 

@@ -1,13 +1,120 @@
-//! Log lines for people, on standard error.
+//! Log lines on standard error, for people or for machines. What is in them is said elsewhere; no
+//! line holds a token or a key.
 
+use std::any::Any;
+use std::borrow::Cow;
 use std::io::Write;
+use std::{panic, thread};
 
 use log::{LevelFilter, Log, Metadata, Record};
+use serde::Serialize;
 
-use crate::clock::Clock;
+use crate::clock;
+use crate::net::access::Entry;
+use crate::vote::time::UnixSeconds;
 
-struct Logger {
-    clock: Clock,
+/// How lines are spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// Time, level, message.
+    Text,
+    /// An object on each line.
+    Json,
+}
+
+impl Format {
+    /// Both, by name.
+    pub(super) const ALL: [(&str, Self); 2] = [("text", Self::Text), ("json", Self::Json)];
+}
+
+/// The levels that can be asked for.
+pub(super) const LEVELS: [(&str, LevelFilter); 4] = [
+    ("error", LevelFilter::Error),
+    ("warn", LevelFilter::Warn),
+    ("info", LevelFilter::Info),
+    ("debug", LevelFilter::Debug),
+];
+
+/// Writes lines.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Logger {
+    /// How they are spelled.
+    pub(super) format: Format,
+}
+
+#[derive(Serialize)]
+struct Line<'l> {
+    time: &'l str,
+    level: &'l str,
+    #[serde(flatten)]
+    content: Content<'l>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'l> {
+    Message {
+        message: &'l str,
+    },
+    Access {
+        listener: &'l str,
+        peer: Option<String>,
+        method: &'l str,
+        path: &'l str,
+        status: u16,
+        bytes: u64,
+        duration_us: u64,
+    },
+}
+
+impl Logger {
+    /// Starts logging what is at least as grave as `level`; once in a process.
+    pub(super) fn start(self, level: LevelFilter) {
+        if log::set_boxed_logger(Box::new(self)).is_ok() {
+            log::set_max_level(level);
+        }
+        // In the form of all other lines, and without what a message may quote of a request.
+        panic::set_hook(Box::new(|panic| {
+            let thread = thread::current();
+            let place = panic.location().map(ToString::to_string).unwrap_or_default();
+            let message = literal(panic.payload()).unwrap_or("its message may quote a request and is left out");
+            log::error!(
+                "a thread ({}) panicked at {place}: {message}; this is a bug, please report it",
+                thread.name().unwrap_or("without a name")
+            );
+        }));
+    }
+
+    /// Writes a line of the access log, whatever the level is.
+    pub(super) fn write_access(self, entry: &Entry) {
+        let Entry { listener, peer, method, path, status, bytes, duration_us } = entry;
+        let (peer, path) = (peer.map(|peer| peer.to_string()), path.as_str());
+        let (status, bytes, duration_us) = (*status, *bytes, *duration_us);
+        self.write("access", Content::Access { listener, peer, method, path, status, bytes, duration_us });
+    }
+
+    fn write(self, level: &str, content: Content<'_>) {
+        let line = self.line(&timestamp(clock::system_wall_ms()), level, content);
+        // Where standard error is gone there is nobody to tell.
+        let _gone = std::io::stderr().lock().write_all(&line);
+    }
+
+    fn line(self, time: &str, level: &str, content: Content<'_>) -> Vec<u8> {
+        let mut line = match (self.format, content) {
+            (Format::Json, content) => {
+                // Text and numbers always have a spelling.
+                serde_json::to_vec(&Line { time, level: &level.to_lowercase(), content }).unwrap_or_default()
+            }
+            (Format::Text, Content::Message { message }) => format!("{time} {level} {}", on_one_line(message)).into(),
+            (Format::Text, Content::Access { listener, peer, method, path, status, bytes, duration_us }) => {
+                let peer = peer.as_deref().unwrap_or("-");
+                let level = level.to_uppercase();
+                format!("{time} {level} {listener} {peer} {method} {path} {status} {bytes} B {duration_us} us").into()
+            }
+        };
+        line.push(b'\n');
+        line
+    }
 }
 
 impl Log for Logger {
@@ -17,21 +124,78 @@ impl Log for Logger {
     }
 
     fn log(&self, record: &Record<'_>) {
-        if !self.enabled(record.metadata()) {
-            return;
+        if self.enabled(record.metadata()) {
+            self.write(record.level().as_str(), Content::Message { message: &record.args().to_string() });
         }
-        let (now, level, message) = (self.clock.now().wall, record.level(), record.args());
-        let line = format!("{now} {level} {message}\n");
-        // Where standard error is gone there is nobody to tell.
-        let _gone = std::io::stderr().lock().write_all(line.as_bytes());
     }
 
     fn flush(&self) {}
 }
 
-/// Starts logging; once in a process.
-pub(super) fn start() {
-    if log::set_boxed_logger(Box::new(Logger { clock: Clock::new() })).is_ok() {
-        log::set_max_level(LevelFilter::Info);
+/// A message that stands in the program as it is; one that was put together may quote anything.
+fn literal(payload: &dyn Any) -> Option<&'static str> {
+    payload.downcast_ref::<&'static str>().copied()
+}
+
+/// As `2026-11-20T12:34:56.789Z`.
+fn timestamp(unix_ms: u64) -> String {
+    let seconds = UnixSeconds(u32::try_from(unix_ms / 1_000).unwrap_or(u32::MAX)).to_string();
+    format!("{}.{:03}Z", seconds.trim_end_matches('Z'), unix_ms % 1_000)
+}
+
+/// A line stays one, whatever a path or an error of the system holds.
+fn on_one_line(message: &str) -> Cow<'_, str> {
+    if message.contains(char::is_control) { message.replace(char::is_control, " ").into() } else { message.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Content, Format, Logger, literal, timestamp};
+
+    fn lines(content: impl Fn() -> Content<'static>, level: &str) -> [String; 2] {
+        let time = timestamp(1_795_178_096_007);
+        [Format::Text, Format::Json].map(|format| {
+            let line = Logger { format }.line(&time, level, content());
+            String::from_utf8(line).expect("text")
+        })
+    }
+
+    #[test]
+    fn a_line_in_both_spellings() {
+        assert_eq!(
+            lines(|| Content::Message { message: "it is\n\"ready\"" }, "INFO"),
+            [
+                "2026-11-20T12:34:56.007Z INFO it is \"ready\"\n",
+                "{\"time\":\"2026-11-20T12:34:56.007Z\",\"level\":\"info\",\"message\":\"it is\\n\\\"ready\\\"\"}\n",
+            ]
+        );
+        let entry = || Content::Access {
+            listener: "public",
+            peer: Some("203.0.113.50:4000".to_owned()),
+            method: "GET",
+            path: "/api/servers/***/vote-status/203.0.113.7",
+            status: 200,
+            bytes: 412,
+            duration_us: 7,
+        };
+        assert_eq!(
+            lines(entry, "access"),
+            [
+                "2026-11-20T12:34:56.007Z ACCESS public 203.0.113.50:4000 GET \
+                 /api/servers/***/vote-status/203.0.113.7 200 412 B 7 us\n",
+                "{\"time\":\"2026-11-20T12:34:56.007Z\",\"level\":\"access\",\"listener\":\"public\",\
+                 \"peer\":\"203.0.113.50:4000\",\"method\":\"GET\",\"path\":\"/api/servers/***/vote-status/203.0.113.7\",\
+                 \"status\":200,\"bytes\":412,\"duration_us\":7}\n",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_panic_tells_only_what_stands_in_the_program() {
+        let secret = String::from("4f3c2b1a");
+        let quoting = std::panic::catch_unwind(|| std::panic::panic_any(format!("no {secret}"))).expect_err("planted");
+        assert_eq!(literal(&*quoting), None);
+        let plain = std::panic::catch_unwind(|| std::panic::panic_any("planted")).expect_err("planted");
+        assert_eq!(literal(&*plain), Some("planted"));
     }
 }

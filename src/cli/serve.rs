@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::panic;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,14 +15,15 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
-use super::{CliError, Exit, key, logger, one, progress};
+use super::logger::Logger;
+use super::{CliError, Exit, key, one, progress};
 use crate::limits::{
     CONNECTIONS_MAX_DEFAULT, CONTROL_CONNECTIONS_MAX, DESCRIPTORS_KEPT, DESCRIPTORS_PER_WORKER, Limits, TURNED_AWAY_MAX,
 };
 use crate::readiness::Readiness;
 use crate::recorder::OpenStore;
 use crate::recorder::command::{Command, Mode, NewServer, ServerName, Vote};
-use crate::server::{self, Config, Ended, Role, Signal};
+use crate::server::{self, AccessConfig, Config, Ended, Role, Signal};
 use crate::store::directory::DirectoryStore;
 use crate::store::memory::MemoryStore;
 use crate::vote::id::{ServerId, Token};
@@ -36,7 +38,8 @@ const DEMO_COOLING: Ipv4 = Ipv4(0xC633_6409);
 /// # Errors
 /// What kept the service from starting or going on.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
-    logger::start();
+    let logger = Logger { format: one(options, "log-format")? };
+    logger.start(one(options, "log-level")?);
     let is_demo = options.get_flag("demo");
     let data_dir = one::<PathBuf>(options, "data-dir")?;
     let control_key = match key::find(options.get_one("control-key-file"), &data_dir)? {
@@ -45,8 +48,8 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         None => key::make(&data_dir)?,
     };
     let signals = catch_signals()?;
+    let config = config(options, control_key.clone(), is_demo, logger)?;
     let store = store(options, data_dir);
-    let config = config(options, control_key.clone(), is_demo)?;
     progress::watch_load(config.readiness.clone());
     let mut announced = Vec::new();
     let announce = |address: SocketAddr, role: Role| {
@@ -64,9 +67,13 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     }
 }
 
+fn keeps_nothing(options: &ArgMatches) -> bool {
+    options.get_flag("in-memory") || options.get_flag("demo")
+}
+
 /// Opens the store when it is called.
 fn store(options: &ArgMatches, data_dir: PathBuf) -> OpenStore {
-    if options.get_flag("in-memory") || options.get_flag("demo") {
+    if keeps_nothing(options) {
         return Box::new(|| Ok(Box::new(MemoryStore)));
     }
     Box::new(move || {
@@ -79,7 +86,7 @@ fn store(options: &ArgMatches, data_dir: PathBuf) -> OpenStore {
     })
 }
 
-fn config(options: &ArgMatches, control_key: Vec<u8>, is_demo: bool) -> Result<Config, CliError> {
+fn config(options: &ArgMatches, control_key: Vec<u8>, is_demo: bool, logger: Logger) -> Result<Config, CliError> {
     let minutes = u32::try_from(one::<u64>(options, "cooldown-minutes")?).unwrap_or(u32::MAX);
     let cooldown = Cooldown::from_minutes(minutes).ok_or_else(|| CliError::new("--cooldown-minutes is 1 to 10080"))?;
     let listen = options.get_many::<SocketAddr>("listen").unwrap_or_default().copied().collect();
@@ -101,6 +108,14 @@ fn config(options: &ArgMatches, control_key: Vec<u8>, is_demo: bool) -> Result<C
         cooldown,
         control_key,
         limits,
+        access_log: options
+            .get_one::<NonZeroU32>("access-log")
+            .map(|one_in| AccessConfig { one_in: *one_in, write: Box::new(move |entry| logger.write_access(entry)) }),
+        store: if keeps_nothing(options) {
+            "memory, where nothing is kept".to_owned()
+        } else {
+            one::<PathBuf>(options, "data-dir")?.display().to_string()
+        },
         drain_delay_ms: one(options, "drain-delay")?,
         drain_timeout_ms: one(options, "drain-timeout")?,
         seed: if is_demo { demo_seed() } else { Vec::new() },

@@ -136,6 +136,7 @@ impl Batch {
         if !self.under_way.is_empty() {
             return None;
         }
+        self.note();
         if self.is_store_unavailable {
             let message = format!(
                 "the store takes no changes now: {} lines were recorded, the rest was not; send the batch again",
@@ -144,6 +145,16 @@ impl Batch {
             return Some(Answer::store_unavailable_saying(&message));
         }
         Some(Answer::json(200, &self.summary))
+    }
+
+    /// Tells the log what has changed; votes are counted elsewhere.
+    fn note(&self) {
+        let Summary { recorded, unchanged, invalid, .. } = self.summary;
+        let (what, level) = match self.kind {
+            Kind::Servers => ("servers", log::Level::Info),
+            Kind::Votes(_) => ("votes", log::Level::Debug),
+        };
+        log::log!(level, "a batch of {what}: {recorded} recorded, {unchanged} unchanged, {invalid} invalid");
     }
 
     fn hold(&mut self, bytes: &[u8]) {

@@ -26,7 +26,9 @@ use crate::vote::table::CooldownView;
 use crate::vote::time::Cooldown;
 
 pub mod batch;
+mod describe;
 pub mod export;
+mod journal;
 pub mod page;
 pub mod reply;
 pub mod request;
@@ -120,6 +122,7 @@ impl ControlService {
             Ask::ServerBatch(errors_max) => Task::Batch(Batch::new(Kind::Servers, errors_max)),
             Ask::Export if head.http_1_0 => Task::Answer(Answer::fault(Fault::VersionNotSupported)),
             Ask::Export => {
+                log::info!("an export was asked for: it holds every server's token");
                 let servers = self.parts.directory.shared();
                 Task::Export(Export::new(servers, self.parts.cooldowns.clone(), self.parts.cooldown))
             }
@@ -239,7 +242,10 @@ impl Service for ControlService {
                 }
                 Task::Gather { ask, body } => self.start(*ask, body, context.ticket).unwrap_or_else(Task::Answer),
                 Task::Wait { asked, reply } => match reply.try_recv() {
-                    Ok(reply) => Task::Answer(reply::answer(*asked, &reply)),
+                    Ok(reply) => {
+                        journal::note(*asked, &reply);
+                        Task::Answer(reply::answer(*asked, &reply))
+                    }
                     Err(TryRecvError::Empty) => return Step::Parked,
                     Err(TryRecvError::Disconnected) => Task::Answer(Answer::store_unavailable()),
                 },

@@ -11,6 +11,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::http::fault::Fault;
 use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
 use crate::metrics::{Counter, Histogram, Kind, Page};
+use crate::net::access::AccessCounters;
 use crate::net::counters::{Cause, EngineCounters, ResponseCounters};
 use crate::readiness::Readiness;
 use crate::recorder::counters::RecorderCounters;
@@ -27,6 +28,8 @@ pub struct Sources {
     pub answers: Vec<Arc<AnswerCounters>>,
     /// Each worker.
     pub workers: Vec<WorkerSource>,
+    /// Each worker's access log, where there is one.
+    pub access: Vec<Arc<AccessCounters>>,
     /// The recorder.
     pub recorder: Arc<RecorderCounters>,
 }
@@ -73,6 +76,7 @@ pub fn metrics(sources: &Sources, readiness: &Readiness, cooldowns: usize) -> St
     connections(&mut page, sources);
     event_loops(&mut page, sources);
     votes(&mut page, &sources.recorder);
+    access_log(&mut page, &sources.access);
     state(&mut page, &sources.recorder, readiness, cooldowns);
     process(&mut page, sources.started_at);
     page.into_text()
@@ -202,6 +206,14 @@ fn votes(page: &mut Page, recorder: &RecorderCounters) {
     page.histogram(name, &[], 1.0, &[&recorder.commit_events]);
     let failures = recorder.commit_failures.get();
     page.single("vote_status_commit_failures_total", Kind::Counter, "Commits that failed.", failures);
+}
+
+fn access_log(page: &mut Page, logs: &[Arc<AccessCounters>]) {
+    let logged: u64 = logs.iter().map(|log| log.logged.get()).sum();
+    page.single("vote_status_access_log_lines_total", Kind::Counter, "Lines of the access log.", logged);
+    let dropped: u64 = logs.iter().map(|log| log.dropped.get()).sum();
+    let help = "Lines that were dropped, as nobody took them in time.";
+    page.single("vote_status_access_log_dropped_total", Kind::Counter, help, dropped);
 }
 
 fn state(page: &mut Page, recorder: &RecorderCounters, readiness: &Readiness, cooldowns: usize) {

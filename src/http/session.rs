@@ -3,6 +3,8 @@
 //! A [`Service`] says what a request is answered; the session frames, orders and bounds. Answers
 //! leave in the order of the requests: a request that waits (parked) holds up those behind it.
 
+use std::net::SocketAddr;
+
 use super::body::{Decoder, Length};
 use super::fault::Fault;
 use super::field::Section;
@@ -51,6 +53,10 @@ pub trait Service {
 
     /// Appends the answer to a request that is refused before it became an exchange.
     fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context, out: &mut Vec<u8>);
+
+    /// Told before answers leave, for those who want to know to whom.
+    #[inline]
+    fn answered(&mut self, _peer: impl FnOnce() -> Option<SocketAddr>) {}
 }
 
 /// Bounds on a session.

@@ -4,7 +4,7 @@
 //! wait, output only while the kernel does not take it.
 
 use std::io::{self, ErrorKind, Read};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 
 use mio::net::TcpStream;
 use rustix::io::Errno;
@@ -197,6 +197,7 @@ impl<E> Connection<E> {
     pub fn refuse<S: Service<Exchange = E>>(&mut self, fault: Fault, turn: &mut Turn<'_, S>) -> Verdict {
         let head_only = is_head_method(&self.input);
         self.session.refuse(fault, head_only, turn.service, &turn.context, turn.out);
+        turn.service.answered(|| peer(&self.stream));
         self.input = Vec::new();
         self.has_work = false;
         self.send_and_close(true, turn)
@@ -245,6 +246,7 @@ impl<E> Connection<E> {
     }
 
     fn after<S: Service<Exchange = E>>(&mut self, advanced: Advanced, turn: &mut Turn<'_, S>) -> Verdict {
+        turn.service.answered(|| peer(&self.stream));
         self.is_new_request |= advanced.answered > 0;
         self.has_asked |= advanced.answered > 0;
         self.has_work = matches!(advanced.next, Next::Output | Next::Parked);
@@ -326,6 +328,11 @@ fn send_once(stream: &TcpStream, bytes: &[u8], flags: SendFlags) -> io::Result<u
         Err(Errno::AGAIN | Errno::INTR) => Ok(0),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Who is connected, unless it has gone.
+fn peer(stream: &TcpStream) -> Option<SocketAddr> {
+    stream.peer_addr().ok()
 }
 
 /// Replaces what is held by `rest`, and gives memory back where there is none.

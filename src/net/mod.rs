@@ -7,8 +7,10 @@
 //!
 //! [`worker`] is the loop, [`connection`] one client's socket and session, [`slab`] where they
 //! live, [`deadline`] when they must have done something, [`listener`] the sockets that accept,
-//! and [`mailbox`] how other threads reach a loop. `may_minihttp` is another engine, to compare with.
+//! and [`mailbox`] how other threads reach a loop. [`access`] stands before a service and tells of
+//! some of its requests. `may_minihttp` is another engine, to compare with.
 
+pub mod access;
 pub mod connection;
 pub mod counters;
 pub mod deadline;

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::Desk;
 use super::answers::{Answers, Reply};
+use super::{Desk, PublicCounters};
 use crate::http::fault::Fault;
 use crate::http::head::Head;
 use crate::http::response::Fields;
@@ -40,6 +40,20 @@ impl PublicParts {
     }
 }
 
+impl PublicParts {
+    /// The same answers, given at another desk.
+    #[must_use]
+    pub fn at(&self, desk: Desk) -> Self {
+        Self { desk, answers: Arc::clone(&self.answers), filled: Vec::new() }
+    }
+
+    /// What this service counts.
+    #[must_use]
+    pub fn counters(&self) -> PublicCounters {
+        self.desk.counters()
+    }
+}
+
 impl PartsService for PublicParts {
     #[inline]
     fn answer(&mut self, request: Result<&Head<'_>, Fault>, now: UnixSeconds) -> Parts<'_> {
@@ -51,7 +65,10 @@ impl PartsService for PublicParts {
             },
             Err(fault) => Reply::Refused(fault),
         };
-        self.desk.count(reply);
+        match request {
+            Ok(_) => self.desk.count(reply),
+            Err(fault) => self.desk.counters.responses.refused(fault),
+        }
         let (ahead, blanks) = self.answers.find(reply, now);
         let mut body = &ahead.body[..];
         if let Some(blanks) = blanks {

@@ -9,34 +9,30 @@ use std::thread::{self, JoinHandle};
 
 use mio::net::TcpListener;
 
+use super::access::Access;
+use super::lines::{self, About};
+#[cfg(feature = "may_minihttp")]
+use super::threads::start_thread;
+use super::threads::{Event, Serving, Setup, start_worker};
 use super::{Config, Ended, Engine, Role, ServerError, Signal};
 use crate::clock::Clock;
 use crate::control::page::{Sources, WorkerSource};
 use crate::control::{ControlService, Parts};
-use crate::http::session::Service;
 use crate::limits::CONTROL_CONNECTIONS_MAX;
 use crate::net::counters::{EngineCounters, ResponseCounters};
 use crate::net::listener;
-use crate::net::mailbox::Letter;
+use crate::net::mailbox::{Letter, Mailbox};
 #[cfg(feature = "may_minihttp")]
 use crate::net::may_minihttp;
-use crate::net::worker::{Settings, Worker};
+use crate::net::worker::Settings;
 #[cfg(feature = "may_minihttp")]
 use crate::public::{Desk, parts::PublicParts};
 use crate::public::{PublicCounters, PublicService};
 use crate::readiness::Readiness;
 use crate::recorder::command::Command;
 use crate::recorder::{OpenStore, Recorder, RecorderHandle};
-use crate::store::StoreError;
 use crate::vote::directory::DirectoryView;
 use crate::vote::table::CooldownView;
-
-/// What the threads and the outside tell the main thread.
-enum Event {
-    Signal,
-    Loaded(Result<(), StoreError>),
-    Ended(&'static str, io::Result<()>),
-}
 
 /// Runs the service until it is told to stop. `announce` is called for each listener, once it
 /// answers from a loaded state.
@@ -49,6 +45,7 @@ pub fn run(
     signals: Receiver<Signal>,
     mut announce: impl FnMut(SocketAddr, Role),
 ) -> Result<Ended, ServerError> {
+    let about = About::new(&config);
     let mut house = House::build(config, store, signals)?;
     match house.wait_until_loaded()? {
         Progress::Loaded => {}
@@ -58,12 +55,8 @@ pub fn run(
     for (address, role) in &house.addresses {
         announce(*address, *role);
     }
-    log::info!(
-        "version {} ready: {} servers, {} cooldowns",
-        env!("CARGO_PKG_VERSION"),
-        house.views.directory.current().len(),
-        house.views.cooldowns.len()
-    );
+    let (servers, cooldowns) = (house.views.directory.current().len(), house.views.cooldowns.len());
+    about.say_ready(&house.addresses, servers, cooldowns, house.sources.recorder.load_ms.get());
     match house.next_event()? {
         Event::Signal => house.stop(),
         Event::Loaded(_) => Err(ServerError::Thread("recorder")),
@@ -82,12 +75,6 @@ struct Views {
     cooldowns: CooldownView,
 }
 
-/// A thread that serves, and how it is told something.
-struct Serving {
-    tell: Box<dyn Fn(Letter)>,
-    thread: JoinHandle<()>,
-}
-
 /// The running parts.
 struct House {
     addresses: Vec<(SocketAddr, Role)>,
@@ -97,6 +84,8 @@ struct House {
     readiness: Readiness,
     views: Views,
     sources: Sources,
+    access: Option<Access>,
+    clock: Clock,
     drain_delay_ms: u64,
     drain_timeout_ms: u64,
     events: Receiver<Event>,
@@ -105,7 +94,7 @@ struct House {
 }
 
 impl House {
-    fn build(config: Config, store: OpenStore, signals: Receiver<Signal>) -> Result<Self, ServerError> {
+    fn build(mut config: Config, store: OpenStore, signals: Receiver<Signal>) -> Result<Self, ServerError> {
         let bind = |address, count| listener::bind(address, count).map_err(|error| ServerError::Bind(address, error));
         let sockets = if config.engine == Engine::Native { config.workers } else { 1 };
         let public = config.listen.iter().map(|address| bind(*address, sockets));
@@ -134,9 +123,12 @@ impl House {
                 started_at: clock.now().wall,
                 engine: config.engine.name(),
                 answers: Vec::new(),
+                access: Vec::new(),
                 workers: Vec::new(),
                 recorder: recorder.counters(),
             },
+            access: config.access_log.take().map(Access::start).transpose().map_err(ServerError::Engine)?,
+            clock: clock.clone(),
             drain_delay_ms: config.drain_delay_ms,
             drain_timeout_ms: config.drain_timeout_ms,
             events,
@@ -177,11 +169,9 @@ impl House {
                 config.limits.skip_body_bytes_max,
             );
             let PublicCounters { answers, responses } = service.counters();
-            let worker = Worker::new(share, settings, clock.clone(), |_| service).map_err(ServerError::Engine)?;
             self.sources.answers.push(answers);
-            let engine = worker.counters();
-            self.sources.workers.push(WorkerSource { listener: "public", engine, responses, connections_max });
-            self.public.push(start_worker("worker", worker, events.clone())?);
+            let setup = self.set_up("public", share, settings, clock, responses);
+            self.public.push(start_worker("worker", setup, |_| service, events)?);
         }
         Ok(())
     }
@@ -196,8 +186,15 @@ impl House {
         events: &Sender<Event>,
     ) -> Result<(), ServerError> {
         let Views { directory, cooldowns } = &self.views;
-        let desk = Desk::new(directory.clone(), cooldowns.clone(), self.readiness.clone());
-        let services = vec![PublicParts::new(desk, config.cooldown); config.workers];
+        let desk = || Desk::new(directory.clone(), cooldowns.clone(), self.readiness.clone());
+        let service = PublicParts::new(desk(), config.cooldown);
+        let services: Vec<_> = (0..config.workers).map(|_| service.at(desk())).collect();
+        for PublicCounters { answers, responses } in services.iter().map(PublicParts::counters) {
+            self.sources.answers.push(answers);
+            // What only an engine can count stays at nothing: that one does not.
+            let (engine, connections_max) = (Arc::default(), config.limits.connections_max / config.workers);
+            self.sources.workers.push(WorkerSource { listener: "public", engine, responses, connections_max });
+        }
         let settings = may_minihttp::Settings { limits: config.limits, clock, readiness: self.readiness.clone() };
         let public = self.addresses.iter().filter(|(_, role)| *role == Role::Public).map(|(address, _)| *address);
         may_minihttp::start(public, services, &settings).map_err(ServerError::Engine)?;
@@ -221,14 +218,11 @@ impl House {
         events: &Sender<Event>,
     ) -> Result<(), ServerError> {
         let connections_max = CONTROL_CONNECTIONS_MAX;
-        let counters = Arc::new(EngineCounters::default());
+        let settings = Settings { limits: config.limits, connections_max, content_extends: true };
         let responses = Arc::new(ResponseCounters::default());
-        self.sources.workers.push(WorkerSource {
-            listener: "control",
-            engine: Arc::clone(&counters),
-            responses: Arc::clone(&responses),
-            connections_max,
-        });
+        let setup = self.set_up("control", sockets, settings, clock, Arc::clone(&responses));
+        // Every worker counts from here on.
+        self.sources.access = self.access.iter().flat_map(|access| access.counters.iter().cloned()).collect();
         let parts = Parts {
             sources: self.sources.clone(),
             responses,
@@ -240,12 +234,25 @@ impl House {
             cooldown: config.cooldown,
             body_bytes_max: config.limits.body_bytes_max,
         };
-        let settings = Settings { limits: config.limits, connections_max, content_extends: true };
-        let worker =
-            Worker::new(sockets, settings, clock.clone(), |mailbox| ControlService::new(parts, mailbox.clone()));
-        let worker = worker.map_err(ServerError::Engine)?.counting(counters);
-        self.control = Some(start_worker("control", worker, events.clone())?);
+        let make = |mailbox: &Mailbox| ControlService::new(parts, mailbox.clone());
+        self.control = Some(start_worker("control", setup, make, events)?);
         Ok(())
+    }
+
+    /// What one more worker is made of; it is counted from now on.
+    fn set_up(
+        &mut self,
+        listener: &'static str,
+        sockets: Vec<TcpListener>,
+        settings: Settings,
+        clock: &Clock,
+        responses: Arc<ResponseCounters>,
+    ) -> Setup {
+        let (engine, connections_max) = (Arc::new(EngineCounters::default()), settings.connections_max);
+        let source = WorkerSource { listener, engine: Arc::clone(&engine), responses, connections_max };
+        self.sources.workers.push(source);
+        let log = self.access.as_mut().map(|access| access.log(listener, clock));
+        Setup { sockets, settings, clock: clock.clone(), counters: engine, log }
     }
 
     fn start_recorder(
@@ -296,7 +303,10 @@ impl House {
             // Its end was reported already, and how.
             let _reported = thread.join();
         }
-        log::info!("stopped");
+        if let Some(access) = self.access.take() {
+            access.end();
+        }
+        lines::say_stopped(&self.sources, self.clock.now().wall.0.saturating_sub(self.sources.started_at.0));
         Ok(Ended::Cleanly)
     }
 
@@ -335,29 +345,6 @@ impl House {
 
 /// The control listener has few clients, and no reason to wait long for them, in milliseconds.
 const CONTROL_DRAIN_MS: u64 = 2_000;
-
-fn start_worker<S>(name: &'static str, worker: Worker<S>, events: Sender<Event>) -> Result<Serving, ServerError>
-where
-    S: Service + Send + 'static,
-    S::Exchange: Send,
-{
-    let mailbox = worker.mailbox();
-    let thread = start_thread(name, || worker.run(), events)?;
-    Ok(Serving { tell: Box::new(move |letter| mailbox.send(letter)), thread })
-}
-
-fn start_thread(
-    name: &'static str,
-    run: impl FnOnce() -> io::Result<()> + Send + 'static,
-    events: Sender<Event>,
-) -> Result<JoinHandle<()>, ServerError> {
-    let work = move || {
-        let ended = catch_unwind(AssertUnwindSafe(run));
-        let ended = ended.unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
-        let _main_is_waiting = events.send(Event::Ended(name, ended));
-    };
-    thread::Builder::new().name(name.into()).spawn(work).map_err(ServerError::Engine)
-}
 
 /// Passes signals on, until the main thread is gone.
 fn forward(signals: Receiver<Signal>, events: Sender<Event>) -> Result<(), ServerError> {

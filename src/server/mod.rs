@@ -17,8 +17,12 @@ use crate::recorder::command::Command;
 use crate::store::StoreError;
 use crate::vote::time::Cooldown;
 
+mod access;
 mod house;
+mod lines;
+mod threads;
 
+pub use access::AccessConfig;
 pub use house::run;
 
 /// Everything that `serve` was told, checked.
@@ -41,6 +45,10 @@ pub struct Config {
     pub drain_delay_ms: u64,
     /// What is under way after that is given so long, in milliseconds.
     pub drain_timeout_ms: u64,
+    /// The access log, if there is to be one.
+    pub access_log: Option<AccessConfig>,
+    /// How the store is called in the log.
+    pub store: String,
     /// Recorded before the service is ready, for demonstrations.
     pub seed: Vec<Command>,
     /// Where the service stands: told by it, to be watched from outside.

@@ -1,0 +1,91 @@
+//! How the threads that serve are started, and what they tell the main thread.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread::{self, JoinHandle};
+
+use mio::net::TcpListener;
+
+use super::ServerError;
+use crate::clock::Clock;
+use crate::http::session::Service;
+use crate::net::access::{AccessLog, Describe, Logged};
+use crate::net::counters::EngineCounters;
+use crate::net::mailbox::{Letter, Mailbox};
+use crate::net::worker::{Settings, Worker};
+use crate::store::StoreError;
+
+/// What the threads and the outside tell the main thread.
+pub(super) enum Event {
+    Signal,
+    Loaded(Result<(), StoreError>),
+    Ended(&'static str, io::Result<()>),
+}
+
+/// A thread that serves, and how it is told something.
+pub(super) struct Serving {
+    pub(super) tell: Box<dyn Fn(Letter)>,
+    pub(super) thread: JoinHandle<()>,
+}
+
+/// What a worker is made of besides its service.
+pub(super) struct Setup {
+    pub(super) sockets: Vec<TcpListener>,
+    pub(super) settings: Settings,
+    pub(super) clock: Clock,
+    pub(super) counters: Arc<EngineCounters>,
+    pub(super) log: Option<AccessLog>,
+}
+
+/// Starts a worker, its service behind the access log where there is one.
+pub(super) fn start_worker<S>(
+    name: &'static str,
+    setup: Setup,
+    make: impl FnOnce(&Mailbox) -> S,
+    events: &Sender<Event>,
+) -> Result<Serving, ServerError>
+where
+    S: Service + Describe + Send + 'static,
+    S::Exchange: Send,
+{
+    let Setup { sockets, settings, clock, counters, log } = setup;
+    match log {
+        None => run_worker(name, Worker::new(sockets, settings, clock, make), counters, events),
+        Some(log) => {
+            let make = |mailbox: &Mailbox| Logged::new(make(mailbox), log);
+            run_worker(name, Worker::new(sockets, settings, clock, make), counters, events)
+        }
+    }
+}
+
+fn run_worker<S>(
+    name: &'static str,
+    worker: io::Result<Worker<S>>,
+    counters: Arc<EngineCounters>,
+    events: &Sender<Event>,
+) -> Result<Serving, ServerError>
+where
+    S: Service + Send + 'static,
+    S::Exchange: Send,
+{
+    let worker = worker.map_err(ServerError::Engine)?.counting(counters);
+    let mailbox = worker.mailbox();
+    let thread = start_thread(name, || worker.run(), events.clone())?;
+    Ok(Serving { tell: Box::new(move |letter| mailbox.send(letter)), thread })
+}
+
+/// Starts a thread whose end is an event, a panic too.
+pub(super) fn start_thread(
+    name: &'static str,
+    run: impl FnOnce() -> io::Result<()> + Send + 'static,
+    events: Sender<Event>,
+) -> Result<JoinHandle<()>, ServerError> {
+    let work = move || {
+        let ended = catch_unwind(AssertUnwindSafe(run));
+        let ended = ended.unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
+        let _main_is_waiting = events.send(Event::Ended(name, ended));
+    };
+    thread::Builder::new().name(name.into()).spawn(work).map_err(ServerError::Engine)
+}

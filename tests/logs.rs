@@ -1,0 +1,110 @@
+//! What the service tells on standard error: its lines in both spellings, the access log, and that
+//! no token and no key is ever in either.
+
+mod access;
+mod secrets;
+
+use crate::util::DEADLINE;
+use crate::util::client::get;
+use crate::util::server::Server;
+use rustix::process::Signal;
+use serde_json::Value;
+use std::time::Instant;
+
+/// Ends the server and gives all that it has told.
+fn told_until_the_end(mut server: Server) -> String {
+    server.signal(Signal::TERM);
+    assert!(server.wait_exit(DEADLINE).success());
+    // The last line, which is read by another thread.
+    await_line(&server, "stopped after ");
+    server.stderr()
+}
+
+/// Waits for a line that has `part`.
+fn await_line(server: &Server, part: &str) -> String {
+    let until = Instant::now() + DEADLINE;
+    loop {
+        let stderr = server.stderr();
+        if let Some(line) = stderr.lines().find(|line| line.contains(part)) {
+            return line.to_owned();
+        }
+        assert!(Instant::now() < until, "no {part:?} in\n{stderr}");
+    }
+}
+
+/// A line without its time, which must have the form of one.
+fn without_time(line: &str) -> &str {
+    let (time, rest) = line.split_once(' ').unwrap_or_else(|| panic!("no time: {line}"));
+    let form: String = time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    assert_eq!(form, "0000-00-00T00:00:00.000Z", "{line}");
+    rest
+}
+
+#[test]
+fn start_and_stop_say_what_runs() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let data = data.to_str().expect("UTF-8");
+    let server =
+        Server::start(&["--data-dir", data, "--workers", "3", "--max-connections", "50", "--access-log", "1/7"]);
+    let (public, control) = (server.public(), server.control());
+    server.control_client().add_server(28, "demo");
+    server.control_client().cast(28, [203, 0, 113, 7]);
+    get(public, "/api/vote/28/status/203.0.113.7");
+    get(public, "/api/vote/28/status/203.0.113.8");
+    let told = told_until_the_end(server);
+    let version = env!("CARGO_PKG_VERSION");
+    for expected in [
+        format!("INFO version {version} ready: 0 servers, 0 cooldowns of 90 minutes, read in "),
+        format!(" ms from {data}"),
+        format!("INFO listening on {public} (public), {control} (control); engine native, 3 workers"),
+        "INFO limits: 50 connections; heads of 16384 bytes and 100 lines; ".to_owned(),
+        "; access log 1/7".to_owned(),
+        "INFO server 28 is listed".to_owned(),
+        "INFO stopping: ".to_owned(),
+        ": 2 status requests answered, 1 votes recorded".to_owned(),
+    ] {
+        assert!(told.contains(&expected), "no {expected:?} in\n{told}");
+    }
+    told.lines().map(without_time).for_each(drop);
+}
+
+#[test]
+fn a_level_hides_what_is_less_grave() {
+    for (level, is_told) in [("error", false), ("warn", false), ("info", true), ("debug", true)] {
+        let mut server = Server::in_memory(&["--log-level", level]);
+        server.control_client().add_server(28, "demo");
+        server.control_client().post("/v1/votes/batch", r#"{"server_id":28,"ip":"203.0.113.7"}"#);
+        server.signal(Signal::TERM);
+        assert!(server.wait_exit(DEADLINE).success());
+        if is_told {
+            await_line(&server, "stopped after ");
+        }
+        let stderr = server.stderr();
+        assert_eq!(stderr.contains(" INFO server 28 is listed"), is_told, "{level}:\n{stderr}");
+        let is_debugged = stderr.contains(" DEBUG a batch of votes: 1 recorded, 0 unchanged, 0 invalid");
+        assert_eq!(is_debugged, level == "debug", "{level}:\n{stderr}");
+    }
+}
+
+#[test]
+fn every_line_is_an_object_where_that_is_asked_for() {
+    let server = Server::in_memory(&["--log-format", "json", "--access-log", "1"]);
+    server.control_client().add_server(28, "demo");
+    get(server.public(), "/api/servers/demo/vote-status/203.0.113.7");
+    let told = told_until_the_end(server);
+    let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    for line in &lines {
+        without_time(&format!("{} ", line["time"].as_str().expect("a time")));
+    }
+    let levels: Vec<_> = lines.iter().map(|line| line["level"].as_str().expect("a level")).collect();
+    assert!(levels.contains(&"info") && levels.contains(&"access"), "{told}");
+    let access = lines.iter().find(|line| line["listener"] == "public").expect("an access line");
+    assert_eq!(access["method"], "GET");
+    assert_eq!(access["path"], "/api/servers/***/vote-status/203.0.113.7");
+    assert_eq!(access["status"], 200);
+    assert!(access["bytes"].as_u64().is_some_and(|bytes| bytes > 300), "{access}");
+    assert!(access["duration_us"].is_u64(), "{access}");
+    assert!(access["peer"].as_str().is_some_and(|peer| peer.starts_with("127.0.0.1:")), "{access}");
+    assert!(lines.iter().any(|line| line["message"] == "server 28 is listed"), "{told}");
+}

@@ -1,0 +1,122 @@
+//! The access log: what a line says, how many requests get one, and that nobody waits for it.
+
+use super::{told_until_the_end, without_time};
+use crate::util::client::{Client, exchange, get};
+use crate::util::server::Server;
+use std::process::Command;
+
+const REQUEST: &str = "GET /api/vote/28/status/203.0.113.9 HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// Requests in one piece; the answers are read.
+fn ask(client: &mut Client, count: usize) {
+    client.send(REQUEST.repeat(count));
+    for _ in 0..count {
+        assert_eq!(client.read_response(false).status, 200);
+    }
+}
+
+/// A sample of `/metrics`.
+fn metric(server: &Server, name: &str) -> u64 {
+    let page = get(server.control(), "/metrics");
+    let line = page.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).expect(name);
+    line.parse().expect("a whole number")
+}
+
+#[test]
+fn a_line_says_what_was_understood_and_answered() {
+    let server = Server::in_memory(&["--access-log", "1", "--workers", "1"]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    let (public, private) = (server.public(), server.control());
+    for (request, expected) in [
+        ("GET /api/vote/28/status/203.0.113.9?t=1 HTTP/1.1", "GET /api/vote/28/status/203.0.113.9 200"),
+        ("GET /api/vote/28/status/::ffff:203.0.113.9/ HTTP/1.1", "GET /api/vote/28/status/203.0.113.9 200"),
+        ("GET /api/vote/29/status/203.0.113.9 HTTP/1.1", "GET /api/vote/-/status/203.0.113.9 404"),
+        ("GET /api/vote/028/status/203.0.113.9 HTTP/1.1", "GET /api/vote/-/status/203.0.113.9 400"),
+        ("GET /api/vote/28/status/secret HTTP/1.1", "GET /api/vote/28/status/- 400"),
+        ("GET /api/servers/demo/vote-status/203.0.113.9 HTTP/1.1", "GET /api/servers/***/vote-status/203.0.113.9 200"),
+        ("POST /api/servers/demo/vote-status/1.2.3.4 HTTP/1.1", "POST /api/servers/***/vote-status/1.2.3.4 405"),
+        ("OPTIONS * HTTP/1.1", "OPTIONS * 204"),
+        ("PURGE /somewhere/else HTTP/1.1", "- - 404"),
+        ("GET /%zz HTTP/1.1", "- - 400"),
+        ("nothing like it", "- - 400"),
+    ] {
+        let response = exchange(public, format!("{request}\r\nHost: a\r\n\r\n"));
+        let bytes = response.raw_head.len() + response.body.len();
+        let told = server_line(&server, expected);
+        let rest = told.strip_prefix("ACCESS public 127.0.0.1:").expect("the listener and the peer");
+        let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        let figures = rest.strip_prefix(&format!(" {expected} {bytes} B ")).unwrap_or_else(|| panic!("{told}"));
+        let duration: u64 = figures.strip_suffix(" us").expect("a unit").parse().expect("a duration");
+        assert!(duration < 20_000_000, "{told}");
+    }
+    control.get("/v1/servers/28");
+    control.delete("/v1/votes/28/203.0.113.9");
+    exchange(private, "GET /v1/servers/28 HTTP/1.1\r\nHost: a\r\n\r\n");
+    let told = told_until_the_end(server);
+    for (expected, times) in [
+        (" PUT /v1/servers/- 201 ", 1),
+        (" GET /v1/servers/28 200 ", 1),
+        (" GET /v1/servers/28 401 ", 1),
+        (" DELETE /v1/votes/28/203.0.113.9 404 ", 1),
+        (" ACCESS public ", 11),
+        (" ACCESS control ", 4),
+    ] {
+        assert_eq!(told.matches(expected).count(), times, "{expected} in\n{told}");
+    }
+}
+
+/// The last line that has `part`, once it is there; it is forgotten for the next one that asks.
+fn server_line(server: &Server, part: &str) -> String {
+    super::await_line(server, part);
+    let stderr = server.stderr();
+    let line = stderr.lines().rfind(|line| line.contains(part)).expect("it was there");
+    without_time(line).to_owned()
+}
+
+#[test]
+fn one_in_so_many_is_told_of() {
+    let server = Server::in_memory(&["--access-log", "1/10", "--workers", "1"]);
+    server.control_client().add_server(28, "demo");
+    let mut client = Client::connect(server.public());
+    for _ in 0..50 {
+        ask(&mut client, 100);
+    }
+    drop(client);
+    let told = told_until_the_end(server);
+    let lines = told.matches(" ACCESS public ").count();
+    assert!((400..=600).contains(&lines), "{lines} of 5000");
+}
+
+#[test]
+fn nothing_is_told_unless_asked_for() {
+    let server = Server::in_memory(&["--log-level", "debug"]);
+    get(server.public(), "/api/vote/28/status/203.0.113.9");
+    assert!(!told_until_the_end(server).contains("ACCESS"));
+}
+
+#[test]
+fn nobody_waits_for_lines_that_nobody_reads() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let pipe = folder.path().join("pipe");
+    let mut command = Command::new("sh");
+    // Standard error is a pipe that is open and never read.
+    command.args(["-c", r#"mkfifo "$0" && exec 3<>"$0" && exec "$@" 2>&3"#]).arg(&pipe);
+    command.arg(env!("CARGO_BIN_EXE_vote-status")).env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
+    command.args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]);
+    command.args(["--access-log", "1", "--workers", "1"]);
+    let server = Server::spawn(command);
+    server.control_client().add_server(28, "demo");
+    let mut client = Client::connect(server.public());
+    for _ in 0..100 {
+        ask(&mut client, 100);
+    }
+    let (told, dropped) = (
+        metric(&server, "vote_status_access_log_lines_total"),
+        metric(&server, "vote_status_access_log_dropped_total"),
+    );
+    assert!(dropped > 3_000, "{told} told, {dropped} dropped");
+    // The one that added the server, and the first scrape.
+    let asked = 10_000 + 1 + 1;
+    assert!((asked..=asked + 1).contains(&(told + dropped)), "{told} told, {dropped} dropped");
+}

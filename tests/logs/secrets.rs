@@ -1,0 +1,140 @@
+//! No token and no key is in any line, whatever is asked and however wrong, with everything told
+//! that can be told.
+
+use super::told_until_the_end;
+use crate::util::client::{Client, exchange};
+use crate::util::server::Server;
+use serde_json::Value;
+
+/// Tokens that servers have, and some that none has. In any spelling they stay secret.
+const SECRETS: &[&str] = &[
+    "canary-of-server-28",
+    "canary-of-server-29",
+    "canary-of-a-batch",
+    "canary-that-is-new",
+    "canary-of-nobody",
+    "wrong-key-canary",
+    "4294001122",
+    Server::KEY,
+];
+
+/// Every request that means something to the control interface: method, path, body.
+const CONTROL: &[(&str, &str, Option<&str>)] = &[
+    ("PUT", "/v1/servers/28", Some(r#"{"token":"canary-of-server-28"}"#)),
+    ("PUT", "/v1/servers/29", Some(r#"{"token":"canary-of-server-29"}"#)),
+    ("PUT", "/v1/servers/30", Some(r#"{"token":"canary-of-server-29"}"#)),
+    ("PUT", "/v1/servers/30", Some(r#"{"token":"4294001122"}"#)),
+    ("PUT", "/v1/servers/28", Some(r#"{"token":"canary-that-is-new"}"#)),
+    ("PUT", "/v1/servers/28", Some(r#"{"token":"canary-of-server-28 "}"#)),
+    ("PUT", "/v1/servers/28", Some(r#"{"token":canary-of-server-28}"#)),
+    ("PUT", "/v1/servers/28", Some(r#"{"canary-of-server-28":1}"#)),
+    ("PUT", "/v1/servers/canary-of-server-28", None),
+    ("GET", "/v1/servers/canary-of-server-28", None),
+    ("GET", "/v1/servers/4294001122", None),
+    ("GET", "/v1/servers?after=canary-of-server-28", None),
+    ("GET", "/v1/servers?token=canary-of-server-28", None),
+    ("GET", "/v1/servers", None),
+    ("GET", "/v1/servers/28", None),
+    ("POST", "/v1/servers/29/token", None),
+    ("POST", "/v1/votes", Some(r#"{"token":"canary-that-is-new","ip":"203.0.113.7"}"#)),
+    ("POST", "/v1/votes", Some(r#"{"token":"canary-that-is-new","ip":"203.0.113.7"}"#)),
+    ("POST", "/v1/votes?mode=record", Some(r#"{"token":"canary-that-is-new","ip":"203.0.113.8"}"#)),
+    ("POST", "/v1/votes?mode=canary-of-server-28", Some("{}")),
+    ("POST", "/v1/votes", Some(r#"{"token":"canary-of-nobody","ip":"canary-of-server-28"}"#)),
+    ("POST", "/v1/votes/canary-of-server-28", Some("{}")),
+    ("POST", "/v1/votes/batch", Some("{\"token\":\"canary-that-is-new\",\"ip\":\"203.0.113.9\"}\ncanary-of-nobody\n")),
+    ("POST", "/v1/votes/batch?mode=cast", Some("{\"token\":\"canary-of-nobody\",\"ip\":\"203.0.113.9\"}\n")),
+    (
+        "POST",
+        "/v1/servers/batch",
+        Some("{\"server_id\":31,\"token\":\"canary-of-a-batch\"}\n{\"token\":\"canary-of-nobody\"}"),
+    ),
+    ("GET", "/v1/export", None),
+    ("DELETE", "/v1/votes/28/203.0.113.7", None),
+    ("DELETE", "/v1/votes/canary-of-server-28/203.0.113.7", None),
+    ("DELETE", "/v1/votes/28/canary-of-server-28", None),
+    ("DELETE", "/v1/servers/29", None),
+    ("PATCH", "/v1/servers/29", Some("canary-of-server-29")),
+    ("GET", "/metrics?key=the-control-key-of-the-tests", None),
+    ("GET", "/healthz", None),
+    ("GET", "/readyz", None),
+    ("GET", "/canary-of-server-28", None),
+];
+
+/// Requests as they come over the wire, to both listeners.
+const RAW: &[&str] = &[
+    "GET /api/servers/canary-that-is-new/vote-status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /api/servers/canary-that-is-ne%77/vote-status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /api/servers/canary-of-nobody/vote-status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /api/servers/canary-of-nobody/vote-status/canary-of-server-28 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /api/servers/4294001122/vote-status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /api/vote/4294001122/status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /api/vote/canary-that-is-new/status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /api/vote/28/status/canary-that-is-new HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /api/vote/28/status/203.0.113.7?token=canary-that-is-new HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /api//servers/canary-that-is-new/vote-status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /api/servers/canary-that-is-new HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET http://a/api/servers/canary-that-is-new/vote-status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /api/servers/canary-that-is-new/vote-status/203.0.113.7 HTTP/9.1\r\nHost: a\r\n\r\n",
+    "GET /api/servers/canary-that-is-new/vote-status/203.0.113.7\r\n\r\n",
+    "GET /api/servers/canary-that-is-new%zz/vote-status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /api/servers/canary-that-is-new/vote-status/203.0.113.7 HTTP/1.1\r\nHost: canary-of-nobody b\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: a\r\ncanary-of-nobody\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: canary-of-nobody\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\ncanary-of-nobody\r\n",
+    "canary-of-nobody\r\n\r\n",
+    "GET canary-of-nobody HTTP/1.1\r\nHost: a\r\n\r\n",
+    "canary-of-nobody /api HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /v1/servers HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer wrong-key-canary\r\n\r\n",
+    "GET /v1/servers HTTP/1.1\r\nHost: a\r\nAuthorization: Basic the-control-key-of-the-tests\r\n\r\n",
+    "GET /v1/the-control-key-of-the-tests HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /v1/servers?key=the-control-key-of-the-tests HTTP/1.1\r\nHost: a\r\n\r\n",
+];
+
+#[test]
+fn no_secret_is_ever_told() {
+    for format in ["text", "json"] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let data = folder.path().to_str().expect("UTF-8");
+        let arguments = ["--data-dir", data, "--log-level", "debug", "--log-format", format, "--access-log", "1"];
+        let server = Server::start(&[&arguments[..], &["--head-timeout", "0.2"]].concat());
+        let control = server.control_client();
+        let mut secrets: Vec<String> = SECRETS.iter().map(|&secret| secret.to_owned()).collect();
+        let mut answered = 0;
+        for (method, path, body) in CONTROL {
+            let response = exchange(server.control(), control.request_bytes(method, path, *body));
+            answered += 1;
+            // Tokens that the service makes are as secret as those that it is given.
+            let made = serde_json::from_slice::<Value>(&response.body).ok();
+            secrets.extend(made.and_then(|made| Some(made["token"].as_str()?.to_owned())));
+        }
+        for listener in [server.public(), server.control()] {
+            for request in RAW {
+                exchange(listener, request);
+                answered += 1;
+            }
+            // One that is never whole.
+            let mut client = Client::connect(listener);
+            client.send("GET /api/servers/canary-that-is-new/vote");
+            assert_eq!(client.read_response(false).status, 408);
+            answered += 1;
+        }
+        assert!(secrets.iter().any(|secret| secret.len() == 32), "no token was made: {secrets:?}");
+        let told = told_until_the_end(server);
+        let access = if format == "text" { " ACCESS " } else { r#""level":"access""# };
+        assert_eq!(told.matches(access).count(), answered, "{told}");
+        for secret in &secrets {
+            assert!(!told.contains(secret.as_str()), "{secret} in\n{told}");
+        }
+        for part in ["canary", "ne%77", "Bearer", "Basic"] {
+            assert!(!told.contains(part), "{part} in\n{told}");
+        }
+        assert!(!told.contains("panicked"), "{told}");
+        for said in ["server 28 is listed", "server 28 has another token", "server 29 has another token"] {
+            assert!(told.contains(said), "no {said:?} in\n{told}");
+        }
+        for said in ["server 29 is struck off", "a batch of servers: 1 recorded", "an export was asked for"] {
+            assert!(told.contains(said), "no {said:?} in\n{told}");
+        }
+    }
+}
