@@ -25,7 +25,7 @@ fn rounds(usual: usize) -> usize {
 
 /// Says that a test cannot be done here, and why. Where `VOTE_STATUS_TEST_ALL` is set that is a
 /// failure.
-fn left_out(why: &str) {
+pub(crate) fn left_out(why: &str) {
     assert!(std::env::var_os("VOTE_STATUS_TEST_ALL").is_none(), "left out, though all tests were asked for: {why}");
     eprintln!("left out: {why}");
 }

@@ -13,6 +13,7 @@ mod hot_path;
 mod house;
 mod lifecycle;
 mod logs;
+mod monitoring;
 mod protocol;
 mod races;
 mod safety;

@@ -1,0 +1,29 @@
+//! What operators watch: a scrape is what Prometheus wants, and every metric that is told of
+//! (documentation, dashboard, alert rules) is in it, and the other way round.
+
+mod dashboard;
+mod documented;
+mod expression;
+mod prometheus;
+mod scrape;
+
+use crate::util::client::get;
+use crate::util::server::Server;
+use scrape::Scrape;
+use std::fs;
+use std::path::Path;
+
+/// The text of a file of this package.
+fn file(path: &str) -> String {
+    let whole = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    fs::read_to_string(&whole).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// A scrape of a service that has seen something.
+fn scrape() -> Scrape {
+    let server = Server::in_memory(&["--access-log", "1/1000"]);
+    server.control_client().add_server(28, "demo");
+    server.control_client().cast(28, [203, 0, 113, 7]);
+    get(server.public(), "/api/vote/28/status/203.0.113.7");
+    Scrape::parse(get(server.control(), "/metrics").text())
+}
