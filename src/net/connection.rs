@@ -26,6 +26,8 @@ enum State {
     Closing { linger: bool },
     /// Has shut its side, and drops what still comes in.
     Lingering { dropped_bytes: usize },
+    /// The peer went away before its time.
+    Broken,
 }
 
 /// What is to become of a connection after its turn.
@@ -76,8 +78,6 @@ pub struct Connection<E> {
     is_flushed: bool,
     /// Something was answered on this connection.
     has_asked: bool,
-    /// The peer went away before its time.
-    is_broken: bool,
     /// The request under way is a new one since the deadline was last looked at.
     is_new_request: bool,
     /// Waits for its next turn already. Kept by the worker.
@@ -100,7 +100,6 @@ impl<E> Connection<E> {
             is_readable: true,
             is_half_closed: false,
             has_asked: false,
-            is_broken: false,
             is_new_request: true,
             is_flushed: false,
             is_queued: false,
@@ -151,11 +150,11 @@ impl<E> Connection<E> {
     /// Whether the peer went away before its time.
     #[must_use]
     pub const fn is_broken(&self) -> bool {
-        self.is_broken
+        matches!(self.state, State::Broken)
     }
 
     fn broken(&mut self) -> Verdict {
-        self.is_broken = true;
+        self.state = State::Broken;
         Verdict::Drop
     }
 
@@ -165,7 +164,7 @@ impl<E> Connection<E> {
         let class = match self.state {
             _ if self.has_unsent() => Class::Write,
             State::Lingering { .. } => Class::Linger,
-            State::Parked => return (None, false),
+            State::Parked | State::Broken => return (None, false),
             State::Open | State::Closing { .. } if self.is_idle() => return (Some(Class::Idle), true),
             State::Open | State::Closing { .. } => Class::Request,
         };
@@ -190,6 +189,7 @@ impl<E> Connection<E> {
             State::Open | State::Parked => Verdict::Wait,
             State::Closing { linger } => self.close(linger, turn),
             State::Lingering { .. } => self.linger(turn),
+            State::Broken => Verdict::Drop,
         }
     }
 

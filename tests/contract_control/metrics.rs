@@ -4,7 +4,8 @@ use crate::util::DEADLINE;
 use crate::util::client::{Client, exchange, get};
 use crate::util::server::Server;
 use crate::util::time::now_unix;
-use std::time::Instant;
+use socket2::SockRef;
+use std::time::{Duration, Instant};
 
 fn value(page: &str, sample: &str) -> u64 {
     let line = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
@@ -96,6 +97,27 @@ fn bytes_are_counted_as_they_come_and_go() {
     let received = 10 * request.len() as u64;
     await_value(&server, r#"vote_status_received_bytes_total{listener="public"}"#, |bytes| bytes == received);
     await_value(&server, r#"vote_status_sent_bytes_total{listener="public"}"#, |bytes| bytes == sent as u64);
+}
+
+#[test]
+fn connections_are_counted_by_how_they_ended() {
+    let server = Server::in_memory(&["--workers", "1", "--idle-timeout", "0.2"]);
+    let closed = |cause: &str, count: u64| {
+        let sample = format!(r#"vote_status_connections_closed_total{{listener="public",cause="{cause}"}}"#);
+        await_value(&server, &sample, |closed| closed == count);
+    };
+    exchange(server.public(), "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    closed("done", 1);
+    let mut reset = Client::connect(server.public());
+    reset.send("GET /api/vote");
+    SockRef::from(reset.stream()).set_linger(Some(Duration::ZERO)).expect("a reset can be asked for");
+    drop(reset);
+    closed("broken", 1);
+    let mut idle = Client::connect(server.public());
+    idle.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    idle.read_response(false);
+    closed("idle", 1);
+    await_value(&server, r#"vote_status_connections_open{listener="public"}"#, |open| open == 0);
 }
 
 /// What is counted after an answer has left may be read a moment before it is there.
