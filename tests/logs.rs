@@ -88,6 +88,19 @@ fn a_level_hides_what_is_less_grave() {
 }
 
 #[test]
+fn the_environment_is_asked_too() {
+    let mut command = Server::command();
+    command.args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]);
+    command.env("VOTE_STATUS_LOG_LEVEL", "error").env("VOTE_STATUS_LOG_FORMAT", "json");
+    command.env("VOTE_STATUS_ACCESS_LOG", "1");
+    let server = Server::spawn(command);
+    get(server.public(), "/nowhere");
+    let line = await_line(&server, "access");
+    assert!(line.starts_with("{\"time\":\"") && line.contains(r#""path":"-","status":404"#), "{line}");
+    assert_eq!(server.stderr().lines().count(), 1, "{}", server.stderr());
+}
+
+#[test]
 fn every_line_is_an_object_where_that_is_asked_for() {
     let server = Server::in_memory(&["--log-format", "json", "--access-log", "1"]);
     server.control_client().add_server(28, "demo");
