@@ -3,6 +3,7 @@
 
 mod check;
 mod export;
+mod health;
 mod import;
 mod stub;
 

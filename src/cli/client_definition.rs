@@ -12,12 +12,14 @@ const STATUS_OF_IMPORT: &str =
     "Exit status: 0 when every line was taken or held already, 1 when some were refused, 2 on a failure.";
 const STATUS_OF_CHECK: &str =
     "Exit status: 0 when the address can vote, 1 when it is in cooldown, 2 on a network failure or an error answer.";
+const STATUS_OF_HEALTH: &str =
+    "Exit status: 0 when it is ready for requests, 1 when it says that it is not, 2 when it does not answer.";
 const STATUS_OF_VOTE: &str = "Exit status: 0 when it is recorded, 1 when the address is in cooldown, 2 on a failure.";
 const STATUS_OF_CANCEL: &str = "Exit status: 0 when it is cancelled, 1 when there was no cooldown, 2 on a failure.";
 
 /// The subcommands, in the order of the help.
-pub(super) fn commands() -> [Command; 6] {
-    [server(), vote(), cancel(), import(), export(), check()]
+pub(super) fn commands() -> [Command; 7] {
+    [server(), vote(), cancel(), import(), export(), check(), health()]
 }
 
 fn server() -> Command {
@@ -94,14 +96,25 @@ fn check() -> Command {
         .after_help(STATUS_OF_CHECK)
 }
 
+fn health() -> Command {
+    Command::new("health")
+        .about("Ask whether the service is ready for requests; wants no key")
+        .args([control_url(), json()])
+        .after_help(STATUS_OF_HEALTH)
+}
+
 /// Where the control interface is, and the key to it.
 fn connection() -> [Arg; 3] {
     [
-        option("control-url", "URL", "The control interface").default_value("http://127.0.0.1:8081"),
+        control_url(),
         option("control-key-file", "PATH", "File that holds the control key [default: as with serve]")
             .value_parser(value_parser!(PathBuf)),
         data_dir("Where control.key is, if no key file is named"),
     ]
+}
+
+fn control_url() -> Arg {
+    option("control-url", "URL", "The control interface").default_value("http://127.0.0.1:8081")
 }
 
 /// An option of one call only: no environment variable stands for it.

@@ -15,8 +15,9 @@ use crate::limits::Limits;
 use crate::server::Engine;
 use crate::vote::time::Cooldown;
 
-/// The whole command line.
-pub(super) fn command() -> Command {
+/// The whole command line: what the parser reads, and what the man pages and completions are made of.
+#[must_use]
+pub fn command() -> Command {
     Command::new("vote-status")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Answers whether a client IPv4 address may vote now for a listed game server")

@@ -13,6 +13,7 @@ mod client_definition;
 mod csv;
 mod definition;
 mod export;
+mod health;
 mod import;
 mod key;
 mod lines;
@@ -22,6 +23,8 @@ mod serve;
 mod servers;
 mod upload;
 mod votes;
+
+pub use definition::command;
 
 /// What the process exits with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +59,7 @@ impl std::error::Error for CliError {}
 /// # Errors
 /// What to tell on standard error before exiting with status 2.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, CliError> {
-    let matches = match definition::command().try_get_matches_from(arguments) {
+    let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print!("{error}");
@@ -72,6 +75,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, CliErr
         Some(("import", options)) => import::run(options),
         Some(("export", options)) => export::run(options),
         Some(("check", options)) => check::run(options),
+        Some(("health", options)) => health::run(options),
         _ => Err(CliError::new("give a subcommand; try --help")),
     }
 }

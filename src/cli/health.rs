@@ -1,0 +1,74 @@
+//! `vote-status health`: whether the service is ready, for who watches over it (a container's health
+//! check, a script). Knows `/readyz` of the control interface; wants no key.
+
+use std::time::Duration;
+
+use clap::ArgMatches;
+use serde_json::Value;
+
+use super::client::{agent_config, base_url, failure};
+use super::{CliError, Exit, one, say};
+
+/// Shorter than the usual patience of a container's health check, which is 30 s.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// The answer is one line.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+
+/// Asks, and says what was answered.
+///
+/// # Errors
+/// Where nothing answers, or something else than the control interface.
+pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
+    let url = base_url(&one::<String>(options, "control-url")?, "--control-url")?;
+    let remedy = "start `vote-status serve`, or name its control interface by --control-url";
+    let fail = |error: ureq::Error| failure(&url, &error, remedy);
+    let agent = agent_config().timeout_global(Some(TIMEOUT)).build().new_agent();
+    let response = agent.get(format!("{url}/readyz")).call().map_err(fail)?;
+    let status = response.status().as_u16();
+    let text = response.into_body().into_with_config().limit(ANSWER_BYTES_MAX).read_to_string().map_err(fail)?;
+    let Some((exit, line)) = judge(status, &text) else {
+        return Err(CliError::new(format_args!(
+            "{url} answers with status {status} and does not say whether it is ready: is it the control interface?"
+        )));
+    };
+    say(if options.get_flag("json") { text } else { line })?;
+    Ok(exit)
+}
+
+/// None for what is no answer of `/readyz`.
+fn judge(status: u16, text: &str) -> Option<(Exit, String)> {
+    let body = serde_json::from_str::<Value>(text).ok()?;
+    match (status, body["ready"].as_bool()?) {
+        (200, true) => Some((Exit::Success, "ready".to_owned())),
+        (503, false) => Some((Exit::Negative, format!("not ready: {}", body["reason"].as_str()?))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Exit, judge};
+
+    #[test]
+    fn verdicts() {
+        for (status, text, expected) in [
+            (200, r#"{"ready":true}"#, Some((Exit::Success, "ready"))),
+            (
+                503,
+                r#"{"ready":false,"reason":"loading","loaded_rows":7}"#,
+                Some((Exit::Negative, "not ready: loading")),
+            ),
+            (503, r#"{"ready":false,"reason":"stopping"}"#, Some((Exit::Negative, "not ready: stopping"))),
+            (200, r#"{"ready":false,"reason":"loading"}"#, None),
+            (503, r#"{"ready":true}"#, None),
+            (503, r#"{"success":true,"can_vote":true,"error":"not_ready"}"#, None),
+            (404, r#"{"error":"not_found"}"#, None),
+            (200, "ready", None),
+            (200, "", None),
+        ] {
+            let verdict = judge(status, text);
+            let expected = expected.map(|(exit, line)| (exit, line.to_owned()));
+            assert_eq!(verdict, expected, "{status} {text}");
+        }
+    }
+}

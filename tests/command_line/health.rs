@@ -1,0 +1,39 @@
+//! `health`: ready, not ready, no answer, told by the exit status; a container's health check reads
+//! nothing else.
+
+use crate::command_line::stub::Stub;
+use crate::command_line::{expect_failure, expect_quiet, parse};
+use crate::util::server::{Ended, Server, run_to_end};
+use serde_json::json;
+
+fn at(url: &str, more: &[&str]) -> Ended {
+    let mut command = Server::command();
+    // It wants no key.
+    command.env_remove("VOTE_STATUS_CONTROL_KEY").args(["health", "--control-url", url]).args(more);
+    run_to_end(command)
+}
+
+#[test]
+fn a_running_service_is_ready() {
+    let server = Server::in_memory(&[]);
+    let url = format!("http://{}", server.control());
+    assert_eq!(expect_quiet(&at(&url, &[]), 0), "ready\n");
+    assert_eq!(parse(expect_quiet(&at(&url, &["--json"]), 0)), json!({"ready": true}));
+}
+
+#[test]
+fn one_that_says_it_is_not_ready_is_status_1() {
+    let stub = Stub::answering(
+        b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 35\r\n\r\n{\"ready\":false,\"reason\":\"stopping\"}",
+    );
+    assert_eq!(expect_quiet(&at(&stub.url(), &[]), 1), "not ready: stopping\n");
+}
+
+#[test]
+fn no_answer_or_another_s_is_status_2() {
+    let nobody = Stub::nobody();
+    expect_failure(&at(&nobody.url(), &[]), &[&nobody.url(), "--control-url"]);
+    let server = Server::in_memory(&[]);
+    let public = format!("http://{}", server.public());
+    expect_failure(&at(&public, &[]), &[&public, "404", "is it the control interface?"]);
+}
