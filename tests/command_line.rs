@@ -5,7 +5,7 @@ mod check;
 mod export;
 mod health;
 mod import;
-mod stub;
+pub(crate) mod stub;
 
 use crate::util::client::get;
 use crate::util::server::{Ended, Server, run_to_end};

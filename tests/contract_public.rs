@@ -17,7 +17,7 @@ use table::{
 
 /// What the answer says of the connection, and what then happens to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum After {
+pub(crate) enum After {
     /// Nothing said, and it stays open, as HTTP/1.1 has it.
     Open,
     /// `Connection: keep-alive`, for the HTTP/1.0 client that asked, and it stays open.
@@ -29,7 +29,7 @@ enum After {
 use After::{Closed, KeptAlive, Open};
 
 /// Requests as raw bytes, with `PATH` where the path of 203.0.113.7 and server 28 belongs.
-const REQUESTS: &[(&str, &Outcome, After)] = &[
+pub(crate) const REQUESTS: &[(&str, &Outcome, After)] = &[
     // Heads seen in the field, and how each leaves the connection.
     ("GET PATH HTTP/1.1\r\nHost: a\r\n\r\n", &CAN_VOTE, Open),
     ("GET PATH HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", &CAN_VOTE, Closed),
@@ -75,7 +75,8 @@ const REQUESTS: &[(&str, &Outcome, After)] = &[
     ("GET PATH HTTP/2.0\r\nHost: a\r\n\r\n", &VERSION_NOT_SUPPORTED, Closed),
 ];
 
-const PATH: &str = "/api/vote/28/status/203.0.113.7";
+/// Stands for `PATH` in the requests.
+pub(crate) const PATH: &str = "/api/vote/28/status/203.0.113.7";
 
 #[test]
 fn every_path_and_method_has_its_answer() {

@@ -15,6 +15,7 @@ mod lifecycle;
 mod logs;
 mod monitoring;
 mod protocol;
+mod proxies;
 mod races;
 mod safety;
 mod util;

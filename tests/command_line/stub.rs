@@ -42,6 +42,11 @@ impl Stub {
     }
 
     /// Where it is.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// The same as an address of a page.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.addr)
     }

@@ -96,8 +96,8 @@ pub(crate) fn parse_head(bytes: &[u8]) -> Option<(Response, usize, Framing)> {
 
 fn parse_status_line(line: &str) -> u16 {
     let rest = line.strip_prefix("HTTP/1.1 ").unwrap_or_else(|| panic!("a status line of another kind: {line:?}"));
-    let (code, reason) = rest.split_once(' ').unwrap_or_else(|| panic!("a status line without a reason: {line:?}"));
-    assert!(!reason.is_empty(), "an empty reason: {line:?}");
+    // The reason may be empty, and is where a proxy knows none; ours are compared by the tests of the contract.
+    let (code, _) = rest.split_once(' ').unwrap_or_else(|| panic!("a status line without a reason: {line:?}"));
     assert_eq!(code.len(), 3, "{line:?}");
     code.parse().expect("three digits")
 }

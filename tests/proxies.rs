@@ -1,0 +1,260 @@
+//! The contract's public part through nginx, HAProxy and Caddy with the files of `contrib/`, and what
+//! they answer by themselves: the safe body, never a page. What each of them answers before the
+//! service is asked is listed in `expected`; how they are started is in `front`.
+
+mod away;
+mod expected;
+mod front;
+
+use crate::contract_public::table::{
+    BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, HEADERS_TOO_LARGE, IN_COOLDOWN, NOT_FOUND, OTHER_METHODS,
+    REQUEST_TIMEOUT, URI_TOO_LONG, answer_to, prepare, rows,
+};
+use crate::contract_public::{PATH, REQUESTS};
+use crate::util::client::{Client, exchange, get};
+use crate::util::response::Response;
+use crate::util::server::{Ended, Server, run_to_end};
+use crate::util::time::imf_fixdate_near_now;
+use expected::{Answer, to_path, to_request};
+use front::{Behind, Front, Kind};
+use std::net::SocketAddr;
+use std::process::Command;
+
+/// A proxy in front of one service. `None`, said aloud, where it is not installed.
+fn before(kind: Kind, server: &Server) -> Option<Front> {
+    Front::start(kind, Behind { public: server.publics(), control: server.control() })
+}
+
+#[test]
+fn nginx_serves_the_contract() {
+    contract(Kind::Nginx, false);
+}
+
+#[test]
+fn nginx_serves_the_contract_over_tls() {
+    contract(Kind::Nginx, true);
+}
+
+#[test]
+fn haproxy_serves_the_contract() {
+    contract(Kind::Haproxy, false);
+}
+
+#[test]
+fn haproxy_serves_the_contract_over_tls() {
+    contract(Kind::Haproxy, true);
+}
+
+#[test]
+fn caddy_serves_the_contract() {
+    contract(Kind::Caddy, false);
+}
+
+#[test]
+fn caddy_serves_the_contract_over_tls() {
+    contract(Kind::Caddy, true);
+}
+
+/// Every path, method and request of the contract's tables.
+fn contract(kind: Kind, over_tls: bool) {
+    let server = Server::in_memory(&[]);
+    let next = prepare(&server);
+    let Some(mut front) = before(kind, &server) else { return };
+    let addr = if over_tls { front.tunnel() } else { front.plain };
+    let paths = paths(kind, addr, &next);
+    requests(kind, addr);
+    if over_tls {
+        http2(&front, &next);
+    }
+    let connections = connections_accepted(&server);
+    assert!(connections < paths / 3, "{connections} connections to the service for {paths} requests");
+    println!("{kind:?}: {paths} requests, {connections} connections to the service");
+    let last = get(addr, "/api/vote/28/status/203.0.113.77");
+    assert_eq!(last.status, 200);
+    let log = front.logged(|log| log.contains("203.0.113.77"));
+    assert!(log.contains("/api/servers/-/vote-status/203.0.113.8"), "{log}");
+    for secret in ["demo", "0123456789abcdef", "aZ09"] {
+        assert!(!log.contains(secret), "{secret} in the log");
+        assert!(!front.troubles().contains(secret), "{secret} in the log of troubles: {}", front.troubles());
+    }
+}
+
+fn paths(kind: Kind, addr: SocketAddr, next: &str) -> u64 {
+    let mut client = Client::connect(addr);
+    let mut count = 0;
+    for (path, to_get) in rows() {
+        for method in ["GET", "HEAD", "OPTIONS"].iter().chain(OTHER_METHODS) {
+            let answer = to_path(kind, method, &path, answer_to(method, to_get));
+            // Caddy's own is the same for every method, and comes with a pause of half a second.
+            if matches!(answer, Answer::Text(_)) && *method != "GET" {
+                continue;
+            }
+            let label = format!("{method} {path}");
+            client.send(format!("{label} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            let response = client.read_response(*method == "HEAD");
+            expect(&label, &response, answer, next, *method == "HEAD");
+            if response.says_close() {
+                client = Client::connect(addr);
+            }
+            count += 1;
+        }
+    }
+    count
+}
+
+fn requests(kind: Kind, addr: SocketAddr) {
+    for (request, outcome, _) in REQUESTS {
+        // Go answers in the version that it was asked in, which is not what the client here reads.
+        if kind == Kind::Caddy && request.contains(" HTTP/1.0\r\n") {
+            continue;
+        }
+        let answer = to_request(kind, request, outcome);
+        if !matches!(answer, Answer::Waits) {
+            let mut client = Client::connect(addr);
+            client.send(request.replace("PATH", PATH));
+            expect(request, &client.read_response(false), answer, "", false);
+        }
+    }
+}
+
+/// Both outcomes and an error over HTTP/2, as a browser asks.
+fn http2(front: &Front, next: &str) {
+    for (path, outcome) in [
+        ("/api/vote/28/status/%3A%3Affff%3A203.0.113.7?t=1", &CAN_VOTE),
+        ("/api/servers/demo/vote-status/203.0.113.8/", &IN_COOLDOWN),
+        ("/api//vote/28/status/203.0.113.8", &NOT_FOUND),
+    ] {
+        let (status, body) = curl(front, path);
+        assert!(outcome.status.starts_with(&status), "{path}: {status}");
+        assert_eq!(body, outcome.body.replace("NEXT", next), "{path}");
+    }
+}
+
+/// Status and body of a `GET` over HTTP/2.
+fn curl(front: &Front, path: &str) -> (String, String) {
+    let mut command = Command::new("curl");
+    command.args(["-sS", "--http2", "--path-as-is", "--max-time", "10", "--cacert", &front.certificate()]);
+    command.args(["-w", "\n%{http_version} %{http_code} %{content_type}", &format!("https://{}{path}", front.tls)]);
+    let Ended { status, stdout, stderr } = run_to_end(command);
+    assert!(status.success(), "curl {path}: {status} {stderr}");
+    let (body, said) = stdout.rsplit_once('\n').expect("curl adds a line");
+    let status = said.strip_prefix("2 ").and_then(|said| said.strip_suffix(" application/json; charset=utf-8"));
+    (status.unwrap_or_else(|| panic!("{path}: {said}")).to_owned(), body.to_owned())
+}
+
+#[test]
+fn nginx_answers_for_itself_in_json() {
+    large_heads(Kind::Nginx);
+    let server = Server::in_memory(&[]);
+    let Some(front) = before(Kind::Nginx, &server) else { return };
+    let mut client = Client::connect(front.tls);
+    client.send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    expect("no TLS", &client.read_response(false), Answer::Safe(&BAD_REQUEST), "", false);
+    nonsense(&front, Answer::Safe(&BAD_REQUEST));
+    let length = format!("POST {PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: 70000\r\n\r\n");
+    let response = exchange(front.plain, length);
+    expect("a large body", &response, Answer::Safe(&CONTENT_TOO_LARGE), "", false);
+    let inside = get(front.plain, "/.vote-status/503");
+    expect("a path of its own", &inside, Answer::Safe(&NOT_FOUND), "", false);
+}
+
+#[test]
+fn haproxy_leaves_malformed_requests_to_the_service() {
+    large_heads(Kind::Haproxy);
+    let server = Server::in_memory(&["--head-timeout", "1"]);
+    let Some(front) = before(Kind::Haproxy, &server) else { return };
+    // HAProxy waits 10 s for the rest, the service 1 s.
+    let mut half = Client::connect(front.plain);
+    half.send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n"));
+    nonsense(&front, Answer::Safe(&BAD_REQUEST));
+    expect("half a head", &half.read_response(false), Answer::Safe(&REQUEST_TIMEOUT), "", false);
+}
+
+#[test]
+fn caddy_leaves_large_heads_to_the_service() {
+    large_heads(Kind::Caddy);
+    let server = Server::in_memory(&[]);
+    let Some(front) = before(Kind::Caddy, &server) else { return };
+    nonsense(&front, Answer::Text(400));
+}
+
+/// Heads past the service's bounds, and past the proxy's.
+fn large_heads(kind: Kind) {
+    let server = Server::in_memory(&[]);
+    let Some(front) = before(kind, &server) else { return };
+    for (label, request, outcome) in [
+        ("a line of 17 kB", format!("GET {PATH}?{} HTTP/1.1\r\nHost: a\r\n\r\n", "b".repeat(17_000)), &URI_TOO_LONG),
+        ("a line of 40 kB", format!("GET {PATH}?{} HTTP/1.1\r\nHost: a\r\n\r\n", "b".repeat(40_000)), &URI_TOO_LONG),
+        (
+            "a field of 17 kB",
+            format!("GET {PATH} HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "b".repeat(17_000)),
+            &HEADERS_TOO_LARGE,
+        ),
+        (
+            "a field of 40 kB",
+            format!("GET {PATH} HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "b".repeat(40_000)),
+            &HEADERS_TOO_LARGE,
+        ),
+        ("150 fields", format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: 1\r\n".repeat(150)), &HEADERS_TOO_LARGE),
+    ] {
+        expect(&format!("{kind:?}: {label}"), &exchange(front.plain, request), Answer::Safe(outcome), "", false);
+    }
+}
+
+/// What is no HTTP at all.
+fn nonsense(front: &Front, answer: Answer) {
+    for bytes in ["nonsense\r\n\r\n", "\u{16}\u{3}\u{1}\u{0}\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/1.1\r\n: a\r\n\r\n"] {
+        expect(&format!("{bytes:?}"), &exchange(front.plain, bytes), answer, "", false);
+    }
+}
+
+/// Compares all that the contract says of an answer. A proxy adds lines of its own, and its own date.
+fn expect(label: &str, response: &Response, answer: Answer, next: &str, is_head: bool) {
+    let outcome = match answer {
+        Answer::Safe(outcome) => outcome,
+        Answer::Text(status) => {
+            assert_eq!(response.status, status, "{label}: {response:?}");
+            assert_eq!(response.header("Content-Type"), Some("text/plain; charset=utf-8"), "{label}");
+            return;
+        }
+        Answer::Empty(status) => {
+            assert_eq!((response.status, response.text()), (status, ""), "{label}: {response:?}");
+            return;
+        }
+        Answer::Waits => panic!("{label}: an answer: {response:?}"),
+    };
+    assert!(
+        outcome.status.starts_with(&response.status.to_string()),
+        "{label}: {} is wanted: {response:?}",
+        outcome.status
+    );
+    let body = outcome.body.replace("NEXT", next);
+    assert_eq!(response.text(), if is_head { "" } else { &body }, "{label}");
+    let expect_field = |name: &str, value: Option<&str>| {
+        assert_eq!(response.header(name), value, "{label}: {name}: {response:?}");
+    };
+    let length = body.len().to_string();
+    let has_body = !outcome.status.starts_with("204");
+    expect_field("Content-Type", has_body.then_some("application/json; charset=utf-8"));
+    if has_body && (!is_head || response.header("Content-Length").is_some()) {
+        expect_field("Content-Length", Some(&length));
+    }
+    expect_field("Cache-Control", Some("no-store"));
+    expect_field("Access-Control-Allow-Origin", Some("*"));
+    expect_field("X-Content-Type-Options", Some("nosniff"));
+    for (name, value) in outcome.extra.lines().filter_map(|line| line.split_once(": ")) {
+        expect_field(name, Some(value));
+    }
+    for name in ["Location", "Content-Encoding", "Set-Cookie", "Transfer-Encoding"] {
+        expect_field(name, None);
+    }
+    let date = response.header("Date");
+    assert!(date.is_none_or(|date| imf_fixdate_near_now(date, 2).is_some()), "{label}: {response:?}");
+}
+
+fn connections_accepted(server: &Server) -> u64 {
+    let page = get(server.control(), "/metrics");
+    let name = "vote_status_connections_accepted_total{listener=\"public\"} ";
+    let line = page.text().lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no {name}in {page:?}"))
+}

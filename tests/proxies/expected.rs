@@ -1,0 +1,79 @@
+//! What a proxy answers by itself, before the service is asked, where that is not what the service
+//! would have said. All else that comes through it is the contract's.
+
+use crate::contract_public::table::{BAD_REQUEST, CAN_VOTE, METHOD_NOT_ALLOWED, Outcome};
+use crate::proxies::front::Kind;
+
+/// One answer through a proxy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer {
+    /// The contract's, body and headers.
+    Safe(&'static Outcome),
+    /// This status with a line of text: what Caddy's server library says, and nobody can change.
+    Text(u16),
+    /// This status with no body, from the same.
+    Empty(u16),
+    /// Nothing, before the body has come or the connection is closed.
+    Waits,
+}
+
+use Answer::{Empty, Safe, Text, Waits};
+
+/// The answer to `method path`, where the service says `outcome`.
+pub(crate) fn to_path(kind: Kind, method: &str, path: &str, outcome: &'static Outcome) -> Answer {
+    let path = path.split('?').next().unwrap_or_default();
+    let is_malformed = *outcome == BAD_REQUEST;
+    match kind {
+        // Methods are of capital letters, and no path has a zero byte.
+        Kind::Nginx if method == "get" || is_malformed || path.contains("%00") => Safe(&BAD_REQUEST),
+        Kind::Nginx if method == "TRACE" => Safe(&METHOD_NOT_ALLOWED),
+        Kind::Caddy if is_malformed => Text(400),
+        _ => Safe(outcome),
+    }
+}
+
+/// Requests of the contract's that a proxy answers otherwise, or makes another request of.
+const REQUESTS: &[(&str, Kind, Answer)] = &[
+    ("GET  PATH HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Nginx, Safe(&CAN_VOTE)),
+    ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Nginx, Safe(&BAD_REQUEST)),
+    // It is not passed on.
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\n\r\n", Kind::Nginx, Safe(&CAN_VOTE)),
+    ("GET  PATH HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Haproxy, Safe(&CAN_VOTE)),
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", Kind::Haproxy, Safe(&CAN_VOTE)),
+    ("GET PATH HTTP/2.0\r\nHost: a\r\n\r\n", Kind::Haproxy, Safe(&CAN_VOTE)),
+    ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Caddy, Empty(200)),
+    ("GET  PATH HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Caddy, Text(400)),
+    ("GET PATH HTTP/1.1\r\n\r\n", Kind::Caddy, Text(400)),
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", Kind::Caddy, Text(400)),
+    ("GET PATH HTTP/1.1\r\nHost : a\r\n\r\n", Kind::Caddy, Text(400)),
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nContent-Length: 65537\r\n\r\n", Kind::Caddy, Waits),
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\n\r\n", Kind::Caddy, Empty(417)),
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", Kind::Caddy, Text(501)),
+    ("GET PATH HTTP/2.0\r\nHost: a\r\n\r\n", Kind::Caddy, Text(505)),
+];
+
+/// The answer to a request of the contract's, where the service says `outcome`.
+pub(crate) fn to_request(kind: Kind, request: &str, outcome: &'static Outcome) -> Answer {
+    let found = REQUESTS.iter().find(|(other, of, _)| *other == request && *of == kind);
+    found.map_or(Safe(outcome), |(_, _, answer)| *answer)
+}
+
+const fn unavailable(status: &'static str, body: &'static str) -> Outcome {
+    Outcome { status, body, extra: "Retry-After: 1\r\n", closes: true }
+}
+
+pub(crate) static BAD_GATEWAY: Outcome = unavailable(
+    "502 Bad Gateway",
+    r#"{"success":true,"can_vote":true,"message":"Service momentanément indisponible","next_vote_at":null,"cooldown_minutes":90,"error":"bad_gateway"}"#,
+);
+pub(crate) static NO_NODE: Outcome = unavailable(
+    "503 Service Unavailable",
+    r#"{"success":true,"can_vote":true,"message":"Service momentanément indisponible","next_vote_at":null,"cooldown_minutes":90,"error":"not_ready"}"#,
+);
+pub(crate) static GATEWAY_TIMEOUT: Outcome = unavailable(
+    "504 Gateway Timeout",
+    r#"{"success":true,"can_vote":true,"message":"Service momentanément indisponible","next_vote_at":null,"cooldown_minutes":90,"error":"gateway_timeout"}"#,
+);
+
+/// What each proxy may say while no node answers.
+pub(crate) static AWAY: [&Outcome; 3] = [&BAD_GATEWAY, &NO_NODE, &GATEWAY_TIMEOUT];

@@ -1,0 +1,332 @@
+//! A proxy of Debian's as a child process, with its file of `contrib/` in which nothing is replaced
+//! but addresses and paths. Knows where the files name them; nothing of what is asked through it.
+
+use crate::durability::left_out;
+use crate::util::DEADLINE;
+use crate::util::server::run_to_end;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Between two looks at a port that nobody listens on yet.
+const POLL: Duration = Duration::from_millis(10);
+/// A port that was free may be taken by the time that the proxy wants it.
+const STARTS_MAX: usize = 5;
+
+/// Which proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Nginx,
+    Haproxy,
+    Caddy,
+}
+
+impl Kind {
+    fn program(self) -> &'static str {
+        match self {
+            Kind::Nginx => "nginx",
+            Kind::Haproxy => "haproxy",
+            Kind::Caddy => "caddy",
+        }
+    }
+
+    fn is_installed(self) -> bool {
+        let path = format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default());
+        path.split(':').any(|folder| Path::new(folder).join(self.program()).exists())
+    }
+}
+
+/// What is behind the proxy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Behind<'a> {
+    /// The public listeners of the nodes.
+    pub(crate) public: &'a [SocketAddr],
+    /// The control listener that health is asked of.
+    pub(crate) control: SocketAddr,
+}
+
+/// A running proxy. Dropping it kills and reaps it.
+#[derive(Debug)]
+pub(crate) struct Front {
+    child: Child,
+    tunnel: Option<Child>,
+    kind: Kind,
+    folder: TempDir,
+    /// Where it listens without TLS.
+    pub(crate) plain: SocketAddr,
+    /// Where it listens with TLS.
+    pub(crate) tls: SocketAddr,
+    /// What HAProxy logs to.
+    log: Option<LogSocket>,
+}
+
+impl Front {
+    /// Starts the proxy and waits until it listens. `None`, said aloud, where it is not installed.
+    pub(crate) fn start(kind: Kind, behind: Behind<'_>) -> Option<Front> {
+        if !kind.is_installed() {
+            left_out(&format!("{} is not installed here", kind.program()));
+            return None;
+        }
+        let started = (0..STARTS_MAX).find_map(|_| Front::try_start(kind, behind));
+        Some(started.unwrap_or_else(|| panic!("{kind:?} did not start in {STARTS_MAX} tries")))
+    }
+
+    fn try_start(kind: Kind, behind: Behind<'_>) -> Option<Front> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        certify(folder.path());
+        let (plain, tls) = free_ports();
+        let log = (kind == Kind::Haproxy).then(|| LogSocket::bind(&folder.path().join("log")));
+        let mut command = match kind {
+            Kind::Nginx => nginx(folder.path(), plain, tls, behind),
+            Kind::Haproxy => haproxy(folder.path(), plain, tls, behind),
+            Kind::Caddy => caddy(folder.path(), plain, tls, behind),
+        };
+        let said = fs::File::create(folder.path().join("said")).expect("a file can be made");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
+        let child = command.spawn().expect("the proxy can be run");
+        let mut front = Front { child, tunnel: None, kind, folder, plain, tls, log };
+        let until = Instant::now() + DEADLINE;
+        while TcpStream::connect(plain).is_err() || TcpStream::connect(tls).is_err() {
+            if front.child.try_wait().expect("the child can be waited for").is_some() {
+                eprintln!("{kind:?} ended at once: {}", front.said());
+                return None;
+            }
+            assert!(Instant::now() < until, "{kind:?} does not listen: {}", front.said());
+            sleep(POLL);
+        }
+        Some(front)
+    }
+
+    /// What it has written to standard error.
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(self.folder.path().join("said")).unwrap_or_default()
+    }
+
+    /// The certificate that clients trust.
+    pub(crate) fn certificate(&self) -> String {
+        self.folder.path().join("fullchain.pem").display().to_string()
+    }
+
+    /// An address where plain bytes come out of, and go into, TLS with the proxy.
+    pub(crate) fn tunnel(&mut self) -> SocketAddr {
+        let listen = "TCP-LISTEN:0,bind=127.0.0.1,fork,nodelay";
+        let connect =
+            format!("OPENSSL:{},verify=1,commonname=localhost,cafile={},nodelay", self.tls, self.certificate());
+        let mut command = Command::new("socat");
+        command.args(["-d", "-d", listen, &connect]).stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("socat (apt: socat) can be run");
+        let mut lines = BufReader::new(child.stderr.take().expect("standard error is piped"));
+        self.tunnel = Some(child);
+        let mut line = String::new();
+        while !line.contains("listening on") {
+            line.clear();
+            assert!(lines.read_line(&mut line).is_ok_and(|count| count > 0), "socat does not listen");
+        }
+        // What it says of each connection is read, so that it never waits for us.
+        thread::spawn(move || lines.read_to_end(&mut Vec::new()));
+        let addr = line.trim_end().rsplit(' ').next().expect("at least one word");
+        addr.parse().unwrap_or_else(|error| panic!("{addr:?}: {error}"))
+    }
+
+    /// All that it has logged, once `enough` says that it is all.
+    pub(crate) fn logged(&self, enough: impl Fn(&str) -> bool) -> String {
+        let until = Instant::now() + DEADLINE;
+        loop {
+            let text = match &self.log {
+                Some(socket) => socket.read(),
+                None => fs::read_to_string(self.folder.path().join("vote-status.log")).unwrap_or_default(),
+            };
+            if enough(&text) {
+                return text;
+            }
+            assert!(Instant::now() < until, "the log is not whole: {text}");
+            sleep(POLL);
+        }
+    }
+
+    /// The log of the proxy's own troubles, standard error included.
+    pub(crate) fn troubles(&self) -> String {
+        let file = self.folder.path().join("vote-status-error.log");
+        self.said() + &fs::read_to_string(file).unwrap_or_default()
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        for child in [Some(&mut self.child), self.tunnel.as_mut()].into_iter().flatten() {
+            // An error here means that it has ended already, which is what is wanted.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            eprintln!("--- {:?} said:\n{}---", self.kind, self.troubles());
+        }
+    }
+}
+
+/// A self-signed certificate for `localhost` and 127.0.0.1, under each name that the files want.
+fn certify(folder: &Path) {
+    let mut command = Command::new("openssl");
+    command.current_dir(folder).args(["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"]);
+    command.args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]);
+    command.args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]);
+    command.args(["-keyout", "privkey.pem", "-out", "fullchain.pem"]);
+    let ended = run_to_end(command);
+    assert!(ended.status.success(), "{ended:?}");
+    let read = |name: &str| fs::read(folder.join(name)).expect("openssl has written it");
+    let both = [read("fullchain.pem"), read("privkey.pem")].concat();
+    fs::write(folder.join("haproxy.pem"), both).expect("it can be written");
+}
+
+/// Two ports that nobody listens on, below those that the system gives out by itself: a server of
+/// another test must not get one before the proxy has it.
+fn free_ports() -> (SocketAddr, SocketAddr) {
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    let next = || {
+        let count = std::process::id().wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
+        let port = 20_000 + u16::try_from(count % 10_000).expect("below 10,000");
+        let addr = SocketAddr::from(([127, 0, 0, 1], port));
+        TcpListener::bind(addr).is_ok().then_some(addr)
+    };
+    let mut free = std::iter::repeat_with(next).take(1_000).flatten();
+    let (Some(plain), Some(tls)) = (free.next(), free.next()) else { panic!("no port from 20000 to 29999 is free") };
+    (plain, tls)
+}
+
+/// What `/dev/log` is: a socket of which each datagram is a line. Read at once, as what finds it full
+/// is dropped.
+#[derive(Debug)]
+struct LogSocket {
+    socket: UnixDatagram,
+    lines: Arc<Mutex<String>>,
+}
+
+impl LogSocket {
+    fn bind(path: &Path) -> LogSocket {
+        let socket = UnixDatagram::bind(path).expect("a socket can be bound");
+        let lines = Arc::new(Mutex::new(String::new()));
+        let (from, into) = (socket.try_clone().expect("it can be shared"), Arc::clone(&lines));
+        thread::spawn(move || {
+            let mut line = [0; 4096];
+            while let Ok(count @ 1..) = from.recv(&mut line) {
+                let text = String::from_utf8_lossy(&line[..count]);
+                into.lock().expect("no reader panics").push_str(&format!("{text}\n"));
+            }
+        });
+        LogSocket { socket, lines }
+    }
+
+    fn read(&self) -> String {
+        self.lines.lock().expect("no reader panics").clone()
+    }
+}
+
+impl Drop for LogSocket {
+    fn drop(&mut self) {
+        // Ends the reading; an error means that it has ended.
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+/// Writes a file of `contrib/` into the folder. Each address and path must be there, so that a change
+/// of the file is not passed over here.
+fn render(folder: &Path, name: &str, replaced: &[(&str, String)]) -> String {
+    let source = format!("{}/contrib/{name}", env!("CARGO_MANIFEST_DIR"));
+    let mut text = fs::read_to_string(&source).unwrap_or_else(|error| panic!("{source}: {error}"));
+    for (from, to) in replaced {
+        assert!(text.contains(from), "{source} does not say {from:?}");
+        text = text.replace(from, to);
+    }
+    let path = folder.join(Path::new(name).file_name().expect("it has a name"));
+    fs::write(&path, text).expect("it can be written");
+    path.display().to_string()
+}
+
+fn each<'a>(addrs: &'a [SocketAddr], line: impl Fn(usize, &SocketAddr) -> String + 'a) -> String {
+    addrs.iter().enumerate().map(|(index, addr)| line(index, addr)).collect::<Vec<_>>().join("\n    ")
+}
+
+fn nginx(folder: &Path, plain: SocketAddr, tls: SocketAddr, behind: Behind<'_>) -> Command {
+    let here = folder.display();
+    let failures = if behind.public.len() == 1 { "max_fails=0" } else { "max_fails=1 fail_timeout=2s" };
+    let site = render(
+        folder,
+        "nginx/vote-status.conf",
+        &[
+            ("server 127.0.0.1:8080 max_fails=0;", each(behind.public, |_, addr| format!("server {addr} {failures};"))),
+            ("listen 80 ", format!("listen {plain} ")),
+            ("listen 443 ", format!("listen {tls} ")),
+            ("listen [::]:80 ", format!("listen [::1]:{} ", plain.port())),
+            ("listen [::]:443 ", format!("listen [::1]:{} ", tls.port())),
+            ("/etc/ssl/vote-status/", format!("{here}/")),
+            ("/etc/nginx/", format!("{here}/")),
+            ("/var/log/nginx/", format!("{here}/")),
+        ],
+    );
+    render(folder, "nginx/vote-status-errors.inc", &[]);
+    let temporary =
+        ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(|name| format!("{name}_temp_path {here};"));
+    let main = format!(
+        "daemon off; master_process off; pid {here}/pid; events {{ worker_connections 1024; }}\n\
+         http {{ {} include {site}; }}\n",
+        temporary.join(" ")
+    );
+    fs::write(folder.join("nginx.conf"), main).expect("it can be written");
+    let mut command = Command::new("/usr/sbin/nginx");
+    command.arg("-e").arg(folder.join("said")).arg("-c").arg(folder.join("nginx.conf"));
+    command
+}
+
+fn haproxy(folder: &Path, plain: SocketAddr, tls: SocketAddr, behind: Behind<'_>) -> Command {
+    let node = |index: usize| format!("node{}", index + 1);
+    let nodes = each(behind.public, |index, addr| format!("server {} {addr}", node(index)));
+    let tracking = each(behind.public, |index, addr| format!("server {0} {addr} track vote-status/{0}", node(index)));
+    let file = render(
+        folder,
+        "haproxy/haproxy.cfg",
+        &[
+            ("server node1 127.0.0.1:8080 track vote-status/node1", tracking),
+            ("server node1 127.0.0.1:8080", nodes),
+            ("port 8081", format!("port {}", behind.control.port())),
+            ("bind :::80 v4v6", format!("bind {plain}")),
+            ("bind :::443 v4v6", format!("bind {tls}")),
+            ("/etc/ssl/vote-status/", format!("{}/", folder.display())),
+            ("/dev/log", folder.join("log").display().to_string()),
+            // The tests need not be run by root.
+            ("    user haproxy\n    group haproxy\n", String::new()),
+        ],
+    );
+    let mut command = Command::new("/usr/sbin/haproxy");
+    command.args(["-db", "-f", &file]);
+    command
+}
+
+fn caddy(folder: &Path, plain: SocketAddr, tls: SocketAddr, behind: Behind<'_>) -> Command {
+    let here = folder.display();
+    let nodes = behind.public.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(" ");
+    let file = render(
+        folder,
+        "caddy/Caddyfile",
+        &[
+            ("reverse_proxy 127.0.0.1:8080", format!("reverse_proxy {nodes}")),
+            ("health_port 8081", format!("health_port {}", behind.control.port())),
+            ("http://:80 ", format!("http://:{} ", plain.port())),
+            ("https://:443 ", format!("https://:{} ", tls.port())),
+            ("admin off", "admin off\n\tdefault_bind 127.0.0.1".to_owned()),
+            ("/etc/ssl/vote-status/", format!("{here}/")),
+            ("/var/log/caddy/", format!("{here}/")),
+        ],
+    );
+    let mut command = Command::new("caddy");
+    command.args(["run", "--adapter", "caddyfile", "--config", &file]);
+    command.env("HOME", folder).env("XDG_DATA_HOME", folder).env("XDG_CONFIG_HOME", folder);
+    command
+}
