@@ -1,0 +1,29 @@
+# A static program in an empty image. `docker build -t vote-status .`; docs/OPERATIONS.md tells how to run it.
+
+FROM rust:1.95-slim-bookworm AS build
+WORKDIR /build
+COPY . .
+# Static against glibc, which is what is measured; its libraries come with the compiler's own package.
+# --target, so that the flag is not for the build's own programs.
+RUN target=$(rustc -vV | sed -n 's/^host: //p') \
+    && RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target "$target" \
+    && mkdir -p /image/data /image/tmp \
+    && cp "target/$target/release/vote-status" /image/vote-status \
+    && /image/vote-status --version
+
+FROM scratch
+COPY --from=build /image/vote-status /vote-status
+# The volume is made with the owner that it has here.
+COPY --from=build --chown=65532:65532 /image/data /data
+USER 65532:65532
+# Inside the container the control listener is open to whoever can reach it there: publish its port to
+# 127.0.0.1 only, or to nobody. The drain ends within the 10 s that `docker stop` waits.
+ENV VOTE_STATUS_DATA_DIR=/data \
+    VOTE_STATUS_LISTEN=0.0.0.0:8080 \
+    VOTE_STATUS_CONTROL=0.0.0.0:8081 \
+    VOTE_STATUS_DRAIN_TIMEOUT=8
+VOLUME /data
+EXPOSE 8080 8081
+HEALTHCHECK --interval=10s --timeout=6s --start-period=60s --retries=3 CMD ["/vote-status", "health"]
+ENTRYPOINT ["/vote-status"]
+CMD ["serve"]
