@@ -37,11 +37,13 @@ impl Kind {
             Kind::Caddy => "caddy",
         }
     }
+}
 
-    fn is_installed(self) -> bool {
-        let path = format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default());
-        path.split(':').any(|folder| Path::new(folder).join(self.program()).exists())
-    }
+/// The first of what a test needs that is not installed here.
+fn missing(kind: Kind) -> Option<&'static str> {
+    let path = format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default());
+    let is_there = |program: &str| path.split(':').any(|folder| Path::new(folder).join(program).exists());
+    [kind.program(), "curl", "openssl", "socat"].into_iter().find(|program| !is_there(program))
 }
 
 /// What is behind the proxy.
@@ -71,8 +73,8 @@ pub(crate) struct Front {
 impl Front {
     /// Starts the proxy and waits until it listens. `None`, said aloud, where it is not installed.
     pub(crate) fn start(kind: Kind, behind: Behind<'_>) -> Option<Front> {
-        if !kind.is_installed() {
-            left_out(&format!("{} is not installed here", kind.program()));
+        if let Some(program) = missing(kind) {
+            left_out(&format!("{program} is not installed here"));
             return None;
         }
         let started = (0..STARTS_MAX).find_map(|_| Front::try_start(kind, behind));
@@ -122,7 +124,7 @@ impl Front {
             format!("OPENSSL:{},verify=1,commonname=localhost,cafile={},nodelay", self.tls, self.certificate());
         let mut command = Command::new("socat");
         command.args(["-d", "-d", listen, &connect]).stdin(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("socat (apt: socat) can be run");
+        let mut child = command.spawn().expect("socat can be run");
         let mut lines = BufReader::new(child.stderr.take().expect("standard error is piped"));
         self.tunnel = Some(child);
         let mut line = String::new();
