@@ -1,57 +1,81 @@
 //! How far a long command is, with rate and time left, where standard error is a terminal.
 
-use std::io::{IsTerminal, stderr};
+use std::io::{IsTerminal, Write, stderr};
 use std::thread;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
-
+use crate::clock::Clock;
 use crate::readiness::Readiness;
 
-/// How often it is drawn while nothing happens.
-const TICK: Duration = Duration::from_millis(200);
+/// How often it is drawn at most: more often, nobody can read it.
+const DRAW_PERIOD_MS: u64 = 200;
 
 /// A line on the terminal; nothing at all elsewhere.
 pub(super) struct Progress {
-    bar: ProgressBar,
+    clock: Clock,
+    is_terminal: bool,
+    bytes_total: Option<u64>,
     lines: u64,
+    draw_at_ms: u64,
 }
 
 impl Progress {
-    /// Progress over `bytes` in all, if that is known.
-    pub(super) fn new(bytes: Option<u64>) -> Self {
-        let bar = bytes.map_or_else(ProgressBar::no_length, ProgressBar::new);
-        let template = match bytes {
-            Some(_) => "{wide_bar} {percent:>3} %  {msg}  {eta} left",
-            None => "{spinner} {bytes}  {msg}  {elapsed}",
-        };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        if !bar.is_hidden() {
-            bar.enable_steady_tick(TICK);
-        }
-        Self { bar, lines: 0 }
+    /// Progress over `bytes_total`, if that is known.
+    pub(super) fn new(bytes_total: Option<u64>) -> Self {
+        Self { clock: Clock::new(), is_terminal: stderr().is_terminal(), bytes_total, lines: 0, draw_at_ms: 0 }
     }
 
     /// So many bytes in all, and so many lines more, are done.
     pub(super) fn advance(&mut self, bytes: u64, lines: u64) {
         self.lines += lines;
-        self.bar.set_position(bytes);
-        let seconds = self.bar.elapsed().as_secs_f64().max(0.001);
-        self.bar.set_message(format!("{} lines, {:.0}/s", self.lines, self.lines as f64 / seconds));
+        let elapsed_ms = self.clock.now().monotonic_ms;
+        if self.is_terminal && elapsed_ms >= self.draw_at_ms {
+            self.draw_at_ms = elapsed_ms + DRAW_PERIOD_MS;
+            draw(&told(bytes, self.bytes_total, self.lines, elapsed_ms));
+        }
     }
 
-    /// Lets something else be written to the terminal.
+    /// Lets something else be written to the terminal; the next advance draws below it.
     pub(super) fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {
-        self.bar.suspend(write)
+        self.clear();
+        write()
+    }
+
+    fn clear(&self) {
+        if self.is_terminal {
+            draw("");
+        }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        self.clear();
     }
+}
+
+fn told(bytes: u64, bytes_total: Option<u64>, lines: u64, elapsed_ms: u64) -> String {
+    let rate = rate(lines, elapsed_ms);
+    match bytes_total {
+        Some(total) => {
+            // A file may grow while it is read.
+            let left = total.saturating_sub(bytes) as f64 / bytes.max(1) as f64;
+            let percent = bytes.min(total) * 100 / total.max(1);
+            format!("{percent:3} %  {lines} lines, {rate:.0}/s  {:.0} s left", elapsed_ms as f64 / 1e3 * left)
+        }
+        None => format!("{:.1} MB  {lines} lines, {rate:.0}/s  {} s", bytes as f64 / 1e6, elapsed_ms / 1_000),
+    }
+}
+
+fn rate(count: u64, elapsed_ms: u64) -> f64 {
+    count as f64 * 1e3 / elapsed_ms.max(1) as f64
+}
+
+/// Puts `text` in the place of the line where the cursor is.
+fn draw(text: &str) {
+    let mut terminal = stderr().lock();
+    // A terminal that has gone misses nothing.
+    let _gone = write!(terminal, "\r\x1b[K{text}").and_then(|()| terminal.flush());
 }
 
 /// A load shorter than this is not worth a line.
@@ -63,17 +87,34 @@ pub(super) fn watch_load(readiness: Readiness) {
         return;
     }
     let watch = move || {
+        let clock = Clock::new();
         thread::sleep(LOAD_PATIENCE);
-        let bar = ProgressBar::no_length();
-        if let Ok(style) = ProgressStyle::with_template("{spinner} loading: {human_pos} rows, {per_sec}, {elapsed}") {
-            bar.set_style(style);
-        }
         while !readiness.is_loaded() {
-            bar.set_position(readiness.loaded_rows());
-            thread::sleep(TICK);
+            let (rows, elapsed_ms) = (readiness.loaded_rows(), clock.now().monotonic_ms);
+            let rate = rate(rows, elapsed_ms);
+            draw(&format!("loading: {rows} rows, {rate:.0}/s, {} s", elapsed_ms / 1_000));
+            thread::sleep(Duration::from_millis(DRAW_PERIOD_MS));
         }
-        bar.finish_and_clear();
+        draw("");
     };
     // Without the thread there is no line, and nothing else is missing.
     let _watching = thread::Builder::new().name("progress".into()).spawn(watch);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told;
+
+    #[test]
+    fn how_far_it_is() {
+        for (bytes, total, lines, elapsed_ms, expected) in [
+            (0, Some(2_000_000), 0, 0, "  0 %  0 lines, 0/s  0 s left"),
+            (500_000, Some(2_000_000), 20_000, 1_000, " 25 %  20000 lines, 20000/s  3 s left"),
+            (2_000_000, Some(2_000_000), 80_000, 4_000, "100 %  80000 lines, 20000/s  0 s left"),
+            (3_000_000, Some(2_000_000), 120_000, 6_000, "100 %  120000 lines, 20000/s  0 s left"),
+            (12_340_000, None, 400_000, 2_500, "12.3 MB  400000 lines, 160000/s  2 s"),
+        ] {
+            assert_eq!(told(bytes, total, lines, elapsed_ms), expected);
+        }
+    }
 }
