@@ -4,8 +4,9 @@
 //! in this list:
 //!
 //! * [`vote`]: the domain: ids, addresses, instants, the cooldown table, the directory, the answer;
-//! * [`http`], [`clock`], [`limits`], [`metrics`], [`readiness`], [`store`]: the protocol without
-//!   sockets, time, bounds, the stages of a run, and what is kept on disk;
+//! * [`http`], [`clock`], [`json`], [`limits`], [`metrics`], [`readiness`], [`store`]: the protocol
+//!   without sockets, time, objects as text, bounds, figures, the stages of a run, and what is kept
+//!   on disk;
 //! * [`net`], [`pages`], [`recorder`]: the engine that moves bytes, the documents for people, and
 //!   the one thread that writes;
 //! * [`public`], [`control`]: the two services;
@@ -17,6 +18,7 @@ pub mod cli;
 pub mod clock;
 pub mod control;
 pub mod http;
+pub mod json;
 pub mod limits;
 pub mod metrics;
 pub mod net;

@@ -15,6 +15,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("http", 1),
     ("metrics", 1),
     ("clock", 1),
+    ("json", 1),
     ("limits", 1),
     ("readiness", 1),
     ("store", 1),

@@ -6,8 +6,7 @@ use std::io::{BufRead, BufReader, BufWriter, Write, stdin};
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde_core::de::{IgnoredAny, MapAccess};
 use serde_json::json;
 
 use super::client::ControlClient;
@@ -16,6 +15,7 @@ use super::lines::{LINE_BYTES_MAX, Line, Lines};
 use super::progress::Progress;
 use super::upload::{Batch, Kind, Refusal, Totals};
 use super::{CliError, Exit, say};
+use crate::json::{Fields, Object};
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
@@ -222,7 +222,7 @@ impl Import {
         self.refused.finish()?;
         drop(self.progress);
         if is_json {
-            say(json!({ "servers": self.servers, "votes": self.votes }))?;
+            say(json!({ "servers": self.servers.object(), "votes": self.votes.object() }))?;
         } else {
             for (name, holds, totals) in
                 [("servers", Holds::Servers, self.servers), ("votes", Holds::Votes, self.votes)]
@@ -251,10 +251,23 @@ fn summary(name: &str, totals: &Totals) -> String {
 }
 
 /// What a line has that tells its kind. Whether it is right is the service's to judge.
-#[derive(Deserialize)]
+#[derive(Default)]
 struct Members {
     ip: Option<IgnoredAny>,
     voted_at: Option<IgnoredAny>,
+}
+
+impl<'de> Fields<'de> for Members {
+    const NAMES: &'static [&'static str] = &["ip", "voted_at"];
+    const OTHERS_REFUSED: bool = false;
+
+    fn take<A: MapAccess<'de>>(&mut self, name: &'static str, object: &mut A) -> Result<(), A::Error> {
+        match name {
+            "ip" => self.ip = object.next_value()?,
+            _ => self.voted_at = object.next_value()?,
+        }
+        Ok(())
+    }
 }
 
 fn kind(holds: Holds, object: &[u8]) -> Kind {
@@ -262,8 +275,8 @@ fn kind(holds: Holds, object: &[u8]) -> Kind {
         return Kind::Server;
     }
     match serde_json::from_slice(object) {
-        Ok(Members { ip: None, voted_at: None }) if holds == Holds::Both => Kind::Server,
-        Ok(Members { ip: Some(_), voted_at: None }) => Kind::VoteNow,
+        Ok(Object(Members { ip: None, voted_at: None })) if holds == Holds::Both => Kind::Server,
+        Ok(Object(Members { ip: Some(_), voted_at: None })) => Kind::VoteNow,
         _ => Kind::Vote,
     }
 }

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::{panic, thread};
 
 use log::{LevelFilter, Log, Metadata, Record};
-use serde::Serialize;
+use serde_core::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::clock;
 use crate::net::access::Entry;
@@ -42,16 +42,12 @@ pub(super) struct Logger {
     pub(super) format: Format,
 }
 
-#[derive(Serialize)]
 struct Line<'l> {
     time: &'l str,
     level: &'l str,
-    #[serde(flatten)]
     content: Content<'l>,
 }
 
-#[derive(Serialize)]
-#[serde(untagged)]
 enum Content<'l> {
     Message {
         message: &'l str,
@@ -65,6 +61,27 @@ enum Content<'l> {
         bytes: u64,
         duration_us: u64,
     },
+}
+
+impl Serialize for Line<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("time", self.time)?;
+        object.serialize_entry("level", self.level)?;
+        match &self.content {
+            Content::Message { message } => object.serialize_entry("message", message)?,
+            Content::Access { listener, peer, method, path, status, bytes, duration_us } => {
+                object.serialize_entry("listener", listener)?;
+                object.serialize_entry("peer", peer)?;
+                object.serialize_entry("method", method)?;
+                object.serialize_entry("path", path)?;
+                object.serialize_entry("status", status)?;
+                object.serialize_entry("bytes", bytes)?;
+                object.serialize_entry("duration_us", duration_us)?;
+            }
+        }
+        object.end()
+    }
 }
 
 impl Logger {

@@ -1,7 +1,7 @@
 //! Lines gathered into batches and posted, and what the service says of them. Knows the batch
 //! calls of the control interface, not where the lines come from.
 
-use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use ureq::http::Method;
 
 use super::CliError;
@@ -36,7 +36,7 @@ impl Kind {
 }
 
 /// What became of the lines of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     /// Taken.
     pub recorded: u64,
@@ -58,14 +58,27 @@ impl Totals {
         self.expired + self.unknown_server + self.invalid
     }
 
-    fn add(&mut self, answer: &BatchAnswer) {
-        self.recorded += answer.recorded;
+    /// The same as JSON.
+    pub(super) fn object(&self) -> Value {
+        let Self { recorded, unchanged, expired, unknown_server, invalid, skipped } = self;
+        json!({
+            "recorded": recorded, "unchanged": unchanged, "expired": expired,
+            "unknown_server": unknown_server, "invalid": invalid, "skipped": skipped,
+        })
+    }
+
+    /// Adds what the answer to a batch counts, or gives the name of what it does not.
+    fn add(&mut self, answer: &Value) -> Result<(), &'static str> {
+        let count = |name| answer[name].as_u64().ok_or(name);
+        self.recorded += count("recorded")?;
         // Only a vote that does not say when can be refused for a cooldown.
-        self.unchanged += answer.unchanged + answer.in_cooldown;
-        self.expired += answer.expired;
-        self.unknown_server += answer.unknown_server;
-        self.invalid += answer.invalid;
-        self.skipped += answer.skipped;
+        self.unchanged += count("unchanged")? + count("in_cooldown")?;
+        self.expired += count("expired")?;
+        self.unknown_server += count("unknown_server")?;
+        self.invalid += count("invalid")?;
+        // Counted only where there are some.
+        self.skipped += count("skipped").unwrap_or_default();
+        Ok(())
     }
 }
 
@@ -77,26 +90,6 @@ pub(super) struct Refusal {
     pub word: String,
     /// For people.
     pub message: String,
-}
-
-#[derive(Deserialize)]
-struct BatchAnswer {
-    recorded: u64,
-    unchanged: u64,
-    in_cooldown: u64,
-    expired: u64,
-    unknown_server: u64,
-    invalid: u64,
-    #[serde(default)]
-    skipped: u64,
-    errors: Vec<LineError>,
-}
-
-#[derive(Deserialize)]
-struct LineError {
-    line: usize,
-    error: String,
-    message: String,
 }
 
 /// Lines of one kind on their way.
@@ -146,20 +139,29 @@ impl Batch {
             return Ok(Vec::new());
         }
         let answer = client.send(Method::POST, self.kind.path(), &self.body)?.expect(&[200])?;
-        let answer: BatchAnswer = serde_json::from_value(answer.body)
-            .map_err(|error| CliError::new(format_args!("{}: not the answer to a batch: {error}", client.url())))?;
-        totals.add(&answer);
-        let held = |error: &LineError| self.kind == Kind::VoteNow && error.error == "in_cooldown";
-        let refused = answer.errors.into_iter().filter(|error| !held(error)).map(|error| Refusal {
-            line: error.line.checked_sub(1).and_then(|index| self.numbers.get(index)).copied().unwrap_or_default(),
-            word: error.error,
-            // Every body is one line: the number that matters is the one in the file.
-            message: error.message.replace(" at line 1 column ", " at column "),
-        });
-        let refused = refused.collect();
+        let refused = totals.add(&answer.body).and_then(|()| self.refused(&answer.body)).map_err(|name| {
+            CliError::new(format_args!("{}: not the answer to a batch: {name} is missing or wrong", client.url()))
+        })?;
         self.body.clear();
         self.numbers.clear();
         Ok(refused)
+    }
+
+    /// The refused lines that an answer tells, or the name of what is wrong with it.
+    fn refused(&self, answer: &Value) -> Result<Vec<Refusal>, &'static str> {
+        let errors = answer["errors"].as_array().ok_or("errors")?;
+        let held = |error: &&Value| self.kind == Kind::VoteNow && error["error"] == "in_cooldown";
+        errors.iter().filter(|error| !held(error)).map(|error| self.refusal(error).ok_or("errors")).collect()
+    }
+
+    fn refusal(&self, error: &Value) -> Option<Refusal> {
+        let index = usize::try_from(error["line"].as_u64()?.checked_sub(1)?).ok()?;
+        Some(Refusal {
+            line: *self.numbers.get(index)?,
+            word: error["error"].as_str()?.to_owned(),
+            // Every body is one line: the number that matters is the one in the file.
+            message: error["message"].as_str()?.replace(" at line 1 column ", " at column "),
+        })
     }
 }
 

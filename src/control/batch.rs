@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
-use serde::Serialize;
+use serde_core::ser::{Serialize, SerializeMap, Serializer};
 
 use super::reply::{Answer, EXPIRED, IN_FUTURE};
 use super::wire::{self, Invalid, Line};
@@ -41,7 +41,7 @@ impl Kind {
     }
 }
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default)]
 struct Summary {
     recorded: u64,
     unchanged: u64,
@@ -50,21 +50,42 @@ struct Summary {
     unknown_server: u64,
     invalid: u64,
     /// Lines of the other kind: an export holds both, and each batch call takes its own.
-    #[serde(skip_serializing_if = "is_zero")]
     skipped: u64,
     errors: Vec<LineError>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
-const fn is_zero(count: &u64) -> bool {
-    *count == 0
+impl Serialize for Summary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("recorded", &self.recorded)?;
+        object.serialize_entry("unchanged", &self.unchanged)?;
+        object.serialize_entry("in_cooldown", &self.in_cooldown)?;
+        object.serialize_entry("expired", &self.expired)?;
+        object.serialize_entry("unknown_server", &self.unknown_server)?;
+        object.serialize_entry("invalid", &self.invalid)?;
+        if self.skipped > 0 {
+            object.serialize_entry("skipped", &self.skipped)?;
+        }
+        object.serialize_entry("errors", &self.errors)?;
+        object.end()
+    }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 struct LineError {
     line: u64,
     error: &'static str,
     message: String,
+}
+
+impl Serialize for LineError {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("line", &self.line)?;
+        object.serialize_entry("error", self.error)?;
+        object.serialize_entry("message", &self.message)?;
+        object.end()
+    }
 }
 
 struct UnderWay {

@@ -1,6 +1,6 @@
 //! The control interface's answers: JSON, English, one object each.
 
-use serde::Serialize;
+use serde_core::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;
 
 use super::wire::Invalid;
@@ -130,8 +130,8 @@ pub fn answer(asked: Asked, reply: &Reply) -> Answer {
 
 fn vote(outcome: &VoteOutcome) -> Answer {
     match outcome {
-        VoteOutcome::Recorded(recorded) => Answer::json(201, &recorded_body(recorded, false)),
-        VoteOutcome::Unchanged(recorded) => Answer::json(200, &recorded_body(recorded, true)),
+        VoteOutcome::Recorded(recorded) => Answer::json(201, &RecordedBody { recorded, is_unchanged: false }),
+        VoteOutcome::Unchanged(recorded) => Answer::json(200, &RecordedBody { recorded, is_unchanged: true }),
         VoteOutcome::InCooldown(expires_at) => {
             let message = "this address has voted for this server within the cooldown";
             let next_vote_at = expires_at.to_string();
@@ -149,25 +149,24 @@ pub const EXPIRED: &str = "voted_at is older than the cooldown";
 pub const IN_FUTURE: &str = "voted_at is more than 5 seconds in the future";
 
 /// A vote as the contract spells it, fields in its order.
-#[derive(Serialize)]
-struct RecordedBody {
-    recorded: bool,
-    server_id: u32,
-    ip: String,
-    voted_at: String,
-    next_vote_at: String,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    unchanged: bool,
+struct RecordedBody<'a> {
+    recorded: &'a Recorded,
+    is_unchanged: bool,
 }
 
-fn recorded_body(recorded: &Recorded, unchanged: bool) -> RecordedBody {
-    RecordedBody {
-        recorded: true,
-        server_id: recorded.server.0,
-        ip: recorded.address.to_string(),
-        voted_at: recorded.voted_at.to_string(),
-        next_vote_at: recorded.expires_at.to_string(),
-        unchanged,
+impl Serialize for RecordedBody<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Recorded { server, address, voted_at, expires_at } = self.recorded;
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("recorded", &true)?;
+        object.serialize_entry("server_id", &server.0)?;
+        object.serialize_entry("ip", &address.to_string())?;
+        object.serialize_entry("voted_at", &voted_at.to_string())?;
+        object.serialize_entry("next_vote_at", &expires_at.to_string())?;
+        if self.is_unchanged {
+            object.serialize_entry("unchanged", &true)?;
+        }
+        object.end()
     }
 }
 
@@ -183,27 +182,43 @@ fn server(id: ServerId, outcome: &ServerOutcome) -> Answer {
 }
 
 /// A server's record.
-#[derive(Serialize)]
 pub struct ServerBody<'a> {
-    server_id: u32,
-    token: &'a str,
+    server: ServerId,
+    token: &'a Token,
 }
 
 impl<'a> ServerBody<'a> {
     /// The record of a listed server.
     #[must_use]
-    pub fn new(id: ServerId, token: &'a Token) -> Self {
-        Self { server_id: id.0, token: token.as_str() }
+    pub const fn new(server: ServerId, token: &'a Token) -> Self {
+        Self { server, token }
+    }
+}
+
+impl Serialize for ServerBody<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("server_id", &self.server.0)?;
+        object.serialize_entry("token", self.token.as_str())?;
+        object.end()
     }
 }
 
 /// One page of servers.
-#[derive(Serialize)]
 pub struct ServersBody<'a> {
     /// In order of id.
     pub servers: Vec<ServerBody<'a>>,
     /// Where the next page goes on, if there is one.
     pub next: Option<u32>,
+}
+
+impl Serialize for ServersBody<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("servers", &self.servers)?;
+        object.serialize_entry("next", &self.next)?;
+        object.end()
+    }
 }
 
 const fn message(fault: Fault) -> &'static str {

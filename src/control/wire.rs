@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, Error, Expected, Visitor};
+use serde_core::de::{Deserialize, Deserializer, Error, Expected, MapAccess, Visitor};
 
+use crate::json::{Fields, Object, Text};
 use crate::recorder::command::{NewServer, ServerName, Vote};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
@@ -27,15 +27,27 @@ fn invalid(status: u16, word: &'static str, message: impl Into<Cow<'static, str>
 }
 
 /// One line or body, a vote or a server, before its rules are applied.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default)]
 struct Raw<'a> {
     server_id: Option<u32>,
-    #[serde(borrow)]
-    token: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    ip: Option<Cow<'a, str>>,
+    token: Option<Text<'a>>,
+    ip: Option<Text<'a>>,
     voted_at: Option<Instant>,
+}
+
+impl<'de> Fields<'de> for Raw<'de> {
+    const NAMES: &'static [&'static str] = &["server_id", "token", "ip", "voted_at"];
+    const OTHERS_REFUSED: bool = true;
+
+    fn take<A: MapAccess<'de>>(&mut self, name: &'static str, object: &mut A) -> Result<(), A::Error> {
+        match name {
+            "server_id" => self.server_id = object.next_value()?,
+            "token" => self.token = object.next_value()?,
+            "ip" => self.ip = object.next_value()?,
+            _ => self.voted_at = object.next_value()?,
+        }
+        Ok(())
+    }
 }
 
 /// RFC 3339 with an offset, or Unix seconds.
@@ -82,7 +94,7 @@ impl Visitor<'_> for InstantVisitor {
 }
 
 fn read<'a>(text: &'a [u8], word: &'static str) -> Result<Raw<'a>, Invalid> {
-    serde_json::from_slice(text).map_err(|error| {
+    serde_json::from_slice(text).map(|Object(raw)| raw).map_err(|error| {
         let reason = error.to_string();
         // Bodies are one line: where in it says nothing that the reason does not.
         let reason = reason.split(" at line ").next().unwrap_or_default();
