@@ -4,9 +4,9 @@
 //! in this list:
 //!
 //! * [`vote`]: the domain: ids, addresses, instants, the cooldown table, the directory, the answer;
-//! * [`http`], [`clock`], [`json`], [`limits`], [`metrics`], [`readiness`], [`store`]: the protocol
-//!   without sockets, time, objects as text, bounds, figures, the stages of a run, and what is kept
-//!   on disk;
+//! * [`http`], [`clock`], [`json`], [`limits`], [`metrics`], [`random`], [`readiness`], [`store`]: the
+//!   protocol without sockets, time, objects as text, bounds, figures, secrets, the stages of a run,
+//!   and what is kept on disk;
 //! * [`net`], [`pages`], [`recorder`]: the engine that moves bytes, the documents for people, and
 //!   the one thread that writes;
 //! * [`public`], [`control`]: the two services;
@@ -24,6 +24,7 @@ pub mod metrics;
 pub mod net;
 pub mod pages;
 pub mod public;
+pub mod random;
 pub mod readiness;
 pub mod recorder;
 pub mod server;

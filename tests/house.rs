@@ -17,6 +17,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("clock", 1),
     ("json", 1),
     ("limits", 1),
+    ("random", 1),
     ("readiness", 1),
     ("store", 1),
     ("net", 2),

@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::CliError;
+use crate::random;
 use crate::vote::id::Token;
 
 /// The environment variable that holds the key.
@@ -61,9 +62,8 @@ pub(super) fn make_dir(data_dir: &Path) -> Result<(), CliError> {
 /// # Errors
 /// Where the system gives none.
 pub(super) fn generate() -> Result<Vec<u8>, CliError> {
-    let mut bits = [0; 16];
-    getrandom::fill(&mut bits)
-        .map_err(|error| CliError::new(format_args!("the system gives no random bits: {error}")))?;
+    let bits = random::bits();
+    let bits = bits.map_err(|error| CliError::new(format_args!("the system gives no random bits: {error}")))?;
     Ok(Token::from_random(bits).as_str().as_bytes().to_vec())
 }
 

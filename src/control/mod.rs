@@ -17,6 +17,7 @@ use crate::limits::{PAGE_SERVERS_DEFAULT, PAGE_SERVERS_MAX};
 use crate::net::counters::ResponseCounters;
 use crate::net::mailbox::{Letter, Mailbox};
 use crate::pages::{self, Form};
+use crate::random;
 use crate::readiness::Readiness;
 use crate::recorder::RecorderHandle;
 use crate::recorder::command::{Command, Reply};
@@ -197,10 +198,8 @@ fn submit(recorder: &RecorderHandle, mailbox: &Mailbox, ticket: Ticket, command:
 
 /// A token of 128 bits from the system's generator.
 fn generate_token() -> Token {
-    let mut bits = [0; 16];
     // Without randomness there is no secret to give out; the request's panic becomes a 500.
-    getrandom::fill(&mut bits).expect("the system gives random bits");
-    Token::from_random(bits)
+    Token::from_random(random::bits().expect("the system gives random bits"))
 }
 
 impl Service for ControlService {

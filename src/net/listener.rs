@@ -27,7 +27,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = socket(address)?;
     socket.set_reuse_port(true)?;
     // Inherited by the connections: an answer is one write, there is nothing to wait for.
-    socket.set_tcp_nodelay(true)?;
+    socket.set_nodelay(true)?;
     socket.bind(&address.into())?;
     socket.listen(LISTEN_BACKLOG)?;
     socket.set_nonblocking(true)?;
