@@ -1,6 +1,7 @@
 //! The second engine, `serve --engine may_minihttp`: the public contract as far as it can hold
 //! there, and each thing that it cannot do, so that the list in the README stays true.
 
+use crate::abuse::figures::processor_time;
 use crate::contract_public::table::{
     BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, EXPECTATION_FAILED, HEADERS_TOO_LARGE, IN_COOLDOWN, METHOD_NOT_ALLOWED,
     NOT_FOUND, NOT_IMPLEMENTED, OPTIONS, OTHER_METHODS, Outcome, UNKNOWN_SERVER, UNKNOWN_TOKEN, URI_TOO_LONG,
@@ -11,11 +12,12 @@ use crate::util::client::{Client, get};
 use crate::util::response::Response;
 use crate::util::server::{Server, run_to_end};
 use crate::util::time::{imf_fixdate_near_now, now_unix};
-use rustix::process::Signal;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use std::fs::read_to_string;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 const PATH: &str = "/api/vote/28/status/203.0.113.7";
 const REQUEST: &str = "GET /api/vote/28/status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -217,6 +219,13 @@ fn limit_no_answer_to_what_it_cannot_parse() {
     ] {
         expect_no_answer(server.public(), &request.replace("PATH", PATH));
     }
+    // Besides, each of them is worth a line to it.
+    let (lines, until) =
+        (|| server.stderr().matches("failed to parse http request").count(), Instant::now() + DEADLINE);
+    while lines() < 7 {
+        assert!(Instant::now() < until, "{}", server.stderr());
+        sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
@@ -256,6 +265,33 @@ fn limit_it_never_closes_after_an_answer() {
         // What comes all the same is not taken for a request.
         client.send(REQUEST);
         expect("behind the last", &client.read_response(false), &BAD_REQUEST, BAD_REQUEST.body, Close);
+    }
+}
+
+#[test]
+fn limit_no_bound_on_connections() {
+    let server = start(&["--max-connections", "1"]);
+    prepare(&server);
+    let mut clients: Vec<Client> = (0..50).map(|_| Client::connect(server.public())).collect();
+    for client in &mut clients {
+        client.send(REQUEST);
+        expect("one of many", &client.read_response(false), &CAN_VOTE, CAN_VOTE.body, Nothing);
+    }
+}
+
+#[test]
+fn limit_it_spins_where_descriptors_run_out() {
+    const USED: Duration = Duration::from_millis(500);
+    let server = start(&["--workers", "1"]);
+    let pid = i32::try_from(server.pid()).ok().and_then(Pid::from_raw);
+    let few = Rlimit { current: Some(50), maximum: Some(50) };
+    prlimit(pid, Resource::Nofile, few).expect("a child's limit can be lowered");
+    // Nobody asks for anything.
+    let _crowd: Vec<Client> = (0..50).map(|_| Client::connect(server.public())).collect();
+    let (before, until) = (processor_time(server.pid()), Instant::now() + DEADLINE);
+    while processor_time(server.pid()) - before < USED {
+        assert!(Instant::now() < until, "it does not");
+        sleep(Duration::from_millis(10));
     }
 }
 

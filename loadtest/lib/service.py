@@ -31,7 +31,7 @@ class Service(Competitor):
 
     def build(self, log):
         if not self.given:
-            command = ["cargo", "build", "--release", "--locked", "--features", "may_minihttp"]
+            command = ["cargo", "build", "--release", "--locked"]
             run(command, log, cwd=paths.REPOSITORY)
         if not self.binary.exists():
             raise Missing(f"there is no {self.binary}")

@@ -26,7 +26,7 @@ pub(super) fn resident_kib(pid: u32) -> u64 {
 }
 
 /// Processor time used so far, user and system together.
-pub(super) fn processor_time(pid: u32) -> Duration {
+pub(crate) fn processor_time(pid: u32) -> Duration {
     let stat = read_to_string(format!("/proc/{pid}/stat")).expect("the process runs");
     // The second field is the name in parentheses, which may hold anything.
     let (_, fields) = stat.rsplit_once(") ").expect("a name in parentheses");
