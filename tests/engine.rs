@@ -146,7 +146,7 @@ fn all_listeners_and_event_loops_see_a_vote_at_once() {
     for last in 1..50 {
         let ip = format!("198.51.100.{last}");
         let path = format!("/api/vote/28/status/{ip}");
-        let mut clients: Vec<Client> = server.publics().iter().map(|address| Client::connect(*address)).collect();
+        let mut clients: Vec<Client> = server.publics().iter().map(Client::connect).collect();
         let can_vote = |client: &mut Client| {
             client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
             client.read_response(false).json()["can_vote"].clone()

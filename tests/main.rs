@@ -18,4 +18,5 @@ mod protocol;
 mod proxies;
 mod races;
 mod safety;
+mod unix_sockets;
 mod util;

@@ -6,12 +6,13 @@ mod away;
 mod expected;
 mod front;
 
+use crate::contract_public::checks::{PATH, REQUESTS};
 use crate::contract_public::table::{
     BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, HEADERS_TOO_LARGE, IN_COOLDOWN, NOT_FOUND, OTHER_METHODS,
     REQUEST_TIMEOUT, URI_TOO_LONG, answer_to, prepare, rows,
 };
-use crate::contract_public::{PATH, REQUESTS};
 use crate::util::client::{Client, exchange, get};
+use crate::util::endpoint::Endpoint;
 use crate::util::response::Response;
 use crate::util::server::{Ended, Server, run_to_end};
 use crate::util::time::imf_fixdate_near_now;
@@ -22,7 +23,8 @@ use std::process::Command;
 
 /// A proxy in front of one service. `None`, said aloud, where it is not installed.
 fn before(kind: Kind, server: &Server) -> Option<Front> {
-    Front::start(kind, Behind { public: server.publics(), control: server.control() })
+    let public: Vec<SocketAddr> = server.publics().iter().map(Endpoint::addr).collect();
+    Front::start(kind, Behind { public: &public, control: server.control() })
 }
 
 #[test]

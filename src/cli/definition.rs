@@ -1,6 +1,5 @@
 //! Every subcommand and option, with its default, its range and its help.
 
-use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -12,6 +11,7 @@ use clap::{Arg, ArgAction, Command, value_parser};
 use super::client_definition;
 use super::logger::{Format, LEVELS};
 use crate::limits::Limits;
+use crate::net::address::Address;
 use crate::server::Engine;
 use crate::vote::time::Cooldown;
 
@@ -36,17 +36,20 @@ fn serve() -> Command {
         .args(logging())
 }
 
-fn listening() -> [Arg; 5] {
+fn listening() -> [Arg; 6] {
     let workers = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     [
-        option("listen", "ADDR", "Public address; may be given several times")
-            .value_parser(value_parser!(SocketAddr))
+        option("listen", "ADDR", "Public address, or unix:PATH; may be given several times")
+            .value_parser(value_parser!(Address))
             .action(ArgAction::Append)
             .value_delimiter(',')
             .default_value("0.0.0.0:8080"),
-        option("control", "ADDR", "Private address of the control interface")
-            .value_parser(value_parser!(SocketAddr))
+        option("control", "ADDR", "Private address of the control interface, or unix:PATH")
+            .value_parser(value_parser!(Address))
             .default_value("127.0.0.1:8081"),
+        option("listen-mode", "MODE", "Permissions of Unix sockets, octal: who may write may connect")
+            .value_parser(permissions)
+            .default_value("0660"),
         option(
             "control-key-file",
             "PATH",
@@ -154,6 +157,11 @@ fn flag(name: &'static str, help: &'static str) -> Arg {
 
 fn whole(range: RangeInclusive<u64>) -> RangedU64ValueParser<u64> {
     value_parser!(u64).range(range)
+}
+
+fn permissions(text: &str) -> Result<u32, &'static str> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777 && !text.starts_with('+'));
+    mode.ok_or("permissions are 0000 to 0777, octal")
 }
 
 /// Seconds, decimals allowed, as milliseconds.

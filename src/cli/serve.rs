@@ -1,7 +1,7 @@
 //! `vote-status serve`: from options to a running service.
 
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::panic;
 use std::path::PathBuf;
@@ -20,6 +20,7 @@ use super::{CliError, Exit, key, one, progress};
 use crate::limits::{
     CONNECTIONS_MAX_DEFAULT, CONTROL_CONNECTIONS_MAX, DESCRIPTORS_KEPT, DESCRIPTORS_PER_WORKER, Limits, TURNED_AWAY_MAX,
 };
+use crate::net::address::Address;
 use crate::readiness::Readiness;
 use crate::recorder::OpenStore;
 use crate::recorder::command::{Command, Mode, NewServer, ServerName, Vote};
@@ -52,8 +53,8 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let store = store(options, data_dir);
     progress::watch_load(config.readiness.clone());
     let mut announced = Vec::new();
-    let announce = |address: SocketAddr, role: Role| {
-        announced.push((address, role));
+    let announce = |address: &Address, role: Role| {
+        announced.push((address.clone(), role));
         let mut out = std::io::stdout().lock();
         // A closed standard output is no reason to stop serving.
         let _closed = writeln!(out, "listening on {address} ({role})").and_then(|()| out.flush());
@@ -89,7 +90,7 @@ fn store(options: &ArgMatches, data_dir: PathBuf) -> OpenStore {
 fn config(options: &ArgMatches, control_key: Vec<u8>, is_demo: bool, logger: Logger) -> Result<Config, CliError> {
     let minutes = u32::try_from(one::<u64>(options, "cooldown-minutes")?).unwrap_or(u32::MAX);
     let cooldown = Cooldown::from_minutes(minutes).ok_or_else(|| CliError::new("--cooldown-minutes is 1 to 10080"))?;
-    let listen = options.get_many::<SocketAddr>("listen").unwrap_or_default().copied().collect();
+    let listen = options.get_many::<Address>("listen").unwrap_or_default().cloned().collect();
     let limits = Limits {
         head_bytes_max: size(options, "head-bytes-max")?,
         header_lines_max: size(options, "header-lines-max")?,
@@ -103,6 +104,7 @@ fn config(options: &ArgMatches, control_key: Vec<u8>, is_demo: bool, logger: Log
     Ok(Config {
         listen,
         control: one(options, "control")?,
+        listen_mode: one(options, "listen-mode")?,
         engine: one(options, "engine")?,
         workers: size(options, "workers")?,
         cooldown,
@@ -168,22 +170,26 @@ fn demo_seed() -> Vec<Command> {
     vec![Command::Servers(vec![NewServer { server, token, generated }]), Command::Votes(vec![vote], Mode::Cast)]
 }
 
-fn say_what_to_try(announced: &[(SocketAddr, Role)], key: &[u8]) {
-    let address = |role| announced.iter().find(|(_, other)| *other == role).map(|(address, _)| reachable(*address));
+fn say_what_to_try(announced: &[(Address, Role)], key: &[u8]) {
+    let address = |role| announced.iter().find(|(_, other)| *other == role).map(|(address, _)| reachable(address));
     let (Some(public), Some(control)) = (address(Role::Public), address(Role::Control)) else { return };
     let key = String::from_utf8_lossy(key);
     eprintln!("A demonstration: nothing is kept. Server 28 has the token demo. Try:");
-    eprintln!("  curl -s http://{public}/api/vote/28/status/203.0.113.7");
-    eprintln!("  curl -s http://{public}/api/servers/demo/vote-status/{DEMO_COOLING}");
+    eprintln!("  curl -s {public}/api/vote/28/status/203.0.113.7");
+    eprintln!("  curl -s {public}/api/servers/demo/vote-status/{DEMO_COOLING}");
     eprintln!(
-        r#"  curl -s -H 'Authorization: Bearer {key}' -d '{{"server_id":28,"ip":"203.0.113.7"}}' http://{control}/v1/votes"#
+        r#"  curl -s -H 'Authorization: Bearer {key}' -d '{{"server_id":28,"ip":"203.0.113.7"}}' {control}/v1/votes"#
     );
 }
 
-/// An address that a client on this machine can use.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() {
-        address.set_ip(if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() });
+/// How curl on this machine is told an address.
+fn reachable(address: &Address) -> String {
+    match address {
+        Address::Unix(path) => format!("--unix-socket '{}' http://localhost", path.display()),
+        Address::Tcp(address) if address.ip().is_unspecified() => {
+            let ip = if address.is_ipv4() { [127, 0, 0, 1].into() } else { Ipv6Addr::LOCALHOST.into() };
+            format!("http://{}", SocketAddr::new(ip, address.port()))
+        }
+        Address::Tcp(address) => format!("http://{address}"),
     }
-    address
 }

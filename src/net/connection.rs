@@ -3,15 +3,11 @@
 //! An idle connection holds no buffer. Input is kept only while a request is not whole or has to
 //! wait, output only while the kernel does not take it.
 
-use std::io::{self, ErrorKind, Read};
-use std::net::{Shutdown, SocketAddr};
-
-use mio::net::TcpStream;
-use rustix::io::Errno;
-use rustix::net::SendFlags;
+use std::io::ErrorKind;
 
 use super::counters::EngineCounters;
 use super::deadline::Class;
+use super::stream::Stream;
 use crate::http::fault::Fault;
 use crate::http::session::{Advanced, Context, Next, Service, Session, SessionLimits, is_head_method};
 use crate::limits::LINGER_BYTES_MAX;
@@ -61,12 +57,10 @@ pub struct Turn<'w, S: Service> {
 
 /// A client.
 pub struct Connection<E> {
-    stream: TcpStream,
+    stream: Stream,
     session: Session<E>,
     /// Begun and not whole; or, while `has_work`, not looked at yet.
     input: Vec<u8>,
-    /// Not taken by the kernel yet.
-    unsent: Vec<u8>,
     state: State,
     /// The input is to be worked through before more is read.
     has_work: bool,
@@ -89,12 +83,11 @@ pub struct Connection<E> {
 impl<E> Connection<E> {
     /// A connection that was just accepted; it may have sent something already.
     #[must_use]
-    pub fn new(stream: TcpStream) -> Self {
+    pub fn new(stream: Stream) -> Self {
         Self {
             stream,
             session: Session::default(),
             input: Vec::new(),
-            unsent: Vec::new(),
             state: State::Open,
             has_work: false,
             is_readable: true,
@@ -107,8 +100,8 @@ impl<E> Connection<E> {
         }
     }
 
-    /// The socket, to register it.
-    pub fn stream(&mut self) -> &mut TcpStream {
+    /// The stream, to register its socket.
+    pub fn stream(&mut self) -> &mut Stream {
         &mut self.stream
     }
 
@@ -129,7 +122,7 @@ impl<E> Connection<E> {
     /// Whether the kernel has refused bytes.
     #[must_use]
     pub const fn has_unsent(&self) -> bool {
-        !self.unsent.is_empty()
+        self.stream.has_unsent()
     }
 
     /// Whether nothing was asked that is not answered yet. An empty line before a request is none.
@@ -137,7 +130,7 @@ impl<E> Connection<E> {
     pub fn is_idle(&self) -> bool {
         self.state == State::Open
             && matches!(self.input[..], [] | [b'\r'] | [b'\r', b'\n'])
-            && self.unsent.is_empty()
+            && !self.has_unsent()
             && self.session.is_between_requests()
     }
 
@@ -177,9 +170,9 @@ impl<E> Connection<E> {
     /// One turn: sends what waits, reads once, answers all that is whole, writes once.
     pub fn serve<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
         if self.has_unsent() {
-            match self.flush(turn) {
+            match self.stream.flush(turn.counters) {
                 Ok(()) if self.has_unsent() => return Verdict::Wait,
-                Ok(()) => {}
+                Ok(()) => self.is_flushed = true,
                 Err(_gone) => return self.broken(),
             }
         }
@@ -197,7 +190,7 @@ impl<E> Connection<E> {
     pub fn refuse<S: Service<Exchange = E>>(&mut self, fault: Fault, turn: &mut Turn<'_, S>) -> Verdict {
         let head_only = is_head_method(&self.input);
         self.session.refuse(fault, head_only, turn.service, &turn.context, turn.out);
-        turn.service.answered(|| peer(&self.stream));
+        turn.service.answered(|| self.stream.peer());
         self.input = Vec::new();
         self.has_work = false;
         self.send_and_close(true, turn)
@@ -207,10 +200,9 @@ impl<E> Connection<E> {
         let held = self.input.len();
         let buffer = &mut *turn.read_buffer;
         buffer[..held].copy_from_slice(&self.input);
-        match self.stream.read(&mut buffer[held..]) {
+        match self.stream.read(&mut buffer[held..], turn.counters) {
             Ok(0) => self.end_of_input(turn),
             Ok(bytes) => {
-                turn.counters.received_bytes.add(bytes as u64);
                 // A short read has emptied the kernel's buffer: no second read to be told so.
                 self.is_readable = self.is_half_closed || held + bytes == buffer.len();
                 let input = &turn.read_buffer[..held + bytes];
@@ -246,7 +238,7 @@ impl<E> Connection<E> {
     }
 
     fn after<S: Service<Exchange = E>>(&mut self, advanced: Advanced, turn: &mut Turn<'_, S>) -> Verdict {
-        turn.service.answered(|| peer(&self.stream));
+        turn.service.answered(|| self.stream.peer());
         self.is_new_request |= advanced.answered > 0;
         self.has_asked |= advanced.answered > 0;
         self.has_work = matches!(advanced.next, Next::Output | Next::Parked);
@@ -255,7 +247,7 @@ impl<E> Connection<E> {
             Next::Parked => self.state = State::Parked,
             Next::Input | Next::Output => {}
         }
-        if self.send(turn, SendFlags::empty()).is_err() {
+        if self.stream.send(turn.out, false, turn.counters).is_err() {
             return self.broken();
         }
         let may_go_on = self.state == State::Open && (self.has_work || self.is_readable);
@@ -265,7 +257,7 @@ impl<E> Connection<E> {
     fn send_and_close<S: Service<Exchange = E>>(&mut self, linger: bool, turn: &mut Turn<'_, S>) -> Verdict {
         self.state = State::Closing { linger };
         self.input = Vec::new();
-        match self.send(turn, SendFlags::MORE) {
+        match self.stream.send(turn.out, true, turn.counters) {
             Err(_gone) => self.broken(),
             Ok(()) if self.has_unsent() => Verdict::Wait,
             Ok(()) => self.close(linger, turn),
@@ -273,7 +265,7 @@ impl<E> Connection<E> {
     }
 
     fn close<S: Service<Exchange = E>>(&mut self, linger: bool, turn: &mut Turn<'_, S>) -> Verdict {
-        if !linger || self.stream.shutdown(Shutdown::Write).is_err() {
+        if !linger || self.stream.shut().is_err() {
             return Verdict::Drop;
         }
         self.state = State::Lingering { dropped_bytes: 0 };
@@ -282,11 +274,10 @@ impl<E> Connection<E> {
 
     fn linger<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
         let State::Lingering { dropped_bytes } = &mut self.state else { return Verdict::Drop };
-        match self.stream.read(turn.read_buffer) {
+        match self.stream.read(turn.read_buffer, turn.counters) {
             Ok(0) => Verdict::Drop,
             Ok(bytes) => {
                 *dropped_bytes += bytes;
-                turn.counters.received_bytes.add(bytes as u64);
                 if *dropped_bytes > LINGER_BYTES_MAX { Verdict::Drop } else { Verdict::Again }
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Verdict::Wait,
@@ -294,45 +285,6 @@ impl<E> Connection<E> {
             Err(_gone) => Verdict::Drop,
         }
     }
-
-    /// Writes the turn's answers in one call and keeps what the kernel does not take. With
-    /// [`SendFlags::MORE`] where the end follows at once: it goes out in the same segment.
-    fn send<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>, flags: SendFlags) -> io::Result<()> {
-        if turn.out.is_empty() {
-            return Ok(());
-        }
-        // What the kernel refused before goes first.
-        let sent = if self.has_unsent() { 0 } else { send_once(&self.stream, turn.out, flags)? };
-        turn.counters.sent_bytes.add(sent as u64);
-        self.unsent.extend_from_slice(&turn.out[sent..]);
-        turn.out.clear();
-        Ok(())
-    }
-
-    fn flush<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> io::Result<()> {
-        let sent = send_once(&self.stream, &self.unsent, SendFlags::empty())?;
-        turn.counters.sent_bytes.add(sent as u64);
-        self.unsent.drain(..sent);
-        if self.unsent.is_empty() {
-            self.unsent = Vec::new();
-            self.is_flushed = true;
-        }
-        Ok(())
-    }
-}
-
-/// Bytes taken; 0 where the kernel's buffer is full. A peer that has gone is an error, not a signal.
-fn send_once(stream: &TcpStream, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
-    match rustix::net::send(stream, bytes, flags | SendFlags::NOSIGNAL) {
-        Ok(sent) => Ok(sent),
-        Err(Errno::AGAIN | Errno::INTR) => Ok(0),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Who is connected, unless it has gone.
-fn peer(stream: &TcpStream) -> Option<SocketAddr> {
-    stream.peer_addr().ok()
 }
 
 /// Replaces what is held by `rest`, and gives memory back where there is none.

@@ -1,40 +1,116 @@
 //! Listening sockets: bound so that every worker has its own, and so that a second instance of
-//! the service on the same address is refused, not joined.
+//! the service on the same address is refused, not joined. Files of Unix sockets are in
+//! [`super::socket_file`].
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::path::Path;
 
-use mio::net::TcpListener;
-use socket2::{Domain, Protocol, Socket, Type};
+use mio::event::Source;
+use mio::net::{TcpListener, UnixListener};
+use mio::{Interest, Registry, Token};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
+use super::address::Address;
+use super::socket_file::{self, SocketFile};
+use super::stream::{self, Stream};
 use crate::limits::LISTEN_BACKLOG;
 
-/// Binds `count` sockets to one address; port 0 is chosen once, for all of them.
+/// A listening socket of one worker.
+#[derive(Debug)]
+pub enum Listener {
+    /// For the network, with `SO_REUSEPORT`: the kernel gives every worker its share.
+    Tcp(TcpListener),
+    /// For this machine. The workers' descriptors stand for one socket: who comes first takes the
+    /// newcomer. All are woken for it, which costs little where a few proxies keep connections.
+    Unix(UnixListener),
+}
+
+/// An address that is listened on.
+#[derive(Debug)]
+pub struct Bound {
+    /// The address, its port as it was chosen.
+    pub address: Address,
+    /// One for each worker.
+    pub listeners: Vec<Listener>,
+    /// What is to be taken away once nothing listens there any more.
+    pub file: Option<SocketFile>,
+}
+
+/// Binds `count` listeners to one address; port 0 is chosen once, for all of them. A socket file
+/// gets `mode` as its permissions.
 ///
 /// # Errors
 /// What the system says, [`io::ErrorKind::AddrInUse`] where anything listens there already.
-pub fn bind(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
+pub fn bind(address: &Address, count: usize, mode: u32) -> io::Result<Bound> {
+    match address {
+        Address::Tcp(address) => bind_tcp(*address, count),
+        Address::Unix(path) => bind_unix(path, count, mode),
+    }
+}
+
+impl Listener {
+    /// Takes a newcomer.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] where there is none, others as the system says.
+    #[inline]
+    pub fn accept(&self) -> io::Result<Stream> {
+        let socket = match self {
+            Self::Tcp(listener) => stream::Socket::Tcp(listener.accept()?.0),
+            Self::Unix(listener) => stream::Socket::Unix(listener.accept()?.0),
+        };
+        Ok(Stream::new(socket))
+    }
+}
+
+impl Source for Listener {
+    fn register(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
+        match self {
+            Self::Tcp(listener) => listener.register(registry, token, interests),
+            Self::Unix(listener) => listener.register(registry, token, interests),
+        }
+    }
+
+    fn reregister(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
+        match self {
+            Self::Tcp(listener) => listener.reregister(registry, token, interests),
+            Self::Unix(listener) => listener.reregister(registry, token, interests),
+        }
+    }
+
+    fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        match self {
+            Self::Tcp(listener) => listener.deregister(registry),
+            Self::Unix(listener) => listener.deregister(registry),
+        }
+    }
+}
+
+fn bind_tcp(address: SocketAddr, count: usize) -> io::Result<Bound> {
     // With SO_REUSEPORT alone, a second instance would silently take half of the connections.
     // A socket without it is refused while any other listens.
-    let probe = socket(address)?;
+    let probe = tcp_socket(address)?;
     probe.bind(&address.into())?;
     let address = if address.port() == 0 { local_address(&probe)? } else { address };
     drop(probe);
-    (0..count.max(1)).map(|_| listen(address)).collect()
+    let listeners = (0..count.max(1)).map(|_| listen_tcp(address)).collect::<io::Result<_>>()?;
+    Ok(Bound { address: Address::Tcp(address), listeners, file: None })
 }
 
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = socket(address)?;
+fn listen_tcp(address: SocketAddr) -> io::Result<Listener> {
+    let socket = tcp_socket(address)?;
     socket.set_reuse_port(true)?;
     // Inherited by the connections: an answer is one write, there is nothing to wait for.
     socket.set_nodelay(true)?;
     socket.bind(&address.into())?;
     socket.listen(LISTEN_BACKLOG)?;
     socket.set_nonblocking(true)?;
-    Ok(TcpListener::from_std(socket.into()))
+    Ok(Listener::Tcp(TcpListener::from_std(socket.into())))
 }
 
-fn socket(address: SocketAddr) -> io::Result<Socket> {
+fn tcp_socket(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     Ok(socket)
@@ -45,18 +121,38 @@ fn local_address(socket: &Socket) -> io::Result<SocketAddr> {
     socket.local_addr()?.as_socket().ok_or_else(unknown)
 }
 
+fn bind_unix(path: &Path, count: usize, mode: u32) -> io::Result<Bound> {
+    socket_file::make_way(path)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    // From here on the file is taken away again where anything fails. Nobody can connect before
+    // the permissions are right, as nothing listens yet.
+    let file = SocketFile::made(path, mode)?;
+    socket.listen(LISTEN_BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    let first = StdUnixListener::from(socket);
+    let shared = (1..count).map(|_| first.try_clone()).collect::<io::Result<Vec<_>>>()?;
+    let listeners = shared.into_iter().chain([first]);
+    let listeners = listeners.map(|listener| Listener::Unix(UnixListener::from_std(listener))).collect();
+    Ok(Bound { address: Address::Unix(path.to_owned()), listeners, file: Some(file) })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::bind;
+    use super::{Address, bind};
     use std::io::ErrorKind;
 
     #[test]
     fn an_address_in_use_is_refused_even_to_ourselves() {
-        let first = bind("127.0.0.1:0".parse().expect("an address"), 2).expect("a free port");
-        let address = first[0].local_addr().expect("bound");
-        assert_eq!(first[1].local_addr().expect("bound"), address);
-        assert_eq!(bind(address, 1).expect_err("in use").kind(), ErrorKind::AddrInUse);
-        drop(first);
-        bind(address, 1).expect("free again");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = Address::Unix(folder.path().join("socket"));
+        for address in ["127.0.0.1:0".parse().expect("an address"), path] {
+            let first = bind(&address, 2, 0o600).expect("free");
+            assert_eq!(first.listeners.len(), 2);
+            let address = first.address.clone();
+            assert_eq!(bind(&address, 1, 0o600).expect_err("in use").kind(), ErrorKind::AddrInUse, "{address}");
+            drop(first);
+            bind(&address, 1, 0o600).expect("free again");
+        }
     }
 }

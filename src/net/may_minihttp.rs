@@ -64,11 +64,7 @@ pub struct Settings {
 ///
 /// # Errors
 /// Where an address cannot be listened on.
-pub fn start<S: PartsService>(
-    addresses: impl Iterator<Item = SocketAddr>,
-    services: Vec<S>,
-    settings: &Settings,
-) -> io::Result<()> {
+pub fn start<S: PartsService>(addresses: Vec<SocketAddr>, services: Vec<S>, settings: &Settings) -> io::Result<()> {
     may::config().set_workers(services.len()).set_stack_size(STACK_WORDS).set_worker_pin(false);
     let desks = services.into_iter().map(|service| Mutex::new(Desk { service, head_bytes: Vec::new() })).collect();
     let desks: Arc<[Mutex<Desk<S>>]> = desks;

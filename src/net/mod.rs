@@ -5,12 +5,14 @@
 //!                connections, its own buffers: a connection never changes thread
 //! ```
 //!
-//! [`worker`] is the loop, [`connection`] one client's socket and session, [`slab`] where they
-//! live, [`deadline`] when they must have done something, [`listener`] the sockets that accept,
-//! and [`mailbox`] how other threads reach a loop. [`access`] stands before a service and tells of
+//! [`worker`] is the loop, [`connection`] one client's session, [`stream`] its socket, [`slab`]
+//! where they live, [`deadline`] when they must have done something, [`listener`] the sockets that
+//! accept, [`address`] where, [`socket_file`] what a Unix one leaves in the file system, and
+//! [`mailbox`] how other threads reach a loop. [`access`] stands before a service and tells of
 //! some of its requests. `may_minihttp` is another engine, to compare with.
 
 pub mod access;
+pub mod address;
 pub mod connection;
 pub mod counters;
 pub mod deadline;
@@ -19,4 +21,6 @@ pub mod mailbox;
 #[cfg(feature = "may_minihttp")]
 pub mod may_minihttp;
 pub mod slab;
+pub mod socket_file;
+pub mod stream;
 pub mod worker;

@@ -13,14 +13,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 
 use super::connection::{Connection, Turn, Verdict};
 use super::counters::{Cause, EngineCounters};
 use super::deadline::{Class, Deadlines};
+use super::listener::Listener;
 use super::mailbox::{Letter, Mailbox};
 use super::slab::{Key, Slab};
+use super::stream::Stream;
 use crate::clock::{Clock, Now};
 use crate::http::body::TRAILER_BYTES_MAX;
 use crate::http::fault::Fault;
@@ -58,8 +59,8 @@ pub struct Settings {
     pub content_extends: bool,
 }
 
-struct Listener {
-    socket: TcpListener,
+struct Listening {
+    listener: Listener,
     /// The kernel may hold newcomers that were not taken yet.
     is_pending: bool,
 }
@@ -78,7 +79,7 @@ pub struct Worker<S: Service> {
     service: S,
     settings: Settings,
     session_limits: SessionLimits,
-    listeners: Vec<Listener>,
+    listeners: Vec<Listening>,
     connections: Slab<Connection<S::Exchange>>,
     deadlines: Deadlines,
     again: Vec<Key>,
@@ -100,7 +101,7 @@ impl<S: Service> Worker<S> {
     /// # Errors
     /// Where the system gives no descriptor, or a listener cannot be registered.
     pub fn new(
-        listeners: Vec<TcpListener>,
+        listeners: Vec<Listener>,
         settings: Settings,
         clock: Clock,
         service: impl FnOnce(&Mailbox) -> S,
@@ -108,9 +109,9 @@ impl<S: Service> Worker<S> {
         let poll = Poll::new()?;
         let mailbox = Mailbox::new(&poll, Token(MAILBOX_TOKEN as usize))?;
         let mut pending = Vec::new();
-        for (mut socket, token) in listeners.into_iter().zip(LISTENER_TOKEN..MAILBOX_TOKEN) {
-            poll.registry().register(&mut socket, Token(token as usize), Interest::READABLE)?;
-            pending.push(Listener { socket, is_pending: false });
+        for (mut listener, token) in listeners.into_iter().zip(LISTENER_TOKEN..MAILBOX_TOKEN) {
+            poll.registry().register(&mut listener, Token(token as usize), Interest::READABLE)?;
+            pending.push(Listening { listener, is_pending: false });
         }
         let limits = settings.limits;
         let session_limits = SessionLimits {
@@ -198,7 +199,7 @@ impl<S: Service> Worker<S> {
     }
 
     fn wait(&self) -> Option<Duration> {
-        let is_accept_due = self.listeners.iter().any(|listener| listener.is_pending);
+        let is_accept_due = self.listeners.iter().any(|listening| listening.is_pending);
         if !self.again.is_empty() || (is_accept_due && self.accept_again_ms <= self.now.monotonic_ms) {
             return Some(Duration::ZERO);
         }
@@ -234,8 +235,8 @@ impl<S: Service> Worker<S> {
         let word = event.token().0 as u64;
         let key = Key::unpacked(word);
         if key.index >= LISTENER_TOKEN {
-            if let Some(listener) = self.listeners.get_mut((key.index - LISTENER_TOKEN) as usize) {
-                listener.is_pending = true;
+            if let Some(listening) = self.listeners.get_mut((key.index - LISTENER_TOKEN) as usize) {
+                listening.is_pending = true;
             }
             return;
         }
@@ -316,14 +317,14 @@ impl<S: Service> Worker<S> {
     /// Takes up to `count` newcomers from one listener.
     fn accept(&mut self, index: usize, count: usize) {
         for _ in 0..count {
-            let listener = &mut self.listeners[index];
-            match listener.socket.accept() {
-                Ok((stream, _)) => {
+            let listening = &mut self.listeners[index];
+            match listening.listener.accept() {
+                Ok(stream) => {
                     self.has_made_room = false;
                     self.welcome(stream);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    listener.is_pending = false;
+                    listening.is_pending = false;
                     return;
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
@@ -341,7 +342,7 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    fn welcome(&mut self, stream: TcpStream) {
+    fn welcome(&mut self, stream: Stream) {
         let is_full = self.connections.len() >= self.settings.connections_max && !self.close_longest_idle();
         let is_over = is_full && self.connections.len() >= self.settings.connections_max + TURNED_AWAY_MAX;
         self.counters.accepted.add(1);
@@ -435,11 +436,19 @@ impl<S: Service> Worker<S> {
             }
             // Out of descriptors they still wait there: once more, as long as there is time.
             if self.accept_again_ms <= now_ms {
-                self.listeners.clear();
+                self.close_listeners();
             }
         }
         if self.listeners.is_empty() && now_ms >= drain.accept_until_ms.saturating_add(DRAIN_GRACE_MS) {
             self.close_idle(|_| true);
+        }
+    }
+
+    fn close_listeners(&mut self) {
+        for mut listening in self.listeners.drain(..) {
+            // Others may hold the same socket: closing it alone would leave it in this poll. Where
+            // that fails, it was not there.
+            let _absent = self.poll.registry().deregister(&mut listening.listener);
         }
     }
 
@@ -455,9 +464,9 @@ fn register<E>(poll: &Poll, connection: &mut Connection<E>, key: Key, wants_writ
     let is_new = connection.registered.is_none();
     connection.registered = Some(wants_write);
     if is_new {
-        poll.registry().register(connection.stream(), token, interest)
+        poll.registry().register(connection.stream().socket(), token, interest)
     } else {
-        poll.registry().reregister(connection.stream(), token, interest)
+        poll.registry().reregister(connection.stream().socket(), token, interest)
     }
 }
 

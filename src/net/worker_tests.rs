@@ -12,7 +12,8 @@ use crate::http::head::Head;
 use crate::http::response::{self, Framing};
 use crate::http::session::{Context, Service, Step};
 use crate::limits::Limits;
-use crate::net::listener;
+use crate::net::address::Address;
+use crate::net::listener::{self, Bound};
 use crate::net::mailbox::Letter;
 
 /// Answers 200 to everything, and panics where the path says so.
@@ -65,10 +66,11 @@ fn read_answer(stream: &mut TcpStream, end: &str) -> String {
 
 #[test]
 fn a_panic_is_answered_500_and_takes_no_other_connection_with_it() {
-    let sockets = listener::bind("127.0.0.1:0".parse().expect("an address"), 1).expect("a free port");
-    let address = sockets[0].local_addr().expect("bound");
+    let Bound { address, listeners, .. } =
+        listener::bind(&"127.0.0.1:0".parse().expect("an address"), 1, 0).expect("a free port");
+    let Address::Tcp(address) = address else { panic!("an internet address was asked for") };
     let settings = Settings { limits: Limits::default(), connections_max: 100, content_extends: false };
-    let worker = Worker::new(sockets, settings, Clock::new(), |_| Trap).expect("a worker");
+    let worker = Worker::new(listeners, settings, Clock::new(), |_| Trap).expect("a worker");
     let mailbox = worker.mailbox();
     let thread = thread::spawn(move || worker.run());
 

@@ -1,13 +1,10 @@
 //! The running parts: what is bound and started, in which order, and how it stops.
 
 use std::io;
-use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
-
-use mio::net::TcpListener;
 
 use super::access::Access;
 use super::lines::{self, About};
@@ -19,11 +16,13 @@ use crate::clock::Clock;
 use crate::control::page::{Sources, WorkerSource};
 use crate::control::{ControlService, Parts};
 use crate::limits::CONTROL_CONNECTIONS_MAX;
+use crate::net::address::Address;
 use crate::net::counters::{EngineCounters, ResponseCounters};
-use crate::net::listener;
+use crate::net::listener::{self, Bound, Listener};
 use crate::net::mailbox::{Letter, Mailbox};
 #[cfg(feature = "may_minihttp")]
 use crate::net::may_minihttp;
+use crate::net::socket_file::SocketFile;
 use crate::net::worker::Settings;
 #[cfg(feature = "may_minihttp")]
 use crate::public::{Desk, parts::PublicParts};
@@ -43,7 +42,7 @@ pub fn run(
     config: Config,
     store: OpenStore,
     signals: Receiver<Signal>,
-    mut announce: impl FnMut(SocketAddr, Role),
+    mut announce: impl FnMut(&Address, Role),
 ) -> Result<Ended, ServerError> {
     let about = About::new(&config);
     let mut house = House::build(config, store, signals)?;
@@ -53,7 +52,7 @@ pub fn run(
         Progress::Stopped => return house.stop_listeners(),
     }
     for (address, role) in &house.addresses {
-        announce(*address, *role);
+        announce(address, *role);
     }
     let (servers, cooldowns) = (house.views.directory.current().len(), house.views.cooldowns.len());
     about.say_ready(&house.addresses, servers, cooldowns, house.sources.recorder.load_ms.get());
@@ -77,7 +76,9 @@ struct Views {
 
 /// The running parts.
 struct House {
-    addresses: Vec<(SocketAddr, Role)>,
+    addresses: Vec<(Address, Role)>,
+    /// Taken away once nothing listens there any more.
+    socket_files: Vec<SocketFile>,
     public: Vec<Serving>,
     control: Option<Serving>,
     recorder: Option<JoinHandle<()>>,
@@ -95,16 +96,19 @@ struct House {
 
 impl House {
     fn build(mut config: Config, store: OpenStore, signals: Receiver<Signal>) -> Result<Self, ServerError> {
-        let bind = |address, count| listener::bind(address, count).map_err(|error| ServerError::Bind(address, error));
-        let sockets = if config.engine == Engine::Native { config.workers } else { 1 };
-        let public = config.listen.iter().map(|address| bind(*address, sockets));
-        let public: Vec<Vec<TcpListener>> = public.collect::<Result<_, _>>()?;
-        let control = bind(config.control, 1)?;
-        let mut addresses = Vec::new();
-        for (sockets, role) in public.iter().map(|sockets| (sockets, Role::Public)).chain([(&control, Role::Control)]) {
-            let address = sockets.first().map(TcpListener::local_addr).transpose().map_err(ServerError::Engine)?;
-            addresses.extend(address.map(|address| (address, role)));
-        }
+        let (mut addresses, mut socket_files) = (Vec::new(), Vec::new());
+        let mut bind = |address: &Address, role, count| {
+            let bound = listener::bind(address, count, config.listen_mode);
+            let bound = bound.map_err(|error| ServerError::Bind(address.clone(), error))?;
+            let Bound { address, listeners, file } = bound;
+            addresses.push((address, role));
+            socket_files.extend(file);
+            Ok(listeners)
+        };
+        let count = if config.engine == Engine::Native { config.workers } else { 1 };
+        let public = config.listen.iter().map(|address| bind(address, Role::Public, count));
+        let public: Vec<Vec<Listener>> = public.collect::<Result<_, _>>()?;
+        let control = bind(&config.control, Role::Control, 1)?;
 
         let clock = Clock::new();
         let readiness = config.readiness.clone();
@@ -114,6 +118,7 @@ impl House {
         forward(signals, sender.clone())?;
         let mut house = Self {
             addresses,
+            socket_files,
             public: Vec::new(),
             control: None,
             recorder: None,
@@ -147,15 +152,15 @@ impl House {
     fn start_workers(
         &mut self,
         config: &Config,
-        listeners: Vec<Vec<TcpListener>>,
+        listeners: Vec<Vec<Listener>>,
         clock: &Clock,
         events: &Sender<Event>,
     ) -> Result<(), ServerError> {
-        // One socket of each address for each worker.
-        let mut shares: Vec<Vec<TcpListener>> = (0..config.workers).map(|_| Vec::new()).collect();
-        for sockets in listeners {
-            for (share, socket) in shares.iter_mut().zip(sockets) {
-                share.push(socket);
+        // One listener of each address for each worker.
+        let mut shares: Vec<Vec<Listener>> = (0..config.workers).map(|_| Vec::new()).collect();
+        for listeners in listeners {
+            for (share, listener) in shares.iter_mut().zip(listeners) {
+                share.push(listener);
             }
         }
         let connections_max = (config.limits.connections_max / config.workers).max(1);
@@ -181,7 +186,7 @@ impl House {
     fn start_may_minihttp(
         &mut self,
         config: &Config,
-        bound: Vec<Vec<TcpListener>>,
+        bound: Vec<Vec<Listener>>,
         clock: Clock,
         events: &Sender<Event>,
     ) -> Result<(), ServerError> {
@@ -196,7 +201,15 @@ impl House {
             self.sources.workers.push(WorkerSource { listener: "public", engine, responses, connections_max });
         }
         let settings = may_minihttp::Settings { limits: config.limits, clock, readiness: self.readiness.clone() };
-        let public = self.addresses.iter().filter(|(_, role)| *role == Role::Public).map(|(address, _)| *address);
+        let public = self.addresses.iter().filter(|(_, role)| *role == Role::Public);
+        let public = public.map(|(address, _)| match address {
+            Address::Tcp(address) => Ok(*address),
+            Address::Unix(_) => {
+                let why = "the engine may_minihttp listens on internet addresses only";
+                Err(ServerError::Bind(address.clone(), io::Error::new(io::ErrorKind::Unsupported, why)))
+            }
+        });
+        let public: Vec<_> = public.collect::<Result<_, _>>()?;
         may_minihttp::start(public, services, &settings).map_err(ServerError::Engine)?;
         drop(bound);
         let (sender, letters) = channel();
@@ -212,7 +225,7 @@ impl House {
     fn start_control(
         &mut self,
         config: &Config,
-        sockets: Vec<TcpListener>,
+        listeners: Vec<Listener>,
         clock: &Clock,
         recorder: RecorderHandle,
         events: &Sender<Event>,
@@ -220,7 +233,7 @@ impl House {
         let connections_max = CONTROL_CONNECTIONS_MAX;
         let settings = Settings { limits: config.limits, connections_max, content_extends: true };
         let responses = Arc::new(ResponseCounters::default());
-        let setup = self.set_up("control", sockets, settings, clock, Arc::clone(&responses));
+        let setup = self.set_up("control", listeners, settings, clock, Arc::clone(&responses));
         // Every worker counts from here on.
         self.sources.access = self.access.iter().flat_map(|access| access.counters.iter().cloned()).collect();
         let parts = Parts {
@@ -243,7 +256,7 @@ impl House {
     fn set_up(
         &mut self,
         listener: &'static str,
-        sockets: Vec<TcpListener>,
+        listeners: Vec<Listener>,
         settings: Settings,
         clock: &Clock,
         responses: Arc<ResponseCounters>,
@@ -252,7 +265,7 @@ impl House {
         let source = WorkerSource { listener, engine: Arc::clone(&engine), responses, connections_max };
         self.sources.workers.push(source);
         let log = self.access.as_mut().map(|access| access.log(listener, clock));
-        Setup { sockets, settings, clock: clock.clone(), counters: engine, log }
+        Setup { listeners, settings, clock: clock.clone(), counters: engine, log }
     }
 
     fn start_recorder(
@@ -324,7 +337,9 @@ impl House {
         if let Some(serving) = &self.control {
             (serving.tell)(Letter::Drain { accept_ms: 0, timeout_ms: self.drain_timeout_ms.min(CONTROL_DRAIN_MS) });
         }
-        self.wait_for("control", 1)
+        let ended = self.wait_for("control", 1)?;
+        self.socket_files.clear();
+        Ok(ended)
     }
 
     /// Waits until `count` threads of this name have ended; others may end meanwhile.

@@ -9,9 +9,9 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 
 use crate::limits::Limits;
+use crate::net::address::Address;
 use crate::readiness::Readiness;
 use crate::recorder::command::Command;
 use crate::store::StoreError;
@@ -28,9 +28,11 @@ pub use house::run;
 /// Everything that `serve` was told, checked.
 pub struct Config {
     /// Public addresses.
-    pub listen: Vec<SocketAddr>,
+    pub listen: Vec<Address>,
     /// The private address.
-    pub control: SocketAddr,
+    pub control: Address,
+    /// Permissions of socket files.
+    pub listen_mode: u32,
     /// What runs the public event loops.
     pub engine: Engine,
     /// Public event loops.
@@ -119,7 +121,7 @@ pub enum Ended {
 #[derive(Debug)]
 pub enum ServerError {
     /// An address cannot be listened on.
-    Bind(SocketAddr, io::Error),
+    Bind(Address, io::Error),
     /// An event loop cannot be made, or broke.
     Engine(io::Error),
     /// The store cannot be read.

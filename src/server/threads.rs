@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
 
-use mio::net::TcpListener;
-
 use super::ServerError;
 use crate::clock::Clock;
 use crate::http::session::Service;
 use crate::net::access::{AccessLog, Describe, Logged};
 use crate::net::counters::EngineCounters;
+use crate::net::listener::Listener;
 use crate::net::mailbox::{Letter, Mailbox};
 use crate::net::worker::{Settings, Worker};
 use crate::store::StoreError;
@@ -32,7 +31,7 @@ pub(super) struct Serving {
 
 /// What a worker is made of besides its service.
 pub(super) struct Setup {
-    pub(super) sockets: Vec<TcpListener>,
+    pub(super) listeners: Vec<Listener>,
     pub(super) settings: Settings,
     pub(super) clock: Clock,
     pub(super) counters: Arc<EngineCounters>,
@@ -50,12 +49,12 @@ where
     S: Service + Describe + Send + 'static,
     S::Exchange: Send,
 {
-    let Setup { sockets, settings, clock, counters, log } = setup;
+    let Setup { listeners, settings, clock, counters, log } = setup;
     match log {
-        None => run_worker(name, Worker::new(sockets, settings, clock, make), counters, events),
+        None => run_worker(name, Worker::new(listeners, settings, clock, make), counters, events),
         Some(log) => {
             let make = |mailbox: &Mailbox| Logged::new(make(mailbox), log);
-            run_worker(name, Worker::new(sockets, settings, clock, make), counters, events)
+            run_worker(name, Worker::new(listeners, settings, clock, make), counters, events)
         }
     }
 }

@@ -2,7 +2,7 @@
 //! another node where there is one.
 
 use crate::command_line::stub::Stub;
-use crate::contract_public::PATH;
+use crate::contract_public::checks::PATH;
 use crate::contract_public::table::{CAN_VOTE, prepare};
 use crate::proxies::expected::{AWAY, Answer, GATEWAY_TIMEOUT};
 use crate::proxies::front::{Behind, Front, Kind};

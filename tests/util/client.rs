@@ -1,15 +1,16 @@
 //! A raw HTTP client: it sends the bytes it is given and reads responses within a deadline.
 
 use crate::util::DEADLINE;
+use crate::util::endpoint::{Endpoint, Transport};
 use crate::util::response::{Framing, Response, decode_chunked, parse_head};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// A connection, and the bytes read from it that no response has taken yet.
 #[derive(Debug)]
 pub(crate) struct Client {
-    stream: TcpStream,
+    transport: Transport,
     buffer: Vec<u8>,
     deadline: Duration,
 }
@@ -21,22 +22,21 @@ impl Client {
         self.deadline = deadline;
     }
 
-    /// Connects, with `TCP_NODELAY`, so that each `send` leaves as a segment of its own.
-    pub(crate) fn connect(addr: SocketAddr) -> Client {
-        Self::try_connect(addr).unwrap_or_else(|error| panic!("no connection to {addr}: {error}"))
+    /// Connects; each `send` leaves as a segment of its own.
+    pub(crate) fn connect(endpoint: impl Into<Endpoint>) -> Client {
+        let endpoint = endpoint.into();
+        Self::try_connect(&endpoint).unwrap_or_else(|error| panic!("no connection to {endpoint}: {error}"))
     }
 
     /// Connects, or says why not.
-    pub(crate) fn try_connect(addr: SocketAddr) -> io::Result<Client> {
-        let stream = TcpStream::connect_timeout(&addr, DEADLINE)?;
-        stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(DEADLINE))?;
-        Ok(Client { stream, buffer: Vec::new(), deadline: DEADLINE })
+    pub(crate) fn try_connect(endpoint: impl Into<Endpoint>) -> io::Result<Client> {
+        let transport = Transport::connect(&endpoint.into())?;
+        Ok(Client { transport, buffer: Vec::new(), deadline: DEADLINE })
     }
 
-    /// The socket itself, for what this type does not offer.
+    /// The socket itself, of a plain connection over TCP, for what this type does not offer.
     pub(crate) fn stream(&self) -> &TcpStream {
-        &self.stream
+        self.transport.tcp()
     }
 
     /// Sends all of `bytes`. Panics when the connection does not take them.
@@ -46,12 +46,12 @@ impl Client {
 
     /// Sends all of `bytes`, or says why not.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
-        self.stream.write_all(bytes.as_ref())
+        self.transport.write_all(bytes.as_ref())
     }
 
     /// Shuts the sending side: the server reads the end of the stream.
     pub(crate) fn shutdown_write(&mut self) {
-        self.stream.shutdown(Shutdown::Write).unwrap_or_else(|error| panic!("no half-close: {error}"));
+        self.transport.shutdown_write().unwrap_or_else(|error| panic!("no half-close: {error}"));
     }
 
     /// Reads one response, an interim one (1xx) included. `head_only` says that it answers HEAD,
@@ -135,9 +135,9 @@ impl Client {
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
-        self.stream.set_read_timeout(Some(left))?;
+        self.transport.set_read_timeout(left)?;
         let mut bytes = [0; 16 * 1024];
-        match self.stream.read(&mut bytes) {
+        match self.transport.read(&mut bytes) {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
             Ok(count) => {
                 self.buffer.extend_from_slice(&bytes[..count]);
@@ -151,13 +151,13 @@ impl Client {
 }
 
 /// One `GET` on a connection of its own, as most callers do it.
-pub(crate) fn get(addr: SocketAddr, path: &str) -> Response {
-    exchange(addr, format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"))
+pub(crate) fn get(endpoint: impl Into<Endpoint>, path: &str) -> Response {
+    exchange(endpoint, format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"))
 }
 
 /// Sends `bytes` on a connection of its own and reads the one response (not to a HEAD).
-pub(crate) fn exchange(addr: SocketAddr, bytes: impl AsRef<[u8]>) -> Response {
-    let mut client = Client::connect(addr);
+pub(crate) fn exchange(endpoint: impl Into<Endpoint>, bytes: impl AsRef<[u8]>) -> Response {
+    let mut client = Client::connect(endpoint);
     client.send(bytes);
     client.read_response(false)
 }

@@ -1,21 +1,22 @@
 //! The control listener's client: requests with the key and a JSON body.
 
 use crate::util::client::exchange;
+use crate::util::endpoint::Endpoint;
 use crate::util::response::Response;
 use crate::util::server::Server;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 /// Where the control listener is, and the key to it. Each request takes a connection of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
-    addr: SocketAddr,
+    endpoint: Endpoint,
     key: String,
 }
 
 impl Control {
-    /// The control interface of `addr`, entered with `key`.
-    pub(crate) fn new(addr: SocketAddr, key: &str) -> Control {
-        Control { addr, key: key.to_owned() }
+    /// The control interface of `endpoint`, entered with `key`.
+    pub(crate) fn new(endpoint: impl Into<Endpoint>, key: &str) -> Control {
+        Control { endpoint: endpoint.into(), key: key.to_owned() }
     }
 
     /// The bytes of a request with the key; a body goes with a `Content-Length`.
@@ -32,22 +33,22 @@ impl Control {
 
     /// `GET path`.
     pub(crate) fn get(&self, path: &str) -> Response {
-        exchange(self.addr, self.request_bytes("GET", path, None))
+        exchange(&self.endpoint, self.request_bytes("GET", path, None))
     }
 
     /// `POST path` with a JSON body.
     pub(crate) fn post(&self, path: &str, body: &str) -> Response {
-        exchange(self.addr, self.request_bytes("POST", path, Some(body)))
+        exchange(&self.endpoint, self.request_bytes("POST", path, Some(body)))
     }
 
     /// `PUT path` with a JSON body.
     pub(crate) fn put(&self, path: &str, body: &str) -> Response {
-        exchange(self.addr, self.request_bytes("PUT", path, Some(body)))
+        exchange(&self.endpoint, self.request_bytes("PUT", path, Some(body)))
     }
 
     /// `DELETE path`.
     pub(crate) fn delete(&self, path: &str) -> Response {
-        exchange(self.addr, self.request_bytes("DELETE", path, None))
+        exchange(&self.endpoint, self.request_bytes("DELETE", path, None))
     }
 
     /// Registers server `id` under `token`, which must be new.
@@ -71,6 +72,6 @@ impl Control {
 impl Server {
     /// The control interface with the key that the server was started with.
     pub(crate) fn control_client(&self) -> Control {
-        Control::new(self.control(), Server::KEY)
+        Control::new(self.control_endpoint(), Server::KEY)
     }
 }

@@ -4,6 +4,7 @@
 
 pub(crate) mod client;
 pub(crate) mod control;
+pub(crate) mod endpoint;
 pub(crate) mod random;
 pub(crate) mod response;
 pub(crate) mod server;

@@ -2,6 +2,7 @@
 //! lines; ends and reaps what it started, and shows the server's last words when a test fails.
 
 use crate::util::DEADLINE;
+use crate::util::endpoint::Endpoint;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -18,8 +19,8 @@ const POLL: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
-    public: Vec<SocketAddr>,
-    control: SocketAddr,
+    public: Vec<Endpoint>,
+    control: Endpoint,
     captured: Captured,
 }
 
@@ -39,6 +40,14 @@ impl Server {
         let mut command = Self::command();
         command.args(["serve", "--listen", "127.0.0.1:0"]);
         command.args(["--control", "127.0.0.1:0"]).args(args);
+        Self::spawn(command)
+    }
+
+    /// Starts `vote-status serve` in memory with these arguments, `--listen` and `--control` among
+    /// them, and waits until the listeners answer.
+    pub(crate) fn listening(args: &[&str]) -> Server {
+        let mut command = Self::command();
+        command.args(["serve", "--in-memory"]).args(args);
         Self::spawn(command)
     }
 
@@ -76,19 +85,24 @@ impl Server {
         Ok(Server { child, public, control, captured })
     }
 
-    /// The first public listener.
+    /// The first public listener, which is one of the internet.
     pub(crate) fn public(&self) -> SocketAddr {
-        self.public[0]
+        self.public[0].addr()
     }
 
     /// All public listeners, in the order of their start lines.
-    pub(crate) fn publics(&self) -> &[SocketAddr] {
+    pub(crate) fn publics(&self) -> &[Endpoint] {
         &self.public
     }
 
-    /// The control listener.
+    /// The control listener, which is one of the internet.
     pub(crate) fn control(&self) -> SocketAddr {
-        self.control
+        self.control.addr()
+    }
+
+    /// The control listener of any kind.
+    pub(crate) fn control_endpoint(&self) -> &Endpoint {
+        &self.control
     }
 
     /// The process id.
@@ -185,17 +199,17 @@ fn wait(child: &mut Child, deadline: Duration) -> Option<ExitStatus> {
 
 /// Reads the start lines of `publics` public listeners and of the control one, in any order.
 /// `None` when the output ends, says something else, or time is up.
-fn read_start_lines(lines: &Receiver<String>, publics: usize) -> Option<(Vec<SocketAddr>, SocketAddr)> {
+fn read_start_lines(lines: &Receiver<String>, publics: usize) -> Option<(Vec<Endpoint>, Endpoint)> {
     let until = Instant::now() + DEADLINE;
     let mut public = Vec::new();
     let mut control = None;
     while public.len() < publics || control.is_none() {
         let left = until.saturating_duration_since(Instant::now());
         let line = lines.recv_timeout(left).ok()?;
-        let (addr, kind) = line.strip_prefix("listening on ")?.split_once(' ')?;
+        let (addr, kind) = line.strip_prefix("listening on ")?.rsplit_once(' ')?;
         match kind {
-            "(public)" => public.push(addr.parse().ok()?),
-            "(control)" => control = Some(addr.parse().ok()?),
+            "(public)" => public.push(Endpoint::parse(addr)?),
+            "(control)" => control = Some(Endpoint::parse(addr)?),
             _ => return None,
         }
     }

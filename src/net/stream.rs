@@ -1,0 +1,156 @@
+//! A connected socket of either kind, and what the kernel has not taken of its output yet. It
+//! knows bytes, not what they say.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use mio::event::Source;
+use mio::net::{TcpStream, UnixStream};
+use mio::{Interest, Registry, Token};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
+
+use super::counters::EngineCounters;
+
+/// A connected socket.
+#[derive(Debug)]
+pub enum Socket {
+    /// Over the network.
+    Tcp(TcpStream),
+    /// From this machine.
+    Unix(UnixStream),
+}
+
+impl AsFd for Socket {
+    #[inline]
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(socket) => socket.as_fd(),
+            Self::Unix(socket) => socket.as_fd(),
+        }
+    }
+}
+
+impl Source for Socket {
+    fn register(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => socket.register(registry, token, interests),
+            Self::Unix(socket) => socket.register(registry, token, interests),
+        }
+    }
+
+    fn reregister(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => socket.reregister(registry, token, interests),
+            Self::Unix(socket) => socket.reregister(registry, token, interests),
+        }
+    }
+
+    fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => socket.deregister(registry),
+            Self::Unix(socket) => socket.deregister(registry),
+        }
+    }
+}
+
+/// A client's bytes in either direction.
+#[derive(Debug)]
+pub struct Stream {
+    socket: Socket,
+    /// Not taken by the kernel yet. Bounded by who sends: it asks [`Stream::has_unsent`] before it
+    /// answers more.
+    unsent: Vec<u8>,
+}
+
+impl Stream {
+    /// The bytes of a socket that was just accepted.
+    #[must_use]
+    pub const fn new(socket: Socket) -> Self {
+        Self { socket, unsent: Vec::new() }
+    }
+
+    /// The socket, to register it.
+    pub fn socket(&mut self) -> &mut Socket {
+        &mut self.socket
+    }
+
+    /// Who is connected over the network, unless it has gone.
+    #[must_use]
+    pub fn peer(&self) -> Option<SocketAddr> {
+        match &self.socket {
+            Socket::Tcp(socket) => socket.peer_addr().ok(),
+            Socket::Unix(_) => None,
+        }
+    }
+
+    /// Whether the kernel has refused bytes.
+    #[must_use]
+    #[inline]
+    pub const fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// Reads once; 0 where the peer has shut its sending side.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] where nothing is there, others where the peer is gone.
+    #[inline]
+    pub fn read(&mut self, buffer: &mut [u8], counters: &EngineCounters) -> io::Result<usize> {
+        let (bytes, _) = rustix::net::recv(&self.socket, buffer, RecvFlags::empty())?;
+        counters.received_bytes.add(bytes as u64);
+        Ok(bytes)
+    }
+
+    /// Writes all of `out` in one call, empties it, and keeps what the kernel does not take.
+    /// `is_last` where the end of the stream follows at once: it goes out in the same segment.
+    ///
+    /// # Errors
+    /// Where the peer is gone.
+    #[inline]
+    pub fn send(&mut self, out: &mut Vec<u8>, is_last: bool, counters: &EngineCounters) -> io::Result<()> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        let flags = if is_last { SendFlags::MORE } else { SendFlags::empty() };
+        // What the kernel refused before goes first.
+        let sent = if self.has_unsent() { 0 } else { send_once(&self.socket, out, flags)? };
+        counters.sent_bytes.add(sent as u64);
+        self.unsent.extend_from_slice(&out[sent..]);
+        out.clear();
+        Ok(())
+    }
+
+    /// Offers the kernel once more what it has refused.
+    ///
+    /// # Errors
+    /// As [`Stream::send`].
+    pub fn flush(&mut self, counters: &EngineCounters) -> io::Result<()> {
+        let sent = send_once(&self.socket, &self.unsent, SendFlags::empty())?;
+        counters.sent_bytes.add(sent as u64);
+        self.unsent.drain(..sent);
+        if self.unsent.is_empty() {
+            self.unsent = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// Shuts the sending side: the peer reads the end behind all that was sent.
+    ///
+    /// # Errors
+    /// Where the peer is gone.
+    pub fn shut(&mut self) -> io::Result<()> {
+        Ok(rustix::net::shutdown(&self.socket, Shutdown::Write)?)
+    }
+}
+
+/// Bytes taken; 0 where the kernel's buffer is full. A peer that has gone is an error, not a signal.
+#[inline]
+fn send_once(socket: &Socket, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
+    match rustix::net::send(socket, bytes, flags | SendFlags::NOSIGNAL) {
+        Ok(sent) => Ok(sent),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,214 @@
+//! Listeners on Unix sockets: the contract over them, their files and permissions, what stands in
+//! the way of one, and what is left behind.
+
+use crate::contract_public::checks;
+use crate::contract_public::table::{CAN_VOTE, prepare};
+use crate::util::DEADLINE;
+use crate::util::client::{Client, exchange, get};
+use crate::util::endpoint::Endpoint;
+use crate::util::server::{Server, run_to_end};
+use rustix::process::Signal;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const GET: &str = "GET /api/vote/28/status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// A folder with room for the two sockets, and the arguments that listen on them.
+struct Place {
+    folder: TempDir,
+    public: String,
+    control: String,
+}
+
+impl Place {
+    fn new() -> Place {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let address = |name: &str| format!("unix:{}", folder.path().join(name).display());
+        Place { public: address("public"), control: address("control"), folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn serve(&self, args: &[&str]) -> Server {
+        Server::listening(&[&["--listen", self.public.as_str(), "--control", &self.control], args].concat())
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Server::command();
+        command.args(["serve", "--in-memory", "--listen", &self.public, "--control", &self.control]);
+        command
+    }
+
+    fn left(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.folder.path()).expect("it is there");
+        entries.map(|entry| entry.expect("it can be read").path()).collect()
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+}
+
+/// Requires exit status 2 and one line on standard error with `words`.
+fn expect_refusal(command: Command, words: &[&str]) {
+    let ended = run_to_end(command);
+    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    for word in words {
+        assert!(ended.stderr.contains(word), "without {word:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn the_contract_holds_there() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    assert_eq!(server.publics(), [Endpoint::Unix(place.path("public"))]);
+    assert_eq!(server.control_endpoint(), &Endpoint::Unix(place.path("control")));
+    let next = prepare(&server);
+    let endpoint = &server.publics()[0];
+    checks::every_path_and_method(endpoint, &next);
+    checks::every_kind_of_request(endpoint);
+    checks::heads_past_their_limits(endpoint);
+    checks::body_asked_about(endpoint);
+    checks::answers_in_one_write(endpoint, &next);
+    checks::half_a_close(endpoint);
+}
+
+#[test]
+fn permissions_are_as_told_and_the_files_go_with_the_service() {
+    for (args, expected) in [(&[][..], 0o660), (&["--listen-mode", "0600"], 0o600), (&["--listen-mode", "777"], 0o777)]
+    {
+        let place = Place::new();
+        let mut server = place.serve(args);
+        assert_eq!(mode(&place.path("public")), expected);
+        assert_eq!(mode(&place.path("control")), expected);
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait_exit(DEADLINE).code(), Some(0), "{}", server.stderr());
+        assert!(place.left().is_empty(), "{:?}", place.left());
+    }
+    for wrong in ["", "0888", "1777", "+77", "-1", "rw"] {
+        let place = Place::new();
+        let mut command = place.command();
+        command.arg(format!("--listen-mode={wrong}"));
+        expect_refusal(command, &["--listen-mode"]);
+    }
+}
+
+#[test]
+fn a_file_that_was_left_is_replaced() {
+    let place = Place::new();
+    let mut killed = place.serve(&[]);
+    killed.signal(Signal::KILL);
+    killed.wait_exit(DEADLINE);
+    assert_eq!(place.left().len(), 2, "a killed process takes nothing away");
+    let server = place.serve(&[]);
+    assert_eq!(get(&server.publics()[0], "/nothing").status, 404);
+    assert!(server.stderr().contains("was left by a process that has ended"), "{}", server.stderr());
+}
+
+#[test]
+fn a_socket_that_answers_is_refused_and_goes_on_answering() {
+    let place = Place::new();
+    let server = place.serve(&["--workers", "2"]);
+    let (public, control) = (place.public.as_str(), place.control.as_str());
+    for (public, control, taken) in [(public, "127.0.0.1:0", public), ("127.0.0.1:0", control, control)] {
+        let mut command = Server::command();
+        command.args(["serve", "--in-memory", "--listen", public, "--control", control]);
+        expect_refusal(command, &[taken, "is in use: end what listens there"]);
+    }
+    assert_eq!(get(&server.publics()[0], "/nothing").status, 404);
+    assert_eq!(get(server.control_endpoint(), "/healthz").status, 200);
+}
+
+#[test]
+fn what_is_no_socket_of_ours_is_left_alone() {
+    let place = Place::new();
+    let path = place.path("public");
+    fs::write(&path, "precious").expect("written");
+    expect_refusal(place.command(), &[&place.public, "no socket"]);
+    assert_eq!(fs::read_to_string(&path).expect("it is there"), "precious");
+    fs::remove_file(&path).expect("it is there");
+    fs::create_dir(&path).expect("made");
+    expect_refusal(place.command(), &[&place.public, "no socket"]);
+    fs::remove_dir(&path).expect("it is there");
+    let listener = UnixListener::bind(place.path("elsewhere")).expect("bound");
+    std::os::unix::fs::symlink(place.path("elsewhere"), &path).expect("linked");
+    expect_refusal(place.command(), &[&place.public, "no socket"]);
+    drop(listener);
+    fs::remove_file(&path).expect("it is there");
+    let _datagrams = UnixDatagram::bind(&path).expect("bound");
+    expect_refusal(place.command(), &[&place.public]);
+    assert!(path.exists());
+    for (address, word) in [
+        ("unix:".to_owned(), "path"),
+        (format!("unix:/{}", "a".repeat(200)), "cannot listen on unix:/aaa"),
+        (format!("unix:{}", place.path("no/folder").display()), "cannot listen on unix:"),
+    ] {
+        let mut command = Server::command();
+        command.args(["serve", "--in-memory", "--control", "127.0.0.1:0", "--listen", &address]);
+        expect_refusal(command, &[word]);
+    }
+    // Whatever was bound before the refusal is taken away.
+    assert!(!place.path("control").exists());
+}
+
+#[test]
+fn all_event_loops_take_newcomers_beside_other_addresses() {
+    let place = Place::new();
+    let server = Server::listening(&[
+        "--listen",
+        "127.0.0.1:0",
+        "--listen",
+        &place.public,
+        "--control",
+        "127.0.0.1:0",
+        "--workers",
+        "3",
+    ]);
+    server.control_client().add_server(28, "demo");
+    assert_eq!(server.publics().len(), 2);
+    // More at once than one loop takes in a turn.
+    let mut clients: Vec<Client> = (0..200).map(|_| Client::connect(&server.publics()[1])).collect();
+    for client in &mut clients {
+        client.send(GET);
+    }
+    for client in &mut clients {
+        assert_eq!(client.read_response(false).text(), CAN_VOTE.body);
+    }
+    for endpoint in server.publics() {
+        assert_eq!(exchange(endpoint, GET).text(), CAN_VOTE.body, "{endpoint}");
+    }
+}
+
+/// What waits for the service to take it when it goes is answered, and so is what is under way.
+#[test]
+fn it_goes_away_as_elsewhere() {
+    let place = Place::new();
+    let mut server = place.serve(&["--workers", "2", "--drain-delay", "1"]);
+    server.control_client().add_server(28, "demo");
+    let endpoint = server.publics()[0].clone();
+    let mut idle = Client::connect(&endpoint);
+    idle.expect_open();
+    let mut begun = Client::connect(&endpoint);
+    begun.expect_open();
+    begun.send(&GET[..20]);
+    let since = Instant::now();
+    server.signal(Signal::TERM);
+    idle.expect_closed();
+    while since.elapsed() < Duration::from_millis(500) {
+        assert_eq!(exchange(&endpoint, GET).text(), CAN_VOTE.body);
+    }
+    begun.send(&GET[20..]);
+    assert_eq!(begun.read_response(false).text(), CAN_VOTE.body);
+    begun.expect_closed();
+    assert_eq!(server.wait_exit(DEADLINE).code(), Some(0), "{}", server.stderr());
+    assert!(place.left().is_empty(), "{:?}", place.left());
+}

@@ -1,0 +1,131 @@
+//! Where a listener is and how it is spoken to, and a connection to it. Knows sockets, not what
+//! goes over them.
+
+use crate::util::DEADLINE;
+use std::fmt::{self, Display, Formatter};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A listener, as its start line names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl Endpoint {
+    /// What stands between `listening on ` and the kind, if it is one.
+    pub(crate) fn parse(text: &str) -> Option<Endpoint> {
+        match text.strip_prefix("unix:") {
+            Some(path) => Some(Endpoint::Unix(path.into())),
+            None => text.parse().ok().map(Endpoint::Tcp),
+        }
+    }
+
+    /// The address, where it is one of the internet. Panics where it is none.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        match self {
+            Endpoint::Tcp(addr) => *addr,
+            other => panic!("{other} is no internet address"),
+        }
+    }
+}
+
+impl Display for Endpoint {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Tcp(addr) => addr.fmt(formatter),
+            Endpoint::Unix(path) => write!(formatter, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl From<SocketAddr> for Endpoint {
+    fn from(addr: SocketAddr) -> Endpoint {
+        Endpoint::Tcp(addr)
+    }
+}
+
+impl From<&Endpoint> for Endpoint {
+    fn from(endpoint: &Endpoint) -> Endpoint {
+        endpoint.clone()
+    }
+}
+
+/// A connection to an endpoint.
+#[derive(Debug)]
+pub(crate) enum Transport {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Transport {
+    /// Connects; over TCP with `TCP_NODELAY`, so that each write leaves as a segment of its own.
+    pub(crate) fn connect(endpoint: &Endpoint) -> io::Result<Transport> {
+        let transport = match endpoint {
+            Endpoint::Tcp(addr) => {
+                let stream = TcpStream::connect_timeout(addr, DEADLINE)?;
+                stream.set_nodelay(true)?;
+                stream.set_write_timeout(Some(DEADLINE))?;
+                Transport::Tcp(stream)
+            }
+            Endpoint::Unix(path) => {
+                let stream = UnixStream::connect(path)?;
+                stream.set_write_timeout(Some(DEADLINE))?;
+                Transport::Unix(stream)
+            }
+        };
+        Ok(transport)
+    }
+
+    /// The socket of a plain connection over TCP. Panics where it is another.
+    pub(crate) fn tcp(&self) -> &TcpStream {
+        match self {
+            Transport::Tcp(stream) => stream,
+            other => panic!("{other:?} is no plain TCP connection"),
+        }
+    }
+
+    pub(crate) fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
+        match self {
+            Transport::Tcp(stream) => stream.set_read_timeout(Some(timeout)),
+            Transport::Unix(stream) => stream.set_read_timeout(Some(timeout)),
+        }
+    }
+
+    /// Shuts the sending side.
+    pub(crate) fn shutdown_write(&mut self) -> io::Result<()> {
+        match self {
+            Transport::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Transport::Unix(stream) => stream.shutdown(Shutdown::Write),
+        }
+    }
+}
+
+impl Read for Transport {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Transport::Tcp(stream) => stream.read(buffer),
+            Transport::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Transport {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Transport::Tcp(stream) => stream.write(bytes),
+            Transport::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Transport::Tcp(stream) => stream.flush(),
+            Transport::Unix(stream) => stream.flush(),
+        }
+    }
+}
