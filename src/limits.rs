@@ -4,6 +4,8 @@
 pub const READ_BYTES_MAX: usize = 64 * 1024;
 /// While more than this waits to be sent on a connection, nothing more is read from it.
 pub const UNSENT_BYTES_MAX: usize = 64 * 1024;
+/// A TLS record that is not whole is waited for, up to this: what the largest one takes on the wire.
+pub const TLS_HELD_BYTES_MAX: usize = 5 + 16 * 1024 + 2_048;
 /// Connections taken from one listening socket in a turn, so that a rush of newcomers does not
 /// hold up those who are served already.
 pub const ACCEPTS_PER_TURN: usize = 64;
@@ -42,6 +44,7 @@ pub const PAGE_SERVERS_DEFAULT: usize = 100;
 pub const PAGE_SERVERS_MAX: usize = 1_000;
 
 const _: () = assert!(UNSENT_BYTES_MAX >= 16 * 1024, "room for an answer");
+const _: () = assert!(READ_BYTES_MAX >= 2 * TLS_HELD_BYTES_MAX, "half of a read takes a record");
 const _: () = assert!(LINGER_BYTES_MAX >= READ_BYTES_MAX);
 
 /// Bounds that are options of `serve`.

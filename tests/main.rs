@@ -18,5 +18,7 @@ mod protocol;
 mod proxies;
 mod races;
 mod safety;
+#[cfg(feature = "tls")]
+mod tls;
 mod unix_sockets;
 mod util;

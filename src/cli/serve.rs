@@ -12,11 +12,11 @@ use std::thread;
 
 use clap::ArgMatches;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use super::logger::Logger;
-use super::{CliError, Exit, key, one, progress};
+use super::{CliError, Exit, certificates, key, one, progress};
 use crate::limits::{
     CONNECTIONS_MAX_DEFAULT, CONTROL_CONNECTIONS_MAX, DESCRIPTORS_KEPT, DESCRIPTORS_PER_WORKER, Limits, TURNED_AWAY_MAX,
 };
@@ -48,8 +48,8 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         None if is_demo => key::generate()?,
         None => key::make(&data_dir)?,
     };
-    let signals = catch_signals()?;
     let config = config(options, control_key.clone(), is_demo, logger)?;
+    let signals = catch_signals(certificates::reloader(&config))?;
     let store = store(options, data_dir);
     progress::watch_load(config.readiness.clone());
     let mut announced = Vec::new();
@@ -90,7 +90,9 @@ fn store(options: &ArgMatches, data_dir: PathBuf) -> OpenStore {
 fn config(options: &ArgMatches, control_key: Vec<u8>, is_demo: bool, logger: Logger) -> Result<Config, CliError> {
     let minutes = u32::try_from(one::<u64>(options, "cooldown-minutes")?).unwrap_or(u32::MAX);
     let cooldown = Cooldown::from_minutes(minutes).ok_or_else(|| CliError::new("--cooldown-minutes is 1 to 10080"))?;
-    let listen = options.get_many::<Address>("listen").unwrap_or_default().cloned().collect();
+    #[cfg(not(feature = "tls"))]
+    certificates::refuse(options)?;
+    let addresses = |name| options.get_many::<Address>(name).unwrap_or_default().cloned().collect();
     let limits = Limits {
         head_bytes_max: size(options, "head-bytes-max")?,
         header_lines_max: size(options, "header-lines-max")?,
@@ -102,7 +104,10 @@ fn config(options: &ArgMatches, control_key: Vec<u8>, is_demo: bool, logger: Log
         connections_max: connections_max(options.get_one::<u64>("max-connections").copied(), size(options, "workers")?),
     };
     Ok(Config {
-        listen,
+        listen: addresses("listen"),
+        listen_plain: addresses("listen-plain"),
+        #[cfg(feature = "tls")]
+        tls: certificates::load(options)?,
         control: one(options, "control")?,
         listen_mode: one(options, "listen-mode")?,
         engine: one(options, "engine")?,
@@ -145,17 +150,23 @@ fn connections_max(asked: Option<u64>, workers: usize) -> usize {
     asked.unwrap_or(CONNECTIONS_MAX_DEFAULT).min(room).max(1)
 }
 
-fn catch_signals() -> Result<Receiver<Signal>, CliError> {
+/// Signals to stop, and what to do on SIGHUP; without that, it ends the process as usual.
+fn catch_signals(reload: Option<Box<dyn Fn() + Send>>) -> Result<Receiver<Signal>, CliError> {
     let fail = |error| CliError::new(format_args!("cannot catch signals: {error}"));
     // A file-size limit is a full disk: an error of the write, not the end of the process.
     let ignored = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGXFSZ, ignored).map_err(fail)?;
     let mut caught = Signals::new([SIGINT, SIGTERM]).map_err(fail)?;
+    if reload.is_some() {
+        caught.add_signal(SIGHUP).map_err(fail)?;
+    }
     let (sender, signals) = channel();
     let work = move || {
-        for _signal in caught.forever() {
-            if sender.send(Signal::Stop).is_err() {
-                return;
+        for signal in caught.forever() {
+            match &reload {
+                Some(reload) if signal == SIGHUP => reload(),
+                _ if sender.send(Signal::Stop).is_err() => return,
+                _ => {}
             }
         }
     };
@@ -171,8 +182,10 @@ fn demo_seed() -> Vec<Command> {
 }
 
 fn say_what_to_try(announced: &[(Address, Role)], key: &[u8]) {
-    let address = |role| announced.iter().find(|(_, other)| *other == role).map(|(address, _)| reachable(address));
-    let (Some(public), Some(control)) = (address(Role::Public), address(Role::Control)) else { return };
+    let is_public = |role| role != Role::Control;
+    let find = |wanted| announced.iter().find(|(_, role)| is_public(*role) == wanted);
+    let (Some((public, role)), Some((control, _))) = (find(true), find(false)) else { return };
+    let (public, control) = (reachable(public, *role), reachable(control, Role::Control));
     let key = String::from_utf8_lossy(key);
     eprintln!("A demonstration: nothing is kept. Server 28 has the token demo. Try:");
     eprintln!("  curl -s {public}/api/vote/28/status/203.0.113.7");
@@ -183,13 +196,15 @@ fn say_what_to_try(announced: &[(Address, Role)], key: &[u8]) {
 }
 
 /// How curl on this machine is told an address.
-fn reachable(address: &Address) -> String {
+fn reachable(address: &Address, role: Role) -> String {
+    // The certificate is for another name than that of this machine.
+    let scheme = if role == Role::PublicTls { "-k https" } else { "http" };
     match address {
         Address::Unix(path) => format!("--unix-socket '{}' http://localhost", path.display()),
         Address::Tcp(address) if address.ip().is_unspecified() => {
             let ip = if address.is_ipv4() { [127, 0, 0, 1].into() } else { Ipv6Addr::LOCALHOST.into() };
-            format!("http://{}", SocketAddr::new(ip, address.port()))
+            format!("{scheme}://{}", SocketAddr::new(ip, address.port()))
         }
-        Address::Tcp(address) => format!("http://{address}"),
+        Address::Tcp(address) => format!("{scheme}://{address}"),
     }
 }

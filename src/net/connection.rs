@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 
 use super::counters::EngineCounters;
 use super::deadline::Class;
-use super::stream::Stream;
+use super::stream::{Received, Stream};
 use crate::http::fault::Fault;
 use crate::http::session::{Advanced, Context, Next, Service, Session, SessionLimits, is_head_method};
 use crate::limits::LINGER_BYTES_MAX;
@@ -72,6 +72,8 @@ pub struct Connection<E> {
     is_flushed: bool,
     /// Something was answered on this connection.
     has_asked: bool,
+    /// There is no room for it: it is told so once its handshake is done.
+    is_turned_away: bool,
     /// The request under way is a new one since the deadline was last looked at.
     is_new_request: bool,
     /// Waits for its next turn already. Kept by the worker.
@@ -93,6 +95,7 @@ impl<E> Connection<E> {
             is_readable: true,
             is_half_closed: false,
             has_asked: false,
+            is_turned_away: false,
             is_new_request: true,
             is_flushed: false,
             is_queued: false,
@@ -130,7 +133,7 @@ impl<E> Connection<E> {
     pub fn is_idle(&self) -> bool {
         self.state == State::Open
             && matches!(self.input[..], [] | [b'\r'] | [b'\r', b'\n'])
-            && !self.has_unsent()
+            && self.stream.is_idle()
             && self.session.is_between_requests()
     }
 
@@ -157,6 +160,7 @@ impl<E> Connection<E> {
         let class = match self.state {
             _ if self.has_unsent() => Class::Write,
             State::Lingering { .. } => Class::Linger,
+            _ if self.is_turned_away => Class::Linger,
             State::Parked | State::Broken => return (None, false),
             State::Open | State::Closing { .. } if self.is_idle() => return (Some(Class::Idle), true),
             State::Open | State::Closing { .. } => Class::Request,
@@ -188,6 +192,9 @@ impl<E> Connection<E> {
 
     /// Answers the request under way with `fault` and closes.
     pub fn refuse<S: Service<Exchange = E>>(&mut self, fault: Fault, turn: &mut Turn<'_, S>) -> Verdict {
+        if !self.stream.is_established() {
+            return self.give_up(turn);
+        }
         let head_only = is_head_method(&self.input);
         self.session.refuse(fault, head_only, turn.service, &turn.context, turn.out);
         turn.service.answered(|| self.stream.peer());
@@ -196,15 +203,36 @@ impl<E> Connection<E> {
         self.send_and_close(true, turn)
     }
 
+    /// Says that there is no room, and closes: at once, or when it can be said.
+    pub fn turn_away<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
+        if self.stream.is_established() {
+            return self.refuse(Fault::NotReady, turn);
+        }
+        self.is_turned_away = true;
+        self.serve(turn)
+    }
+
+    /// Says what is to be said before the connection is dropped.
+    pub fn part(&mut self, counters: &EngineCounters) {
+        self.stream.part(counters);
+    }
+
     fn read<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
         let held = self.input.len();
         let buffer = &mut *turn.read_buffer;
         buffer[..held].copy_from_slice(&self.input);
         match self.stream.read(&mut buffer[held..], turn.counters) {
-            Ok(0) => self.end_of_input(turn),
-            Ok(bytes) => {
-                // A short read has emptied the kernel's buffer: no second read to be told so.
-                self.is_readable = self.is_half_closed || held + bytes == buffer.len();
+            Ok(Received::End) => self.end_of_input(turn),
+            Ok(Received::Foreign { bytes }) => {
+                self.input = buffer[held..held + bytes].to_vec();
+                self.refuse(Fault::BadRequest, turn)
+            }
+            Ok(Received::Broken) => self.give_up(turn),
+            Ok(Received::Input { bytes, may_be_more }) => {
+                self.is_readable = self.is_half_closed || may_be_more;
+                if bytes == 0 || self.is_turned_away {
+                    return self.after_handshake(turn);
+                }
                 let input = &turn.read_buffer[..held + bytes];
                 let advanced =
                     self.session.advance(input, turn.closing, turn.service, &turn.context, turn.limits, turn.out);
@@ -218,6 +246,25 @@ impl<E> Connection<E> {
             Err(error) if error.kind() == ErrorKind::Interrupted => Verdict::Again,
             Err(_gone) => self.broken(),
         }
+    }
+
+    /// What came was for TLS; or there is no room for who sent it.
+    #[cold]
+    fn after_handshake<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
+        if self.is_turned_away && self.stream.is_established() {
+            return self.refuse(Fault::NotReady, turn);
+        }
+        if self.is_readable && !self.has_unsent() { Verdict::Again } else { Verdict::Wait }
+    }
+
+    /// TLS cannot go on, or has not come far enough for an answer: what it says of that is the
+    /// last word.
+    #[cold]
+    fn give_up<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
+        self.state = State::Closing { linger: true };
+        self.input = Vec::new();
+        self.has_work = false;
+        if self.has_unsent() { Verdict::Wait } else { self.close(true, turn) }
     }
 
     /// Goes on with input that had to wait.
@@ -274,7 +321,7 @@ impl<E> Connection<E> {
 
     fn linger<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
         let State::Lingering { dropped_bytes } = &mut self.state else { return Verdict::Drop };
-        match self.stream.read(turn.read_buffer, turn.counters) {
+        match self.stream.read_past(turn.read_buffer, turn.counters) {
             Ok(0) => Verdict::Drop,
             Ok(bytes) => {
                 *dropped_bytes += bytes;

@@ -15,6 +15,8 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use super::address::Address;
 use super::socket_file::{self, SocketFile};
 use super::stream::{self, Stream};
+#[cfg(feature = "tls")]
+use super::tls::certificates::Tls;
 use crate::limits::LISTEN_BACKLOG;
 
 /// A listening socket of one worker.
@@ -25,6 +27,9 @@ pub enum Listener {
     /// For this machine. The workers' descriptors stand for one socket: who comes first takes the
     /// newcomer. All are woken for it, which costs little where a few proxies keep connections.
     Unix(UnixListener),
+    /// For the network, under TLS.
+    #[cfg(feature = "tls")]
+    Tls(TcpListener, Tls),
 }
 
 /// An address that is listened on.
@@ -60,8 +65,23 @@ impl Listener {
         let socket = match self {
             Self::Tcp(listener) => stream::Socket::Tcp(listener.accept()?.0),
             Self::Unix(listener) => stream::Socket::Unix(listener.accept()?.0),
+            #[cfg(feature = "tls")]
+            Self::Tls(listener, tls) => {
+                return Ok(Stream::secured(stream::Socket::Tcp(listener.accept()?.0), tls.config()));
+            }
         };
         Ok(Stream::new(socket))
+    }
+
+    /// The same listener under TLS, if it is one for the network: who is on this machine sees all
+    /// the same.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn secured(self, tls: &Tls) -> Self {
+        match self {
+            Self::Tcp(listener) => Self::Tls(listener, tls.clone()),
+            other => other,
+        }
     }
 }
 
@@ -70,6 +90,8 @@ impl Source for Listener {
         match self {
             Self::Tcp(listener) => listener.register(registry, token, interests),
             Self::Unix(listener) => listener.register(registry, token, interests),
+            #[cfg(feature = "tls")]
+            Self::Tls(listener, _) => listener.register(registry, token, interests),
         }
     }
 
@@ -77,6 +99,8 @@ impl Source for Listener {
         match self {
             Self::Tcp(listener) => listener.reregister(registry, token, interests),
             Self::Unix(listener) => listener.reregister(registry, token, interests),
+            #[cfg(feature = "tls")]
+            Self::Tls(listener, _) => listener.reregister(registry, token, interests),
         }
     }
 
@@ -84,6 +108,8 @@ impl Source for Listener {
         match self {
             Self::Tcp(listener) => listener.deregister(registry),
             Self::Unix(listener) => listener.deregister(registry),
+            #[cfg(feature = "tls")]
+            Self::Tls(listener, _) => listener.deregister(registry),
         }
     }
 }

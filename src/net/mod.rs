@@ -23,4 +23,6 @@ pub mod may_minihttp;
 pub mod slab;
 pub mod socket_file;
 pub mod stream;
+#[cfg(feature = "tls")]
+pub mod tls;
 pub mod worker;

@@ -298,7 +298,9 @@ impl<S: Service> Worker<S> {
     fn close(&mut self, key: Key, cause: Cause) {
         self.deadlines.clear(key.index);
         // Dropping the socket takes it out of the poll.
-        if self.connections.remove(key).is_some() {
+        if let Some(mut connection) = self.connections.remove(key) {
+            // What has panicked once may do so again; it is closed all the same.
+            let _parted = catch_unwind(AssertUnwindSafe(|| connection.part(&self.counters)));
             self.counters.closed[cause as usize].add(1);
         }
     }
@@ -351,7 +353,7 @@ impl<S: Service> Worker<S> {
         }
         let key = self.connections.insert(Connection::new(stream));
         if is_full {
-            self.turn(key, |connection, turn| connection.refuse(Fault::NotReady, turn));
+            self.turn(key, Connection::turn_away);
         } else {
             self.serve(key);
         }

@@ -106,7 +106,12 @@ impl House {
             Ok(listeners)
         };
         let count = if config.engine == Engine::Native { config.workers } else { 1 };
-        let public = config.listen.iter().map(|address| bind(address, Role::Public, count));
+        let secured = config.listen.iter().map(|address| (address, config.role_of(address)));
+        let plain = config.listen_plain.iter().map(|address| (address, Role::Public));
+        let public = secured.chain(plain).map(|(address, role)| {
+            let listeners = bind(address, role, count)?;
+            Ok(if role == Role::PublicTls { config.secure(listeners) } else { listeners })
+        });
         let public: Vec<Vec<Listener>> = public.collect::<Result<_, _>>()?;
         let control = bind(&config.control, Role::Control, 1)?;
 
@@ -201,11 +206,11 @@ impl House {
             self.sources.workers.push(WorkerSource { listener: "public", engine, responses, connections_max });
         }
         let settings = may_minihttp::Settings { limits: config.limits, clock, readiness: self.readiness.clone() };
-        let public = self.addresses.iter().filter(|(_, role)| *role == Role::Public);
-        let public = public.map(|(address, _)| match address {
-            Address::Tcp(address) => Ok(*address),
-            Address::Unix(_) => {
-                let why = "the engine may_minihttp listens on internet addresses only";
+        let public = self.addresses.iter().filter(|(_, role)| *role != Role::Control);
+        let public = public.map(|(address, role)| match address {
+            Address::Tcp(address) if *role == Role::Public => Ok(*address),
+            _ => {
+                let why = "the engine may_minihttp listens on internet addresses only, without TLS";
                 Err(ServerError::Bind(address.clone(), io::Error::new(io::ErrorKind::Unsupported, why)))
             }
         });

@@ -12,6 +12,9 @@ use std::io;
 
 use crate::limits::Limits;
 use crate::net::address::Address;
+use crate::net::listener::Listener;
+#[cfg(feature = "tls")]
+use crate::net::tls::certificates::Tls;
 use crate::readiness::Readiness;
 use crate::recorder::command::Command;
 use crate::store::StoreError;
@@ -29,6 +32,11 @@ pub use house::run;
 pub struct Config {
     /// Public addresses.
     pub listen: Vec<Address>,
+    /// Public addresses that stay plain where the others do not.
+    pub listen_plain: Vec<Address>,
+    /// What the public internet addresses speak.
+    #[cfg(feature = "tls")]
+    pub tls: Option<Tls>,
     /// The private address.
     pub control: Address,
     /// Permissions of socket files.
@@ -55,6 +63,27 @@ pub struct Config {
     pub seed: Vec<Command>,
     /// Where the service stands: told by it, to be watched from outside.
     pub readiness: Readiness,
+}
+
+impl Config {
+    /// What is listened for at one of the addresses that may speak TLS.
+    fn role_of(&self, address: &Address) -> Role {
+        #[cfg(feature = "tls")]
+        if self.tls.is_some() && matches!(address, Address::Tcp(_)) {
+            return Role::PublicTls;
+        }
+        let _plain = address;
+        Role::Public
+    }
+
+    /// The same listeners under TLS, where there is any.
+    fn secure(&self, listeners: Vec<Listener>) -> Vec<Listener> {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            return listeners.into_iter().map(|listener| listener.secured(tls)).collect();
+        }
+        listeners
+    }
 }
 
 /// What serves the public listeners.
@@ -88,6 +117,8 @@ impl Engine {
 pub enum Role {
     /// Open to all.
     Public,
+    /// Open to all, under TLS.
+    PublicTls,
     /// For the site itself.
     Control,
 }
@@ -96,6 +127,7 @@ impl fmt::Display for Role {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Public => "public",
+            Self::PublicTls => "public, TLS",
             Self::Control => "control",
         })
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// A server in memory with the one server that the tests ask for, on one worker: what one
 /// connection does to the others shows best there.
-pub(super) fn one_worker(args: &[&str]) -> Server {
+pub(crate) fn one_worker(args: &[&str]) -> Server {
     let all: Vec<&str> = ["--workers", "1"].iter().chain(args).copied().collect();
     let server = Server::in_memory(&all);
     server.control_client().add_server(1, "t");
@@ -18,7 +18,7 @@ pub(super) fn one_worker(args: &[&str]) -> Server {
 }
 
 /// Resident memory in KiB.
-pub(super) fn resident_kib(pid: u32) -> u64 {
+pub(crate) fn resident_kib(pid: u32) -> u64 {
     let status = read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a running process has VmRSS");
     let number = line.trim().strip_suffix(" kB").expect("it is in kB");
@@ -38,7 +38,7 @@ pub(crate) fn processor_time(pid: u32) -> Duration {
 
 /// Raises this process's soft descriptor limit to the hard one and gives how many connections it
 /// may open beside other tests, at most `wanted`.
-pub(super) fn connections_affordable(wanted: usize) -> usize {
+pub(crate) fn connections_affordable(wanted: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     setrlimit(Resource::Nofile, raised).expect("the soft limit may be raised");
@@ -47,6 +47,6 @@ pub(super) fn connections_affordable(wanted: usize) -> usize {
 }
 
 /// Says what was measured, past the test harness that keeps what a passing test prints.
-pub(super) fn report(figures: Arguments) {
+pub(crate) fn report(figures: Arguments) {
     writeln!(std::io::stderr(), "{figures}").expect("standard error can be written to");
 }

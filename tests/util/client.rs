@@ -3,6 +3,8 @@
 use crate::util::DEADLINE;
 use crate::util::endpoint::{Endpoint, Transport};
 use crate::util::response::{Framing, Response, decode_chunked, parse_head};
+#[cfg(feature = "tls")]
+use crate::util::tls::TlsStream;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -30,8 +32,27 @@ impl Client {
 
     /// Connects, or says why not.
     pub(crate) fn try_connect(endpoint: impl Into<Endpoint>) -> io::Result<Client> {
-        let transport = Transport::connect(&endpoint.into())?;
-        Ok(Client { transport, buffer: Vec::new(), deadline: DEADLINE })
+        Transport::connect(&endpoint.into()).map(Client::over)
+    }
+
+    /// A client over a connection that was made elsewhere.
+    pub(crate) fn over(transport: Transport) -> Client {
+        Client { transport, buffer: Vec::new(), deadline: DEADLINE }
+    }
+
+    /// Whether no part of an answer has been read.
+    #[cfg(feature = "tls")]
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    /// The TLS of a connection that has it.
+    #[cfg(feature = "tls")]
+    pub(crate) fn tls(&mut self) -> &mut TlsStream {
+        match &mut self.transport {
+            Transport::Tls(stream) => stream,
+            other => panic!("{other:?} has no TLS"),
+        }
     }
 
     /// The socket itself, of a plain connection over TCP, for what this type does not offer.
@@ -46,7 +67,8 @@ impl Client {
 
     /// Sends all of `bytes`, or says why not.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
-        self.transport.write_all(bytes.as_ref())
+        self.transport.write_all(bytes.as_ref())?;
+        self.transport.flush()
     }
 
     /// Shuts the sending side: the server reads the end of the stream.

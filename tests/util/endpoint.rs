@@ -2,6 +2,8 @@
 //! goes over them.
 
 use crate::util::DEADLINE;
+#[cfg(feature = "tls")]
+use crate::util::tls::{TlsStream, client};
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -14,6 +16,9 @@ use std::time::Duration;
 pub(crate) enum Endpoint {
     Tcp(SocketAddr),
     Unix(PathBuf),
+    /// TLS over TCP.
+    #[cfg(feature = "tls")]
+    Tls(SocketAddr),
 }
 
 impl Endpoint {
@@ -25,11 +30,21 @@ impl Endpoint {
         }
     }
 
+    /// The same under TLS.
+    pub(crate) fn parse_tls(text: &str) -> Option<Endpoint> {
+        #[cfg(feature = "tls")]
+        return text.parse().ok().map(Endpoint::Tls);
+        #[cfg(not(feature = "tls"))]
+        panic!("{text} speaks TLS, which is not built in");
+    }
+
     /// The address, where it is one of the internet. Panics where it is none.
     pub(crate) fn addr(&self) -> SocketAddr {
         match self {
             Endpoint::Tcp(addr) => *addr,
-            other => panic!("{other} is no internet address"),
+            #[cfg(feature = "tls")]
+            Endpoint::Tls(addr) => *addr,
+            Endpoint::Unix(_) => panic!("{self} is no internet address"),
         }
     }
 }
@@ -38,6 +53,8 @@ impl Display for Endpoint {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Endpoint::Tcp(addr) => addr.fmt(formatter),
+            #[cfg(feature = "tls")]
+            Endpoint::Tls(addr) => write!(formatter, "{addr} (TLS)"),
             Endpoint::Unix(path) => write!(formatter, "unix:{}", path.display()),
         }
     }
@@ -60,18 +77,17 @@ impl From<&Endpoint> for Endpoint {
 pub(crate) enum Transport {
     Tcp(TcpStream),
     Unix(UnixStream),
+    #[cfg(feature = "tls")]
+    Tls(Box<TlsStream>),
 }
 
 impl Transport {
-    /// Connects; over TCP with `TCP_NODELAY`, so that each write leaves as a segment of its own.
+    /// Connects.
     pub(crate) fn connect(endpoint: &Endpoint) -> io::Result<Transport> {
         let transport = match endpoint {
-            Endpoint::Tcp(addr) => {
-                let stream = TcpStream::connect_timeout(addr, DEADLINE)?;
-                stream.set_nodelay(true)?;
-                stream.set_write_timeout(Some(DEADLINE))?;
-                Transport::Tcp(stream)
-            }
+            Endpoint::Tcp(addr) => Transport::Tcp(connect_tcp(*addr)?),
+            #[cfg(feature = "tls")]
+            Endpoint::Tls(addr) => Transport::Tls(Box::new(TlsStream::new(connect_tcp(*addr)?, client(), None))),
             Endpoint::Unix(path) => {
                 let stream = UnixStream::connect(path)?;
                 stream.set_write_timeout(Some(DEADLINE))?;
@@ -93,16 +109,31 @@ impl Transport {
         match self {
             Transport::Tcp(stream) => stream.set_read_timeout(Some(timeout)),
             Transport::Unix(stream) => stream.set_read_timeout(Some(timeout)),
+            #[cfg(feature = "tls")]
+            Transport::Tls(stream) => stream.socket().set_read_timeout(Some(timeout)),
         }
     }
 
-    /// Shuts the sending side.
+    /// Shuts the sending side, under TLS with a word of farewell.
     pub(crate) fn shutdown_write(&mut self) -> io::Result<()> {
         match self {
             Transport::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Transport::Unix(stream) => stream.shutdown(Shutdown::Write),
+            #[cfg(feature = "tls")]
+            Transport::Tls(stream) => {
+                stream.close_notify()?;
+                stream.socket().shutdown(Shutdown::Write)
+            }
         }
     }
+}
+
+/// Connects with `TCP_NODELAY`, so that each write leaves as a segment of its own.
+pub(crate) fn connect_tcp(addr: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&addr, DEADLINE)?;
+    stream.set_nodelay(true)?;
+    stream.set_write_timeout(Some(DEADLINE))?;
+    Ok(stream)
 }
 
 impl Read for Transport {
@@ -110,6 +141,8 @@ impl Read for Transport {
         match self {
             Transport::Tcp(stream) => stream.read(buffer),
             Transport::Unix(stream) => stream.read(buffer),
+            #[cfg(feature = "tls")]
+            Transport::Tls(stream) => stream.read(buffer),
         }
     }
 }
@@ -119,6 +152,8 @@ impl Write for Transport {
         match self {
             Transport::Tcp(stream) => stream.write(bytes),
             Transport::Unix(stream) => stream.write(bytes),
+            #[cfg(feature = "tls")]
+            Transport::Tls(stream) => stream.write(bytes),
         }
     }
 
@@ -126,6 +161,8 @@ impl Write for Transport {
         match self {
             Transport::Tcp(stream) => stream.flush(),
             Transport::Unix(stream) => stream.flush(),
+            #[cfg(feature = "tls")]
+            Transport::Tls(stream) => stream.flush(),
         }
     }
 }

@@ -9,6 +9,8 @@ pub(crate) mod random;
 pub(crate) mod response;
 pub(crate) mod server;
 pub(crate) mod time;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
 
 use std::time::Duration;
 

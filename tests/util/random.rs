@@ -23,6 +23,12 @@ impl Random {
         Random { state: seed }
     }
 
+    /// Seeds from `seed`, a number of another stream.
+    #[cfg(feature = "tls")]
+    pub(crate) fn seeded(seed: u64) -> Random {
+        Random { state: seed }
+    }
+
     /// The next number.
     pub(crate) fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);

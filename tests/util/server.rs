@@ -75,7 +75,7 @@ impl Server {
     /// As `spawn`, but gives back what an early end left behind.
     pub(crate) fn try_spawn(mut command: Command) -> Result<Server, Ended> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let publics = command.get_args().filter(|&arg| arg == "--listen").count();
+        let publics = command.get_args().filter(|&arg| arg == "--listen" || arg == "--listen-plain").count();
         let mut child = command.spawn().expect("the binary can be run");
         let (captured, lines) = Captured::attach(&mut child);
         let (public, control) = match read_start_lines(&lines, publics.max(1)) {
@@ -206,10 +206,11 @@ fn read_start_lines(lines: &Receiver<String>, publics: usize) -> Option<(Vec<End
     while public.len() < publics || control.is_none() {
         let left = until.saturating_duration_since(Instant::now());
         let line = lines.recv_timeout(left).ok()?;
-        let (addr, kind) = line.strip_prefix("listening on ")?.rsplit_once(' ')?;
+        let (addr, kind) = line.strip_prefix("listening on ")?.rsplit_once(" (")?;
         match kind {
-            "(public)" => public.push(Endpoint::parse(addr)?),
-            "(control)" => control = Some(Endpoint::parse(addr)?),
+            "public)" => public.push(Endpoint::parse(addr)?),
+            "public, TLS)" => public.push(Endpoint::parse_tls(addr)?),
+            "control)" => control = Some(Endpoint::parse(addr)?),
             _ => return None,
         }
     }

@@ -1,0 +1,128 @@
+//! What TLS adds to a stream: the half of [`Stream`] that a plain one does without.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+use rustix::net::SendFlags;
+use rustls::ServerConfig;
+
+use super::session::{Broken, Session, is_tls};
+use crate::net::counters::EngineCounters;
+use crate::net::stream::{Received, Socket, Stream, receive};
+
+/// What stands between a socket and the bytes of its client.
+pub enum Layer {
+    /// Nothing.
+    Plain,
+    /// TLS, once the client speaks. Until then it costs no session.
+    Awaited(Arc<ServerConfig>),
+    /// TLS.
+    Open(Box<Session>),
+}
+
+impl Stream {
+    /// The bytes of a socket that was just accepted, under TLS.
+    #[must_use]
+    pub fn secured(socket: Socket, config: Arc<ServerConfig>) -> Self {
+        Self { layer: Layer::Awaited(config), ..Self::new(socket) }
+    }
+
+    /// Whether what is sent reaches the client: always, but for a handshake that is not done.
+    pub(in crate::net) fn is_layer_established(&self) -> bool {
+        match &self.layer {
+            Layer::Plain => true,
+            Layer::Awaited(_) => false,
+            Layer::Open(session) => session.is_established(),
+        }
+    }
+
+    /// Whether the layer has nothing under way.
+    pub(in crate::net) fn is_layer_idle(&self) -> bool {
+        match &self.layer {
+            Layer::Plain | Layer::Awaited(_) => true,
+            Layer::Open(session) => session.is_idle(),
+        }
+    }
+
+    /// Reads the wire once. One half of `buffer` takes that, the other what it says.
+    pub(in crate::net) fn read_layer(&mut self, buffer: &mut [u8], counters: &EngineCounters) -> io::Result<Received> {
+        if let Layer::Open(session) = &self.layer
+            && session.is_ended()
+        {
+            return Ok(Received::End);
+        }
+        let (plain, wire) = buffer.split_at_mut(buffer.len().div_ceil(2));
+        let held = match &self.layer {
+            Layer::Open(session) => session.held(),
+            Layer::Plain | Layer::Awaited(_) => &[],
+        };
+        let held_bytes = held.len();
+        wire[..held_bytes].copy_from_slice(held);
+        let read = receive(&self.socket, &mut wire[held_bytes..], counters)?;
+        if read == 0 {
+            return Ok(Received::End);
+        }
+        let may_be_more = held_bytes + read == wire.len();
+        let wire = &mut wire[..held_bytes + read];
+        if let Layer::Awaited(config) = &self.layer {
+            if !is_tls(wire[0]) {
+                // Nothing of TLS may be sent to it.
+                self.layer = Layer::Plain;
+                plain[..read].copy_from_slice(wire);
+                return Ok(Received::Foreign { bytes: read });
+            }
+            let Ok(session) = Session::new(Arc::clone(config)) else { return Ok(Received::Broken) };
+            self.layer = Layer::Open(Box::new(session));
+        }
+        let Layer::Open(session) = &mut self.layer else { return Err(ErrorKind::InvalidData.into()) };
+        let had_unsent = !self.unsent.is_empty();
+        let opened = session.open(wire, plain, &mut self.unsent);
+        let is_ended = session.is_ended();
+        if !had_unsent && !self.unsent.is_empty() {
+            self.flush_as(SendFlags::empty(), counters)?;
+        }
+        Ok(match opened {
+            // Its end is told by the next read, and no event comes for that.
+            Ok(bytes) => Received::Input { bytes, may_be_more: may_be_more || is_ended },
+            Err(Broken) => Received::Broken,
+        })
+    }
+
+    /// Seals and writes `out`. What cannot reach the client, as its handshake is not done, is dropped.
+    pub(in crate::net) fn send_layer(
+        &mut self,
+        out: &mut Vec<u8>,
+        is_last: bool,
+        counters: &EngineCounters,
+    ) -> io::Result<()> {
+        let had_unsent = !self.unsent.is_empty();
+        let mut sealed = Ok(());
+        if let Layer::Open(session) = &mut self.layer
+            && session.is_established()
+        {
+            sealed = session.seal(out, &mut self.unsent);
+            if is_last {
+                session.close(&mut self.unsent);
+            }
+        }
+        out.clear();
+        sealed.map_err(|Broken| ErrorKind::BrokenPipe)?;
+        // What the kernel refused before goes first.
+        if had_unsent || self.unsent.is_empty() {
+            return Ok(());
+        }
+        self.flush_as(if is_last { SendFlags::MORE } else { SendFlags::empty() }, counters)
+    }
+
+    /// Tells the client that this is the end, where it can still be told.
+    pub(in crate::net) fn part_layer(&mut self, counters: &EngineCounters) {
+        if !self.unsent.is_empty() {
+            return;
+        }
+        if let Layer::Open(session) = &mut self.layer {
+            session.close(&mut self.unsent);
+            // It is closed in any case.
+            let _told = self.flush_as(SendFlags::empty(), counters);
+        }
+    }
+}
