@@ -188,6 +188,45 @@ fn all_event_loops_take_newcomers_beside_other_addresses() {
     }
 }
 
+/// The subcommands are told the path as `serve` is.
+#[test]
+fn the_subcommands_reach_it() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    let run = |args: &[&str]| {
+        let mut command = Server::command();
+        command.env("VOTE_STATUS_CONTROL_URL", &place.control).env("VOTE_STATUS_URL", &place.public);
+        command.args(args);
+        run_to_end(command)
+    };
+    let backup = place.path("backup");
+    let backup = backup.to_str().expect("a temporary path is UTF-8");
+    for (args, status) in [
+        (&["server", "add", "28", "--token", "demo"][..], 0),
+        (&["vote", "28", "203.0.113.8"], 0),
+        (&["vote", "28", "203.0.113.8"], 1),
+        (&["check", "--server", "28", "203.0.113.8"], 1),
+        (&["check", "--token", "demo", "203.0.113.7"], 0),
+        (&["export", backup], 0),
+        (&["import", backup], 0),
+        (&["health"], 0),
+    ] {
+        let ended = run(args);
+        assert_eq!(ended.status.code(), Some(status), "{args:?}: {ended:?}");
+    }
+    assert_eq!(fs::read_to_string(backup).expect("it was written").lines().count(), 2);
+    // A killed process leaves files on which nobody answers; later there are none.
+    server.signal(Signal::KILL);
+    drop(server);
+    for _ in 0..2 {
+        let ended = run(&["server", "list"]);
+        assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+        assert!(ended.stderr.contains(&format!("nothing listens at {}", place.control)), "{ended:?}");
+        // The second time it is gone already.
+        let _gone = fs::remove_file(place.path("control"));
+    }
+}
+
 /// What waits for the service to take it when it goes is answered, and so is what is under way.
 #[test]
 fn it_goes_away_as_elsewhere() {

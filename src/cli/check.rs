@@ -5,7 +5,8 @@ use std::time::Duration;
 use clap::ArgMatches;
 use serde_json::{Value, json};
 
-use super::client::{agent_config, base_url, failure, segment};
+use super::client::segment;
+use super::site::{Site, agent_config};
 use super::{CliError, Exit, one, say};
 
 /// As long as the most patient plugin in the field waits.
@@ -20,16 +21,16 @@ const INVALID: &str = "Réponse invalide";
 /// # Errors
 /// On a network failure, and on an answer that is no status.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
-    let url = base_url(&one::<String>(options, "url")?, "--url")?;
+    let site = Site::parse(&one::<String>(options, "url")?, "--url")?;
     let ip = segment(&one::<String>(options, "ip")?);
     let path = match options.get_one::<String>("token") {
         Some(token) => format!("/api/servers/{}/vote-status/{ip}", segment(token)),
         None => format!("/api/vote/{}/status/{ip}", segment(&one::<String>(options, "server")?)),
     };
     // The path may hold a token: failures name the address without it.
-    let fail = |error: ureq::Error| failure(&url, &error, "start `vote-status serve`, or name its address by --url");
-    let agent = agent_config().timeout_global(Some(TIMEOUT)).build().new_agent();
-    let response = agent.get(format!("{url}{path}")).call().map_err(fail)?;
+    let fail = |error: ureq::Error| site.failure(&error, "start `vote-status serve`, or name its address by --url");
+    let agent = site.agent(agent_config().timeout_global(Some(TIMEOUT)));
+    let response = agent.get(site.uri(&path)).call().map_err(fail)?;
     let status = response.status().as_u16();
     let body = response.into_body().into_with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
     // A body without an end in sight is no answer, but no failure of the network either.
@@ -41,7 +42,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     say(if options.get_flag("json") { verdict.json.to_string() } else { verdict.message.clone() })?;
     verdict.exit.ok_or_else(|| {
         let word = verdict.json["error"].as_str().map(|word| format!(" ({word})")).unwrap_or_default();
-        CliError::new(format_args!("{url} answers {status}: {}{word}", verdict.message))
+        CliError::new(format_args!("{} answers {status}: {}{word}", site.name(), verdict.message))
     })
 }
 

@@ -82,7 +82,8 @@ fn export() -> Command {
 }
 
 fn check() -> Command {
-    let url = option("url", "URL", "Where the service is, without the path").default_value("http://127.0.0.1:8080");
+    let url = option("url", "URL", "Where the service is, without the path, or unix:PATH")
+        .default_value("http://127.0.0.1:8080");
     Command::new("check")
         .about("Ask whether an address may vote now, as a server's plugin does")
         .args([
@@ -114,7 +115,7 @@ fn connection() -> [Arg; 3] {
 }
 
 fn control_url() -> Arg {
-    option("control-url", "URL", "The control interface").default_value("http://127.0.0.1:8081")
+    option("control-url", "URL", "The control interface, or unix:PATH").default_value("http://127.0.0.1:8081")
 }
 
 /// An option of one call only: no environment variable stands for it.

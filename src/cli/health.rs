@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use serde_json::Value;
 
-use super::client::{agent_config, base_url, failure};
+use super::site::{Site, agent_config};
 use super::{CliError, Exit, one, say};
 
 /// Shorter than the usual patience of a container's health check, which is 30 s.
@@ -19,16 +19,17 @@ const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 /// # Errors
 /// Where nothing answers, or something else than the control interface.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
-    let url = base_url(&one::<String>(options, "control-url")?, "--control-url")?;
+    let site = Site::parse(&one::<String>(options, "control-url")?, "--control-url")?;
     let remedy = "start `vote-status serve`, or name its control interface by --control-url";
-    let fail = |error: ureq::Error| failure(&url, &error, remedy);
-    let agent = agent_config().timeout_global(Some(TIMEOUT)).build().new_agent();
-    let response = agent.get(format!("{url}/readyz")).call().map_err(fail)?;
+    let fail = |error: ureq::Error| site.failure(&error, remedy);
+    let agent = site.agent(agent_config().timeout_global(Some(TIMEOUT)));
+    let response = agent.get(site.uri("/readyz")).call().map_err(fail)?;
     let status = response.status().as_u16();
     let text = response.into_body().into_with_config().limit(ANSWER_BYTES_MAX).read_to_string().map_err(fail)?;
     let Some((exit, line)) = judge(status, &text) else {
         return Err(CliError::new(format_args!(
-            "{url} answers with status {status} and does not say whether it is ready: is it the control interface?"
+            "{} answers with status {status} and does not say whether it is ready: is it the control interface?",
+            site.name()
         )));
     };
     say(if options.get_flag("json") { text } else { line })?;

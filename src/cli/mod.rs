@@ -22,6 +22,7 @@ mod logger;
 mod progress;
 mod serve;
 mod servers;
+mod site;
 mod upload;
 mod votes;
 
