@@ -75,10 +75,10 @@ impl Stream {
             self.layer = Layer::Open(Box::new(session));
         }
         let Layer::Open(session) = &mut self.layer else { return Err(ErrorKind::InvalidData.into()) };
-        let had_unsent = !self.unsent.is_empty();
         let opened = session.open(wire, plain, &mut self.unsent);
         let is_ended = session.is_ended();
-        if !had_unsent && !self.unsent.is_empty() {
+        // Where the client has spoken, it goes out with what is sent to it next.
+        if !self.unsent.is_empty() && !matches!(opened, Ok(1..)) {
             self.flush_as(SendFlags::empty(), counters)?;
         }
         Ok(match opened {
@@ -95,7 +95,6 @@ impl Stream {
         is_last: bool,
         counters: &EngineCounters,
     ) -> io::Result<()> {
-        let had_unsent = !self.unsent.is_empty();
         let mut sealed = Ok(());
         if let Layer::Open(session) = &mut self.layer
             && session.is_established()
@@ -107,8 +106,7 @@ impl Stream {
         }
         out.clear();
         sealed.map_err(|Broken| ErrorKind::BrokenPipe)?;
-        // What the kernel refused before goes first.
-        if had_unsent || self.unsent.is_empty() {
+        if self.unsent.is_empty() {
             return Ok(());
         }
         self.flush_as(if is_last { SendFlags::MORE } else { SendFlags::empty() }, counters)
