@@ -12,7 +12,7 @@ use crate::http::fault::Fault;
 use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
 use crate::metrics::{Counter, Histogram, Kind, Page};
 use crate::net::access::AccessCounters;
-use crate::net::counters::{Cause, EngineCounters, ResponseCounters};
+use crate::net::counters::{Cause, EngineCounters, Handshake, ResponseCounters};
 use crate::readiness::Readiness;
 use crate::recorder::counters::RecorderCounters;
 use crate::vote::time::UnixSeconds;
@@ -178,6 +178,12 @@ fn connections(page: &mut Page, sources: &Sources) {
             let count: u64 = sources.of(listener).map(|worker| worker.engine.closed[cause as usize].get()).sum();
             page.sample(name, &[("listener", listener), ("cause", label)], count);
         }
+    }
+    let name = "vote_status_tls_handshakes_total";
+    page.family(name, Kind::Counter, "Clients of listeners that speak TLS, by how far they came.");
+    for (stage, label) in Handshake::ALL {
+        let count: u64 = sources.of("public").map(|worker| worker.engine.handshakes[stage as usize].get()).sum();
+        page.sample(name, &[("stage", label)], count);
     }
 }
 

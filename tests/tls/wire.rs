@@ -5,7 +5,7 @@ use super::{CAN_VOTE, GET, Service, ask};
 use crate::contract_public::checks;
 use crate::contract_public::table::{BAD_REQUEST, prepare};
 use crate::util::DEADLINE;
-use crate::util::client::{Client, exchange};
+use crate::util::client::{Client, exchange, get};
 use crate::util::random::Random;
 use crate::util::tls::{client, old_client};
 use rustix::process::Signal;
@@ -140,6 +140,11 @@ fn plain_http_is_told_so() {
     assert_eq!(client.read_response(true).status, 400);
     client.expect_closed();
     ask(&mut service.connect());
+    let metrics = get(service.server.control(), "/metrics");
+    for line in [r#"{stage="begun"} 1"#, r#"{stage="done"} 1"#, r#"{stage="not_tls"} 7"#] {
+        let line = format!("\nvote_status_tls_handshakes_total{line}\n");
+        assert!(metrics.text().contains(&line), "without {line:?}: {}", metrics.text());
+    }
 }
 
 #[test]

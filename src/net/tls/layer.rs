@@ -7,7 +7,7 @@ use rustix::net::SendFlags;
 use rustls::ServerConfig;
 
 use super::session::{Broken, Session, is_tls};
-use crate::net::counters::EngineCounters;
+use crate::net::counters::{EngineCounters, Handshake};
 use crate::net::stream::{Received, Socket, Stream, receive};
 
 /// What stands between a socket and the bytes of its client.
@@ -68,14 +68,18 @@ impl Stream {
             if !is_tls(wire[0]) {
                 // Nothing of TLS may be sent to it.
                 self.layer = Layer::Plain;
+                counters.handshakes[Handshake::NotTls as usize].add(1);
                 plain[..read].copy_from_slice(wire);
                 return Ok(Received::Foreign { bytes: read });
             }
             let Ok(session) = Session::new(Arc::clone(config)) else { return Ok(Received::Broken) };
             self.layer = Layer::Open(Box::new(session));
+            counters.handshakes[Handshake::Begun as usize].add(1);
         }
         let Layer::Open(session) = &mut self.layer else { return Err(ErrorKind::InvalidData.into()) };
+        let was_established = session.is_established();
         let opened = session.open(wire, plain, &mut self.unsent);
+        counters.handshakes[Handshake::Done as usize].add(u64::from(!was_established && session.is_established()));
         let is_ended = session.is_ended();
         // Where the client has spoken, it goes out with what is sent to it next.
         if !self.unsent.is_empty() && !matches!(opened, Ok(1..)) {
