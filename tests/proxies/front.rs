@@ -322,7 +322,10 @@ fn caddy(folder: &Path, plain: SocketAddr, tls: SocketAddr, behind: Behind<'_>) 
             ("health_port 8081", format!("health_port {}", behind.control.port())),
             ("http://:80 ", format!("http://:{} ", plain.port())),
             ("https://:443 ", format!("https://:{} ", tls.port())),
-            ("admin off", "admin off\n\tdefault_bind 127.0.0.1".to_owned()),
+            (
+                "auto_https disable_redirects",
+                "auto_https disable_redirects\n\tadmin off\n\tdefault_bind 127.0.0.1".to_owned(),
+            ),
             ("/etc/ssl/vote-status/", format!("{here}/")),
             ("/var/log/caddy/", format!("{here}/")),
         ],
