@@ -160,6 +160,17 @@ fn what_is_no_socket_of_ours_is_left_alone() {
     assert!(!place.path("control").exists());
 }
 
+/// The second engine binds by itself, and knows no other kind.
+#[cfg(feature = "may_minihttp")]
+#[test]
+fn the_second_engine_refuses_them() {
+    let place = Place::new();
+    let mut command = place.command();
+    command.args(["--engine", "may_minihttp"]);
+    expect_refusal(command, &[&place.public, "internet addresses only"]);
+    assert!(place.left().is_empty(), "{:?}", place.left());
+}
+
 #[test]
 fn all_event_loops_take_newcomers_beside_other_addresses() {
     let place = Place::new();
