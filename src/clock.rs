@@ -89,6 +89,24 @@ impl Clock {
         self.offset_us.fetch_add(ms * 1_000, Ordering::AcqRel);
     }
 
+    /// The time of the service minus the monotonic clock, in microseconds: for whoever keeps the
+    /// clock by another one than the system's.
+    #[must_use]
+    pub fn offset_us(&self) -> i64 {
+        self.offset_us.load(Ordering::Acquire)
+    }
+
+    /// The system's wall clock minus the monotonic clock, in microseconds.
+    #[must_use]
+    pub fn system_offset_us(&self) -> i64 {
+        system_wall_us() - self.monotonic_us()
+    }
+
+    /// Sets what [`Clock::offset_us`] tells, for every reader at once.
+    pub fn set_offset_us(&self, offset_us: i64) {
+        self.offset_us.store(offset_us, Ordering::Release);
+    }
+
     fn monotonic_us(&self) -> i64 {
         i64::try_from(self.origin.elapsed().as_micros()).unwrap_or(i64::MAX)
     }

@@ -9,13 +9,16 @@
 //!   and what is kept on disk;
 //! * [`net`], [`pages`], [`recorder`]: the engine that moves bytes, the documents for people, and
 //!   the one thread that writes;
-//! * [`public`], [`control`]: the two services;
+//! * [`public`], [`control`]: the two services, and `cluster` (with the cargo feature `redis`): a store
+//!   that nodes share;
 //! * [`server`]: what is started, in which order, and how it stops;
 //! * [`cli`]: the command line.
 #![forbid(unsafe_code)]
 
 pub mod cli;
 pub mod clock;
+#[cfg(feature = "redis")]
+pub mod cluster;
 pub mod control;
 pub mod http;
 pub mod json;

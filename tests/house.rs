@@ -25,6 +25,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("recorder", 2),
     ("public", 3),
     ("control", 3),
+    ("cluster", 3),
     ("server", 4),
     ("cli", 5),
     ("main", 6),

@@ -8,8 +8,8 @@ use std::thread;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, Command, value_parser};
 
-use super::client_definition;
 use super::logger::{Format, LEVELS};
+use super::{client_definition, store_definition};
 use crate::limits::Limits;
 use crate::net::address::Address;
 use crate::server::Engine;
@@ -24,6 +24,7 @@ pub fn command() -> Command {
         .subcommand_required(true)
         .subcommand(serve())
         .subcommands(client_definition::commands())
+        .subcommands(store_definition::commands())
 }
 
 fn serve() -> Command {
@@ -31,6 +32,7 @@ fn serve() -> Command {
         .about("Run the service")
         .args(listening())
         .args(state())
+        .args(store_definition::serve())
         .args(limits())
         .args(deadlines())
         .args(logging())
@@ -80,9 +82,7 @@ fn state() -> [Arg; 4] {
     [
         data_dir("Where votes and servers are kept"),
         flag("in-memory", "Keep nothing: a restart forgets all"),
-        option("cooldown-minutes", "N", "Length of the cooldown, 1 to 10080")
-            .value_parser(whole(1..=u64::from(Cooldown::MINUTES_MAX)))
-            .default_value("90"),
+        cooldown_minutes(),
         flag("demo", "In memory, with server 28, token demo and one address in cooldown, to try"),
     ]
 }
@@ -150,6 +150,12 @@ fn sample() -> ValueParser {
     clap::builder::StringValueParser::new().try_map(parse).into()
 }
 
+pub(super) fn cooldown_minutes() -> Arg {
+    option("cooldown-minutes", "N", "Length of the cooldown, 1 to 10080")
+        .value_parser(whole(1..=u64::from(Cooldown::MINUTES_MAX)))
+        .default_value("90")
+}
+
 pub(super) fn data_dir(help: &'static str) -> Arg {
     option("data-dir", "DIR", help).value_parser(value_parser!(PathBuf)).default_value("./vote-status-data")
 }
@@ -165,7 +171,7 @@ fn flag(name: &'static str, help: &'static str) -> Arg {
     arg.action(ArgAction::SetTrue).value_parser(clap::builder::BoolishValueParser::new())
 }
 
-fn whole(range: RangeInclusive<u64>) -> RangedU64ValueParser<u64> {
+pub(super) fn whole(range: RangeInclusive<u64>) -> RangedU64ValueParser<u64> {
     value_parser!(u64).range(range)
 }
 
@@ -175,7 +181,7 @@ fn permissions(text: &str) -> Result<u32, &'static str> {
 }
 
 /// Seconds, decimals allowed, as milliseconds.
-fn seconds() -> ValueParser {
+pub(super) fn seconds() -> ValueParser {
     const SECONDS_MAX: f64 = 31_536_000.0;
     let parse = |text: String| match text.parse::<f64>() {
         Ok(seconds) if (0.0..=SECONDS_MAX).contains(&seconds) => Ok((seconds * 1_000.0).round() as u64),

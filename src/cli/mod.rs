@@ -11,6 +11,8 @@ mod certificates;
 mod check;
 mod client;
 mod client_definition;
+#[cfg(feature = "redis")]
+mod cluster;
 mod csv;
 mod definition;
 mod export;
@@ -23,6 +25,9 @@ mod progress;
 mod serve;
 mod servers;
 mod site;
+#[cfg(feature = "redis")]
+mod store;
+mod store_definition;
 mod upload;
 mod votes;
 
@@ -78,6 +83,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, CliErr
         Some(("export", options)) => export::run(options),
         Some(("check", options)) => check::run(options),
         Some(("health", options)) => health::run(options),
+        #[cfg(feature = "redis")]
+        Some(("cluster", options)) => cluster::run(options),
         _ => Err(CliError::new("give a subcommand; try --help")),
     }
 }

@@ -24,7 +24,7 @@ use crate::net::address::Address;
 use crate::readiness::Readiness;
 use crate::recorder::OpenStore;
 use crate::recorder::command::{Command, Mode, NewServer, ServerName, Vote};
-use crate::server::{self, AccessConfig, Config, Ended, Role, Signal};
+use crate::server::{self, AccessConfig, Config, Ended, Role, Signal, Store};
 use crate::store::directory::DirectoryStore;
 use crate::store::memory::MemoryStore;
 use crate::vote::id::{ServerId, Token};
@@ -48,9 +48,9 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         None if is_demo => key::generate()?,
         None => key::make(&data_dir)?,
     };
-    let config = config(options, control_key.clone(), is_demo, logger)?;
+    let (store, store_name) = store(options, data_dir)?;
+    let config = Config { store: store_name, ..config(options, control_key.clone(), is_demo, logger)? };
     let signals = catch_signals(certificates::reloader(&config))?;
-    let store = store(options, data_dir);
     progress::watch_load(config.readiness.clone());
     let mut announced = Vec::new();
     let announce = |address: &Address, role: Role| {
@@ -72,8 +72,24 @@ fn keeps_nothing(options: &ArgMatches) -> bool {
     options.get_flag("in-memory") || options.get_flag("demo")
 }
 
+/// The store, and what it is called in the log.
+fn store(options: &ArgMatches, data_dir: PathBuf) -> Result<(Store, String), CliError> {
+    if !options.contains_id("store") {
+        let name = if keeps_nothing(options) {
+            "memory, where nothing is kept".to_owned()
+        } else {
+            data_dir.display().to_string()
+        };
+        return Ok((Store::Own(own_store(options, data_dir)), name));
+    }
+    #[cfg(feature = "redis")]
+    return super::store::shared(options, &data_dir);
+    #[cfg(not(feature = "redis"))]
+    Err(CliError::new("--store needs a build with the cargo feature redis"))
+}
+
 /// Opens the store when it is called.
-fn store(options: &ArgMatches, data_dir: PathBuf) -> OpenStore {
+fn own_store(options: &ArgMatches, data_dir: PathBuf) -> OpenStore {
     if keeps_nothing(options) {
         return Box::new(|| Ok(Box::new(MemoryStore)));
     }
@@ -118,11 +134,7 @@ fn config(options: &ArgMatches, control_key: Vec<u8>, is_demo: bool, logger: Log
         access_log: options
             .get_one::<NonZeroU32>("access-log")
             .map(|one_in| AccessConfig { one_in: *one_in, write: Box::new(move |entry| logger.write_access(entry)) }),
-        store: if keeps_nothing(options) {
-            "memory, where nothing is kept".to_owned()
-        } else {
-            one::<PathBuf>(options, "data-dir")?.display().to_string()
-        },
+        store: String::new(),
         drain_delay_ms: one(options, "drain-delay")?,
         drain_timeout_ms: one(options, "drain-timeout")?,
         seed: if is_demo { demo_seed() } else { Vec::new() },

@@ -24,6 +24,8 @@ impl Describe for ControlService {
             }
             Ask::RotateToken(server) => format!("/v1/servers/{}/token", self.listed(server)),
             Ask::Export => "/v1/export".into(),
+            Ask::Cluster => "/v1/cluster".into(),
+            Ask::ClusterDigest => "/v1/cluster/digest".into(),
         }
     }
 }

@@ -33,6 +33,7 @@ mod journal;
 pub mod page;
 pub mod reply;
 pub mod request;
+pub mod shared;
 pub mod wire;
 
 use batch::{Batch, Kind};
@@ -40,6 +41,7 @@ use export::Export;
 use page::Sources;
 use reply::{Answer, Asked, ServerBody, ServersBody};
 use request::Ask;
+use shared::SharedView;
 
 /// What the control service is made of.
 pub struct Parts {
@@ -61,6 +63,8 @@ pub struct Parts {
     pub sources: Sources,
     /// Where this service counts its own responses.
     pub responses: Arc<ResponseCounters>,
+    /// The store that is shared with other nodes, if one is.
+    pub shared: Option<SharedView>,
 }
 
 /// Answers the control listener's requests.
@@ -117,6 +121,10 @@ impl ControlService {
             Ask::Health => Task::Answer(Answer::json(200, &json!({ "alive": true }))),
             Ask::Ready => Task::Answer(self.ready()),
             Ask::Metrics => Task::Answer(self.metrics()),
+            Ask::Cluster | Ask::ClusterDigest if self.parts.shared.is_none() => {
+                Task::Answer(Answer::fault(Fault::NotFound))
+            }
+            Ask::Cluster => Task::Answer(self.cluster()),
             Ask::ListServers(after, limit) => Task::Answer(self.list(after, limit)),
             Ask::ShowServer(server) => Task::Answer(self.show(server)),
             Ask::VoteBatch(mode, errors_max) => Task::Batch(Batch::new(Kind::Votes(mode), errors_max)),
@@ -127,25 +135,34 @@ impl ControlService {
                 let servers = self.parts.directory.shared();
                 Task::Export(Export::new(servers, self.parts.cooldowns.clone(), self.parts.cooldown))
             }
-            Ask::Vote(_) | Ask::Cancel(..) | Ask::PutServer(_) | Ask::RemoveServer(_) | Ask::RotateToken(_) => {
-                Task::Gather { ask, body: Vec::new() }
-            }
+            Ask::Vote(_)
+            | Ask::Cancel(..)
+            | Ask::PutServer(_)
+            | Ask::RemoveServer(_)
+            | Ask::RotateToken(_)
+            | Ask::ClusterDigest => Task::Gather { ask, body: Vec::new() },
         }
     }
 
     fn ready(&self) -> Answer {
         let readiness = &self.parts.readiness;
-        if readiness.is_ready() {
-            return Answer::json(200, &json!({ "ready": true }));
+        match &self.parts.shared {
+            Some(shared) if readiness.is_ready() => return shared.ready(),
+            None if readiness.is_ready() => return Answer::json(200, &json!({ "ready": true })),
+            _ => {}
         }
         let reason = if readiness.is_stopping() { "stopping" } else { "loading" };
         let body = json!({ "ready": false, "reason": reason, "loaded_rows": readiness.loaded_rows() });
         Answer { field: Some(("Retry-After", "1")), ..Answer::json(503, &body) }
     }
 
+    fn cluster(&self) -> Answer {
+        self.parts.shared.as_ref().map_or_else(|| Answer::fault(Fault::NotFound), SharedView::answer)
+    }
+
     fn metrics(&self) -> Answer {
-        let Parts { sources, readiness, cooldowns, .. } = &self.parts;
-        let body = page::metrics(sources, readiness, cooldowns.len()).into_bytes();
+        let Parts { sources, readiness, cooldowns, shared, .. } = &self.parts;
+        let body = page::metrics(sources, readiness, cooldowns.len(), shared.as_ref()).into_bytes();
         Answer { content_type: "text/plain; version=0.0.4; charset=utf-8", body, ..Answer::json(200, &()) }
     }
 
@@ -176,6 +193,7 @@ impl ControlService {
             }
             Ask::RotateToken(server) => (Asked::Server(server), Command::Rotate(server, generate_token())),
             Ask::RemoveServer(server) => (Asked::Remove(server), Command::Remove(server)),
+            Ask::ClusterDigest => (Asked::Digest, Command::Digest),
             _ => return Err(Answer::fault(Fault::Internal)),
         };
         let reply =
@@ -241,6 +259,10 @@ impl Service for ControlService {
                 }
                 Task::Gather { ask, body } => self.start(*ask, body, context.ticket).unwrap_or_else(Task::Answer),
                 Task::Wait { asked, reply } => match reply.try_recv() {
+                    Ok(Reply::Digest(taken)) => {
+                        let store = self.parts.shared.as_ref().and_then(|shared| shared.status.store());
+                        Task::Answer(SharedView::digest_answer(store, &taken))
+                    }
                     Ok(reply) => {
                         journal::note(*asked, &reply);
                         Task::Answer(reply::answer(*asked, &reply))

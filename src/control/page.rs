@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 
+use super::shared::SharedView;
 use crate::http::fault::Fault;
 use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
 use crate::metrics::{Counter, Histogram, Kind, Page};
@@ -64,12 +65,12 @@ const PARSE_FAULTS: [Fault; 7] = [
 
 /// The page; `cooldowns` are the entries that the table holds.
 #[must_use]
-pub fn metrics(sources: &Sources, readiness: &Readiness, cooldowns: usize) -> String {
+pub fn metrics(sources: &Sources, readiness: &Readiness, cooldowns: usize, shared: Option<&SharedView>) -> String {
     let mut page = Page::default();
     page.family("vote_status_build_info", Kind::Gauge, "Always 1; the labels tell what runs.");
     let build = [("version", env!("CARGO_PKG_VERSION")), ("engine", sources.engine)];
     page.sample("vote_status_build_info", &build, 1);
-    let ready = u8::from(readiness.is_ready());
+    let ready = u8::from(readiness.is_ready() && !shared.is_some_and(SharedView::is_stale));
     page.single("vote_status_ready", Kind::Gauge, "1 while a load balancer should send requests here.", ready);
     requests(&mut page, sources);
     refusals(&mut page, sources);
@@ -78,6 +79,9 @@ pub fn metrics(sources: &Sources, readiness: &Readiness, cooldowns: usize) -> St
     votes(&mut page, &sources.recorder);
     access_log(&mut page, &sources.access);
     state(&mut page, &sources.recorder, readiness, cooldowns);
+    if let Some(shared) = shared {
+        shared.add_to(&mut page);
+    }
     process(&mut page, sources.started_at);
     page.into_text()
 }

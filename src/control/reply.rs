@@ -107,6 +107,8 @@ pub enum Asked {
     Server(ServerId),
     /// `DELETE /v1/servers/{id}`
     Remove(ServerId),
+    /// `GET /v1/cluster/digest`
+    Digest,
 }
 
 /// The answer that a recorder's reply makes.
@@ -124,6 +126,7 @@ pub fn answer(asked: Asked, reply: &Reply) -> Answer {
         }
         (Asked::Remove(id), Reply::Removed(true)) => Answer::json(200, &json!({ "removed": true, "server_id": id.0 })),
         (Asked::Remove(_), Reply::Removed(false)) => Answer::unknown_server(),
+        (_, Reply::StoreSilent) => Answer::store_unavailable_saying(SILENT),
         _ => Answer::store_unavailable(),
     }
 }
@@ -148,6 +151,9 @@ pub const EXPIRED: &str = "voted_at is older than the cooldown";
 /// See [`EXPIRED`].
 pub const IN_FUTURE: &str = "voted_at is more than 5 seconds in the future";
 
+/// A shared store was asked, and nobody knows what it made of it.
+const SILENT: &str = "the store did not answer in time: it may have been recorded or not; ask again";
+
 /// A vote as the contract spells it, fields in its order.
 struct RecordedBody<'a> {
     recorded: &'a Recorded,
@@ -156,7 +162,7 @@ struct RecordedBody<'a> {
 
 impl Serialize for RecordedBody<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Recorded { server, address, voted_at, expires_at } = self.recorded;
+        let Recorded { server, address, voted_at, expires_at, is_confirmed } = self.recorded;
         let mut object = serializer.serialize_map(None)?;
         object.serialize_entry("recorded", &true)?;
         object.serialize_entry("server_id", &server.0)?;
@@ -165,6 +171,10 @@ impl Serialize for RecordedBody<'_> {
         object.serialize_entry("next_vote_at", &expires_at.to_string())?;
         if self.is_unchanged {
             object.serialize_entry("unchanged", &true)?;
+        }
+        if !is_confirmed {
+            // Fewer replicas than were asked for held it in time.
+            object.serialize_entry("confirmed", &false)?;
         }
         object.end()
     }

@@ -39,6 +39,10 @@ pub enum Ask {
     RotateToken(ServerId),
     /// `GET /v1/export`
     Export,
+    /// `GET /v1/cluster`
+    Cluster,
+    /// `GET /v1/cluster/digest`
+    ClusterDigest,
 }
 
 /// Refused lines that a batch tells one by one unless asked otherwise.
@@ -68,6 +72,8 @@ pub fn read(head: &Head<'_>) -> Result<Ask, Answer> {
         [b"readyz"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Ready)]),
         [b"metrics"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Metrics)]),
         [b"v1", b"export"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Export)]),
+        [b"v1", b"cluster"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Cluster)]),
+        [b"v1", b"cluster", b"digest"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::ClusterDigest)]),
         [b"v1", b"votes"] => by_method(head, "POST", &[(Method::Post, Ask::Vote(query.mode(Mode::Cast)?))]),
         [b"v1", b"votes", b"batch"] => {
             let ask = Ask::VoteBatch(query.mode(Mode::Record)?, query.errors_max()?);

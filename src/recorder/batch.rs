@@ -6,8 +6,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::command::{Command, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Vote, VoteOutcome};
+use super::command::{
+    Command, DigestTaken, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Vote, VoteOutcome,
+};
+use super::shared::status::Position;
 use crate::store::{Address, Event, StoredVote};
+use crate::vote::digest::Digest;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::{CooldownTable, Pair};
@@ -63,7 +67,14 @@ impl<'s> Batch<'s> {
             Command::Servers(servers) => Reply::Servers(servers.into_iter().map(|server| self.list(server)).collect()),
             Command::Rotate(server, token) => Reply::Servers(vec![self.rotate(server, token)]),
             Command::Remove(server) => Reply::Removed(self.remove(server)),
+            Command::Digest => Reply::Digest(self.digest()),
         }
+    }
+
+    /// Of the state before this batch.
+    fn digest(&self) -> DigestTaken {
+        let digest = Digest::of(&self.servers, &self.table.view(), self.cooldown, self.now);
+        DigestTaken { digest, now: self.now, position: Position::default() }
     }
 
     fn servers(&self) -> &Snapshot {
@@ -117,7 +128,7 @@ impl<'s> Batch<'s> {
 
     fn recorded(&self, pair: Pair, expires_at: UnixSeconds) -> Recorded {
         let voted_at = self.cooldown.voted_at(expires_at);
-        Recorded { server: pair.server, address: pair.address, voted_at, expires_at }
+        Recorded { server: pair.server, address: pair.address, voted_at, expires_at, is_confirmed: true }
     }
 
     fn stored(&self, pair: Pair, expires_at: UnixSeconds) -> StoredVote {

@@ -1,5 +1,7 @@
 //! What the recorder can be asked, and what it answers.
 
+use super::shared::status::Position;
+use crate::vote::digest::Digest;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
 use crate::vote::time::UnixSeconds;
@@ -57,6 +59,8 @@ pub enum Command {
     Rotate(ServerId, Token),
     /// Strike a server off, with its cooldowns.
     Remove(ServerId),
+    /// Tell the digest of all that is held; changes nothing.
+    Digest,
 }
 
 /// What became of one vote.
@@ -87,6 +91,8 @@ pub struct Recorded {
     pub voted_at: UnixSeconds,
     /// End of its cooldown.
     pub expires_at: UnixSeconds,
+    /// Whether as many machines hold it as were asked for: always, where the store is this node's own.
+    pub is_confirmed: bool,
 }
 
 /// What became of a server to list.
@@ -115,6 +121,21 @@ pub enum Reply {
     Servers(Vec<ServerOutcome>),
     /// To [`Command::Remove`]: whether it was listed.
     Removed(bool),
-    /// Nothing of the command was kept.
+    /// To [`Command::Digest`].
+    Digest(DigestTaken),
+    /// Nothing of the command was kept, or a part that a second try finds unchanged.
     StoreUnavailable,
+    /// A shared store did not answer: what it made of the command is not known.
+    StoreSilent,
+}
+
+/// A digest, and of which moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DigestTaken {
+    /// Of all servers, and of the votes live at `now`.
+    pub digest: Digest,
+    /// The time of the service.
+    pub now: UnixSeconds,
+    /// How far the state had come in a shared store's log.
+    pub position: Position,
 }

@@ -64,6 +64,11 @@ impl RecorderCounters {
         OUTCOMES.into_iter().zip(self.votes.iter().map(Counter::get))
     }
 
+    /// Counts votes of which the store kept nothing, as far as is known.
+    pub(super) fn count_unavailable(&self, votes: u64) {
+        self.votes[STORE_UNAVAILABLE].add(votes);
+    }
+
     /// Counts what an answer says of votes.
     pub(super) fn count(&self, reply: &Reply, is_kept: bool) {
         let outcomes = match reply {

@@ -21,6 +21,7 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 pub mod batch;
 pub mod command;
 pub mod counters;
+pub mod shared;
 
 use batch::{Batch, Changes};
 use command::{Command, Reply};

@@ -8,12 +8,12 @@ use std::thread::{self, JoinHandle};
 
 use super::access::Access;
 use super::lines::{self, About};
-#[cfg(feature = "may_minihttp")]
-use super::threads::start_thread;
-use super::threads::{Event, Serving, Setup, start_worker};
+use super::threads::{Event, Serving, Setup, start_thread, start_worker};
+use super::writer::{Helper, Store, Writer};
 use super::{Config, Ended, Engine, Role, ServerError, Signal};
 use crate::clock::Clock;
 use crate::control::page::{Sources, WorkerSource};
+use crate::control::shared::SharedView;
 use crate::control::{ControlService, Parts};
 use crate::limits::CONTROL_CONNECTIONS_MAX;
 use crate::net::address::Address;
@@ -28,8 +28,8 @@ use crate::net::worker::Settings;
 use crate::public::{Desk, parts::PublicParts};
 use crate::public::{PublicCounters, PublicService};
 use crate::readiness::Readiness;
+use crate::recorder::RecorderHandle;
 use crate::recorder::command::Command;
-use crate::recorder::{OpenStore, Recorder, RecorderHandle};
 use crate::vote::directory::DirectoryView;
 use crate::vote::table::CooldownView;
 
@@ -40,7 +40,7 @@ use crate::vote::table::CooldownView;
 /// What kept it from starting or from going on.
 pub fn run(
     config: Config,
-    store: OpenStore,
+    store: Store,
     signals: Receiver<Signal>,
     mut announce: impl FnMut(&Address, Role),
 ) -> Result<Ended, ServerError> {
@@ -95,7 +95,7 @@ struct House {
 }
 
 impl House {
-    fn build(mut config: Config, store: OpenStore, signals: Receiver<Signal>) -> Result<Self, ServerError> {
+    fn build(mut config: Config, store: Store, signals: Receiver<Signal>) -> Result<Self, ServerError> {
         let (mut addresses, mut socket_files) = (Vec::new(), Vec::new());
         let mut bind = |address: &Address, role, count| {
             let bound = listener::bind(address, count, config.listen_mode);
@@ -117,8 +117,8 @@ impl House {
 
         let clock = Clock::new();
         let readiness = config.readiness.clone();
-        let (recorder, handle) = Recorder::new(clock.clone(), config.cooldown, readiness.clone());
-        let views = Views { directory: recorder.directory().view(), cooldowns: recorder.table().view() };
+        let (writer, handle, shared, helpers) = Writer::new(store, &clock, config.cooldown, &readiness);
+        let views = Views { directory: writer.directory().view(), cooldowns: writer.table().view() };
         let (sender, events) = channel();
         forward(signals, sender.clone())?;
         let mut house = Self {
@@ -135,7 +135,7 @@ impl House {
                 answers: Vec::new(),
                 access: Vec::new(),
                 workers: Vec::new(),
-                recorder: recorder.counters(),
+                recorder: writer.counters(),
             },
             access: config.access_log.take().map(Access::start).transpose().map_err(ServerError::Engine)?,
             clock: clock.clone(),
@@ -149,8 +149,8 @@ impl House {
             #[cfg(feature = "may_minihttp")]
             Engine::MayMinihttp => house.start_may_minihttp(&config, public, clock.clone(), &sender)?,
         }
-        house.start_control(&config, control, &clock, handle, &sender)?;
-        house.start_recorder(recorder, store, config.seed, sender)?;
+        house.start_control(&config, control, &clock, (handle, shared), &sender)?;
+        house.start_recorder(writer, helpers, config.seed, sender)?;
         Ok(house)
     }
 
@@ -232,7 +232,7 @@ impl House {
         config: &Config,
         listeners: Vec<Listener>,
         clock: &Clock,
-        recorder: RecorderHandle,
+        (recorder, shared): (RecorderHandle, Option<SharedView>),
         events: &Sender<Event>,
     ) -> Result<(), ServerError> {
         let connections_max = CONTROL_CONNECTIONS_MAX;
@@ -251,6 +251,7 @@ impl House {
             readiness: self.readiness.clone(),
             cooldown: config.cooldown,
             body_bytes_max: config.limits.body_bytes_max,
+            shared,
         };
         let make = |mailbox: &Mailbox| ControlService::new(parts, mailbox.clone());
         self.control = Some(start_worker("control", setup, make, events)?);
@@ -275,19 +276,27 @@ impl House {
 
     fn start_recorder(
         &mut self,
-        mut recorder: Recorder,
-        store: OpenStore,
+        mut writer: Writer,
+        helpers: Vec<Helper>,
         seed: Vec<Command>,
         events: Sender<Event>,
     ) -> Result<(), ServerError> {
+        for (name, work) in helpers {
+            // They end once the recorder has, or with the process.
+            let run = move || {
+                work();
+                Ok(())
+            };
+            drop(start_thread(name, run, events.clone())?);
+        }
         let work = move || {
             let run = AssertUnwindSafe(|| {
-                let loaded = recorder.load(store, seed);
+                let loaded = writer.load(seed);
                 let is_loaded = loaded.is_ok();
                 // The main thread outlives this one.
                 let _received = events.send(Event::Loaded(loaded));
                 if is_loaded {
-                    recorder.run();
+                    writer.run();
                 }
             });
             let ended = catch_unwind(run).map_err(|_| io::Error::other("the recorder panicked"));

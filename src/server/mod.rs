@@ -24,9 +24,11 @@ mod access;
 mod house;
 mod lines;
 mod threads;
+mod writer;
 
 pub use access::AccessConfig;
 pub use house::run;
+pub use writer::Store;
 
 /// Everything that `serve` was told, checked.
 pub struct Config {

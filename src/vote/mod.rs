@@ -3,6 +3,7 @@
 //! Nothing here opens, waits, reads a clock, logs or counts: `now` is always a parameter.
 
 pub mod answer;
+pub mod digest;
 pub mod directory;
 pub mod id;
 pub mod ipv4;

@@ -128,6 +128,13 @@ impl CooldownView {
         into.extend(shard.entries.read().iter().filter(|entry| now < entry.expires_at));
         true
     }
+
+    /// An empty table of the same build, to be filled apart and then exchanged for the one that is
+    /// viewed: see [`CooldownTable::exchange`].
+    #[must_use]
+    pub fn shadow(&self) -> CooldownTable {
+        CooldownTable::with_hasher(self.0.hasher.clone())
+    }
 }
 
 /// The table's owner: the only one that may write.
@@ -147,8 +154,11 @@ impl CooldownTable {
     /// An empty table.
     #[must_use]
     pub fn new() -> Self {
-        let shards =
-            Shards { hasher: DefaultHashBuilder::default(), shards: (0..SHARDS).map(|_| Shard::default()).collect() };
+        Self::with_hasher(DefaultHashBuilder::default())
+    }
+
+    fn with_hasher(hasher: DefaultHashBuilder) -> Self {
+        let shards = Shards { hasher, shards: (0..SHARDS).map(|_| Shard::default()).collect() };
         Self { shards: Arc::new(shards), sweep_at: 0 }
     }
 
@@ -186,6 +196,35 @@ impl CooldownTable {
                 true
             }
             Err(_absent) => false,
+        }
+    }
+
+    /// Forgets all that is held for one server; how much that was. A shard is first read, and
+    /// locked for writing only where it holds some.
+    pub fn remove_server(&mut self, server: ServerId) -> usize {
+        let mut removed = 0;
+        for shard in &self.shards.shards {
+            if shard.entries.read().iter().all(|entry| entry.pair.server != server) {
+                continue;
+            }
+            let mut entries = shard.entries.write();
+            let before = entries.len();
+            entries.retain(|entry| entry.pair.server != server);
+            removed += before - entries.len();
+        }
+        removed
+    }
+
+    /// Exchanges contents with `other`, a shadow of this table. Views stay where they are and pay
+    /// nothing: each shard changes hands in one moment, and an answer comes from the one or the other.
+    ///
+    /// # Panics
+    /// Where `other` is no shadow of this table: its entries would not be found.
+    pub fn exchange(&mut self, other: &mut Self) {
+        let probe = Pair { server: ServerId(1), address: Ipv4(1) };
+        assert_eq!(self.shards.hash(probe), other.shards.hash(probe), "the table is no shadow of this one");
+        for (own, theirs) in self.shards.shards.iter().zip(&other.shards.shards) {
+            std::mem::swap(&mut *own.entries.write(), &mut *theirs.entries.write());
         }
     }
 

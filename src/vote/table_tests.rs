@@ -47,6 +47,42 @@ fn a_servers_entries_are_found_and_only_those() {
 }
 
 #[test]
+fn a_server_is_forgotten_whole_and_alone() {
+    let mut table = CooldownTable::new();
+    for address in 0..100 {
+        table.insert(pair(1, address), UnixSeconds(50));
+        table.insert(pair(2, address), UnixSeconds(50));
+    }
+    assert_eq!(table.remove_server(ServerId(1)), 100);
+    assert_eq!(table.remove_server(ServerId(1)), 0);
+    assert!(table.of_server(ServerId(1)).is_empty());
+    assert_eq!(table.of_server(ServerId(2)).len(), 100);
+}
+
+#[test]
+fn an_exchange_shows_the_shadow_to_views_made_before() {
+    let mut table = CooldownTable::new();
+    let view = table.view();
+    let mut shadow = view.shadow();
+    for address in 0..1_000 {
+        table.insert(pair(1, address), UnixSeconds(50));
+        shadow.insert(pair(2, address), UnixSeconds(60));
+    }
+    table.exchange(&mut shadow);
+    assert_eq!(view.len(), 1_000);
+    assert_eq!(view.live(pair(2, 999), UnixSeconds(10)), Some(UnixSeconds(60)));
+    assert_eq!(view.live(pair(1, 999), UnixSeconds(10)), None);
+    assert_eq!(shadow.expires_at(pair(1, 999)), Some(UnixSeconds(50)));
+    assert_eq!(shadow.expires_at(pair(2, 999)), None);
+}
+
+#[test]
+#[should_panic(expected = "the table is no shadow of this one")]
+fn only_a_shadow_is_exchanged() {
+    CooldownTable::new().exchange(&mut CooldownTable::new());
+}
+
+#[test]
 fn a_step_back_revives_nothing_lengthens_nothing_and_loses_nothing() {
     let cooldown = Cooldown::from_minutes(90).expect("in range");
     let (before, now) = (UnixSeconds(100_000), UnixSeconds(97_000));

@@ -1,0 +1,38 @@
+//! `vote-status cluster …`: what is done to a shared store by hand.
+
+use clap::ArgMatches;
+
+use super::{CliError, Exit, key, one, say, store};
+use crate::cluster::admin;
+
+/// Does what was asked of the store.
+///
+/// # Errors
+/// Where the store or the node cannot be asked, or refuses.
+pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
+    match options.subcommand() {
+        Some(("init", options)) => init(options),
+        _ => Err(CliError::new("give a subcommand; try cluster --help")),
+    }
+}
+
+/// Gives an empty store its id. Done again it changes nothing, so that a roll-out may call it each time.
+fn init(options: &ArgMatches) -> Result<Exit, CliError> {
+    let address = store::address(options)?;
+    let minutes = one::<u64>(options, "cooldown-minutes")?;
+    let id = String::from_utf8(key::generate()?).map_err(CliError::new)?;
+    let found = admin::init(&address, &id, minutes * 60).map_err(CliError::new)?;
+    if found.cooldown_s != minutes * 60 {
+        return Err(CliError::new(format_args!(
+            "the store at {address} has the id {} and a cooldown of {} minutes already: give --cooldown-minutes {}",
+            found.store,
+            found.cooldown_s / 60,
+            found.cooldown_s / 60
+        )));
+    }
+    say(if found.is_new {
+        format!("store {} made, with a cooldown of {minutes} minutes", found.store)
+    } else {
+        format!("store {} is there already, with a cooldown of {minutes} minutes", found.store)
+    })
+}

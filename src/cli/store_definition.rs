@@ -1,0 +1,56 @@
+//! The options that name a store shared with other nodes, for `serve` and for the subcommands that
+//! look after one.
+
+use std::path::PathBuf;
+
+use clap::{Arg, Command, value_parser};
+
+use super::definition::{cooldown_minutes, option, seconds, whole};
+
+/// What `serve` takes.
+pub(super) fn serve() -> [Arg; 5] {
+    let [store, password] = address();
+    [
+        store.conflicts_with_all(["in-memory", "demo"]),
+        password,
+        option("store-wait-replicas", "N", "A vote is confirmed once so many replicas of the store hold it, 0 or 1")
+            .value_parser(whole(0..=1))
+            .default_value("0"),
+        option("store-wait-ms", "N", "How long is waited for that; the vote counts in any case")
+            .value_parser(whole(1..=1_000))
+            .default_value("50"),
+        option(
+            "stale-max",
+            "SECONDS",
+            "A node that has not heard of the store for so long is not ready [default: none]",
+        )
+        .value_parser(seconds()),
+    ]
+}
+
+/// The subcommands that look after a shared store.
+pub(super) fn commands() -> Vec<Command> {
+    if !cfg!(feature = "redis") {
+        return Vec::new();
+    }
+    let [store, password] = address();
+    let address = [store.required(true), password];
+    let init = Command::new("init")
+        .about("Give an empty store its id, once, before the first node is started")
+        .args(address)
+        .arg(cooldown_minutes());
+    vec![Command::new("cluster").about("A store that nodes share").subcommand_required(true).subcommand(init)]
+}
+
+/// Where a shared store is, and the password to it.
+pub(super) fn address() -> [Arg; 2] {
+    [
+        option(
+            "store",
+            "URL",
+            "A Redis or Valkey shared with other nodes, instead of a file: redis://host:6379, or redis+sentinel://host,host/name",
+        ),
+        option("store-password-file", "PATH", "File that holds the store's password, if the URL does not")
+            .value_parser(value_parser!(PathBuf)),
+    ]
+}

@@ -1,0 +1,250 @@
+//! Calls of the store's functions: a question packed, its reply read. Knows no connection.
+
+use redis::{Cmd, Value, cmd};
+
+use super::entry::{items, number, text};
+use super::keys;
+use crate::recorder::command::{Mode, Recorded, ServerOutcome, VoteOutcome};
+use crate::recorder::shared::status::EntryId;
+use crate::store::{Address, StoredVote};
+use crate::vote::id::{ServerId, Token};
+use crate::vote::ipv4::Ipv4;
+use crate::vote::table::Pair;
+use crate::vote::time::{Cooldown, UnixSeconds};
+
+/// The entry of the log that a call made, if it made one.
+pub type Made = Option<EntryId>;
+
+fn call(function: &str, keys: &[&str], arguments: &[&str]) -> Cmd {
+    let mut command = cmd("FCALL");
+    command.arg(function).arg(keys.len());
+    for part in keys.iter().chain(arguments) {
+        command.arg(part);
+    }
+    command
+}
+
+/// A vote for a listed server.
+#[must_use]
+pub fn vote(store: &str, mode: Mode, pair: Pair, voted_at: Option<UnixSeconds>) -> Cmd {
+    let mode = if mode == Mode::Cast { "cast" } else { "record" };
+    let voted_at = voted_at.map(|instant| instant.0.to_string()).unwrap_or_default();
+    let (server, address) = (pair.server.to_string(), pair.address.0.to_string());
+    let keys = [keys::LOG, &keys::claims(pair.server), keys::DIRECTORY, keys::META];
+    call("vs1_vote", &keys, &[store, mode, &server, &address, &voted_at])
+}
+
+/// What became of a vote.
+#[must_use]
+pub fn read_vote(reply: &Value, pair: Pair, cooldown: Cooldown) -> Option<(VoteOutcome, Made)> {
+    let fields = items(reply)?;
+    let voted_at = || Some(UnixSeconds(u32::try_from(number(fields.get(1)?)?).ok()?));
+    let recorded = || {
+        let voted_at = voted_at()?;
+        let expires_at = cooldown.expires_at(voted_at);
+        Some(Recorded { server: pair.server, address: pair.address, voted_at, expires_at, is_confirmed: true })
+    };
+    let outcome = match number(fields.first()?)? {
+        0 => VoteOutcome::Recorded(recorded()?),
+        1 => VoteOutcome::Unchanged(recorded()?),
+        2 => VoteOutcome::InCooldown(cooldown.expires_at(voted_at()?)),
+        3 => VoteOutcome::Expired,
+        4 => VoteOutcome::InFuture,
+        5 => VoteOutcome::UnknownServer,
+        _ => return None,
+    };
+    Some((outcome, made(fields)?))
+}
+
+/// The end of a cooldown.
+#[must_use]
+pub fn cancel(store: &str, server: ServerId, address: Ipv4) -> Cmd {
+    let keys = [keys::LOG, &keys::claims(server), keys::DIRECTORY, keys::META, keys::GONE];
+    call("vs1_cancel", &keys, &[store, &server.to_string(), &address.0.to_string()])
+}
+
+/// Whether there was one; `None` inside for no such server.
+#[must_use]
+pub fn read_cancel(reply: &Value) -> Option<(Option<bool>, Made)> {
+    let fields = items(reply)?;
+    let outcome = match number(fields.first()?)? {
+        0 => Some(true),
+        1 => Some(false),
+        5 => None,
+        _ => return None,
+    };
+    Some((outcome, made(fields)?))
+}
+
+/// A vote that the store had lost.
+#[must_use]
+pub fn restore(store: &str, vote: &StoredVote) -> Cmd {
+    let Address::V4(address) = vote.address;
+    let keys = [keys::LOG, &keys::claims(vote.server), keys::DIRECTORY, keys::META, keys::GONE];
+    let arguments = [store, &vote.server.to_string(), &address.0.to_string(), &vote.voted_at.0.to_string()];
+    call("vs1_restore", &keys, &arguments)
+}
+
+/// Whether it was taken.
+#[must_use]
+pub fn read_restore(reply: &Value) -> Option<bool> {
+    match number(items(reply)?.first()?)? {
+        0 => Some(true),
+        1 => Some(false),
+        _ => None,
+    }
+}
+
+/// A server to list: with this token, or with the one it has, or else with `generated`.
+#[must_use]
+pub fn list(store: &str, server: ServerId, token: Option<&Token>, generated: &Token) -> Cmd {
+    let keys = [keys::LOG, keys::DIRECTORY, keys::TOKENS, keys::META];
+    let said = token.map_or("", Token::as_str);
+    call("vs1_server", &keys, &[store, "list", &server.to_string(), said, generated.as_str()])
+}
+
+/// A new token for a listed server.
+#[must_use]
+pub fn rotate(store: &str, server: ServerId, token: &Token) -> Cmd {
+    let keys = [keys::LOG, keys::DIRECTORY, keys::TOKENS, keys::META];
+    call("vs1_server", &keys, &[store, "rotate", &server.to_string(), token.as_str(), token.as_str()])
+}
+
+/// What became of a server.
+#[must_use]
+pub fn read_server(reply: &Value) -> Option<(ServerOutcome, Made)> {
+    let fields = items(reply)?;
+    let token = || Token::new(text(fields.get(1)?)?);
+    let outcome = match number(fields.first()?)? {
+        0 => ServerOutcome::Created(token()?),
+        1 => ServerOutcome::Changed(token()?),
+        2 => ServerOutcome::Unchanged(token()?),
+        3 => ServerOutcome::TokenInUse,
+        5 => ServerOutcome::Unknown,
+        _ => return None,
+    };
+    Some((outcome, made(fields)?))
+}
+
+/// A server to strike off.
+#[must_use]
+pub fn remove(store: &str, server: ServerId) -> Cmd {
+    let keys = [keys::LOG, &keys::claims(server), keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE];
+    call("vs1_remove", &keys, &[store, &server.to_string()])
+}
+
+/// Whether it was listed.
+#[must_use]
+pub fn read_remove(reply: &Value) -> Option<(bool, Made)> {
+    let fields = items(reply)?;
+    match number(fields.first()?)? {
+        0 => Some((true, made(fields)?)),
+        5 => Some((false, None)),
+        _ => None,
+    }
+}
+
+/// The third field, where there is one. `None` for one that is no entry's name.
+fn made(fields: &[Value]) -> Option<Made> {
+    match fields.get(2) {
+        None => Some(None),
+        Some(entry) => text(entry)?.parse().ok().map(Some),
+    }
+}
+
+/// The servers of some tokens, and then whose store it is: one that was emptied before knows neither.
+#[must_use]
+pub fn resolve(tokens: &[&Token]) -> [Cmd; 2] {
+    let mut lookup = cmd("HMGET");
+    lookup.arg(keys::TOKENS);
+    for token in tokens {
+        lookup.arg(token.as_str());
+    }
+    let mut store = cmd("HGET");
+    store.arg(keys::META).arg("store");
+    [lookup, store]
+}
+
+/// The servers in a reply to the first question of [`resolve`], in its order.
+#[must_use]
+pub fn read_resolved(reply: &Value) -> Option<Vec<Option<ServerId>>> {
+    let server = |value: &Value| match value {
+        Value::Nil => Some(None),
+        value => Some(Some(ServerId(u32::try_from(number(value)?).ok()?))),
+    };
+    items(reply)?.iter().map(server).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::Value;
+
+    use super::{read_cancel, read_remove, read_resolved, read_restore, read_server, read_vote, vote};
+    use crate::recorder::command::{Mode, Recorded, ServerOutcome, VoteOutcome};
+    use crate::recorder::shared::status::EntryId;
+    use crate::vote::id::{ServerId, Token};
+    use crate::vote::ipv4::Ipv4;
+    use crate::vote::table::Pair;
+    use crate::vote::time::{Cooldown, UnixSeconds};
+
+    const PAIR: Pair = Pair { server: ServerId(28), address: Ipv4(7) };
+
+    fn reply(numbers: &[i64], entry: Option<&str>) -> Value {
+        let numbers = numbers.iter().map(|number| Value::Int(*number));
+        Value::Array(numbers.chain(entry.map(|entry| Value::BulkString(entry.as_bytes().to_vec()))).collect())
+    }
+
+    #[test]
+    fn outcomes_of_votes() {
+        let cooldown = Cooldown::from_minutes(90).expect("in range");
+        let read = |reply: &Value| read_vote(reply, PAIR, cooldown);
+        let recorded = Recorded {
+            server: ServerId(28),
+            address: Ipv4(7),
+            voted_at: UnixSeconds(1_000),
+            expires_at: UnixSeconds(6_400),
+            is_confirmed: true,
+        };
+        let entry = Some(EntryId { ms: 1_000_250, sequence: 0 });
+        assert_eq!(read(&reply(&[0, 1_000], Some("1000250-0"))), Some((VoteOutcome::Recorded(recorded), entry)));
+        assert_eq!(read(&reply(&[1, 1_000], None)), Some((VoteOutcome::Unchanged(recorded), None)));
+        let in_cooldown = VoteOutcome::InCooldown(UnixSeconds(6_400));
+        assert_eq!(read(&reply(&[2, 1_000], None)), Some((in_cooldown, None)));
+        assert_eq!(read(&reply(&[3], None)), Some((VoteOutcome::Expired, None)));
+        assert_eq!(read(&reply(&[4], None)), Some((VoteOutcome::InFuture, None)));
+        assert_eq!(read(&reply(&[5], None)), Some((VoteOutcome::UnknownServer, None)));
+        for strange in [reply(&[0], None), reply(&[6], None), reply(&[], None), reply(&[0, 1], Some("x")), Value::Nil] {
+            assert_eq!(read(&strange), None, "{strange:?}");
+        }
+    }
+
+    #[test]
+    fn outcomes_of_everything_else() {
+        let entry = Some(EntryId { ms: 5, sequence: 1 });
+        assert_eq!(read_cancel(&reply(&[0, 9], Some("5-1"))), Some((Some(true), entry)));
+        assert_eq!(read_cancel(&reply(&[1], None)), Some((Some(false), None)));
+        assert_eq!(read_cancel(&reply(&[5], None)), Some((None, None)));
+        assert_eq!(read_restore(&reply(&[0, 9], Some("5-1"))), Some(true));
+        assert_eq!(read_restore(&reply(&[1], None)), Some(false));
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let created = Value::Array(vec![Value::Int(0), text("demo"), text("5-1")]);
+        let token = Token::new("demo").expect("a token");
+        assert_eq!(read_server(&created), Some((ServerOutcome::Created(token), entry)));
+        assert_eq!(read_server(&reply(&[3], None)), Some((ServerOutcome::TokenInUse, None)));
+        let removed = Value::Array(vec![Value::Int(0), text(""), text("5-1")]);
+        assert_eq!(read_remove(&removed), Some((true, entry)));
+        assert_eq!(read_remove(&reply(&[5], None)), Some((false, None)));
+        let resolved = Value::Array(vec![text("28"), Value::Nil]);
+        assert_eq!(read_resolved(&resolved), Some(vec![Some(ServerId(28)), None]));
+        assert_eq!(read_resolved(&Value::Array(vec![text("x")])), None);
+    }
+
+    #[test]
+    fn a_call_names_all_its_keys() {
+        let packed = vote("id", Mode::Cast, PAIR, Some(UnixSeconds(9))).get_packed_command();
+        let words: Vec<String> =
+            String::from_utf8_lossy(&packed).split("\r\n").skip(2).step_by(2).map(String::from).collect();
+        let expected = "FCALL vs1_vote 4 vs:{0}:log vs:{0}:s:28 vs:{0}:dir vs:{0}:meta id cast 28 7 9";
+        assert_eq!(words.join(" "), expected);
+    }
+}

@@ -1,0 +1,346 @@
+//! Has the store decide commands: calls of many commands go out together, replies are put together
+//! again. Knows what was asked, not who asked.
+
+use std::collections::HashMap;
+
+use redis::{Cmd, Value, cmd};
+
+use super::address::StoreAddress;
+use super::calls::{self, Made};
+use super::link::{LinkError, READ_TIMEOUT};
+use super::primary::Primary;
+use super::{Confirmation, complaint::Complaint};
+use crate::recorder::command::{Command, Mode, Reply, ServerName, ServerOutcome, Vote, VoteOutcome};
+use crate::recorder::shared::FeedDoor;
+use crate::recorder::shared::caster::{Decided, Decider};
+use crate::vote::id::{ServerId, Token};
+use crate::vote::table::Pair;
+
+/// Calls that go out in one go.
+const CALLS_AT_ONCE: usize = 1_024;
+/// Tokens that are looked up with one question.
+const TOKENS_AT_ONCE: usize = 1_024;
+/// After a failure the store is left alone for at least so long, in milliseconds, and as long again
+/// as it took to fail: who asks meanwhile is answered at once.
+const PAUSE_MS: u64 = 200;
+/// A store that waits for its disk may take so many times the usual.
+const PATIENCE: u32 = 3;
+
+/// What a call is about, to read its reply by.
+enum Kind {
+    Vote(Pair),
+    Cancel,
+    Server,
+    Remove,
+}
+
+/// A call on its way.
+struct Call {
+    /// The command that it is part of.
+    command: usize,
+    /// Which part.
+    part: usize,
+    kind: Kind,
+    question: Cmd,
+}
+
+/// What became of one part of a command.
+#[derive(Clone, Debug)]
+enum Part {
+    Vote(VoteOutcome),
+    Cancel(Option<bool>),
+    Server(ServerOutcome),
+    Remove(bool),
+    /// Nothing of it was kept.
+    Refused,
+    /// Nobody knows.
+    Silent,
+}
+
+/// What becomes of one command.
+struct Under {
+    parts: Vec<Part>,
+    entry: Made,
+    form: Form,
+}
+
+/// How the parts make an answer.
+#[derive(Clone, Copy)]
+enum Form {
+    Votes,
+    Servers,
+    One,
+}
+
+/// Decides by the store's functions.
+pub struct StoreDecider {
+    address: StoreAddress,
+    door: FeedDoor,
+    confirmation: Option<Confirmation>,
+    primary: Option<Primary>,
+    /// Which of the feed's connections was the newest when `primary` was made.
+    epoch: u64,
+    retry_at_ms: u64,
+    complaint: Complaint,
+}
+
+impl StoreDecider {
+    /// One that has not connected yet.
+    #[must_use]
+    pub fn new(address: StoreAddress, door: FeedDoor, confirmation: Option<Confirmation>) -> Self {
+        Self { address, door, confirmation, primary: None, epoch: 0, retry_at_ms: 0, complaint: Complaint::default() }
+    }
+
+    fn try_decide(&mut self, commands: Vec<Command>, under: &mut [Under]) -> Result<(), LinkError> {
+        let store = self.door.status.store().unwrap_or_default().to_owned();
+        self.connect()?;
+        let servers = self.resolve(&commands, &store)?;
+        let calls = plan(commands, under, &servers, &store);
+        for chunk in calls.chunks(CALLS_AT_ONCE) {
+            self.ask(chunk, under)?;
+        }
+        Ok(())
+    }
+
+    /// A connection that the feed has no reason to doubt: where it has had to connect anew, so has this.
+    fn connect(&mut self) -> Result<(), LinkError> {
+        let epoch = self.door.status.connections.get();
+        if self.epoch != epoch {
+            self.primary = None;
+        }
+        if self.primary.is_some() {
+            return Ok(());
+        }
+        let mut primary = Primary::open(&self.address)?;
+        if !primary.has_own_functions {
+            let host = primary.link.host();
+            return Err(LinkError::Refused(format!(
+                "the store at {host} has functions vs1 of another form than this version's: run the version that loaded them"
+            )));
+        }
+        let wait_ms = self.confirmation.map_or(0, |confirmation| confirmation.wait_ms);
+        primary.link.set_read_timeout(READ_TIMEOUT * PATIENCE + std::time::Duration::from_millis(wait_ms))?;
+        self.primary = Some(primary);
+        self.epoch = epoch;
+        Ok(())
+    }
+
+    /// The servers that votes name by their tokens.
+    fn resolve(&mut self, commands: &[Command], store: &str) -> Result<HashMap<Token, ServerId>, LinkError> {
+        let votes = commands.iter().filter_map(|command| match command {
+            Command::Votes(votes, _) => Some(votes),
+            _ => None,
+        });
+        let tokens: Vec<&Token> = votes.flatten().filter_map(|vote| token_of(&vote.server)).collect();
+        let mut servers = HashMap::new();
+        for tokens in tokens.chunks(TOKENS_AT_ONCE) {
+            let Some(primary) = &mut self.primary else { break };
+            let mut packed = Vec::new();
+            for question in calls::resolve(tokens) {
+                question.write_packed_command(&mut packed);
+            }
+            let (replies, lost) = primary.link.ask_all(&packed, 2);
+            if let Some(lost) = lost {
+                // Nothing has been asked yet that changes anything.
+                self.primary = None;
+                return Err(lost);
+            }
+            let mut replies = replies.into_iter();
+            let found = replies.next().and_then(Result::ok);
+            let holder = replies.next().and_then(Result::ok);
+            if holder.as_ref().and_then(super::entry::text) != Some(store) {
+                return Err(LinkError::Refused(format!(
+                    "the store at {} is empty, or another one",
+                    primary.link.host()
+                )));
+            }
+            let found = found.as_ref().and_then(calls::read_resolved);
+            let found = found.ok_or_else(|| primary.link.strange("servers of tokens"))?;
+            let known = tokens.iter().zip(found).filter_map(|(token, server)| Some(((*token).clone(), server?)));
+            servers.extend(known);
+        }
+        Ok(servers)
+    }
+
+    /// Asks some calls in one go, and notes what became of each.
+    fn ask(&mut self, calls: &[Call], under: &mut [Under]) -> Result<(), LinkError> {
+        let Some(primary) = &mut self.primary else {
+            return Err(LinkError::Lost("the store does not answer".into()));
+        };
+        let mut packed = Vec::new();
+        for call in calls {
+            call.question.write_packed_command(&mut packed);
+        }
+        if let Some(Confirmation { replicas, wait_ms }) = self.confirmation {
+            cmd("WAIT").arg(replicas).arg(wait_ms).write_packed_command(&mut packed);
+        }
+        let (replies, lost) = primary.link.ask_all(&packed, calls.len() + usize::from(self.confirmation.is_some()));
+        let mut refused = None;
+        for (index, call) in calls.iter().enumerate() {
+            let part = match replies.get(index) {
+                Some(Ok(reply)) => self.read(call, reply, under),
+                Some(Err(why)) => {
+                    refused = Some(why.clone());
+                    Part::Refused
+                }
+                // It went out, and no reply came.
+                None => Part::Silent,
+            };
+            under[call.command].parts[call.part] = part;
+        }
+        if let Some(Confirmation { replicas, .. }) = self.confirmation {
+            let confirmed =
+                replies.get(calls.len()).and_then(|reply| reply.as_ref().ok()).and_then(super::entry::number);
+            if confirmed.is_none_or(|confirmed| confirmed < u64::from(replicas)) {
+                self.mark_unconfirmed(calls, under);
+            }
+        }
+        match lost.or(refused) {
+            Some(why) => Err(why),
+            None => Ok(()),
+        }
+    }
+
+    fn read(&self, call: &Call, reply: &Value, under: &mut [Under]) -> Part {
+        let (part, made) = match &call.kind {
+            Kind::Vote(pair) => {
+                calls::read_vote(reply, *pair, self.door.cooldown).map(|(vote, made)| (Part::Vote(vote), made))
+            }
+            Kind::Cancel => calls::read_cancel(reply).map(|(cancel, made)| (Part::Cancel(cancel), made)),
+            Kind::Server => calls::read_server(reply).map(|(server, made)| (Part::Server(server), made)),
+            Kind::Remove => calls::read_remove(reply).map(|(remove, made)| (Part::Remove(remove), made)),
+        }
+        .unwrap_or((Part::Silent, None));
+        let entry = &mut under[call.command].entry;
+        *entry = (*entry).max(made);
+        part
+    }
+
+    fn mark_unconfirmed(&self, calls: &[Call], under: &mut [Under]) {
+        let mut count = 0;
+        for call in calls {
+            if let Part::Vote(VoteOutcome::Recorded(recorded)) = &mut under[call.command].parts[call.part] {
+                recorded.is_confirmed = false;
+                count += 1;
+            }
+        }
+        self.door.status.unconfirmed.add(count);
+    }
+
+    /// Whether the store has to be left alone for a while, and whether the connection is of use.
+    fn note_failure(&mut self, error: &LinkError, start_ms: u64) {
+        // A store that has no room, or no replica, may have in a moment: the connection is as it was.
+        let is_passing =
+            ["VS1STORE", "OOM", "NOREPLICAS", "MISCONF"].iter().any(|code| error.to_string().contains(code));
+        if matches!(error, LinkError::Refused(_)) && is_passing {
+            return;
+        }
+        self.primary = None;
+        let end_ms = self.door.clock.now().monotonic_ms;
+        self.retry_at_ms = end_ms + (end_ms - start_ms).max(PAUSE_MS);
+        self.door.status.caster_failures.add(1);
+    }
+}
+
+impl Decider for StoreDecider {
+    fn decide(&mut self, commands: Vec<Command>) -> Vec<Decided> {
+        let start_ms = self.door.clock.now().monotonic_ms;
+        let mut under: Vec<Under> = commands.iter().map(Under::new).collect();
+        if start_ms >= self.retry_at_ms {
+            let outcome = self.try_decide(commands, &mut under);
+            if let Err(error) = &outcome {
+                self.note_failure(error, start_ms);
+            }
+            let now_ms = self.door.clock.now().monotonic_ms;
+            self.complaint.note(outcome.err().as_ref(), now_ms, "votes and changes are answered 503");
+        }
+        under.into_iter().map(Under::decided).collect()
+    }
+}
+
+fn token_of(server: &ServerName) -> Option<&Token> {
+    if let ServerName::Token(token) = server { Some(token) } else { None }
+}
+
+/// The calls that commands come to; what needs none is noted at once.
+fn plan(commands: Vec<Command>, under: &mut [Under], servers: &HashMap<Token, ServerId>, store: &str) -> Vec<Call> {
+    let mut calls = Vec::new();
+    for (command, asked) in commands.into_iter().enumerate() {
+        let mut add = |part, kind, question| calls.push(Call { command, part, kind, question });
+        match asked {
+            Command::Votes(votes, mode) => {
+                for (part, vote) in votes.into_iter().enumerate() {
+                    match resolved(&vote, servers) {
+                        Some(pair) => add(part, Kind::Vote(pair), call_of(store, mode, pair, &vote)),
+                        None => under[command].parts[part] = Part::Vote(VoteOutcome::UnknownServer),
+                    }
+                }
+            }
+            Command::Cancel(server, address) => add(0, Kind::Cancel, calls::cancel(store, server, address)),
+            Command::Servers(news) => {
+                for (part, new) in news.into_iter().enumerate() {
+                    add(part, Kind::Server, calls::list(store, new.server, new.token.as_ref(), &new.generated));
+                }
+            }
+            Command::Rotate(server, token) => add(0, Kind::Server, calls::rotate(store, server, &token)),
+            Command::Remove(server) => add(0, Kind::Remove, calls::remove(store, server)),
+            // The recorder's own: it never comes here.
+            Command::Digest => {}
+        }
+    }
+    calls
+}
+
+fn call_of(store: &str, mode: Mode, pair: Pair, vote: &Vote) -> Cmd {
+    calls::vote(store, mode, pair, vote.voted_at)
+}
+
+fn resolved(vote: &Vote, servers: &HashMap<Token, ServerId>) -> Option<Pair> {
+    let server = match &vote.server {
+        ServerName::Id(server) => *server,
+        ServerName::Token(token) => *servers.get(token)?,
+    };
+    Some(Pair { server, address: vote.address })
+}
+
+impl Under {
+    fn new(command: &Command) -> Self {
+        let (count, form) = match command {
+            Command::Votes(votes, _) => (votes.len(), Form::Votes),
+            Command::Servers(servers) => (servers.len(), Form::Servers),
+            Command::Rotate(..) => (1, Form::Servers),
+            Command::Cancel(..) | Command::Remove(_) | Command::Digest => (1, Form::One),
+        };
+        Self { parts: vec![Part::Refused; count], entry: None, form }
+    }
+
+    /// One part that nobody knows of, or that was refused, speaks for the whole: a second try finds
+    /// the others unchanged.
+    fn decided(self) -> Decided {
+        let Self { parts, entry, form } = self;
+        let reply = if parts.iter().any(|part| matches!(part, Part::Silent)) {
+            Reply::StoreSilent
+        } else if parts.iter().any(|part| matches!(part, Part::Refused)) {
+            Reply::StoreUnavailable
+        } else {
+            form.reply(parts)
+        };
+        Decided { reply, entry }
+    }
+}
+
+impl Form {
+    fn reply(self, parts: Vec<Part>) -> Reply {
+        let votes = |part| if let Part::Vote(outcome) = part { Some(outcome) } else { None };
+        let servers = |part| if let Part::Server(outcome) = part { Some(outcome) } else { None };
+        match self {
+            Self::Votes => Reply::Votes(parts.into_iter().filter_map(votes).collect()),
+            Self::Servers => Reply::Servers(parts.into_iter().filter_map(servers).collect()),
+            Self::One => match parts.first() {
+                Some(Part::Cancel(outcome)) => Reply::Cancelled(*outcome),
+                Some(Part::Remove(outcome)) => Reply::Removed(*outcome),
+                _ => Reply::StoreUnavailable,
+            },
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Entries of the log, and records of the directory, as they stand in the store: read into events.
+
+use redis::Value;
+
+use crate::recorder::shared::status::{EntryId, Position};
+use crate::store::{Address, Event, StoredVote};
+use crate::vote::id::{ServerId, Token};
+use crate::vote::ipv4::Ipv4;
+use crate::vote::time::UnixSeconds;
+
+/// An entry of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its number and its name.
+    pub position: Position,
+    /// What it says.
+    pub event: Event,
+}
+
+/// The entries in a reply to `XREAD` of one log or to `XRANGE`; `None` where one of them is none
+/// that we wrote.
+#[must_use]
+pub fn entries(reply: &Value) -> Option<Vec<Entry>> {
+    let listed = match reply {
+        Value::Nil => return Some(Vec::new()),
+        Value::Array(logs) => match logs.as_slice() {
+            [Value::Array(log)] if matches!(log.as_slice(), [Value::BulkString(_), Value::Array(_)]) => {
+                log.get(1).and_then(items)?
+            }
+            _ => logs.as_slice(),
+        },
+        _ => return None,
+    };
+    listed.iter().map(entry).collect()
+}
+
+/// The items of an array.
+#[must_use]
+pub fn items(value: &Value) -> Option<&[Value]> {
+    if let Value::Array(items) = value { Some(items) } else { None }
+}
+
+/// A text of a reply.
+#[must_use]
+pub fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// A number of a reply, which may come as text.
+#[must_use]
+pub fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        other => text(other)?.parse().ok(),
+    }
+}
+
+fn entry(value: &Value) -> Option<Entry> {
+    let [id, fields] = items(value)? else { return None };
+    let id: EntryId = text(id)?.parse().ok()?;
+    let fields = Fields(items(fields)?);
+    let position = Position { n: fields.number("n")?, id };
+    Some(Entry { position, event: fields.event(id)? })
+}
+
+/// Names and values in turn; few, so that looking through them is the quickest way.
+struct Fields<'a>(&'a [Value]);
+
+impl Fields<'_> {
+    fn text(&self, name: &str) -> Option<&str> {
+        let pair = self.0.chunks_exact(2).find(|pair| text(&pair[0]) == Some(name))?;
+        text(&pair[1])
+    }
+
+    fn number<N: std::str::FromStr>(&self, name: &str) -> Option<N> {
+        self.text(name)?.parse().ok()
+    }
+
+    fn event(&self, id: EntryId) -> Option<Event> {
+        if let Some(server) = self.number("d").map(ServerId) {
+            return match self.text("r")? {
+                "" => Some(Event::ServerGone(server)),
+                record => Some(Event::Server(server, token(record)?)),
+            };
+        }
+        let address = Address::V4(Ipv4(self.number("i")?));
+        let vote = |voted_at| Some(StoredVote { server: ServerId(self.number("s")?), address, voted_at });
+        if let Some(cancelled) = self.text("c") {
+            return vote(UnixSeconds(cancelled.parse().ok()?)).map(Event::VoteGone);
+        }
+        let voted_at = match self.text("t") {
+            Some(seconds) => seconds.parse().ok()?,
+            None => u32::try_from(id.ms / 1_000).ok()?,
+        };
+        vote(UnixSeconds(voted_at)).map(Event::Vote)
+    }
+}
+
+/// The token in a directory record: `v1;token`, and whatever a later version puts behind another `;`.
+#[must_use]
+pub fn token(record: &str) -> Option<Token> {
+    let rest = record.strip_prefix("v1;")?;
+    Token::new(rest.split(';').next()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::{Value, parse_redis_value};
+
+    use super::{Entry, entries, token};
+    use crate::recorder::shared::status::{EntryId, Position};
+    use crate::store::{Address, Event, StoredVote};
+    use crate::vote::id::{ServerId, Token};
+    use crate::vote::ipv4::Ipv4;
+    use crate::vote::time::UnixSeconds;
+
+    /// A reply to XREAD with one entry of these fields, in one word each.
+    fn reply(id: &str, fields: &str) -> Value {
+        let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+        let fields: Vec<&str> = fields.split(' ').collect();
+        let body: String = fields.iter().map(|field| bulk(field.trim_matches('\''))).collect();
+        let wire = format!("*1\r\n*2\r\n{}*1\r\n*2\r\n{}*{}\r\n{body}", bulk("log"), bulk(id), fields.len());
+        parse_redis_value(wire.as_bytes()).expect("a reply")
+    }
+
+    fn event(id: &str, fields: &str) -> Option<Event> {
+        entries(&reply(id, fields)).and_then(|mut entries| entries.pop()).map(|entry| entry.event)
+    }
+
+    fn vote(voted_at: u32) -> StoredVote {
+        StoredVote { server: ServerId(28), address: Address::V4(Ipv4(7)), voted_at: UnixSeconds(voted_at) }
+    }
+
+    #[test]
+    fn entries_of_every_kind() {
+        assert_eq!(
+            entries(&reply("1795172696999-3", "n 12 s 28 i 7")),
+            Some(vec![Entry {
+                position: Position { n: 12, id: EntryId { ms: 1_795_172_696_999, sequence: 3 } },
+                event: Event::Vote(vote(1_795_172_696)),
+            }])
+        );
+        assert_eq!(event("1795172696999-0", "n 1 s 28 i 7 t 1795172690"), Some(Event::Vote(vote(1_795_172_690))));
+        assert_eq!(event("5-0", "n 1 s 28 i 7 c 1795172690"), Some(Event::VoteGone(vote(1_795_172_690))));
+        let demo = Token::new("demo").expect("a token");
+        assert_eq!(event("5-0", "n 1 d 28 r v1;demo"), Some(Event::Server(ServerId(28), demo)));
+        assert_eq!(event("5-0", "n 1 d 28 r ''"), Some(Event::ServerGone(ServerId(28))));
+        assert_eq!(entries(&Value::Nil), Some(Vec::new()));
+        assert_eq!(entries(&Value::Array(Vec::new())), Some(Vec::new()));
+    }
+
+    #[test]
+    fn what_we_did_not_write_is_refused() {
+        for (id, fields) in [
+            ("x", "n 1 s 28 i 7"),
+            ("5-0", "s 28 i 7"),
+            ("5-0", "n 1 s 28"),
+            ("5-0", "n 1 s -1 i 7"),
+            ("5-0", "n 1 s 28 i 4294967296"),
+            ("5-0", "n 1 d 28"),
+            ("5-0", "n 1 d 28 r v2;demo"),
+            ("5-0", "n 1 d 28 r v1;"),
+            ("5-0", "n 1 s 28 i 7 t x"),
+        ] {
+            assert_eq!(entries(&reply(id, fields)), None, "{id} {fields}");
+        }
+        assert_eq!(entries(&Value::Int(1)), None);
+    }
+
+    #[test]
+    fn records() {
+        assert_eq!(token("v1;demo"), Token::new("demo"));
+        assert_eq!(token("v1;demo;more"), Token::new("demo"));
+        for bad in ["", "v1", "v1;", "demo", "v1;a b"] {
+            assert_eq!(token(bad), None, "{bad}");
+        }
+    }
+}

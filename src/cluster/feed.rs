@@ -1,0 +1,376 @@
+//! Follows the store: reads the state whole where it must, and the log where it can. Everything
+//! that it learns goes through the recorder's door. Runs on a thread of its own, for ever.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use super::address::StoreAddress;
+use super::calls;
+use super::complaint::Complaint;
+use super::entry::Entry;
+use super::identity;
+use super::link::LinkError;
+use super::offset::Offsets;
+use super::primary::Primary;
+use super::snapshot::{self, Head, NoState};
+use super::stream::{self, ENTRIES_MAX};
+use crate::recorder::shared::state::State;
+use crate::recorder::shared::status::{Cause, Position};
+use crate::recorder::shared::{FeedDoor, Gone};
+use crate::store::{Address, Event, StoreError, StoredVote};
+use crate::vote::table::{Cooling, SHARDS};
+
+/// How often the store is asked where its log ends, what it is and how late it is, in milliseconds.
+const HEARTBEAT_MS: u64 = 1_000;
+/// After entries have come: every entry wakes every node, so a moment's rest lets several come
+/// together and leaves the store time for votes.
+const NAP: Duration = Duration::from_millis(1);
+/// Before the next try: this long at first, and twice as long each time.
+const BACKOFF_MIN: Duration = Duration::from_millis(100);
+/// See [`BACKOFF_MIN`].
+const BACKOFF_MAX: Duration = Duration::from_secs(2);
+/// The first estimate of the store's time is made of so many questions.
+const SAMPLES_AT_FIRST: usize = 8;
+/// A smaller difference of the time of the service is left, in microseconds.
+const DRIFT_MIN_US: i64 = 1_000;
+/// The store's clock goes back by more than this only where somebody has set it, in microseconds.
+const STEP_BACK_US: i64 = 500_000;
+/// Lost votes that are offered in one go.
+const OFFERS_AT_ONCE: usize = 1_024;
+/// A store that refuses offers is left alone for so long, in milliseconds.
+const OFFER_PAUSE_MS: u64 = 1_000;
+/// What goes on while the store does not.
+const MEANWHILE: &str = "status requests are answered by what is known";
+
+/// Why a session with the store has ended.
+enum End {
+    /// The recorder is gone.
+    Gone,
+    /// The store does not answer as it should.
+    Link(LinkError),
+    /// What is known does not go on from here.
+    Broken(Cause),
+    /// The store is empty, or not the one that is followed.
+    Foreign(LinkError),
+    /// The store is not for this node as it was started.
+    Unfit(String),
+}
+
+impl From<Gone> for End {
+    fn from(_gone: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+impl From<LinkError> for End {
+    fn from(error: LinkError) -> Self {
+        Self::Link(error)
+    }
+}
+
+impl From<NoState> for End {
+    fn from(none: NoState) -> Self {
+        match none {
+            NoState::Link(error) => Self::Link(error),
+            NoState::Broken(cause) => Self::Broken(cause),
+            NoState::Unfit(why) => Self::Unfit(why),
+        }
+    }
+}
+
+/// What the node has followed so far.
+struct Known {
+    replid: String,
+    position: Position,
+}
+
+/// What follows a store.
+pub struct Feed {
+    address: StoreAddress,
+    door: FeedDoor,
+    /// Where the id of the store is kept over restarts.
+    id_path: PathBuf,
+    known: Option<Known>,
+    /// Why the state has to be read whole at the next chance.
+    due: Option<Cause>,
+    /// Votes that the store has lost and is to be offered again.
+    owed: Vec<StoredVote>,
+    offer_at_ms: u64,
+    heartbeat_at_ms: u64,
+    offsets: Offsets,
+    complaint: Complaint,
+    backoff: Duration,
+}
+
+impl Feed {
+    /// One that has not connected yet.
+    #[must_use]
+    pub fn new(address: StoreAddress, door: FeedDoor, id_path: PathBuf) -> Self {
+        Self {
+            address,
+            door,
+            id_path,
+            known: None,
+            due: None,
+            owed: Vec::new(),
+            offer_at_ms: 0,
+            heartbeat_at_ms: 0,
+            offsets: Offsets::default(),
+            complaint: Complaint::default(),
+            backoff: BACKOFF_MIN,
+        }
+    }
+
+    /// Follows until the recorder is gone.
+    pub fn run(mut self) {
+        loop {
+            let end = self.session();
+            self.door.status.set_following(false);
+            match end {
+                End::Gone => return,
+                End::Broken(cause) => {
+                    let is_hole = matches!(cause, Cause::Gap | Cause::History);
+                    self.door.status.gaps.add(u64::from(is_hole));
+                    log::warn!("the log of the store does not go on from where this node is ({})", cause.label());
+                    self.want(cause);
+                }
+                End::Link(error) => self.complain(&error),
+                End::Foreign(error) => {
+                    self.want(Cause::Store);
+                    self.complain(&error);
+                }
+                End::Unfit(why) => {
+                    if self.door.fail(StoreError::Unusable(why.clone())).is_err() {
+                        return;
+                    }
+                    self.complain(&LinkError::Refused(why));
+                }
+            }
+            thread::sleep(self.backoff);
+            self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
+        }
+    }
+
+    /// A state has to be read whole. Where the store may have lost something that matters more than
+    /// a mere hole.
+    fn want(&mut self, cause: Cause) {
+        if self.known.is_some() && (self.due.is_none() || cause != Cause::Gap) {
+            self.due = Some(cause);
+        }
+    }
+
+    fn complain(&mut self, error: &LinkError) {
+        self.door.status.feed_failures.add(1);
+        self.complaint.note(Some(error), self.now_ms(), MEANWHILE);
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.door.clock.now().monotonic_ms
+    }
+
+    /// One connection, as long as it is good for something.
+    fn session(&mut self) -> End {
+        let Err(end) = self.follow();
+        end
+    }
+
+    fn follow(&mut self) -> Result<std::convert::Infallible, End> {
+        let mut primary = Primary::open(&self.address)?;
+        self.door.status.connections.add(1);
+        if self.known.is_none() {
+            for _ in 0..SAMPLES_AT_FIRST {
+                self.heartbeat(&mut primary)?;
+            }
+        }
+        let head = self.heartbeat(&mut primary)?;
+        if let Some(cause) = self.due.or_else(|| self.judge(&primary.replid, &head)) {
+            self.rebuild(&mut primary, cause)?;
+        }
+        self.door.status.set_following(true);
+        self.complaint.note(None, self.now_ms(), MEANWHILE);
+        loop {
+            self.turn(&mut primary)?;
+        }
+    }
+
+    /// Whether what is known goes on in a store with this past and this end of its log.
+    fn judge(&self, replid: &str, head: &Head) -> Option<Cause> {
+        let Some(Known { replid: known, position }) = &self.known else { return Some(Cause::Start) };
+        let is_same_end = head.position.n != position.n || head.position.id == position.id;
+        (known != replid || head.position.n < position.n || !is_same_end).then_some(Cause::History)
+    }
+
+    /// Asks where the log ends: what that says of the store, of the time, and of how far behind this is.
+    fn heartbeat(&mut self, primary: &mut Primary) -> Result<Head, End> {
+        self.heartbeat_at_ms = self.now_ms() + HEARTBEAT_MS;
+        let sent_us = self.door.clock.now().monotonic_us;
+        let head = snapshot::head(&mut primary.link)?;
+        let received_us = self.door.clock.now().monotonic_us;
+        self.check_store(&head, primary)?;
+        self.door.status.head_n.set(head.position.n);
+        self.door.status.round_trip_us.set(received_us - sent_us);
+        self.keep_clock(&head, sent_us, received_us)?;
+        Ok(head)
+    }
+
+    /// A node never follows an empty store or another one than it knows: what it serves is worth more.
+    fn check_store(&self, head: &Head, primary: &Primary) -> Result<(), End> {
+        let host = primary.link.host();
+        let refuse = |why: String| Err(End::Foreign(LinkError::Refused(why)));
+        let kept = match self.door.status.store() {
+            Some(store) => Some(store.to_owned()),
+            None => identity::read(&self.id_path),
+        };
+        match kept {
+            _ if head.store.is_empty() && kept.is_none() => refuse(format!(
+                "EMPTY store at {host}: it has no id yet; run `vote-status cluster init` once, for all nodes"
+            )),
+            Some(kept) if head.store.is_empty() => refuse(format!(
+                "EMPTY store at {host}: it has lost all of store {kept}; run `vote-status reseed`, which fills it from a node"
+            )),
+            Some(kept) if kept != head.store => refuse(format!(
+                "OTHER store at {host}: it has the id {}, and this node follows {kept}; to follow it all the same stop the node and remove {}",
+                head.store,
+                self.id_path.display()
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The store's clock stamps votes, so the node answers by it. Where that goes back, votes that
+    /// were over are not: the store is asked which.
+    fn keep_clock(&mut self, head: &Head, sent_us: u64, received_us: u64) -> Result<(), End> {
+        let us = |us: u64| i64::try_from(us).unwrap_or(i64::MAX);
+        let offset_us = self.offsets.add(head.now_us, us(sent_us), us(received_us));
+        let drift_us = offset_us - self.door.clock.offset_us();
+        if drift_us.abs() >= DRIFT_MIN_US {
+            self.door.time(offset_us)?;
+        }
+        self.door.status.set_clock_offset(offset_us - self.door.clock.system_offset_us());
+        if drift_us < -STEP_BACK_US && self.known.is_some() {
+            return Err(End::Broken(Cause::Clock));
+        }
+        Ok(())
+    }
+
+    /// Reads the state whole and has it take the place of the one that is served.
+    fn rebuild(&mut self, primary: &mut Primary, cause: Cause) -> Result<(), End> {
+        let start = self.door.clock.now();
+        let door = self.door.clone();
+        let table = door.cooldowns.shadow();
+        let mut progress = |rows| door.readiness.add_loaded_rows(rows);
+        let (state, position, head) = snapshot::read(primary, &self.address, table, door.cooldown, &mut progress)?;
+        self.check_store(&head, primary)?;
+        if !primary.is_unchanged()? {
+            return Err(End::Link(primary.link.strange("a new role while it is read")));
+        }
+        if self.door.status.store().is_none() {
+            identity::keep(&self.id_path, &head.store);
+            self.door.status.set_store(&head.store);
+        }
+        let old = self.door.replace(state, position)?;
+        self.known = Some(Known { replid: primary.replid.clone(), position });
+        self.due = None;
+        self.door.status.count_rebuild(cause);
+        if matches!(cause, Cause::History | Cause::Store) {
+            self.owe(&old);
+        }
+        let took_ms = self.now_ms() - start.monotonic_ms;
+        let (label, owed) = (cause.label(), self.owed.len());
+        let offers =
+            if owed > 0 { format!("; {owed} votes that it has lost are offered to it") } else { String::new() };
+        log::info!("the state was read from the store in {took_ms} ms ({label}){offers}");
+        Ok(())
+    }
+
+    /// Notes the live votes of the state before that the store does not know any more. It refuses
+    /// those that were cancelled since, or whose server was removed: it remembers that as long as
+    /// a vote lives.
+    fn owe(&mut self, old: &State) {
+        let now = self.door.clock.now().wall;
+        let (view, mut shard) = (old.table.view(), Vec::new());
+        for index in 0..SHARDS {
+            shard.clear();
+            view.copy_shard(index, now, &mut shard);
+            let lost = shard.iter().filter(|Cooling { pair, expires_at }| {
+                self.door.cooldowns.live(*pair, now).is_none_or(|stored| stored < *expires_at)
+            });
+            let cooldown = self.door.cooldown;
+            self.owed.extend(lost.map(|Cooling { pair, expires_at }| StoredVote {
+                server: pair.server,
+                address: Address::V4(pair.address),
+                voted_at: cooldown.voted_at(*expires_at),
+            }));
+        }
+    }
+
+    /// One question to the log, and what else is due.
+    fn turn(&mut self, primary: &mut Primary) -> Result<(), End> {
+        let Some(known) = &mut self.known else { return Err(End::Broken(Cause::Start)) };
+        let now = self.door.clock.now();
+        let is_offering = !self.owed.is_empty() && now.monotonic_ms >= self.offer_at_ms;
+        let entries = stream::read(&mut primary.link, known.position.id, !is_offering)?;
+        let count = entries.len();
+        if let Some(reached) = stream::follow(known.position, &entries).map_err(End::Broken)? {
+            let events: Vec<Event> = entries.into_iter().map(|Entry { event, .. }| event).collect();
+            self.door.changes(events, reached)?;
+            known.position = reached;
+            self.door.status.events.add(count as u64);
+            self.backoff = BACKOFF_MIN;
+        }
+        if count < ENTRIES_MAX {
+            self.door.status.set_fresh_at(now.monotonic_us);
+        }
+        if is_offering {
+            self.offer(primary)?;
+        }
+        if self.now_ms() >= self.heartbeat_at_ms {
+            let head = self.heartbeat(primary)?;
+            if !primary.is_unchanged()? {
+                return Err(End::Link(primary.link.strange("a new role")));
+            }
+            if let Some(cause) = self.judge(&primary.replid, &head) {
+                return Err(End::Broken(cause));
+            }
+            self.backoff = BACKOFF_MIN;
+        }
+        if count > 0 {
+            thread::sleep(NAP);
+        }
+        Ok(())
+    }
+
+    /// Offers some of the lost votes. Every node may do so: what is there already is refused.
+    fn offer(&mut self, primary: &mut Primary) -> Result<(), End> {
+        let Some(store) = self.door.status.store() else { return Ok(()) };
+        if !primary.has_own_functions {
+            self.owed.clear();
+            return Ok(());
+        }
+        let rest = self.owed.len().saturating_sub(OFFERS_AT_ONCE);
+        let offers = &self.owed[rest..];
+        let mut packed = Vec::new();
+        for vote in offers {
+            calls::restore(store, vote).write_packed_command(&mut packed);
+        }
+        let (replies, lost) = primary.link.ask_all(&packed, offers.len());
+        if let Some(lost) = lost {
+            return Err(End::Link(lost));
+        }
+        if let Some(refusal) = replies.iter().find_map(|reply| reply.as_ref().err()) {
+            log::warn!("lost votes cannot be given back yet: {refusal}");
+            self.offer_at_ms = self.now_ms() + OFFER_PAUSE_MS;
+            return Ok(());
+        }
+        let taken = replies.iter().flatten().filter(|reply| calls::read_restore(reply) == Some(true)).count();
+        self.door.status.restored.add(taken as u64);
+        self.door.status.not_restored.add((offers.len() - taken) as u64);
+        self.owed.truncate(rest);
+        if self.owed.is_empty() {
+            let (restored, refused) = (self.door.status.restored.get(), self.door.status.not_restored.get());
+            log::info!("lost votes were offered: {restored} restored and {refused} refused since the start");
+        }
+        Ok(())
+    }
+}

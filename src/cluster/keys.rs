@@ -1,0 +1,32 @@
+//! The names of the store's keys. One partition, `{0}`: with the braces all of it would lie in one
+//! slot of a Redis Cluster.
+
+use crate::vote::id::ServerId;
+
+/// The events, for those who follow.
+pub const LOG: &str = "vs:{0}:log";
+/// Server to record.
+pub const DIRECTORY: &str = "vs:{0}:dir";
+/// Token to server: what keeps tokens apart.
+pub const TOKENS: &str = "vs:{0}:tok";
+/// What was cancelled or removed lately: votes that must not be given back.
+pub const GONE: &str = "vs:{0}:gone";
+/// The store's id, schema and cooldown.
+pub const META: &str = "vs:{0}:meta";
+
+/// A server's votes: address to second.
+#[must_use]
+pub fn claims(server: ServerId) -> String {
+    format!("vs:{{0}}:s:{server}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::claims;
+    use crate::vote::id::ServerId;
+
+    #[test]
+    fn a_servers_key_lies_where_the_others_do() {
+        assert_eq!(claims(ServerId(28)), "vs:{0}:s:28");
+    }
+}

@@ -1,0 +1,61 @@
+//! A store that nodes share: Redis or Valkey. The second implementation of what the recorder needs.
+//!
+//! ```text
+//! decider ─ calls ─→ functions in the store ─→ a ZSET for each server: the truth
+//!                                          └─→ log ─→ feed ─→ the recorder's door
+//! ```
+//!
+//! One primary, and replicas of it; a read never comes here.
+
+use std::path::PathBuf;
+
+use crate::recorder::shared::caster::Decider;
+use crate::recorder::shared::{FeedDoor, SharedStore};
+
+pub mod address;
+pub mod admin;
+pub mod calls;
+pub mod complaint;
+pub mod decider;
+pub mod entry;
+pub mod feed;
+pub mod functions;
+pub mod identity;
+pub mod keys;
+pub mod link;
+pub mod offset;
+pub mod primary;
+pub mod snapshot;
+pub mod stream;
+pub mod wire;
+
+use address::StoreAddress;
+use decider::StoreDecider;
+use feed::Feed;
+
+/// Votes are held by so many replicas before they count as confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Confirmation {
+    /// How many; at least one.
+    pub replicas: u32,
+    /// How long is waited for them, in milliseconds; at least one.
+    pub wait_ms: u64,
+}
+
+/// The store, before it is started.
+pub struct RedisStore {
+    /// Where it is.
+    pub address: StoreAddress,
+    /// What confirms a vote besides the primary.
+    pub confirmation: Option<Confirmation>,
+    /// Where the id of the store is kept over restarts.
+    pub id_path: PathBuf,
+}
+
+impl SharedStore for RedisStore {
+    fn open(self: Box<Self>, door: FeedDoor) -> (Box<dyn Decider>, Box<dyn FnOnce() + Send>) {
+        let decider = StoreDecider::new(self.address.clone(), door.clone(), self.confirmation);
+        let feed = Feed::new(self.address, door, self.id_path);
+        (Box::new(decider), Box::new(|| feed.run()))
+    }
+}

@@ -1,0 +1,256 @@
+//! Reads the whole state, while others write: the end of the log and the directory at one moment,
+//! then every server's votes, then the log from that moment on. The votes are not of one moment,
+//! but each entry is an assignment: replayed in order over a state at or behind its start, every
+//! pair ends on its last word.
+
+use redis::{Value, cmd};
+
+use super::address::StoreAddress;
+use super::entry::{self, items, number, text};
+use super::link::{Link, LinkError};
+use super::primary::Primary;
+use super::wire::Wire;
+use super::{keys, stream};
+use crate::recorder::shared::state::State;
+use crate::recorder::shared::status::{Cause, Position};
+use crate::store::Event;
+use crate::vote::directory::Snapshot;
+use crate::vote::id::ServerId;
+use crate::vote::ipv4::Ipv4;
+use crate::vote::table::{CooldownTable, Cooling, Pair};
+use crate::vote::time::{Cooldown, UnixSeconds};
+
+/// The version of what is in the store.
+const SCHEMA: u64 = 1;
+/// Servers that are asked for together; the next ones are asked for while these are read.
+const SERVERS_AT_ONCE: usize = 256;
+
+/// Where the store's log ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The store's time, in microseconds since 1970.
+    pub now_us: i64,
+    /// The newest entry.
+    pub position: Position,
+    /// The store's id; empty where it has none.
+    pub store: String,
+}
+
+/// What the store holds of one moment, but for the votes.
+pub struct Snap {
+    /// Where the log ended.
+    pub head: Head,
+    /// The length of the store's cooldown, in seconds.
+    pub cooldown_s: u64,
+    /// The listed servers.
+    pub servers: Snapshot,
+}
+
+/// Why there is no state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoState {
+    /// The store cannot be read.
+    Link(LinkError),
+    /// The log broke off meanwhile.
+    Broken(Cause),
+    /// The store is of another form or another cooldown than this node.
+    Unfit(String),
+}
+
+impl From<LinkError> for NoState {
+    fn from(error: LinkError) -> Self {
+        Self::Link(error)
+    }
+}
+
+/// Asks where the log ends.
+///
+/// # Errors
+/// Either kind.
+pub fn head(link: &mut Link) -> Result<Head, LinkError> {
+    let reply = link.ask(cmd("FCALL_RO").arg("vs1_head").arg(2).arg(keys::LOG).arg(keys::META))?;
+    items(&reply).and_then(read_head).ok_or_else(|| link.strange("an end of the log"))
+}
+
+fn read_head(fields: &[Value]) -> Option<Head> {
+    let [seconds, us, n, id, store, ..] = fields else { return None };
+    let position = Position { n: number(n)?, id: text(id)?.parse().ok()? };
+    let now_us = i64::try_from(number(seconds)?.checked_mul(1_000_000)?.checked_add(number(us)?)?).ok()?;
+    Some(Head { now_us, position, store: text(store)?.to_owned() })
+}
+
+/// Asks for the end of the log and the directory, of one moment.
+///
+/// # Errors
+/// [`NoState::Link`] and [`NoState::Unfit`].
+pub fn snap(link: &mut Link) -> Result<Snap, NoState> {
+    let mut command = cmd("FCALL_RO");
+    let reply = link.ask(command.arg("vs1_snap").arg(3).arg(keys::LOG).arg(keys::META).arg(keys::DIRECTORY))?;
+    let strange = |link: &Link| NoState::Link(link.strange("a directory"));
+    let Some([_, _, _, _, _, schema, cooldown_s, records]) = items(&reply) else { return Err(strange(link)) };
+    let fields = items(&reply).and_then(read_head).zip(number(schema)).zip(number(cooldown_s)).zip(items(records));
+    let Some((((head, schema), cooldown_s), records)) = fields else { return Err(strange(link)) };
+    if schema != SCHEMA && !head.store.is_empty() {
+        let host = link.host();
+        return Err(NoState::Unfit(format!("the store at {host} has schema {schema}: a newer vote-status is wanted")));
+    }
+    let servers = read_servers(records).ok_or_else(|| strange(link))?;
+    Ok(Snap { head, cooldown_s, servers })
+}
+
+fn read_servers(records: &[Value]) -> Option<Snapshot> {
+    let mut servers = Snapshot::default();
+    for record in records.chunks_exact(2) {
+        let server = ServerId(u32::try_from(number(&record[0])?).ok()?);
+        if !servers.insert(server, entry::token(text(&record[1])?)?) {
+            return None;
+        }
+    }
+    Some(servers)
+}
+
+/// Reads the whole state into `table`, an empty one; gives how far it goes, and the snap that it
+/// began from. `progress` is told of votes as they come.
+///
+/// # Errors
+/// Where it cannot be read whole.
+pub fn read(
+    primary: &mut Primary,
+    address: &StoreAddress,
+    mut table: CooldownTable,
+    cooldown: Cooldown,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(State, Position, Head), NoState> {
+    let Snap { head, cooldown_s, servers } = snap(&mut primary.link)?;
+    if !head.store.is_empty() && cooldown_s != u64::from(cooldown.seconds()) {
+        let (host, minutes) = (primary.link.host(), cooldown_s / 60);
+        return Err(NoState::Unfit(format!(
+            "the store at {host} has a cooldown of {minutes} minutes, and this node was started with {}: give --cooldown-minutes {minutes}",
+            cooldown.minutes()
+        )));
+    }
+    let now = UnixSeconds(u32::try_from(head.now_us / 1_000_000).unwrap_or(u32::MAX));
+    let ids: Vec<ServerId> = servers.iter_after(None).map(|(server, _)| server).collect();
+    let host = primary.link.host().clone();
+    let mut wire = Wire::open(&address.connection(&host), &host)?;
+    read_votes(&mut wire, &ids, now, cooldown, &mut table, progress)?;
+    let mut state = State { table, servers };
+    let position = catch_up(&mut primary.link, &mut state, head.position, cooldown, None)?;
+    Ok((state, position, head))
+}
+
+fn read_votes(
+    wire: &mut Wire,
+    servers: &[ServerId],
+    now: UnixSeconds,
+    cooldown: Cooldown,
+    table: &mut CooldownTable,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), LinkError> {
+    // What was cast at this second or before is over.
+    let until = now.minus(cooldown.seconds());
+    let questions: Vec<Vec<u8>> = servers.chunks(SERVERS_AT_ONCE).map(|servers| ask_for(servers, until)).collect();
+    let mut questions = questions.iter();
+    let mut loader = table.loader();
+    if let Some(first) = questions.next() {
+        wire.send(first)?;
+    }
+    for servers in servers.chunks(SERVERS_AT_ONCE) {
+        if let Some(next) = questions.next() {
+            wire.send(next)?;
+        }
+        for server in servers {
+            let mut rows = 0;
+            wire.pairs(&mut |address, voted_at| {
+                let pair = Pair { server: *server, address: Ipv4(address) };
+                loader.put(Cooling { pair, expires_at: cooldown.expires_at(UnixSeconds(voted_at)) });
+                rows += 1;
+            })?;
+            progress(rows);
+        }
+    }
+    loader.finish();
+    Ok(())
+}
+
+fn ask_for(servers: &[ServerId], until: UnixSeconds) -> Vec<u8> {
+    let mut packed = Vec::new();
+    for server in servers {
+        let mut command = cmd("ZRANGEBYSCORE");
+        command.arg(keys::claims(*server)).arg(format!("({}", until.0)).arg("+inf").arg("WITHSCORES");
+        command.write_packed_command(&mut packed);
+    }
+    packed
+}
+
+/// Replays the log from `position` to its end, or up to the entry of number `until`; gives where that is.
+///
+/// # Errors
+/// Where it cannot be read, or has a hole.
+pub fn catch_up(
+    link: &mut Link,
+    state: &mut State,
+    mut position: Position,
+    cooldown: Cooldown,
+    until: Option<u64>,
+) -> Result<Position, NoState> {
+    while until.is_none_or(|until| position.n < until) {
+        let mut entries = stream::read(link, position.id, false)?;
+        if let Some(until) = until {
+            entries.retain(|entry| entry.position.n <= until);
+        }
+        match stream::follow(position, &entries).map_err(NoState::Broken)? {
+            Some(reached) => position = reached,
+            None => break,
+        }
+        let events: Vec<Event> = entries.into_iter().map(|entry| entry.event).collect();
+        state.apply(&events, cooldown);
+    }
+    Ok(position)
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::Value;
+
+    use super::{Head, ask_for, read_head, read_servers};
+    use crate::recorder::shared::status::{EntryId, Position};
+    use crate::vote::id::ServerId;
+    use crate::vote::time::UnixSeconds;
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn ends_of_the_log() {
+        let mut fields = vec![Value::Int(1_795_172_696), Value::Int(250), Value::Int(7), text("5-1"), text("abc")];
+        let expected = Head {
+            now_us: 1_795_172_696_000_250,
+            position: Position { n: 7, id: EntryId { ms: 5, sequence: 1 } },
+            store: "abc".to_owned(),
+        };
+        assert_eq!(read_head(&fields), Some(expected));
+        fields[3] = text("x");
+        assert_eq!(read_head(&fields), None);
+        assert_eq!(read_head(&fields[..3]), None);
+    }
+
+    #[test]
+    fn directories() {
+        let servers = read_servers(&[text("28"), text("v1;demo"), text("7"), text("v1;seven")]).expect("servers");
+        assert_eq!(servers.find(b"demo"), Some(ServerId(28)));
+        assert_eq!(servers.len(), 2);
+        assert!(read_servers(&[text("28"), text("v1;demo"), text("7"), text("v1;demo")]).is_none(), "one token twice");
+        assert!(read_servers(&[text("28"), text("v9;demo")]).is_none());
+        assert!(read_servers(&[text("-1"), text("v1;demo")]).is_none());
+    }
+
+    #[test]
+    fn votes_are_asked_for_server_by_server() {
+        let packed = ask_for(&[ServerId(28)], UnixSeconds(1_000));
+        let expected =
+            "*5\r\n$13\r\nZRANGEBYSCORE\r\n$11\r\nvs:{0}:s:28\r\n$5\r\n(1000\r\n$4\r\n+inf\r\n$10\r\nWITHSCORES\r\n";
+        assert_eq!(String::from_utf8_lossy(&packed), expected);
+    }
+}

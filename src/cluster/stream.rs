@@ -1,0 +1,77 @@
+//! The store's log: read from a position on, and checked to have no hole.
+
+use redis::cmd;
+
+use super::entry::{self, Entry};
+use super::keys;
+use super::link::{Link, LinkError};
+use crate::recorder::shared::status::{Cause, EntryId, Position};
+
+/// Entries that are read at once.
+pub const ENTRIES_MAX: usize = 1_000;
+/// The store holds the question back for so long while there is nothing, in milliseconds. Each
+/// answer, an empty one too, says how fresh the state is.
+pub const BLOCK_MS: u64 = 200;
+
+/// Entries behind `after`, at most [`ENTRIES_MAX`]; waits for one where `is_patient`.
+///
+/// # Errors
+/// Either kind; also where an entry is none of ours.
+pub fn read(link: &mut Link, after: EntryId, is_patient: bool) -> Result<Vec<Entry>, LinkError> {
+    let mut command = cmd("XREAD");
+    command.arg("COUNT").arg(ENTRIES_MAX);
+    if is_patient {
+        command.arg("BLOCK").arg(BLOCK_MS);
+    }
+    let reply = link.ask(command.arg("STREAMS").arg(keys::LOG).arg(after.to_string()))?;
+    entry::entries(&reply).ok_or_else(|| link.strange("an entry of the log"))
+}
+
+/// How far `entries` go from `position`; `None` where there are none.
+///
+/// # Errors
+/// Where their numbers do not follow: [`Cause::Gap`] where some were missed, [`Cause::History`]
+/// where they go on from an earlier point than this one. A read from a position that is gone gives
+/// no error: the numbers alone tell.
+pub fn follow(position: Position, entries: &[Entry]) -> Result<Option<Position>, Cause> {
+    let mut reached = position;
+    for Entry { position: next, .. } in entries {
+        if next.n > reached.n + 1 {
+            return Err(Cause::Gap);
+        }
+        if next.n <= reached.n {
+            return Err(Cause::History);
+        }
+        reached = *next;
+    }
+    Ok((!entries.is_empty()).then_some(reached))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::follow;
+    use crate::cluster::entry::Entry;
+    use crate::recorder::shared::status::{Cause, EntryId, Position};
+    use crate::store::Event;
+    use crate::vote::id::ServerId;
+
+    fn at(n: u64) -> Position {
+        Position { n, id: EntryId { ms: n * 10, sequence: 0 } }
+    }
+
+    fn entries(numbers: &[u64]) -> Vec<Entry> {
+        numbers.iter().map(|n| Entry { position: at(*n), event: Event::ServerGone(ServerId(1)) }).collect()
+    }
+
+    #[test]
+    fn every_hole_and_every_return_is_seen() {
+        assert_eq!(follow(at(7), &[]), Ok(None));
+        assert_eq!(follow(at(7), &entries(&[8, 9])), Ok(Some(at(9))));
+        assert_eq!(follow(at(0), &entries(&[1])), Ok(Some(at(1))));
+        assert_eq!(follow(at(7), &entries(&[9])), Err(Cause::Gap));
+        assert_eq!(follow(at(7), &entries(&[8, 10])), Err(Cause::Gap));
+        assert_eq!(follow(at(7), &entries(&[7])), Err(Cause::History));
+        assert_eq!(follow(at(7), &entries(&[8, 8])), Err(Cause::History));
+        assert_eq!(follow(at(7), &entries(&[1])), Err(Cause::History));
+    }
+}

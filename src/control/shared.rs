@@ -1,0 +1,125 @@
+//! What the control interface tells of a store that is shared with other nodes: the state of
+//! things, the digest, the metrics.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::reply::Answer;
+use crate::clock::Clock;
+use crate::metrics::{Kind, Page};
+use crate::recorder::command::DigestTaken;
+use crate::recorder::shared::status::{Cause, SharedStatus};
+
+/// A view of where the node stands.
+#[derive(Clone)]
+pub struct SharedView {
+    /// What the threads say of themselves.
+    pub status: Arc<SharedStatus>,
+    /// To tell how old something is.
+    pub clock: Clock,
+    /// A node whose state is older than this, in milliseconds, is not ready.
+    pub stale_max_ms: Option<u64>,
+}
+
+impl SharedView {
+    fn staleness_us(&self) -> u64 {
+        self.status.staleness_us(self.clock.now().monotonic_us)
+    }
+
+    /// How old the state may be, in seconds to the millisecond.
+    #[must_use]
+    pub fn staleness_seconds(&self) -> f64 {
+        (self.staleness_us() / 1_000) as f64 / 1_000.0
+    }
+
+    /// Whether the state is older than was allowed.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        self.stale_max_ms.is_some_and(|max_ms| self.staleness_us() / 1_000 > max_ms)
+    }
+
+    /// `GET /readyz`, where the state is loaded.
+    #[must_use]
+    pub fn ready(&self) -> Answer {
+        let staleness = self.staleness_seconds();
+        if !self.is_stale() {
+            return Answer::json(200, &json!({ "ready": true, "staleness_seconds": staleness }));
+        }
+        let body = json!({ "ready": false, "reason": "stale", "staleness_seconds": staleness });
+        Answer { field: Some(("Retry-After", "1")), ..Answer::json(503, &body) }
+    }
+
+    /// `GET /v1/cluster`
+    #[must_use]
+    pub fn answer(&self) -> Answer {
+        let position = self.status.position();
+        Answer::json(
+            200,
+            &json!({
+                "store_id": self.status.store(),
+                "following": self.status.is_following(),
+                "id": position.id.to_string(),
+                "n": position.n,
+                "lag_events": self.status.lag_events(),
+                "staleness_seconds": self.staleness_seconds(),
+            }),
+        )
+    }
+
+    /// `GET /v1/cluster/digest`
+    #[must_use]
+    pub fn digest_answer(store: Option<&str>, taken: &DigestTaken) -> Answer {
+        let DigestTaken { digest, now, position } = taken;
+        let sum = |sum: u64| Value::from(format!("{sum:016x}"));
+        Answer::json(
+            200,
+            &json!({
+                "store_id": store,
+                "id": position.id.to_string(),
+                "n": position.n,
+                "now": now.0,
+                "servers": digest.servers,
+                "servers_digest": sum(digest.servers_sum),
+                "votes": digest.votes,
+                "votes_digest": sum(digest.votes_sum),
+            }),
+        )
+    }
+
+    /// Adds the figures of the store to a page.
+    pub(super) fn add_to(&self, page: &mut Page) {
+        let status = &self.status;
+        let seconds = |us: f64| us / 1_000_000.0;
+        let mut gauge = |name: &str, help: &str, value: f64| page.single(name, Kind::Gauge, help, value);
+        let following = f64::from(u8::from(status.is_following()));
+        gauge("vote_status_store_following", "1 while the shared store's log is followed.", following);
+        let staleness = seconds(self.staleness_us() as f64);
+        gauge("vote_status_store_staleness_seconds", "How old the state may be.", staleness);
+        let lag = status.lag_events() as f64;
+        gauge("vote_status_store_lag_events", "Entries of the log not applied yet, at the last look.", lag);
+        let round_trip = seconds(status.round_trip_us.get() as f64);
+        gauge("vote_status_store_round_trip_seconds", "Time that the store took to answer last.", round_trip);
+        let offset = seconds(status.clock_offset_us() as f64);
+        gauge("vote_status_store_clock_offset_seconds", "The store's clock minus this machine's.", offset);
+
+        let name = "vote_status_store_rebuilds_total";
+        page.family(name, Kind::Counter, "States read whole from the store, by cause.");
+        for (cause, label) in Cause::ALL {
+            page.sample(name, &[("cause", label)], status.rebuilds(cause));
+        }
+        let name = "vote_status_store_reoffers_total";
+        page.family(name, Kind::Counter, "Recent votes that the store had lost, offered to it again.");
+        page.sample(name, &[("outcome", "restored")], status.restored.get());
+        page.sample(name, &[("outcome", "refused")], status.not_restored.get());
+        let name = "vote_status_store_connection_failures_total";
+        page.family(name, Kind::Counter, "Failures of the connections to the store.");
+        page.sample(name, &[("connection", "feed")], status.feed_failures.get());
+        page.sample(name, &[("connection", "votes")], status.caster_failures.get());
+        let mut counter = |name: &str, help: &str, value: u64| page.single(name, Kind::Counter, help, value);
+        counter("vote_status_store_events_total", "Entries of the log that were applied.", status.events.get());
+        counter("vote_status_store_gaps_total", "Entries whose number was not the next one.", status.gaps.get());
+        let unconfirmed = status.unconfirmed.get();
+        counter("vote_status_store_unconfirmed_total", "Votes that too few replicas confirmed in time.", unconfirmed);
+    }
+}

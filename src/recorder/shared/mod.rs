@@ -1,0 +1,368 @@
+//! The recorder of a node that shares its store with others. It is the one door to table and
+//! directory here too, and events of this node and of others come through it alike:
+//!
+//! ```text
+//! control ─ command → caster ─ decides ─→ store ─ log → feed ─ events → recorder → table
+//!                        └─ what was decided, and by which entry ───────→ recorder ─ answer → control
+//! ```
+//!
+//! The store decides, so a change is durable before it is here. It is acknowledged once the own
+//! feed has brought it: visible before anybody is told. See [`SharedRecorder::run`].
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::limits::RECORDER_QUEUE_MAX;
+use crate::readiness::Readiness;
+use crate::recorder::command::{DigestTaken, Reply};
+use crate::recorder::counters::RecorderCounters;
+use crate::recorder::{RecorderHandle, Respond, SWEEP_SHARDS_PER_TICK, TICK_MS};
+use crate::store::{Event, StoreError};
+use crate::vote::digest::Digest;
+use crate::vote::directory::{Directory, Snapshot};
+use crate::vote::table::{CooldownTable, CooldownView};
+use crate::vote::time::Cooldown;
+
+pub mod caster;
+pub mod state;
+pub mod status;
+
+use caster::{Caster, Decider};
+use state::State;
+use status::{EntryId, Position, SharedStatus};
+
+/// Messages that wait for the recorder; who has more waits.
+const MESSAGES_MAX: usize = 256;
+/// How long an answer waits for the own feed, in milliseconds: a feed that follows brings the entry
+/// within a moment, however busy the machine; for one that does not follow nobody is kept waiting.
+const ACKNOWLEDGE_FOLLOWING_MS: u64 = 1_000;
+/// See [`ACKNOWLEDGE_FOLLOWING_MS`].
+const ACKNOWLEDGE_AWAY_MS: u64 = 50;
+/// The store's clock moves by more than this only where somebody has set it, in microseconds.
+const STEP_US: u64 = 500_000;
+
+/// A store that nodes share, before it is started.
+pub trait SharedStore: Send {
+    /// What decides, and what follows: the second runs on a thread of its own until the recorder is gone.
+    fn open(self: Box<Self>, door: FeedDoor) -> (Box<dyn Decider>, Box<dyn FnOnce() + Send>);
+}
+
+/// A command that the store has decided.
+struct Settled {
+    reply: Reply,
+    /// Votes in the command, for counting.
+    votes: u64,
+    entry: Option<EntryId>,
+    settled_ms: u64,
+    respond: Respond,
+}
+
+enum Message {
+    Changes(Vec<Event>, Position),
+    Replace(Box<State>, Position, SyncSender<State>),
+    Time(i64),
+    Failed(StoreError),
+    Settled { settled: Vec<Settled>, size: usize, took_us: u64 },
+    Digest(Respond),
+    NoMoreRequests,
+}
+
+/// The recorder is gone: the process is ending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone;
+
+/// Where what follows the store tells what it has learnt.
+#[derive(Clone)]
+pub struct FeedDoor {
+    messages: SyncSender<Message>,
+    /// What is viewed.
+    pub cooldowns: CooldownView,
+    /// Where the node stands.
+    pub status: Arc<SharedStatus>,
+    /// For the progress of the first load.
+    pub readiness: Readiness,
+    /// The time of the service.
+    pub clock: Clock,
+    /// The cooldown's length.
+    pub cooldown: Cooldown,
+}
+
+impl FeedDoor {
+    /// Entries of the log, in order, and how far they go.
+    ///
+    /// # Errors
+    /// Where nobody takes them any more.
+    pub fn changes(&self, events: Vec<Event>, position: Position) -> Result<(), Gone> {
+        self.send(Message::Changes(events, position))
+    }
+
+    /// A whole state in place of the one that is viewed; gives that one back.
+    ///
+    /// # Errors
+    /// As [`FeedDoor::changes`].
+    pub fn replace(&self, state: State, position: Position) -> Result<State, Gone> {
+        let (sender, replaced) = sync_channel(1);
+        self.send(Message::Replace(Box::new(state), position, sender))?;
+        replaced.recv().map_err(|_| Gone)
+    }
+
+    /// The store's time minus the monotonic clock, in microseconds: the time of the service.
+    ///
+    /// # Errors
+    /// As [`FeedDoor::changes`].
+    pub fn time(&self, offset_us: i64) -> Result<(), Gone> {
+        self.send(Message::Time(offset_us))
+    }
+
+    /// The store cannot be used as this node was started: it has to end. Counts only before the
+    /// first state.
+    ///
+    /// # Errors
+    /// As [`FeedDoor::changes`].
+    pub fn fail(&self, error: StoreError) -> Result<(), Gone> {
+        self.send(Message::Failed(error))
+    }
+
+    fn send(&self, message: Message) -> Result<(), Gone> {
+        self.messages.send(message).map_err(|_| Gone)
+    }
+}
+
+/// The parts of a node's write side, to be given to their threads.
+pub struct Parts {
+    /// Owns the state.
+    pub recorder: SharedRecorder,
+    /// Goes between.
+    pub caster: Caster,
+    /// For what follows the store.
+    pub door: FeedDoor,
+    /// For the control service.
+    pub handle: RecorderHandle,
+}
+
+/// The state of a node.
+pub struct SharedRecorder {
+    messages: Receiver<Message>,
+    table: CooldownTable,
+    directory: Directory,
+    clock: Clock,
+    cooldown: Cooldown,
+    readiness: Readiness,
+    status: Arc<SharedStatus>,
+    counters: Arc<RecorderCounters>,
+    next_tick_ms: u64,
+    /// What is decided and not acknowledged. Their entries rise: one caster decides in order.
+    waiting: VecDeque<Settled>,
+    /// Whether the feed has brought a state.
+    has_state: bool,
+    /// No command comes any more.
+    is_ending: bool,
+    failed: Option<StoreError>,
+}
+
+impl SharedRecorder {
+    /// The parts, with an empty state until the feed has brought one.
+    #[must_use]
+    pub fn parts(clock: Clock, cooldown: Cooldown, readiness: Readiness) -> Parts {
+        let (sender, messages) = sync_channel(MESSAGES_MAX);
+        let (requests_sender, requests) = sync_channel(RECORDER_QUEUE_MAX);
+        let recorder = Self {
+            messages,
+            table: CooldownTable::new(),
+            directory: Directory::new(),
+            clock: clock.clone(),
+            cooldown,
+            readiness: readiness.clone(),
+            status: Arc::default(),
+            counters: Arc::default(),
+            next_tick_ms: 0,
+            waiting: VecDeque::new(),
+            has_state: false,
+            is_ending: false,
+            failed: None,
+        };
+        let door = FeedDoor {
+            messages: sender.clone(),
+            cooldowns: recorder.table.view(),
+            status: Arc::clone(&recorder.status),
+            readiness,
+            clock: clock.clone(),
+            cooldown,
+        };
+        let caster = Caster { requests, recorder: sender, clock };
+        Parts { recorder, caster, door, handle: RecorderHandle { requests: requests_sender } }
+    }
+
+    /// The table, for views of it.
+    #[must_use]
+    pub const fn table(&self) -> &CooldownTable {
+        &self.table
+    }
+
+    /// The directory, for views of it.
+    #[must_use]
+    pub const fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// What the recorder counts.
+    #[must_use]
+    pub fn counters(&self) -> Arc<RecorderCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// Where the node stands.
+    #[must_use]
+    pub fn status(&self) -> Arc<SharedStatus> {
+        Arc::clone(&self.status)
+    }
+
+    /// Waits for the first state, and says that the service is ready.
+    ///
+    /// # Errors
+    /// Where the store cannot be used as this node was started.
+    pub fn load(&mut self) -> Result<(), StoreError> {
+        let start_ms = self.clock.now().monotonic_ms;
+        while !self.has_state {
+            let Ok(message) = self.messages.recv() else { break };
+            self.take(message);
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
+        }
+        self.counters.load_ms.set(self.clock.now().monotonic_ms - start_ms);
+        self.readiness.set_ready();
+        Ok(())
+    }
+
+    /// Works until no command comes any more and every one is acknowledged. A round, in this order
+    /// and why:
+    ///
+    /// 1. take a message: of the feed it changes what is visible, of the caster it adds who waits;
+    /// 2. acknowledge those whose entry is visible now, or who have waited long enough;
+    /// 3. sweep a little, when nobody waits on it any more.
+    pub fn run(mut self) {
+        while !(self.is_ending && self.waiting.is_empty()) {
+            match self.messages.recv_timeout(self.pause()) {
+                Ok(message) => self.take(message),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.acknowledge();
+            self.sweep();
+        }
+    }
+
+    /// Until the next tick, or until somebody has waited long enough.
+    fn pause(&self) -> Duration {
+        let now_ms = self.clock.now().monotonic_ms;
+        let patience_ms = self.patience_ms();
+        let first = self.waiting.front().map_or(u64::MAX, |first| first.settled_ms + patience_ms);
+        Duration::from_millis(self.next_tick_ms.min(first).saturating_sub(now_ms))
+    }
+
+    fn patience_ms(&self) -> u64 {
+        if self.status.is_following() { ACKNOWLEDGE_FOLLOWING_MS } else { ACKNOWLEDGE_AWAY_MS }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Changes(events, position) => self.change(&events, position),
+            Message::Replace(state, position, replaced) => {
+                let old = self.replace(*state, position);
+                // Whoever built the state has gone: the old one is dropped here.
+                let _gone = replaced.send(old);
+            }
+            Message::Time(offset_us) => self.set_time(offset_us),
+            Message::Failed(error) => self.failed = Some(error),
+            Message::Settled { settled, size, took_us } => {
+                self.counters.commit_us.record(took_us);
+                self.counters.commit_events.record(size as u64);
+                self.waiting.extend(settled);
+            }
+            Message::Digest(respond) => respond(Reply::Digest(self.digest())),
+            Message::NoMoreRequests => self.is_ending = true,
+        }
+    }
+
+    fn change(&mut self, events: &[Event], position: Position) {
+        let current = self.directory.snapshot();
+        let mut servers = Cow::Borrowed(&*current);
+        for event in events {
+            state::apply(event, &mut self.table, &mut servers, self.cooldown);
+        }
+        if let Cow::Owned(next) = servers {
+            self.publish(next);
+        }
+        self.status.set_position(position);
+    }
+
+    /// New servers before their votes, old votes before their servers: nobody is told of a vote
+    /// for a server that is not there.
+    fn replace(&mut self, mut state: State, position: Position) -> State {
+        let servers = Snapshot::clone(&self.directory.snapshot());
+        self.publish(std::mem::replace(&mut state.servers, servers));
+        self.table.exchange(&mut state.table);
+        self.has_state = true;
+        self.status.set_position(position);
+        state
+    }
+
+    fn publish(&mut self, servers: Snapshot) {
+        self.counters.servers.set(servers.len() as u64);
+        self.directory.publish(servers);
+    }
+
+    /// The store's clock stamps votes, so the node answers by it. The table is left as it is: it
+    /// mirrors the store, and what a step back would revive is read anew by the feed.
+    fn set_time(&mut self, offset_us: i64) {
+        let moved_us = offset_us - self.clock.offset_us();
+        self.clock.set_offset_us(offset_us);
+        if moved_us.unsigned_abs() > STEP_US && self.readiness.is_loaded() {
+            self.counters.clock_steps.add(1);
+            let moved_ms = moved_us / 1_000;
+            log::warn!("the store's clock moved by {moved_ms} ms; let chrony slew it instead of stepping it");
+        }
+    }
+
+    /// Answers those whose entry is visible, or who have waited long enough, in their order.
+    fn acknowledge(&mut self) {
+        let reached = self.status.position().id;
+        let now_ms = self.clock.now().monotonic_ms;
+        let patience_ms = self.patience_ms();
+        while let Some(first) = self.waiting.front() {
+            let is_visible = first.entry.is_none_or(|entry| entry <= reached);
+            if !is_visible && now_ms < first.settled_ms + patience_ms {
+                return;
+            }
+            let Some(Settled { reply, votes, respond, .. }) = self.waiting.pop_front() else { return };
+            match &reply {
+                Reply::StoreUnavailable | Reply::StoreSilent => {
+                    self.counters.commit_failures.add(1);
+                    self.counters.count_unavailable(votes);
+                }
+                reply => self.counters.count(reply, true),
+            }
+            respond(reply);
+        }
+    }
+
+    fn digest(&self) -> DigestTaken {
+        let now = self.clock.now().wall;
+        let digest = Digest::of(&self.directory.snapshot(), &self.table.view(), self.cooldown, now);
+        DigestTaken { digest, now, position: self.status.position() }
+    }
+
+    fn sweep(&mut self) {
+        let now = self.clock.now();
+        if now.monotonic_ms < self.next_tick_ms {
+            return;
+        }
+        self.next_tick_ms = now.monotonic_ms + TICK_MS;
+        self.counters.swept.add(self.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK) as u64);
+    }
+}

@@ -1,0 +1,106 @@
+//! The write side in its two forms: a store of this process alone, or one that nodes share. The
+//! rest of the house does not see which it is.
+
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::control::shared::SharedView;
+use crate::readiness::Readiness;
+use crate::recorder::command::Command;
+use crate::recorder::counters::RecorderCounters;
+use crate::recorder::shared::caster::{Caster, Decider};
+use crate::recorder::shared::{FeedDoor, SharedRecorder, SharedStore};
+use crate::recorder::{OpenStore, Recorder, RecorderHandle};
+use crate::store::StoreError;
+use crate::vote::directory::Directory;
+use crate::vote::table::CooldownTable;
+use crate::vote::time::Cooldown;
+
+/// Where votes and servers are kept.
+pub enum Store {
+    /// By this process alone.
+    Own(OpenStore),
+    /// By a service that other nodes use as well.
+    Shared {
+        /// That service.
+        store: Box<dyn SharedStore>,
+        /// A node whose state is older than this, in milliseconds, is not ready.
+        stale_max_ms: Option<u64>,
+    },
+}
+
+/// A thread's name and its work.
+pub(super) type Helper = (&'static str, Box<dyn FnOnce() + Send>);
+
+/// The recorder, and what it works with.
+pub(super) enum Writer {
+    Own(Box<Recorder>, Option<OpenStore>),
+    Shared(Box<SharedRecorder>),
+}
+
+impl Writer {
+    /// The recorder with an empty state, where commands go, a view of where it stands with others,
+    /// and the threads that it needs besides its own.
+    pub(super) fn new(
+        store: Store,
+        clock: &Clock,
+        cooldown: Cooldown,
+        readiness: &Readiness,
+    ) -> (Self, RecorderHandle, Option<SharedView>, Vec<Helper>) {
+        match store {
+            Store::Own(open) => {
+                let (recorder, handle) = Recorder::new(clock.clone(), cooldown, readiness.clone());
+                (Self::Own(Box::new(recorder), Some(open)), handle, None, Vec::new())
+            }
+            Store::Shared { store, stale_max_ms } => {
+                let parts = SharedRecorder::parts(clock.clone(), cooldown, readiness.clone());
+                let view = SharedView { status: parts.recorder.status(), clock: clock.clone(), stale_max_ms };
+                let helpers = helpers(store, parts.caster, parts.door);
+                (Self::Shared(Box::new(parts.recorder)), parts.handle, Some(view), helpers)
+            }
+        }
+    }
+
+    pub(super) fn table(&self) -> &CooldownTable {
+        match self {
+            Self::Own(recorder, _) => recorder.table(),
+            Self::Shared(recorder) => recorder.table(),
+        }
+    }
+
+    pub(super) fn directory(&self) -> &Directory {
+        match self {
+            Self::Own(recorder, _) => recorder.directory(),
+            Self::Shared(recorder) => recorder.directory(),
+        }
+    }
+
+    pub(super) fn counters(&self) -> Arc<RecorderCounters> {
+        match self {
+            Self::Own(recorder, _) => recorder.counters(),
+            Self::Shared(recorder) => recorder.counters(),
+        }
+    }
+
+    /// Reads the state in and says that the service is ready. A demonstration's `seed` is only for
+    /// a store of one's own.
+    pub(super) fn load(&mut self, seed: Vec<Command>) -> Result<(), StoreError> {
+        match self {
+            Self::Own(recorder, open) => open.take().map_or(Ok(()), |open| recorder.load(open, seed)),
+            Self::Shared(recorder) => recorder.load(),
+        }
+    }
+
+    /// Works until nobody can ask any more.
+    pub(super) fn run(self) {
+        match self {
+            Self::Own(recorder, _) => recorder.run(),
+            Self::Shared(recorder) => recorder.run(),
+        }
+    }
+}
+
+fn helpers(store: Box<dyn SharedStore>, caster: Caster, door: FeedDoor) -> Vec<Helper> {
+    let (decider, follow): (Box<dyn Decider>, _) = store.open(door);
+    vec![("feed", follow), ("caster", Box::new(move || caster.run(decider)))]
+}

@@ -1,0 +1,103 @@
+//! A digest of what is held that does not depend on the order in which it is met: two states that
+//! hold the same have the same one. For comparing, not against forgery.
+
+use super::directory::Snapshot;
+use super::id::{ServerId, Token};
+use super::table::{CooldownView, Cooling, Pair, SHARDS};
+use super::time::{Cooldown, UnixSeconds};
+
+/// What is held, in two numbers and two sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Digest {
+    /// Listed servers.
+    pub servers: u64,
+    /// Their ids and tokens.
+    pub servers_sum: u64,
+    /// Votes that were live.
+    pub votes: u64,
+    /// Their servers, addresses and instants.
+    pub votes_sum: u64,
+}
+
+impl Digest {
+    /// The digest of servers and of the votes live at `now`.
+    #[must_use]
+    pub fn of(servers: &Snapshot, cooldowns: &CooldownView, cooldown: Cooldown, now: UnixSeconds) -> Self {
+        let mut digest = Self::default();
+        for (server, token) in servers.iter_after(None) {
+            digest.add_server(server, token);
+        }
+        let mut shard = Vec::new();
+        for index in 0..SHARDS {
+            shard.clear();
+            cooldowns.copy_shard(index, now, &mut shard);
+            for Cooling { pair, expires_at } in &shard {
+                digest.add_vote(*pair, cooldown.voted_at(*expires_at));
+            }
+        }
+        digest
+    }
+
+    fn add_server(&mut self, server: ServerId, token: &Token) {
+        self.servers += 1;
+        let sum = mix(mix(u64::from(server.0)).wrapping_add(fnv1a(token.as_str().as_bytes())));
+        self.servers_sum = self.servers_sum.wrapping_add(sum);
+    }
+
+    fn add_vote(&mut self, pair: Pair, voted_at: UnixSeconds) {
+        self.votes += 1;
+        let packed = u64::from(pair.server.0) << 32 | u64::from(pair.address.0);
+        let sum = mix(mix(packed).wrapping_add(u64::from(voted_at.0)));
+        self.votes_sum = self.votes_sum.wrapping_add(sum);
+    }
+}
+
+/// The finaliser of SplitMix64: every bit of the input moves half of the output's.
+const fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    bits ^ bits >> 31
+}
+
+fn fnv1a(text: &[u8]) -> u64 {
+    text.iter().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Digest, fnv1a, mix};
+    use crate::vote::directory::Snapshot;
+    use crate::vote::id::{ServerId, Token};
+    use crate::vote::ipv4::Ipv4;
+    use crate::vote::table::{CooldownTable, Pair};
+    use crate::vote::time::{Cooldown, UnixSeconds};
+
+    #[test]
+    fn the_parts_are_as_published() {
+        assert_eq!(mix(1), 0x5692_161D_100B_05E5);
+        assert_eq!(fnv1a(b"a"), 0xAF63_DC4C_8601_EC8C);
+    }
+
+    #[test]
+    fn order_does_not_count_and_everything_else_does() {
+        let cooldown = Cooldown::from_minutes(90).expect("in range");
+        let now = UnixSeconds(1_000_000);
+        let digest = |votes: &[(u32, u32, u32)]| {
+            let mut table = CooldownTable::new();
+            for (server, address, voted_at) in votes {
+                let pair = Pair { server: ServerId(*server), address: Ipv4(*address) };
+                table.insert(pair, cooldown.expires_at(UnixSeconds(*voted_at)));
+            }
+            let mut servers = Snapshot::default();
+            servers.insert(ServerId(1), Token::new("one").expect("a token"));
+            Digest::of(&servers, &table.view(), cooldown, now)
+        };
+        let (one, other) = ((1, 7, 999_000), (1, 8, 999_001));
+        assert_eq!(digest(&[one, other]), digest(&[other, one]));
+        assert_eq!(digest(&[one, other, (1, 9, 994_600)]), digest(&[one, other]), "over at now");
+        assert_ne!(digest(&[one, (1, 8, 999_002)]), digest(&[one, other]));
+        assert_ne!(digest(&[one, (2, 8, 999_001)]), digest(&[one, other]));
+        assert_eq!(digest(&[one, other]).votes, 2);
+        assert_eq!(digest(&[]).servers, 1);
+    }
+}
