@@ -105,7 +105,7 @@ fn health() -> Command {
 }
 
 /// Where the control interface is, and the key to it.
-fn connection() -> [Arg; 3] {
+pub(super) fn connection() -> [Arg; 3] {
     [
         control_url(),
         option("control-key-file", "PATH", "File that holds the control key [default: as with serve]")
@@ -123,7 +123,7 @@ fn plain(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
 }
 
-fn json() -> Arg {
+pub(super) fn json() -> Arg {
     plain("json", "", "Print the answer as JSON").action(ArgAction::SetTrue)
 }
 

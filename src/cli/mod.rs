@@ -13,6 +13,8 @@ mod client;
 mod client_definition;
 #[cfg(feature = "redis")]
 mod cluster;
+#[cfg(feature = "redis")]
+mod compare;
 mod csv;
 mod definition;
 mod export;
@@ -21,7 +23,11 @@ mod import;
 mod key;
 mod lines;
 mod logger;
+#[cfg(feature = "redis")]
+mod node;
 mod progress;
+#[cfg(feature = "redis")]
+mod reseed;
 mod serve;
 mod servers;
 mod site;
@@ -85,6 +91,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, CliErr
         Some(("health", options)) => health::run(options),
         #[cfg(feature = "redis")]
         Some(("cluster", options)) => cluster::run(options),
+        #[cfg(feature = "redis")]
+        Some(("reseed", options)) => reseed::run(options),
         _ => Err(CliError::new("give a subcommand; try --help")),
     }
 }

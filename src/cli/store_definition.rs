@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, Command, value_parser};
 
+use super::client_definition::{connection, json};
 use super::definition::{cooldown_minutes, option, seconds, whole};
 
 /// What `serve` takes.
@@ -37,9 +38,18 @@ pub(super) fn commands() -> Vec<Command> {
     let address = [store.required(true), password];
     let init = Command::new("init")
         .about("Give an empty store its id, once, before the first node is started")
-        .args(address)
+        .args(address.clone())
         .arg(cooldown_minutes());
-    vec![Command::new("cluster").about("A store that nodes share").subcommand_required(true).subcommand(init)]
+    let check = Command::new("check")
+        .about("Compare what a node holds with the store, while both go on")
+        .args(address.clone())
+        .args(connection())
+        .arg(json())
+        .after_help("Exit status: 0 when they hold the same, 1 when they do not, 2 on a failure.");
+    vec![
+        Command::new("cluster").about("A store that nodes share").subcommand_required(true).subcommands([init, check]),
+        Command::new("reseed").about("Fill an empty store with what a node holds").args(address).args(connection()),
+    ]
 }
 
 /// Where a shared store is, and the password to it.

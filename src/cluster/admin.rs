@@ -1,12 +1,15 @@
 //! What is done to a store by hand: its id is given, and given anew once it is filled again.
 
-use redis::cmd;
+use redis::{Cmd, cmd};
 
 use super::address::StoreAddress;
+use super::calls;
 use super::entry::{items, number, text};
 use super::keys;
 use super::link::LinkError;
 use super::primary::Primary;
+use crate::store::StoredVote;
+use crate::vote::id::{ServerId, Token};
 
 /// What a store is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,4 +48,97 @@ pub fn init(address: &StoreAddress, id: &str, cooldown_s: u64) -> Result<Initial
     };
     let Some(((is_new, store), cooldown_s)) = fields else { return Err(primary.link.strange("an id")) };
     Ok(Initialised { is_new: is_new == 1, store: store.to_owned(), cooldown_s })
+}
+
+/// Servers and votes that go out in one go.
+const CALLS_AT_ONCE: usize = 1_024;
+/// While a store is being filled its id begins so: no node follows it yet.
+pub const FILLING: &str = "reseed-";
+
+/// Fills an empty store.
+pub struct Filling {
+    primary: Primary,
+    /// The id until it is full, and the one that it gets then.
+    ids: [String; 2],
+    calls: Vec<Cmd>,
+    /// Servers and votes that were taken.
+    pub taken: u64,
+    /// Those that were not: over meanwhile, or there already.
+    pub refused: u64,
+}
+
+impl Filling {
+    /// Begins, or goes on where a run was cut off.
+    ///
+    /// # Errors
+    /// Where the store is not empty, or cannot be written.
+    pub fn begin(address: &StoreAddress, store: &str, cooldown_s: u64) -> Result<Self, LinkError> {
+        let mut primary = open(address)?;
+        let filling = format!("{FILLING}{store}");
+        let held = primary.link.ask(cmd("HGET").arg(keys::META).arg("store"))?;
+        if text(&held) != Some(&filling) {
+            let count = primary.link.ask(cmd("EXISTS").arg(keys::META).arg(keys::DIRECTORY).arg(keys::LOG))?;
+            if number(&count) != Some(0) {
+                let host = primary.link.host();
+                return Err(LinkError::Refused(format!(
+                    "the store at {host} is not empty: only an empty one is filled; nodes read by themselves what is there"
+                )));
+            }
+            init(address, &filling, cooldown_s)?;
+        }
+        Ok(Self { primary, ids: [filling, store.to_owned()], calls: Vec::new(), taken: 0, refused: 0 })
+    }
+
+    /// Adds a server.
+    ///
+    /// # Errors
+    /// Where the store cannot be written.
+    pub fn server(&mut self, server: ServerId, token: &Token) -> Result<(), LinkError> {
+        self.add(calls::list(&self.ids[0], server, Some(token), token))
+    }
+
+    /// Adds a vote; its server has been added before.
+    ///
+    /// # Errors
+    /// As [`Filling::server`].
+    pub fn vote(&mut self, vote: &StoredVote) -> Result<(), LinkError> {
+        self.add(calls::restore(&self.ids[0], vote))
+    }
+
+    /// Sends the rest, and gives the store its id: nodes follow it from now on.
+    ///
+    /// # Errors
+    /// As [`Filling::server`].
+    pub fn finish(mut self) -> Result<(u64, u64), LinkError> {
+        self.send()?;
+        let [filling, store] = &self.ids;
+        let reply =
+            self.primary.link.ask(cmd("FCALL").arg("vs1_adopt").arg(1).arg(keys::META).arg(filling).arg(store))?;
+        if number(&reply) != Some(1) {
+            return Err(self.primary.link.strange("another id than it was filled under"));
+        }
+        Ok((self.taken, self.refused))
+    }
+
+    fn add(&mut self, call: Cmd) -> Result<(), LinkError> {
+        self.calls.push(call);
+        if self.calls.len() == CALLS_AT_ONCE { self.send() } else { Ok(()) }
+    }
+
+    fn send(&mut self) -> Result<(), LinkError> {
+        let mut packed = Vec::new();
+        for call in &self.calls {
+            call.write_packed_command(&mut packed);
+        }
+        let (replies, lost) = self.primary.link.ask_all(&packed, self.calls.len());
+        self.calls.clear();
+        for reply in replies {
+            // What both kinds of call answer first: 0 where something came of it.
+            match items(&reply?).and_then(|fields| number(fields.first()?)) {
+                Some(0) => self.taken += 1,
+                _ => self.refused += 1,
+            }
+        }
+        lost.map_or(Ok(()), Err)
+    }
 }

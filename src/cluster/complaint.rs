@@ -32,10 +32,12 @@ impl Complaint {
     }
 }
 
-/// What makes two errors the same one: how it fails, and for a refusal its code.
+/// What makes two errors the same one: how it fails, and for a refusal its code. A store that is
+/// still reading its file is not there yet.
 fn kind(error: &LinkError) -> String {
     match error {
         LinkError::Lost(_) => "lost".into(),
+        LinkError::Refused(why) if why.contains("LOADING") => "lost".into(),
         LinkError::Refused(why) => {
             let code = why.split(' ').find(|word| word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase()));
             code.unwrap_or("refused").into()

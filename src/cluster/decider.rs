@@ -108,10 +108,11 @@ impl StoreDecider {
         if self.epoch != epoch {
             self.primary = None;
         }
-        if self.primary.is_some() {
-            return Ok(());
+        if let Some(primary) = &self.primary {
+            return self.check_settled(primary);
         }
         let mut primary = Primary::open(&self.address)?;
+        self.check_settled(&primary)?;
         if !primary.has_own_functions {
             let host = primary.link.host();
             return Err(LinkError::Refused(format!(
@@ -123,6 +124,15 @@ impl StoreDecider {
         self.primary = Some(primary);
         self.epoch = epoch;
         Ok(())
+    }
+
+    /// After a failure the store may have lost votes that this node still knows: they go back first.
+    fn check_settled(&self, primary: &Primary) -> Result<(), LinkError> {
+        if self.door.status.is_settled(&primary.replid) {
+            return Ok(());
+        }
+        let host = primary.link.host();
+        Err(LinkError::Refused(format!("UNSETTLED store at {host}: what it may have lost is not given back yet")))
     }
 
     /// The servers that votes name by their tokens.
@@ -230,8 +240,9 @@ impl StoreDecider {
     /// Whether the store has to be left alone for a while, and whether the connection is of use.
     fn note_failure(&mut self, error: &LinkError, start_ms: u64) {
         // A store that has no room, or no replica, may have in a moment: the connection is as it was.
-        let is_passing =
-            ["VS1STORE", "OOM", "NOREPLICAS", "MISCONF"].iter().any(|code| error.to_string().contains(code));
+        let is_passing = ["UNSETTLED", "VS1STORE", "OOM", "NOREPLICAS", "MISCONF"]
+            .iter()
+            .any(|code| error.to_string().contains(code));
         if matches!(error, LinkError::Refused(_)) && is_passing {
             return;
         }

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::address::StoreAddress;
+use super::admin;
 use super::calls;
 use super::complaint::Complaint;
 use super::entry::Entry;
@@ -29,7 +30,7 @@ const NAP: Duration = Duration::from_millis(1);
 /// Before the next try: this long at first, and twice as long each time.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
 /// See [`BACKOFF_MIN`].
-const BACKOFF_MAX: Duration = Duration::from_secs(2);
+const BACKOFF_MAX: Duration = Duration::from_secs(1);
 /// The first estimate of the store's time is made of so many questions.
 const SAMPLES_AT_FIRST: usize = 8;
 /// A smaller difference of the time of the service is left, in microseconds.
@@ -77,6 +78,11 @@ impl From<NoState> for End {
             NoState::Unfit(why) => Self::Unfit(why),
         }
     }
+}
+
+/// Whether the store may not hold any more what this node has seen in it.
+const fn may_have_lost(cause: Cause) -> bool {
+    matches!(cause, Cause::History | Cause::Store)
 }
 
 /// What the node has followed so far.
@@ -155,8 +161,11 @@ impl Feed {
     /// A state has to be read whole. Where the store may have lost something that matters more than
     /// a mere hole.
     fn want(&mut self, cause: Cause) {
-        if self.known.is_some() && (self.due.is_none() || cause != Cause::Gap) {
+        if self.known.is_some() && (self.due.is_none() || may_have_lost(cause)) {
             self.due = Some(cause);
+        }
+        if may_have_lost(cause) {
+            self.door.status.unsettle();
         }
     }
 
@@ -187,10 +196,17 @@ impl Feed {
         if let Some(cause) = self.due.or_else(|| self.judge(&primary.replid, &head)) {
             self.rebuild(&mut primary, cause)?;
         }
+        self.settle(&primary);
         self.door.status.set_following(true);
         self.complaint.note(None, self.now_ms(), MEANWHILE);
         loop {
             self.turn(&mut primary)?;
+        }
+    }
+
+    fn settle(&self, primary: &Primary) {
+        if self.owed.is_empty() {
+            self.door.status.settle(&primary.replid);
         }
     }
 
@@ -229,6 +245,9 @@ impl Feed {
             Some(kept) if head.store.is_empty() => refuse(format!(
                 "EMPTY store at {host}: it has lost all of store {kept}; run `vote-status reseed`, which fills it from a node"
             )),
+            Some(kept) if head.store.strip_prefix(admin::FILLING) == Some(&kept) => {
+                refuse(format!("EMPTY store at {host}: it is being filled"))
+            }
             Some(kept) if kept != head.store => refuse(format!(
                 "OTHER store at {host}: it has the id {}, and this node follows {kept}; to follow it all the same stop the node and remove {}",
                 head.store,
@@ -256,6 +275,9 @@ impl Feed {
 
     /// Reads the state whole and has it take the place of the one that is served.
     fn rebuild(&mut self, primary: &mut Primary, cause: Cause) -> Result<(), End> {
+        if may_have_lost(cause) {
+            self.door.status.unsettle();
+        }
         let start = self.door.clock.now();
         let door = self.door.clone();
         let table = door.cooldowns.shadow();
@@ -273,7 +295,7 @@ impl Feed {
         self.known = Some(Known { replid: primary.replid.clone(), position });
         self.due = None;
         self.door.status.count_rebuild(cause);
-        if matches!(cause, Cause::History | Cause::Store) {
+        if may_have_lost(cause) {
             self.owe(&old);
         }
         let took_ms = self.now_ms() - start.monotonic_ms;
@@ -345,6 +367,7 @@ impl Feed {
     fn offer(&mut self, primary: &mut Primary) -> Result<(), End> {
         let Some(store) = self.door.status.store() else { return Ok(()) };
         if !primary.has_own_functions {
+            // No vote goes there from this node either.
             self.owed.clear();
             return Ok(());
         }
@@ -368,6 +391,7 @@ impl Feed {
         self.door.status.not_restored.add((offers.len() - taken) as u64);
         self.owed.truncate(rest);
         if self.owed.is_empty() {
+            self.settle(primary);
             let (restored, refused) = (self.door.status.restored.get(), self.door.status.not_restored.get());
             log::info!("lost votes were offered: {restored} restored and {refused} refused since the start");
         }

@@ -23,6 +23,7 @@ pub mod functions;
 pub mod identity;
 pub mod keys;
 pub mod link;
+pub mod mirror;
 pub mod offset;
 pub mod primary;
 pub mod snapshot;

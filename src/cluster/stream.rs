@@ -7,8 +7,9 @@ use super::keys;
 use super::link::{Link, LinkError};
 use crate::recorder::shared::status::{Cause, EntryId, Position};
 
-/// Entries that are read at once.
-pub const ENTRIES_MAX: usize = 1_000;
+/// Entries that are read at once: with this many for each round trip a node on another continent
+/// still follows tens of thousands a second.
+pub const ENTRIES_MAX: usize = 10_000;
 /// The store holds the question back for so long while there is nothing, in milliseconds. Each
 /// answer, an empty one too, says how fresh the state is.
 pub const BLOCK_MS: u64 = 200;

@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::metrics::{Kind, Page};
 use crate::recorder::command::DigestTaken;
 use crate::recorder::shared::status::{Cause, SharedStatus};
+use crate::vote::time::Cooldown;
 
 /// A view of where the node stands.
 #[derive(Clone)]
@@ -18,6 +19,8 @@ pub struct SharedView {
     pub status: Arc<SharedStatus>,
     /// To tell how old something is.
     pub clock: Clock,
+    /// The cooldown's length.
+    pub cooldown: Cooldown,
     /// A node whose state is older than this, in milliseconds, is not ready.
     pub stale_max_ms: Option<u64>,
 }
@@ -58,6 +61,7 @@ impl SharedView {
             200,
             &json!({
                 "store_id": self.status.store(),
+                "cooldown_minutes": self.cooldown.minutes(),
                 "following": self.status.is_following(),
                 "id": position.id.to_string(),
                 "n": position.n,

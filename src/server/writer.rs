@@ -54,7 +54,7 @@ impl Writer {
             }
             Store::Shared { store, stale_max_ms } => {
                 let parts = SharedRecorder::parts(clock.clone(), cooldown, readiness.clone());
-                let view = SharedView { status: parts.recorder.status(), clock: clock.clone(), stale_max_ms };
+                let view = SharedView { status: parts.recorder.status(), clock: clock.clone(), cooldown, stale_max_ms };
                 let helpers = helpers(store, parts.caster, parts.door);
                 (Self::Shared(Box::new(parts.recorder)), parts.handle, Some(view), helpers)
             }

@@ -36,7 +36,7 @@ use state::State;
 use status::{EntryId, Position, SharedStatus};
 
 /// Messages that wait for the recorder; who has more waits.
-const MESSAGES_MAX: usize = 256;
+const MESSAGES_MAX: usize = 64;
 /// How long an answer waits for the own feed, in milliseconds: a feed that follows brings the entry
 /// within a moment, however busy the machine; for one that does not follow nobody is kept waiting.
 const ACKNOWLEDGE_FOLLOWING_MS: u64 = 1_000;

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
+use parking_lot::Mutex;
+
 use crate::metrics::Counter;
 
 /// The name of an entry of the store's log: names rise.
@@ -84,6 +86,8 @@ pub struct SharedStatus {
     /// The store that is followed; set at the first load and never again.
     store: OnceLock<String>,
     is_following: AtomicBool,
+    /// The past of the store of which the feed has made the most: see [`SharedStatus::settle`].
+    settled: Mutex<Option<String>>,
     /// When the question was sent of which the answer says "nothing newer", in microseconds of the
     /// monotonic clock.
     fresh_at_us: AtomicU64,
@@ -135,6 +139,23 @@ impl SharedStatus {
     /// See [`SharedStatus::is_following`].
     pub fn set_following(&self, is_following: bool) {
         self.is_following.store(is_following, Ordering::Release);
+    }
+
+    /// The feed has read the state of a store with this past, and what it knew and the store had
+    /// lost is given back. Until then no vote may be sent there: one that was lost would be taken again.
+    pub fn settle(&self, history: &str) {
+        *self.settled.lock() = Some(history.to_owned());
+    }
+
+    /// The store may have lost something.
+    pub fn unsettle(&self) {
+        *self.settled.lock() = None;
+    }
+
+    /// Whether votes may be sent to a store with this past.
+    #[must_use]
+    pub fn is_settled(&self, history: &str) -> bool {
+        self.settled.lock().as_deref() == Some(history)
     }
 
     /// Everything that the store knew at this moment is in the state, or on the way to the recorder.

@@ -1,0 +1,40 @@
+//! `vote-status reseed`: fills an empty store from a node that still knows what was in it.
+
+use clap::ArgMatches;
+
+use super::client::ControlClient;
+use super::node::{self, Held};
+use super::progress::Progress;
+use super::{CliError, Exit, say, store};
+use crate::cluster::admin::Filling;
+
+/// Fills the store; nodes follow it again once all of it is there.
+///
+/// # Errors
+/// Where the node cannot be asked, or the store is not empty or cannot be written.
+pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
+    let address = store::address(options)?;
+    let client = ControlClient::new(options)?;
+    let standing = node::standing(&client)?;
+    let cooldown_s = u64::from(standing.cooldown_minutes) * 60;
+    let mut filling = Filling::begin(&address, &standing.store_id, cooldown_s).map_err(CliError::new)?;
+    let mut progress = Progress::new(None);
+    let mut lines = 0;
+    node::export(&client, |held| {
+        lines += 1;
+        if lines % 1_024 == 0 {
+            progress.advance(0, 1_024);
+        }
+        match held {
+            Held::Server(server, token) => filling.server(server, &token),
+            Held::Vote(vote) => filling.vote(&vote),
+        }
+        .map_err(CliError::new)
+    })?;
+    let (taken, refused) = filling.finish().map_err(CliError::new)?;
+    drop(progress);
+    let store = standing.store_id;
+    say(format_args!(
+        "store {store} filled: {taken} servers and votes taken, {refused} over meanwhile or there already"
+    ))
+}

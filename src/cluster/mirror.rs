@@ -1,0 +1,73 @@
+//! A state read from the store as a node reads it, to be compared with one.
+
+use super::address::StoreAddress;
+use super::admin;
+use super::link::LinkError;
+use super::primary::Primary;
+use super::snapshot::{self, NoState};
+use crate::recorder::shared::state::State;
+use crate::recorder::shared::status::Position;
+use crate::vote::digest::Digest;
+use crate::vote::table::CooldownTable;
+use crate::vote::time::{Cooldown, UnixSeconds};
+
+/// The store's state up to an entry of its log.
+pub struct Mirror {
+    primary: Primary,
+    /// Servers and votes.
+    pub state: State,
+    /// How far it goes.
+    pub position: Position,
+    /// The store's id.
+    pub store: String,
+    /// The store's cooldown.
+    pub cooldown: Cooldown,
+}
+
+impl Mirror {
+    /// Reads it whole, while others write.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn read(address: &StoreAddress) -> Result<Self, LinkError> {
+        let mut primary = admin::open(address)?;
+        let snap = snapshot::snap(&mut primary.link).map_err(link_error)?;
+        let minutes = u32::try_from(snap.cooldown_s / 60).unwrap_or_default();
+        let Some(cooldown) = Cooldown::from_minutes(minutes).filter(|_| !snap.head.store.is_empty()) else {
+            let host = primary.link.host();
+            return Err(LinkError::Refused(format!(
+                "the store at {host} is empty: run `vote-status cluster init` first"
+            )));
+        };
+        let read = snapshot::read(&mut primary, address, CooldownTable::new(), cooldown, &mut |_rows| {});
+        let (state, position, head) = read.map_err(link_error)?;
+        Ok(Self { primary, state, position, store: head.store, cooldown })
+    }
+
+    /// Goes on to the entry of number `until`, or to the end of the log.
+    ///
+    /// # Errors
+    /// Where the log cannot be read, or does not go on.
+    pub fn advance(&mut self, until: Option<u64>) -> Result<(), LinkError> {
+        let link = &mut self.primary.link;
+        let reached = snapshot::catch_up(link, &mut self.state, self.position, self.cooldown, until);
+        self.position = reached.map_err(link_error)?;
+        Ok(())
+    }
+
+    /// The digest of what is live at `now`.
+    #[must_use]
+    pub fn digest(&self, now: UnixSeconds) -> Digest {
+        Digest::of(&self.state.servers, &self.state.table.view(), self.cooldown, now)
+    }
+}
+
+fn link_error(none: NoState) -> LinkError {
+    match none {
+        NoState::Link(error) => error,
+        NoState::Broken(cause) => {
+            LinkError::Lost(format!("the log of the store does not go on ({}); try again", cause.label()))
+        }
+        NoState::Unfit(why) => LinkError::Refused(why),
+    }
+}
