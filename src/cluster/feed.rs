@@ -20,7 +20,7 @@ use crate::recorder::shared::state::State;
 use crate::recorder::shared::status::{Cause, Position};
 use crate::recorder::shared::{FeedDoor, Gone};
 use crate::store::{Address, Event, StoreError, StoredVote};
-use crate::vote::table::{Cooling, SHARDS};
+use crate::vote::table::{Cooling, Pair, SHARDS};
 
 /// How often the store is asked where its log ends, what it is and how late it is, in milliseconds.
 const HEARTBEAT_MS: u64 = 1_000;
@@ -298,6 +298,7 @@ impl Feed {
         if may_have_lost(cause) {
             self.owe(&old);
         }
+        self.owe_unseen(may_have_lost(cause));
         let took_ms = self.now_ms() - start.monotonic_ms;
         let (label, owed) = (cause.label(), self.owed.len());
         let offers =
@@ -327,8 +328,27 @@ impl Feed {
         }
     }
 
+    /// What was acknowledged and has not come, though its entry should have, is lost; and
+    /// after a new past each of them may be.
+    fn owe_unseen(&mut self, is_new_past: bool) {
+        let reached = self.door.status.position().id;
+        let now = self.door.clock.now().wall;
+        for vote in self.door.take_unseen(|entry| is_new_past || entry <= reached) {
+            let Address::V4(address) = vote.address;
+            let expires_at = self.door.cooldown.expires_at(vote.voted_at);
+            let held = self.door.cooldowns.live(Pair { server: vote.server, address }, now);
+            if held.is_none_or(|held| held < expires_at) {
+                self.owed.push(vote);
+            }
+        }
+        if !self.owed.is_empty() {
+            self.door.status.unsettle();
+        }
+    }
+
     /// One question to the log, and what else is due.
     fn turn(&mut self, primary: &mut Primary) -> Result<(), End> {
+        self.owe_unseen(false);
         let Some(known) = &mut self.known else { return Err(End::Broken(Cause::Start)) };
         let now = self.door.clock.now();
         let is_offering = !self.owed.is_empty() && now.monotonic_ms >= self.offer_at_ms;

@@ -15,16 +15,18 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use crate::clock::Clock;
 use crate::limits::RECORDER_QUEUE_MAX;
 use crate::readiness::Readiness;
-use crate::recorder::command::{DigestTaken, Reply};
+use crate::recorder::command::{DigestTaken, Recorded, Reply, VoteOutcome};
 use crate::recorder::counters::RecorderCounters;
 use crate::recorder::{RecorderHandle, Respond, SWEEP_SHARDS_PER_TICK, TICK_MS};
-use crate::store::{Event, StoreError};
+use crate::store::{Address, Event, StoreError, StoredVote};
 use crate::vote::digest::Digest;
 use crate::vote::directory::{Directory, Snapshot};
-use crate::vote::table::{CooldownTable, CooldownView};
+use crate::vote::table::{CooldownTable, CooldownView, Pair};
 use crate::vote::time::Cooldown;
 
 pub mod caster;
@@ -71,6 +73,9 @@ enum Message {
     NoMoreRequests,
 }
 
+/// A vote that the store has taken and the feed has not brought, and by which entry it would come.
+pub type Unseen = (EntryId, StoredVote);
+
 /// The recorder is gone: the process is ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
@@ -79,6 +84,7 @@ pub struct Gone;
 #[derive(Clone)]
 pub struct FeedDoor {
     messages: SyncSender<Message>,
+    unseen: Arc<Mutex<Vec<Unseen>>>,
     /// What is viewed.
     pub cooldowns: CooldownView,
     /// Where the node stands.
@@ -127,6 +133,13 @@ impl FeedDoor {
         self.send(Message::Failed(error))
     }
 
+    /// Takes the votes that were acknowledged, or are about to be, and were not in the table then:
+    /// those of which `is_due` says so of their entries. Where the store fails at such a moment
+    /// nobody else knows them.
+    pub fn take_unseen(&self, mut is_due: impl FnMut(EntryId) -> bool) -> Vec<StoredVote> {
+        self.unseen.lock().extract_if(.., |(entry, _)| is_due(*entry)).map(|(_, vote)| vote).collect()
+    }
+
     fn send(&self, message: Message) -> Result<(), Gone> {
         self.messages.send(message).map_err(|_| Gone)
     }
@@ -157,6 +170,8 @@ pub struct SharedRecorder {
     next_tick_ms: u64,
     /// What is decided and not acknowledged. Their entries rise: one caster decides in order.
     waiting: VecDeque<Settled>,
+    /// See [`FeedDoor::take_unseen`].
+    unseen: Arc<Mutex<Vec<Unseen>>>,
     /// Whether the feed has brought a state.
     has_state: bool,
     /// No command comes any more.
@@ -181,12 +196,14 @@ impl SharedRecorder {
             counters: Arc::default(),
             next_tick_ms: 0,
             waiting: VecDeque::new(),
+            unseen: Arc::default(),
             has_state: false,
             is_ending: false,
             failed: None,
         };
         let door = FeedDoor {
             messages: sender.clone(),
+            unseen: Arc::clone(&recorder.unseen),
             cooldowns: recorder.table.view(),
             status: Arc::clone(&recorder.status),
             readiness,
@@ -308,6 +325,9 @@ impl SharedRecorder {
         self.publish(std::mem::replace(&mut state.servers, servers));
         self.table.exchange(&mut state.table);
         self.has_state = true;
+        for settled in &self.waiting {
+            self.note_unseen(settled);
+        }
         self.status.set_position(position);
         state
     }
@@ -339,7 +359,9 @@ impl SharedRecorder {
             if !is_visible && now_ms < first.settled_ms + patience_ms {
                 return;
             }
-            let Some(Settled { reply, votes, respond, .. }) = self.waiting.pop_front() else { return };
+            let Some(first) = self.waiting.pop_front() else { return };
+            self.note_unseen(&first);
+            let Settled { reply, votes, respond, .. } = first;
             match &reply {
                 Reply::StoreUnavailable | Reply::StoreSilent => {
                     self.counters.commit_failures.add(1);
@@ -348,6 +370,20 @@ impl SharedRecorder {
                 reply => self.counters.count(reply, true),
             }
             respond(reply);
+        }
+    }
+
+    /// What the table does not hold though the store has taken it is on its way, or lost with the
+    /// store that took it.
+    fn note_unseen(&self, settled: &Settled) {
+        let (Reply::Votes(outcomes), Some(entry)) = (&settled.reply, settled.entry) else { return };
+        for outcome in outcomes {
+            let VoteOutcome::Recorded(Recorded { server, address, voted_at, expires_at, .. }) = *outcome else {
+                continue;
+            };
+            if self.table.expires_at(Pair { server, address }).is_none_or(|held| held < expires_at) {
+                self.unseen.lock().push((entry, StoredVote { server, address: Address::V4(address), voted_at }));
+            }
         }
     }
 
