@@ -61,6 +61,7 @@ enum Part {
 struct Under {
     parts: Vec<Part>,
     entry: Made,
+    entries: u64,
     form: Form,
 }
 
@@ -221,8 +222,9 @@ impl StoreDecider {
             Kind::Remove => calls::read_remove(reply).map(|(remove, made)| (Part::Remove(remove), made)),
         }
         .unwrap_or((Part::Silent, None));
-        let entry = &mut under[call.command].entry;
-        *entry = (*entry).max(made);
+        let under = &mut under[call.command];
+        under.entry = under.entry.max(made);
+        under.entries += u64::from(made.is_some());
         part
     }
 
@@ -322,13 +324,13 @@ impl Under {
             Command::Rotate(..) => (1, Form::Servers),
             Command::Cancel(..) | Command::Remove(_) | Command::Digest => (1, Form::One),
         };
-        Self { parts: vec![Part::Refused; count], entry: None, form }
+        Self { parts: vec![Part::Refused; count], entry: None, entries: 0, form }
     }
 
     /// One part that nobody knows of, or that was refused, speaks for the whole: a second try finds
     /// the others unchanged.
     fn decided(self) -> Decided {
-        let Self { parts, entry, form } = self;
+        let Self { parts, entry, entries, form } = self;
         let reply = if parts.iter().any(|part| matches!(part, Part::Silent)) {
             Reply::StoreSilent
         } else if parts.iter().any(|part| matches!(part, Part::Refused)) {
@@ -336,7 +338,7 @@ impl Under {
         } else {
             form.reply(parts)
         };
-        Decided { reply, entry }
+        Decided { reply, entry, entries }
     }
 }
 

@@ -282,7 +282,11 @@ impl Feed {
         let door = self.door.clone();
         let table = door.cooldowns.shadow();
         let mut progress = |rows| door.readiness.add_loaded_rows(rows);
-        let (state, position, head) = snapshot::read(primary, &self.address, table, door.cooldown, &mut progress)?;
+        let read = snapshot::read(primary, &self.address, table, door.cooldown, &mut progress)?;
+        let (mut state, position, head) = read;
+        // Once more, for what has come since: from this moment on nothing newer is known.
+        let fresh_at_us = door.clock.now().monotonic_us;
+        let position = snapshot::catch_up(&mut primary.link, &mut state, position, door.cooldown, None)?;
         self.check_store(&head, primary)?;
         if !primary.is_unchanged()? {
             return Err(End::Link(primary.link.strange("a new role while it is read")));
@@ -291,6 +295,12 @@ impl Feed {
             identity::keep(&self.id_path, &head.store);
             self.door.status.set_store(&head.store);
         }
+        if cause == Cause::Start {
+            // Nothing can be lost yet, and who sees the node ready sends votes.
+            self.settle(primary);
+            self.door.status.set_following(true);
+        }
+        self.door.status.set_fresh_at(fresh_at_us);
         let old = self.door.replace(state, position)?;
         self.known = Some(Known { replid: primary.replid.clone(), position });
         self.due = None;

@@ -19,6 +19,8 @@ pub struct Decided {
     pub reply: Reply,
     /// The newest entry of the log that came of it, if any did.
     pub entry: Option<EntryId>,
+    /// How many did.
+    pub entries: u64,
 }
 
 /// Decides commands: checks and keeps each in one step, whoever else asks.
@@ -71,14 +73,15 @@ impl Caster {
         let decided = decider.decide(commands);
         debug_assert_eq!(decided.len(), asked.len());
         let settled_us = self.clock.now().monotonic_us;
-        let settled = asked.into_iter().zip(decided).map(|((respond, votes), Decided { reply, entry })| Settled {
+        let entries = decided.iter().map(|decided| decided.entries).sum();
+        let settled = asked.into_iter().zip(decided).map(|((respond, votes), Decided { reply, entry, .. })| Settled {
             reply,
             votes,
             entry,
             settled_ms: settled_us / 1_000,
             respond,
         });
-        let group = Message::Settled { settled: settled.collect(), size, took_us: settled_us - start_us };
+        let group = Message::Settled { settled: settled.collect(), entries, took_us: settled_us - start_us };
         self.recorder.send(group).ok()
     }
 }

@@ -68,7 +68,7 @@ enum Message {
     Replace(Box<State>, Position, SyncSender<State>),
     Time(i64),
     Failed(StoreError),
-    Settled { settled: Vec<Settled>, size: usize, took_us: u64 },
+    Settled { settled: Vec<Settled>, entries: u64, took_us: u64 },
     Digest(Respond),
     NoMoreRequests,
 }
@@ -296,9 +296,11 @@ impl SharedRecorder {
             }
             Message::Time(offset_us) => self.set_time(offset_us),
             Message::Failed(error) => self.failed = Some(error),
-            Message::Settled { settled, size, took_us } => {
-                self.counters.commit_us.record(took_us);
-                self.counters.commit_events.record(size as u64);
+            Message::Settled { settled, entries, took_us } => {
+                if entries > 0 {
+                    self.counters.commit_us.record(took_us);
+                    self.counters.commit_events.record(entries);
+                }
                 self.waiting.extend(settled);
             }
             Message::Digest(respond) => respond(Reply::Digest(self.digest())),
@@ -402,3 +404,6 @@ impl SharedRecorder {
         self.counters.swept.add(self.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK) as u64);
     }
 }
+
+#[cfg(test)]
+mod tests;
