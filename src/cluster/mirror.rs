@@ -36,7 +36,7 @@ impl Mirror {
         let Some(cooldown) = Cooldown::from_minutes(minutes).filter(|_| !snap.head.store.is_empty()) else {
             let host = primary.link.host();
             return Err(LinkError::Refused(format!(
-                "the store at {host} is empty: run `vote-status cluster init` first"
+                "the store at {host} is empty: `vote-status reseed` fills it from a node that knows what was in it, `vote-status cluster init` makes a new one"
             )));
         };
         let read = snapshot::read(&mut primary, address, CooldownTable::new(), cooldown, &mut |_rows| {});
