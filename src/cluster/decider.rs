@@ -7,7 +7,7 @@ use redis::{Cmd, Value, cmd};
 
 use super::address::StoreAddress;
 use super::calls::{self, Made};
-use super::link::{LinkError, READ_TIMEOUT};
+use super::link::{LinkError, TIMEOUT};
 use super::primary::Primary;
 use super::{Confirmation, complaint::Complaint};
 use crate::recorder::command::{Command, Mode, Reply, ServerName, ServerOutcome, Vote, VoteOutcome};
@@ -121,7 +121,7 @@ impl StoreDecider {
             )));
         }
         let wait_ms = self.confirmation.map_or(0, |confirmation| confirmation.wait_ms);
-        primary.link.set_read_timeout(READ_TIMEOUT * PATIENCE + std::time::Duration::from_millis(wait_ms))?;
+        primary.link.set_read_timeout(TIMEOUT * PATIENCE + std::time::Duration::from_millis(wait_ms))?;
         self.primary = Some(primary);
         self.epoch = epoch;
         Ok(())

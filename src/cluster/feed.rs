@@ -24,6 +24,9 @@ use crate::vote::table::{Cooling, Pair, SHARDS};
 
 /// How often the store is asked where its log ends, what it is and how late it is, in milliseconds.
 const HEARTBEAT_MS: u64 = 1_000;
+/// A sentinel is asked at each such heartbeat whether the primary is still the one: a primary that
+/// has been cut off from all others does not know that it is none any more.
+const SENTINEL_HEARTBEATS: usize = 5;
 /// After entries have come: every entry wakes every node, so a moment's rest lets several come
 /// together and leaves the store time for votes.
 const NAP: Duration = Duration::from_millis(1);
@@ -104,6 +107,7 @@ pub struct Feed {
     owed: Vec<StoredVote>,
     offer_at_ms: u64,
     heartbeat_at_ms: u64,
+    heartbeats: usize,
     offsets: Offsets,
     complaint: Complaint,
     backoff: Duration,
@@ -122,6 +126,7 @@ impl Feed {
             owed: Vec::new(),
             offer_at_ms: 0,
             heartbeat_at_ms: 0,
+            heartbeats: 0,
             offsets: Offsets::default(),
             complaint: Complaint::default(),
             backoff: BACKOFF_MIN,
@@ -362,7 +367,8 @@ impl Feed {
         let Some(known) = &mut self.known else { return Err(End::Broken(Cause::Start)) };
         let now = self.door.clock.now();
         let is_offering = !self.owed.is_empty() && now.monotonic_ms >= self.offer_at_ms;
-        let entries = stream::read(&mut primary.link, known.position.id, !is_offering)?;
+        let read = stream::read(&mut primary.link, known.position.id, !is_offering)?;
+        let entries = read.ok_or(End::Broken(Cause::Gap))?;
         let count = entries.len();
         if let Some(reached) = stream::follow(known.position, &entries).map_err(End::Broken)? {
             let events: Vec<Event> = entries.into_iter().map(|Entry { event, .. }| event).collect();
@@ -382,6 +388,10 @@ impl Feed {
             if !primary.is_unchanged()? {
                 return Err(End::Link(primary.link.strange("a new role")));
             }
+            self.heartbeats += 1;
+            if self.heartbeats.is_multiple_of(SENTINEL_HEARTBEATS) {
+                primary.check_named(&self.address, self.heartbeats / SENTINEL_HEARTBEATS)?;
+            }
             if let Some(cause) = self.judge(&primary.replid, &head) {
                 return Err(End::Broken(cause));
             }
@@ -397,8 +407,8 @@ impl Feed {
     fn offer(&mut self, primary: &mut Primary) -> Result<(), End> {
         let Some(store) = self.door.status.store() else { return Ok(()) };
         if !primary.has_own_functions {
-            // No vote goes there from this node either.
-            self.owed.clear();
+            // No vote goes there from this node either, until the store is one for this version.
+            self.offer_at_ms = self.now_ms() + OFFER_PAUSE_MS;
             return Ok(());
         }
         let rest = self.owed.len().saturating_sub(OFFERS_AT_ONCE);
@@ -412,7 +422,9 @@ impl Feed {
             return Err(End::Link(lost));
         }
         if let Some(refusal) = replies.iter().find_map(|reply| reply.as_ref().err()) {
-            log::warn!("lost votes cannot be given back yet: {refusal}");
+            if self.offer_at_ms == 0 {
+                log::warn!("lost votes cannot be given back yet: {refusal}");
+            }
             self.offer_at_ms = self.now_ms() + OFFER_PAUSE_MS;
             return Ok(());
         }
@@ -420,6 +432,7 @@ impl Feed {
         self.door.status.restored.add(taken as u64);
         self.door.status.not_restored.add((offers.len() - taken) as u64);
         self.owed.truncate(rest);
+        self.offer_at_ms = 0;
         if self.owed.is_empty() {
             self.settle(primary);
             let (restored, refused) = (self.door.status.restored.get(), self.door.status.not_restored.get());

@@ -10,10 +10,10 @@ use super::address::Host;
 use super::entry::text;
 use crate::store::StoreError;
 
-/// A connection is there and greeted within this, or not at all.
-pub const CONNECT_TIMEOUT: Duration = Duration::from_millis(1_000);
-/// A reply is there within this, or the machine is taken to be gone.
-pub const READ_TIMEOUT: Duration = Duration::from_millis(1_000);
+/// A connection, and then each reply, is there within this, or the machine is taken to be gone.
+pub const TIMEOUT: Duration = Duration::from_millis(1_000);
+/// The same for a sentinel: there are others.
+pub const SENTINEL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Why there is no reply to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,15 +46,15 @@ pub struct Link {
 }
 
 impl Link {
-    /// Connects and greets.
+    /// Connects and greets within `timeout`; replies may take as long.
     ///
     /// # Errors
     /// [`LinkError::Lost`], with what to look at.
-    pub fn connect(info: ConnectionInfo, host: &Host) -> Result<Self, LinkError> {
+    pub fn connect(info: ConnectionInfo, host: &Host, timeout: Duration) -> Result<Self, LinkError> {
         let open = || {
-            let connection = Client::open(info)?.get_connection_with_timeout(CONNECT_TIMEOUT)?;
-            connection.set_read_timeout(Some(READ_TIMEOUT))?;
-            connection.set_write_timeout(Some(READ_TIMEOUT))?;
+            let connection = Client::open(info)?.get_connection_with_timeout(timeout)?;
+            connection.set_read_timeout(Some(timeout))?;
+            connection.set_write_timeout(Some(timeout))?;
             Ok(connection)
         };
         match open() {

@@ -5,7 +5,7 @@ use redis::{Value, cmd};
 use super::address::{Host, StoreAddress, Target};
 use super::entry::{items, number, text};
 use super::functions;
-use super::link::{Link, LinkError};
+use super::link::{Link, LinkError, SENTINEL_TIMEOUT, TIMEOUT};
 
 /// A connection to the primary.
 pub struct Primary {
@@ -27,7 +27,7 @@ impl Primary {
             Target::Direct(host) => host.clone(),
             Target::Sentinel { sentinels, primary } => find(address, sentinels, primary)?,
         };
-        let mut link = Link::connect(address.connection(&host), &host)?;
+        let mut link = Link::connect(address.connection(&host), &host, TIMEOUT)?;
         let role = link.role()?;
         if !role.is_primary {
             return Err(LinkError::Lost(format!("the store at {host} is a replica: its primary is wanted")));
@@ -44,24 +44,51 @@ impl Primary {
         let role = self.link.role()?;
         Ok(role.is_primary && role.replid == self.replid)
     }
+
+    /// Asks one of the sentinels, another one at each `turn`, whether they still name this machine.
+    ///
+    /// # Errors
+    /// Where it names another one. A sentinel that does not answer says nothing.
+    pub fn check_named(&self, address: &StoreAddress, turn: usize) -> Result<(), LinkError> {
+        let Target::Sentinel { sentinels, primary } = &address.target else { return Ok(()) };
+        let own = self.link.host();
+        let doubts = |host: Host| host != *own;
+        if ask(address, &sentinels[turn % sentinels.len()], primary).ok().flatten().is_some_and(doubts) {
+            let host = find(address, sentinels, primary)?;
+            if host != *own {
+                let why = format!("the store at {own} is not the primary any more: the sentinels name {host}");
+                return Err(LinkError::Lost(why));
+            }
+        }
+        Ok(())
+    }
 }
 
-/// Asks one sentinel after the other; the first that knows is believed.
+/// The machine that most of the sentinels name: one of them alone may be cut off from the others,
+/// with a primary that is none any more.
 fn find(address: &StoreAddress, sentinels: &[Host], primary: &str) -> Result<Host, LinkError> {
     let mut why = String::new();
+    let mut named = Vec::new();
     for sentinel in sentinels {
         match ask(address, sentinel, primary) {
-            Ok(Some(host)) => return Ok(host),
+            Ok(Some(host)) => named.push(host),
             Ok(None) => why = format!("the sentinel at {sentinel} knows no primary of the name {primary}"),
             Err(error) => why = format!("sentinel: {error}"),
         }
     }
-    Err(LinkError::Lost(why))
+    most_named(&named).cloned().ok_or(LinkError::Lost(why))
+}
+
+/// The first of those that are named most often.
+fn most_named(named: &[Host]) -> Option<&Host> {
+    let votes = |host: &Host| named.iter().filter(|other| *other == host).count();
+    let most = named.iter().map(votes).max()?;
+    named.iter().find(|host| votes(host) == most)
 }
 
 fn ask(address: &StoreAddress, sentinel: &Host, primary: &str) -> Result<Option<Host>, LinkError> {
     let info = address.sentinel_connection(sentinel).map_err(|error| LinkError::Lost(error.to_string()))?;
-    let mut link = Link::connect(info, sentinel)?;
+    let mut link = Link::connect(info, sentinel, SENTINEL_TIMEOUT)?;
     let reply = link.ask(cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(primary))?;
     match items(&reply) {
         Some([name, port]) => {
@@ -71,5 +98,24 @@ fn ask(address: &StoreAddress, sentinel: &Host, primary: &str) -> Result<Option<
         }
         _ if reply == Value::Nil => Ok(None),
         _ => Err(link.strange("an address")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::most_named;
+    use crate::cluster::address::Host;
+
+    #[test]
+    fn a_sentinel_that_is_cut_off_is_outvoted() {
+        let host = |name: &str| Host { name: name.to_owned(), port: 6379 };
+        let name = |named: &[&str]| {
+            let named: Vec<Host> = named.iter().map(|name| host(name)).collect();
+            most_named(&named).map(|host| host.name.clone())
+        };
+        assert_eq!(name(&["old", "new", "new"]).as_deref(), Some("new"));
+        assert_eq!(name(&["new", "old", "new"]).as_deref(), Some("new"));
+        assert_eq!(name(&["one", "other"]).as_deref(), Some("one"));
+        assert_eq!(name(&[]), None);
     }
 }

@@ -195,7 +195,8 @@ pub fn catch_up(
     until: Option<u64>,
 ) -> Result<Position, NoState> {
     while until.is_none_or(|until| position.n < until) {
-        let mut entries = stream::read(link, position.id, false)?;
+        let read = stream::read(link, position.id, false)?;
+        let mut entries = read.ok_or(NoState::Broken(Cause::Gap))?;
         if let Some(until) = until {
             entries.retain(|entry| entry.position.n <= until);
         }

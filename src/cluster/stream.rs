@@ -14,18 +14,19 @@ pub const ENTRIES_MAX: usize = 10_000;
 /// answer, an empty one too, says how fresh the state is.
 pub const BLOCK_MS: u64 = 200;
 
-/// Entries behind `after`, at most [`ENTRIES_MAX`]; waits for one where `is_patient`.
+/// Entries behind `after`, at most [`ENTRIES_MAX`]; waits for one where `is_patient`. `None` where
+/// one of them is none of ours: it cannot be followed, only passed over.
 ///
 /// # Errors
-/// Either kind; also where an entry is none of ours.
-pub fn read(link: &mut Link, after: EntryId, is_patient: bool) -> Result<Vec<Entry>, LinkError> {
+/// Either kind.
+pub fn read(link: &mut Link, after: EntryId, is_patient: bool) -> Result<Option<Vec<Entry>>, LinkError> {
     let mut command = cmd("XREAD");
     command.arg("COUNT").arg(ENTRIES_MAX);
     if is_patient {
         command.arg("BLOCK").arg(BLOCK_MS);
     }
     let reply = link.ask(command.arg("STREAMS").arg(keys::LOG).arg(after.to_string()))?;
-    entry::entries(&reply).ok_or_else(|| link.strange("an entry of the log"))
+    Ok(entry::entries(&reply))
 }
 
 /// How far `entries` go from `position`; `None` where there are none.

@@ -7,7 +7,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use redis::{Cmd, ConnectionInfo, cmd};
 
 use super::address::Host;
-use super::link::{CONNECT_TIMEOUT, LinkError, READ_TIMEOUT};
+use super::link::{LinkError, TIMEOUT};
 
 /// Room for replies on their way, in bytes.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -29,11 +29,11 @@ impl Wire {
         let fail = |error: std::io::Error| LinkError::Lost(format!("the store at {host} cannot be reached: {error}"));
         let mut found = (host.name.as_str(), host.port).to_socket_addrs().map_err(fail)?;
         let address = found.next().ok_or_else(|| LinkError::Lost(format!("there is no host {host}")))?;
-        let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).map_err(fail)?;
+        let stream = TcpStream::connect_timeout(&address, TIMEOUT).map_err(fail)?;
         stream.set_nodelay(true).map_err(fail)?;
         // A primary that is busy saving takes its time, and a start can be begun again.
-        stream.set_read_timeout(Some(READ_TIMEOUT * 5)).map_err(fail)?;
-        stream.set_write_timeout(Some(READ_TIMEOUT * 5)).map_err(fail)?;
+        stream.set_read_timeout(Some(TIMEOUT * 5)).map_err(fail)?;
+        stream.set_write_timeout(Some(TIMEOUT * 5)).map_err(fail)?;
         let mut wire = Self { reader: BufReader::with_capacity(BUFFER_BYTES, stream), host: host.clone() };
         let settings = info.redis_settings();
         if let Some(password) = settings.password() {
