@@ -306,6 +306,9 @@ impl Feed {
             self.door.status.set_following(true);
         }
         self.door.status.set_fresh_at(fresh_at_us);
+        if may_have_lost(cause) {
+            self.door.status.past.add(1);
+        }
         let old = self.door.replace(state, position)?;
         self.known = Some(Known { replid: primary.replid.clone(), position });
         self.due = None;
@@ -313,7 +316,7 @@ impl Feed {
         if may_have_lost(cause) {
             self.owe(&old);
         }
-        self.owe_unseen(may_have_lost(cause));
+        self.owe_unseen();
         let took_ms = self.now_ms() - start.monotonic_ms;
         let (label, owed) = (cause.label(), self.owed.len());
         let offers =
@@ -343,27 +346,23 @@ impl Feed {
         }
     }
 
-    /// What was acknowledged and has not come, though its entry should have, is lost; and
-    /// after a new past each of them may be.
-    fn owe_unseen(&mut self, is_new_past: bool) {
-        let reached = self.door.status.position().id;
+    /// What an earlier past of the store had taken, and was on its way to this node when it ended.
+    fn owe_unseen(&mut self) {
         let now = self.door.clock.now().wall;
-        for vote in self.door.take_unseen(|entry| is_new_past || entry <= reached) {
+        for vote in self.door.take_unseen() {
             let Address::V4(address) = vote.address;
             let expires_at = self.door.cooldown.expires_at(vote.voted_at);
             let held = self.door.cooldowns.live(Pair { server: vote.server, address }, now);
             if held.is_none_or(|held| held < expires_at) {
                 self.owed.push(vote);
+                self.door.status.unsettle();
             }
-        }
-        if !self.owed.is_empty() {
-            self.door.status.unsettle();
         }
     }
 
     /// One question to the log, and what else is due.
     fn turn(&mut self, primary: &mut Primary) -> Result<(), End> {
-        self.owe_unseen(false);
+        self.owe_unseen();
         let Some(known) = &mut self.known else { return Err(End::Broken(Cause::Start)) };
         let now = self.door.clock.now();
         let is_offering = !self.owed.is_empty() && now.monotonic_ms >= self.offer_at_ms;

@@ -122,8 +122,68 @@ impl SharedView {
         page.sample(name, &[("connection", "votes")], status.caster_failures.get());
         let mut counter = |name: &str, help: &str, value: u64| page.single(name, Kind::Counter, help, value);
         counter("vote_status_store_events_total", "Entries of the log that were applied.", status.events.get());
-        counter("vote_status_store_gaps_total", "Entries whose number was not the next one.", status.gaps.get());
+        counter("vote_status_store_gaps_total", "Times that the log did not go on from here.", status.gaps.get());
         let unconfirmed = status.unconfirmed.get();
         counter("vote_status_store_unconfirmed_total", "Votes that too few replicas confirmed in time.", unconfirmed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::SharedView;
+    use crate::clock::Clock;
+    use crate::metrics::Page;
+    use crate::recorder::shared::status::SharedStatus;
+    use crate::vote::time::Cooldown;
+
+    fn view(stale_max_ms: Option<u64>) -> SharedView {
+        let cooldown = Cooldown::from_minutes(90).expect("in range");
+        SharedView { status: Arc::new(SharedStatus::default()), clock: Clock::new(), cooldown, stale_max_ms }
+    }
+
+    /// The rows of its table, by kind and labels, and the families of a page.
+    #[test]
+    fn every_figure_has_its_row_in_the_documentation_and_no_other() {
+        let text = include_str!("../../docs/OPERATIONS.md");
+        let table = text.split_once("behind `vote_status_store_`").map_or("", |(_, rest)| rest);
+        let rows = table.lines().skip_while(|line| !line.starts_with("| `")).take_while(|line| line.starts_with("| `"));
+        let documented: Vec<String> = rows
+            .map(|row| {
+                let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+                format!("vote_status_store_{} {} {}", cells[1].trim_matches('`'), cells[2], cells[3].trim_matches('`'))
+            })
+            .collect();
+        let mut page = Page::default();
+        view(None).add_to(&mut page);
+        let text = page.into_text();
+        let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let told: Vec<String> = families
+            .map(|family| {
+                let name = family.split(' ').next().unwrap_or_default();
+                let sample = text.lines().find(|line| line.starts_with(&format!("{name}{{")));
+                let label =
+                    sample.and_then(|sample| sample.split_once('{')?.1.split_once('=')).map_or("", |(label, _)| label);
+                format!("{family} {label}")
+            })
+            .collect();
+        assert_eq!(told, documented);
+    }
+
+    #[test]
+    fn a_node_is_ready_until_it_has_heard_nothing_for_too_long() {
+        assert_eq!(view(None).ready().status, 200);
+        assert_eq!(view(Some(60_000)).ready().status, 200);
+        let stale = view(Some(0));
+        while !stale.is_stale() {
+            std::thread::yield_now();
+        }
+        let answer = stale.ready();
+        assert_eq!(answer.status, 503);
+        assert!(
+            String::from_utf8_lossy(&answer.body)
+                .starts_with(r#"{"ready":false,"reason":"stale","staleness_seconds":0"#)
+        );
     }
 }

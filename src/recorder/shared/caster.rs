@@ -1,9 +1,10 @@
 //! Takes commands to the shared store, which decides them, and what it decided to the recorder.
 //! Knows nothing of the table: what was decided reaches it by the store's feed, like everything else.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 
-use super::status::EntryId;
+use super::status::{EntryId, SharedStatus};
 use super::{Message, Settled};
 use crate::clock::Clock;
 use crate::recorder::Request;
@@ -35,6 +36,7 @@ pub struct Caster {
     pub(super) requests: Receiver<Request>,
     pub(super) recorder: SyncSender<Message>,
     pub(super) clock: Clock,
+    pub(super) status: Arc<SharedStatus>,
 }
 
 impl Caster {
@@ -69,13 +71,14 @@ impl Caster {
         if commands.is_empty() {
             return Some(());
         }
-        let start_us = self.clock.now().monotonic_us;
+        let (start_us, past) = (self.clock.now().monotonic_us, self.status.past.get());
         let decided = decider.decide(commands);
         debug_assert_eq!(decided.len(), asked.len());
         let settled_us = self.clock.now().monotonic_us;
         let entries = decided.iter().map(|decided| decided.entries).sum();
         let settled = asked.into_iter().zip(decided).map(|((respond, votes), Decided { reply, entry, .. })| Settled {
             reply,
+            past,
             votes,
             entry,
             settled_ms: settled_us / 1_000,

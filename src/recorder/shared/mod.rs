@@ -56,6 +56,8 @@ pub trait SharedStore: Send {
 /// A command that the store has decided.
 struct Settled {
     reply: Reply,
+    /// In which of the store's pasts it was decided: see [`SharedStatus::past`].
+    past: u64,
     /// Votes in the command, for counting.
     votes: u64,
     entry: Option<EntryId>,
@@ -73,8 +75,14 @@ enum Message {
     NoMoreRequests,
 }
 
-/// A vote that the store has taken and the feed has not brought, and by which entry it would come.
-pub type Unseen = (EntryId, StoredVote);
+/// A vote that the store has taken and that is not in the table.
+struct Unseen {
+    /// In which of the store's pasts it was taken, counted as this node has met them.
+    past: u64,
+    /// By which entry it would come.
+    entry: EntryId,
+    vote: StoredVote,
+}
 
 /// The recorder is gone: the process is ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,11 +141,19 @@ impl FeedDoor {
         self.send(Message::Failed(error))
     }
 
-    /// Takes the votes that were acknowledged, or are about to be, and were not in the table then:
-    /// those of which `is_due` says so of their entries. Where the store fails at such a moment
-    /// nobody else knows them.
-    pub fn take_unseen(&self, mut is_due: impl FnMut(EntryId) -> bool) -> Vec<StoredVote> {
-        self.unseen.lock().extract_if(.., |(entry, _)| is_due(*entry)).map(|(_, vote)| vote).collect()
+    /// Takes the votes that an earlier past of the store had taken and the feed had not brought:
+    /// where the store fails at such a moment nobody else knows them. Those of the present past
+    /// come by the feed, or have come.
+    #[must_use]
+    pub fn take_unseen(&self) -> Vec<StoredVote> {
+        let mut unseen = self.unseen.lock();
+        if unseen.is_empty() {
+            return Vec::new();
+        }
+        let (past, reached) = (self.status.past.get(), self.status.position().id);
+        let lost = unseen.extract_if(.., |unseen| unseen.past != past).map(|unseen| unseen.vote).collect();
+        unseen.retain(|unseen| unseen.entry > reached);
+        lost
     }
 
     fn send(&self, message: Message) -> Result<(), Gone> {
@@ -210,7 +226,8 @@ impl SharedRecorder {
             clock: clock.clone(),
             cooldown,
         };
-        let caster = Caster { requests, recorder: sender, clock };
+        let status = Arc::clone(&recorder.status);
+        let caster = Caster { requests, recorder: sender, clock, status };
         Parts { recorder, caster, door, handle: RecorderHandle { requests: requests_sender } }
     }
 
@@ -384,7 +401,8 @@ impl SharedRecorder {
                 continue;
             };
             if self.table.expires_at(Pair { server, address }).is_none_or(|held| held < expires_at) {
-                self.unseen.lock().push((entry, StoredVote { server, address: Address::V4(address), voted_at }));
+                let vote = StoredVote { server, address: Address::V4(address), voted_at };
+                self.unseen.lock().push(Unseen { past: settled.past, entry, vote });
             }
         }
     }

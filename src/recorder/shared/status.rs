@@ -96,7 +96,10 @@ pub struct SharedStatus {
     id_sequence: AtomicU64,
     clock_offset_us: AtomicI64,
     rebuilds: [Counter; Cause::ALL.len()],
-    /// The newest entry's number when it was last asked for. Written by the feed, as all up to `unconfirmed`.
+    /// Pasts of the store that the feed has met, where each may lack what the one before it had.
+    /// Written by the feed, as all up to `unconfirmed`.
+    pub past: Counter,
+    /// The newest entry's number when it was last asked for.
     pub head_n: Counter,
     /// Entries that were passed on to the recorder.
     pub events: Counter,
