@@ -97,10 +97,11 @@ impl StoreDecider {
         self.connect()?;
         let servers = self.resolve(&commands, &store)?;
         let calls = plan(commands, under, &servers, &store);
+        let mut refused = None;
         for chunk in calls.chunks(CALLS_AT_ONCE) {
-            self.ask(chunk, under)?;
+            refused = self.ask(chunk, under)?.or(refused);
         }
-        Ok(())
+        refused.map_or(Ok(()), Err)
     }
 
     /// A connection that the feed has no reason to doubt: where it has had to connect anew, so has this.
@@ -173,8 +174,9 @@ impl StoreDecider {
         Ok(servers)
     }
 
-    /// Asks some calls in one go, and notes what became of each.
-    fn ask(&mut self, calls: &[Call], under: &mut [Under]) -> Result<(), LinkError> {
+    /// Asks some calls in one go, and notes what became of each. Gives one of the refusals, if
+    /// there were any.
+    fn ask(&mut self, calls: &[Call], under: &mut [Under]) -> Result<Option<LinkError>, LinkError> {
         let Some(primary) = &mut self.primary else {
             return Err(LinkError::Lost("the store does not answer".into()));
         };
@@ -206,10 +208,7 @@ impl StoreDecider {
                 self.mark_unconfirmed(calls, under);
             }
         }
-        match lost.or(refused) {
-            Some(why) => Err(why),
-            None => Ok(()),
-        }
+        lost.map_or(Ok(refused), Err)
     }
 
     fn read(&self, call: &Call, reply: &Value, under: &mut [Under]) -> Part {
@@ -239,19 +238,23 @@ impl StoreDecider {
         self.door.status.unconfirmed.add(count);
     }
 
-    /// Whether the store has to be left alone for a while, and whether the connection is of use.
+    /// Whether the connection is of use any more, and whether the store has to be left alone for a
+    /// while. One that refuses may do so for a single vote, or have room again in a moment.
     fn note_failure(&mut self, error: &LinkError, start_ms: u64) {
-        // A store that has no room, or no replica, may have in a moment: the connection is as it was.
-        let is_passing = ["UNSETTLED", "VS1STORE", "OOM", "NOREPLICAS", "MISCONF"]
-            .iter()
-            .any(|code| error.to_string().contains(code));
-        if matches!(error, LinkError::Refused(_)) && is_passing {
-            return;
+        match error {
+            LinkError::Lost(_) => {
+                self.primary = None;
+                let end_ms = self.door.clock.now().monotonic_ms;
+                self.retry_at_ms = end_ms + (end_ms - start_ms).max(PAUSE_MS);
+                self.door.status.caster_failures.add(1);
+            }
+            LinkError::Refused(why) => {
+                // It is no primary any more, or has lost its functions.
+                if ["READONLY", "MASTERDOWN", "LOADING", "not found"].iter().any(|sign| why.contains(sign)) {
+                    self.primary = None;
+                }
+            }
         }
-        self.primary = None;
-        let end_ms = self.door.clock.now().monotonic_ms;
-        self.retry_at_ms = end_ms + (end_ms - start_ms).max(PAUSE_MS);
-        self.door.status.caster_failures.add(1);
     }
 }
 

@@ -394,6 +394,7 @@ impl Feed {
             if let Some(cause) = self.judge(&primary.replid, &head) {
                 return Err(End::Broken(cause));
             }
+            self.complaint.note(None, self.now_ms(), MEANWHILE);
             self.backoff = BACKOFF_MIN;
         }
         if count > 0 {
