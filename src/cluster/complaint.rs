@@ -45,11 +45,11 @@ impl Complaint {
 const LOST: &str = "lost";
 
 /// What makes two errors the same one: how it fails, and for a refusal its code. A store that is
-/// still reading its file is not there yet.
+/// still reading its file, or has not been given back what it lost, is not there yet.
 fn kind(error: &LinkError) -> String {
     match error {
         LinkError::Lost(_) => LOST.into(),
-        LinkError::Refused(why) if why.contains("LOADING") => LOST.into(),
+        LinkError::Refused(why) if why.contains("LOADING") || why.contains("UNSETTLED") => LOST.into(),
         LinkError::Refused(why) => {
             let is_code = |word: &&str| word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase());
             why.split(' ').find(is_code).unwrap_or("refused").into()
