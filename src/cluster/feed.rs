@@ -33,7 +33,7 @@ const NAP: Duration = Duration::from_millis(1);
 /// Before the next try: this long at first, and twice as long each time.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
 /// See [`BACKOFF_MIN`].
-const BACKOFF_MAX: Duration = Duration::from_secs(1);
+const BACKOFF_MAX: Duration = Duration::from_millis(500);
 /// The first estimate of the store's time is made of so many questions.
 const SAMPLES_AT_FIRST: usize = 8;
 /// A smaller difference of the time of the service is left, in microseconds.
