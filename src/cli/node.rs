@@ -5,8 +5,7 @@ use std::io::BufReader;
 use std::thread;
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde_json::from_value;
+use serde_json::Value;
 
 use super::CliError;
 use super::client::ControlClient;
@@ -21,7 +20,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);
 
 /// `GET /v1/cluster`, as far as it is wanted here.
-#[derive(Deserialize)]
 pub(super) struct Standing {
     /// The store that it follows.
     pub store_id: String,
@@ -30,7 +28,7 @@ pub(super) struct Standing {
 }
 
 /// `GET /v1/cluster/digest`
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct NodeDigest {
     /// The store that it follows.
     pub store_id: String,
@@ -55,7 +53,10 @@ pub(super) struct NodeDigest {
 /// # Errors
 /// Where it cannot be asked, or keeps its votes by itself.
 pub(super) fn standing(client: &ControlClient) -> Result<Standing, CliError> {
-    ask(client, "/v1/cluster")
+    ask(client, "/v1/cluster", |body| {
+        let cooldown_minutes = number(body, "cooldown_minutes").and_then(|minutes| u32::try_from(minutes).ok())?;
+        Some(Standing { store_id: text(body, "store_id")?, cooldown_minutes })
+    })
 }
 
 /// A node's digest, once it has come to the entry of number `n`.
@@ -65,7 +66,7 @@ pub(super) fn standing(client: &ControlClient) -> Result<Standing, CliError> {
 pub(super) fn digest(client: &ControlClient, n: u64) -> Result<NodeDigest, CliError> {
     let mut waited = Duration::ZERO;
     loop {
-        let digest: NodeDigest = ask(client, "/v1/cluster/digest")?;
+        let digest = ask(client, "/v1/cluster/digest", NodeDigest::read)?;
         if digest.n >= n {
             return Ok(digest);
         }
@@ -81,14 +82,37 @@ pub(super) fn digest(client: &ControlClient, n: u64) -> Result<NodeDigest, CliEr
     }
 }
 
-fn ask<T: for<'de> Deserialize<'de>>(client: &ControlClient, path: &str) -> Result<T, CliError> {
+impl NodeDigest {
+    fn read(body: &Value) -> Option<Self> {
+        Some(Self {
+            store_id: text(body, "store_id")?,
+            n: number(body, "n")?,
+            id: text(body, "id")?,
+            now: u32::try_from(number(body, "now")?).ok()?,
+            servers: number(body, "servers")?,
+            servers_digest: text(body, "servers_digest")?,
+            votes: number(body, "votes")?,
+            votes_digest: text(body, "votes_digest")?,
+        })
+    }
+}
+
+fn number(body: &Value, name: &str) -> Option<u64> {
+    body[name].as_u64()
+}
+
+fn text(body: &Value, name: &str) -> Option<String> {
+    body[name].as_str().map(str::to_owned)
+}
+
+fn ask<T>(client: &ControlClient, path: &str, read: impl Fn(&Value) -> Option<T>) -> Result<T, CliError> {
     let answer = client.get(path)?;
     let url = client.url();
     if answer.status == 404 {
         return Err(CliError::new(format_args!("{url} keeps its votes by itself: it was started without --store")));
     }
     let answer = answer.expect(&[200])?;
-    from_value(answer.body).map_err(|error| CliError::new(format_args!("{url}: not the answer of {path}: {error}")))
+    read(&answer.body).ok_or_else(|| CliError::new(format_args!("{url}: this is not the answer of {path}")))
 }
 
 /// Something that a node holds.
