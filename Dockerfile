@@ -6,7 +6,7 @@ COPY . .
 # Static against glibc, which is what is measured; its libraries come with the compiler's own package.
 # --target, so that the flag is not for the build's own programs.
 RUN target=$(rustc -vV | sed -n 's/^host: //p') \
-    && RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target "$target" \
+    && RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --features redis --target "$target" \
     && mkdir -p /image/data /image/tmp \
     && cp "target/$target/release/vote-status" /image/vote-status \
     && /image/vote-status --version
