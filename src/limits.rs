@@ -31,6 +31,11 @@ pub const CONTROL_CONNECTIONS_MAX: usize = 512;
 /// `--max-connections` unless asked otherwise is never more than this: each may hold some 150 KB
 /// while it misbehaves.
 pub const CONNECTIONS_MAX_DEFAULT: usize = 65_536;
+/// Input of a client that is passed to another process, and of all those in one message, in bytes:
+/// the kernel's bound on a message is some 200 KB.
+pub const PASSED_BYTES_MAX: usize = 32 * 1024;
+/// Sockets in one such message; the kernel takes 253.
+pub const PASSED_SOCKETS_MAX: usize = 64;
 /// Commands that wait for the recorder; a request beyond is told that the store is unavailable.
 pub const RECORDER_QUEUE_MAX: usize = 65_536;
 /// Entries that wait for the access log's thread, over all workers; more are dropped and counted.

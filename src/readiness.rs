@@ -16,6 +16,7 @@ struct State {
 const LOADING: u8 = 0;
 const READY: u8 = 1;
 const STOPPING: u8 = 2;
+const SUCCEEDED: u8 = 3;
 
 impl Readiness {
     /// Progress of the load: `rows` more have been read.
@@ -40,11 +41,16 @@ impl Readiness {
         self.0.stage.fetch_max(STOPPING, Ordering::AcqRel);
     }
 
-    /// Whether the state is loaded.
+    /// Another process records from now on: what is known here is no longer all.
+    pub fn set_succeeded(&self) {
+        self.0.stage.fetch_max(SUCCEEDED, Ordering::AcqRel);
+    }
+
+    /// Whether the state is loaded, and the truth.
     #[must_use]
     #[inline]
     pub fn is_loaded(&self) -> bool {
-        self.0.stage.load(Ordering::Acquire) != LOADING
+        !matches!(self.0.stage.load(Ordering::Acquire), LOADING | SUCCEEDED)
     }
 
     /// Whether a load balancer should send requests here.

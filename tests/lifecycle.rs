@@ -46,6 +46,8 @@ const WRONG: &[(&[&str], &str)] = &[
     (&["--tls-cert", "a"], "--tls-key"),
     (&["--tls-key", "a"], "--tls-cert"),
     (&["--tls-cert", "missing", "--tls-key", "missing"], if cfg!(feature = "tls") { "missing" } else { "feature tls" }),
+    (&["--in-memory", "--takeover"], "--takeover"),
+    (&["--demo", "--takeover"], "--takeover"),
 ];
 
 #[test]

@@ -41,7 +41,7 @@ fn serve() -> Command {
 fn listening() -> [Arg; 9] {
     let workers = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     [
-        option("listen", "ADDR", "Public address, or unix:PATH; may be given several times")
+        option("listen", "ADDR", "Public address, or unix:PATH; may be given several times; [::]:8080 takes IPv4 too")
             .value_parser(value_parser!(Address))
             .action(ArgAction::Append)
             .value_delimiter(',')
@@ -78,8 +78,12 @@ fn listening() -> [Arg; 9] {
     ]
 }
 
-fn state() -> [Arg; 4] {
+fn state() -> [Arg; 5] {
     [
+        flag(
+            "takeover",
+            "Take over from the process that runs on the data directory, if one does, without a lost request",
+        ),
         data_dir("Where votes and servers are kept"),
         flag("in-memory", "Keep nothing: a restart forgets all"),
         cooldown_minutes(),

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::num::NonZeroU32;
+use std::os::fd::OwnedFd;
 use std::panic;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,16 +21,20 @@ use super::{CliError, Exit, certificates, key, one, progress};
 use crate::limits::{
     CONNECTIONS_MAX_DEFAULT, CONTROL_CONNECTIONS_MAX, DESCRIPTORS_KEPT, DESCRIPTORS_PER_WORKER, Limits, TURNED_AWAY_MAX,
 };
+use crate::net::activation;
 use crate::net::address::Address;
 use crate::readiness::Readiness;
 use crate::recorder::OpenStore;
 use crate::recorder::command::{Command, Mode, NewServer, ServerName, Vote};
-use crate::server::{self, AccessConfig, Config, Ended, Role, Signal, Store};
+use crate::server::{self, AccessConfig, Config, Ended, Engine, Role, Signal, Store};
 use crate::store::directory::DirectoryStore;
 use crate::store::memory::MemoryStore;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
 use crate::vote::time::Cooldown;
+
+/// In the data directory: where a new process calls to take over.
+const GATE_FILE: &str = "takeover";
 
 /// The address that is in cooldown in the demonstration: 198.51.100.9, of a range for documentation.
 const DEMO_COOLING: Ipv4 = Ipv4(0xC633_6409);
@@ -41,6 +46,7 @@ const DEMO_COOLING: Ipv4 = Ipv4(0xC633_6409);
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let logger = Logger { format: one(options, "log-format")? };
     logger.start(one(options, "log-level")?);
+    let passed = passed()?;
     let is_demo = options.get_flag("demo");
     let data_dir = one::<PathBuf>(options, "data-dir")?;
     let control_key = match key::find(options.get_one("control-key-file"), &data_dir)? {
@@ -48,8 +54,14 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         None if is_demo => key::generate()?,
         None => key::make(&data_dir)?,
     };
+    let gate = data_dir.join(GATE_FILE);
+    if one::<Engine>(options, "engine")? != Engine::Native && passed.iter().any(|(role, _)| *role == Role::Public) {
+        return Err(CliError::new(
+            "a public socket was passed, and only the native engine takes one: leave --engine out",
+        ));
+    }
     let (store, store_name) = store(options, data_dir)?;
-    let config = Config { store: store_name, ..config(options, control_key.clone(), is_demo, logger)? };
+    let config = Config { passed, store: store_name, ..config(options, control_key.clone(), gate, logger)? };
     let signals = catch_signals(certificates::reloader(&config))?;
     progress::watch_load(config.readiness.clone());
     let mut announced = Vec::new();
@@ -88,6 +100,20 @@ fn store(options: &ArgMatches, data_dir: PathBuf) -> Result<(Store, String), Cli
     Err(CliError::new("--store needs a build with the cargo feature redis"))
 }
 
+/// The sockets that a service manager has opened, each for what its name says.
+fn passed() -> Result<Vec<(Role, OwnedFd)>, CliError> {
+    let taken =
+        activation::take().map_err(|error| CliError::new(format_args!("a passed socket is of no use: {error}")));
+    let role = |name: &str| match name {
+        "public" | "" => Ok(Role::Public),
+        "control" => Ok(Role::Control),
+        name => Err(CliError::new(format_args!(
+            "a socket was passed as {name:?}: name it public or control (FileDescriptorName= under systemd)"
+        ))),
+    };
+    taken?.into_iter().map(|passed| Ok((role(&passed.name)?, passed.socket))).collect()
+}
+
 /// Opens the store when it is called.
 fn own_store(options: &ArgMatches, data_dir: PathBuf) -> OpenStore {
     if keeps_nothing(options) {
@@ -103,11 +129,17 @@ fn own_store(options: &ArgMatches, data_dir: PathBuf) -> OpenStore {
     })
 }
 
-fn config(options: &ArgMatches, control_key: Vec<u8>, is_demo: bool, logger: Logger) -> Result<Config, CliError> {
+fn config(options: &ArgMatches, control_key: Vec<u8>, gate: PathBuf, logger: Logger) -> Result<Config, CliError> {
     let minutes = u32::try_from(one::<u64>(options, "cooldown-minutes")?).unwrap_or(u32::MAX);
     let cooldown = Cooldown::from_minutes(minutes).ok_or_else(|| CliError::new("--cooldown-minutes is 1 to 10080"))?;
     #[cfg(not(feature = "tls"))]
     certificates::refuse(options)?;
+    let (engine, takes_over) = (one(options, "engine")?, options.get_flag("takeover"));
+    // Nodes that share a store stand behind a load balancer: they are upgraded one by one.
+    let can_be_followed = engine == Engine::Native && !keeps_nothing(options) && !options.contains_id("store");
+    if takes_over && !can_be_followed {
+        return Err(CliError::new("--takeover is for the native engine and a store in the data directory"));
+    }
     let addresses = |name| options.get_many::<Address>(name).unwrap_or_default().cloned().collect();
     let limits = Limits {
         head_bytes_max: size(options, "head-bytes-max")?,
@@ -126,7 +158,7 @@ fn config(options: &ArgMatches, control_key: Vec<u8>, is_demo: bool, logger: Log
         tls: certificates::load(options)?,
         control: one(options, "control")?,
         listen_mode: one(options, "listen-mode")?,
-        engine: one(options, "engine")?,
+        engine,
         workers: size(options, "workers")?,
         cooldown,
         control_key,
@@ -137,8 +169,11 @@ fn config(options: &ArgMatches, control_key: Vec<u8>, is_demo: bool, logger: Log
         store: String::new(),
         drain_delay_ms: one(options, "drain-delay")?,
         drain_timeout_ms: one(options, "drain-timeout")?,
-        seed: if is_demo { demo_seed() } else { Vec::new() },
+        seed: if options.get_flag("demo") { demo_seed() } else { Vec::new() },
         readiness: Readiness::default(),
+        passed: Vec::new(),
+        gate: can_be_followed.then_some(gate),
+        takes_over,
     })
 }
 

@@ -7,10 +7,11 @@ use std::io::ErrorKind;
 
 use super::counters::EngineCounters;
 use super::deadline::Class;
+use super::mailbox::Passed;
 use super::stream::{Received, Stream};
 use crate::http::fault::Fault;
 use crate::http::session::{Advanced, Context, Next, Service, Session, SessionLimits, is_head_method};
-use crate::limits::LINGER_BYTES_MAX;
+use crate::limits::{LINGER_BYTES_MAX, PASSED_BYTES_MAX};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -101,6 +102,28 @@ impl<E> Connection<E> {
             is_queued: false,
             registered: None,
         }
+    }
+
+    /// A connection that was served until now by somebody else, to whom it had sent `input`.
+    #[must_use]
+    pub fn resumed(stream: Stream, input: Vec<u8>) -> Self {
+        Self { has_work: !input.is_empty(), input, ..Self::new(stream) }
+    }
+
+    /// Whether it is nothing but a socket and some input: who has these two can serve it.
+    #[must_use]
+    pub fn can_be_passed(&self) -> bool {
+        self.state == State::Open
+            && self.stream.is_bare()
+            && self.session.is_between_requests()
+            && self.input.len() <= PASSED_BYTES_MAX
+    }
+
+    /// The two; `None` where there is more.
+    #[must_use]
+    pub fn into_passed(self) -> Option<Passed> {
+        let input = self.input;
+        self.stream.into_socket().map(|socket| Passed { socket: socket.into(), input })
     }
 
     /// The stream, to register its socket.

@@ -1,9 +1,10 @@
 //! Listening sockets: bound so that every worker has its own, and so that a second instance of
 //! the service on the same address is refused, not joined. Files of Unix sockets are in
-//! [`super::socket_file`].
+//! [`super::socket_file`], sockets that another process has bound in [`super::inheritance`].
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::Path;
 
@@ -43,14 +44,37 @@ pub struct Bound {
     pub file: Option<SocketFile>,
 }
 
+/// What an IPv6 address that stands for all (`[::]`) takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Families {
+    /// IPv4 too.
+    Both,
+    /// IPv6 alone: somebody else has the port for IPv4.
+    Ipv6Only,
+}
+
+impl Families {
+    /// What `address` takes beside `others`.
+    #[must_use]
+    pub fn beside(address: &Address, others: &[Address]) -> Self {
+        let has_port = |other: &Address| match (address, other) {
+            (Address::Tcp(address), Address::Tcp(other)) => {
+                other.is_ipv4() && other.port() == address.port() && other.port() != 0
+            }
+            _ => false,
+        };
+        if others.iter().any(has_port) { Self::Ipv6Only } else { Self::Both }
+    }
+}
+
 /// Binds `count` listeners to one address; port 0 is chosen once, for all of them. A socket file
 /// gets `mode` as its permissions.
 ///
 /// # Errors
 /// What the system says, [`io::ErrorKind::AddrInUse`] where anything listens there already.
-pub fn bind(address: &Address, count: usize, mode: u32) -> io::Result<Bound> {
+pub fn bind(address: &Address, families: Families, count: usize, mode: u32) -> io::Result<Bound> {
     match address {
-        Address::Tcp(address) => bind_tcp(*address, count),
+        Address::Tcp(address) => bind_tcp(*address, families, count),
         Address::Unix(path) => bind_unix(path, count, mode),
     }
 }
@@ -85,6 +109,17 @@ impl Listener {
     }
 }
 
+impl From<Listener> for OwnedFd {
+    fn from(listener: Listener) -> Self {
+        match listener {
+            Listener::Tcp(listener) => listener.into(),
+            Listener::Unix(listener) => listener.into(),
+            #[cfg(feature = "tls")]
+            Listener::Tls(listener, _) => listener.into(),
+        }
+    }
+}
+
 impl Source for Listener {
     fn register(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
         match self {
@@ -114,31 +149,39 @@ impl Source for Listener {
     }
 }
 
-fn bind_tcp(address: SocketAddr, count: usize) -> io::Result<Bound> {
+fn bind_tcp(address: SocketAddr, families: Families, count: usize) -> io::Result<Bound> {
     // With SO_REUSEPORT alone, a second instance would silently take half of the connections.
     // A socket without it is refused while any other listens.
-    let probe = tcp_socket(address)?;
+    let probe = tcp_socket(address, families)?;
     probe.bind(&address.into())?;
     let address = if address.port() == 0 { local_address(&probe)? } else { address };
     drop(probe);
-    let listeners = (0..count.max(1)).map(|_| listen_tcp(address)).collect::<io::Result<_>>()?;
+    let listeners = (0..count.max(1)).map(|_| bind_one(address, families)).collect::<io::Result<_>>()?;
     Ok(Bound { address: Address::Tcp(address), listeners, file: None })
 }
 
-fn listen_tcp(address: SocketAddr) -> io::Result<Listener> {
-    let socket = tcp_socket(address)?;
+fn bind_one(address: SocketAddr, families: Families) -> io::Result<Listener> {
+    let socket = tcp_socket(address, families)?;
     socket.set_reuse_port(true)?;
+    socket.bind(&address.into())?;
+    listen_tcp(socket)
+}
+
+pub(super) fn listen_tcp(socket: Socket) -> io::Result<Listener> {
     // Inherited by the connections: an answer is one write, there is nothing to wait for.
     socket.set_nodelay(true)?;
-    socket.bind(&address.into())?;
     socket.listen(LISTEN_BACKLOG)?;
     socket.set_nonblocking(true)?;
     Ok(Listener::Tcp(TcpListener::from_std(socket.into())))
 }
 
-fn tcp_socket(address: SocketAddr) -> io::Result<Socket> {
+fn tcp_socket(address: SocketAddr, families: Families) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        // Said each time: what it is otherwise depends on a setting of the system.
+        socket.set_only_v6(families == Families::Ipv6Only)?;
+    }
     Ok(socket)
 }
 
@@ -165,7 +208,7 @@ fn bind_unix(path: &Path, count: usize, mode: u32) -> io::Result<Bound> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Address, bind};
+    use super::{Address, Bound, Families, bind};
     use std::io::ErrorKind;
 
     #[test]
@@ -173,12 +216,31 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = Address::Unix(folder.path().join("socket"));
         for address in ["127.0.0.1:0".parse().expect("an address"), path] {
-            let first = bind(&address, 2, 0o600).expect("free");
+            let first = bind(&address, Families::Both, 2, 0o600).expect("free");
             assert_eq!(first.listeners.len(), 2);
             let address = first.address.clone();
-            assert_eq!(bind(&address, 1, 0o600).expect_err("in use").kind(), ErrorKind::AddrInUse, "{address}");
+            assert_eq!(
+                bind(&address, Families::Both, 1, 0o600).expect_err("in use").kind(),
+                ErrorKind::AddrInUse,
+                "{address}"
+            );
             drop(first);
-            bind(&address, 1, 0o600).expect("free again");
+            bind(&address, Families::Both, 1, 0o600).expect("free again");
         }
+    }
+
+    #[test]
+    fn all_of_ipv6_is_all_of_ipv4_too_unless_that_has_a_socket_of_its_own() {
+        let any = "[::]:0".parse().expect("an address");
+        let Bound { address: ipv6, listeners, .. } = bind(&any, Families::Both, 1, 0).expect("a free port");
+        let Address::Tcp(bound) = ipv6 else { panic!("an internet address was asked for") };
+        let ipv4 = Address::Tcp(([0, 0, 0, 0], bound.port()).into());
+        assert_eq!(bind(&ipv4, Families::Both, 1, 0).expect_err("taken by [::]").kind(), ErrorKind::AddrInUse);
+        drop(listeners);
+        let listen = [ipv6.clone(), ipv4];
+        assert_eq!(Families::beside(&ipv6, &listen), Families::Ipv6Only);
+        assert_eq!(Families::beside(&ipv6, &["0.0.0.0:1".parse().expect("an address")]), Families::Both);
+        let _both =
+            listen.each_ref().map(|one| bind(one, Families::beside(one, &listen), 2, 0).expect("both are free"));
     }
 }

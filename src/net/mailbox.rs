@@ -1,7 +1,9 @@
 //! How other threads reach a worker: a letter in its box, and a tap on its poll.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use mio::{Poll, Token, Waker};
 use parking_lot::Mutex;
@@ -9,7 +11,7 @@ use parking_lot::Mutex;
 use crate::http::session::Ticket;
 
 /// What can be told to a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Letter {
     /// What this connection waits for is there.
     Wake(Ticket),
@@ -20,6 +22,31 @@ pub enum Letter {
         /// After this the rest is closed as it is, in milliseconds.
         timeout_ms: u64,
     },
+    /// Stop: give away listeners, and clients that wait for nothing; answer the others.
+    HandOver {
+        /// Who takes them.
+        to: Sender<Handed>,
+        /// After this the others are closed as they are, in milliseconds.
+        timeout_ms: u64,
+    },
+}
+
+/// What a worker gives away.
+#[derive(Debug, Default)]
+pub struct Handed {
+    /// Sockets that accept.
+    pub listeners: Vec<OwnedFd>,
+    /// Clients that wait for no answer.
+    pub clients: Vec<Passed>,
+}
+
+/// A client that waits for no answer, and so has nothing here but its socket.
+#[derive(Debug)]
+pub struct Passed {
+    /// The connection.
+    pub socket: OwnedFd,
+    /// The beginning of a request, or nothing.
+    pub input: Vec<u8>,
 }
 
 /// A worker's box. Cheap to clone.

@@ -12,14 +12,17 @@
 //! some of its requests. `may_minihttp` is another engine, to compare with.
 
 pub mod access;
+pub mod activation;
 pub mod address;
 pub mod connection;
 pub mod counters;
 pub mod deadline;
+pub mod inheritance;
 pub mod listener;
 pub mod mailbox;
 #[cfg(feature = "may_minihttp")]
 pub mod may_minihttp;
+pub mod parcel;
 pub mod slab;
 pub mod socket_file;
 pub mod stream;

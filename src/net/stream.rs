@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
@@ -53,6 +53,15 @@ impl Source for Socket {
         match self {
             Self::Tcp(socket) => socket.deregister(registry),
             Self::Unix(socket) => socket.deregister(registry),
+        }
+    }
+}
+
+impl From<Socket> for OwnedFd {
+    fn from(socket: Socket) -> Self {
+        match socket {
+            Socket::Tcp(socket) => socket.into(),
+            Socket::Unix(socket) => socket.into(),
         }
     }
 }
@@ -113,6 +122,22 @@ impl Stream {
             Socket::Tcp(socket) => socket.peer_addr().ok(),
             Socket::Unix(_) => None,
         }
+    }
+
+    /// Whether its socket is all that there is: no bytes that wait, and no TLS.
+    #[must_use]
+    pub const fn is_bare(&self) -> bool {
+        #[cfg(feature = "tls")]
+        if !matches!(self.layer, Layer::Plain) {
+            return false;
+        }
+        !self.has_unsent()
+    }
+
+    /// The socket, where it is all that there is.
+    #[must_use]
+    pub fn into_socket(self) -> Option<Socket> {
+        if self.is_bare() { Some(self.socket) } else { None }
     }
 
     /// Whether the kernel has refused bytes.

@@ -18,8 +18,9 @@ use mio::{Events, Interest, Poll, Token};
 use super::connection::{Connection, Turn, Verdict};
 use super::counters::{Cause, EngineCounters};
 use super::deadline::{Class, Deadlines};
+use super::inheritance;
 use super::listener::Listener;
-use super::mailbox::{Letter, Mailbox};
+use super::mailbox::{Letter, Mailbox, Passed};
 use super::slab::{Key, Slab};
 use super::stream::Stream;
 use crate::clock::{Clock, Now};
@@ -28,9 +29,13 @@ use crate::http::fault::Fault;
 use crate::http::head::HeadLimits;
 use crate::http::session::{Context, Service, SessionLimits, Ticket};
 use crate::limits::{
-    ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, EVENTS_PER_TURN, LINGER_TIMEOUT_MS, LISTEN_BACKLOG, Limits, READ_BYTES_MAX,
-    TURNED_AWAY_MAX, UNSENT_BYTES_MAX,
+    ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, READ_BYTES_MAX, TURNED_AWAY_MAX,
+    UNSENT_BYTES_MAX,
 };
+
+mod drain;
+
+use drain::Drain;
 
 const _: () = assert!(size_of::<usize>() == 8, "a token packs a slot and its generation");
 
@@ -40,12 +45,6 @@ const MAILBOX_TOKEN: u32 = 0xFFFF_FFFF;
 
 /// How many idle connections are looked at to find one that can make room.
 const IDLE_TRIES_MAX: usize = 8;
-
-/// More than the kernel holds for a listening socket at a time.
-const BACKLOG_MAX: usize = LISTEN_BACKLOG as usize + 1;
-
-/// After newcomers are no longer taken, one that has not asked yet is given this long, in milliseconds.
-const DRAIN_GRACE_MS: u64 = 500;
 
 /// How a worker is set up.
 #[derive(Clone, Copy, Debug)]
@@ -63,12 +62,6 @@ struct Listening {
     listener: Listener,
     /// The kernel may hold newcomers that were not taken yet.
     is_pending: bool,
-}
-
-#[derive(Clone, Copy)]
-struct Drain {
-    accept_until_ms: u64,
-    stop_at_ms: u64,
 }
 
 /// One event loop and all that it owns.
@@ -159,6 +152,20 @@ impl<S: Service> Worker<S> {
         Self { counters, ..self }
     }
 
+    /// The same worker, with clients that another one has served until now.
+    #[must_use]
+    pub fn adopting(mut self, clients: Vec<Passed>) -> Self {
+        for Passed { socket, input } in clients {
+            // What is no socket is no client.
+            let Ok(stream) = inheritance::client(socket) else { continue };
+            let mut connection = Connection::resumed(stream, input);
+            connection.is_queued = true;
+            self.counters.accepted.add(1);
+            self.again.push(self.connections.insert(connection));
+        }
+        self
+    }
+
     /// Where letters for this worker go.
     #[must_use]
     pub fn mailbox(&self) -> Mailbox {
@@ -204,11 +211,7 @@ impl<S: Service> Worker<S> {
             return Some(Duration::ZERO);
         }
         let accept_ms = is_accept_due.then_some(self.accept_again_ms);
-        let drain_ms = self.drain.map(|drain| {
-            let grace_ms = drain.accept_until_ms.saturating_add(DRAIN_GRACE_MS);
-            let is_due = |at_ms: &u64| *at_ms > self.now.monotonic_ms;
-            [drain.accept_until_ms, grace_ms].into_iter().find(is_due).unwrap_or(drain.stop_at_ms).min(drain.stop_at_ms)
-        });
+        let drain_ms = self.drain.map(|drain| drain.next_ms(self.now.monotonic_ms));
         let due_ms = [self.deadlines.next_ms(), accept_ms, drain_ms].into_iter().flatten().min()?;
         // One more: the kernel counts whole milliseconds and must not wake us a moment too early.
         Some(Duration::from_millis(due_ms.saturating_sub(self.now.monotonic_ms).saturating_add(1)))
@@ -226,6 +229,7 @@ impl<S: Service> Worker<S> {
                     }
                 }
                 Letter::Drain { accept_ms, timeout_ms } => self.start_draining(accept_ms, timeout_ms),
+                Letter::HandOver { to, timeout_ms } => self.hand_over(&to, timeout_ms),
             }
         }
     }
@@ -408,55 +412,6 @@ impl<S: Service> Worker<S> {
                 Class::Linger => self.close(key, Cause::Done),
             }
         }
-    }
-
-    fn start_draining(&mut self, accept_ms: u64, timeout_ms: u64) {
-        let now_ms = self.now.monotonic_ms;
-        let accept_until_ms = now_ms.saturating_add(accept_ms);
-        let stop_at_ms = accept_until_ms.saturating_add(timeout_ms);
-        self.drain = Some(Drain { accept_until_ms, stop_at_ms });
-        self.close_idle(Connection::has_asked);
-    }
-
-    /// Closes idle connections of a kind; a question that is already there is answered.
-    fn close_idle(&mut self, of_kind: impl Fn(&Connection<S::Exchange>) -> bool) {
-        for key in self.connections.keys() {
-            let Some(connection) = self.connections.get_mut(key) else { continue };
-            if connection.is_idle() && of_kind(connection) {
-                self.close_if_idle(key, Cause::Done);
-            }
-        }
-    }
-
-    fn go_on_draining(&mut self) {
-        let Some(drain) = self.drain else { return };
-        let now_ms = self.now.monotonic_ms;
-        if now_ms >= drain.accept_until_ms && !self.listeners.is_empty() {
-            // Whoever the kernel has accepted for us already is still served.
-            for index in 0..self.listeners.len() {
-                self.accept(index, BACKLOG_MAX);
-            }
-            // Out of descriptors they still wait there: once more, as long as there is time.
-            if self.accept_again_ms <= now_ms {
-                self.close_listeners();
-            }
-        }
-        if self.listeners.is_empty() && now_ms >= drain.accept_until_ms.saturating_add(DRAIN_GRACE_MS) {
-            self.close_idle(|_| true);
-        }
-    }
-
-    fn close_listeners(&mut self) {
-        for mut listening in self.listeners.drain(..) {
-            // Others may hold the same socket: closing it alone would leave it in this poll. Where
-            // that fails, it was not there.
-            let _absent = self.poll.registry().deregister(&mut listening.listener);
-        }
-    }
-
-    fn is_drained(&self) -> bool {
-        let is_over = |drain: Drain| self.now.monotonic_ms >= drain.stop_at_ms;
-        self.drain.is_some_and(|drain| self.listeners.is_empty() && (self.connections.is_empty() || is_over(drain)))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::http::response::{self, Framing};
 use crate::http::session::{Context, Service, Step};
 use crate::limits::Limits;
 use crate::net::address::Address;
-use crate::net::listener::{self, Bound};
+use crate::net::listener::{self, Bound, Families};
 use crate::net::mailbox::Letter;
 
 /// Answers 200 to everything, and panics where the path says so.
@@ -66,8 +66,8 @@ fn read_answer(stream: &mut TcpStream, end: &str) -> String {
 
 #[test]
 fn a_panic_is_answered_500_and_takes_no_other_connection_with_it() {
-    let Bound { address, listeners, .. } =
-        listener::bind(&"127.0.0.1:0".parse().expect("an address"), 1, 0).expect("a free port");
+    let any = "127.0.0.1:0".parse().expect("an address");
+    let Bound { address, listeners, .. } = listener::bind(&any, Families::Both, 1, 0).expect("a free port");
     let Address::Tcp(address) = address else { panic!("an internet address was asked for") };
     let settings = Settings { limits: Limits::default(), connections_max: 100, content_extends: false };
     let worker = Worker::new(listeners, settings, Clock::new(), |_| Trap).expect("a worker");

@@ -12,7 +12,6 @@ use std::time::Duration;
 use crate::clock::{Clock, Now};
 use crate::limits::{COMMIT_EVENTS_MAX, RECORDER_QUEUE_MAX};
 use crate::readiness::Readiness;
-use crate::store::memory::MemoryStore;
 use crate::store::{Address, Event, Store, StoreError, StoredVote};
 use crate::vote::directory::{Directory, Snapshot};
 use crate::vote::table::{CooldownTable, Cooling, Pair};
@@ -35,11 +34,17 @@ const SWEEP_SHARDS_PER_TICK: usize = 8;
 const DROP_ROWS_PER_TICK: usize = 8_192;
 /// A store that fails as quickly as this may be tried with every vote, in microseconds.
 const QUICK_FAILURE_US: u64 = 50_000;
+/// A store that was given away may still be held by a process that is just ending: for so long that
+/// is no failure, in milliseconds.
+const REOPEN_PATIENCE_MS: u64 = 5_000;
+/// And it is tried so often, in milliseconds.
+const REOPEN_PAUSE_MS: u64 = 10;
 /// A smaller difference between the two clocks is the reading's own error, in milliseconds.
 const STEP_MIN_MS: i64 = 20;
 
 /// Opens the store, on the recorder's thread: it may take a while, and clients are answered meanwhile.
-pub type OpenStore = Box<dyn FnOnce() -> Result<Box<dyn Store>, StoreError> + Send>;
+/// Called again where the store was given away and has come back.
+pub type OpenStore = Box<dyn FnMut() -> Result<Box<dyn Store>, StoreError> + Send>;
 
 /// Called with the answer, on the recorder's thread.
 pub type Respond = Box<dyn FnOnce(Reply) + Send>;
@@ -77,7 +82,9 @@ pub struct Recorder {
     requests: Receiver<Request>,
     table: CooldownTable,
     directory: Directory,
-    store: Box<dyn Store>,
+    open: OpenStore,
+    /// `None` until it is opened, and once it is given away.
+    store: Option<Box<dyn Store>>,
     clock: Clock,
     cooldown: Cooldown,
     readiness: Readiness,
@@ -95,13 +102,14 @@ pub struct Recorder {
 impl Recorder {
     /// A recorder with an empty state, and no store until [`Recorder::load`].
     #[must_use]
-    pub fn new(clock: Clock, cooldown: Cooldown, readiness: Readiness) -> (Self, RecorderHandle) {
+    pub fn new(clock: Clock, cooldown: Cooldown, readiness: Readiness, open: OpenStore) -> (Self, RecorderHandle) {
         let (sender, requests) = sync_channel(RECORDER_QUEUE_MAX);
         let recorder = Self {
             requests,
             table: CooldownTable::new(),
             directory: Directory::new(),
-            store: Box::new(MemoryStore),
+            open,
+            store: None,
             clock,
             cooldown,
             readiness,
@@ -137,8 +145,8 @@ impl Recorder {
     ///
     /// # Errors
     /// Where the store is in use or cannot be believed: nothing may be served.
-    pub fn load(&mut self, open: OpenStore, seed: Vec<Command>) -> Result<(), StoreError> {
-        self.store = open()?;
+    pub fn load(&mut self, seed: Vec<Command>) -> Result<(), StoreError> {
+        let store = self.store.insert((self.open)()?);
         let start = self.clock.now();
         let now = start.wall;
         let (cooldown, readiness) = (self.cooldown, &self.readiness);
@@ -147,7 +155,7 @@ impl Recorder {
         let mut conflict = None;
         let since = now.minus(cooldown.seconds());
         let mut cut = Vec::new();
-        self.store.replay(since, &mut |event| {
+        store.replay(since, &mut |event| {
             readiness.add_loaded_rows(1);
             match event {
                 Event::Server(server, token) => {
@@ -183,7 +191,40 @@ impl Recorder {
         Ok(())
     }
 
-    /// Works until every handle is dropped. A round, in this order and why:
+    /// Opens the store again, after [`Recorder::run`] has closed it. Nobody has recorded anything
+    /// meanwhile: the state in memory is the one that is kept.
+    ///
+    /// # Errors
+    /// Where it cannot be opened yet; it is tried again with what is recorded.
+    pub fn reopen(&mut self) -> Result<(), StoreError> {
+        let until_ms = self.clock.now().monotonic_ms + REOPEN_PATIENCE_MS;
+        loop {
+            match self.store().map(drop) {
+                Ok(()) => return Ok(()),
+                Err(StoreError::InUse(_)) if self.clock.now().monotonic_ms < until_ms => {
+                    thread::sleep(Duration::from_millis(REOPEN_PAUSE_MS));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// A handle in place of those that were dropped, to [`Recorder::run`] once more.
+    pub fn handle(&mut self) -> RecorderHandle {
+        let (sender, requests) = sync_channel(RECORDER_QUEUE_MAX);
+        self.requests = requests;
+        RecorderHandle { requests: sender }
+    }
+
+    fn store(&mut self) -> Result<&mut dyn Store, StoreError> {
+        if self.store.is_none() {
+            self.store = Some((self.open)()?);
+        }
+        let store = self.store.as_deref_mut();
+        store.map(|store| store as &mut dyn Store).ok_or_else(|| StoreError::Unavailable("the store is closed".into()))
+    }
+
+    /// Works until every handle is dropped, and closes the store. A round, in this order and why:
     ///
     /// 1. take what waits: one commit carries all of it;
     /// 2. keep the clock: what follows happens at one moment;
@@ -192,7 +233,7 @@ impl Recorder {
     /// 5. apply: visible before anybody is told;
     /// 6. answer;
     /// 7. sweep a little, when nobody waits on it any more.
-    pub fn run(mut self) {
+    pub fn run(&mut self) {
         while let Some(first) = self.take_first() {
             self.keep_clock();
             if let Some(first) = first {
@@ -200,6 +241,7 @@ impl Recorder {
             }
             self.sweep_when_due();
         }
+        self.store = None;
     }
 
     /// The next request, `Some(None)` after a tick without one, `None` at the end.
@@ -246,7 +288,9 @@ impl Recorder {
         }
         let owed = self.owed.len();
         self.owed.extend(events);
-        let committed = self.store.commit(&self.owed);
+        let events = std::mem::take(&mut self.owed);
+        let committed = self.store().and_then(|store| store.commit(&events));
+        self.owed = events;
         self.note_store(&committed, start, "votes and changes are answered 503");
         if committed.is_ok() {
             self.counters.commit_us.record(self.clock.now().monotonic_us - start.monotonic_us);
@@ -314,7 +358,8 @@ impl Recorder {
         // Readers go on by the old time while this works: a second more is gone for them already.
         let before = before.plus(1);
         // Rows of what has expired must not come back with the next start.
-        let dropped = self.store.drop_expired(before.minus(self.cooldown.seconds()), usize::MAX);
+        let until = before.minus(self.cooldown.seconds());
+        let dropped = self.store().and_then(|store| store.drop_expired(until, usize::MAX));
         if let Err(error) = dropped {
             log::warn!("{error}; a restart may bring back cooldowns that had expired before the clock stepped back");
         }
@@ -348,12 +393,13 @@ impl Recorder {
 
     fn sweep(&mut self, now: Now) {
         self.counters.swept.add(self.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK) as u64);
-        self.counters.store_bytes.set(self.store.size_bytes());
+        self.counters.store_bytes.set(self.store.as_ref().map_or(0, |store| store.size_bytes()));
         if self.is_store_failing && now.monotonic_us < self.retry_at_us {
             return;
         }
         self.commit(Vec::new());
-        let dropped = self.store.drop_expired(now.wall.minus(self.cooldown.seconds()), DROP_ROWS_PER_TICK);
+        let until = now.wall.minus(self.cooldown.seconds());
+        let dropped = self.store().and_then(|store| store.drop_expired(until, DROP_ROWS_PER_TICK));
         // Nothing to drop says nothing of whether the store takes changes.
         if !matches!(dropped, Ok(0)) {
             self.note_store(&dropped, now, "expired votes stay on disk");

@@ -1,71 +1,81 @@
-//! The running parts: what is bound and started, in which order, and how it stops.
+//! The running parts: what is started, in which order, and how it stops.
 
-use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use super::access::Access;
+use super::handover::{Estate, Takeover};
 use super::lines::{self, About};
-use super::threads::{Event, Serving, Setup, start_thread, start_worker};
+use super::sockets::Sockets;
+use super::threads::{Event, Serving, forward};
 use super::writer::{Helper, Store, Writer};
-use super::{Config, Ended, Engine, Role, ServerError, Signal};
+use super::{Config, Ended, Role, ServerError, Signal, notify};
 use crate::clock::Clock;
-use crate::control::page::{Sources, WorkerSource};
+use crate::control::page::Sources;
 use crate::control::shared::SharedView;
-use crate::control::{ControlService, Parts};
-use crate::limits::CONTROL_CONNECTIONS_MAX;
 use crate::net::address::Address;
-use crate::net::counters::{EngineCounters, ResponseCounters};
-use crate::net::listener::{self, Bound, Listener};
-use crate::net::mailbox::{Letter, Mailbox};
-#[cfg(feature = "may_minihttp")]
-use crate::net::may_minihttp;
-use crate::net::socket_file::SocketFile;
-use crate::net::worker::Settings;
-#[cfg(feature = "may_minihttp")]
-use crate::public::{Desk, parts::PublicParts};
-use crate::public::{PublicCounters, PublicService};
-use crate::readiness::Readiness;
+use crate::net::mailbox::Letter;
 use crate::recorder::RecorderHandle;
-use crate::recorder::command::Command;
 use crate::vote::directory::DirectoryView;
 use crate::vote::table::CooldownView;
 
-/// Runs the service until it is told to stop. `announce` is called for each listener, once it
-/// answers from a loaded state.
+mod giving;
+mod starting;
+
+use giving::Succession;
+
+/// Runs the service until it is told to stop, or until another process has taken over. `announce`
+/// is called for each listener, once it answers from a loaded state.
 ///
 /// # Errors
 /// What kept it from starting or from going on.
 pub fn run(
-    config: Config,
+    mut config: Config,
     store: Store,
     signals: Receiver<Signal>,
     mut announce: impl FnMut(&Address, Role),
 ) -> Result<Ended, ServerError> {
     let about = About::new(&config);
-    let mut house = House::build(config, store, signals)?;
-    match house.wait_until_loaded()? {
-        Progress::Loaded => {}
+    let gate = config.gate.as_deref().filter(|_| config.takes_over);
+    let takeover = gate.map(Takeover::ask).transpose().map_err(ServerError::TakeOver)?.flatten();
+    let promised = takeover.as_ref().map_or(&[][..], Takeover::places);
+    let sockets = Sockets::open(&mut config, promised)?;
+    let mut house = House::new(config, sockets, store, signals)?;
+    let progress = match takeover {
+        Some(takeover) => house.start_after(takeover)?,
+        None => house.start()?,
+    };
+    if progress == Progress::Stopped {
         // What was asked is answered; the recorder has taken nothing that could be lost.
-        Progress::Stopped => return house.stop_listeners(),
+        return house.stop_listeners();
     }
-    for (address, role) in &house.addresses {
-        announce(address, *role);
+    house.open_gate();
+    for (address, role) in house.sockets.addresses() {
+        announce(address, role);
     }
     let (servers, cooldowns) = (house.views.directory.current().len(), house.views.cooldowns.len());
-    about.say_ready(&house.addresses, servers, cooldowns, house.sources.recorder.load_ms.get());
-    match house.next_event()? {
-        Event::Signal => house.stop(),
-        Event::Loaded(_) => Err(ServerError::Thread("recorder")),
-        Event::Ended(name, result) => Err(result.err().map_or(ServerError::Thread(name), ServerError::Engine)),
-    }
+    let addresses: Vec<_> = house.sockets.addresses().collect();
+    about.say_ready(&addresses, servers, cooldowns, house.sources.recorder.load_ms.get());
+    notify::tell(notify::READY);
+    house.serve()
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Loaded,
     Stopped,
+    /// It takes longer than it was waited for.
+    UnderWay,
+}
+
+/// How the recorder gets its store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opening {
+    /// With all that is in it.
+    First,
+    /// After it was closed; what is in it is known.
+    Again,
 }
 
 /// Read-only views that are handed out.
@@ -76,283 +86,206 @@ struct Views {
 
 /// The running parts.
 struct House {
-    addresses: Vec<(Address, Role)>,
-    /// Taken away once nothing listens there any more.
-    socket_files: Vec<SocketFile>,
+    config: Config,
+    clock: Clock,
+    sockets: Sockets,
     public: Vec<Serving>,
     control: Option<Serving>,
-    recorder: Option<JoinHandle<()>>,
-    readiness: Readiness,
+    /// Where it does not run.
+    resting: Option<Writer>,
+    /// Threads that the recorder needs besides its own, until it is started.
+    helpers: Vec<Helper>,
+    /// Where the recorder stands with other nodes.
+    shared: Option<SharedView>,
+    /// For the control worker: the recorder ends with it.
+    handle: Option<RecorderHandle>,
+    recorder: Option<JoinHandle<Writer>>,
     views: Views,
     sources: Sources,
     access: Option<Access>,
-    clock: Clock,
-    drain_delay_ms: u64,
-    drain_timeout_ms: u64,
     events: Receiver<Event>,
-    /// Names of the threads that have ended, in that order.
+    sender: Sender<Event>,
+    /// Names of the threads that have ended and were not waited for yet.
     ended: Vec<&'static str>,
+    /// Whether others can call.
+    has_gate: bool,
+    /// The end of the call that is under way was heard while something else was waited for.
+    has_hung_up: bool,
 }
 
 impl House {
-    fn build(mut config: Config, store: Store, signals: Receiver<Signal>) -> Result<Self, ServerError> {
-        let (mut addresses, mut socket_files) = (Vec::new(), Vec::new());
-        let mut bind = |address: &Address, role, count| {
-            let bound = listener::bind(address, count, config.listen_mode);
-            let bound = bound.map_err(|error| ServerError::Bind(address.clone(), error))?;
-            let Bound { address, listeners, file } = bound;
-            addresses.push((address, role));
-            socket_files.extend(file);
-            Ok(listeners)
-        };
-        let count = if config.engine == Engine::Native { config.workers } else { 1 };
-        let secured = config.listen.iter().map(|address| (address, config.role_of(address)));
-        let plain = config.listen_plain.iter().map(|address| (address, Role::Public));
-        let public = secured.chain(plain).map(|(address, role)| {
-            let listeners = bind(address, role, count)?;
-            Ok(if role == Role::PublicTls { config.secure(listeners) } else { listeners })
-        });
-        let public: Vec<Vec<Listener>> = public.collect::<Result<_, _>>()?;
-        let control = bind(&config.control, Role::Control, 1)?;
-
+    fn new(mut config: Config, sockets: Sockets, store: Store, signals: Receiver<Signal>) -> Result<Self, ServerError> {
         let clock = Clock::new();
-        let readiness = config.readiness.clone();
-        let (writer, handle, shared, helpers) = Writer::new(store, &clock, config.cooldown, &readiness);
+        let (writer, handle, shared, helpers) = Writer::new(store, &clock, config.cooldown, &config.readiness);
         let views = Views { directory: writer.directory().view(), cooldowns: writer.table().view() };
         let (sender, events) = channel();
         forward(signals, sender.clone())?;
-        let mut house = Self {
-            addresses,
-            socket_files,
+        let sources = Sources {
+            started_at: clock.now().wall,
+            engine: config.engine.name(),
+            answers: Vec::new(),
+            access: Vec::new(),
+            workers: Vec::new(),
+            recorder: writer.counters(),
+        };
+        let access = config.access_log.take().map(Access::start).transpose().map_err(ServerError::Engine)?;
+        Ok(Self {
+            config,
+            clock,
+            sockets,
             public: Vec::new(),
             control: None,
-            recorder: None,
-            readiness,
-            views,
-            sources: Sources {
-                started_at: clock.now().wall,
-                engine: config.engine.name(),
-                answers: Vec::new(),
-                access: Vec::new(),
-                workers: Vec::new(),
-                recorder: writer.counters(),
-            },
-            access: config.access_log.take().map(Access::start).transpose().map_err(ServerError::Engine)?,
-            clock: clock.clone(),
-            drain_delay_ms: config.drain_delay_ms,
-            drain_timeout_ms: config.drain_timeout_ms,
-            events,
-            ended: Vec::new(),
-        };
-        match config.engine {
-            Engine::Native => house.start_workers(&config, public, &clock, &sender)?,
-            #[cfg(feature = "may_minihttp")]
-            Engine::MayMinihttp => house.start_may_minihttp(&config, public, clock.clone(), &sender)?,
-        }
-        house.start_control(&config, control, &clock, (handle, shared), &sender)?;
-        house.start_recorder(writer, helpers, config.seed, sender)?;
-        Ok(house)
-    }
-
-    fn start_workers(
-        &mut self,
-        config: &Config,
-        listeners: Vec<Vec<Listener>>,
-        clock: &Clock,
-        events: &Sender<Event>,
-    ) -> Result<(), ServerError> {
-        // One listener of each address for each worker.
-        let mut shares: Vec<Vec<Listener>> = (0..config.workers).map(|_| Vec::new()).collect();
-        for listeners in listeners {
-            for (share, listener) in shares.iter_mut().zip(listeners) {
-                share.push(listener);
-            }
-        }
-        let connections_max = (config.limits.connections_max / config.workers).max(1);
-        let settings = Settings { limits: config.limits, connections_max, content_extends: false };
-        for share in shares {
-            let service = PublicService::new(
-                self.views.directory.clone(),
-                self.views.cooldowns.clone(),
-                self.readiness.clone(),
-                config.cooldown,
-                config.limits.skip_body_bytes_max,
-            );
-            let PublicCounters { answers, responses } = service.counters();
-            self.sources.answers.push(answers);
-            let setup = self.set_up("public", share, settings, clock, responses);
-            self.public.push(start_worker("worker", setup, |_| service, events)?);
-        }
-        Ok(())
-    }
-
-    /// That engine binds by itself. Ours have shown that the addresses are free, and chosen the ports.
-    #[cfg(feature = "may_minihttp")]
-    fn start_may_minihttp(
-        &mut self,
-        config: &Config,
-        bound: Vec<Vec<Listener>>,
-        clock: Clock,
-        events: &Sender<Event>,
-    ) -> Result<(), ServerError> {
-        let Views { directory, cooldowns } = &self.views;
-        let desk = || Desk::new(directory.clone(), cooldowns.clone(), self.readiness.clone());
-        let service = PublicParts::new(desk(), config.cooldown);
-        let services: Vec<_> = (0..config.workers).map(|_| service.at(desk())).collect();
-        for PublicCounters { answers, responses } in services.iter().map(PublicParts::counters) {
-            self.sources.answers.push(answers);
-            // What only an engine can count stays at nothing: that one does not.
-            let (engine, connections_max) = (Arc::default(), config.limits.connections_max / config.workers);
-            self.sources.workers.push(WorkerSource { listener: "public", engine, responses, connections_max });
-        }
-        let settings = may_minihttp::Settings { limits: config.limits, clock, readiness: self.readiness.clone() };
-        let public = self.addresses.iter().filter(|(_, role)| *role != Role::Control);
-        let public = public.map(|(address, role)| match address {
-            Address::Tcp(address) if *role == Role::Public => Ok(*address),
-            _ => {
-                let why = "the engine may_minihttp listens on internet addresses only, without TLS";
-                Err(ServerError::Bind(address.clone(), io::Error::new(io::ErrorKind::Unsupported, why)))
-            }
-        });
-        let public: Vec<_> = public.collect::<Result<_, _>>()?;
-        may_minihttp::start(public, services, &settings).map_err(ServerError::Engine)?;
-        drop(bound);
-        let (sender, letters) = channel();
-        let tell = move |letter| {
-            // A thread that has ended has nothing more to be told.
-            let _received = sender.send(letter);
-        };
-        let thread = start_thread("worker", move || may_minihttp::run(&letters), events.clone())?;
-        self.public.push(Serving { tell: Box::new(tell), thread });
-        Ok(())
-    }
-
-    fn start_control(
-        &mut self,
-        config: &Config,
-        listeners: Vec<Listener>,
-        clock: &Clock,
-        (recorder, shared): (RecorderHandle, Option<SharedView>),
-        events: &Sender<Event>,
-    ) -> Result<(), ServerError> {
-        let connections_max = CONTROL_CONNECTIONS_MAX;
-        let settings = Settings { limits: config.limits, connections_max, content_extends: true };
-        let responses = Arc::new(ResponseCounters::default());
-        let setup = self.set_up("control", listeners, settings, clock, Arc::clone(&responses));
-        // Every worker counts from here on.
-        self.sources.access = self.access.iter().flat_map(|access| access.counters.iter().cloned()).collect();
-        let parts = Parts {
-            sources: self.sources.clone(),
-            responses,
-            key: config.control_key.clone(),
-            recorder,
-            directory: self.views.directory.clone(),
-            cooldowns: self.views.cooldowns.clone(),
-            readiness: self.readiness.clone(),
-            cooldown: config.cooldown,
-            body_bytes_max: config.limits.body_bytes_max,
+            resting: Some(writer),
+            helpers,
             shared,
-        };
-        let make = |mailbox: &Mailbox| ControlService::new(parts, mailbox.clone());
-        self.control = Some(start_worker("control", setup, make, events)?);
-        Ok(())
+            handle: Some(handle),
+            recorder: None,
+            views,
+            sources,
+            access,
+            events,
+            sender,
+            ended: Vec::new(),
+            has_gate: false,
+            has_hung_up: false,
+        })
     }
 
-    /// What one more worker is made of; it is counted from now on.
-    fn set_up(
-        &mut self,
-        listener: &'static str,
-        listeners: Vec<Listener>,
-        settings: Settings,
-        clock: &Clock,
-        responses: Arc<ResponseCounters>,
-    ) -> Setup {
-        let (engine, connections_max) = (Arc::new(EngineCounters::default()), settings.connections_max);
-        let source = WorkerSource { listener, engine: Arc::clone(&engine), responses, connections_max };
-        self.sources.workers.push(source);
-        let log = self.access.as_mut().map(|access| access.log(listener, clock));
-        Setup { listeners, settings, clock: clock.clone(), counters: engine, log }
+    /// Listeners first: while the store is read, 503 is a better answer than none. Not for a while
+    /// where others have held them until now: then whoever waits in them takes this for one service.
+    fn start(&mut self) -> Result<Progress, ServerError> {
+        self.start_recorder(Opening::First)?;
+        let patience_ms = if self.sockets.are_passed() { LOAD_PATIENCE_MS } else { 0 };
+        let early = self.wait_until_loaded(Some(patience_ms))?;
+        if early == Progress::Stopped {
+            return Ok(early);
+        }
+        self.start_public(Vec::new())?;
+        self.start_control(Vec::new())?;
+        if early == Progress::Loaded { Ok(early) } else { self.wait_until_loaded(None) }
     }
 
-    fn start_recorder(
-        &mut self,
-        mut writer: Writer,
-        helpers: Vec<Helper>,
-        seed: Vec<Command>,
-        events: Sender<Event>,
-    ) -> Result<(), ServerError> {
-        for (name, work) in helpers {
-            // They end once the recorder has, or with the process.
-            let run = move || {
-                work();
-                Ok(())
+    /// The store first: until it is read, somebody else answers.
+    fn start_after(&mut self, takeover: Takeover) -> Result<Progress, ServerError> {
+        log::info!("taking over from the process that runs");
+        takeover.release();
+        self.start_recorder(Opening::First)?;
+        if self.wait_until_loaded(None)? == Progress::Stopped {
+            return Ok(Progress::Stopped);
+        }
+        let Estate { public, control } = takeover.take();
+        self.sockets.inherit(Role::Public, public.listeners)?;
+        self.sockets.inherit(Role::Control, control.listeners)?;
+        self.start_public(public.clients)?;
+        takeover.wait_until_done();
+        self.start_control(control.clients)?;
+        Ok(Progress::Loaded)
+    }
+
+    fn wait_until_loaded(&mut self, patience_ms: Option<u64>) -> Result<Progress, ServerError> {
+        let until_ms = patience_ms.map(|patience_ms| self.clock.now().monotonic_ms + patience_ms);
+        loop {
+            let event = match until_ms {
+                None => self.next_event()?,
+                Some(until_ms) => match self.next_event_until(until_ms) {
+                    Some(event) => event,
+                    None => return Ok(Progress::UnderWay),
+                },
             };
-            drop(start_thread(name, run, events.clone())?);
-        }
-        let work = move || {
-            let run = AssertUnwindSafe(|| {
-                let loaded = writer.load(seed);
-                let is_loaded = loaded.is_ok();
-                // The main thread outlives this one.
-                let _received = events.send(Event::Loaded(loaded));
-                if is_loaded {
-                    writer.run();
+            match event {
+                Event::Loaded(loaded) => return loaded.map(|()| Progress::Loaded).map_err(ServerError::Store),
+                Event::Ended(name, result) => {
+                    return Err(result.err().map_or(ServerError::Thread(name), ServerError::Engine));
                 }
-            });
-            let ended = catch_unwind(run).map_err(|_| io::Error::other("the recorder panicked"));
-            let _received = events.send(Event::Ended("recorder", ended));
-        };
-        let thread = thread::Builder::new().name("recorder".into()).spawn(work).map_err(ServerError::Engine)?;
-        self.recorder = Some(thread);
-        Ok(())
+                Event::Signal => return Ok(Progress::Stopped),
+                call => self.put_off(call),
+            }
+        }
     }
 
-    fn wait_until_loaded(&self) -> Result<Progress, ServerError> {
-        match self.next_event()? {
-            Event::Loaded(loaded) => loaded.map(|()| Progress::Loaded).map_err(ServerError::Store),
-            Event::Signal => Ok(Progress::Stopped),
-            Event::Ended(name, result) => Err(result.err().map_or(ServerError::Thread(name), ServerError::Engine)),
+    /// A call comes at a bad time: it ends, and the caller knows that there is nothing to be had.
+    fn put_off(&mut self, event: Event) {
+        match event {
+            Event::Called(wire) => wire.hang_up(),
+            Event::HungUp => self.has_hung_up = true,
+            _ => {}
         }
+    }
+
+    /// The next event, unless none comes in time.
+    fn next_event_until(&self, until_ms: u64) -> Option<Event> {
+        let left_ms = until_ms.saturating_sub(self.clock.now().monotonic_ms);
+        self.events.recv_timeout(Duration::from_millis(left_ms)).ok()
     }
 
     fn next_event(&self) -> Result<Event, ServerError> {
         self.events.recv().map_err(|_| ServerError::Thread("signal"))
     }
 
+    fn serve(mut self) -> Result<Ended, ServerError> {
+        loop {
+            match self.next_event()? {
+                Event::Signal => return self.stop(),
+                Event::Called(wire) => match self.hand_over(&wire)? {
+                    Succession::None => {}
+                    Succession::Stopped => return self.stop(),
+                    Succession::Done => return Ok(Ended::Cleanly),
+                },
+                // Of a caller who was refused, or had better not called.
+                Event::Said(_) | Event::HungUp => {}
+                Event::Loaded(_) => return Err(ServerError::Thread("recorder")),
+                Event::Ended(name, result) => {
+                    return Err(result.err().map_or(ServerError::Thread(name), ServerError::Engine));
+                }
+            }
+        }
+    }
+
     /// Public listeners first: the control one still tells that they are going. The recorder last:
     /// what was accepted is recorded and answered.
     fn stop(mut self) -> Result<Ended, ServerError> {
-        if self.stop_listeners()? == Ended::AtOnce || self.wait_for("recorder", 1)? == Ended::AtOnce {
+        notify::tell(notify::STOPPING);
+        self.close_gate();
+        if self.stop_listeners()? == Ended::AtOnce {
             return Ok(Ended::AtOnce);
         }
-        let threads = self.public.drain(..).chain(self.control.take()).map(|serving| serving.thread);
-        for thread in threads.chain(self.recorder.take()) {
+        if self.recorder.is_some() && self.wait_for("recorder", 1)? == Ended::AtOnce {
+            return Ok(Ended::AtOnce);
+        }
+        self.join();
+        lines::say_stopped(&self.sources, self.clock.now().wall.0.saturating_sub(self.sources.started_at.0));
+        Ok(Ended::Cleanly)
+    }
+
+    /// To be called where all threads have ended.
+    fn join(&mut self) {
+        for serving in self.public.drain(..).chain(self.control.take()) {
             // Its end was reported already, and how.
-            let _reported = thread.join();
+            let _reported = serving.thread.join();
+        }
+        if let Some(recorder) = self.recorder.take() {
+            let _reported = recorder.join();
         }
         if let Some(access) = self.access.take() {
             access.end();
         }
-        lines::say_stopped(&self.sources, self.clock.now().wall.0.saturating_sub(self.sources.started_at.0));
-        Ok(Ended::Cleanly)
     }
 
     /// Answers what is under way, and ends the threads that serve.
     fn stop_listeners(&mut self) -> Result<Ended, ServerError> {
         log::info!("stopping: what is under way is answered");
-        self.readiness.set_stopping();
-        let drain = Letter::Drain { accept_ms: self.drain_delay_ms, timeout_ms: self.drain_timeout_ms };
+        self.config.readiness.set_stopping();
+        let Config { drain_delay_ms, drain_timeout_ms, .. } = self.config;
         for serving in &self.public {
-            (serving.tell)(drain);
+            (serving.tell)(Letter::Drain { accept_ms: drain_delay_ms, timeout_ms: drain_timeout_ms });
         }
         if self.wait_for("worker", self.public.len())? == Ended::AtOnce {
             return Ok(Ended::AtOnce);
         }
-        if let Some(serving) = &self.control {
-            (serving.tell)(Letter::Drain { accept_ms: 0, timeout_ms: self.drain_timeout_ms.min(CONTROL_DRAIN_MS) });
-        }
+        let Some(serving) = &self.control else { return Ok(Ended::Cleanly) };
+        (serving.tell)(Letter::Drain { accept_ms: 0, timeout_ms: drain_timeout_ms.min(CONTROL_DRAIN_MS) });
         let ended = self.wait_for("control", 1)?;
-        self.socket_files.clear();
+        self.sockets.remove_files();
         Ok(ended)
     }
 
@@ -365,24 +298,17 @@ impl House {
                     result.map_err(ServerError::Engine)?;
                     self.ended.push(ended);
                 }
-                Event::Loaded(_) => {}
+                other => self.put_off(other),
             }
         }
+        self.ended.retain(|ended| *ended != name);
         Ok(Ended::Cleanly)
     }
 }
 
+/// A client in the field gives up after 5 s: until then it may wait for a store that is being read,
+/// in milliseconds.
+const LOAD_PATIENCE_MS: u64 = 3_000;
+
 /// The control listener has few clients, and no reason to wait long for them, in milliseconds.
 const CONTROL_DRAIN_MS: u64 = 2_000;
-
-/// Passes signals on, until the main thread is gone.
-fn forward(signals: Receiver<Signal>, events: Sender<Event>) -> Result<(), ServerError> {
-    let work = move || {
-        for Signal::Stop in signals {
-            if events.send(Event::Signal).is_err() {
-                return;
-            }
-        }
-    };
-    thread::Builder::new().name("signal".into()).spawn(work).map(drop).map_err(ServerError::Engine)
-}

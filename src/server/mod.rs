@@ -5,10 +5,13 @@
 //!                   └─ handle → control worker
 //! ```
 //!
-//! Listeners answer 503 until the store is read; they stop before the recorder does.
+//! Listeners answer 503 until the store is read; they stop before the recorder does. A process that
+//! takes over from a running one begins the other way round: see `handover.rs`.
 
 use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use crate::limits::Limits;
 use crate::net::address::Address;
@@ -21,8 +24,11 @@ use crate::store::StoreError;
 use crate::vote::time::Cooldown;
 
 mod access;
+mod handover;
 mod house;
 mod lines;
+mod notify;
+mod sockets;
 mod threads;
 mod writer;
 
@@ -65,6 +71,13 @@ pub struct Config {
     pub seed: Vec<Command>,
     /// Where the service stands: told by it, to be watched from outside.
     pub readiness: Readiness,
+    /// Listening sockets that were there before the process: they stand in for the addresses of
+    /// their role.
+    pub passed: Vec<(Role, OwnedFd)>,
+    /// Where a new process calls to take over from this one; `None` where none can.
+    pub gate: Option<PathBuf>,
+    /// Whether to take over from whoever answers there.
+    pub takes_over: bool,
 }
 
 impl Config {
@@ -156,6 +169,12 @@ pub enum Ended {
 pub enum ServerError {
     /// An address cannot be listened on.
     Bind(Address, io::Error),
+    /// A socket that was passed cannot be listened on.
+    Passed(Role, io::Error),
+    /// The running process gives nothing.
+    TakeOver(io::Error),
+    /// Its successor took not all.
+    HandOver(io::Error),
     /// An event loop cannot be made, or broke.
     Engine(io::Error),
     /// The store cannot be read.
@@ -171,6 +190,15 @@ impl fmt::Display for ServerError {
                 write!(formatter, "{address} is in use: end what listens there, or give another address")
             }
             Self::Bind(address, error) => write!(formatter, "cannot listen on {address}: {error}"),
+            Self::Passed(role, error) => {
+                write!(formatter, "the socket that was passed as {role} is none to listen on: {error}")
+            }
+            Self::TakeOver(error) => {
+                write!(formatter, "cannot take over from the running process: {error}; end it, and start anew")
+            }
+            Self::HandOver(error) => {
+                write!(formatter, "the process that was to take over did not: {error}; start the service anew")
+            }
             Self::Engine(error) => write!(formatter, "the event loop cannot run: {error}"),
             Self::Store(error) => error.fmt(formatter),
             Self::Thread(name) => write!(formatter, "the {name} thread ended; this is a bug, please report it"),

@@ -3,16 +3,18 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
-use super::ServerError;
+use super::handover::Message;
+use super::{ServerError, Signal};
 use crate::clock::Clock;
 use crate::http::session::Service;
 use crate::net::access::{AccessLog, Describe, Logged};
 use crate::net::counters::EngineCounters;
 use crate::net::listener::Listener;
-use crate::net::mailbox::{Letter, Mailbox};
+use crate::net::mailbox::{Letter, Mailbox, Passed};
+use crate::net::parcel::Wire;
 use crate::net::worker::{Settings, Worker};
 use crate::store::StoreError;
 
@@ -21,6 +23,12 @@ pub(super) enum Event {
     Signal,
     Loaded(Result<(), StoreError>),
     Ended(&'static str, io::Result<()>),
+    /// A new process wants to take over.
+    Called(Wire),
+    /// It said something.
+    Said(Message),
+    /// It is gone.
+    HungUp,
 }
 
 /// A thread that serves, and how it is told something.
@@ -36,6 +44,8 @@ pub(super) struct Setup {
     pub(super) clock: Clock,
     pub(super) counters: Arc<EngineCounters>,
     pub(super) log: Option<AccessLog>,
+    /// Those whom another process has served until now.
+    pub(super) clients: Vec<Passed>,
 }
 
 /// Starts a worker, its service behind the access log where there is one.
@@ -49,12 +59,12 @@ where
     S: Service + Describe + Send + 'static,
     S::Exchange: Send,
 {
-    let Setup { listeners, settings, clock, counters, log } = setup;
+    let Setup { listeners, settings, clock, counters, log, clients } = setup;
     match log {
-        None => run_worker(name, Worker::new(listeners, settings, clock, make), counters, events),
+        None => run_worker(name, Worker::new(listeners, settings, clock, make), counters, clients, events),
         Some(log) => {
             let make = |mailbox: &Mailbox| Logged::new(make(mailbox), log);
-            run_worker(name, Worker::new(listeners, settings, clock, make), counters, events)
+            run_worker(name, Worker::new(listeners, settings, clock, make), counters, clients, events)
         }
     }
 }
@@ -63,13 +73,14 @@ fn run_worker<S>(
     name: &'static str,
     worker: io::Result<Worker<S>>,
     counters: Arc<EngineCounters>,
+    clients: Vec<Passed>,
     events: &Sender<Event>,
 ) -> Result<Serving, ServerError>
 where
     S: Service + Send + 'static,
     S::Exchange: Send,
 {
-    let worker = worker.map_err(ServerError::Engine)?.counting(counters);
+    let worker = worker.map_err(ServerError::Engine)?.counting(counters).adopting(clients);
     let mailbox = worker.mailbox();
     let thread = start_thread(name, || worker.run(), events.clone())?;
     Ok(Serving { tell: Box::new(move |letter| mailbox.send(letter)), thread })
@@ -87,4 +98,16 @@ pub(super) fn start_thread(
         let _main_is_waiting = events.send(Event::Ended(name, ended));
     };
     thread::Builder::new().name(name.into()).spawn(work).map_err(ServerError::Engine)
+}
+
+/// Passes signals on, until the main thread is gone.
+pub(super) fn forward(signals: Receiver<Signal>, events: Sender<Event>) -> Result<(), ServerError> {
+    let work = move || {
+        for Signal::Stop in signals {
+            if events.send(Event::Signal).is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("signal".into()).spawn(work).map(drop).map_err(ServerError::Engine)
 }

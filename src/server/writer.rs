@@ -34,7 +34,7 @@ pub(super) type Helper = (&'static str, Box<dyn FnOnce() + Send>);
 
 /// The recorder, and what it works with.
 pub(super) enum Writer {
-    Own(Box<Recorder>, Option<OpenStore>),
+    Own(Box<Recorder>),
     Shared(Box<SharedRecorder>),
 }
 
@@ -49,8 +49,8 @@ impl Writer {
     ) -> (Self, RecorderHandle, Option<SharedView>, Vec<Helper>) {
         match store {
             Store::Own(open) => {
-                let (recorder, handle) = Recorder::new(clock.clone(), cooldown, readiness.clone());
-                (Self::Own(Box::new(recorder), Some(open)), handle, None, Vec::new())
+                let (recorder, handle) = Recorder::new(clock.clone(), cooldown, readiness.clone(), open);
+                (Self::Own(Box::new(recorder)), handle, None, Vec::new())
             }
             Store::Shared { store, stale_max_ms } => {
                 let parts = SharedRecorder::parts(clock.clone(), cooldown, readiness.clone());
@@ -63,21 +63,21 @@ impl Writer {
 
     pub(super) fn table(&self) -> &CooldownTable {
         match self {
-            Self::Own(recorder, _) => recorder.table(),
+            Self::Own(recorder) => recorder.table(),
             Self::Shared(recorder) => recorder.table(),
         }
     }
 
     pub(super) fn directory(&self) -> &Directory {
         match self {
-            Self::Own(recorder, _) => recorder.directory(),
+            Self::Own(recorder) => recorder.directory(),
             Self::Shared(recorder) => recorder.directory(),
         }
     }
 
     pub(super) fn counters(&self) -> Arc<RecorderCounters> {
         match self {
-            Self::Own(recorder, _) => recorder.counters(),
+            Self::Own(recorder) => recorder.counters(),
             Self::Shared(recorder) => recorder.counters(),
         }
     }
@@ -86,15 +86,32 @@ impl Writer {
     /// a store of one's own.
     pub(super) fn load(&mut self, seed: Vec<Command>) -> Result<(), StoreError> {
         match self {
-            Self::Own(recorder, open) => open.take().map_or(Ok(()), |open| recorder.load(open, seed)),
+            Self::Own(recorder) => recorder.load(seed),
             Self::Shared(recorder) => recorder.load(),
         }
     }
 
-    /// Works until nobody can ask any more.
-    pub(super) fn run(self) {
+    /// Opens the store again, after [`Writer::run`] has closed it. One that is shared is nobody's to close.
+    pub(super) fn reopen(&mut self) -> Result<(), StoreError> {
         match self {
-            Self::Own(recorder, _) => recorder.run(),
+            Self::Own(recorder) => recorder.reopen(),
+            Self::Shared(_) => Ok(()),
+        }
+    }
+
+    /// Where commands go from now on, in place of the handles that were dropped; `None` for a store
+    /// that is shared, which is never handed over.
+    pub(super) fn handle(&mut self) -> Option<RecorderHandle> {
+        match self {
+            Self::Own(recorder) => Some(recorder.handle()),
+            Self::Shared(_) => None,
+        }
+    }
+
+    /// Works until nobody can ask any more.
+    pub(super) fn run(&mut self) {
+        match self {
+            Self::Own(recorder) => recorder.run(),
             Self::Shared(recorder) => recorder.run(),
         }
     }

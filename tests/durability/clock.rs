@@ -54,9 +54,11 @@ impl Running {
         let clock = Clock::new();
         clock.adjust(ahead_s * 1_000);
         let cooldown = Cooldown::from_minutes(COOLDOWN_S / 60).expect("in range");
-        let (mut recorder, handle) = Recorder::new(clock.clone(), cooldown, Readiness::default());
+        let mut store = Some(store);
+        let open = Box::new(move || Ok(Box::new(store.take().expect("opened once")) as Box<dyn Store>));
+        let (mut recorder, handle) = Recorder::new(clock.clone(), cooldown, Readiness::default(), open);
         let cooldowns = recorder.table().view();
-        recorder.load(Box::new(move || Ok(Box::new(store))), seed).expect("the store is whole");
+        recorder.load(seed).expect("the store is whole");
         let running = Running { handle, clock, cooldowns, thread: spawn(move || recorder.run()) };
         running.wait_until("the clock follows", || running.clock.drift_ms().abs() < 500);
         running

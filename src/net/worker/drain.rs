@@ -1,0 +1,121 @@
+//! How a worker goes away without leaving a request unanswered. In both ways each answer from then
+//! on is the last one on its connection.
+//!
+//! * For good: newcomers are taken for a while, idle clients get that while to ask once more, then
+//!   whoever the kernel has accepted is taken still, and the listeners are closed.
+//! * For another worker, of another process: listeners are given away as they are, with whoever
+//!   waits in them, and so is every client that waits for no answer.
+
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::Sender;
+
+use super::{Listening, Worker};
+use crate::http::session::Service;
+use crate::limits::LISTEN_BACKLOG;
+use crate::net::connection::Connection;
+use crate::net::counters::Cause;
+use crate::net::mailbox::Handed;
+
+/// More than the kernel holds for a listening socket at a time.
+const BACKLOG_MAX: usize = LISTEN_BACKLOG as usize + 1;
+
+/// A client that is about to ask is given this long before it is closed as idle, in milliseconds:
+/// one that is closed as its request arrives sees a reset.
+const DRAIN_GRACE_MS: u64 = 500;
+
+#[derive(Clone, Copy)]
+pub(super) struct Drain {
+    accept_until_ms: u64,
+    stop_at_ms: u64,
+}
+
+impl Drain {
+    /// When something is to be done next.
+    pub(super) fn next_ms(self, now_ms: u64) -> u64 {
+        let steps_ms = [self.accept_until_ms, self.grace_ms()];
+        let next_ms = steps_ms.into_iter().find(|at_ms| *at_ms > now_ms);
+        next_ms.unwrap_or(self.stop_at_ms).min(self.stop_at_ms)
+    }
+
+    /// Those who came last, and have not asked, are waited for until then.
+    const fn grace_ms(self) -> u64 {
+        self.accept_until_ms.saturating_add(DRAIN_GRACE_MS)
+    }
+}
+
+impl<S: Service> Worker<S> {
+    pub(super) fn start_draining(&mut self, accept_ms: u64, timeout_ms: u64) {
+        let now_ms = self.now.monotonic_ms;
+        // Newcomers are taken as long as those who are here may ask: nobody waits for nothing.
+        let accept_ms = if self.connections.is_empty() { accept_ms } else { accept_ms.max(DRAIN_GRACE_MS) };
+        let accept_until_ms = now_ms.saturating_add(accept_ms);
+        let stop_at_ms = accept_until_ms.saturating_add(timeout_ms);
+        self.drain = Some(Drain { accept_until_ms, stop_at_ms });
+    }
+
+    pub(super) fn hand_over(&mut self, to: &Sender<Handed>, timeout_ms: u64) {
+        let listeners = self.take_listeners();
+        let mut clients = Vec::new();
+        for key in self.connections.keys() {
+            if !self.connections.get_mut(key).is_some_and(|connection| connection.can_be_passed()) {
+                continue;
+            }
+            self.deadlines.clear(key.index);
+            let Some(mut connection) = self.connections.remove(key) else { continue };
+            self.counters.closed[Cause::Done as usize].add(1);
+            if connection.registered.is_some() {
+                // Closing our descriptor is not enough: the poll would go on for the other process.
+                let _absent = self.poll.registry().deregister(connection.stream().socket());
+            }
+            clients.extend(connection.into_passed());
+        }
+        let now_ms = self.now.monotonic_ms;
+        self.drain = Some(Drain { accept_until_ms: now_ms, stop_at_ms: now_ms.saturating_add(timeout_ms) });
+        // Where nobody takes them the process is ending in disorder, and they with it.
+        let _taken = to.send(Handed { listeners, clients });
+    }
+
+    fn take_listeners(&mut self) -> Vec<OwnedFd> {
+        let take = |mut listening: Listening| {
+            // Others may hold the same socket: closing it alone would leave it in this poll. Where
+            // that fails, it was not there.
+            let _absent = self.poll.registry().deregister(&mut listening.listener);
+            OwnedFd::from(listening.listener)
+        };
+        self.listeners.drain(..).map(take).collect()
+    }
+
+    /// Closes idle connections of a kind; a question that is already there is answered.
+    fn close_idle(&mut self, of_kind: impl Fn(&Connection<S::Exchange>) -> bool) {
+        for key in self.connections.keys() {
+            let Some(connection) = self.connections.get_mut(key) else { continue };
+            if connection.is_idle() && of_kind(connection) {
+                self.close_if_idle(key, Cause::Done);
+            }
+        }
+    }
+
+    pub(super) fn go_on_draining(&mut self) {
+        let Some(drain) = self.drain else { return };
+        let now_ms = self.now.monotonic_ms;
+        if now_ms >= drain.accept_until_ms && !self.listeners.is_empty() {
+            // Whoever the kernel has accepted for us already is still served.
+            for index in 0..self.listeners.len() {
+                self.accept(index, BACKLOG_MAX);
+            }
+            // Out of descriptors they still wait there: once more, as long as there is time.
+            if self.accept_again_ms <= now_ms {
+                drop(self.take_listeners());
+            }
+            self.close_idle(Connection::has_asked);
+        }
+        if self.listeners.is_empty() && now_ms >= drain.grace_ms() {
+            self.close_idle(|_| true);
+        }
+    }
+
+    pub(super) fn is_drained(&self) -> bool {
+        let is_over = |drain: Drain| self.now.monotonic_ms >= drain.stop_at_ms;
+        self.drain.is_some_and(|drain| self.listeners.is_empty() && (self.connections.is_empty() || is_over(drain)))
+    }
+}

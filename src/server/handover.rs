@@ -1,0 +1,338 @@
+//! What a running service and the process that takes over from it say to each other. At each
+//! moment one of the two answers status requests from all that is known, and one at most records.
+//!
+//! ```text
+//!   the new process                            the running one
+//!   ------------------------------------------------------------------------------------
+//!   Hello                                  →
+//!   binds what the other does not have     ←   Listening: its addresses
+//!   Release                                →
+//!                                              ends the control listener's worker, keeps its clients,
+//!                                              ends the recorder, closes the store;
+//!                                          ←   Released; goes on answering status requests: with
+//!   opens the store, loads it                  nobody recording, what it knows stays true
+//!   Ready                                  →   — from here on there is no way back —
+//!                                          ←   Listeners, Clients: everything that waits for nothing
+//!   answers status requests                ←   Moved
+//!                                              answers the rest, each for the last time
+//!   answers the control listener's         ←   Done
+//! ```
+//!
+//! Votes that are reported meanwhile wait in the control listener's queue and in its clients'
+//! sockets, unread: none is refused, and none is taken twice. Where the new process ends before it
+//! is ready, the running one opens its store again and goes on; where the running one ends, the new
+//! one binds by itself what it has not got.
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use super::Role;
+use crate::limits::{PASSED_BYTES_MAX, PASSED_SOCKETS_MAX};
+use crate::net::address::Address;
+use crate::net::mailbox::{Handed, Passed};
+use crate::net::parcel::Wire;
+
+/// Version of what is said here.
+pub(super) const VERSION: u32 = 1;
+
+/// The running process is never busy for as long as this: it hangs, or is stopped.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// See the drawing above. Each is a line of text, what belongs to it behind it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Message {
+    Hello {
+        version: u32,
+    },
+    Refused {
+        reason: String,
+    },
+    Listening {
+        places: Vec<Listed>,
+    },
+    Release,
+    Released,
+    Ready,
+    Listeners {
+        role: Role,
+    },
+    /// Behind the message stands what each client has sent.
+    Clients {
+        role: Role,
+        input_bytes: Vec<usize>,
+    },
+    Moved,
+    Done,
+}
+
+/// An address that is listened on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Listed {
+    pub(super) role: Role,
+    pub(super) address: Address,
+    /// The socket file goes with the listeners: nobody else will take it away.
+    pub(super) has_file: bool,
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hello { version } => write!(formatter, "hello {version}"),
+            Self::Refused { reason } => write!(formatter, "refused {reason}"),
+            Self::Listening { places } => {
+                formatter.write_str("listening")?;
+                places.iter().try_for_each(|Listed { role, address, has_file }| {
+                    let file = if *has_file { "file" } else { "plain" };
+                    write!(formatter, "\t{} {file} {address}", word(*role))
+                })
+            }
+            Self::Release => formatter.write_str("release"),
+            Self::Released => formatter.write_str("released"),
+            Self::Ready => formatter.write_str("ready"),
+            Self::Listeners { role } => write!(formatter, "listeners {}", word(*role)),
+            Self::Clients { role, input_bytes } => {
+                write!(formatter, "clients {}", word(*role))?;
+                input_bytes.iter().try_for_each(|bytes| write!(formatter, " {bytes}"))
+            }
+            Self::Moved => formatter.write_str("moved"),
+            Self::Done => formatter.write_str("done"),
+        }
+    }
+}
+
+impl Message {
+    /// What a line says; `None` where it makes no sense.
+    fn parse(line: &str) -> Option<Self> {
+        let (word, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
+        Some(match word {
+            "hello" => Self::Hello { version: rest.parse().ok()? },
+            "refused" => Self::Refused { reason: rest.to_owned() },
+            "listening" => {
+                let places = rest.split('\t').filter(|place| !place.is_empty()).map(Listed::parse);
+                Self::Listening { places: places.collect::<Option<_>>()? }
+            }
+            "release" => Self::Release,
+            "released" => Self::Released,
+            "ready" => Self::Ready,
+            "listeners" => Self::Listeners { role: role(rest)? },
+            "clients" => {
+                let mut words = rest.split(' ');
+                let role = role(words.next()?)?;
+                Self::Clients { role, input_bytes: words.map(|bytes| bytes.parse().ok()).collect::<Option<_>>()? }
+            }
+            "moved" => Self::Moved,
+            "done" => Self::Done,
+            _ => return None,
+        })
+    }
+}
+
+impl Listed {
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(3, ' ');
+        let role = role(parts.next()?)?;
+        let has_file = parts.next()? == "file";
+        Some(Self { role, address: parts.next()?.parse().ok()?, has_file })
+    }
+}
+
+const fn word(role: Role) -> &'static str {
+    match role {
+        // Each process has its own certificate: what it listens under is no business of the other.
+        Role::Public | Role::PublicTls => "public",
+        Role::Control => "control",
+    }
+}
+
+fn role(text: &str) -> Option<Role> {
+    [Role::Public, Role::Control].into_iter().find(|role| word(*role) == text)
+}
+
+/// A message, and what belongs to it.
+pub(super) struct Said {
+    pub(super) message: Message,
+    input: Vec<u8>,
+    sockets: Vec<OwnedFd>,
+}
+
+/// Says something that needs nothing with it.
+pub(super) fn say(wire: &Wire, message: &Message) -> io::Result<()> {
+    send(wire, message, &[], &[])
+}
+
+/// Waits for what is said next; `None` at the end, and where it makes no sense.
+pub(super) fn hear(wire: &Wire) -> Option<Said> {
+    let (bytes, sockets) = wire.receive().ok().flatten()?;
+    let end = memchr::memchr(b'\n', &bytes)?;
+    let message = Message::parse(std::str::from_utf8(&bytes[..end]).ok()?)?;
+    Some(Said { message, input: bytes[end + 1..].to_vec(), sockets })
+}
+
+/// Gives away what a worker has handed.
+pub(super) fn give(wire: &Wire, role: Role, handed: Handed) -> io::Result<()> {
+    let Handed { listeners, clients } = handed;
+    for sockets in listeners.chunks(PASSED_SOCKETS_MAX) {
+        send(wire, &Message::Listeners { role }, &[], sockets)?;
+    }
+    let mut parcel = Parcel::default();
+    for client in clients {
+        if !parcel.has_room_for(&client) {
+            std::mem::take(&mut parcel).send(wire, role)?;
+        }
+        parcel.add(client);
+    }
+    parcel.send(wire, role)
+}
+
+#[derive(Default)]
+struct Parcel {
+    input_bytes: Vec<usize>,
+    input: Vec<u8>,
+    sockets: Vec<OwnedFd>,
+}
+
+impl Parcel {
+    fn has_room_for(&self, client: &Passed) -> bool {
+        self.sockets.len() < PASSED_SOCKETS_MAX && self.input.len() + client.input.len() <= PASSED_BYTES_MAX
+    }
+
+    fn add(&mut self, client: Passed) {
+        self.input_bytes.push(client.input.len());
+        self.input.extend(client.input);
+        self.sockets.push(client.socket);
+    }
+
+    fn send(self, wire: &Wire, role: Role) -> io::Result<()> {
+        if self.sockets.is_empty() {
+            return Ok(());
+        }
+        send(wire, &Message::Clients { role, input_bytes: self.input_bytes }, &self.input, &self.sockets)
+    }
+}
+
+fn send(wire: &Wire, message: &Message, input: &[u8], sockets: &[OwnedFd]) -> io::Result<()> {
+    wire.send(&[format!("{message}\n").as_bytes(), input].concat(), sockets)
+}
+
+/// The new process's side.
+pub(super) struct Takeover {
+    wire: Wire,
+    places: Vec<Listed>,
+}
+
+/// What the new process gets.
+#[derive(Default)]
+pub(super) struct Estate {
+    pub(super) public: Handed,
+    pub(super) control: Handed,
+}
+
+impl Takeover {
+    /// Asks whoever runs on this data directory; `None` where nobody does.
+    pub(super) fn ask(gate: &Path) -> io::Result<Option<Self>> {
+        let Some(wire) = Wire::connect(gate)? else { return Ok(None) };
+        wire.set_patience(PATIENCE)?;
+        let refused = |reason: &str| Err(io::Error::other(reason.to_owned()));
+        if say(&wire, &Message::Hello { version: VERSION }).is_err() {
+            return Ok(None);
+        }
+        match hear(&wire).map(|said| said.message) {
+            Some(Message::Listening { places }) => Ok(Some(Self { wire, places })),
+            Some(Message::Refused { reason }) => refused(&reason),
+            Some(_) => refused("the running process answers in a way that this version does not know"),
+            None => Ok(None),
+        }
+    }
+
+    /// What the running process listens on.
+    pub(super) fn places(&self) -> &[Listed] {
+        &self.places
+    }
+
+    /// Has the store closed. Where the running process ends meanwhile, it is closed as well.
+    pub(super) fn release(&self) {
+        if say(&self.wire, &Message::Release).is_ok() {
+            let _released_or_gone = hear(&self.wire);
+        }
+    }
+
+    /// Says that all is loaded, and takes what there is.
+    pub(super) fn take(&self) -> Estate {
+        let mut estate = Estate::default();
+        if say(&self.wire, &Message::Ready).is_err() {
+            return estate;
+        }
+        while let Some(said) = hear(&self.wire) {
+            match said.message {
+                Message::Listeners { role } => estate.of(role).listeners.extend(said.sockets),
+                Message::Clients { role, input_bytes } => {
+                    let mut input = said.input;
+                    for (socket, bytes) in said.sockets.into_iter().zip(input_bytes) {
+                        let rest = input.split_off(bytes.min(input.len()));
+                        let input = std::mem::replace(&mut input, rest);
+                        estate.of(role).clients.push(Passed { socket, input });
+                    }
+                }
+                _ => break,
+            }
+        }
+        estate
+    }
+
+    /// Waits until the running process answers no status request any more, or is gone.
+    pub(super) fn wait_until_done(self) {
+        let _done_or_gone = hear(&self.wire);
+    }
+}
+
+impl Estate {
+    fn of(&mut self, role: Role) -> &mut Handed {
+        match role {
+            Role::Public | Role::PublicTls => &mut self.public,
+            Role::Control => &mut self.control,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Listed, Message};
+    use crate::net::address::Address;
+    use crate::server::Role;
+
+    #[test]
+    fn what_is_said_is_understood() {
+        let place = |role, address: &str, has_file| {
+            let address: Address = address.parse().expect("an address");
+            Listed { role, address, has_file }
+        };
+        let places =
+            vec![place(Role::Public, "[::]:8080", false), place(Role::Control, "unix:/run/a folder/control", true)];
+        for (message, line) in [
+            (Message::Hello { version: 1 }, "hello 1"),
+            (Message::Refused { reason: "it is late".to_owned() }, "refused it is late"),
+            (Message::Listening { places: Vec::new() }, "listening"),
+            (
+                Message::Listening { places },
+                "listening\tpublic plain [::]:8080\tcontrol file unix:/run/a folder/control",
+            ),
+            (Message::Release, "release"),
+            (Message::Released, "released"),
+            (Message::Ready, "ready"),
+            (Message::Listeners { role: Role::Control }, "listeners control"),
+            (Message::Clients { role: Role::Public, input_bytes: vec![0, 17, 0] }, "clients public 0 17 0"),
+            (Message::Moved, "moved"),
+            (Message::Done, "done"),
+        ] {
+            assert_eq!(message.to_string(), line);
+            assert_eq!(Message::parse(line), Some(message));
+        }
+        for nonsense in ["", "hello", "hello x", "listening\tnobody plain [::]:1", "listeners", "clients public x", "x"]
+        {
+            assert_eq!(Message::parse(nonsense), None, "{nonsense:?}");
+        }
+    }
+}

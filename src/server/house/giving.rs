@@ -1,0 +1,191 @@
+//! The running process's side of a handover; [`crate::server::handover`] has the drawing.
+
+use std::fs;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use super::{CONTROL_DRAIN_MS, House, Opening, Progress};
+use crate::net::mailbox::{Handed, Letter};
+use crate::net::parcel::{Gate, Wire};
+use crate::server::handover::{self, Message, VERSION, hear, say};
+use crate::server::threads::Event;
+use crate::server::writer::Writer;
+use crate::server::{Ended, Role, ServerError};
+
+/// A worker takes a turn to give its things away, and a turn is short.
+const GIVING_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Requests that are under way when everything else is given away, and whoever cannot be given, may
+/// hold up the reporting of votes for so long, in milliseconds.
+const REST_PATIENCE_MS: u64 = 1_000;
+
+/// What came of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Succession {
+    /// Nothing: this process goes on.
+    None,
+    /// This process was told to stop.
+    Stopped,
+    /// Another process serves.
+    Done,
+}
+
+impl House {
+    /// Lets others call, where that is wanted and possible.
+    pub(super) fn open_gate(&mut self) {
+        let Some(path) = &self.config.gate else { return };
+        let gate = match Gate::open(path) {
+            Ok(gate) => gate,
+            Err(error) => {
+                return log::warn!("no process will be able to take over: cannot open {}: {error}", path.display());
+            }
+        };
+        let sender = self.sender.clone();
+        let work = move || {
+            // The main thread outlives this one; where it is gone, so is the reason to go on.
+            while let Ok(wire) = gate.accept() {
+                let Ok(other) = wire.try_clone() else { continue };
+                let _received = sender.send(Event::Called(other));
+                while let Some(said) = hear(&wire) {
+                    let _received = sender.send(Event::Said(said.message));
+                }
+                let _received = sender.send(Event::HungUp);
+            }
+        };
+        self.has_gate = thread::Builder::new().name("gate".into()).spawn(work).is_ok();
+    }
+
+    pub(super) fn close_gate(&mut self) {
+        if let Some(path) = self.config.gate.as_ref().filter(|_| std::mem::take(&mut self.has_gate)) {
+            // Where it is left behind, nobody answers: that is how a caller knows.
+            let _gone = fs::remove_file(path);
+        }
+    }
+
+    /// Gives everything to the process that has called. See [`handover`].
+    pub(super) fn hand_over(&mut self, wire: &Wire) -> Result<Succession, ServerError> {
+        self.has_hung_up = false;
+        match self.next_said()? {
+            Heard::Message(Message::Hello { version: VERSION }) => {}
+            Heard::Message(_) => {
+                let reason = "it is of a version that gives nothing to this one".to_owned();
+                // Who does not hear it knows by the end of the call.
+                let _heard = say(wire, &Message::Refused { reason });
+                return Ok(Succession::None);
+            }
+            Heard::HungUp => return Ok(Succession::None),
+            Heard::Stop => return Ok(Succession::Stopped),
+        }
+        // Here and below: who is gone is heard to be gone.
+        let _heard = say(wire, &Message::Listening { places: self.sockets.places() });
+        match self.next_said()? {
+            Heard::Message(Message::Release) => {}
+            Heard::Message(_) | Heard::HungUp => return Ok(Succession::None),
+            Heard::Stop => return Ok(Succession::Stopped),
+        }
+        log::info!("another process takes over");
+        let Some(control) = self.release()? else { return Ok(Succession::Stopped) };
+        let _heard = say(wire, &Message::Released);
+        match self.next_said()? {
+            Heard::Message(Message::Ready) => self.give(wire, control),
+            Heard::Message(_) | Heard::HungUp => self.resume(control),
+            Heard::Stop => Ok(Succession::Stopped),
+        }
+    }
+
+    /// Ends the control worker, whose clients wait, and then the recorder, with its store closed.
+    /// `None` where this process was told to stop.
+    fn release(&mut self) -> Result<Option<Handed>, ServerError> {
+        let (to, handed) = channel();
+        if let Some(serving) = &self.control {
+            let timeout_ms = self.config.drain_timeout_ms.min(CONTROL_DRAIN_MS);
+            (serving.tell)(Letter::HandOver { to, timeout_ms });
+        }
+        if self.wait_for("control", 1)? == Ended::AtOnce {
+            return Ok(None);
+        }
+        if let Some(serving) = self.control.take() {
+            let _reported = serving.thread.join();
+        }
+        // It ends with its last handle, which was the control worker's.
+        if self.wait_for("recorder", 1)? == Ended::AtOnce {
+            return Ok(None);
+        }
+        self.resting = self.recorder.take().and_then(|thread| thread.join().ok());
+        Ok(Some(handed.recv().unwrap_or_default()))
+    }
+
+    /// The other process ended before it was ready: all is as it was before.
+    fn resume(&mut self, control: Handed) -> Result<Succession, ServerError> {
+        log::warn!("the process that was to take over is gone; this one goes on");
+        self.handle = self.resting.as_mut().and_then(Writer::handle);
+        self.start_recorder(Opening::Again)?;
+        match self.wait_until_loaded(None) {
+            Ok(Progress::Loaded) => {}
+            Ok(Progress::Stopped | Progress::UnderWay) => return Ok(Succession::Stopped),
+            Err(ServerError::Store(error)) => log::error!("{error}; until it can be opened votes are answered 503"),
+            Err(error) => return Err(error),
+        }
+        self.sockets.inherit(Role::Control, control.listeners)?;
+        self.start_control(control.clients)?;
+        Ok(Succession::None)
+    }
+
+    /// The other process has loaded all that there is, and nobody records.
+    fn give(&mut self, wire: &Wire, control: Handed) -> Result<Succession, ServerError> {
+        self.has_gate = false;
+        let timeout_ms = self.config.drain_timeout_ms;
+        let (to, handed) = channel();
+        for serving in &self.public {
+            (serving.tell)(Letter::HandOver { to: to.clone(), timeout_ms });
+        }
+        self.sockets.leave_files();
+        handover::give(wire, Role::Control, control).map_err(ServerError::HandOver)?;
+        for _worker in &self.public {
+            let Ok(handed) = handed.recv_timeout(GIVING_PATIENCE) else { break };
+            handover::give(wire, Role::Public, handed).map_err(ServerError::HandOver)?;
+        }
+        say(wire, &Message::Moved).map_err(ServerError::HandOver)?;
+        let until_ms = self.clock.now().monotonic_ms + REST_PATIENCE_MS;
+        while self.ended.len() < self.public.len() {
+            match self.next_event_until(until_ms) {
+                Some(Event::Ended(name, result)) => {
+                    result.map_err(ServerError::Engine)?;
+                    self.ended.push(name);
+                }
+                Some(other) => self.put_off(other),
+                None => break,
+            }
+        }
+        // From the next vote on, what is known here is not all.
+        self.config.readiness.set_succeeded();
+        let _heard = say(wire, &Message::Done);
+        if self.wait_for("worker", self.public.len())? == Ended::Cleanly {
+            self.join();
+        }
+        log::info!("another process has taken over");
+        Ok(Succession::Done)
+    }
+
+    fn next_said(&self) -> Result<Heard, ServerError> {
+        if self.has_hung_up {
+            return Ok(Heard::HungUp);
+        }
+        match self.next_event()? {
+            Event::Said(message) => Ok(Heard::Message(message)),
+            Event::HungUp => Ok(Heard::HungUp),
+            Event::Signal => Ok(Heard::Stop),
+            Event::Ended(name, result) => Err(result.err().map_or(ServerError::Thread(name), ServerError::Engine)),
+            Event::Loaded(_) | Event::Called(_) => Err(ServerError::Thread("gate")),
+        }
+    }
+}
+
+/// What a process that waits for the other can hear.
+enum Heard {
+    Message(Message),
+    HungUp,
+    /// The signal to stop.
+    Stop,
+}

@@ -1,0 +1,179 @@
+//! What a run is made of: its workers and its recorder.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+#[cfg(feature = "may_minihttp")]
+use std::sync::mpsc::channel;
+use std::thread;
+
+use super::{House, Opening};
+use crate::control::page::WorkerSource;
+use crate::control::{ControlService, Parts};
+use crate::limits::CONTROL_CONNECTIONS_MAX;
+#[cfg(feature = "may_minihttp")]
+use crate::net::address::Address;
+use crate::net::counters::{EngineCounters, ResponseCounters};
+use crate::net::listener::Listener;
+use crate::net::mailbox::{Mailbox, Passed};
+#[cfg(feature = "may_minihttp")]
+use crate::net::may_minihttp;
+use crate::net::worker::Settings;
+#[cfg(feature = "may_minihttp")]
+use crate::public::{Desk, parts::PublicParts};
+use crate::public::{PublicCounters, PublicService};
+#[cfg(feature = "may_minihttp")]
+use crate::server::threads::Serving;
+use crate::server::threads::{Event, Setup, start_thread, start_worker};
+use crate::server::{Config, Engine, Role, ServerError};
+
+impl House {
+    pub(super) fn start_public(&mut self, clients: Vec<Passed>) -> Result<(), ServerError> {
+        match self.config.engine {
+            Engine::Native => self.start_workers(clients),
+            #[cfg(feature = "may_minihttp")]
+            Engine::MayMinihttp => self.start_may_minihttp(),
+        }
+    }
+
+    fn start_workers(&mut self, clients: Vec<Passed>) -> Result<(), ServerError> {
+        let Config { limits, cooldown, workers, .. } = self.config;
+        let mut parts: Vec<Vec<Passed>> = (0..workers).map(|_| Vec::new()).collect();
+        for (index, client) in clients.into_iter().enumerate() {
+            parts[index % workers].push(client);
+        }
+        let connections_max = (limits.connections_max / workers).max(1);
+        let settings = Settings { limits, connections_max, content_extends: false };
+        let secure = |listeners| self.config.secure(listeners);
+        let shares = self.sockets.take(Role::Public, workers, secure).map_err(ServerError::Engine)?;
+        for (share, clients) in shares.into_iter().zip(parts) {
+            let service = PublicService::new(
+                self.views.directory.clone(),
+                self.views.cooldowns.clone(),
+                self.config.readiness.clone(),
+                cooldown,
+                limits.skip_body_bytes_max,
+            );
+            let PublicCounters { answers, responses } = service.counters();
+            self.sources.answers.push(answers);
+            let setup = self.set_up("public", share, clients, settings, responses);
+            self.public.push(start_worker("worker", setup, |_| service, &self.sender)?);
+        }
+        Ok(())
+    }
+
+    /// That engine binds by itself. Ours have shown that the addresses are free, and chosen the ports.
+    #[cfg(feature = "may_minihttp")]
+    fn start_may_minihttp(&mut self) -> Result<(), ServerError> {
+        let Config { limits, cooldown, workers, .. } = self.config;
+        let readiness = self.config.readiness.clone();
+        let desk = || Desk::new(self.views.directory.clone(), self.views.cooldowns.clone(), readiness.clone());
+        let service = PublicParts::new(desk(), cooldown);
+        let services: Vec<_> = (0..workers).map(|_| service.at(desk())).collect();
+        for PublicCounters { answers, responses } in services.iter().map(PublicParts::counters) {
+            self.sources.answers.push(answers);
+            // What only an engine can count stays at nothing: that one does not.
+            let (engine, connections_max) = (Arc::default(), limits.connections_max / workers);
+            self.sources.workers.push(WorkerSource { listener: "public", engine, responses, connections_max });
+        }
+        let settings = may_minihttp::Settings { limits, clock: self.clock.clone(), readiness };
+        let public = self.sockets.addresses().filter(|(_, role)| *role != Role::Control);
+        let public = public.map(|(address, role)| match address {
+            Address::Tcp(address) if role == Role::Public => Ok(*address),
+            _ => {
+                let why = "the engine may_minihttp listens on internet addresses only, without TLS";
+                Err(ServerError::Bind(address.clone(), io::Error::new(io::ErrorKind::Unsupported, why)))
+            }
+        });
+        let public: Vec<_> = public.collect::<Result<_, _>>()?;
+        may_minihttp::start(public, services, &settings).map_err(ServerError::Engine)?;
+        drop(self.sockets.take(Role::Public, 1, |listeners| listeners).map_err(ServerError::Engine)?);
+        let (sender, letters) = channel();
+        let tell = move |letter| {
+            // A thread that has ended has nothing more to be told.
+            let _received = sender.send(letter);
+        };
+        let thread = start_thread("worker", move || may_minihttp::run(&letters), self.sender.clone())?;
+        self.public.push(Serving { tell: Box::new(tell), thread });
+        Ok(())
+    }
+
+    pub(super) fn start_control(&mut self, clients: Vec<Passed>) -> Result<(), ServerError> {
+        let Config { limits, cooldown, .. } = self.config;
+        let Some(recorder) = self.handle.take() else { return Err(ServerError::Thread("recorder")) };
+        let settings = Settings { limits, connections_max: CONTROL_CONNECTIONS_MAX, content_extends: true };
+        let shares = self.sockets.take(Role::Control, 1, |listeners| listeners).map_err(ServerError::Engine)?;
+        let listeners = shares.into_iter().flatten().collect();
+        let responses = Arc::new(ResponseCounters::default());
+        // There may have been another, that gave all away and got it back.
+        self.sources.workers.retain(|source| source.listener != "control");
+        let setup = self.set_up("control", listeners, clients, settings, Arc::clone(&responses));
+        // Every worker counts from here on.
+        self.sources.access = self.access.iter().flat_map(|access| access.counters.iter().cloned()).collect();
+        let parts = Parts {
+            sources: self.sources.clone(),
+            responses,
+            key: self.config.control_key.clone(),
+            recorder,
+            directory: self.views.directory.clone(),
+            cooldowns: self.views.cooldowns.clone(),
+            readiness: self.config.readiness.clone(),
+            cooldown,
+            body_bytes_max: limits.body_bytes_max,
+            shared: self.shared.clone(),
+        };
+        let make = |mailbox: &Mailbox| ControlService::new(parts, mailbox.clone());
+        self.control = Some(start_worker("control", setup, make, &self.sender)?);
+        Ok(())
+    }
+
+    /// What one more worker is made of; it is counted from now on.
+    fn set_up(
+        &mut self,
+        listener: &'static str,
+        listeners: Vec<Listener>,
+        clients: Vec<Passed>,
+        settings: Settings,
+        responses: Arc<ResponseCounters>,
+    ) -> Setup {
+        let (engine, connections_max) = (Arc::new(EngineCounters::default()), settings.connections_max);
+        let source = WorkerSource { listener, engine: Arc::clone(&engine), responses, connections_max };
+        self.sources.workers.push(source);
+        let log = self.access.as_mut().map(|access| access.log(listener, &self.clock));
+        Setup { listeners, settings, clock: self.clock.clone(), counters: engine, log, clients }
+    }
+
+    pub(super) fn start_recorder(&mut self, opening: Opening) -> Result<(), ServerError> {
+        let Some(mut writer) = self.resting.take() else { return Err(ServerError::Thread("recorder")) };
+        for (name, work) in self.helpers.drain(..) {
+            // They end once the recorder has, or with the process.
+            let run = move || {
+                work();
+                Ok(())
+            };
+            drop(start_thread(name, run, self.sender.clone())?);
+        }
+        let (events, seed) = (self.sender.clone(), std::mem::take(&mut self.config.seed));
+        let work = move || {
+            let run = AssertUnwindSafe(|| {
+                let opened = match opening {
+                    Opening::First => writer.load(seed),
+                    Opening::Again => writer.reopen(),
+                };
+                // What is loaded already is answered and recorded all the same.
+                let goes_on = opened.is_ok() || opening == Opening::Again;
+                // The main thread outlives this one.
+                let _received = events.send(Event::Loaded(opened));
+                if goes_on {
+                    writer.run();
+                }
+            });
+            let ended = catch_unwind(run).map_err(|_| io::Error::other("the recorder panicked"));
+            let _received = events.send(Event::Ended("recorder", ended));
+            writer
+        };
+        let thread = thread::Builder::new().name("recorder".into()).spawn(work).map_err(ServerError::Engine)?;
+        self.recorder = Some(thread);
+        Ok(())
+    }
+}

@@ -1,0 +1,25 @@
+//! Tells the service manager where the service stands, as systemd has it told: a datagram to the
+//! socket that `NOTIFY_SOCKET` names. Nothing where there is no manager.
+
+use std::env;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// It answers from a loaded state.
+pub(super) const READY: &str = "READY=1";
+/// It is going away.
+pub(super) const STOPPING: &str = "STOPPING=1";
+
+pub(super) fn tell(state: &str) {
+    let Some(name) = env::var_os("NOTIFY_SOCKET") else { return };
+    let address = match name.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
+        path => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(path)),
+    };
+    let sent = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
+    if let Err(error) = sent {
+        log::warn!("the service manager could not be told {state}: {}", io::Error::from(error.kind()));
+    }
+}

@@ -1,0 +1,190 @@
+//! The listening sockets of a run: bound here, passed by a service manager, or given by the process
+//! that has run until now.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use super::handover::Listed;
+use super::{Config, Engine, Role, ServerError};
+use crate::net::address::Address;
+use crate::net::inheritance;
+use crate::net::listener::{self, Bound, Families, Listener};
+use crate::net::socket_file::SocketFile;
+
+/// An address to listen on.
+struct Place {
+    role: Role,
+    address: Address,
+    families: Families,
+    /// Another process has said that it gives the listeners, and whether a socket file with them.
+    promise: Option<Listed>,
+    listeners: Vec<Listener>,
+    /// Taken away once nothing listens there any more.
+    file: Option<SocketFile>,
+}
+
+/// Everything to listen on.
+pub(super) struct Sockets {
+    places: Vec<Place>,
+    /// Listeners to bind for a public address.
+    count: usize,
+    /// Permissions of socket files.
+    mode: u32,
+    are_passed: bool,
+}
+
+impl Sockets {
+    /// Takes what was passed, and binds whatever else is wanted and is `promised` by nobody.
+    pub(super) fn open(config: &mut Config, promised: &[Listed]) -> Result<Self, ServerError> {
+        let mut places = Vec::new();
+        for (role, socket) in std::mem::take(&mut config.passed) {
+            let inherited = inheritance::listener(socket);
+            let (address, listener) = inherited.map_err(|error| ServerError::Passed(role, error))?;
+            let role = if role == Role::Public { config.role_of(&address) } else { role };
+            places.push(Place { listeners: vec![listener], ..Place::new(role, address, &[]) });
+        }
+        let are_passed = !places.is_empty();
+        let mut wanted = Vec::new();
+        if places.iter().all(Place::is_control) {
+            let secured = config.listen.iter().map(|address| (config.role_of(address), address));
+            let plain = config.listen_plain.iter().map(|address| (Role::Public, address));
+            let others = [config.listen.as_slice(), &config.listen_plain].concat();
+            let public = secured.chain(plain).map(|(role, address)| Place::new(role, address.clone(), &others));
+            wanted.extend(public);
+        }
+        if !places.iter().any(Place::is_control) {
+            wanted.push(Place::new(Role::Control, config.control.clone(), &[]));
+        }
+        let mut promised = promised.to_vec();
+        for place in &mut wanted {
+            // Each promise is for one.
+            let found = promised.iter().position(|listed| place.is_met_by(listed));
+            place.promise = found.map(|index| promised.swap_remove(index));
+        }
+        places.extend(wanted);
+        places.sort_by_key(Place::is_control);
+        let count = if config.engine == Engine::Native { config.workers } else { 1 };
+        let mut sockets = Self { places, count, mode: config.listen_mode, are_passed };
+        sockets.bind_missing(Role::Public)?;
+        sockets.bind_missing(Role::Control)?;
+        Ok(sockets)
+    }
+
+    /// Takes what was promised, and binds what was not kept.
+    pub(super) fn inherit(&mut self, role: Role, given: Vec<OwnedFd>) -> Result<(), ServerError> {
+        for socket in given {
+            let inherited = inheritance::listener(socket);
+            let (address, listener) = inherited.map_err(|error| ServerError::Passed(role, error))?;
+            let is_it = |place: &&mut Place| place.is_of(role) && place.is_at(&address);
+            match self.places.iter_mut().find(is_it) {
+                Some(place) => {
+                    place.listeners.push(listener);
+                    place.take_file(&address);
+                }
+                None => log::info!("no longer listening on {address} ({role})"),
+            }
+        }
+        for place in self.places.iter_mut().filter(|place| place.is_of(role)) {
+            if let Some(listed) = place.promise.take() {
+                place.address = listed.address;
+            }
+        }
+        self.bind_missing(role)
+    }
+
+    fn bind_missing(&mut self, role: Role) -> Result<(), ServerError> {
+        let count = if role == Role::Control { 1 } else { self.count };
+        let is_missing = |place: &&mut Place| place.listeners.is_empty() && place.promise.is_none();
+        for place in self.places.iter_mut().filter(|place| place.is_of(role)).filter(is_missing) {
+            let bound = listener::bind(&place.address, place.families, count, self.mode);
+            let bound = bound.map_err(|error| ServerError::Bind(place.address.clone(), error))?;
+            Bound { address: place.address, listeners: place.listeners, file: place.file } = bound;
+        }
+        Ok(())
+    }
+
+    /// Whether a service manager holds any of them.
+    pub(super) const fn are_passed(&self) -> bool {
+        self.are_passed
+    }
+
+    /// Where they listen.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = (&Address, Role)> {
+        self.places.iter().map(|place| (&place.address, place.role))
+    }
+
+    /// The same, for whoever is to take them.
+    pub(super) fn places(&self) -> Vec<Listed> {
+        let listed = |place: &Place| {
+            let (role, address) = (place.role, place.address.clone());
+            Listed { role, address, has_file: place.file.is_some() }
+        };
+        self.places.iter().map(listed).collect()
+    }
+
+    /// The listeners of the control interface, or all others, for so many workers; `secure` puts
+    /// those under TLS that are to be.
+    pub(super) fn take(
+        &mut self,
+        role: Role,
+        workers: usize,
+        secure: impl Fn(Vec<Listener>) -> Vec<Listener>,
+    ) -> io::Result<Vec<Vec<Listener>>> {
+        let mut shares: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
+        for place in self.places.iter_mut().filter(|place| place.is_of(role)) {
+            let listeners = std::mem::take(&mut place.listeners);
+            let listeners = if place.role == Role::PublicTls { secure(listeners) } else { listeners };
+            let listeners = inheritance::share(listeners, workers)?;
+            for (share, listeners) in shares.iter_mut().zip(listeners) {
+                share.extend(listeners);
+            }
+        }
+        Ok(shares)
+    }
+
+    /// Takes the socket files away. To be called when nothing listens any more.
+    pub(super) fn remove_files(&mut self) {
+        self.places.iter_mut().for_each(|place| drop(place.file.take()));
+    }
+
+    /// Leaves the socket files to whoever gets the listeners.
+    pub(super) fn leave_files(&mut self) {
+        self.places.iter_mut().filter_map(|place| place.file.take()).for_each(SocketFile::leave);
+    }
+}
+
+impl Place {
+    fn new(role: Role, address: Address, others: &[Address]) -> Self {
+        let families = Families::beside(&address, others);
+        Self { role, address, families, promise: None, listeners: Vec::new(), file: None }
+    }
+
+    /// Whether that is what is wanted here: port 0 is whichever there is.
+    fn is_met_by(&self, listed: &Listed) -> bool {
+        let is_address = match (&self.address, &listed.address) {
+            (Address::Tcp(wanted), Address::Tcp(there)) if wanted.port() == 0 => wanted.ip() == there.ip(),
+            (wanted, there) => wanted == there,
+        };
+        self.is_of(listed.role) && is_address
+    }
+
+    fn is_control(&self) -> bool {
+        self.role == Role::Control
+    }
+
+    /// Whether it is the control interface's as that role is, or neither: under TLS or not.
+    fn is_of(&self, role: Role) -> bool {
+        self.is_control() == (role == Role::Control)
+    }
+
+    fn is_at(&self, address: &Address) -> bool {
+        self.promise.as_ref().map_or(&self.address, |listed| &listed.address) == address
+    }
+
+    /// The socket file, where it comes with the listeners.
+    fn take_file(&mut self, address: &Address) {
+        if let (Address::Unix(path), Some(Listed { has_file: true, .. }), None) = (address, &self.promise, &self.file) {
+            self.file = SocketFile::found(path).ok();
+        }
+    }
+}
