@@ -18,7 +18,9 @@ mod protocol;
 mod proxies;
 mod races;
 mod safety;
+mod sockets;
 #[cfg(feature = "tls")]
 mod tls;
 mod unix_sockets;
+mod upgrade;
 mod util;

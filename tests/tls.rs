@@ -4,6 +4,7 @@
 
 mod abuse;
 mod certificates;
+mod takeover;
 mod wire;
 
 use crate::contract_public::table::CAN_VOTE;

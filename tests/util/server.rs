@@ -73,8 +73,13 @@ impl Server {
     }
 
     /// As `spawn`, but gives back what an early end left behind.
-    pub(crate) fn try_spawn(mut command: Command) -> Result<Server, Ended> {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    pub(crate) fn try_spawn(command: Command) -> Result<Server, Ended> {
+        Self::try_spawn_with_input(command, Stdio::null())
+    }
+
+    /// As `try_spawn`, with something for standard input.
+    pub(crate) fn try_spawn_with_input(mut command: Command, input: Stdio) -> Result<Server, Ended> {
+        command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         let publics = command.get_args().filter(|&arg| arg == "--listen" || arg == "--listen-plain").count();
         let mut child = command.spawn().expect("the binary can be run");
         let (captured, lines) = Captured::attach(&mut child);

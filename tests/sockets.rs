@@ -1,0 +1,162 @@
+//! Where listening sockets come from: IPv6 beside IPv4, and sockets that a service manager passes.
+//! And what the manager is told. Black box; knows the command line and the manager's environment.
+
+use crate::util::DEADLINE;
+use crate::util::client::{Client, get};
+use crate::util::endpoint::Endpoint;
+use crate::util::server::{Ended, Server, run_to_end};
+use rustix::process::Signal;
+use std::fs::File;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram, UnixListener};
+use std::process::Command;
+
+/// A server that gets `socket` as systemd passes one, under `name`; the shell has the process id
+/// that is to be said.
+fn passing(socket: impl Into<OwnedFd>, name: &str, args: &[&str]) -> Result<Server, Ended> {
+    let server = Server::command();
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" serve --in-memory "$@""#]);
+    command.arg(server.get_program()).args(args).env("LISTEN_FDNAMES", name);
+    command.env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
+    Server::try_spawn_with_input(command, socket.into().into())
+}
+
+fn answers(endpoint: impl Into<Endpoint>) -> bool {
+    let mut client = Client::connect(endpoint);
+    client.send("GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n");
+    client.read_response(false).status == 404
+}
+
+#[test]
+fn ipv6_takes_ipv4_too() {
+    let server = Server::listening(&["--listen", "[::]:0", "--control", "127.0.0.1:0", "--workers", "2"]);
+    let port = server.public().port();
+    for address in [SocketAddr::from((Ipv4Addr::LOCALHOST, port)), SocketAddr::from((Ipv6Addr::LOCALHOST, port))] {
+        assert_eq!(get(address, "/nothing").status, 404, "{address}");
+    }
+    // And is in the way of who wants the port for IPv4 alone.
+    let mut command = Server::command();
+    let taken = format!("0.0.0.0:{port}");
+    command.args(["serve", "--in-memory", "--control", "127.0.0.1:0", "--listen", &taken]);
+    let ended = run_to_end(command);
+    assert_eq!(ended.status.code(), Some(2));
+    assert_eq!(
+        ended.stderr.trim_end(),
+        format!("vote-status: {taken} is in use: end what listens there, or give another address")
+    );
+}
+
+#[test]
+fn ipv6_and_ipv4_have_one_port_each_for_itself() {
+    let free = TcpListener::bind("[::]:0").expect("a free port").local_addr().expect("bound").port();
+    let (ipv4, ipv6) = (format!("0.0.0.0:{free}"), format!("[::]:{free}"));
+    for (first, second) in [(&ipv4, &ipv6), (&ipv6, &ipv4)] {
+        let server = Server::listening(&["--listen", first, "--listen", second, "--control", "127.0.0.1:0"]);
+        assert!(answers(SocketAddr::from((Ipv4Addr::LOCALHOST, free))), "{first}, {second}");
+        assert!(answers(SocketAddr::from((Ipv6Addr::LOCALHOST, free))), "{first}, {second}");
+        drop(server);
+    }
+}
+
+#[test]
+fn a_passed_socket_stands_in_for_its_role() {
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = socket.local_addr().expect("bound");
+    // It waits there from before the process is.
+    let mut early = Client::connect(address);
+    early.send("GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n");
+    let kept = socket.try_clone().expect("a descriptor");
+    let mut server = passing(socket, "public", &["--control", "127.0.0.1:0", "--workers", "3"]).expect("it starts");
+    assert_eq!(server.public(), address);
+    assert_eq!(early.read_response(false).status, 404);
+    assert!((0..20).all(|_| answers(address)), "every worker has it");
+    server.signal(Signal::TERM);
+    drop(early);
+    assert_eq!(server.wait_exit(DEADLINE).code(), Some(0), "{}", server.stderr());
+    // The process is gone, and whoever comes waits for the next one.
+    let mut late = Client::connect(address);
+    late.send("GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n");
+    let next = passing(kept, "public", &["--control", "127.0.0.1:0"]).expect("it starts");
+    assert_eq!(late.read_response(false).status, 404);
+    drop(next);
+}
+
+#[test]
+fn a_passed_socket_may_be_a_unix_one_and_the_control_listeners() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("control");
+    let socket = UnixListener::bind(&path).expect("bound");
+    let mut server = passing(socket, "control", &["--listen", "127.0.0.1:0"]).expect("it starts");
+    assert_eq!(*server.control_endpoint(), Endpoint::Unix(path.clone()));
+    let mut client = Client::connect(server.control_endpoint());
+    client.send("GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!(client.read_response(false).status, 200);
+    drop(client);
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait_exit(DEADLINE).code(), Some(0), "{}", server.stderr());
+    assert!(path.exists(), "it is the manager's");
+}
+
+#[test]
+fn what_is_passed_must_be_of_use() {
+    let socket = || OwnedFd::from(TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    let client = || {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        OwnedFd::from(TcpStream::connect(listener.local_addr().expect("bound")).expect("connected"))
+    };
+    let file = || OwnedFd::from(File::open("/dev/null").expect("it is there"));
+    for (socket, name, word) in [
+        (socket(), "vote-status.socket", "FileDescriptorName="),
+        (file(), "public", "a passed socket is of no use"),
+        (client(), "control", "passed as control"),
+    ] {
+        let ended = passing(socket, name, &["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]);
+        let Ended { status, stderr, .. } = ended.expect_err("it is refused");
+        assert_eq!(status.code(), Some(2), "{name}: {stderr}");
+        assert!(stderr.starts_with("vote-status: ") && stderr.contains(word), "{name}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{name}: {stderr}");
+    }
+}
+
+#[test]
+fn what_is_passed_to_another_process_is_left_alone() {
+    let mut command = Server::command();
+    command.args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]);
+    command.env("LISTEN_FDS", "1").env("LISTEN_PID", "1").env("LISTEN_FDNAMES", "nonsense");
+    assert!(answers(Server::spawn(command).public()));
+}
+
+#[test]
+fn the_manager_is_told_where_it_stands() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("notify");
+    let hidden = format!("vote-status-test-{}", std::process::id());
+    let told = [
+        (path.display().to_string(), UnixDatagram::bind(&path).expect("bound")),
+        (
+            format!("@{hidden}"),
+            UnixDatagram::bind_addr(&UnixAddress::from_abstract_name(&hidden).expect("a name")).expect("bound"),
+        ),
+    ];
+    for (name, socket) in told {
+        socket.set_read_timeout(Some(DEADLINE)).expect("a socket takes that");
+        let next = || {
+            let mut state = [0; 100];
+            let bytes = socket.recv(&mut state).expect("told in time");
+            String::from_utf8_lossy(&state[..bytes]).into_owned()
+        };
+        let mut command = Server::command();
+        command.args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]);
+        let mut server = Server::spawn({
+            command.env("NOTIFY_SOCKET", &name);
+            command
+        });
+        assert_eq!(next(), "READY=1", "{name}");
+        server.signal(Signal::TERM);
+        assert_eq!(next(), "STOPPING=1", "{name}");
+        assert_eq!(server.wait_exit(DEADLINE).code(), Some(0));
+    }
+}
