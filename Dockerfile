@@ -1,13 +1,16 @@
 # A static program in an empty image. `docker build -t vote-status .`; docs/OPERATIONS.md tells how to run it.
 
 FROM rust:1.95-slim-bookworm AS build
+# As in the Debian package.
+ARG FEATURES=redis,tls
 WORKDIR /build
 COPY . .
 # Static against glibc, which is what is measured; its libraries come with the compiler's own package.
 # --target, so that the flag is not for the build's own programs.
 RUN target=$(rustc -vV | sed -n 's/^host: //p') \
-    && RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --features redis --target "$target" \
-    && mkdir -p /image/data /image/tmp \
+    && RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked \
+        --features "$FEATURES" --target "$target" \
+    && mkdir -p /image/data \
     && cp "target/$target/release/vote-status" /image/vote-status \
     && /image/vote-status --version
 
