@@ -85,7 +85,7 @@ pub fn restore(store: &str, vote: &StoredVote) -> Cmd {
     call("vs1_restore", &keys, &arguments)
 }
 
-/// Whether it was taken.
+/// Whether it was taken: of a vote, and of a server.
 #[must_use]
 pub fn read_restore(reply: &Value) -> Option<bool> {
     match number(items(reply)?.first()?)? {
@@ -101,6 +101,13 @@ pub fn list(store: &str, server: ServerId, token: Option<&Token>, generated: &To
     let keys = [keys::LOG, keys::DIRECTORY, keys::TOKENS, keys::META];
     let said = token.map_or("", Token::as_str);
     call("vs1_server", &keys, &[store, "list", &server.to_string(), said, generated.as_str()])
+}
+
+/// A server that the store had lost.
+#[must_use]
+pub fn relist(store: &str, server: ServerId, token: &Token) -> Cmd {
+    let keys = [keys::LOG, keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE];
+    call("vs1_relist", &keys, &[store, &server.to_string(), token.as_str()])
 }
 
 /// A new token for a listed server.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::address::StoreAddress;
 use super::admin;
-use super::calls;
+use super::arrears::Arrears;
 use super::complaint::Complaint;
 use super::entry::Entry;
 use super::identity;
@@ -16,11 +16,9 @@ use super::offset::Offsets;
 use super::primary::Primary;
 use super::snapshot::{self, Head, NoState};
 use super::stream::{self, ENTRIES_MAX};
-use crate::recorder::shared::state::State;
 use crate::recorder::shared::status::{Cause, Position};
 use crate::recorder::shared::{FeedDoor, Gone};
-use crate::store::{Address, Event, StoreError, StoredVote};
-use crate::vote::table::{Cooling, Pair, SHARDS};
+use crate::store::{Event, StoreError};
 
 /// How often the store is asked where its log ends, what it is and how late it is, in milliseconds.
 const HEARTBEAT_MS: u64 = 1_000;
@@ -40,10 +38,6 @@ const SAMPLES_AT_FIRST: usize = 8;
 const DRIFT_MIN_US: i64 = 1_000;
 /// The store's clock goes back by more than this only where somebody has set it, in microseconds.
 const STEP_BACK_US: i64 = 500_000;
-/// Lost votes that are offered in one go.
-const OFFERS_AT_ONCE: usize = 1_024;
-/// A store that refuses offers is left alone for so long, in milliseconds.
-const OFFER_PAUSE_MS: u64 = 1_000;
 /// What goes on while the store does not.
 const MEANWHILE: &str = "status requests are answered by what is known";
 
@@ -88,6 +82,11 @@ const fn may_have_lost(cause: Cause) -> bool {
     matches!(cause, Cause::History | Cause::Store)
 }
 
+/// Of two reasons to read the state whole the one after which more is to be done.
+fn graver(one: Option<Cause>, other: Option<Cause>) -> Option<Cause> {
+    if other.is_some_and(may_have_lost) { other } else { one.or(other) }
+}
+
 /// What the node has followed so far.
 struct Known {
     replid: String,
@@ -103,9 +102,8 @@ pub struct Feed {
     known: Option<Known>,
     /// Why the state has to be read whole at the next chance.
     due: Option<Cause>,
-    /// Votes that the store has lost and is to be offered again.
-    owed: Vec<StoredVote>,
-    offer_at_ms: u64,
+    /// What the store has lost and is to be offered again.
+    arrears: Arrears,
     heartbeat_at_ms: u64,
     heartbeats: usize,
     offsets: Offsets,
@@ -123,8 +121,7 @@ impl Feed {
             id_path,
             known: None,
             due: None,
-            owed: Vec::new(),
-            offer_at_ms: 0,
+            arrears: Arrears::default(),
             heartbeat_at_ms: 0,
             heartbeats: 0,
             offsets: Offsets::default(),
@@ -163,11 +160,10 @@ impl Feed {
         }
     }
 
-    /// A state has to be read whole. Where the store may have lost something that matters more than
-    /// a mere hole.
+    /// A state has to be read whole.
     fn want(&mut self, cause: Cause) {
-        if self.known.is_some() && (self.due.is_none() || may_have_lost(cause)) {
-            self.due = Some(cause);
+        if self.known.is_some() {
+            self.due = graver(self.due, Some(cause));
         }
         if may_have_lost(cause) {
             self.door.status.unsettle();
@@ -198,7 +194,7 @@ impl Feed {
             }
         }
         let head = self.heartbeat(&mut primary)?;
-        if let Some(cause) = self.due.or_else(|| self.judge(&primary.replid, &head)) {
+        if let Some(cause) = graver(self.due, self.judge(&primary.replid, &head)) {
             self.rebuild(&mut primary, cause)?;
         }
         self.settle(&primary);
@@ -210,7 +206,7 @@ impl Feed {
     }
 
     fn settle(&self, primary: &Primary) {
-        if self.owed.is_empty() {
+        if self.arrears.is_empty() {
             self.door.status.settle(&primary.replid);
         }
     }
@@ -284,6 +280,7 @@ impl Feed {
             self.door.status.unsettle();
         }
         let start = self.door.clock.now();
+        let was_stale_us = self.door.status.staleness_us(start.monotonic_us);
         let door = self.door.clone();
         let table = door.cooldowns.shadow();
         let mut progress = |rows| door.readiness.add_loaded_rows(rows);
@@ -309,54 +306,33 @@ impl Feed {
         if may_have_lost(cause) {
             self.door.status.past.add(1);
         }
+        let listed = state.servers.clone();
         let old = self.door.replace(state, position)?;
         self.known = Some(Known { replid: primary.replid.clone(), position });
         self.due = None;
         self.door.status.count_rebuild(cause);
         if may_have_lost(cause) {
-            self.owe(&old);
+            self.arrears.note_votes(&old, &door);
+            if was_stale_us < u64::from(door.cooldown.seconds()) * 1_000_000 {
+                self.arrears.note_servers(&old, &listed);
+            }
         }
         self.owe_unseen();
         let took_ms = self.now_ms() - start.monotonic_ms;
-        let (label, owed) = (cause.label(), self.owed.len());
-        let offers =
-            if owed > 0 { format!("; {owed} votes that it has lost are offered to it") } else { String::new() };
+        let (label, owed) = (cause.label(), self.arrears.len());
+        let offers = if owed > 0 {
+            format!("; {owed} votes and servers that it has lost are offered to it")
+        } else {
+            String::new()
+        };
         log::info!("the state was read from the store in {took_ms} ms ({label}){offers}");
         Ok(())
     }
 
-    /// Notes the live votes of the state before that the store does not know any more. It refuses
-    /// those that were cancelled since, or whose server was removed: it remembers that as long as
-    /// a vote lives.
-    fn owe(&mut self, old: &State) {
-        let now = self.door.clock.now().wall;
-        let (view, mut shard) = (old.table.view(), Vec::new());
-        for index in 0..SHARDS {
-            shard.clear();
-            view.copy_shard(index, now, &mut shard);
-            let lost = shard.iter().filter(|Cooling { pair, expires_at }| {
-                self.door.cooldowns.live(*pair, now).is_none_or(|stored| stored < *expires_at)
-            });
-            let cooldown = self.door.cooldown;
-            self.owed.extend(lost.map(|Cooling { pair, expires_at }| StoredVote {
-                server: pair.server,
-                address: Address::V4(pair.address),
-                voted_at: cooldown.voted_at(*expires_at),
-            }));
-        }
-    }
-
     /// What an earlier past of the store had taken, and was on its way to this node when it ended.
     fn owe_unseen(&mut self) {
-        let now = self.door.clock.now().wall;
-        for vote in self.door.take_unseen() {
-            let Address::V4(address) = vote.address;
-            let expires_at = self.door.cooldown.expires_at(vote.voted_at);
-            let held = self.door.cooldowns.live(Pair { server: vote.server, address }, now);
-            if held.is_none_or(|held| held < expires_at) {
-                self.owed.push(vote);
-                self.door.status.unsettle();
-            }
+        if self.arrears.note_unseen(&self.door) {
+            self.door.status.unsettle();
         }
     }
 
@@ -365,7 +341,7 @@ impl Feed {
         self.owe_unseen();
         let Some(known) = &mut self.known else { return Err(End::Broken(Cause::Start)) };
         let now = self.door.clock.now();
-        let is_offering = !self.owed.is_empty() && now.monotonic_ms >= self.offer_at_ms;
+        let is_offering = self.arrears.is_due(now.monotonic_ms);
         let read = stream::read(&mut primary.link, known.position.id, !is_offering)?;
         let entries = read.ok_or(End::Broken(Cause::Gap))?;
         let count = entries.len();
@@ -380,7 +356,8 @@ impl Feed {
             self.door.status.set_fresh_at(now.monotonic_us);
         }
         if is_offering {
-            self.offer(primary)?;
+            self.arrears.offer(primary, &self.door)?;
+            self.settle(primary);
         }
         if self.now_ms() >= self.heartbeat_at_ms {
             let head = self.heartbeat(primary)?;
@@ -402,42 +379,19 @@ impl Feed {
         }
         Ok(())
     }
+}
 
-    /// Offers some of the lost votes. Every node may do so: what is there already is refused.
-    fn offer(&mut self, primary: &mut Primary) -> Result<(), End> {
-        let Some(store) = self.door.status.store() else { return Ok(()) };
-        if !primary.has_own_functions {
-            // No vote goes there from this node either, until the store is one for this version.
-            self.offer_at_ms = self.now_ms() + OFFER_PAUSE_MS;
-            return Ok(());
-        }
-        let rest = self.owed.len().saturating_sub(OFFERS_AT_ONCE);
-        let offers = &self.owed[rest..];
-        let mut packed = Vec::new();
-        for vote in offers {
-            calls::restore(store, vote).write_packed_command(&mut packed);
-        }
-        let (replies, lost) = primary.link.ask_all(&packed, offers.len());
-        if let Some(lost) = lost {
-            return Err(End::Link(lost));
-        }
-        if let Some(refusal) = replies.iter().find_map(|reply| reply.as_ref().err()) {
-            if self.offer_at_ms == 0 {
-                log::warn!("lost votes cannot be given back yet: {refusal}");
-            }
-            self.offer_at_ms = self.now_ms() + OFFER_PAUSE_MS;
-            return Ok(());
-        }
-        let taken = replies.iter().flatten().filter(|reply| calls::read_restore(reply) == Some(true)).count();
-        self.door.status.restored.add(taken as u64);
-        self.door.status.not_restored.add((offers.len() - taken) as u64);
-        self.owed.truncate(rest);
-        self.offer_at_ms = 0;
-        if self.owed.is_empty() {
-            self.settle(primary);
-            let (restored, refused) = (self.door.status.restored.get(), self.door.status.not_restored.get());
-            log::info!("lost votes were offered: {restored} restored and {refused} refused since the start");
-        }
-        Ok(())
+#[cfg(test)]
+mod tests {
+    use super::graver;
+    use crate::recorder::shared::status::Cause;
+
+    #[test]
+    fn a_hole_is_no_reason_to_forget_that_something_may_be_lost() {
+        assert_eq!(graver(None, None), None);
+        assert_eq!(graver(Some(Cause::Gap), Some(Cause::History)), Some(Cause::History));
+        assert_eq!(graver(Some(Cause::Store), Some(Cause::Gap)), Some(Cause::Store));
+        assert_eq!(graver(Some(Cause::Clock), None), Some(Cause::Clock));
+        assert_eq!(graver(None, Some(Cause::Start)), Some(Cause::Start));
     }
 }

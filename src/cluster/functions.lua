@@ -187,6 +187,30 @@ local function server(keys, args)
   return { held and 1 or 0, token, entry }
 end
 
+-- Takes back a server that this store had lost and a node still knows. Refused where it is listed,
+-- where it was removed within the last cooldown, and where its token is another server's by now.
+-- keys: log, dir, tok, meta, gone; args: store, server, token
+-- {0, token, entry} listed; {1} refused
+local function relist(keys, args)
+  local log, dir, tok, meta, gone = keys[1], keys[2], keys[3], keys[4], keys[5]
+  local store, id, token = args[1], args[2], args[3]
+  local cd = cooldown(meta, store)
+  if not cd then
+    return FOREIGN
+  end
+  local now_s, now_ms = time()
+  local removed = tonumber(redis.call('ZSCORE', gone, id) or nil)
+  local is_listed = redis.call('HEXISTS', dir, id) == 1 or redis.call('HEXISTS', tok, token) == 1
+  if is_listed or removed and removed + cd > now_s then
+    return { 1 }
+  end
+  local n, last_ms = newest(log)
+  local entry = append(log, n, last_ms, now_ms, 'd', id, 'r', 'v1;' .. token)
+  redis.call('HSET', dir, id, 'v1;' .. token)
+  redis.call('HSET', tok, token, id)
+  return { 0, token, entry }
+end
+
 -- keys: log, claims of the server, dir, tok, meta, gone; args: store, server
 -- {0, '', entry} removed; {5} no such server
 local function remove(keys, args)
@@ -260,6 +284,7 @@ redis.register_function('vs1_vote', vote)
 redis.register_function('vs1_cancel', cancel)
 redis.register_function('vs1_restore', restore)
 redis.register_function('vs1_server', server)
+redis.register_function('vs1_relist', relist)
 redis.register_function('vs1_remove', remove)
 redis.register_function({ function_name = 'vs1_head', callback = heartbeat, flags = { 'no-writes' } })
 redis.register_function({ function_name = 'vs1_snap', callback = snap, flags = { 'no-writes' } })

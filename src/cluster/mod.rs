@@ -14,6 +14,7 @@ use crate::recorder::shared::{FeedDoor, SharedStore};
 
 pub mod address;
 pub mod admin;
+pub mod arrears;
 pub mod calls;
 pub mod complaint;
 pub mod decider;
