@@ -10,11 +10,11 @@ mod expiry;
 mod files;
 mod full;
 mod history;
-mod ledger;
+pub(crate) mod ledger;
 mod power;
 mod restart;
 mod retention;
-mod steps;
+pub(crate) mod steps;
 mod undo;
 
 /// So many rounds, or as many times more as the environment asks for.

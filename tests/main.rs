@@ -2,6 +2,8 @@
 //! One test binary, a module a subject. What needs no socket is tested beside the code.
 
 mod abuse;
+#[cfg(feature = "redis")]
+mod cluster;
 mod command_line;
 mod contract_control;
 mod contract_public;

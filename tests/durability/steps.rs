@@ -20,7 +20,7 @@ const AHEAD_MAX_S: i64 = 5;
 const SLACK_S: i64 = 2;
 
 /// Where Debian's `faketime` puts the library.
-fn library() -> Option<PathBuf> {
+pub(crate) fn library() -> Option<PathBuf> {
     let folders = fs::read_dir("/usr/lib").ok()?;
     let mut found = folders.filter_map(|folder| Some(folder.ok()?.path().join("faketime/libfaketime.so.1")));
     found.find(|path| path.exists())

@@ -24,7 +24,7 @@ impl Random {
     }
 
     /// Seeds from `seed`, a number of another stream.
-    #[cfg(feature = "tls")]
+    #[cfg(any(feature = "redis", feature = "tls"))]
     pub(crate) fn seeded(seed: u64) -> Random {
         Random { state: seed }
     }

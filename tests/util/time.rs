@@ -24,6 +24,17 @@ pub(crate) fn rfc3339(unix: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
 }
 
+/// The second that prints as `text`, from near now: printed again it must be the same.
+#[cfg(feature = "redis")]
+pub(crate) fn from_rfc3339(text: &str) -> i64 {
+    let number = |from: usize, to: usize| text[from..to].parse::<i64>().expect("digits");
+    // Months of 31 days are too long by some days: at most as many as the search goes back.
+    let days = (number(0, 4) - 1970) * 365 + (number(0, 4) - 1969) / 4 + (number(5, 7) - 1) * 31 + number(8, 10) - 1;
+    let second = number(11, 13) * 3600 + number(14, 16) * 60 + number(17, 19);
+    let found = (0..=8).map(|back| (days - back) * 86_400 + second).find(|&unix| rfc3339(unix) == text);
+    found.unwrap_or_else(|| panic!("{text} is no instant"))
+}
+
 /// `Fri, 20 Nov 2026 12:34:56 GMT`.
 pub(crate) fn imf_fixdate(unix: i64) -> String {
     let days = unix.div_euclid(86_400);
@@ -68,6 +79,10 @@ fn civil(mut days: i64) -> (i64, usize, i64) {
 #[test]
 fn dates_print_as_known() {
     assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
+    #[cfg(feature = "redis")]
+    for unix in [0, 951_782_400, 951_868_799, 1_795_178_096, 1_798_761_599, 1_798_761_600] {
+        assert_eq!(from_rfc3339(&rfc3339(unix)), unix);
+    }
     assert_eq!(imf_fixdate(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
     assert_eq!(rfc3339(951_782_400), "2000-02-29T00:00:00Z");
     assert_eq!(imf_fixdate(1_795_178_096), "Fri, 20 Nov 2026 12:34:56 GMT");

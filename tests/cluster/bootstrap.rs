@@ -1,0 +1,77 @@
+//! Nodes that start while votes are cast and cancelled and servers come and go have, once they are
+//! ready, exactly what the others have.
+
+use crate::cluster::engine::Engine;
+use crate::cluster::has;
+use crate::cluster::load::{Habits, Load};
+use crate::cluster::node::Node;
+use crate::cluster::oracle::settle;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{scope, sleep};
+use std::time::Duration;
+
+/// Servers that get the votes; the last few of them come and go.
+const SERVERS: u32 = 20;
+const RESTLESS: u32 = 4;
+const NODES: usize = 10;
+
+#[test]
+fn ten_nodes_start_under_load_with_all_that_there_is() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::store(&[]);
+    let first = Node::start(&engine.url(), &[]);
+    first.add_servers(SERVERS);
+    let habits = Habits { connections: 8, servers: SERVERS, cancel_percent: 15, ..Habits::PLAIN };
+    let load = Load::start(&[&first], habits, 0);
+    load.wait_for_more(1_000);
+    let (is_over, moves) = (AtomicBool::new(false), AtomicU32::new(0));
+    let nodes = scope(|threads| {
+        threads.spawn(|| come_and_go(&first, &is_over, &moves));
+        let mut nodes = Vec::new();
+        while nodes.len() < NODES {
+            nodes.extend(Node::start_many(2, &engine.url(), &[]));
+            load.wait_for_more(50);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        nodes
+    });
+    let tally = load.stop();
+    let all: Vec<&Node> = nodes.iter().chain([&first]).collect();
+    let truth = settle(&mut engine.connect(), &all, "ten nodes started under load");
+    println!(
+        "{} tries, {} recorded, {} cancelled, {} servers removed and listed again",
+        tally.tries,
+        tally.recorded.len(),
+        tally.cancelled.len(),
+        moves.load(Ordering::Relaxed)
+    );
+    // Of the servers that stayed, nothing acknowledged is missing, and nothing cancelled is there.
+    let stayed = 1..=SERVERS - RESTLESS;
+    for (pair, voted_at) in tally.recorded.iter().filter(|(pair, _)| stayed.contains(&pair.0)) {
+        assert_eq!(truth.votes.get(pair), Some(voted_at), "{pair:?}");
+    }
+    for pair in &tally.cancelled {
+        assert!(!truth.votes.contains_key(pair), "{pair:?} was cancelled");
+    }
+    assert_eq!((tally.doubles.iter().filter(|(pair, _)| stayed.contains(&pair.0)).count(), tally.unavailable), (0, 0));
+    assert!(tally.cancelled.len() > 100 && moves.load(Ordering::Relaxed) > 10, "hardly anything happened");
+    let rebuilds: f64 = all.iter().map(|node| node.rebuilds_after_start()).sum();
+    assert!(rebuilds.abs() < f64::EPSILON, "{rebuilds} rebuilds of nodes that were right from the start");
+}
+
+/// Removes and lists servers again, each with its token.
+fn come_and_go(node: &Node, is_over: &AtomicBool, moves: &AtomicU32) {
+    for server in (SERVERS - RESTLESS + 1..=SERVERS).cycle() {
+        if is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        let response = node.control().delete(&format!("/v1/servers/{server}"));
+        assert_eq!(response.status, 200, "{response:?}");
+        sleep(Duration::from_millis(10));
+        node.control().add_server(server, &format!("token-{server}"));
+        sleep(Duration::from_millis(20));
+        moves.fetch_add(1, Ordering::Relaxed);
+    }
+}

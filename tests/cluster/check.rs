@@ -1,0 +1,99 @@
+//! `vote-status cluster check` says whether a node has what is in Redis, while both run; and what is
+//! refused before a node starts.
+
+use crate::cluster::engine::Engine;
+use crate::cluster::has;
+use crate::cluster::load::{Habits, Load};
+use crate::cluster::node::{Node, client, command, folder, init};
+use crate::cluster::oracle::settle;
+use crate::durability::ledger::address;
+use crate::util::server::{Ended, run_to_end};
+
+fn check(engine: &Engine, node: &Node) -> Ended {
+    client(&["cluster", "check", "--store", &engine.url(), "--control-url", &node.control_url()])
+}
+
+#[test]
+fn a_check_finds_what_differs() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::store(&[]);
+    let node = Node::start(&engine.url(), &[]);
+    node.add_servers(20);
+    let load = Load::start(&[&node], Habits { connections: 4, ..Habits::PLAIN }, 0);
+    load.wait_for_more(300);
+    for _ in 0..3 {
+        let ended = check(&engine, &node);
+        assert_eq!(ended.status.code(), Some(0), "while votes come in: {}{}", ended.stdout, ended.stderr);
+    }
+    load.stop();
+    let truth = settle(&mut engine.connect(), &[&node], "before");
+    let ended = check(&engine, &node);
+    assert_eq!(ended.status.code(), Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains(&format!("{:016x}", truth.digest())), "{}", ended.stdout);
+
+    // One vote less in Redis, and one more: nothing tells the node.
+    let (gone, _) = truth.votes.first_key_value().expect("votes");
+    let key = format!("vs:{{0}}:s:{}", gone.0);
+    let mut redis = engine.connect();
+    redis.ask(&["ZREM", &key, &gone.1.to_bits().to_string()]);
+    let more = address(900_000);
+    let now = redis.ask(&["TIME"]).list()[0].number().to_string();
+    redis.ask(&["ZADD", &key, &now, &more.to_bits().to_string()]);
+    let ended = check(&engine, &node);
+    assert_eq!(ended.status.code(), Some(1), "{}{}", ended.stdout, ended.stderr);
+    for ip in [gone.1, more] {
+        assert!(ended.stdout.contains(&ip.to_string()), "{ip} is named: {}", ended.stdout);
+    }
+    drop(engine);
+    let nowhere = client(&["cluster", "check", "--store", "redis://127.0.0.1:1", "--control-url", &node.control_url()]);
+    assert_eq!(nowhere.status.code(), Some(2), "{}", nowhere.stderr);
+}
+
+#[test]
+fn a_store_is_made_once_and_has_one_cooldown() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::start(&[]);
+    let first = init(&engine.url());
+    assert_eq!(init(&engine.url()), first, "made once, told again");
+    let other = client(&["cluster", "init", "--store", &engine.url(), "--cooldown-minutes", "60"]);
+    assert_eq!(other.status.code(), Some(2), "{}", other.stderr);
+    let folder = folder();
+    let ended = run_to_end(command(folder.path(), &engine.url(), &["--cooldown-minutes", "60"]));
+    assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("90"), "the store's own is named: {}", ended.stderr);
+}
+
+/// A node that comes back follows the store that it knew, and no other.
+#[test]
+fn a_node_knows_its_store_again() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::store(&[]);
+    let node = Node::start(&engine.url(), &[]);
+    node.add_servers(1);
+    assert_eq!(node.control().cast(1, address(1)).status, 201);
+    let folder = node.kill();
+    let node = Node::start_in(folder, &engine.url(), &[]);
+    settle(&mut engine.connect(), &[&node], "a node that came back");
+    let folder = node.kill();
+    let other = Engine::store(&[]);
+    let command = command(folder.path(), &other.url(), &[]);
+    let starting = std::thread::spawn(move || crate::util::server::Server::try_spawn(command));
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    assert!(!starting.is_finished(), "another store is waited out");
+    // The first one's state under this address: it goes on.
+    let mut redis = other.connect();
+    redis.ask(&["FLUSHALL"]);
+    let source = engine.connect().ask(&["CONFIG", "GET", "port"]).list()[1].text().to_owned();
+    redis.ask(&["REPLICAOF", "127.0.0.1", &source]);
+    other.wait_for_link();
+    redis.ask(&["REPLICAOF", "NO", "ONE"]);
+    let server = starting.join().expect("a thread").expect("the node starts");
+    let node = Node::from_server(server, folder);
+    settle(&mut other.connect(), &[&node], "at its own store again");
+}

@@ -1,0 +1,245 @@
+//! A Redis of a test's own: a process on a free port with its files in a temporary folder, ended by
+//! its process id. Sentinels are the same program. Knows how Redis is started, not what is kept in it.
+
+use crate::cluster::node::init;
+use crate::cluster::resp::{Redis, Value};
+use crate::util::DEADLINE;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const POLL: Duration = Duration::from_millis(2);
+/// Ports are looked for from here on, below those that the kernel gives to connections: a Redis that
+/// was killed gets its own again.
+const PORT_MIN: u16 = 12_000;
+const PORT_MAX: u16 = 32_000;
+
+/// A Redis, running or not.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    /// Gone with the engine.
+    folder: tempfile::TempDir,
+    port: u16,
+    args: Vec<String>,
+    /// A program to start it with, and its arguments: `strace …`.
+    wrapper: Vec<String>,
+    environment: Vec<(String, String)>,
+    child: Option<Child>,
+}
+
+impl Engine {
+    /// A Redis that keeps an append-only file, with `args` added, once it answers.
+    pub(crate) fn start(args: &[&str]) -> Engine {
+        let mut engine = Self::stopped(args);
+        engine.run();
+        engine
+    }
+
+    /// A Redis that has been made a store of votes.
+    pub(crate) fn store(args: &[&str]) -> Engine {
+        let engine = Self::start(args);
+        init(&engine.url());
+        engine
+    }
+
+    /// A Redis that is not started yet.
+    pub(crate) fn stopped(args: &[&str]) -> Engine {
+        let mut all: Vec<String> = words(&["--bind", "127.0.0.1", "--save", "", "--loglevel", "notice"]);
+        all.extend(words(&["--logfile", "redis.log", "--enable-debug-command", "local"]));
+        all.extend(words(&["--appendonly", "yes", "--appendfsync", "everysec", "--repl-diskless-sync-delay", "0"]));
+        all.extend(words(args));
+        Self::with(all)
+    }
+
+    /// A replica of the Redis at `addr`, once it has caught up.
+    pub(crate) fn replica_of(addr: SocketAddr, args: &[&str]) -> Engine {
+        let mut engine = Self::stopped(args);
+        engine.args.extend(["--replicaof".to_owned(), format!("127.0.0.1 {}", addr.port())]);
+        engine.run();
+        engine.wait_for_link();
+        // Should it be restarted, then as what it is made by then.
+        engine.args.truncate(engine.args.len() - 2);
+        engine
+    }
+
+    /// A Sentinel that watches `watched` under the name `votes`.
+    pub(crate) fn sentinel(watched: SocketAddr, quorum: u32, down_after_ms: u32, more: &[String]) -> Engine {
+        let mut engine = Self::with(vec!["--sentinel".to_owned()]);
+        let file = engine.folder.path().join("sentinel.conf");
+        let mut lines = vec![
+            "bind 127.0.0.1".to_owned(),
+            format!("port {}", engine.port),
+            format!("logfile {}", engine.folder.path().join("redis.log").display()),
+            format!("sentinel monitor votes 127.0.0.1 {} {quorum}", watched.port()),
+            format!("sentinel down-after-milliseconds votes {down_after_ms}"),
+            "sentinel failover-timeout votes 5000".to_owned(),
+        ];
+        lines.extend_from_slice(more);
+        fs::write(&file, lines.join("\n") + "\n").expect("the folder takes a file");
+        engine.args.insert(0, file.display().to_string());
+        engine.run();
+        engine
+    }
+
+    fn with(args: Vec<String>) -> Engine {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let nothing = Vec::new();
+        Engine { folder, port: free_port(), args, wrapper: nothing, environment: Vec::new(), child: None }
+    }
+
+    /// From the next start on under another program.
+    pub(crate) fn wrap(&mut self, wrapper: &[&str]) {
+        self.wrapper = words(wrapper);
+    }
+
+    /// From the next start on with this in the environment.
+    pub(crate) fn set_environment(&mut self, name: &str, value: &str) {
+        self.environment.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Starts it, on the port that it had, and waits until it answers from loaded data.
+    pub(crate) fn run(&mut self) {
+        self.spawn();
+        let until = Instant::now() + DEADLINE;
+        while !self.answers() {
+            let ended = self.child.as_mut().and_then(|child| child.try_wait().expect("a child"));
+            assert!(ended.is_none() && Instant::now() < until, "Redis did not start: {ended:?}\n{}", self.log());
+            sleep(POLL);
+        }
+    }
+
+    fn spawn(&mut self) {
+        assert!(self.child.is_none(), "it runs");
+        let mut words = self.wrapper.iter().map(String::as_str).chain(["redis-server"]);
+        let mut command = Command::new(words.next().expect("at least one"));
+        command.args(words);
+        if self.args.iter().any(|arg| arg == "--sentinel") {
+            command.args(&self.args);
+        } else {
+            command.args(["--port", &self.port.to_string()]).args(&self.args);
+        }
+        command.current_dir(self.folder.path()).stdin(Stdio::null());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        let said = File::create(self.folder.path().join("said")).expect("the folder takes a file");
+        command.stdout(said.try_clone().expect("a descriptor")).stderr(said);
+        self.child = Some(command.spawn().expect("redis-server can be run"));
+    }
+
+    fn answers(&self) -> bool {
+        let asked = Redis::try_connect(self.addr()).and_then(|mut redis| redis.try_ask(&["PING"]));
+        // A Redis with a password answers as well.
+        asked.is_ok_and(|answer| match answer {
+            Value::Refused(why) => why.starts_with("NOAUTH"),
+            answer => answer == Value::Text("PONG".to_owned()),
+        })
+    }
+
+    /// Waits until a replica's link is up.
+    pub(crate) fn wait_for_link(&self) {
+        let mut redis = self.connect();
+        wait_until("the replica's link is up", || {
+            let role = redis.ask(&["ROLE"]);
+            role.list()[3] == Value::Text("connected".to_owned())
+        });
+    }
+
+    /// Where it listens.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// Its address as an option's value.
+    pub(crate) fn url(&self) -> String {
+        url(self.addr())
+    }
+
+    /// Its files.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The folder of the append-only file.
+    pub(crate) fn appendonly_folder(&self) -> PathBuf {
+        self.folder.path().join("appendonlydir")
+    }
+
+    /// A new connection.
+    pub(crate) fn connect(&self) -> Redis {
+        Redis::connect(self.addr())
+    }
+
+    /// Ends it with signal 9.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let tracer = tracer_of(child.id());
+            child.kill().expect("a child that nobody has waited for can be killed");
+            // Whoever traces it may hold it back from its end.
+            if let Some(tracer) = tracer {
+                // It may have seen the end by itself.
+                let _ = kill_process(tracer, Signal::KILL);
+            }
+            child.wait().expect("a killed child can be reaped");
+        }
+    }
+
+    /// What it has written to its log.
+    pub(crate) fn log(&self) -> String {
+        let read = |name| fs::read_to_string(self.folder.path().join(name)).unwrap_or_default();
+        read("said") + &read("redis.log")
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.kill();
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = &lines[lines.len().saturating_sub(15)..];
+            eprintln!("--- the last words of Redis at {}:\n{}\n---", self.addr(), last.join("\n"));
+        }
+    }
+}
+
+/// An address as an option's value.
+pub(crate) fn url(addr: SocketAddr) -> String {
+    format!("redis://{addr}")
+}
+
+/// Waits for something that gives no signal of its own.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + DEADLINE;
+    while !is_so() {
+        assert!(Instant::now() < until, "not within {DEADLINE:?}: {what}");
+        sleep(POLL);
+    }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+/// The process that traces this one.
+fn tracer_of(pid: u32) -> Option<Pid> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
+    Pid::from_raw(tracer.trim().parse().expect("a process id"))
+}
+
+/// A port that nobody uses, and that no other engine of this process was given.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let processes = u16::try_from(std::process::id() % 1_000).expect("below 1,000");
+    loop {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = PORT_MIN + (processes * 20 + step) % (PORT_MAX - PORT_MIN);
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+}

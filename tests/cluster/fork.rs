@@ -1,0 +1,98 @@
+//! Redis comes back with an older state, or as somebody's replica: another history than the one that
+//! the nodes have followed. They notice, and what they have seen is given back.
+
+use crate::cluster::engine::{Engine, url, wait_until};
+use crate::cluster::has;
+use crate::cluster::load::{Habits, Load};
+use crate::cluster::node::Node;
+use crate::cluster::oracle::settle;
+use crate::cluster::proxy::{Mode, Proxy};
+use crate::durability::ledger::address;
+use std::fs;
+use std::path::Path;
+
+const SERVERS: u32 = 20;
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder can be made");
+    for entry in fs::read_dir(from).expect("the folder can be read") {
+        let entry = entry.expect("an entry");
+        fs::copy(entry.path(), to.join(entry.file_name())).expect("a file can be copied");
+    }
+}
+
+/// The append-only file of an hour ago is put back. The counter goes on from there, with other votes.
+#[test]
+fn an_older_file_put_back_is_another_history() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let mut engine = Engine::store(&["--appendfsync", "always"]);
+    let road = Proxy::to(engine.addr());
+    let node = Node::start(&url(road.addr()), &[]);
+    node.add_servers(SERVERS);
+    let habits = Habits { connections: 4, servers: SERVERS, again_percent: 0, ..Habits::PLAIN };
+    let cast = |votes, first| {
+        let load = Load::start(&[&node], habits, first);
+        load.wait_for_more(votes);
+        load.stop()
+    };
+    let older = cast(200, 0);
+    let saved = tempfile::tempdir().expect("a temporary folder");
+    engine.kill();
+    copy(&engine.appendonly_folder(), saved.path());
+    engine.run();
+    node.wait_until_recording(1);
+    let newer = cast(200, 100_000);
+    settle(&mut engine.connect(), &[&node], "before");
+
+    road.set(Mode::Cut);
+    engine.kill();
+    fs::remove_dir_all(engine.appendonly_folder()).expect("the folder can be removed");
+    copy(saved.path(), &engine.appendonly_folder());
+    engine.run();
+    // Another node goes on from the older state, past the counter that the first one stands at.
+    let other = Node::start(&engine.url(), &[]);
+    let load = Load::start(&[&other], habits, 200_000);
+    load.wait_for_more(400);
+    let others = load.stop();
+    road.set(Mode::Pass);
+    wait_until("the other history is seen", || node.rebuilds("history") >= 2.0);
+    wait_until("what was lost is given back", || node.restored() >= 200.0);
+    let truth = settle(&mut engine.connect(), &[&node, &other], "after an older file was put back");
+    println!(
+        "{} votes of the older file, {} after it, {} by the other",
+        older.recorded.len(),
+        newer.recorded.len(),
+        others.recorded.len()
+    );
+    for (pair, voted_at) in older.recorded.iter().chain(&newer.recorded).chain(&others.recorded) {
+        assert_eq!(truth.votes.get(pair), Some(voted_at), "{pair:?}");
+    }
+}
+
+/// The primary is made a replica of another one while nodes read from it: they leave it, and follow
+/// the other once they are led there.
+#[test]
+fn a_demoted_primary_is_not_followed() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let old = Engine::store(&[]);
+    let new = Engine::replica_of(old.addr(), &[]);
+    let road = Proxy::to(old.addr());
+    let node = Node::start(&url(road.addr()), &[]);
+    node.add_servers(1);
+    assert_eq!(node.control().cast(1, address(1)).status, 201);
+    assert_eq!(old.connect().ask(&["WAIT", "1", "5000"]).number(), 1);
+    new.connect().ask(&["REPLICAOF", "NO", "ONE"]);
+    old.connect().ask(&["REPLICAOF", "127.0.0.1", &new.addr().port().to_string()]);
+    wait_until("the node leaves a replica", || node.metric("vote_status_store_following") < 0.5);
+    assert_eq!(node.control().cast(1, address(2)).status, 503);
+    road.aim(new.addr());
+    road.set(Mode::Cut);
+    road.set(Mode::Pass);
+    node.wait_until_recording(1);
+    assert_eq!(node.control().cast(1, address(1)).status, 409);
+    settle(&mut new.connect(), &[&node], "at the new primary");
+}

@@ -1,0 +1,139 @@
+//! Redis goes away and comes back: status goes on, votes are refused and nowhere recorded, readiness
+//! follows its option, it is said once, and no secret is.
+
+use crate::cluster::engine::{Engine, wait_until};
+use crate::cluster::has;
+use crate::cluster::node::{Node, client, init};
+use crate::cluster::oracle::{Truth, settle};
+use crate::durability::ledger::{Pair, address, next_votes};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const PASSWORD: &str = "a-password-that-nobody-may-see";
+/// From the moment that Redis answers until votes are taken.
+const AGAIN_MAX: Duration = Duration::from_secs(5);
+
+#[test]
+fn status_goes_on_without_redis() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let mut engine = Engine::store(&[]);
+    let patient = Node::start(&engine.url(), &[]);
+    let strict = Node::start(&engine.url(), &["--stale-max", "1"]);
+    patient.add_servers(1);
+    let pairs: Vec<Pair> = (0..50).map(|number| (1, address(number))).collect();
+    for (server, ip) in &pairs {
+        assert_eq!(strict.control().cast(*server, *ip).status, 201);
+    }
+    let nodes = [&patient, &strict];
+    let before = settle(&mut engine.connect(), &nodes, "with Redis");
+    let shown = next_votes(patient.server(), &pairs);
+
+    for round in 0..2_u32 {
+        let said = nodes.map(|node| node.server().stderr().lines().count());
+        engine.kill();
+        let refused = 100 + round * 1_000;
+        let killed_at = Instant::now();
+        while killed_at.elapsed() < Duration::from_millis(2_500) {
+            for (number, node) in (refused..).zip(nodes) {
+                let response = node.control().cast(1, address(number));
+                assert_eq!(response.status, 503, "{response:?}");
+                assert_eq!(response.json()["error"], "store_unavailable", "{response:?}");
+                assert_eq!(next_votes(node.server(), &pairs), shown, "status goes on as it was");
+                let cancel = node.control().delete(&format!("/v1/votes/1/{}", address(0)));
+                assert_eq!(cancel.status, 503, "{cancel:?}");
+            }
+            sleep(Duration::from_millis(50));
+        }
+        assert_eq!(patient.readiness().status, 200, "{:?}", patient.readiness());
+        assert_eq!(strict.readiness().status, 503, "{:?}", strict.readiness());
+        assert_eq!(strict.readiness().json()["reason"], "stale");
+        assert!(patient.metric("vote_status_store_staleness_seconds") > 1.5);
+        assert_eq!(nodes.map(Truth::in_node), [before.clone(), before.clone()]);
+
+        engine.run();
+        let back_at = Instant::now();
+        for node in nodes {
+            node.wait_until_recording(1);
+        }
+        println!("votes are taken {:?} after Redis answers", back_at.elapsed());
+        assert!(back_at.elapsed() < AGAIN_MAX, "{:?}", back_at.elapsed());
+        wait_until("it is ready", || strict.readiness().status == 200);
+        for (node, said) in nodes.iter().zip(said) {
+            let all = node.server().stderr();
+            let new: Vec<&str> = all.lines().skip(said).collect();
+            let faults = new.iter().filter(|line| line.contains("ERROR") || line.contains("WARN")).count();
+            assert!((1..=3).contains(&faults), "said once, and once more when it is over:\n{}", new.join("\n"));
+            assert!(new.len() <= 6, "said once, and once more when it is over:\n{}", new.join("\n"));
+        }
+    }
+    let truth = settle(&mut engine.connect(), &nodes, "with Redis again");
+    let mut expected: Vec<Pair> = pairs.clone();
+    expected.push((1, [192, 0, 2, 1].into()));
+    assert_eq!(truth.votes.keys().copied().collect::<Vec<_>>(), expected, "what was refused is nowhere");
+}
+
+/// A node that starts without Redis waits for it, and answers meanwhile.
+#[test]
+fn a_node_without_redis_at_its_start_waits() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let mut engine = Engine::store(&[]);
+    let first = Node::start(&engine.url(), &[]);
+    first.add_servers(1);
+    assert_eq!(first.control().cast(1, address(1)).status, 201);
+    engine.kill();
+    let url = engine.url();
+    let starting = std::thread::spawn(move || Node::start(&url, &[]));
+    sleep(Duration::from_millis(700));
+    assert!(!starting.is_finished(), "it is not ready without its state");
+    engine.run();
+    let node = starting.join().expect("the node starts");
+    node.wait_until_following();
+    settle(&mut engine.connect(), &[&first, &node], "a node that waited");
+}
+
+#[test]
+fn no_password_is_ever_told() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let mut engine = Engine::start(&["--requirepass", PASSWORD]);
+    let addr = engine.addr();
+    let store = format!("redis://:{PASSWORD}@{addr}");
+    let mut told = init(&store);
+    let node = Node::start(&store, &["--log-level", "debug"]);
+    node.add_servers(1);
+    assert_eq!(node.control().cast(1, address(1)).status, 201);
+    engine.kill();
+    wait_until("the node says something", || node.control().cast(1, address(2)).status == 503);
+    engine.run();
+    node.wait_until_recording(1);
+    told += &node.server().stderr();
+    told += &node.server().stdout();
+    for path in ["/metrics", "/readyz", "/healthz", "/v1/cluster", "/v1/cluster/digest"] {
+        told += node.control().get(path).text();
+    }
+    // Wrong ones, in every place that takes one.
+    for wrong in [
+        format!("redis://:{PASSWORD}x@{addr}"),
+        format!("redis://user:{PASSWORD}@{addr}"),
+        format!("redis://:{PASSWORD}@"),
+    ] {
+        for args in [
+            vec!["cluster", "init", "--store", &wrong],
+            vec!["cluster", "check", "--store", &wrong, "--control-url", &node.control_url()],
+            vec!["reseed", "--store", &wrong, "--control-url", &node.control_url()],
+        ] {
+            let ended = client(&args);
+            assert_eq!(ended.status.code(), Some(2), "{args:?}: {}", ended.stderr);
+            assert_eq!(ended.stderr.lines().count(), 1, "{args:?}: {}", ended.stderr);
+            told += &ended.stdout;
+            told += &ended.stderr;
+        }
+    }
+    assert!(told.contains(&addr.to_string()), "it is told which Redis that is");
+    assert!(!told.contains(PASSWORD), "a password is told:\n{told}");
+}

@@ -1,0 +1,149 @@
+//! A node: the service on a Redis. Knows the command line and what the control listener says.
+
+use crate::cluster::engine::wait_until;
+use crate::util::client::get;
+use crate::util::control::Control;
+use crate::util::response::Response;
+use crate::util::server::{Ended, Server, run_to_end};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::thread::spawn;
+use tempfile::TempDir;
+
+/// A running node. Dropping it kills the process.
+#[derive(Debug)]
+pub(crate) struct Node {
+    server: Server,
+    /// Gone with the node, unless taken out.
+    folder: TempDir,
+}
+
+/// Makes an empty Redis a store; gives what the command printed.
+pub(crate) fn init(store: &str) -> String {
+    let ended = client(&["cluster", "init", "--store", store]);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    ended.stdout
+}
+
+/// Runs a subcommand to its end.
+pub(crate) fn client(args: &[&str]) -> Ended {
+    let mut command = Server::command();
+    command.args(args);
+    run_to_end(command)
+}
+
+impl Node {
+    /// A node on a store, with `args` added, once it is ready.
+    pub(crate) fn start(store: &str, args: &[&str]) -> Node {
+        Self::start_in(folder(), store, args)
+    }
+
+    /// The same on a data directory that another node had.
+    pub(crate) fn start_in(folder: TempDir, store: &str, args: &[&str]) -> Node {
+        Node { server: Server::spawn(command(folder.path(), store, args)), folder }
+    }
+
+    /// A node that was started otherwise.
+    pub(crate) fn from_server(server: Server, folder: TempDir) -> Node {
+        Node { server, folder }
+    }
+
+    /// Many nodes, started at the same time.
+    pub(crate) fn start_many(count: usize, store: &str, args: &[&str]) -> Vec<Node> {
+        let prepare = |_| {
+            let folder = folder();
+            (command(folder.path(), store, args), folder)
+        };
+        let start = |(command, folder)| spawn(move || Node { server: Server::spawn(command), folder });
+        let starting: Vec<_> = (0..count).map(prepare).map(start).collect();
+        starting.into_iter().map(|thread| thread.join().expect("a node did not start")).collect()
+    }
+
+    /// Ends the process with signal 9; its data directory is left for another.
+    pub(crate) fn kill(self) -> TempDir {
+        drop(self.server);
+        self.folder
+    }
+
+    /// The process.
+    pub(crate) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// The control interface.
+    pub(crate) fn control(&self) -> Control {
+        self.server.control_client()
+    }
+
+    /// Where the control listener is.
+    pub(crate) fn control_addr(&self) -> SocketAddr {
+        self.server.control()
+    }
+
+    /// Where the control listener is, for the subcommands that are its clients.
+    pub(crate) fn control_url(&self) -> String {
+        format!("http://{}", self.server.control())
+    }
+
+    /// Lists servers 1 to `count`, each with the token `token-N`.
+    pub(crate) fn add_servers(&self, count: u32) {
+        for server in 1..=count {
+            self.control().add_server(server, &format!("token-{server}"));
+        }
+    }
+
+    /// The answer of `/readyz`.
+    pub(crate) fn readiness(&self) -> Response {
+        get(self.server.control(), "/readyz")
+    }
+
+    /// The value of a metric, its labels in the name as printed; 0 where it is not there.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let response = get(self.server.control(), "/metrics");
+        let value = response.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.map_or(0.0, |value| value.parse().unwrap_or_else(|_| panic!("{name} is {value}")))
+    }
+
+    /// How often the node has built its table anew for this cause.
+    pub(crate) fn rebuilds(&self, cause: &str) -> f64 {
+        self.metric(&format!(r#"vote_status_store_rebuilds_total{{cause="{cause}"}}"#))
+    }
+
+    /// How often the node has built its table anew, its start left out.
+    pub(crate) fn rebuilds_after_start(&self) -> f64 {
+        ["gap", "history", "store", "clock"].iter().map(|cause| self.rebuilds(cause)).sum()
+    }
+
+    /// How many votes this node has given back to Redis.
+    pub(crate) fn restored(&self) -> f64 {
+        self.metric(r#"vote_status_store_reoffers_total{outcome="restored"}"#)
+    }
+
+    /// Waits until the node is told what happens in its store.
+    pub(crate) fn wait_until_following(&self) {
+        wait_until("the node follows its store", || self.metric("vote_status_store_following") > 0.5);
+    }
+
+    /// Waits until a vote can be recorded: casts one for a pair of no other use.
+    pub(crate) fn wait_until_recording(&self, server: u32) {
+        wait_until("votes are recorded", || {
+            let response = self.control().cast(server, [192, 0, 2, 1]);
+            assert!(matches!(response.status, 201 | 409 | 503), "{response:?}");
+            response.status != 503
+        });
+    }
+}
+
+/// What starts a node.
+pub(crate) fn command(folder: &Path, store: &str, args: &[&str]) -> Command {
+    let mut command = Server::command();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--workers", "1"]);
+    command.arg("--data-dir").arg(folder).args(["--store", store]).args(args);
+    command
+}
+
+/// A data directory.
+pub(crate) fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}

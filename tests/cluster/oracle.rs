@@ -1,0 +1,150 @@
+//! The truth, read out of Redis by hand, and whether nodes show the same: every live vote with its
+//! instant, and every server. Knows the keys of the design, and nothing of the service's own reader.
+
+use crate::cluster::node::Node;
+use crate::cluster::resp::Redis;
+use crate::durability::ledger::{Pair, exported_votes, next_votes};
+use crate::util::DEADLINE;
+use crate::util::time::from_rfc3339;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The usual cooldown, in seconds.
+pub(crate) const COOLDOWN_S: i64 = 5_400;
+/// Between two looks.
+const POLL: Duration = Duration::from_millis(20);
+/// Pairs that are asked for on the public listener of each node, at most.
+const ASKED_MAX: usize = 2_000;
+
+/// What a node should show.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Truth {
+    /// Live votes with the second in which they were given.
+    pub(crate) votes: BTreeMap<Pair, i64>,
+    /// Listed servers.
+    pub(crate) servers: BTreeSet<u32>,
+}
+
+impl Truth {
+    /// All that is live in Redis.
+    pub(crate) fn in_redis(redis: &mut Redis) -> Truth {
+        let now = redis.ask(&["TIME"]).list()[0].number();
+        let mut truth = Truth::default();
+        for server in redis.ask(&["HKEYS", "vs:{0}:dir"]).list() {
+            truth.servers.insert(u32::try_from(server.number()).expect("a server id"));
+        }
+        for key in redis.ask(&["KEYS", "vs:{0}:s:*"]).list() {
+            let server = key.text().rsplit(':').next().expect("an id").parse().expect("a server id");
+            let found = redis.ask(&["ZRANGE", key.text(), "0", "-1", "WITHSCORES"]);
+            for vote in found.list().chunks(2) {
+                let (ip, voted_at) = (vote[0].number(), vote[1].number());
+                if voted_at + COOLDOWN_S > now {
+                    let ip = Ipv4Addr::from(u32::try_from(ip).expect("an IPv4 address"));
+                    truth.votes.insert((server, ip), voted_at);
+                }
+            }
+        }
+        truth
+    }
+
+    /// All that a node says it has.
+    pub(crate) fn in_node(node: &Node) -> Truth {
+        let export = node.control().get("/v1/export");
+        let lines = export.text().lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let servers = lines.filter(|line| line["ip"].is_null()).map(|line| line["server_id"].as_u64());
+        let servers = servers.map(|id| u32::try_from(id.expect("a server id")).expect("a u32")).collect();
+        let votes = exported_votes(&node.control()).into_iter();
+        let votes = votes.map(|(pair, voted_at)| (pair, from_rfc3339(&voted_at))).collect();
+        Truth { votes, servers }
+    }
+
+    /// A number that follows from the votes, whatever their order, as a node computes its own.
+    pub(crate) fn digest(&self) -> u64 {
+        let mix = |number: u64| {
+            let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            number ^ (number >> 31)
+        };
+        let votes = self.votes.iter().map(|((server, ip), voted_at)| {
+            let pair = u64::from(*server) << 32 | u64::from(ip.to_bits());
+            mix(mix(pair).wrapping_add_signed(*voted_at))
+        });
+        votes.fold(0, u64::wrapping_add)
+    }
+
+    /// The first differences, for people.
+    fn differences(&self, other: &Truth) -> String {
+        let only = |one: &Truth, two: &Truth| {
+            let missing = one.votes.iter().filter(|(pair, at)| two.votes.get(pair) != Some(at));
+            let all: Vec<String> = missing.map(|(pair, at)| format!("{pair:?} {at}")).collect();
+            format!("{} votes, of them {:?}", all.len(), &all[..all.len().min(3)])
+        };
+        let servers = self.servers.symmetric_difference(&other.servers).count();
+        format!("only in Redis {}; only in the node {}; {servers} servers", only(self, other), only(other, self))
+    }
+}
+
+/// Waits until every node shows what is in Redis, and says how much that was. Nothing may be
+/// written meanwhile.
+pub(crate) fn settle(redis: &mut Redis, nodes: &[&Node], what: &str) -> Truth {
+    let until = Instant::now() + DEADLINE;
+    let truth = loop {
+        let truth = Truth::in_redis(redis);
+        let differing = nodes.iter().enumerate().find_map(|(nth, node)| {
+            let shown = Truth::in_node(node);
+            (shown != truth).then(|| (nth, truth.differences(&shown)))
+        });
+        match differing {
+            None => break truth,
+            Some((nth, how)) => assert!(Instant::now() < until, "{what}: node {nth} differs: {how}"),
+        }
+        sleep(POLL);
+    };
+    let digest = format!("{:016x}", truth.digest());
+    for node in nodes {
+        expect_public(node, &truth, what);
+        let shown = node.control().get("/v1/cluster/digest").json();
+        assert_eq!((&shown["votes_digest"], &shown["votes"]), (&digest.as_str().into(), &truth.votes.len().into()));
+    }
+    let Truth { votes, servers } = &truth;
+    println!(
+        "{what}: {} votes, {} servers, digest {digest} in Redis and {} nodes",
+        votes.len(),
+        servers.len(),
+        nodes.len()
+    );
+    truth
+}
+
+/// What the public listener says of some of the votes, and that it knows of no others beside them.
+fn expect_public(node: &Node, truth: &Truth, what: &str) {
+    let step = truth.votes.len().div_ceil(ASKED_MAX).max(1);
+    let mut pairs: Vec<Pair> = truth.votes.keys().step_by(step).copied().collect();
+    let beside = pairs.iter().map(|(server, ip)| (*server, Ipv4Addr::from(ip.to_bits() ^ 0x0080_0000)));
+    let beside: Vec<Pair> = beside.filter(|pair| !truth.votes.contains_key(pair)).take(100).collect();
+    pairs.extend(beside);
+    for (pair, shown) in pairs.iter().zip(next_votes(node.server(), &pairs)) {
+        assert_eq!(shown.is_some(), truth.votes.contains_key(pair), "{what}: the status of {pair:?}: {shown:?}");
+    }
+}
+
+#[test]
+fn a_digest_is_of_what_is_there_in_any_order() {
+    let of = |votes: &[(u32, u8, i64)]| {
+        let votes = votes.iter().map(|(server, last, voted_at)| ((*server, [10, 0, 0, *last].into()), *voted_at));
+        Truth { votes: votes.collect(), ..Truth::default() }.digest()
+    };
+    let whole = of(&[(1, 1, 100), (2, 1, 100)]);
+    assert_eq!(whole, of(&[(2, 1, 100), (1, 1, 100)]));
+    let others = [
+        of(&[(1, 1, 100)]),
+        of(&[(1, 1, 100), (2, 1, 101)]),
+        of(&[(1, 1, 100), (2, 2, 100)]),
+        of(&[(1, 2, 100), (2, 1, 100)]),
+    ];
+    assert!(others.iter().all(|other| *other != whole), "{whole} {others:?}");
+    assert_eq!(of(&[]), 0);
+}

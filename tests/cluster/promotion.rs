@@ -1,0 +1,107 @@
+//! The primary dies and a replica is promoted that lacks the last votes, because the link between
+//! the two was down: what nodes have seen comes back, and what was confirmed was never away.
+
+use crate::cluster::crash::lost;
+use crate::cluster::engine::{Engine, url};
+use crate::cluster::has;
+use crate::cluster::load::{Habits, Load, Tally};
+use crate::cluster::node::Node;
+use crate::cluster::oracle::{Truth, settle};
+use crate::cluster::proxy::{Mode, Proxy};
+
+const SERVERS: u32 = 20;
+/// Votes that only the old primary has.
+const BEHIND: usize = 100;
+
+/// What a promotion did.
+struct Promoted {
+    /// Acknowledged until the primary was killed.
+    before: Tally,
+    /// Of these, not on the promoted replica before any node reached it.
+    lost_by_redis: Truth,
+    /// Until the end.
+    tally: Tally,
+    /// What Redis and all nodes have in the end.
+    truth: Truth,
+    /// Given back, by node.
+    restored: Vec<f64>,
+}
+
+fn promote(node_options: &[&str]) -> Promoted {
+    let mut primary = Engine::store(&[]);
+    let link = Proxy::to(primary.addr());
+    let replica = Engine::replica_of(link.addr(), &[]);
+    let road = Proxy::to(primary.addr());
+    let nodes = Node::start_many(2, &url(road.addr()), node_options);
+    nodes[0].add_servers(SERVERS);
+    let load = Load::start(&[&nodes[0], &nodes[1]], Habits { servers: SERVERS, ..Habits::PLAIN }, 0);
+    load.wait_for_more(300);
+    link.set(Mode::Hole);
+    load.wait_for_more(BEHIND);
+    road.set(Mode::Cut);
+    let before = load.tally();
+    primary.kill();
+    let mut redis = replica.connect();
+    redis.ask(&["REPLICAOF", "NO", "ONE"]);
+    let missing = Truth::in_redis(&mut redis);
+    let missing = before.recorded.iter().filter(|(pair, _)| !missing.votes.contains_key(pair));
+    let votes = missing.map(|(pair, voted_at)| (*pair, *voted_at)).collect();
+    let lost_by_redis = Truth { votes, ..Truth::default() };
+    assert_eq!(lost(&mut redis, &before), lost_by_redis.votes.len());
+    road.aim(replica.addr());
+    road.set(Mode::Pass);
+    load.wait_for_more(100);
+    let tally = load.stop();
+    let truth = settle(&mut redis, &[&nodes[0], &nodes[1]], "after the promotion");
+    let restored = nodes.iter().map(Node::restored).collect();
+    for node in &nodes {
+        assert!(node.rebuilds("history") >= 1.0, "a new history was seen");
+    }
+    Promoted { before, lost_by_redis, tally, truth, restored }
+}
+
+#[test]
+fn a_promoted_replica_gets_back_what_it_lacked() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let done = promote(&[]);
+    println!(
+        "without WAIT: {} acknowledged, {} of them lost by Redis, given back {:?}, doubles {}, outage {:?}",
+        done.before.recorded.len(),
+        done.lost_by_redis.votes.len(),
+        done.restored,
+        done.tally.doubles.len(),
+        done.tally.outage
+    );
+    assert!(done.lost_by_redis.votes.len() >= BEHIND / 2, "the link was not cut");
+    for (pair, voted_at) in &done.tally.recorded {
+        assert_eq!(done.truth.votes.get(pair), Some(voted_at), "{pair:?}");
+    }
+    assert_eq!(done.tally.doubles, []);
+}
+
+#[test]
+fn a_confirmed_vote_is_on_the_promoted_replica() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let done = promote(&["--store-wait-replicas", "1", "--store-wait-ms", "50"]);
+    let unconfirmed = &done.tally.unconfirmed;
+    let confirmed_lost = done.lost_by_redis.votes.keys().filter(|pair| !unconfirmed.contains(pair)).count();
+    println!(
+        "with WAIT 1: {} acknowledged, {} of them unconfirmed; Redis lost {}, of the confirmed ones {confirmed_lost}; \
+         doubles {}",
+        done.before.recorded.len(),
+        done.before.unconfirmed.len(),
+        done.lost_by_redis.votes.len(),
+        done.tally.doubles.len()
+    );
+    assert_eq!(confirmed_lost, 0);
+    assert!(!done.before.unconfirmed.is_empty(), "votes are told to be unconfirmed while the link is cut");
+    assert!(done.before.unconfirmed.len() < done.before.recorded.len(), "no vote was confirmed");
+    for (pair, voted_at) in &done.tally.recorded {
+        assert_eq!(done.truth.votes.get(pair), Some(voted_at), "{pair:?}");
+    }
+    assert_eq!(done.tally.doubles, []);
+}

@@ -1,0 +1,221 @@
+//! A TCP proxy in this process, in place of a bad network: it passes, it holds every byte back (a
+//! hole: the peers see silence), or it cuts (connections end, new ones end at once). Knows bytes only.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::{JoinHandle, spawn};
+
+/// What happens to the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// They pass.
+    Pass,
+    /// They wait, as in a network that loses every packet for a while. New connections are taken
+    /// and hear nothing.
+    Hole,
+    /// Connections end, now and at once when new.
+    Cut,
+    /// As `Cut`, and the proxy takes no more connections.
+    Over,
+}
+
+/// A running proxy.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    addr: SocketAddr,
+    line: Arc<Line>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+/// What all connections of a proxy share.
+#[derive(Debug)]
+struct Line {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    to: SocketAddr,
+    mode: Mode,
+    /// Both ends of every connection that was not seen to end.
+    open: Vec<TcpStream>,
+    /// Bytes passed, both ways.
+    passed: u64,
+}
+
+impl Proxy {
+    /// A proxy to `to`, which passes.
+    pub(crate) fn to(to: SocketAddr) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let addr = listener.local_addr().expect("its address");
+        let state = Mutex::new(State { to, mode: Mode::Pass, open: Vec::new(), passed: 0 });
+        let line = Arc::new(Line { state, changed: Condvar::new() });
+        let accepting = spawn({
+            let line = Arc::clone(&line);
+            move || line.accept(&listener)
+        });
+        Proxy { addr, line, accepting: Some(accepting) }
+    }
+
+    /// Where the proxy listens.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// New connections go to another address from now on.
+    pub(crate) fn aim(&self, to: SocketAddr) {
+        self.line.lock().to = to;
+    }
+
+    /// From now on.
+    pub(crate) fn set(&self, mode: Mode) {
+        let mut state = self.line.lock();
+        state.mode = mode;
+        if matches!(mode, Mode::Cut | Mode::Over) {
+            for stream in state.open.drain(..) {
+                // An end that is gone already is what is wanted.
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+        }
+        drop(state);
+        self.line.changed.notify_all();
+    }
+
+    /// How many bytes have passed so far, both ways.
+    pub(crate) fn passed(&self) -> u64 {
+        self.line.lock().passed
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.set(Mode::Over);
+        // Wakes the thread that accepts.
+        let _ = TcpStream::connect(self.addr);
+        let joined = self.accepting.take().map(JoinHandle::join);
+        assert!(joined.is_none_or(|joined| joined.is_ok()) || std::thread::panicking(), "the proxy failed");
+    }
+}
+
+impl Line {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nobody panics with it")
+    }
+
+    fn accept(self: &Arc<Line>, listener: &TcpListener) {
+        for client in listener.incoming() {
+            let Ok(client) = client else { continue };
+            match self.lock().mode {
+                Mode::Pass | Mode::Hole => {}
+                Mode::Cut => continue,
+                Mode::Over => return,
+            }
+            let line = Arc::clone(self);
+            spawn(move || line.join(client));
+        }
+    }
+
+    /// Joins a client to the other side, once that may be reached.
+    fn join(self: &Arc<Line>, client: TcpStream) {
+        if !self.wait_for_pass() {
+            return;
+        }
+        let to = self.lock().to;
+        let Ok(server) = TcpStream::connect(to) else { return };
+        let ends = [&client, &server].map(|stream| {
+            stream.set_nodelay(true).expect("a socket option");
+            stream.try_clone().expect("a descriptor")
+        });
+        {
+            let mut state = self.lock();
+            if matches!(state.mode, Mode::Cut | Mode::Over) {
+                return;
+            }
+            state.open.extend(ends);
+        }
+        let halves = (client.try_clone().expect("a descriptor"), server.try_clone().expect("a descriptor"));
+        let line = Arc::clone(self);
+        spawn(move || line.pump(&server, &client));
+        self.pump(&halves.0, &halves.1);
+    }
+
+    /// Carries bytes one way until that way ends; the end passes as the bytes do.
+    fn pump(&self, mut from: &TcpStream, mut to: &TcpStream) {
+        let mut bytes = vec![0; 64 * 1024];
+        loop {
+            let count = from.read(&mut bytes).unwrap_or(0);
+            if !self.wait_for_pass() || count == 0 || to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+            self.lock().passed += count as u64;
+        }
+        // The other side may be gone already.
+        let _ = to.shutdown(Shutdown::Write);
+        let _ = from.shutdown(Shutdown::Read);
+    }
+
+    /// Waits out a hole; whether bytes may pass.
+    fn wait_for_pass(&self) -> bool {
+        let state = self.changed.wait_while(self.lock(), |state| state.mode == Mode::Hole);
+        state.expect("nobody panics with it").mode == Mode::Pass
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Mode, Proxy};
+    use std::io::{ErrorKind, Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::thread::spawn;
+    use std::time::Duration;
+
+    /// Gives back what it is sent.
+    fn echo() -> std::net::SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let addr = listener.local_addr().expect("its address");
+        spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                spawn(move || {
+                    let mut bytes = [0; 64];
+                    while let Ok(count @ 1..) = stream.read(&mut bytes) {
+                        stream.write_all(&bytes[..count]).expect("the client reads");
+                    }
+                });
+            }
+        });
+        addr
+    }
+
+    #[test]
+    fn it_passes_holds_and_cuts() {
+        let proxy = Proxy::to(echo());
+        let mut client = TcpStream::connect(proxy.addr()).expect("it listens");
+        client.set_read_timeout(Some(Duration::from_millis(100))).expect("a socket option");
+        let mut four = [0; 4];
+        client.write_all(b"abcd").expect("it takes bytes");
+        client.read_exact(&mut four).expect("it passes");
+        assert_eq!((&four, proxy.passed()), (b"abcd", 8));
+
+        proxy.set(Mode::Hole);
+        client.write_all(b"efgh").expect("the kernel takes them");
+        let silence = client.read_exact(&mut four).expect_err("nothing comes through a hole");
+        assert_eq!(silence.kind(), ErrorKind::WouldBlock);
+        assert_eq!(proxy.passed(), 8);
+        proxy.set(Mode::Pass);
+        client.set_read_timeout(Some(crate::util::DEADLINE)).expect("a socket option");
+        client.read_exact(&mut four).expect("what was held comes");
+        assert_eq!(&four, b"efgh");
+
+        proxy.set(Mode::Cut);
+        assert_eq!(client.read(&mut four).expect("an end in order"), 0);
+        let mut second = TcpStream::connect(proxy.addr()).expect("it listens");
+        assert!(matches!(second.read(&mut four), Ok(0) | Err(_)), "cut at once");
+        proxy.set(Mode::Pass);
+        let mut third = TcpStream::connect(proxy.addr()).expect("it listens");
+        third.write_all(b"ijkl").expect("it takes bytes");
+        third.read_exact(&mut four).expect("it passes again");
+        assert_eq!(&four, b"ijkl");
+    }
+}

@@ -1,0 +1,155 @@
+//! A small client of the Redis protocol (RESP2), written apart from the library's own, so that the
+//! two check each other. It knows words and replies, not what the keys mean.
+
+use crate::util::DEADLINE;
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::net::{SocketAddr, TcpStream};
+
+/// One reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    /// A status or a string.
+    Text(String),
+    /// An integer.
+    Number(i64),
+    /// No such thing.
+    Nil,
+    /// An array.
+    List(Vec<Value>),
+    /// An error reply, its code first.
+    Refused(String),
+}
+
+impl Value {
+    /// The text, or a panic that shows what came instead.
+    pub(crate) fn text(&self) -> &str {
+        let Value::Text(text) = self else { panic!("no text: {self:?}") };
+        text
+    }
+
+    /// The number; digits in a string are one as well.
+    pub(crate) fn number(&self) -> i64 {
+        match self {
+            Value::Number(number) => *number,
+            Value::Text(text) => text.parse().unwrap_or_else(|_| panic!("no number: {self:?}")),
+            _ => panic!("no number: {self:?}"),
+        }
+    }
+
+    /// The elements.
+    pub(crate) fn list(&self) -> &[Value] {
+        let Value::List(list) = self else { panic!("no list: {self:?}") };
+        list
+    }
+}
+
+/// A connection to a Redis.
+#[derive(Debug)]
+pub(crate) struct Redis {
+    replies: BufReader<TcpStream>,
+}
+
+impl Redis {
+    /// Connects, or panics.
+    pub(crate) fn connect(addr: SocketAddr) -> Redis {
+        Self::try_connect(addr).unwrap_or_else(|error| panic!("no connection to Redis at {addr}: {error}"))
+    }
+
+    /// Connects, or says why not.
+    pub(crate) fn try_connect(addr: SocketAddr) -> io::Result<Redis> {
+        let stream = TcpStream::connect_timeout(&addr, DEADLINE)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        stream.set_write_timeout(Some(DEADLINE))?;
+        Ok(Redis { replies: BufReader::with_capacity(256 * 1024, stream) })
+    }
+
+    /// Asks, and panics on anything but an answer.
+    pub(crate) fn ask(&mut self, words: &[&str]) -> Value {
+        match self.try_ask(words) {
+            Ok(Value::Refused(why)) => panic!("{words:?}: {why}"),
+            Ok(value) => value,
+            Err(error) => panic!("{words:?}: {error}"),
+        }
+    }
+
+    /// Asks; a refusal by Redis is a value, the error is that of the connection.
+    pub(crate) fn try_ask(&mut self, words: &[&str]) -> io::Result<Value> {
+        self.send(&[words])?;
+        self.read()
+    }
+
+    /// Asks many things in one write; as many replies.
+    pub(crate) fn pipeline(&mut self, commands: &[&[&str]]) -> io::Result<Vec<Value>> {
+        self.send(commands)?;
+        commands.iter().map(|_| self.read()).collect()
+    }
+
+    /// Sends commands and reads nothing.
+    pub(crate) fn send(&mut self, commands: &[&[&str]]) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for words in commands {
+            bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+            for word in *words {
+                bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+            }
+        }
+        self.replies.get_mut().write_all(&bytes)
+    }
+
+    /// Reads one reply.
+    pub(crate) fn read(&mut self) -> io::Result<Value> {
+        read_value(&mut self.replies)
+    }
+}
+
+fn read_value(from: &mut impl BufRead) -> io::Result<Value> {
+    let line = read_line(from)?;
+    let (kind, rest) = line.split_at_checked(1).ok_or(ErrorKind::InvalidData)?;
+    let length = || rest.parse::<i64>().map_err(|_| io::Error::from(ErrorKind::InvalidData));
+    match kind {
+        "+" => Ok(Value::Text(rest.to_owned())),
+        "-" => Ok(Value::Refused(rest.to_owned())),
+        ":" => Ok(Value::Number(length()?)),
+        "$" => match usize::try_from(length()?) {
+            Err(_) => Ok(Value::Nil),
+            Ok(length) => {
+                let mut bytes = vec![0; length + 2];
+                from.read_exact(&mut bytes)?;
+                bytes.truncate(length);
+                Ok(Value::Text(String::from_utf8_lossy(&bytes).into_owned()))
+            }
+        },
+        "*" => match usize::try_from(length()?) {
+            Err(_) => Ok(Value::Nil),
+            Ok(length) => (0..length).map(|_| read_value(from)).collect::<io::Result<_>>().map(Value::List),
+        },
+        _ => Err(ErrorKind::InvalidData.into()),
+    }
+}
+
+fn read_line(from: &mut impl BufRead) -> io::Result<String> {
+    let mut line = String::new();
+    if from.read_line(&mut line)? == 0 {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    line.truncate(line.trim_end_matches(['\r', '\n']).len());
+    Ok(line)
+}
+
+#[test]
+fn replies_are_read_as_sent() {
+    let sent = b"*5\r\n$4\r\na\r\nb\r\n:-7\r\n$-1\r\n*-1\r\n-ERR no\r\n+OK\r\n";
+    let mut from = BufReader::new(&sent[..]);
+    let list = [
+        Value::Text("a\r\nb".to_owned()),
+        Value::Number(-7),
+        Value::Nil,
+        Value::Nil,
+        Value::Refused("ERR no".to_owned()),
+    ];
+    assert_eq!(read_value(&mut from).expect("it is whole"), Value::List(list.to_vec()));
+    assert_eq!(read_value(&mut from).expect("it is whole"), Value::Text("OK".to_owned()));
+    let end = read_value(&mut from).expect_err("nothing is left");
+    assert_eq!(end.kind(), ErrorKind::UnexpectedEof);
+}

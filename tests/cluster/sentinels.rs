@@ -1,0 +1,68 @@
+//! Three Sentinels, a primary and two replicas, real ones: the primary dies under load, another is
+//! named, and the nodes find it by themselves.
+
+use crate::cluster::engine::{Engine, wait_until};
+use crate::cluster::has;
+use crate::cluster::load::{Habits, Load};
+use crate::cluster::node::{Node, init};
+use crate::cluster::oracle::settle;
+use std::time::Duration;
+
+const SERVERS: u32 = 20;
+/// The Sentinels wait for a second before they take the primary for dead.
+const DOWN_AFTER_MS: u32 = 1_000;
+/// From the kill until votes are taken again, generously: the machine may be busy.
+const OUTAGE_MAX: Duration = Duration::from_secs(12);
+
+#[test]
+fn nodes_follow_the_primary_that_sentinels_name() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let mut primary = Engine::start(&[]);
+    let replicas = [0, 1].map(|_| Engine::replica_of(primary.addr(), &[]));
+    let sentinels = [0, 1, 2].map(|_| Engine::sentinel(primary.addr(), 2, DOWN_AFTER_MS, &[]));
+    for sentinel in &sentinels {
+        wait_until("a Sentinel knows the others", || {
+            let mut redis = sentinel.connect();
+            let mut count = |what| redis.ask(&["SENTINEL", what, "votes"]).list().len();
+            (count("replicas"), count("sentinels")) == (2, 2)
+        });
+    }
+    let addresses: Vec<String> = sentinels.iter().map(|sentinel| sentinel.addr().to_string()).collect();
+    let store = format!("redis+sentinel://{}/votes", addresses.join(","));
+    init(&store);
+    let nodes = Node::start_many(2, &store, &["--store-wait-replicas", "1"]);
+    nodes[0].add_servers(SERVERS);
+    let load = Load::start(&[&nodes[0], &nodes[1]], Habits { servers: SERVERS, ..Habits::PLAIN }, 0);
+    load.wait_for_more(300);
+    primary.kill();
+    load.wait_for_more(300);
+    let tally = load.stop();
+    let named = sentinels[0].connect().ask(&["SENTINEL", "get-master-addr-by-name", "votes"]);
+    let named = u16::try_from(named.list()[1].number()).expect("a port");
+    let promoted = replicas.iter().find(|replica| replica.addr().port() == named).expect("a replica is named");
+    let truth = settle(&mut promoted.connect(), &[&nodes[0], &nodes[1]], "after the failover");
+    let confirmed = tally.recorded.iter().filter(|(pair, _)| !tally.unconfirmed.contains(pair));
+    let lost = confirmed.filter(|(pair, _)| !truth.votes.contains_key(pair)).count();
+    println!(
+        "{} tries, {} recorded, {} unconfirmed, confirmed and lost {lost}, doubles {}, outage {:?}",
+        tally.tries,
+        tally.recorded.len(),
+        tally.unconfirmed.len(),
+        tally.doubles.len(),
+        tally.outage
+    );
+    assert_eq!((lost, tally.doubles.len()), (0, 0));
+    assert!(tally.outage < OUTAGE_MAX, "{:?}", tally.outage);
+
+    // The old primary comes back and says for a while that it is one: nobody believes it.
+    primary.run();
+    let load = Load::start(&[&nodes[0], &nodes[1]], Habits { servers: SERVERS, ..Habits::PLAIN }, 500_000);
+    load.wait_for_more(100);
+    wait_until("the old primary is made a replica", || primary.connect().ask(&["ROLE"]).list()[0].text() == "slave");
+    load.wait_for_more(100);
+    let tally = load.stop();
+    assert_eq!(tally.doubles, []);
+    settle(&mut promoted.connect(), &[&nodes[0], &nodes[1]], "with the old primary back");
+}
