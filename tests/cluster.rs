@@ -25,6 +25,7 @@ mod resurrection;
 mod sentinels;
 mod slow_disk;
 mod split;
+mod watching;
 mod wipe;
 
 use std::process::{Command, Stdio};

@@ -29,6 +29,11 @@ class Control:
             raise Failed(f"{method} {path}: {response.status} {answer[:200].decode(errors='replace')}")
         return json.loads(answer)
 
+    def text(self, path):
+        """The answer as it is."""
+        self._connection.request("GET", path, None, self._headers)
+        return self._connection.getresponse().read().decode()
+
     def put_server(self, server):
         self.request("PUT", f"/v1/servers/{server}", json.dumps({"token": f"load-{server}"}))
 

@@ -1,0 +1,145 @@
+"""HAProxy in front of nodes, and readers behind it that know what the right answer is."""
+
+import threading
+import time
+
+from lib import paths, process
+from lib.nodes import EVERY_CPU, free_port
+from lib.propagation import Asker, cast_request, status_request
+
+CONFIGURATION = """\
+global
+    maxconn 4096
+defaults
+    mode http
+    timeout connect 1s
+    timeout client 30s
+    timeout server 5s
+    # A node that dies in the middle of a read: another one is asked. Reads change nothing.
+    retries 3
+    option redispatch 1
+    retry-on conn-failure empty-response response-timeout 503
+frontend public
+    bind 127.0.0.1:{public}
+    default_backend nodes
+backend nodes
+    balance leastconn
+    option httpchk GET /readyz
+{nodes}
+frontend control
+    bind 127.0.0.1:{control}
+    default_backend control
+backend control
+    balance roundrobin
+    # A vote may be sent twice: the second is answered 409 where the first one counted.
+    option httpchk GET /readyz
+    retry-on conn-failure
+{controls}
+"""
+# A vote that another node took less than this ago may not be shown yet.
+GRACE_SECONDS = 1.0
+
+
+class Front:
+    """A running HAProxy."""
+
+    def __init__(self, nodes):
+        self.port, self.control_port, folder = free_port(), free_port(), paths.fresh("haproxy")
+        check = "check inter 200ms fall 1 rise 1 on-marked-down shutdown-sessions"
+        server = "    server {name} 127.0.0.1:{port} {check} port {control}".format
+        lines = [
+            [
+                server(name=f"node{nth}", port=port, check=check, control=node.control_port)
+                for nth, node in enumerate(nodes)
+                for port in [getattr(node, which)]
+            ]
+            for which in ("port", "control_port")
+        ]
+        text = CONFIGURATION.format(
+            public=self.port, control=self.control_port, nodes="\n".join(lines[0]), controls="\n".join(lines[1])
+        )
+        file, log = folder / "haproxy.cfg", folder / "haproxy.log"
+        file.write_text(text)
+        self.process = process.spawn(["haproxy", "-db", "-f", file], EVERY_CPU, log)
+        process.wait_until(self.process, lambda: process.accepts(self.port), log)
+
+
+class Traffic:
+    """Readers and a caster at work; what they saw."""
+
+    def __init__(self, front, key, recorded, never):
+        self._front, self._key = front, key
+        self._recorded, self._never = recorded, never
+        self._stop, self._lock = threading.Event(), threading.Lock()
+        self.reads = self.casts = self.refused = self.doubles = self.late = 0
+        self.wrong, self.failed = [], []
+        self._fresh = []
+        self._threads = [threading.Thread(target=self._read, args=(nth,)) for nth in range(4)]
+        self._threads.append(threading.Thread(target=self._cast))
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _read(self, offset):
+        """Asks for votes that were recorded, for such as never were, and for those just cast."""
+        asker, nth = None, offset
+        while not self._stop.is_set():
+            nth += 1
+            server, ip, expected, since = self._question(nth)
+            try:
+                asker = asker or Asker(self._front.port)
+                asker.send(status_request(server, ip))
+                status, body = asker.read()
+            except OSError as error:
+                # HAProxy ends kept connections of its own accord; a connection that never answered is a failure.
+                self.failed.append(repr(error))
+                asker = None
+                continue
+            with self._lock:
+                self.reads += 1
+            self._judge(status, body, expected, since)
+
+    def _question(self, nth):
+        kind = nth % 3
+        if kind == 0 or (kind == 2 and not self._fresh):
+            return (*self._recorded[nth % len(self._recorded)], False, 0)
+        if kind == 1:
+            return (*self._never[nth % len(self._never)], True, 0)
+        server, ip, since = self._fresh[-1 - nth % min(len(self._fresh), 500)]
+        return server, ip, False, since
+
+    def _judge(self, status, body, expected, since):
+        if status != 200:
+            self.failed.append(f"{status} {body[:80]!r}")
+        elif (b'"can_vote":true' in body) != expected:
+            if since and time.monotonic() - since < GRACE_SECONDS:
+                with self._lock:
+                    self.late += 1
+            else:
+                self.wrong.append(f"{body[:120]!r}, {time.monotonic() - since:.1f} s after its vote")
+
+    def _cast(self):
+        """One vote after the other; one that is not answered is sent again, as a site would."""
+        asker, nth, again = None, 0, False
+        while not self._stop.is_set():
+            server, ip = 28 + nth % 50, f"203.{nth // 65536 % 256}.{nth // 256 % 256}.{nth % 256}"
+            try:
+                asker = asker or Asker(self._front.control_port)
+                asker.send(cast_request(self._key, server, ip))
+                status, _ = asker.read()
+            except OSError:
+                asker, status = None, 0
+            if status == 201 or (status == 409 and again):
+                self.casts += 1
+                self._fresh.append((server, ip, time.monotonic()))
+                nth, again = nth + 1, False
+            elif status == 409:
+                self.wrong.append(f"a vote for {server} and {ip} was refused, and never cast")
+                nth += 1
+            else:
+                self.refused, again = self.refused + 1, True
+                time.sleep(0.02)

@@ -1,0 +1,76 @@
+"""From the sending of a vote to one node until another one shows it on its public listener."""
+
+import json
+import socket
+import time
+
+
+class Asker:
+    """One kept connection that sends and reads whole responses."""
+
+    def __init__(self, port):
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._rest = b""
+
+    def send(self, request):
+        self._socket.sendall(request)
+
+    def read(self):
+        """(status, body) of one response with a Content-Length."""
+        while b"\r\n\r\n" not in self._rest:
+            self._fill()
+        head, _, rest = self._rest.partition(b"\r\n\r\n")
+        length = int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0])
+        self._rest = rest
+        while len(self._rest) < length:
+            self._fill()
+        body, self._rest = self._rest[:length], self._rest[length:]
+        return int(head.split(b" ", 2)[1]), body
+
+    def _fill(self):
+        got = self._socket.recv(65536)
+        if not got:
+            raise ConnectionError("the connection ended")
+        self._rest += got
+
+    def close(self):
+        self._socket.close()
+
+
+def status_request(server, ip):
+    return f"GET /api/vote/{server}/status/{ip} HTTP/1.1\r\nHost: h\r\n\r\n".encode()
+
+
+def cast_request(key, server, ip):
+    body = json.dumps({"server_id": server, "ip": ip})
+    head = f"POST /v1/votes HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {key}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return (head + body).encode()
+
+
+def measure(caster, nodes, count, interval, to_all):
+    """Sorted seconds of `count` votes: until one of the nodes, taken in turn, shows it, or until all do."""
+    control = Asker(caster.control_port)
+    askers = [Asker(node.port) for node in nodes]
+    took = []
+    for nth in range(count):
+        server, ip = 28, f"198.{18 + to_all}.{nth // 256}.{nth % 256}"
+        request, waiting = status_request(server, ip), askers if to_all else [askers[nth % len(askers)]]
+        began = time.perf_counter()
+        control.send(cast_request(caster.key, server, ip))
+        while waiting:
+            for asker in waiting:
+                asker.send(request)
+            waiting = [asker for asker in waiting if b'"can_vote":true' in asker.read()[1]]
+        took.append(time.perf_counter() - began)
+        status, body = control.read()
+        if status != 201:
+            raise AssertionError(f"a vote was answered {status} {body}")
+        time.sleep(max(0, interval - (time.perf_counter() - began)))
+    for asker in [control, *askers]:
+        asker.close()
+    return sorted(took)
+
+
+def percentile(took, percent):
+    return took[min(len(took) - 1, int(len(took) * percent / 100))]

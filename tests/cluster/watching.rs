@@ -1,0 +1,65 @@
+//! What an operator watches: the metrics of a node are as Prometheus wants them, and every metric that
+//! the alerts and the dashboard ask for is one of them.
+
+use crate::cluster::engine::Engine;
+use crate::cluster::has;
+use crate::cluster::node::Node;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+const FILES: &[&str] = &["contrib/prometheus/cluster-alerts.yml", "contrib/grafana/vote-status-cluster.json"];
+
+/// Every name of ours in a text, without what a histogram adds.
+fn names(text: &str) -> BTreeSet<&str> {
+    let starts = text.match_indices("vote_status_").map(|(at, _)| &text[at..]);
+    let names = starts.map(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit() && c != '_');
+        &rest[..end.unwrap_or(rest.len())]
+    });
+    names.map(|name| name.strip_suffix("_bucket").unwrap_or(name)).collect()
+}
+
+#[test]
+fn what_alerts_and_dashboard_ask_for_is_there() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::store(&[]);
+    let node = Node::start(&engine.url(), &[]);
+    let metrics = node.control().get("/metrics");
+    let there: BTreeSet<&str> =
+        metrics.text().lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    for file in FILES {
+        let text = fs::read_to_string(file).expect("it is part of the project");
+        let asked = names(&text);
+        assert!(asked.len() >= 8, "{file} asks for {asked:?}");
+        let missing: Vec<&&str> = asked.difference(&there).collect();
+        assert!(missing.is_empty(), "{file} asks for {missing:?}; there are {there:?}");
+    }
+}
+
+#[test]
+fn promtool_finds_nothing_wrong() {
+    if !has(&["redis-server", "promtool"]) {
+        return;
+    }
+    let engine = Engine::store(&[]);
+    let node = Node::start(&engine.url(), &[]);
+    node.add_servers(1);
+    node.control().cast(1, [192, 0, 2, 1]);
+    let metrics = node.control().get("/metrics");
+    let mut promtool = Command::new("promtool");
+    promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = promtool.spawn().expect("promtool can be run");
+    child.stdin.take().expect("its input").write_all(&metrics.body).expect("promtool reads");
+    let output = child.wait_with_output().expect("promtool ends");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{said}");
+    for args in [["check", "rules", "cluster-alerts.yml"], ["test", "rules", "cluster-alerts-test.yml"]] {
+        let output = Command::new("promtool").args(args).current_dir("contrib/prometheus").output();
+        let output = output.expect("promtool can be run");
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
