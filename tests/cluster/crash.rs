@@ -64,7 +64,7 @@ fn a_torn_file_loses_a_vote_whole_or_not_at_all() {
     }
     let mut engine = Engine::start(&["--appendfsync", "always"]);
     let mut redis = engine.connect();
-    library::load(&mut redis, &library::text(), None, 1);
+    library::load(&mut redis, &library::text(), 5_400, 1);
     for ip in 0..50 {
         assert!(library::cast_all(&mut redis, &[(1, ip)])[0].is_accepted);
     }
