@@ -5,6 +5,7 @@
 //! `VOTE_STATUS_TEST_ROUNDS=N` has the counting ones try N times as often, `VOTE_STATUS_TEST_LONG=1`
 //! runs the long ones at their full length. Without `redis-server` all of them are left out, and say so.
 
+mod access;
 mod bootstrap;
 mod check;
 mod clock;
@@ -40,7 +41,8 @@ fn has(programs: &[&str]) -> bool {
     if !missing.is_empty() {
         let test = std::thread::current().name().unwrap_or_default().to_owned();
         // Not by a macro: those are shown with a test that fails, and this one will not.
-        writeln!(stderr(), "left out: {test} needs {missing:?}").expect("standard error takes a line");
+        let line = format!("left out: {test} needs {missing:?}\n");
+        stderr().write_all(line.as_bytes()).expect("standard error takes a line");
     }
     missing.is_empty()
 }

@@ -1,0 +1,78 @@
+//! The access list that the documentation gives to nodes is enough for all that they do, and too little
+//! for what would harm.
+
+use crate::cluster::engine::Engine;
+use crate::cluster::has;
+use crate::cluster::node::{Node, client, init};
+use crate::cluster::oracle::settle;
+use crate::cluster::resp::Value;
+use std::fs;
+
+/// What a node's user must not be able to do.
+const FORBIDDEN: &[&[&str]] = &[
+    &["FLUSHALL"],
+    &["FLUSHDB"],
+    &["XTRIM", "vs:{0}:log", "MAXLEN", "0"],
+    &["DEL", "vs:{0}:log"],
+    &["CONFIG", "SET", "appendonly", "no"],
+    &["FUNCTION", "DELETE", "vs1"],
+    &["FUNCTION", "FLUSH"],
+    &["SHUTDOWN"],
+    &["SET", "another-key", "1"],
+];
+
+/// The line of the documentation that makes the user, as the words of a command.
+fn documented() -> Vec<String> {
+    let text = fs::read_to_string("docs/CLUSTER.md").expect("it is part of the project");
+    let line = text.lines().find_map(|line| line.strip_prefix("user vote-status on "));
+    let rules = line.expect("the documentation has the user").split_whitespace();
+    rules.map(|rule| if rule.starts_with('>') { ">of-the-node" } else { rule }.to_owned()).collect()
+}
+
+#[test]
+fn the_documented_user_can_do_what_nodes_do_and_no_harm() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::start(&[]);
+    let mut redis = engine.connect();
+    let rules = documented();
+    let mut words = vec!["ACL", "SETUSER", "vote-status", "on"];
+    words.extend(rules.iter().map(String::as_str));
+    redis.ask(&words);
+    let store = format!("redis://vote-status:of-the-node@{}", engine.addr());
+    init(&store);
+    let node = Node::start(&store, &["--store-wait-replicas", "1", "--store-wait-ms", "1"]);
+    node.add_servers(3);
+    let control = node.control();
+    for last in 1..=3 {
+        assert_eq!(control.cast(1, [192, 0, 2, last]).status, 201);
+    }
+    assert_eq!(control.delete("/v1/votes/1/192.0.2.1").status, 200);
+    assert_eq!(control.post("/v1/servers/2/token", "").status, 200);
+    assert_eq!(control.delete("/v1/servers/3").status, 200);
+    let record = r#"{"server_id":2,"ip":"192.0.2.9"}"#;
+    assert_eq!(control.post("/v1/votes/batch", record).status, 200);
+    let check = ["cluster", "check", "--store", &store, "--control-url", &node.control_url()];
+    let ended = client(&check);
+    assert_eq!(ended.status.code(), Some(0), "{}{}", ended.stdout, ended.stderr);
+    let truth = settle(&mut redis, &[&node], "with a user of few rights");
+
+    let mut limited = engine.connect();
+    limited.ask(&["AUTH", "vote-status", "of-the-node"]);
+    for words in FORBIDDEN {
+        let said = limited.try_ask(words).expect("Redis answers");
+        assert!(matches!(&said, Value::Refused(why) if why.starts_with("NOPERM")), "{words:?}: {said:?}");
+    }
+
+    // Emptied by somebody with more rights, and filled again.
+    redis.ask(&["FLUSHALL"]);
+    let ended = client(&["reseed", "--store", &store, "--control-url", &node.control_url()]);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    node.wait_until_recording(1);
+    let after = settle(&mut redis, &[&node], "after a reseed by this user");
+    assert!(truth.votes.iter().all(|(pair, voted_at)| after.votes.get(pair) == Some(voted_at)));
+    let log = redis.ask(&["ACL", "LOG"]);
+    let refused: Vec<&Value> = log.list().iter().collect();
+    assert_eq!(refused.len(), FORBIDDEN.len(), "a node tried what it may not: {refused:?}");
+}
