@@ -62,6 +62,13 @@ impl Engine {
         engine.args.extend(["--replicaof".to_owned(), format!("127.0.0.1 {}", addr.port())]);
         engine.run();
         engine.wait_for_link();
+        // The primary sends nothing more before the replica has said how far it is, up to a second later.
+        let mut primary = Redis::connect(addr);
+        wait_until("the replica has said how far it is", || {
+            let said = primary.ask(&["INFO", "replication"]).text().to_owned();
+            let end = said.lines().find_map(|line| line.strip_prefix("master_repl_offset:")).expect("an offset");
+            said.contains(&format!("port={},state=online,offset={end},", engine.port))
+        });
         // Should it be restarted, then as what it is made by then.
         engine.args.truncate(engine.args.len() - 2);
         engine

@@ -27,6 +27,7 @@ fn status_goes_on_without_redis() {
         assert_eq!(strict.control().cast(*server, *ip).status, 201);
     }
     let nodes = [&patient, &strict];
+    patient.wait_until_recording(1);
     let before = settle(&mut engine.connect(), &nodes, "with Redis");
     let shown = next_votes(patient.server(), &pairs);
 
@@ -104,7 +105,7 @@ fn no_password_is_ever_told() {
     let addr = engine.addr();
     let store = format!("redis://:{PASSWORD}@{addr}");
     let mut told = init(&store);
-    let node = Node::start(&store, &["--log-level", "debug"]);
+    let node = Node::start(&store, &[]);
     node.add_servers(1);
     assert_eq!(node.control().cast(1, address(1)).status, 201);
     engine.kill();

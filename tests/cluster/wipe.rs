@@ -100,7 +100,8 @@ fn a_removed_log_is_noticed() {
     let scene = Scene::new();
     let before = scene.settle("before");
     assert_eq!(scene.engine.connect().ask(&["DEL", LOG]).number(), 1);
-    wait_until("it is noticed", || scene.behind.rebuilds("gap") + scene.beside.rebuilds("gap") >= 2.0);
+    let nodes = [&scene.behind, &scene.beside];
+    wait_until("it is noticed", || nodes.iter().all(|node| node.rebuilds_after_start() >= 1.0));
     scene.cast(100, 100_000);
     let after = scene.settle("after the log was removed");
     assert!(before.votes.iter().all(|(pair, voted_at)| after.votes.get(pair) == Some(voted_at)), "no vote is gone");
