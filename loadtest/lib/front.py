@@ -71,7 +71,9 @@ class Traffic:
         self._front, self._key = front, key
         self._recorded, self._never = recorded, never
         self._stop, self._lock = threading.Event(), threading.Lock()
-        self.reads = self.casts = self.refused = self.doubles = self.late = 0
+        self.reads = self.casts = self.refused = self.late = 0
+        # The age of the oldest vote that a node did not show yet.
+        self.latest = 0.0
         self.wrong, self.failed = [], []
         self._fresh = []
         self._threads = [threading.Thread(target=self._read, args=(nth,)) for nth in range(4)]
@@ -119,6 +121,7 @@ class Traffic:
             if since and time.monotonic() - since < GRACE_SECONDS:
                 with self._lock:
                     self.late += 1
+                    self.latest = max(self.latest, time.monotonic() - since)
             else:
                 self.wrong.append(f"{body[:120]!r}, {time.monotonic() - since:.1f} s after its vote")
 

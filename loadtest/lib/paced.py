@@ -17,10 +17,14 @@ SERVERS = range(28, 78)
 
 
 def start(node, rate, first, cpus):
-    """Such a process; to be stopped."""
+    """Such a process, once its votes come in; to be stopped."""
     command = [sys.executable, "-B", "-m", "lib.paced", node.control_port, node.key, rate, first]
     log = paths.RUN / "paced.log"
-    return process.spawn(command, cpus, log, cwd=paths.LOADTEST, env=dict(os.environ))
+    count = lambda: node.control.request("GET", "/v1/cluster")["n"]  # noqa: E731
+    before = count()
+    started = process.spawn(command, cpus, log, cwd=paths.LOADTEST, env=dict(os.environ))
+    process.wait_until(started, lambda: count() > before + rate / 10, log)
+    return started
 
 
 def lines(rate, first):

@@ -21,7 +21,8 @@ class Asker:
         while b"\r\n\r\n" not in self._rest:
             self._fill()
         head, _, rest = self._rest.partition(b"\r\n\r\n")
-        length = int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0])
+        # A proxy may have changed the case of the name.
+        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
         self._rest = rest
         while len(self._rest) < length:
             self._fill()

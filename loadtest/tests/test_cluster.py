@@ -37,7 +37,7 @@ class Requests(unittest.TestCase):
 class Judgement(unittest.TestCase):
     def judge(self, status, body, expected, since=0):
         traffic = Traffic.__new__(Traffic)
-        traffic.wrong, traffic.failed, traffic.late = [], [], 0
+        traffic.wrong, traffic.failed, traffic.late, traffic.latest = [], [], 0, 0.0
         traffic._lock = threading.Lock()
         traffic._judge(status, body, expected, since)
         return len(traffic.wrong), len(traffic.failed), traffic.late
