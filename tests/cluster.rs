@@ -17,7 +17,7 @@ mod gone;
 mod harness;
 mod library;
 mod load;
-mod node;
+pub(crate) mod node;
 mod oracle;
 mod promotion;
 mod proxy;

@@ -1,6 +1,6 @@
 //! A node: the service on a Redis. Knows the command line and what the control listener says.
 
-use crate::cluster::engine::wait_until;
+use crate::cluster::engine::{Engine, wait_until};
 use crate::util::client::get;
 use crate::util::control::Control;
 use crate::util::response::Response;
@@ -42,6 +42,22 @@ impl Node {
     /// The same on a data directory that another node had.
     pub(crate) fn start_in(folder: TempDir, store: &str, args: &[&str]) -> Node {
         Node { server: Server::spawn(command(folder.path(), store, args)), folder }
+    }
+
+    /// A server on a Redis of its own, for tests that know nothing of nodes.
+    pub(crate) fn alone(args: &[&str]) -> Server {
+        // As the one in memory: with what `args` say of the cooldown.
+        let minutes = args.iter().skip_while(|&&arg| arg != "--cooldown-minutes").nth(1).unwrap_or(&"90");
+        let engine = Engine::start(&[]);
+        let made = client(&["cluster", "init", "--store", &engine.url(), "--cooldown-minutes", minutes]);
+        assert!(made.status.success(), "{}", made.stderr);
+        let folder = folder();
+        let mut command = Server::command();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]);
+        command.arg("--data-dir").arg(folder.path()).args(["--store", &engine.url()]).args(args);
+        let mut server = Server::spawn(command);
+        server.ground = Some(Box::new((engine, folder)));
+        server
     }
 
     /// A node that was started otherwise.

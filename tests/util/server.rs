@@ -22,14 +22,22 @@ pub(crate) struct Server {
     public: Vec<Endpoint>,
     control: Endpoint,
     captured: Captured,
+    /// What it stands on, and goes after it.
+    #[cfg(feature = "redis")]
+    pub(crate) ground: Option<Box<dyn std::any::Any + Send + Sync>>,
 }
 
 impl Server {
     /// The control key that `command` puts into the environment.
     pub(crate) const KEY: &'static str = "the-control-key-of-the-tests";
 
-    /// Starts the server in memory, with `args` added, and waits until both listeners answer.
+    /// Starts the server in memory, with `args` added, and waits until both listeners answer. Where
+    /// the environment asks for it, on a Redis of its own instead.
     pub(crate) fn in_memory(args: &[&str]) -> Server {
+        #[cfg(feature = "redis")]
+        if std::env::var("VOTE_STATUS_TEST_STORE").is_ok_and(|store| store == "redis") {
+            return crate::cluster::node::Node::alone(args);
+        }
         let all: Vec<&str> = ["--in-memory"].iter().chain(args).copied().collect();
         Self::start(&all)
     }
@@ -87,7 +95,14 @@ impl Server {
             Some(addresses) => addresses,
             None => return Err(end_of(child, captured)),
         };
-        Ok(Server { child, public, control, captured })
+        Ok(Server {
+            child,
+            public,
+            control,
+            captured,
+            #[cfg(feature = "redis")]
+            ground: None,
+        })
     }
 
     /// The first public listener, which is one of the internet.
