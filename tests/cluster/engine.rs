@@ -62,13 +62,7 @@ impl Engine {
         engine.args.extend(["--replicaof".to_owned(), format!("127.0.0.1 {}", addr.port())]);
         engine.run();
         engine.wait_for_link();
-        // The primary sends nothing more before the replica has said how far it is, up to a second later.
-        let mut primary = Redis::connect(addr);
-        wait_until("the replica has said how far it is", || {
-            let said = primary.ask(&["INFO", "replication"]).text().to_owned();
-            let end = said.lines().find_map(|line| line.strip_prefix("master_repl_offset:")).expect("an offset");
-            said.contains(&format!("port={},state=online,offset={end},", engine.port))
-        });
+        engine.wait_until_as_far_as(addr);
         // Should it be restarted, then as what it is made by then.
         engine.args.truncate(engine.args.len() - 2);
         engine
@@ -152,6 +146,17 @@ impl Engine {
         wait_until("the replica's link is up", || {
             let role = redis.ask(&["ROLE"]);
             role.list()[3] == Value::Text("connected".to_owned())
+        });
+    }
+
+    /// Waits until a replica has all that its primary, which nobody writes to, has. That one sends nothing
+    /// before the replica has said how far it is, up to a second after the link is up.
+    pub(crate) fn wait_until_as_far_as(&self, primary: SocketAddr) {
+        let mut primary = Redis::connect(primary);
+        wait_until("the replica has said how far it is", || {
+            let said = primary.ask(&["INFO", "replication"]).text().to_owned();
+            let end = said.lines().find_map(|line| line.strip_prefix("master_repl_offset:")).expect("an offset");
+            said.contains(&format!("port={},state=online,offset={end},", self.port))
         });
     }
 

@@ -84,7 +84,7 @@ fn a_demoted_primary_is_not_followed() {
     let node = Node::start(&url(road.addr()), &[]);
     node.add_servers(1);
     assert_eq!(node.control().cast(1, address(1)).status, 201);
-    assert_eq!(old.connect().ask(&["WAIT", "1", "5000"]).number(), 1);
+    new.wait_until_as_far_as(old.addr());
     new.connect().ask(&["REPLICAOF", "NO", "ONE"]);
     old.connect().ask(&["REPLICAOF", "127.0.0.1", &new.addr().port().to_string()]);
     wait_until("the node leaves a replica", || node.metric("vote_status_store_following") < 0.5);

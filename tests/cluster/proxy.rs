@@ -146,10 +146,13 @@ impl Line {
         let mut bytes = vec![0; 64 * 1024];
         loop {
             let count = from.read(&mut bytes).unwrap_or(0);
-            if !self.wait_for_pass() || count == 0 || to.write_all(&bytes[..count]).is_err() {
+            if !self.wait_for_pass() || count == 0 {
                 break;
             }
             self.lock().passed += count as u64;
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
         }
         // The other side may be gone already.
         let _ = to.shutdown(Shutdown::Write);
