@@ -57,7 +57,7 @@ fn promtool_finds_nothing_wrong() {
     let output = child.wait_with_output().expect("promtool ends");
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.is_empty(), "{said}");
-    for args in [["check", "rules", "cluster-alerts.yml"], ["test", "rules", "cluster-alerts-test.yml"]] {
+    for args in [["check", "rules", "cluster-alerts.yml"], ["test", "rules", "cluster-alerts_test.yml"]] {
         let output = Command::new("promtool").args(args).current_dir("contrib/prometheus").output();
         let output = output.expect("promtool can be run");
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
