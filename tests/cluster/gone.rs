@@ -63,10 +63,11 @@ fn status_goes_on_without_redis() {
         wait_until("it is ready", || strict.readiness().status == 200);
         for (node, said) in nodes.iter().zip(said) {
             let all = node.server().stderr();
-            let new: Vec<&str> = all.lines().skip(said).collect();
+            let new: Vec<&str> = all.lines().skip(said).filter(|line| line.contains(" store")).collect();
             let faults = new.iter().filter(|line| line.contains("ERROR") || line.contains("WARN")).count();
-            assert!((1..=3).contains(&faults), "said once, and once more when it is over:\n{}", new.join("\n"));
-            assert!(new.len() <= 6, "said once, and once more when it is over:\n{}", new.join("\n"));
+            // Of status, of votes, and of votes while what may be lost is given back.
+            assert!((1..=3).contains(&faults), "said once, not for every try:\n{}", new.join("\n"));
+            assert!(new.len() <= 7, "said once, and once more when it is over:\n{}", new.join("\n"));
         }
     }
     let truth = settle(&mut engine.connect(), &nodes, "with Redis again");
