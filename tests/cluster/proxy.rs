@@ -4,7 +4,11 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread::{JoinHandle, spawn};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::Duration;
+
+/// Between two looks for a new connection.
+const POLL: Duration = Duration::from_millis(1);
 
 /// What happens to the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +53,8 @@ impl Proxy {
     /// A proxy to `to`, which passes.
     pub(crate) fn to(to: SocketAddr) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        // A thread that waits for a connection could not be told that it is over.
+        listener.set_nonblocking(true).expect("a socket option");
         let addr = listener.local_addr().expect("its address");
         let state = Mutex::new(State { to, mode: Mode::Pass, open: Vec::new(), passed: 0 });
         let line = Arc::new(Line { state, changed: Condvar::new() });
@@ -92,8 +98,6 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.set(Mode::Over);
-        // Wakes the thread that accepts.
-        let _ = TcpStream::connect(self.addr);
         let joined = self.accepting.take().map(JoinHandle::join);
         assert!(joined.is_none_or(|joined| joined.is_ok()) || std::thread::panicking(), "the proxy failed");
     }
@@ -105,15 +109,17 @@ impl Line {
     }
 
     fn accept(self: &Arc<Line>, listener: &TcpListener) {
-        for client in listener.incoming() {
-            let Ok(client) = client else { continue };
-            match self.lock().mode {
-                Mode::Pass | Mode::Hole => {}
-                Mode::Cut => continue,
-                Mode::Over => return,
+        loop {
+            let mode = self.lock().mode;
+            match (mode, listener.accept()) {
+                (Mode::Over, _) => return,
+                (Mode::Cut, Ok(_)) => {}
+                (Mode::Pass | Mode::Hole, Ok((client, _))) => {
+                    let line = Arc::clone(self);
+                    spawn(move || line.join(client));
+                }
+                (_, Err(_)) => sleep(POLL),
             }
-            let line = Arc::clone(self);
-            spawn(move || line.join(client));
         }
     }
 
