@@ -103,3 +103,36 @@ fn a_demoted_primary_is_not_followed() {
     assert_eq!(node.control().cast(1, address(1)).status, 409);
     settle(&mut new.connect(), &[&node], "at the new primary");
 }
+
+/// A server that was listed just before Redis failed, and is gone with it, is listed again with its
+/// votes. One that was removed stays removed, though nodes had known it.
+#[test]
+fn a_lost_server_is_listed_again_and_a_removed_one_is_not() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let mut engine = Engine::store(&["--appendfsync", "always"]);
+    let nodes = [Node::start(&engine.url(), &[]), Node::start(&engine.url(), &[])];
+    nodes[0].add_servers(3);
+    for (server, number) in [(1, 1), (2, 2), (3, 3)] {
+        assert_eq!(nodes[0].control().cast(server, address(number)).status, 201);
+    }
+    assert_eq!(nodes[0].control().delete("/v1/servers/3").status, 200);
+    let known = settle(&mut engine.connect(), &[&nodes[0], &nodes[1]], "before");
+
+    // As if the disk had not seen that server 2 was listed and voted for.
+    let mut redis = engine.connect();
+    let token = redis.ask(&["HGET", "vs:{0}:dir", "2"]).text().replace("v1;", "");
+    assert_eq!(redis.ask(&["HDEL", "vs:{0}:dir", "2"]).number(), 1);
+    assert_eq!(redis.ask(&["HDEL", "vs:{0}:tok", &token]).number(), 1);
+    assert_eq!(redis.ask(&["DEL", "vs:{0}:s:2"]).number(), 1);
+    engine.kill();
+    engine.run();
+    wait_until("the lost vote is given back", || nodes.iter().map(Node::restored).sum::<f64>() >= 1.0);
+    let truth = settle(&mut engine.connect(), &[&nodes[0], &nodes[1]], "after");
+    assert_eq!(truth, known);
+    for node in &nodes {
+        assert_eq!(node.control().get("/v1/servers/2").json()["token"], token.as_str());
+        assert_eq!(node.control().get("/v1/servers/3").status, 404);
+    }
+}
