@@ -3,7 +3,7 @@
 
 use crate::cluster::engine::Engine;
 use crate::cluster::has;
-use crate::cluster::node::{Node, client, init};
+use crate::cluster::node::{Node, client};
 use crate::cluster::oracle::settle;
 use crate::cluster::resp::Value;
 use std::fs;
@@ -40,9 +40,16 @@ fn the_documented_user_can_do_what_nodes_do_and_no_harm() {
     let mut words = vec!["ACL", "SETUSER", "vote-status", "on"];
     words.extend(rules.iter().map(String::as_str));
     redis.ask(&words);
-    let store = format!("redis://vote-status:of-the-node@{}", engine.addr());
-    init(&store);
-    let node = Node::start(&store, &["--store-wait-replicas", "1", "--store-wait-ms", "1"]);
+    // As the documentation has it: the password comes from a file, not from the command line.
+    let store = format!("redis://vote-status@{}", engine.addr());
+    let file = engine.folder().join("password");
+    fs::write(&file, "of-the-node\n").expect("the folder takes a file");
+    let password = ["--store-password-file", &file.to_string_lossy()];
+    let run = |args: &[&str]| client(&[args, &["--store", &store], &password].concat());
+    let made = run(&["cluster", "init"]);
+    assert!(made.status.success(), "{}", made.stderr);
+    let wait = ["--store-wait-replicas", "1", "--store-wait-ms", "1"];
+    let node = Node::start(&store, &[&wait[..], &password].concat());
     node.add_servers(3);
     let control = node.control();
     for last in 1..=3 {
@@ -53,8 +60,7 @@ fn the_documented_user_can_do_what_nodes_do_and_no_harm() {
     assert_eq!(control.delete("/v1/servers/3").status, 200);
     let record = r#"{"server_id":2,"ip":"192.0.2.9"}"#;
     assert_eq!(control.post("/v1/votes/batch", record).status, 200);
-    let check = ["cluster", "check", "--store", &store, "--control-url", &node.control_url()];
-    let ended = client(&check);
+    let ended = run(&["cluster", "check", "--control-url", &node.control_url()]);
     assert_eq!(ended.status.code(), Some(0), "{}{}", ended.stdout, ended.stderr);
     let truth = settle(&mut redis, &[&node], "with a user of few rights");
 
@@ -67,7 +73,7 @@ fn the_documented_user_can_do_what_nodes_do_and_no_harm() {
 
     // Emptied by somebody with more rights, and filled again.
     redis.ask(&["FLUSHALL"]);
-    let ended = client(&["reseed", "--store", &store, "--control-url", &node.control_url()]);
+    let ended = run(&["reseed", "--control-url", &node.control_url()]);
     assert!(ended.status.success(), "{}", ended.stderr);
     node.wait_until_recording(1);
     let after = settle(&mut redis, &[&node], "after a reseed by this user");
