@@ -76,8 +76,8 @@ class Traffic:
         self.latest = 0.0
         self.wrong, self.failed = [], []
         self._fresh = []
-        self._threads = [threading.Thread(target=self._read, args=(nth,)) for nth in range(4)]
-        self._threads.append(threading.Thread(target=self._cast))
+        work = [lambda nth=nth: self._read(nth) for nth in range(4)] + [self._cast]
+        self._threads = [threading.Thread(target=self._guard, args=(each,)) for each in work]
         for thread in self._threads:
             thread.start()
 
@@ -85,6 +85,14 @@ class Traffic:
         self._stop.set()
         for thread in self._threads:
             thread.join()
+
+    def _guard(self, work):
+        """A reader that dies has failed."""
+        try:
+            work()
+        except Exception as error:
+            self.failed.append(f"a reader or caster ended: {error!r}")
+            raise
 
     def _read(self, offset):
         """Asks for votes that were recorded, for such as never were, and for those just cast."""
