@@ -5,7 +5,7 @@ use crate::util::DEADLINE;
 use crate::util::client::{Client, get};
 use crate::util::response::{Framing, Response, parse_head};
 use crate::util::server::Server;
-use rustix::process::Signal;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -180,6 +180,22 @@ fn a_request_that_does_not_end_is_not_waited_for_longer_than_the_drain_timeout()
     if let Ok(response) = stuck.try_read_response(false) {
         assert!(response.says_close(), "{response:?}");
     }
+}
+
+/// Out of descriptors, nobody can be taken from the listeners: not a reason to stay.
+#[test]
+fn accepts_that_keep_failing_are_not_waited_for_longer_than_the_drain_timeout() {
+    let mut server = server(&["--drain-timeout", "1", "--workers", "1"]);
+    let pid = Pid::from_raw(i32::try_from(server.pid()).expect("a process id"));
+    let none = Rlimit { current: Some(3), maximum: Some(3) };
+    prlimit(pid, Resource::Nofile, none).expect("a limit of our own child can be lowered");
+    let _waiting = TcpStream::connect(server.public()).expect("the kernel takes it");
+    let since = Instant::now();
+    server.signal(Signal::TERM);
+    assert_ends_well(&mut server, DEADLINE);
+    let took = since.elapsed();
+    assert!(took >= Duration::from_millis(950), "ended after {took:?} already: nothing has failed");
+    assert!(took < Duration::from_secs(1) + SOON, "ended after {took:?}");
 }
 
 #[test]

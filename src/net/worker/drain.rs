@@ -104,7 +104,7 @@ impl<S: Service> Worker<S> {
                 self.accept(index, BACKLOG_MAX);
             }
             // Out of descriptors they still wait there: once more, as long as there is time.
-            if self.accept_again_ms <= now_ms {
+            if self.accept_again_ms <= now_ms || now_ms >= drain.stop_at_ms {
                 drop(self.take_listeners());
             }
             self.close_idle(Connection::has_asked);
