@@ -11,6 +11,7 @@ use crate::util::tls::{client, old_client};
 use rustix::process::Signal;
 use rustls::{HandshakeKind, ProtocolVersion};
 use std::process::Command;
+use std::sync::Arc;
 
 #[test]
 fn the_contract_holds_there() {
@@ -40,6 +41,22 @@ fn both_versions_and_both_kinds_of_key_are_spoken() {
             assert!(client.read_response(false).says_close());
             client.expect_closed();
         }
+    }
+}
+
+/// As libcurl does where it is told to speak HTTP/1.0.
+#[test]
+fn a_client_that_offers_http_1_0_alone_is_served() {
+    let Some(service) = Service::start(&[]) else { return };
+    for config in [client(), old_client()] {
+        let mut config = (*config).clone();
+        config.alpn_protocols = vec![b"http/1.0".to_vec()];
+        let mut client = service.connect_as(&Arc::new(config), None);
+        client.send(GET.replace("HTTP/1.1", "HTTP/1.0"));
+        let response = client.read_response(false);
+        assert_eq!(response.text(), CAN_VOTE.body, "{response:?}");
+        assert_eq!(client.tls().connection().alpn_protocol(), Some(&b"http/1.0"[..]));
+        client.expect_closed();
     }
 }
 

@@ -58,7 +58,8 @@ impl Tls {
         let resolver = Arc::clone(&shown) as Arc<dyn ResolvesServerCert>;
         let builder = versions.map_err(CertificateError::System)?.with_no_client_auth();
         let mut config = builder.with_cert_resolver(resolver);
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        // Who offers none of these is refused: libcurl offers what it was told to speak, and nothing else.
+        config.alpn_protocols = vec![b"http/1.1".to_vec(), b"http/1.0".to_vec()];
         // Sessions are resumed from what their clients keep: nothing is held here for those who may
         // never come back. One ticket each: its use brings the next.
         config.ticketer = ring::Ticketer::new().map_err(CertificateError::System)?;
