@@ -191,6 +191,7 @@ fn local_address(socket: &Socket) -> io::Result<SocketAddr> {
 }
 
 fn bind_unix(path: &Path, count: usize, mode: u32) -> io::Result<Bound> {
+    let _alone = socket_file::lock_folder(path);
     socket_file::make_way(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.bind(&SockAddr::unix(path)?)?;
@@ -210,6 +211,8 @@ fn bind_unix(path: &Path, count: usize, mode: u32) -> io::Result<Bound> {
 mod tests {
     use super::{Address, Bound, Families, bind};
     use std::io::ErrorKind;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::thread::scope;
 
     #[test]
     fn an_address_in_use_is_refused_even_to_ourselves() {
@@ -226,6 +229,28 @@ mod tests {
             );
             drop(first);
             bind(&address, Families::Both, 1, 0o600).expect("free again");
+        }
+    }
+
+    /// What one start has bound and does not listen on yet is not what a process has left behind.
+    #[test]
+    fn of_many_starts_at_once_one_has_the_socket() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("socket");
+        let address = Address::Unix(path.clone());
+        for round in 0..100 {
+            drop(UnixListener::bind(&path).expect("the last one has taken its file away"));
+            let starts: Vec<_> = scope(|scope| {
+                let start = || bind(&address, Families::Both, 1, 0o600);
+                let starting: Vec<_> = (0..8).map(|_| scope.spawn(start)).collect();
+                starting.into_iter().map(|one| one.join().expect("no panic")).collect()
+            });
+            let (bound, refused): (Vec<_>, Vec<_>) = starts.into_iter().partition(Result::is_ok);
+            assert_eq!((bound.len(), refused.len()), (1, 7), "round {round}: {refused:?}");
+            for error in refused.into_iter().filter_map(Result::err) {
+                assert_eq!(error.kind(), ErrorKind::AddrInUse, "round {round}");
+            }
+            UnixStream::connect(&path).unwrap_or_else(|error| panic!("round {round}: {error}"));
         }
     }
 

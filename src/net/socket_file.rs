@@ -1,21 +1,31 @@
 //! The file of a Unix socket: it outlives the process that made it unless it is taken away, and
 //! one that was left behind is in the way of the next.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, SystemTime};
 
 use socket2::{Domain, SockAddr, Socket, Type};
+
+/// Looks at a folder that another process holds, and the pause between two of them: binding takes
+/// far less, and whoever holds it longer is not one of us.
+const LOCK_TRIES_MAX: u32 = 200;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// A socket file that this process has made. Dropping it takes the file away, unless another one
 /// stands in its place by then.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// Device and number of the file.
-    identity: (u64, u64),
+    identity: Identity,
 }
+
+/// Device, number and birth of a file, the last where the file system knows it: a number is given
+/// anew once its file is gone. Not its last change, which is the operator's as well (`chgrp`).
+type Identity = (u64, u64, Option<SystemTime>);
 
 impl SocketFile {
     /// The file at `path`, which was made just now, from here on with the permissions `mode`.
@@ -44,6 +54,7 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
+        let _alone = lock_folder(&self.path);
         if identity(&self.path).is_ok_and(|found| found == self.identity)
             && let Err(error) = fs::remove_file(&self.path)
         {
@@ -52,9 +63,25 @@ impl Drop for SocketFile {
     }
 }
 
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
+fn identity(path: &Path) -> io::Result<Identity> {
     let file = fs::symlink_metadata(path)?;
-    Ok((file.dev(), file.ino()))
+    Ok((file.dev(), file.ino(), file.created().ok()))
+}
+
+/// Keeps other instances of the service from making or taking away sockets beside `path` until it
+/// is dropped: between its making and its listening a socket looks like one that was left behind.
+/// Where the folder cannot be locked there is none, and no start is refused for that.
+pub fn lock_folder(path: &Path) -> Option<File> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = File::open(folder.unwrap_or(Path::new("."))).ok()?;
+    for _ in 0..LOCK_TRIES_MAX {
+        match folder.try_lock() {
+            Ok(()) => return Some(folder),
+            Err(TryLockError::WouldBlock) => sleep(LOCK_PAUSE),
+            Err(TryLockError::Error(_)) => return None,
+        }
+    }
+    None
 }
 
 /// Takes away what a process that has ended has left at `path`.
