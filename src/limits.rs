@@ -40,6 +40,10 @@ pub const PASSED_SOCKETS_MAX: usize = 64;
 pub const RECORDER_QUEUE_MAX: usize = 65_536;
 /// Entries that wait for the access log's thread, over all workers; more are dropped and counted.
 pub const ACCESS_LOG_QUEUE_MAX: usize = 4_096;
+/// Lines that wait to be written to the log; more are dropped and counted.
+pub const LOG_QUEUE_MAX: usize = 1_024;
+/// A process that ends waits so long for who reads its log, and as long for the access log.
+pub const LOG_FLUSH_MS: u64 = 1_000;
 /// Votes and changes that one commit carries, a command's own past it. Many: an import's votes lie
 /// all over the file.
 pub const COMMIT_EVENTS_MAX: usize = 131_072;

@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
+use std::sync::mpsc::sync_channel;
+use std::thread::Builder;
+use std::time::Duration;
 
 use vote_status::cli::{self, Exit};
 
@@ -10,8 +13,25 @@ fn main() -> ExitCode {
         Ok(Exit::Success) => ExitCode::SUCCESS,
         Ok(Exit::Negative) => ExitCode::from(1),
         Err(error) => {
-            eprintln!("vote-status: {error}");
+            tell(&format!("vote-status: {error}"));
             ExitCode::from(2)
         }
+    }
+}
+
+/// Whoever reads standard error may have stopped doing so: a service that has failed is to end all
+/// the same, and be started anew.
+const TELL_TIMEOUT: Duration = Duration::from_secs(5);
+
+fn tell(line: &str) {
+    let (told, until_told) = sync_channel::<()>(0);
+    let words = line.to_owned();
+    let work = move || {
+        let _told = told;
+        eprintln!("{words}");
+    };
+    match Builder::new().name("last-words".into()).spawn(work) {
+        Ok(_running) => drop(until_told.recv_timeout(TELL_TIMEOUT)),
+        Err(_no_thread) => eprintln!("{line}"),
     }
 }

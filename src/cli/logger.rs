@@ -4,12 +4,16 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::io::Write;
+use std::sync::Arc;
 use std::{panic, thread};
 
 use log::{LevelFilter, Log, Metadata, Record};
 use serde_core::ser::{Serialize, SerializeMap, Serializer};
 
+use super::CliError;
+use super::log_queue::LogQueue;
 use crate::clock;
+use crate::metrics::SharedCounter;
 use crate::net::access::Entry;
 use crate::vote::time::UnixSeconds;
 
@@ -35,11 +39,17 @@ pub(super) const LEVELS: [(&str, LevelFilter); 4] = [
     ("debug", LevelFilter::Debug),
 ];
 
-/// Writes lines.
-#[derive(Clone, Copy, Debug)]
+/// The log, once it is started. Dropping it waits a moment for its last lines.
+#[derive(Debug)]
 pub(super) struct Logger {
-    /// How they are spelled.
-    pub(super) format: Format,
+    format: Format,
+    queue: LogQueue,
+}
+
+/// What takes the messages of the whole program.
+struct Facade {
+    format: Format,
+    queue: LogQueue,
 }
 
 struct Line<'l> {
@@ -86,8 +96,13 @@ impl Serialize for Line<'_> {
 
 impl Logger {
     /// Starts logging what is at least as grave as `level`; once in a process.
-    pub(super) fn start(self, level: LevelFilter) {
-        if log::set_boxed_logger(Box::new(self)).is_ok() {
+    ///
+    /// # Errors
+    /// Where there is no thread to be had.
+    pub(super) fn start(format: Format, level: LevelFilter) -> Result<Self, CliError> {
+        let queue = LogQueue::start();
+        let queue = queue.map_err(|error| CliError::new(format_args!("cannot start the log's thread: {error}")))?;
+        if log::set_boxed_logger(Box::new(Facade { format, queue: queue.clone() })).is_ok() {
             log::set_max_level(level);
         }
         // In the form of all other lines, and without what a message may quote of a request.
@@ -100,24 +115,44 @@ impl Logger {
                 thread.name().unwrap_or("without a name")
             );
         }));
+        Ok(Self { format, queue })
     }
 
-    /// Writes a line of the access log, whatever the level is.
+    /// How lines are spelled.
+    pub(super) const fn format(&self) -> Format {
+        self.format
+    }
+
+    /// How many lines were dropped, as nobody took them in time.
+    pub(super) fn dropped(&self) -> Arc<SharedCounter> {
+        self.queue.dropped()
+    }
+}
+
+impl Drop for Logger {
+    fn drop(&mut self) {
+        self.queue.flush();
+    }
+}
+
+impl Format {
+    /// Writes a line of the access log, whatever the level is, and waits for whoever reads it. Not
+    /// through the queue: many as they are, they would leave no room there for what matters more.
     pub(super) fn write_access(self, entry: &Entry) {
         let Entry { listener, peer, method, path, status, bytes, duration_us } = entry;
         let (peer, path) = (peer.map(|peer| peer.to_string()), path.as_str());
         let (status, bytes, duration_us) = (*status, *bytes, *duration_us);
-        self.write("access", Content::Access { listener, peer, method, path, status, bytes, duration_us });
+        let content = Content::Access { listener, peer, method, path, status, bytes, duration_us };
+        // Where standard error is gone there is nobody to tell.
+        let _gone = std::io::stderr().write_all(&self.line_now("access", content));
     }
 
-    fn write(self, level: &str, content: Content<'_>) {
-        let line = self.line(&timestamp(clock::system_wall_ms()), level, content);
-        // Where standard error is gone there is nobody to tell.
-        let _gone = std::io::stderr().lock().write_all(&line);
+    fn line_now(self, level: &str, content: Content<'_>) -> Vec<u8> {
+        self.line(&timestamp(clock::system_wall_ms()), level, content)
     }
 
     fn line(self, time: &str, level: &str, content: Content<'_>) -> Vec<u8> {
-        let mut line = match (self.format, content) {
+        let mut line = match (self, content) {
             (Format::Json, content) => {
                 // Text and numbers always have a spelling.
                 serde_json::to_vec(&Line { time, level: &level.to_lowercase(), content }).unwrap_or_default()
@@ -134,7 +169,7 @@ impl Logger {
     }
 }
 
-impl Log for Logger {
+impl Log for Facade {
     /// The facade has filtered by level already. What libraries say is for those who write them.
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with(env!("CARGO_CRATE_NAME"))
@@ -142,11 +177,14 @@ impl Log for Logger {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            self.write(record.level().as_str(), Content::Message { message: &record.args().to_string() });
+            let content = Content::Message { message: &record.args().to_string() };
+            self.queue.push(self.format.line_now(record.level().as_str(), content));
         }
     }
 
-    fn flush(&self) {}
+    fn flush(&self) {
+        self.queue.flush();
+    }
 }
 
 /// A message that stands in the program as it is; one that was put together may quote anything.
@@ -167,12 +205,12 @@ fn on_one_line(message: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Content, Format, Logger, literal, timestamp};
+    use super::{Content, Format, literal, timestamp};
 
     fn lines(content: impl Fn() -> Content<'static>, level: &str) -> [String; 2] {
         let time = timestamp(1_795_178_096_007);
         [Format::Text, Format::Json].map(|format| {
-            let line = Logger { format }.line(&time, level, content());
+            let line = format.line(&time, level, content());
             String::from_utf8(line).expect("text")
         })
     }

@@ -22,6 +22,7 @@ mod health;
 mod import;
 mod key;
 mod lines;
+mod log_queue;
 mod logger;
 #[cfg(feature = "redis")]
 mod node;

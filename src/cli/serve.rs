@@ -44,8 +44,7 @@ const DEMO_COOLING: Ipv4 = Ipv4(0xC633_6409);
 /// # Errors
 /// What kept the service from starting or going on.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
-    let logger = Logger { format: one(options, "log-format")? };
-    logger.start(one(options, "log-level")?);
+    let logger = Logger::start(one(options, "log-format")?, one(options, "log-level")?)?;
     let passed = passed()?;
     let is_demo = options.get_flag("demo");
     let data_dir = one::<PathBuf>(options, "data-dir")?;
@@ -61,7 +60,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         ));
     }
     let (store, store_name) = store(options, data_dir)?;
-    let config = Config { passed, store: store_name, ..config(options, control_key.clone(), gate, logger)? };
+    let config = Config { passed, store: store_name, ..config(options, control_key.clone(), gate, &logger)? };
     let signals = catch_signals(certificates::reloader(&config))?;
     progress::watch_load(config.readiness.clone());
     let mut announced = Vec::new();
@@ -129,7 +128,7 @@ fn own_store(options: &ArgMatches, data_dir: PathBuf) -> OpenStore {
     })
 }
 
-fn config(options: &ArgMatches, control_key: Vec<u8>, gate: PathBuf, logger: Logger) -> Result<Config, CliError> {
+fn config(options: &ArgMatches, control_key: Vec<u8>, gate: PathBuf, logger: &Logger) -> Result<Config, CliError> {
     let minutes = u32::try_from(one::<u64>(options, "cooldown-minutes")?).unwrap_or(u32::MAX);
     let cooldown = Cooldown::from_minutes(minutes).ok_or_else(|| CliError::new("--cooldown-minutes is 1 to 10080"))?;
     #[cfg(not(feature = "tls"))]
@@ -140,6 +139,7 @@ fn config(options: &ArgMatches, control_key: Vec<u8>, gate: PathBuf, logger: Log
     if takes_over && !can_be_followed {
         return Err(CliError::new("--takeover is for the native engine and a store in the data directory"));
     }
+    let format = logger.format();
     let addresses = |name| options.get_many::<Address>(name).unwrap_or_default().cloned().collect();
     let limits = Limits {
         head_bytes_max: size(options, "head-bytes-max")?,
@@ -165,7 +165,8 @@ fn config(options: &ArgMatches, control_key: Vec<u8>, gate: PathBuf, logger: Log
         limits,
         access_log: options
             .get_one::<NonZeroU32>("access-log")
-            .map(|one_in| AccessConfig { one_in: *one_in, write: Box::new(move |entry| logger.write_access(entry)) }),
+            .map(|one_in| AccessConfig { one_in: *one_in, write: Box::new(move |entry| format.write_access(entry)) }),
+        log_dropped: logger.dropped(),
         store: String::new(),
         drain_delay_ms: one(options, "drain-delay")?,
         drain_timeout_ms: one(options, "drain-timeout")?,

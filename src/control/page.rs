@@ -11,7 +11,7 @@ use rustix::process::{Resource, getrlimit};
 use super::shared::SharedView;
 use crate::http::fault::Fault;
 use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
-use crate::metrics::{Counter, Histogram, Kind, Page};
+use crate::metrics::{Counter, Histogram, Kind, Page, SharedCounter};
 use crate::net::access::AccessCounters;
 use crate::net::counters::{Cause, EngineCounters, Handshake, ResponseCounters};
 use crate::readiness::Readiness;
@@ -33,6 +33,8 @@ pub struct Sources {
     pub access: Vec<Arc<AccessCounters>>,
     /// The recorder.
     pub recorder: Arc<RecorderCounters>,
+    /// Lines of the log that were dropped.
+    pub log_dropped: Arc<SharedCounter>,
 }
 
 /// One worker and the service that it runs.
@@ -78,6 +80,8 @@ pub fn metrics(sources: &Sources, readiness: &Readiness, cooldowns: usize, share
     event_loops(&mut page, sources);
     votes(&mut page, &sources.recorder);
     access_log(&mut page, &sources.access);
+    let help = "Lines of the log that were dropped, those of the access log aside.";
+    page.single("vote_status_log_dropped_total", Kind::Counter, help, sources.log_dropped.get());
     state(&mut page, &sources.recorder, readiness, cooldowns);
     if let Some(shared) = shared {
         shared.add_to(&mut page);

@@ -33,6 +33,23 @@ impl Counter {
     }
 }
 
+/// A number that many add to, for what is rare: all of them write one cache line.
+#[derive(Debug, Default)]
+pub struct SharedCounter(AtomicU64);
+
+impl SharedCounter {
+    /// Adds.
+    pub fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// How many values fell at or below each of some bounds.
 #[derive(Debug)]
 pub struct Histogram<const BOUNDS: usize> {

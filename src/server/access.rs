@@ -5,11 +5,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::{Builder, JoinHandle};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::Builder;
+use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::limits::ACCESS_LOG_QUEUE_MAX;
+use crate::limits::{ACCESS_LOG_QUEUE_MAX, LOG_FLUSH_MS};
 use crate::net::access::{AccessCounters, AccessLog, Entry, Sampler};
 
 /// The access log that was asked for.
@@ -26,7 +27,8 @@ pub(super) struct Access {
     entries: SyncSender<Entry>,
     /// Of each worker's log.
     pub(super) counters: Vec<Arc<AccessCounters>>,
-    thread: JoinHandle<()>,
+    /// Nothing is ever said there: it hangs up when the last entry is written.
+    ended: Receiver<()>,
 }
 
 impl Access {
@@ -34,9 +36,13 @@ impl Access {
     pub(super) fn start(config: AccessConfig) -> io::Result<Self> {
         let AccessConfig { one_in, mut write } = config;
         let (entries, received) = sync_channel(ACCESS_LOG_QUEUE_MAX);
-        let work = move || received.into_iter().for_each(|entry| write(&entry));
-        let thread = Builder::new().name("access-log".into()).spawn(work)?;
-        Ok(Self { one_in, entries, counters: Vec::new(), thread })
+        let (until_the_end, ended) = sync_channel(0);
+        let work = move || {
+            let _until_the_end: SyncSender<()> = until_the_end;
+            received.into_iter().for_each(|entry| write(&entry));
+        };
+        let _running = Builder::new().name("access-log".into()).spawn(work)?;
+        Ok(Self { one_in, entries, counters: Vec::new(), ended })
     }
 
     /// The log of one more worker.
@@ -48,10 +54,11 @@ impl Access {
         AccessLog { listener, clock: clock.clone(), sampler, entries: self.entries.clone(), counters }
     }
 
-    /// Waits until the last entry is written. The workers must have ended.
+    /// Waits until the last entry is written, but not long: who reads them may have stopped doing
+    /// so. The workers must have ended.
     pub(super) fn end(self) {
         drop(self.entries);
         // A panic while writing has been told already, and costs nothing but lines.
-        let _ended = self.thread.join();
+        let _late = self.ended.recv_timeout(Duration::from_millis(LOG_FLUSH_MS));
     }
 }

@@ -1,5 +1,6 @@
 //! The running parts: what is started, in which order, and how it stops.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -127,6 +128,7 @@ impl House {
             access: Vec::new(),
             workers: Vec::new(),
             recorder: writer.counters(),
+            log_dropped: Arc::clone(&config.log_dropped),
         };
         let access = config.access_log.take().map(Access::start).transpose().map_err(ServerError::Engine)?;
         Ok(Self {

@@ -12,8 +12,10 @@ use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::limits::Limits;
+use crate::metrics::SharedCounter;
 use crate::net::address::Address;
 use crate::net::listener::Listener;
 #[cfg(feature = "tls")]
@@ -65,6 +67,8 @@ pub struct Config {
     pub drain_timeout_ms: u64,
     /// The access log, if there is to be one.
     pub access_log: Option<AccessConfig>,
+    /// Lines of the log that were dropped, to be told of.
+    pub log_dropped: Arc<SharedCounter>,
     /// How the store is called in the log.
     pub store: String,
     /// Recorded before the service is ready, for demonstrations.

@@ -1,9 +1,12 @@
 //! The access log: what a line says, how many requests get one, and that nobody waits for it.
 
 use super::{told_until_the_end, without_time};
+use crate::util::DEADLINE;
 use crate::util::client::{Client, exchange, get};
 use crate::util::server::Server;
+use rustix::process::Signal;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 const REQUEST: &str = "GET /api/vote/28/status/203.0.113.9 HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -105,7 +108,7 @@ fn nobody_waits_for_lines_that_nobody_reads() {
     command.arg(env!("CARGO_BIN_EXE_vote-status")).env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
     command.args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]);
     command.args(["--access-log", "1", "--workers", "1"]);
-    let server = Server::spawn(command);
+    let mut server = Server::spawn(command);
     server.control_client().add_server(28, "demo");
     let mut client = Client::connect(server.public());
     for _ in 0..100 {
@@ -119,4 +122,16 @@ fn nobody_waits_for_lines_that_nobody_reads() {
     // The one that added the server, and the first scrape.
     let asked = 10_000 + 1 + 1;
     assert!((asked..=asked + 1).contains(&(told + dropped)), "{told} told, {dropped} dropped");
+    // Each of these tells of itself, on the thread that answers it: more lines than may wait.
+    let control = server.control_client();
+    for id in 1_001..=2_200 {
+        control.add_server(id, &format!("token-of-{id}"));
+    }
+    assert!(metric(&server, "vote_status_log_dropped_total") > 100);
+    control.cast(28, [203, 0, 113, 7]);
+    assert_eq!(exchange(server.public(), REQUEST.replace(".9", ".7")).json()["can_vote"], false);
+    let since = Instant::now();
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait_exit(DEADLINE).code(), Some(0));
+    assert!(since.elapsed() < Duration::from_secs(8), "ended after {:?}", since.elapsed());
 }
