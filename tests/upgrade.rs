@@ -4,6 +4,7 @@
 
 mod caller;
 mod load;
+mod unfinished;
 
 use crate::durability::left_out;
 use crate::util::DEADLINE;
@@ -276,12 +277,12 @@ fn a_caller_that_ends_on_its_way_changes_nothing() {
     assert_eq!(Caller::call(data).say("nonsense"), "");
     let (public, private) = (server.public(), server.control());
     let listening = format!("listening\tpublic plain {public}\tcontrol plain {private}");
-    assert_eq!(Caller::call(data).say("hello 1"), listening);
+    assert_eq!(Caller::call(data).say("hello 2"), listening);
 
     let mut idle = Client::connect(private);
     idle.expect_open();
     let caller = Caller::call(data);
-    assert_eq!(caller.say("hello 1"), listening);
+    assert_eq!(caller.say("hello 2"), listening);
     assert_eq!(caller.say("release"), "released");
     let held = lock(data);
     scope(|scope| {
@@ -302,18 +303,6 @@ fn a_caller_that_ends_on_its_way_changes_nothing() {
     assert!(server.is_running());
     drop(server);
     assert_eq!(process(data, None, &[]).control_client().cast(1, [203, 0, 113, 7]).status, 409);
-}
-
-#[test]
-fn the_running_process_can_be_stopped_while_another_takes_over() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = process(folder.path(), None, &[]);
-    let caller = Caller::call(folder.path());
-    assert!(caller.say("hello 1").starts_with("listening\tpublic "));
-    assert_eq!(caller.say("release"), "released");
-    server.signal(Signal::TERM);
-    assert_gone_well(server);
-    assert_eq!(caller.hear(), "");
 }
 
 #[test]

@@ -7,7 +7,7 @@
 use std::fs::{self, Permissions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::thread;
@@ -35,12 +35,15 @@ const FULL_PAUSE: Duration = Duration::from_millis(1);
 pub struct Wire(OwnedFd);
 
 impl Wire {
-    /// Calls whoever has opened a [`Gate`] there; `None` where nobody has.
+    /// Calls whoever has opened a [`Gate`] there; `None` where nobody has. Nothing that is done with
+    /// it takes longer than `patience`: then it fails.
     ///
     /// # Errors
     /// What the system says.
-    pub fn connect(path: &Path) -> io::Result<Option<Self>> {
+    pub fn connect(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
         let socket = socket()?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(patience))?;
+        set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
         match SocketAddrUnix::new(path).and_then(|address| connect(&socket, &address)) {
             Ok(()) => Ok(Some(Self(socket))),
             // A path that is too long is too long for everybody.
@@ -57,15 +60,15 @@ impl Wire {
         self.0.try_clone().map(Self)
     }
 
-    /// From now on waits no longer than this for a message; then it is as if the other end were gone.
+    /// From now on waits no longer than this for room for a message; then it is not sent.
     ///
     /// # Errors
     /// What the system says.
-    pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
-        Ok(set_socket_timeout(&self.0, Timeout::Recv, Some(patience))?)
+    pub fn set_sending_patience(&self, patience: Duration) -> io::Result<()> {
+        Ok(set_socket_timeout(&self.0, Timeout::Send, Some(patience))?)
     }
 
-    /// Ends the connection, for every handle of either end.
+    /// Ends the connection, for every handle of either end. What was sent before is received still.
     pub fn hang_up(&self) {
         // Where it has ended already, that is what is wanted.
         let _ended = shutdown(&self.0, Shutdown::Both);
@@ -74,13 +77,12 @@ impl Wire {
     /// Sends a message with at most [`PASSED_SOCKETS_MAX`] sockets. Waits for room.
     ///
     /// # Errors
-    /// Where the other end is gone.
-    pub fn send(&self, message: &[u8], sockets: &[OwnedFd]) -> io::Result<()> {
-        let sockets: Vec<BorrowedFd<'_>> = sockets.iter().map(AsFd::as_fd).collect();
+    /// Where the other end is gone, or has no room for too long.
+    pub fn send(&self, message: &[u8], sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PASSED_SOCKETS_MAX))];
         loop {
             let mut rights = SendAncillaryBuffer::new(&mut space);
-            if !sockets.is_empty() && !rights.push(SendAncillaryMessage::ScmRights(&sockets)) {
+            if !sockets.is_empty() && !rights.push(SendAncillaryMessage::ScmRights(sockets)) {
                 return Err(io::Error::other("too many sockets in a message"));
             }
             match sendmsg(&self.0, &[IoSlice::new(message)], &mut rights, SendFlags::NOSIGNAL) {
@@ -92,7 +94,8 @@ impl Wire {
         }
     }
 
-    /// Waits for the next message; `None` at the end.
+    /// Waits for the next message; `None` at the end. Where this process may open no more files, the
+    /// last of the sockets are missing.
     ///
     /// # Errors
     /// What the system says, or where the message is longer than any of ours.
@@ -104,10 +107,12 @@ impl Wire {
             let into = &mut [IoSliceMut::new(&mut message)];
             match recvmsg(&self.0, into, &mut rights, RecvFlags::CMSG_CLOEXEC) {
                 Err(Errno::INTR) => {}
+                // It has ended without a look at what was sent last.
+                Err(Errno::CONNRESET) => return Ok(None),
                 received => break received?,
             }
         };
-        if received.flags.intersects(rustix::net::ReturnFlags::TRUNC | rustix::net::ReturnFlags::CTRUNC) {
+        if received.flags.intersects(rustix::net::ReturnFlags::TRUNC) {
             return Err(io::Error::other("a message that does not fit"));
         }
         let mut sockets = Vec::new();
@@ -165,26 +170,30 @@ fn socket() -> io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use std::io::{ErrorKind, Read, Write};
+    use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
     use std::thread;
+    use std::time::Duration;
 
     use super::{Gate, Wire};
+
+    const PATIENCE: Duration = Duration::from_secs(10);
 
     #[test]
     fn a_socket_works_on_the_other_side() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("gate");
-        assert!(Wire::connect(&path).expect("no error").is_none(), "no file");
+        assert!(Wire::connect(&path, PATIENCE).expect("no error").is_none(), "no file");
         drop(Gate::open(&path).expect("a gate"));
-        assert!(Wire::connect(&path).expect("no error").is_none(), "nobody there");
+        assert!(Wire::connect(&path, PATIENCE).expect("no error").is_none(), "nobody there");
         let too_long = folder.path().join("x".repeat(108));
-        assert!(Wire::connect(&too_long).expect("no error").is_none(), "nobody can be");
+        assert!(Wire::connect(&too_long, PATIENCE).expect("no error").is_none(), "nobody can be");
         assert_eq!(Gate::open(&too_long).expect_err("too long").kind(), ErrorKind::InvalidFilename);
         let gate = Gate::open(&path).expect("in place of the first");
         let (mut here, there) = UnixStream::pair().expect("a pair");
         let sender = thread::spawn(move || {
-            let wire = Wire::connect(&path).expect("no error").expect("the gate is open");
-            wire.send(b"with", &[there.into()]).expect("sent");
+            let wire = Wire::connect(&path, PATIENCE).expect("no error").expect("the gate is open");
+            wire.send(b"with", &[there.as_fd()]).expect("sent");
             wire.send(b"without", &[]).expect("sent");
         });
         let wire = gate.accept().expect("a caller");

@@ -11,22 +11,27 @@
 //!                                              ends the recorder, closes the store;
 //!                                          ←   Released; goes on answering status requests: with
 //!   opens the store, loads it                  nobody recording, what it knows stays true
-//!   Ready                                  →   — from here on there is no way back —
-//!                                          ←   Listeners, Clients: everything that waits for nothing
-//!   answers status requests                ←   Moved
-//!                                              answers the rest, each for the last time
+//!   Loading, every second                  →
+//!   Ready                                  →
+//!                                          ←   Listeners, Clients: everything that waits for nothing;
+//!                                          ←   Moved; keeps a handle of each
+//!   Taken                                  →   — from here on there is no way back —
+//!   answers status requests                    answers the rest, each for the last time
 //!   answers the control listener's         ←   Done
 //! ```
 //!
 //! Votes that are reported meanwhile wait in the control listener's queue and in its clients'
-//! sockets, unread: none is refused, and none is taken twice. Where the new process ends before it
-//! is ready, the running one opens its store again and goes on; where the running one ends, the new
-//! one binds by itself what it has not got.
+//! sockets, unread: none is refused, and none is taken twice. Where the new process ends or falls
+//! silent before it has taken all, the running one hangs up, takes back what it has given away, opens
+//! its store again and goes on; the new one still finds its gate open, and ends. Where the running one
+//! ends, its gate is closed, and the new one binds by itself what it has not got. A signal to stop that
+//! the running one gets after Release waits until it is clear which of the two goes on.
 
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use super::Role;
@@ -36,10 +41,16 @@ use crate::net::mailbox::{Handed, Passed};
 use crate::net::parcel::Wire;
 
 /// Version of what is said here.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// The running process is never busy for as long as this: it hangs, or is stopped.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where the gate of a process that may be gone stays open for so long, it is not.
+const GATE_TRIES: u32 = 4;
+const GATE_PAUSE: Duration = Duration::from_millis(100);
+
+const UNKNOWN_WORDS: &str = "it answers in a way that this version does not know";
 
 /// See the drawing above. Each is a line of text, what belongs to it behind it.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,9 +66,13 @@ pub(super) enum Message {
     },
     Release,
     Released,
+    /// Still at it.
+    Loading,
     Ready,
+    /// Behind so many that come with it.
     Listeners {
         role: Role,
+        count: usize,
     },
     /// Behind the message stands what each client has sent.
     Clients {
@@ -65,6 +80,7 @@ pub(super) enum Message {
         input_bytes: Vec<usize>,
     },
     Moved,
+    Taken,
     Done,
 }
 
@@ -91,13 +107,15 @@ impl fmt::Display for Message {
             }
             Self::Release => formatter.write_str("release"),
             Self::Released => formatter.write_str("released"),
+            Self::Loading => formatter.write_str("loading"),
             Self::Ready => formatter.write_str("ready"),
-            Self::Listeners { role } => write!(formatter, "listeners {}", word(*role)),
+            Self::Listeners { role, count } => write!(formatter, "listeners {} {count}", word(*role)),
             Self::Clients { role, input_bytes } => {
                 write!(formatter, "clients {}", word(*role))?;
                 input_bytes.iter().try_for_each(|bytes| write!(formatter, " {bytes}"))
             }
             Self::Moved => formatter.write_str("moved"),
+            Self::Taken => formatter.write_str("taken"),
             Self::Done => formatter.write_str("done"),
         }
     }
@@ -116,14 +134,19 @@ impl Message {
             }
             "release" => Self::Release,
             "released" => Self::Released,
+            "loading" => Self::Loading,
             "ready" => Self::Ready,
-            "listeners" => Self::Listeners { role: role(rest)? },
+            "listeners" => {
+                let (word, count) = rest.split_once(' ')?;
+                Self::Listeners { role: role(word)?, count: count.parse().ok()? }
+            }
             "clients" => {
                 let mut words = rest.split(' ');
                 let role = role(words.next()?)?;
                 Self::Clients { role, input_bytes: words.map(|bytes| bytes.parse().ok()).collect::<Option<_>>()? }
             }
             "moved" => Self::Moved,
+            "taken" => Self::Taken,
             "done" => Self::Done,
             _ => return None,
         })
@@ -163,23 +186,36 @@ pub(super) fn say(wire: &Wire, message: &Message) -> io::Result<()> {
     send(wire, message, &[], &[])
 }
 
-/// Waits for what is said next; `None` at the end, and where it makes no sense.
-pub(super) fn hear(wire: &Wire) -> Option<Said> {
-    let (bytes, sockets) = wire.receive().ok().flatten()?;
-    let end = memchr::memchr(b'\n', &bytes)?;
-    let message = Message::parse(std::str::from_utf8(&bytes[..end]).ok()?)?;
-    Some(Said { message, input: bytes[end + 1..].to_vec(), sockets })
+/// Waits for what is said next; `None` at the end.
+pub(super) fn hear(wire: &Wire) -> io::Result<Option<Said>> {
+    let received = wire.receive().map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => io::Error::other("it does not answer"),
+        _ => error,
+    });
+    let Some((bytes, sockets)) = received? else { return Ok(None) };
+    let end = memchr::memchr(b'\n', &bytes).unwrap_or(bytes.len());
+    let message = std::str::from_utf8(&bytes[..end]).ok().and_then(Message::parse);
+    let message = message.ok_or_else(|| io::Error::other(UNKNOWN_WORDS))?;
+    Ok(Some(Said { message, input: bytes.get(end + 1..).unwrap_or_default().to_vec(), sockets }))
 }
 
-/// Gives away what a worker has handed.
-pub(super) fn give(wire: &Wire, role: Role, handed: Handed) -> io::Result<()> {
-    let Handed { listeners, clients } = handed;
-    for sockets in listeners.chunks(PASSED_SOCKETS_MAX) {
-        send(wire, &Message::Listeners { role }, &[], sockets)?;
+/// Gives away what workers have handed; they stay open here as well. What all need comes first.
+pub(super) fn give(wire: &Wire, estate: &Estate) -> io::Result<()> {
+    for (role, handed) in [(Role::Control, &estate.control), (Role::Public, &estate.public)] {
+        for listeners in handed.listeners.chunks(PASSED_SOCKETS_MAX) {
+            let sockets: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
+            send(wire, &Message::Listeners { role, count: sockets.len() }, &[], &sockets)?;
+        }
     }
+    give_clients(wire, Role::Control, &estate.control.clients)?;
+    give_clients(wire, Role::Public, &estate.public.clients)?;
+    say(wire, &Message::Moved)
+}
+
+fn give_clients(wire: &Wire, role: Role, clients: &[Passed]) -> io::Result<()> {
     let mut parcel = Parcel::default();
     for client in clients {
-        if !parcel.has_room_for(&client) {
+        if !parcel.has_room_for(client) {
             std::mem::take(&mut parcel).send(wire, role)?;
         }
         parcel.add(client);
@@ -188,21 +224,21 @@ pub(super) fn give(wire: &Wire, role: Role, handed: Handed) -> io::Result<()> {
 }
 
 #[derive(Default)]
-struct Parcel {
+struct Parcel<'a> {
     input_bytes: Vec<usize>,
     input: Vec<u8>,
-    sockets: Vec<OwnedFd>,
+    sockets: Vec<BorrowedFd<'a>>,
 }
 
-impl Parcel {
+impl<'a> Parcel<'a> {
     fn has_room_for(&self, client: &Passed) -> bool {
         self.sockets.len() < PASSED_SOCKETS_MAX && self.input.len() + client.input.len() <= PASSED_BYTES_MAX
     }
 
-    fn add(&mut self, client: Passed) {
+    fn add(&mut self, client: &'a Passed) {
         self.input_bytes.push(client.input.len());
-        self.input.extend(client.input);
-        self.sockets.push(client.socket);
+        self.input.extend(&client.input);
+        self.sockets.push(client.socket.as_fd());
     }
 
     fn send(self, wire: &Wire, role: Role) -> io::Result<()> {
@@ -213,17 +249,18 @@ impl Parcel {
     }
 }
 
-fn send(wire: &Wire, message: &Message, input: &[u8], sockets: &[OwnedFd]) -> io::Result<()> {
+fn send(wire: &Wire, message: &Message, input: &[u8], sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
     wire.send(&[format!("{message}\n").as_bytes(), input].concat(), sockets)
 }
 
 /// The new process's side.
 pub(super) struct Takeover {
+    gate: PathBuf,
     wire: Wire,
     places: Vec<Listed>,
 }
 
-/// What the new process gets.
+/// What the new process gets, or gives back.
 #[derive(Default)]
 pub(super) struct Estate {
     pub(super) public: Handed,
@@ -233,16 +270,15 @@ pub(super) struct Estate {
 impl Takeover {
     /// Asks whoever runs on this data directory; `None` where nobody does.
     pub(super) fn ask(gate: &Path) -> io::Result<Option<Self>> {
-        let Some(wire) = Wire::connect(gate)? else { return Ok(None) };
-        wire.set_patience(PATIENCE)?;
+        let Some(wire) = Wire::connect(gate, PATIENCE)? else { return Ok(None) };
         let refused = |reason: &str| Err(io::Error::other(reason.to_owned()));
         if say(&wire, &Message::Hello { version: VERSION }).is_err() {
             return Ok(None);
         }
-        match hear(&wire).map(|said| said.message) {
-            Some(Message::Listening { places }) => Ok(Some(Self { wire, places })),
+        match hear(&wire)?.map(|said| said.message) {
+            Some(Message::Listening { places }) => Ok(Some(Self { gate: gate.to_owned(), wire, places })),
             Some(Message::Refused { reason }) => refused(&reason),
-            Some(_) => refused("the running process answers in a way that this version does not know"),
+            Some(_) => refused(UNKNOWN_WORDS),
             None => Ok(None),
         }
     }
@@ -253,21 +289,31 @@ impl Takeover {
     }
 
     /// Has the store closed. Where the running process ends meanwhile, it is closed as well.
-    pub(super) fn release(&self) {
-        if say(&self.wire, &Message::Release).is_ok() {
-            let _released_or_gone = hear(&self.wire);
+    pub(super) fn release(&self) -> io::Result<()> {
+        // Here and below: who is gone is heard to be gone.
+        let _heard = say(&self.wire, &Message::Release);
+        match hear(&self.wire)?.map(|said| said.message) {
+            None | Some(Message::Released) => Ok(()),
+            Some(_) => Err(io::Error::other(UNKNOWN_WORDS)),
         }
     }
 
-    /// Says that all is loaded, and takes what there is.
-    pub(super) fn take(&self) -> Estate {
+    /// Says that it takes a while.
+    pub(super) fn say_loading(&self) {
+        let _heard = say(&self.wire, &Message::Loading);
+    }
+
+    /// Says that all is loaded, and takes what there is: all, or what is left of a process that has
+    /// ended. Fails where the other one goes on: then nothing is this process's.
+    pub(super) fn take(&self) -> io::Result<Estate> {
+        let _heard = say(&self.wire, &Message::Ready);
         let mut estate = Estate::default();
-        if say(&self.wire, &Message::Ready).is_err() {
-            return estate;
-        }
-        while let Some(said) = hear(&self.wire) {
+        while let Some(said) = hear(&self.wire)? {
             match said.message {
-                Message::Listeners { role } => estate.of(role).listeners.extend(said.sockets),
+                Message::Listeners { count, .. } if said.sockets.len() < count => {
+                    return Err(io::Error::other("it has more open files than this process may open"));
+                }
+                Message::Listeners { role, .. } => estate.of(role).listeners.extend(said.sockets),
                 Message::Clients { role, input_bytes } => {
                     let mut input = said.input;
                     for (socket, bytes) in said.sockets.into_iter().zip(input_bytes) {
@@ -276,20 +322,42 @@ impl Takeover {
                         estate.of(role).clients.push(Passed { socket, input });
                     }
                 }
-                _ => break,
+                // What cannot be said is heard below.
+                Message::Moved if say(&self.wire, &Message::Taken).is_ok() => return Ok(estate),
+                Message::Moved => {}
+                _ => return Err(io::Error::other(UNKNOWN_WORDS)),
             }
         }
-        estate
+        if self.is_gone()? {
+            return Ok(estate);
+        }
+        Err(io::Error::other("it has waited for too long, and goes on by itself"))
+    }
+
+    /// Whether the running process has ended. The system closes its gate a moment before or after
+    /// its end of the wire.
+    fn is_gone(&self) -> io::Result<bool> {
+        for _try in 0..GATE_TRIES {
+            if Wire::connect(&self.gate, PATIENCE)?.is_none() {
+                return Ok(true);
+            }
+            thread::sleep(GATE_PAUSE);
+        }
+        Ok(false)
     }
 
     /// Waits until the running process answers no status request any more, or is gone.
     pub(super) fn wait_until_done(self) {
-        let _done_or_gone = hear(&self.wire);
+        while let Ok(Some(said)) = hear(&self.wire) {
+            if said.message == Message::Done {
+                return;
+            }
+        }
     }
 }
 
 impl Estate {
-    fn of(&mut self, role: Role) -> &mut Handed {
+    pub(super) fn of(&mut self, role: Role) -> &mut Handed {
         match role {
             Role::Public | Role::PublicTls => &mut self.public,
             Role::Control => &mut self.control,
@@ -321,17 +389,27 @@ mod tests {
             ),
             (Message::Release, "release"),
             (Message::Released, "released"),
+            (Message::Loading, "loading"),
             (Message::Ready, "ready"),
-            (Message::Listeners { role: Role::Control }, "listeners control"),
+            (Message::Listeners { role: Role::Control, count: 3 }, "listeners control 3"),
             (Message::Clients { role: Role::Public, input_bytes: vec![0, 17, 0] }, "clients public 0 17 0"),
             (Message::Moved, "moved"),
+            (Message::Taken, "taken"),
             (Message::Done, "done"),
         ] {
             assert_eq!(message.to_string(), line);
             assert_eq!(Message::parse(line), Some(message));
         }
-        for nonsense in ["", "hello", "hello x", "listening\tnobody plain [::]:1", "listeners", "clients public x", "x"]
-        {
+        for nonsense in [
+            "",
+            "hello",
+            "hello x",
+            "listening\tnobody plain [::]:1",
+            "listeners",
+            "listeners public",
+            "clients public x",
+            "x",
+        ] {
             assert_eq!(Message::parse(nonsense), None, "{nonsense:?}");
         }
     }

@@ -112,6 +112,11 @@ struct House {
     has_gate: bool,
     /// The end of the call that is under way was heard while something else was waited for.
     has_hung_up: bool,
+    /// Another process is at taking over: a first signal to stop waits until it is clear who goes on,
+    /// and workers that have given all away may end at any time.
+    is_giving: bool,
+    /// That signal has come.
+    is_told_to_stop: bool,
 }
 
 impl House {
@@ -150,6 +155,8 @@ impl House {
             ended: Vec::new(),
             has_gate: false,
             has_hung_up: false,
+            is_giving: false,
+            is_told_to_stop: false,
         })
     }
 
@@ -170,12 +177,17 @@ impl House {
     /// The store first: until it is read, somebody else answers.
     fn start_after(&mut self, takeover: Takeover) -> Result<Progress, ServerError> {
         log::info!("taking over from the process that runs");
-        takeover.release();
+        takeover.release().map_err(ServerError::TakeOver)?;
         self.start_recorder(Opening::First)?;
-        if self.wait_until_loaded(None)? == Progress::Stopped {
-            return Ok(Progress::Stopped);
+        loop {
+            takeover.say_loading();
+            match self.wait_until_loaded(Some(LOADING_MS))? {
+                Progress::Loaded => break,
+                Progress::Stopped => return Ok(Progress::Stopped),
+                Progress::UnderWay => {}
+            }
         }
-        let Estate { public, control } = takeover.take();
+        let Estate { public, control } = takeover.take().map_err(ServerError::TakeOver)?;
         self.sockets.inherit(Role::Public, public.listeners)?;
         self.sockets.inherit(Role::Control, control.listeners)?;
         self.start_public(public.clients)?;
@@ -196,9 +208,11 @@ impl House {
             };
             match event {
                 Event::Loaded(loaded) => return loaded.map(|()| Progress::Loaded).map_err(ServerError::Store),
+                Event::Ended("worker", Ok(())) if self.is_giving => self.ended.push("worker"),
                 Event::Ended(name, result) => {
                     return Err(result.err().map_or(ServerError::Thread(name), ServerError::Engine));
                 }
+                Event::Signal if self.is_put_off() => {}
                 Event::Signal => return Ok(Progress::Stopped),
                 call => self.put_off(call),
             }
@@ -210,8 +224,14 @@ impl House {
         match event {
             Event::Called(wire) => wire.hang_up(),
             Event::HungUp => self.has_hung_up = true,
+            Event::Signal => self.is_told_to_stop = true,
             _ => {}
         }
+    }
+
+    /// Whether a signal that has just come has to wait; only the first one does.
+    fn is_put_off(&mut self) -> bool {
+        self.is_giving && !std::mem::replace(&mut self.is_told_to_stop, true)
     }
 
     /// The next event, unless none comes in time.
@@ -295,6 +315,7 @@ impl House {
     fn wait_for(&mut self, name: &'static str, count: usize) -> Result<Ended, ServerError> {
         while self.ended.iter().filter(|ended| **ended == name).count() < count {
             match self.next_event()? {
+                Event::Signal if self.is_put_off() => {}
                 Event::Signal => return Ok(Ended::AtOnce),
                 Event::Ended(ended, result) => {
                     result.map_err(ServerError::Engine)?;
@@ -311,6 +332,9 @@ impl House {
 /// A client in the field gives up after 5 s: until then it may wait for a store that is being read,
 /// in milliseconds.
 const LOAD_PATIENCE_MS: u64 = 3_000;
+
+/// So often a process that takes over says that it is still at it, in milliseconds.
+const LOADING_MS: u64 = 1_000;
 
 /// The control listener has few clients, and no reason to wait long for them, in milliseconds.
 const CONTROL_DRAIN_MS: u64 = 2_000;

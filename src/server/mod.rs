@@ -177,8 +177,6 @@ pub enum ServerError {
     Passed(Role, io::Error),
     /// The running process gives nothing.
     TakeOver(io::Error),
-    /// Its successor took not all.
-    HandOver(io::Error),
     /// An event loop cannot be made, or broke.
     Engine(io::Error),
     /// The store cannot be read.
@@ -199,9 +197,6 @@ impl fmt::Display for ServerError {
             }
             Self::TakeOver(error) => {
                 write!(formatter, "cannot take over from the running process: {error}; end it, and start anew")
-            }
-            Self::HandOver(error) => {
-                write!(formatter, "the process that was to take over did not: {error}; start the service anew")
             }
             Self::Engine(error) => write!(formatter, "the event loop cannot run: {error}"),
             Self::Store(error) => error.fmt(formatter),

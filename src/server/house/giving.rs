@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{CONTROL_DRAIN_MS, House, Opening, Progress};
 use crate::net::mailbox::{Handed, Letter};
 use crate::net::parcel::{Gate, Wire};
-use crate::server::handover::{self, Message, VERSION, hear, say};
+use crate::server::handover::{self, Estate, Message, VERSION, hear, say};
 use crate::server::threads::Event;
 use crate::server::writer::Writer;
 use crate::server::{Ended, Role, ServerError};
@@ -19,6 +19,14 @@ const GIVING_PATIENCE: Duration = Duration::from_secs(5);
 /// Requests that are under way when everything else is given away, and whoever cannot be given, may
 /// hold up the reporting of votes for so long, in milliseconds.
 const REST_PATIENCE_MS: u64 = 1_000;
+
+/// A caller that says nothing for so long, in milliseconds, is as good as gone: it says more often
+/// that it is still at it.
+const SILENCE_MS: u64 = 10_000;
+
+/// While things are on their way nobody answers: whoever does not take them in this time gets nothing,
+/// in milliseconds. A client in the field waits for 5 s.
+const TAKING_MS: u64 = 3_000;
 
 /// What came of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,9 +53,10 @@ impl House {
         let work = move || {
             // The main thread outlives this one; where it is gone, so is the reason to go on.
             while let Ok(wire) = gate.accept() {
-                let Ok(other) = wire.try_clone() else { continue };
+                let patience = wire.set_sending_patience(Duration::from_millis(TAKING_MS));
+                let Ok(other) = patience.and_then(|()| wire.try_clone()) else { continue };
                 let _received = sender.send(Event::Called(other));
-                while let Some(said) = hear(&wire) {
+                while let Ok(Some(said)) = hear(&wire) {
                     let _received = sender.send(Event::Said(said.message));
                 }
                 let _received = sender.send(Event::HungUp);
@@ -66,6 +75,17 @@ impl House {
     /// Gives everything to the process that has called. See [`handover`].
     pub(super) fn hand_over(&mut self, wire: &Wire) -> Result<Succession, ServerError> {
         self.has_hung_up = false;
+        let succession = self.answer(wire)?;
+        self.is_giving = false;
+        if succession != Succession::None {
+            // A caller waits until this process is gone.
+            return Ok(succession);
+        }
+        wire.hang_up();
+        Ok(if self.is_told_to_stop { Succession::Stopped } else { Succession::None })
+    }
+
+    fn answer(&mut self, wire: &Wire) -> Result<Succession, ServerError> {
         match self.next_said()? {
             Heard::Message(Message::Hello { version: VERSION }) => {}
             Heard::Message(_) => {
@@ -85,11 +105,15 @@ impl House {
             Heard::Stop => return Ok(Succession::Stopped),
         }
         log::info!("another process takes over");
+        self.is_giving = true;
         let Some(control) = self.release()? else { return Ok(Succession::Stopped) };
         let _heard = say(wire, &Message::Released);
         match self.next_said()? {
             Heard::Message(Message::Ready) => self.give(wire, control),
-            Heard::Message(_) | Heard::HungUp => self.resume(control),
+            Heard::Message(_) | Heard::HungUp => {
+                wire.hang_up();
+                self.resume(control)
+            }
             Heard::Stop => Ok(Succession::Stopped),
         }
     }
@@ -116,9 +140,9 @@ impl House {
         Ok(Some(handed.recv().unwrap_or_default()))
     }
 
-    /// The other process ended before it was ready: all is as it was before.
+    /// The other process has not taken over: all is as it was before.
     fn resume(&mut self, control: Handed) -> Result<Succession, ServerError> {
-        log::warn!("the process that was to take over is gone; this one goes on");
+        log::warn!("the process that was to take over is gone or silent; this one goes on");
         self.handle = self.resting.as_mut().and_then(Writer::handle);
         self.start_recorder(Opening::Again)?;
         match self.wait_until_loaded(None) {
@@ -134,19 +158,15 @@ impl House {
 
     /// The other process has loaded all that there is, and nobody records.
     fn give(&mut self, wire: &Wire, control: Handed) -> Result<Succession, ServerError> {
+        let mut estate = Estate { control, public: Handed::default() };
+        self.collect(&mut estate.public);
+        if handover::give(wire, &estate).is_err() || !self.is_taken(wire)? {
+            wire.hang_up();
+            return self.take_back(estate);
+        }
+        drop(estate);
         self.has_gate = false;
-        let timeout_ms = self.config.drain_timeout_ms;
-        let (to, handed) = channel();
-        for serving in &self.public {
-            (serving.tell)(Letter::HandOver { to: to.clone(), timeout_ms });
-        }
         self.sockets.leave_files();
-        handover::give(wire, Role::Control, control).map_err(ServerError::HandOver)?;
-        for _worker in &self.public {
-            let Ok(handed) = handed.recv_timeout(GIVING_PATIENCE) else { break };
-            handover::give(wire, Role::Public, handed).map_err(ServerError::HandOver)?;
-        }
-        say(wire, &Message::Moved).map_err(ServerError::HandOver)?;
         let until_ms = self.clock.now().monotonic_ms + REST_PATIENCE_MS;
         while self.ended.len() < self.public.len() {
             match self.next_event_until(until_ms) {
@@ -168,17 +188,75 @@ impl House {
         Ok(Succession::Done)
     }
 
-    fn next_said(&self) -> Result<Heard, ServerError> {
-        if self.has_hung_up {
-            return Ok(Heard::HungUp);
+    /// What the public workers give away.
+    fn collect(&self, public: &mut Handed) {
+        let timeout_ms = self.config.drain_timeout_ms;
+        let (to, handed) = channel();
+        for serving in &self.public {
+            (serving.tell)(Letter::HandOver { to: to.clone(), timeout_ms });
         }
-        match self.next_event()? {
-            Event::Said(message) => Ok(Heard::Message(message)),
-            Event::HungUp => Ok(Heard::HungUp),
-            Event::Signal => Ok(Heard::Stop),
-            Event::Ended(name, result) => Err(result.err().map_or(ServerError::Thread(name), ServerError::Engine)),
-            Event::Loaded(_) | Event::Called(_) => Err(ServerError::Thread("gate")),
+        for _worker in &self.public {
+            let Ok(Handed { listeners, clients }) = handed.recv_timeout(GIVING_PATIENCE) else {
+                return log::error!("a worker does not give its listeners away: whoever waits in them is lost");
+            };
+            public.listeners.extend(listeners);
+            public.clients.extend(clients);
         }
+    }
+
+    /// Whether the other process has all, and knows that it is to answer.
+    fn is_taken(&mut self, wire: &Wire) -> Result<bool, ServerError> {
+        let until_ms = self.clock.now().monotonic_ms + TAKING_MS;
+        let mut waits = true;
+        while !self.has_hung_up {
+            let event = if waits { self.next_event_until(until_ms) } else { Some(self.next_event()?) };
+            match event {
+                Some(Event::Said(Message::Taken)) => return Ok(true),
+                Some(Event::Ended(name, result)) => {
+                    result.map_err(ServerError::Engine)?;
+                    self.ended.push(name);
+                }
+                Some(other) => self.put_off(other),
+                // From here on it can say nothing; what it has said before comes still.
+                None => {
+                    wire.hang_up();
+                    waits = false;
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// New workers get what the old ones have given away; those answer what they have left, and end.
+    fn take_back(&mut self, estate: Estate) -> Result<Succession, ServerError> {
+        let Estate { public, control } = estate;
+        let before = std::mem::take(&mut self.public);
+        self.sources.workers.retain(|source| source.listener != "public");
+        self.sockets.inherit(Role::Public, public.listeners)?;
+        self.start_public(public.clients)?;
+        let succession = self.resume(control)?;
+        if succession == Succession::None && self.wait_for("worker", before.len())? == Ended::AtOnce {
+            return Ok(Succession::Stopped);
+        }
+        Ok(succession)
+    }
+
+    fn next_said(&mut self) -> Result<Heard, ServerError> {
+        let mut until_ms = self.clock.now().monotonic_ms + SILENCE_MS;
+        while !self.has_hung_up {
+            match self.next_event_until(until_ms) {
+                Some(Event::Said(Message::Loading)) => until_ms = self.clock.now().monotonic_ms + SILENCE_MS,
+                Some(Event::Said(message)) => return Ok(Heard::Message(message)),
+                Some(Event::HungUp) | None => break,
+                Some(Event::Signal) if self.is_put_off() => {}
+                Some(Event::Signal) => return Ok(Heard::Stop),
+                Some(Event::Ended(name, result)) => {
+                    return Err(result.err().map_or(ServerError::Thread(name), ServerError::Engine));
+                }
+                Some(Event::Loaded(_) | Event::Called(_)) => return Err(ServerError::Thread("gate")),
+            }
+        }
+        Ok(Heard::HungUp)
     }
 }
 
