@@ -28,6 +28,9 @@ const SILENCE_MS: u64 = 10_000;
 /// in milliseconds. A client in the field waits for 5 s.
 const TAKING_MS: u64 = 3_000;
 
+/// Out of descriptors, nobody can call; there may be some again after this.
+const GATE_PAUSE: Duration = Duration::from_millis(100);
+
 /// What came of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Succession {
@@ -51,10 +54,26 @@ impl House {
         };
         let sender = self.sender.clone();
         let work = move || {
-            // The main thread outlives this one; where it is gone, so is the reason to go on.
-            while let Ok(wire) = gate.accept() {
-                let patience = wire.set_sending_patience(Duration::from_millis(TAKING_MS));
-                let Ok(other) = patience.and_then(|()| wire.try_clone()) else { continue };
+            let mut is_told = false;
+            loop {
+                let called = gate.accept().and_then(|wire| {
+                    wire.set_sending_patience(Duration::from_millis(TAKING_MS))?;
+                    Ok((wire.try_clone()?, wire))
+                });
+                let (other, wire) = match called {
+                    Ok(wires) => wires,
+                    Err(error) => {
+                        if !std::mem::replace(&mut is_told, true) {
+                            log::warn!(
+                                "a process that wants to take over cannot be answered: {error}; it is tried again"
+                            );
+                        }
+                        thread::sleep(GATE_PAUSE);
+                        continue;
+                    }
+                };
+                is_told = false;
+                // The main thread outlives this one.
                 let _received = sender.send(Event::Called(other));
                 while let Ok(Some(said)) = hear(&wire) {
                     let _received = sender.send(Event::Said(said.message));
