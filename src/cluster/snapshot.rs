@@ -184,6 +184,8 @@ fn ask_for(servers: &[ServerId], until: UnixSeconds) -> Vec<u8> {
 }
 
 /// Replays the log from `position` to its end, or up to the entry of number `until`; gives where that is.
+/// The end is where it was at the last answer: a store that is written to at every moment and lies
+/// far away has always a newer entry by then.
 ///
 /// # Errors
 /// Where it cannot be read, or has a hole.
@@ -197,6 +199,7 @@ pub fn catch_up(
     while until.is_none_or(|until| position.n < until) {
         let read = stream::read(link, position.id, false)?;
         let mut entries = read.ok_or(NoState::Broken(Cause::Gap))?;
+        let is_end = entries.len() < stream::ENTRIES_MAX;
         if let Some(until) = until {
             entries.retain(|entry| entry.position.n <= until);
         }
@@ -206,6 +209,9 @@ pub fn catch_up(
         }
         let events: Vec<Event> = entries.into_iter().map(|entry| entry.event).collect();
         state.apply(&events, cooldown);
+        if is_end && until.is_none() {
+            break;
+        }
     }
     Ok(position)
 }

@@ -1,11 +1,12 @@
 //! Nodes that start while votes are cast and cancelled and servers come and go have, once they are
 //! ready, exactly what the others have.
 
-use crate::cluster::engine::Engine;
+use crate::cluster::engine::{Engine, url, wait_until};
 use crate::cluster::has;
 use crate::cluster::load::{Habits, Load};
 use crate::cluster::node::Node;
 use crate::cluster::oracle::settle;
+use crate::cluster::proxy::Proxy;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{scope, sleep};
 use std::time::Duration;
@@ -32,7 +33,9 @@ fn ten_nodes_start_under_load_with_all_that_there_is() {
         let mut nodes = Vec::new();
         while nodes.len() < NODES {
             nodes.extend(Node::start_many(2, &engine.url(), &[]));
-            load.wait_for_more(50);
+            load.wait_for_more(200);
+            let wanted = 2 * u32::try_from(nodes.len()).expect("a few");
+            wait_until("servers come and go", || moves.load(Ordering::Relaxed) > wanted);
         }
         is_over.store(true, Ordering::Relaxed);
         nodes
@@ -59,6 +62,30 @@ fn ten_nodes_start_under_load_with_all_that_there_is() {
     assert!(tally.cancelled.len() > 100 && moves.load(Ordering::Relaxed) > 10, "hardly anything happened");
     let rebuilds: f64 = all.iter().map(|node| node.rebuilds_after_start()).sum();
     assert!(rebuilds.abs() < f64::EPSILON, "{rebuilds} rebuilds of nodes that were right from the start");
+}
+
+/// Far from Redis the log has a new entry at every answer: the end of it is where it was when it was
+/// asked for, and a node that waits for a moment of quiet never starts.
+#[test]
+fn a_node_far_away_starts_and_builds_anew_while_votes_never_pause() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::store(&[]);
+    let near = Node::start(&engine.url(), &[]);
+    near.add_servers(SERVERS);
+    let proxy = Proxy::to(engine.addr());
+    proxy.set_delay(Duration::from_millis(50));
+    let load = Load::start(&[&near], Habits { connections: 4, servers: SERVERS, ..Habits::PLAIN }, 0);
+    load.wait_for_more(500);
+    let far = Node::start(&url(proxy.addr()), &[]);
+    let gap = ["XADD", "vs:{0}:log", "*", "n", "999999", "s", "1", "i", "3221226219"];
+    engine.connect().ask(&gap);
+    wait_until("it is built anew", || far.rebuilds("gap") > 0.5);
+    load.wait_for_more(100);
+    let tally = load.stop();
+    assert_eq!(tally.doubles.len(), 0);
+    settle(&mut engine.connect(), &[&near, &far], "a node far away");
 }
 
 /// Removes and lists servers again, each with its token.

@@ -1,5 +1,6 @@
 //! A TCP proxy in this process, in place of a bad network: it passes, it holds every byte back (a
-//! hole: the peers see silence), or it cuts (connections end, new ones end at once). Knows bytes only.
+//! hole: the peers see silence), or it cuts (connections end, new ones end at once); and it can be
+//! long, so that what passes takes its time. Knows bytes only.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -43,6 +44,8 @@ struct Line {
 struct State {
     to: SocketAddr,
     mode: Mode,
+    /// What bytes take from one end to the other.
+    delay: Duration,
     /// Both ends of every connection that was not seen to end.
     open: Vec<TcpStream>,
     /// Bytes passed, both ways.
@@ -56,7 +59,7 @@ impl Proxy {
         // A thread that waits for a connection could not be told that it is over.
         listener.set_nonblocking(true).expect("a socket option");
         let addr = listener.local_addr().expect("its address");
-        let state = Mutex::new(State { to, mode: Mode::Pass, open: Vec::new(), passed: 0 });
+        let state = Mutex::new(State { to, mode: Mode::Pass, delay: Duration::ZERO, open: Vec::new(), passed: 0 });
         let line = Arc::new(Line { state, changed: Condvar::new() });
         let accepting = spawn({
             let line = Arc::clone(&line);
@@ -73,6 +76,11 @@ impl Proxy {
     /// New connections go to another address from now on.
     pub(crate) fn aim(&self, to: SocketAddr) {
         self.line.lock().to = to;
+    }
+
+    /// Bytes take so long one way from now on.
+    pub(crate) fn set_delay(&self, delay: Duration) {
+        self.line.lock().delay = delay;
     }
 
     /// From now on.
@@ -152,6 +160,7 @@ impl Line {
         let mut bytes = vec![0; 64 * 1024];
         loop {
             let count = from.read(&mut bytes).unwrap_or(0);
+            sleep(self.lock().delay);
             if !self.wait_for_pass() || count == 0 {
                 break;
             }
