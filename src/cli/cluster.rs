@@ -23,6 +23,11 @@ fn init(options: &ArgMatches) -> Result<Exit, CliError> {
     let minutes = one::<u64>(options, "cooldown-minutes")?;
     let id = String::from_utf8(key::generate()?).map_err(CliError::new)?;
     let found = admin::init(&address, &id, minutes * 60).map_err(CliError::new)?;
+    if let Some(id) = admin::filled_for(&found.store) {
+        return Err(CliError::new(format_args!(
+            "the store at {address} is being filled, as store {id}: let `vote-status reseed` come to its end, or run it again"
+        )));
+    }
     if found.cooldown_s != minutes * 60 {
         return Err(CliError::new(format_args!(
             "the store at {address} has the id {} and a cooldown of {} minutes already: give --cooldown-minutes {}",

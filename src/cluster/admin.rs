@@ -53,7 +53,13 @@ pub fn init(address: &StoreAddress, id: &str, cooldown_s: u64) -> Result<Initial
 /// Servers and votes that go out in one go.
 const CALLS_AT_ONCE: usize = 1_024;
 /// While a store is being filled its id begins so: no node follows it yet.
-pub const FILLING: &str = "reseed-";
+const FILLING: &str = "reseed-";
+
+/// The id that a store gets once it is full, where it is being filled.
+#[must_use]
+pub fn filled_for(store: &str) -> Option<&str> {
+    store.strip_prefix(FILLING)
+}
 
 /// Fills an empty store.
 pub struct Filling {

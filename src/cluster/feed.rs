@@ -246,7 +246,7 @@ impl Feed {
             Some(kept) if head.store.is_empty() => refuse(format!(
                 "EMPTY store at {host}: it has lost all of store {kept}; run `vote-status reseed`, which fills it from a node"
             )),
-            Some(kept) if head.store.strip_prefix(admin::FILLING) == Some(&kept) => {
+            kept if admin::filled_for(&head.store).is_some_and(|id| kept.as_deref().is_none_or(|kept| kept == id)) => {
                 refuse(format!("EMPTY store at {host}: it is being filled"))
             }
             Some(kept) if kept != head.store => refuse(format!(

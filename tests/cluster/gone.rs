@@ -3,12 +3,15 @@
 
 use crate::cluster::engine::{Engine, wait_until};
 use crate::cluster::has;
-use crate::cluster::node::{Node, client, init};
+use crate::cluster::node::{Node, client, folder, init};
 use crate::cluster::oracle::{Truth, settle};
+use crate::cluster::resp::Redis;
 use crate::durability::ledger::{Pair, address, next_votes};
-use std::thread::sleep;
+use std::fs;
+use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
+const META: &str = "vs:{0}:meta";
 const PASSWORD: &str = "a-password-that-nobody-may-see";
 /// From the moment that Redis answers until votes are taken.
 const AGAIN_MAX: Duration = Duration::from_secs(5);
@@ -88,13 +91,44 @@ fn a_node_without_redis_at_its_start_waits() {
     assert_eq!(first.control().cast(1, address(1)).status, 201);
     engine.kill();
     let url = engine.url();
-    let starting = std::thread::spawn(move || Node::start(&url, &[]));
+    let starting = spawn(move || Node::start(&url, &[]));
     sleep(Duration::from_millis(700));
     assert!(!starting.is_finished(), "it is not ready without its state");
     engine.run();
     let node = starting.join().expect("the node starts");
     node.wait_until_following();
     settle(&mut engine.connect(), &[&first, &node], "a node that waited");
+}
+
+/// A fresh node has no id to compare by: what a store that is being filled holds so far is no state.
+#[test]
+fn a_fresh_node_waits_for_a_store_that_is_being_filled() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::start(&[]);
+    let mut redis = engine.connect();
+    redis.ask(&["HSET", META, "store", "reseed-abc", "schema", "1", "cd", "5400"]);
+    let store = engine.url();
+    let made = client(&["cluster", "init", "--store", &store]);
+    assert_eq!((made.status.code(), made.stdout.as_str()), (Some(2), ""), "{}", made.stderr);
+    assert!(made.stderr.contains("is being filled, as store abc"), "{}", made.stderr);
+    let (folder, asked) = (folder(), connections(&mut redis));
+    let id_path = folder.path().join("store.id");
+    let starting = spawn(move || Node::start_in(folder, &store, &[]));
+    wait_until("it has looked, and looked again", || connections(&mut redis) >= asked + 3);
+    assert!(!id_path.exists(), "it follows a store that is being filled");
+    redis.ask(&["HSET", META, "store", "abc"]);
+    let node = starting.join().expect("the node starts");
+    assert_eq!(fs::read_to_string(&id_path).expect("an id").trim(), "abc");
+    assert!(node.server().stderr().contains("it is being filled"), "{}", node.server().stderr());
+}
+
+/// Connections that Redis has taken so far.
+fn connections(redis: &mut Redis) -> u64 {
+    let said = redis.ask(&["INFO", "stats"]).text().to_owned();
+    let count = said.lines().find_map(|line| line.strip_prefix("total_connections_received:")).expect("a count");
+    count.parse().expect("a number")
 }
 
 #[test]
