@@ -129,12 +129,15 @@ impl StoreDecider {
     }
 
     /// After a failure the store may have lost votes that this node still knows: they go back first.
+    /// And what it takes has to be shown here at once: not so while the state is read anew.
     fn check_settled(&self, primary: &Primary) -> Result<(), LinkError> {
-        if self.door.status.is_settled(&primary.replid) {
-            return Ok(());
-        }
-        let host = primary.link.host();
-        Err(LinkError::Refused(format!("UNSETTLED store at {host}: what it may have lost is not given back yet")))
+        let status = &self.door.status;
+        let why = match (status.is_settled(&primary.replid), status.is_following()) {
+            (true, true) => return Ok(()),
+            (false, _) => "what it may have lost is not given back yet",
+            (true, false) => "this node does not follow it yet",
+        };
+        Err(LinkError::Refused(format!("UNSETTLED store at {}: {why}", primary.link.host())))
     }
 
     /// The servers that votes name by their tokens.

@@ -68,16 +68,21 @@ impl Scene {
         now(&mut self.engine.connect())
     }
 
-    /// Steps the clock of Redis, so far from the machine's, and waits until the nodes have seen it.
+    /// Steps the clock of Redis, so far from the machine's, and waits until the nodes have seen it, and
+    /// have read everything anew where it went back: no vote is taken meanwhile.
     fn step(&self, step_s: i64) {
+        let before: i64 = fs::read_to_string(&self.step_file).expect("a step").parse().expect("a number");
+        let rebuilds: Vec<f64> = self.nodes.iter().map(|node| node.rebuilds("clock")).collect();
         let new = self.step_file.with_extension("new");
         fs::write(&new, step_s.to_string()).expect("the step can be written");
         fs::rename(&new, &self.step_file).expect("the step can be put in place");
-        for node in &self.nodes {
+        for (node, rebuilds) in self.nodes.iter().zip(rebuilds) {
             wait_until("a node sees the step", || {
                 let offset = node.metric("vote_status_store_clock_offset_seconds");
                 (offset - f64::from(i32::try_from(step_s).expect("hours"))).abs() < 1.0
             });
+            wait_until("a step back is read anew", || step_s >= before || node.rebuilds("clock") > rebuilds);
+            node.wait_until_following();
         }
     }
 

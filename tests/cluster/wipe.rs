@@ -122,6 +122,37 @@ fn a_foreign_entry_is_not_believed() {
     assert!(!after.votes.contains_key(&(1, "192.0.2.235".parse().expect("an address"))));
 }
 
+/// While the table is built anew what comes meanwhile is not in it: nothing is acknowledged that the
+/// node does not show.
+#[test]
+fn a_vote_answered_201_is_shown_while_the_table_is_built_anew() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.settle("before");
+    scene.proxy.set_delay(Duration::from_millis(50));
+    scene.engine.connect().ask(&["XADD", LOG, "*", "n", "999999", "s", "1", "i", "3221226219"]);
+    let (mut recorded, mut refused) = (0, 0);
+    for number in 300_000.. {
+        let response = scene.behind.control().cast(1, address(number));
+        if response.status == 201 {
+            let shown = next_votes(scene.behind.server(), &[(1, address(number))]);
+            assert!(shown[0].is_some(), "acknowledged and not shown, after {recorded} and {refused} refused");
+            recorded += 1;
+        } else {
+            assert_eq!(response.status, 503, "{response:?}");
+            refused += 1;
+        }
+        if scene.behind.rebuilds("gap") > 0.5 && response.status == 201 {
+            break;
+        }
+    }
+    println!("{recorded} recorded and {refused} refused meanwhile");
+    assert!(refused > 0, "it was built anew too fast to see anything");
+    scene.settle("after");
+}
+
 /// `FLUSHALL`, as a site's cache command does it: nodes keep what they have, and one of them fills
 /// Redis again.
 #[test]

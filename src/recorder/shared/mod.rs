@@ -44,6 +44,8 @@ const MESSAGES_MAX: usize = 64;
 const ACKNOWLEDGE_FOLLOWING_MS: u64 = 1_000;
 /// See [`ACKNOWLEDGE_FOLLOWING_MS`].
 const ACKNOWLEDGE_AWAY_MS: u64 = 50;
+/// Votes that are kept in mind as taken and not seen; while the feed does not follow none is taken.
+const UNSEEN_MAX: usize = 262_144;
 /// The store's clock moves by more than this only where somebody has set it, in microseconds.
 const STEP_US: u64 = 500_000;
 
@@ -368,19 +370,20 @@ impl SharedRecorder {
         }
     }
 
-    /// Answers those whose entry is visible, or who have waited long enough, in their order.
+    /// Answers those whose entry is visible, or who have waited long enough, in their order. What is
+    /// not visible is not acknowledged: the store has it, but this node may not show it for a while.
     fn acknowledge(&mut self) {
-        let reached = self.status.position().id;
         let now_ms = self.clock.now().monotonic_ms;
         let patience_ms = self.patience_ms();
         while let Some(first) = self.waiting.front() {
-            let is_visible = first.entry.is_none_or(|entry| entry <= reached);
+            let is_visible = self.is_visible(first);
             if !is_visible && now_ms < first.settled_ms + patience_ms {
                 return;
             }
             let Some(first) = self.waiting.pop_front() else { return };
             self.note_unseen(&first);
             let Settled { reply, votes, respond, .. } = first;
+            let reply = if is_visible { reply } else { Reply::StoreSilent };
             match &reply {
                 Reply::StoreUnavailable | Reply::StoreSilent => {
                     self.counters.commit_failures.add(1);
@@ -392,18 +395,40 @@ impl SharedRecorder {
         }
     }
 
+    /// Whether the feed has brought what was decided. Names of entries say so within one past of the
+    /// store only: in another one there may be a later entry, and not this one.
+    fn is_visible(&self, settled: &Settled) -> bool {
+        let Some(entry) = settled.entry else { return true };
+        let is_reached = entry <= self.status.position().id;
+        let holds_votes = || matches!(settled.reply, Reply::Votes(_)) && self.missing(settled).next().is_none();
+        is_reached && (settled.past == self.status.past.get() || holds_votes())
+    }
+
+    /// Votes that the store has taken and the table does not hold.
+    fn missing<'a>(&'a self, settled: &'a Settled) -> impl Iterator<Item = StoredVote> + 'a {
+        let outcomes = if let Reply::Votes(outcomes) = &settled.reply { outcomes.as_slice() } else { &[] };
+        outcomes.iter().filter_map(|outcome| {
+            let VoteOutcome::Recorded(Recorded { server, address, voted_at, expires_at, .. }) = *outcome else {
+                return None;
+            };
+            let held = self.table.expires_at(Pair { server, address });
+            let vote = StoredVote { server, address: Address::V4(address), voted_at };
+            held.is_none_or(|held| held < expires_at).then_some(vote)
+        })
+    }
+
     /// What the table does not hold though the store has taken it is on its way, or lost with the
     /// store that took it.
     fn note_unseen(&self, settled: &Settled) {
-        let (Reply::Votes(outcomes), Some(entry)) = (&settled.reply, settled.entry) else { return };
-        for outcome in outcomes {
-            let VoteOutcome::Recorded(Recorded { server, address, voted_at, expires_at, .. }) = *outcome else {
-                continue;
-            };
-            if self.table.expires_at(Pair { server, address }).is_none_or(|held| held < expires_at) {
-                let vote = StoredVote { server, address: Address::V4(address), voted_at };
-                self.unseen.lock().push(Unseen { past: settled.past, entry, vote });
-            }
+        let Some(entry) = settled.entry else { return };
+        let mut unseen = self.unseen.lock();
+        let room = UNSEEN_MAX - unseen.len();
+        let past = settled.past;
+        unseen.extend(self.missing(settled).take(room).map(|vote| Unseen { past, entry, vote }));
+        if room > 0 && unseen.len() == UNSEEN_MAX {
+            log::warn!(
+                "{UNSEEN_MAX} votes are on their way from the store; were it to fail now, this node could not give back more"
+            );
         }
     }
 

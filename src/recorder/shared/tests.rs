@@ -140,7 +140,7 @@ fn a_vote_is_acknowledged_once_the_own_feed_has_brought_it() {
 fn a_feed_that_does_not_follow_keeps_nobody_waiting_and_the_vote_is_kept_in_mind() {
     let node = Node::start();
     let replies = node.cast();
-    assert!(replies.recv_timeout(DEADLINE).is_ok());
+    assert_eq!(replies.recv_timeout(DEADLINE), Ok(Reply::StoreSilent), "what is not shown is not acknowledged");
     assert!(!node.is_visible());
     assert_eq!(node.door.take_unseen(), [], "it may still come");
     node.door.status.past.add(1);
@@ -192,6 +192,19 @@ fn what_waits_when_a_new_state_comes_is_kept_in_mind_at_once() {
     assert_eq!(node.door.take_unseen().first(), Some(&node.vote()));
     node.door.status.set_following(false);
     assert!(replies.recv_timeout(DEADLINE).is_ok());
+}
+
+/// The names of two pasts cannot be compared.
+#[test]
+fn a_later_entry_of_another_past_acknowledges_nothing() {
+    let node = Node::start();
+    node.door.status.set_following(true);
+    let replies = node.cast();
+    assert!(replies.recv_timeout(Duration::from_millis(100)).is_err(), "it is not visible yet");
+    node.door.status.past.add(1);
+    node.replace(&[], at(9));
+    assert_eq!(replies.recv_timeout(DEADLINE), Ok(Reply::StoreSilent));
+    assert_eq!(node.door.take_unseen().first(), Some(&node.vote()));
 }
 
 #[test]
