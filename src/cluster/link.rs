@@ -127,23 +127,17 @@ impl Link {
         LinkError::Lost(format!("the store at {} gives {what} that makes no sense; who else writes there?", self.host))
     }
 
-    /// Whether this machine is a primary, and the id of its past.
+    /// What this machine is.
     ///
     /// # Errors
     /// Either kind.
     pub fn role(&mut self) -> Result<Role, LinkError> {
-        let reply = self.ask(cmd("INFO").arg("replication"))?;
+        let reply = self.ask(&Role::question())?;
         let info = match &reply {
-            Value::VerbatimString { text, .. } => text.as_str(),
-            other => text(other).ok_or_else(|| self.strange("a description of itself"))?,
+            Value::VerbatimString { text, .. } => Some(text.as_str()),
+            other => text(other),
         };
-        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        match (field("role"), field("master_replid")) {
-            (Some(role), Some(replid)) => {
-                Ok(Role { is_primary: role.trim() == "master", replid: replid.trim().to_owned() })
-            }
-            _ => Err(self.strange("a description of itself")),
-        }
+        info.and_then(Role::read).ok_or_else(|| self.strange("a description of itself"))
     }
 }
 
@@ -152,8 +146,42 @@ impl Link {
 pub struct Role {
     /// Whether it takes writes.
     pub is_primary: bool,
+    /// Another one means another process.
+    pub run_id: String,
     /// Another one means another past.
     pub replid: String,
+    /// Whether its past goes on from one that it had under another primary.
+    pub was_replica: bool,
+    /// How it makes room when it is full, where that drops keys.
+    pub eviction: Option<String>,
+}
+
+impl Role {
+    /// What a machine is asked for it.
+    #[must_use]
+    pub fn question() -> Cmd {
+        let mut command = cmd("INFO");
+        command.arg("server").arg("replication").arg("memory");
+        command
+    }
+
+    /// Reads the answer.
+    #[must_use]
+    pub fn read(info: &str) -> Option<Self> {
+        let field =
+            |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+        // All noughts where it is the only past that this machine has.
+        let was_replica = field("master_replid2").is_some_and(|replid| replid.bytes().any(|digit| digit != b'0'));
+        let is_bounded = field("maxmemory").is_some_and(|bytes| bytes != "0");
+        let eviction = field("maxmemory_policy").filter(|policy| is_bounded && *policy != "noeviction");
+        Some(Self {
+            is_primary: field("role")? == "master",
+            run_id: field("run_id")?.to_owned(),
+            replid: field("master_replid")?.to_owned(),
+            was_replica,
+            eviction: eviction.map(str::to_owned),
+        })
+    }
 }
 
 /// An error of the library in a few words.
@@ -164,5 +192,29 @@ fn say(error: &RedisError) -> String {
     match error.detail() {
         Some(detail) => format!("{}: {detail}", error.category()),
         None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Role;
+
+    const INFO: &str = "# Server\r\nrun_id:5f\r\n# Replication\r\nrole:master\r\nmaster_replid:a1\r\n\
+        master_replid2:0000\r\n# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n";
+
+    #[test]
+    fn descriptions() {
+        let role = Role::read(INFO).expect("a description");
+        let expected =
+            Role { is_primary: true, run_id: "5f".into(), replid: "a1".into(), was_replica: false, eviction: None };
+        assert_eq!(role, expected);
+        let replica = INFO.replace("role:master", "role:slave").replace("0000", "0b00");
+        let role = Role::read(&replica).expect("a description");
+        assert_eq!((role.is_primary, role.was_replica), (false, true));
+        let bounded = INFO.replace("maxmemory:0", "maxmemory:1000");
+        assert_eq!(Role::read(&bounded).and_then(|role| role.eviction).as_deref(), Some("allkeys-lru"));
+        let refusing = bounded.replace("allkeys-lru", "noeviction");
+        assert_eq!(Role::read(&refusing).and_then(|role| role.eviction), None);
+        assert_eq!(Role::read(&INFO.replace("run_id", "walk_id")), None);
     }
 }

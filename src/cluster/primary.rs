@@ -5,7 +5,7 @@ use redis::{Value, cmd};
 use super::address::{Host, StoreAddress, Target};
 use super::entry::{items, number, text};
 use super::functions;
-use super::link::{Link, LinkError, SENTINEL_TIMEOUT, TIMEOUT};
+use super::link::{Link, LinkError, Role, SENTINEL_TIMEOUT, TIMEOUT};
 
 /// A connection to the primary.
 pub struct Primary {
@@ -13,6 +13,10 @@ pub struct Primary {
     pub link: Link,
     /// The id of its past.
     pub replid: String,
+    /// The id of its process.
+    pub run_id: String,
+    /// How it makes room when it is full, where that drops votes.
+    pub eviction: Option<String>,
     /// Whether its functions are the ones of this version: no vote is sent to others.
     pub has_own_functions: bool,
 }
@@ -33,7 +37,20 @@ impl Primary {
             return Err(LinkError::Lost(format!("the store at {host} is a replica: its primary is wanted")));
         }
         let has_own_functions = functions::ensure(&mut link)?;
-        Ok(Self { link, replid: role.replid, has_own_functions })
+        let Role { replid, run_id, eviction, .. } = role;
+        Ok(Self { link, replid, run_id, eviction, has_own_functions })
+    }
+
+    /// A store that drops keys when it is full takes no votes: one that it drops would be taken again.
+    ///
+    /// # Errors
+    /// Where it is such a one.
+    pub fn check_eviction(&self) -> Result<(), LinkError> {
+        let Some(policy) = &self.eviction else { return Ok(()) };
+        Err(LinkError::Refused(format!(
+            "EVICTING store at {}: with maxmemory-policy {policy} it drops votes when it is full; set noeviction",
+            self.link.host()
+        )))
     }
 
     /// Whether it still is the primary that it was, with the same past.

@@ -236,6 +236,13 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
+/// Connections that Redis has taken so far.
+pub(crate) fn connections(redis: &mut Redis) -> u64 {
+    let said = redis.ask(&["INFO", "stats"]).text().to_owned();
+    let count = said.lines().find_map(|line| line.strip_prefix("total_connections_received:")).expect("a count");
+    count.parse().expect("a number")
+}
+
 /// The process that traces this one.
 fn tracer_of(pid: u32) -> Option<Pid> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;

@@ -1,7 +1,7 @@
 //! The log is trimmed or removed behind a node's back, or Redis is emptied: a node notices, builds
 //! its table anew from what is true, or stays with what it has where nothing true is left.
 
-use crate::cluster::engine::{Engine, url, wait_until};
+use crate::cluster::engine::{Engine, connections, url, wait_until};
 use crate::cluster::has;
 use crate::cluster::load::{Habits, Load};
 use crate::cluster::node::{Node, client};
@@ -150,6 +150,31 @@ fn a_vote_answered_201_is_shown_while_the_table_is_built_anew() {
     }
     println!("{recorded} recorded and {refused} refused meanwhile");
     assert!(refused > 0, "it was built anew too fast to see anything");
+    scene.settle("after");
+}
+
+/// A name may lead to another machine at each connection: votes are not read from one and the log from
+/// another.
+#[test]
+fn votes_are_read_from_the_machine_that_the_log_is_read_from() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.settle("before");
+    let other = Engine::start(&[]);
+    let (mut redis, mut strange) = (scene.engine.connect(), other.connect());
+    scene.proxy.set_delay(Duration::from_millis(50));
+    let (here, there) = (connections(&mut redis), connections(&mut strange));
+    redis.ask(&["XADD", LOG, "*", "n", "999999", "s", "1", "i", "3221226219"]);
+    // The other node connects twice, the one behind the proxy has time to do so once.
+    wait_until("the log is asked for", || connections(&mut redis) >= here + 3);
+    scene.proxy.aim(other.addr());
+    wait_until("votes are asked for", || connections(&mut strange) > there);
+    scene.proxy.aim(scene.engine.addr());
+    wait_until("it is built anew", || scene.behind.rebuilds_after_start() > 0.5);
+    let all = scene.behind.server().stderr();
+    assert!(all.contains("another machine at each connection"), "{all}");
     scene.settle("after");
 }
 
