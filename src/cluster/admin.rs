@@ -38,9 +38,10 @@ pub fn open(address: &StoreAddress) -> Result<Primary, LinkError> {
 /// Gives the store this id, where it has none.
 ///
 /// # Errors
-/// As [`open`].
+/// As [`open`], and where it drops votes when it is full.
 pub fn init(address: &StoreAddress, id: &str, cooldown_s: u64) -> Result<Initialised, LinkError> {
     let mut primary = open(address)?;
+    primary.check_eviction()?;
     let reply = primary.link.ask(cmd("FCALL").arg("vs1_init").arg(1).arg(keys::META).arg(id).arg(cooldown_s))?;
     let fields = match items(&reply) {
         Some([is_new, store, cooldown_s]) => number(is_new).zip(text(store)).zip(number(cooldown_s)),

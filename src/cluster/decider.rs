@@ -121,6 +121,7 @@ impl StoreDecider {
                 "the store at {host} has functions vs1 of another form than this version's: run the version that loaded them"
             )));
         }
+        primary.check_eviction()?;
         let wait_ms = self.confirmation.map_or(0, |confirmation| confirmation.wait_ms);
         primary.link.set_read_timeout(TIMEOUT * PATIENCE + std::time::Duration::from_millis(wait_ms))?;
         self.primary = Some(primary);
@@ -337,9 +338,11 @@ impl Under {
     /// the others unchanged.
     fn decided(self) -> Decided {
         let Self { parts, entry, entries, form } = self;
-        let reply = if parts.iter().any(|part| matches!(part, Part::Silent)) {
+        let is_silent = parts.iter().any(|part| matches!(part, Part::Silent));
+        let is_refused = parts.iter().any(|part| matches!(part, Part::Refused));
+        let reply = if is_silent || is_refused && entries > 0 {
             Reply::StoreSilent
-        } else if parts.iter().any(|part| matches!(part, Part::Refused)) {
+        } else if is_refused {
             Reply::StoreUnavailable
         } else {
             form.reply(parts)

@@ -108,6 +108,7 @@ pub struct Feed {
     heartbeats: usize,
     offsets: Offsets,
     complaint: Complaint,
+    is_eviction_told: bool,
     backoff: Duration,
 }
 
@@ -126,6 +127,7 @@ impl Feed {
             heartbeats: 0,
             offsets: Offsets::default(),
             complaint: Complaint::default(),
+            is_eviction_told: false,
             backoff: BACKOFF_MIN,
         }
     }
@@ -188,6 +190,7 @@ impl Feed {
     fn follow(&mut self) -> Result<std::convert::Infallible, End> {
         let mut primary = Primary::open(&self.address)?;
         self.door.status.connections.add(1);
+        self.tell_eviction(&primary);
         if self.known.is_none() {
             for _ in 0..SAMPLES_AT_FIRST {
                 self.heartbeat(&mut primary)?;
@@ -203,6 +206,14 @@ impl Feed {
         loop {
             self.turn(&mut primary)?;
         }
+    }
+
+    /// Says it once, before somebody votes; what is there is followed all the same.
+    fn tell_eviction(&mut self, primary: &Primary) {
+        if let (Err(error), false) = (primary.check_eviction(), self.is_eviction_told) {
+            log::error!("{error}; until then votes and changes are answered 503");
+        }
+        self.is_eviction_told = primary.eviction.is_some();
     }
 
     fn settle(&self, primary: &Primary) {
@@ -237,7 +248,12 @@ impl Feed {
         let refuse = |why: String| Err(End::Foreign(LinkError::Refused(why)));
         let kept = match self.door.status.store() {
             Some(store) => Some(store.to_owned()),
-            None => identity::read(&self.id_path),
+            None => identity::read(&self.id_path).map_err(|error| {
+                let path = self.id_path.display();
+                End::Unfit(format!(
+                    "cannot read {path}, which says what store this node follows: {error}; put that right, or remove it to follow the store at {host}"
+                ))
+            })?,
         };
         match kept {
             _ if head.store.is_empty() && kept.is_none() => refuse(format!(

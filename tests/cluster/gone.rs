@@ -1,11 +1,10 @@
 //! Redis goes away and comes back: status goes on, votes are refused and nowhere recorded, readiness
 //! follows its option, it is said once, and no secret is.
 
-use crate::cluster::engine::{Engine, wait_until};
+use crate::cluster::engine::{Engine, connections, wait_until};
 use crate::cluster::has;
 use crate::cluster::node::{Node, client, folder, init};
 use crate::cluster::oracle::{Truth, settle};
-use crate::cluster::resp::Redis;
 use crate::durability::ledger::{Pair, address, next_votes};
 use std::fs;
 use std::thread::{sleep, spawn};
@@ -124,11 +123,27 @@ fn a_fresh_node_waits_for_a_store_that_is_being_filled() {
     assert!(node.server().stderr().contains("it is being filled"), "{}", node.server().stderr());
 }
 
-/// Connections that Redis has taken so far.
-fn connections(redis: &mut Redis) -> u64 {
-    let said = redis.ask(&["INFO", "stats"]).text().to_owned();
-    let count = said.lines().find_map(|line| line.strip_prefix("total_connections_received:")).expect("a count");
-    count.parse().expect("a number")
+/// A Redis that drops keys to make room forgets votes, and would take them again.
+#[test]
+fn a_store_that_drops_votes_when_it_is_full_takes_none() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::start(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+    let mut redis = engine.connect();
+    let made = client(&["cluster", "init", "--store", &engine.url()]);
+    assert_eq!((made.status.code(), made.stderr.lines().count()), (Some(2), 1), "{}", made.stderr);
+    assert!(made.stderr.contains("maxmemory-policy allkeys-lru"), "{}", made.stderr);
+    redis.ask(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    init(&engine.url());
+    redis.ask(&["CONFIG", "SET", "maxmemory-policy", "volatile-ttl"]);
+    let node = Node::start(&engine.url(), &[]);
+    let listed = node.control().put("/v1/servers/1", r#"{"token":"token-1"}"#);
+    assert_eq!((listed.status, &listed.json()["error"]), (503, &"store_unavailable".into()), "{listed:?}");
+    assert!(node.server().stderr().contains("EVICTING store at"), "{}", node.server().stderr());
+    redis.ask(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    node.add_servers(1);
+    assert_eq!(node.control().cast(1, address(1)).status, 201);
 }
 
 #[test]
