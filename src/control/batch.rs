@@ -110,6 +110,8 @@ pub struct Batch {
     lines: Vec<u64>,
     under_way: VecDeque<UnderWay>,
     is_store_unavailable: bool,
+    /// Whether something of what was not acknowledged may have been recorded all the same.
+    is_rest_in_doubt: bool,
     summary: Summary,
 }
 
@@ -128,6 +130,7 @@ impl Batch {
             lines: Vec::new(),
             under_way: VecDeque::new(),
             is_store_unavailable: false,
+            is_rest_in_doubt: false,
             summary: Summary::default(),
         }
     }
@@ -159,8 +162,9 @@ impl Batch {
         }
         self.note();
         if self.is_store_unavailable {
+            let rest = if self.is_rest_in_doubt { "of the rest some may have been" } else { "the rest was not" };
             let message = format!(
-                "the store takes no changes now: {} lines were recorded, the rest was not; send the batch again",
+                "the store takes no changes now: {} lines were recorded, {rest}; send the batch again",
                 self.summary.recorded
             );
             return Some(Answer::store_unavailable_saying(&message));
@@ -262,7 +266,10 @@ impl Batch {
                 Reply::Servers(outcomes) => {
                     lines.into_iter().zip(outcomes).for_each(|(line, outcome)| self.count_server(line, &outcome));
                 }
-                _ => self.is_store_unavailable = true,
+                reply => {
+                    self.is_store_unavailable = true;
+                    self.is_rest_in_doubt |= reply == Reply::StoreSilent;
+                }
             }
         }
     }

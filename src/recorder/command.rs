@@ -123,9 +123,10 @@ pub enum Reply {
     Removed(bool),
     /// To [`Command::Digest`].
     Digest(DigestTaken),
-    /// Nothing of the command was kept, or a part that a second try finds unchanged.
+    /// Nothing of the command was kept.
     StoreUnavailable,
-    /// A shared store did not answer: what it made of the command is not known.
+    /// A shared store did not answer, or took one part and not another: of the command some may have
+    /// been kept, and a second try finds that unchanged.
     StoreSilent,
 }
 
