@@ -211,6 +211,10 @@ def fill(redis, votes, servers):
         named = command(["HSET", "vs:{0}:tok", token, server])
         head = b"*%d\r\n$4\r\nZADD\r\n$%d\r\n%s\r\n" % (2 + 2 * each, len(key), key)
         connection.send(head + body + expire + listed + named)
-        for _ in range(4):
-            connection.read()
+        try:
+            for _ in range(4):
+                connection.read()
+        except (OSError, process.Failed) as error:
+            said = process.tail(redis.log)
+            raise process.Failed(f"{error}; the process: {redis.process.poll()}; {said}") from error
     connection.close()
