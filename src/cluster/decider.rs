@@ -110,8 +110,14 @@ impl StoreDecider {
         if self.epoch != epoch {
             self.primary = None;
         }
-        if let Some(primary) = &self.primary {
-            return self.check_settled(primary);
+        if let Some(mut primary) = self.primary.take() {
+            // The feed may know the same past by another name.
+            if !self.door.status.is_settled(&primary.replid) && !primary.is_unchanged()? {
+                return Err(primary.link.strange("a new role"));
+            }
+            let settled = self.check_settled(&primary);
+            self.primary = Some(primary);
+            return settled;
         }
         let mut primary = Primary::open(&self.address)?;
         self.check_settled(&primary)?;

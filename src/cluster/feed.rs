@@ -216,6 +216,14 @@ impl Feed {
         self.is_eviction_told = primary.eviction.is_some();
     }
 
+    /// The store's past may have another name by now.
+    fn keep_name(&mut self, primary: &Primary) {
+        if let Some(known) = self.known.as_mut().filter(|known| known.replid != primary.replid) {
+            known.replid.clone_from(&primary.replid);
+            self.settle(primary);
+        }
+    }
+
     fn settle(&self, primary: &Primary) {
         if self.arrears.is_empty() {
             self.door.status.settle(&primary.replid);
@@ -380,6 +388,7 @@ impl Feed {
             if !primary.is_unchanged()? {
                 return Err(End::Link(primary.link.strange("a new role")));
             }
+            self.keep_name(primary);
             self.heartbeats += 1;
             if self.heartbeats.is_multiple_of(SENTINEL_HEARTBEATS) {
                 primary.check_named(&self.address, self.heartbeats / SENTINEL_HEARTBEATS)?;

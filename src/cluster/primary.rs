@@ -53,13 +53,20 @@ impl Primary {
         )))
     }
 
-    /// Whether it still is the primary that it was, with the same past.
+    /// Whether it still is the primary that it was, with the same past. A process that has always been
+    /// a primary gives its past another name when its first replica comes, or its last one has been
+    /// gone for long: nothing is lost by that, and the name is taken over.
     ///
     /// # Errors
     /// Where it does not answer.
     pub fn is_unchanged(&mut self) -> Result<bool, LinkError> {
         let role = self.link.role()?;
-        Ok(role.is_primary && role.replid == self.replid)
+        let is_same_past = role.replid == self.replid || role.run_id == self.run_id && !role.was_replica;
+        if role.is_primary && is_same_past {
+            self.replid = role.replid;
+            return Ok(true);
+        }
+        Ok(false)
     }
 
     /// Asks one of the sentinels, another one at each `turn`, whether they still name this machine.

@@ -8,6 +8,9 @@ use crate::cluster::load::{Habits, Load, Tally};
 use crate::cluster::node::Node;
 use crate::cluster::oracle::{Truth, settle};
 use crate::cluster::proxy::{Mode, Proxy};
+use crate::cluster::resp::Redis;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 const SERVERS: u32 = 20;
 /// Votes that only the old primary has.
@@ -104,4 +107,36 @@ fn a_confirmed_vote_is_on_the_promoted_replica() {
         assert_eq!(done.truth.votes.get(pair), Some(voted_at), "{pair:?}");
     }
     assert_eq!(done.tally.doubles, []);
+}
+
+/// A primary gives its past another name when its first replica comes: nothing is lost by that.
+#[test]
+fn a_first_replica_is_no_other_history() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let primary = Engine::store(&[]);
+    let node = Node::start(&primary.url(), &[]);
+    node.add_servers(1);
+    assert_eq!(node.control().cast(1, [192, 0, 2, 1]).status, 201);
+    let past = |redis: &mut Redis| {
+        let said = redis.ask(&["INFO", "replication"]).text().to_owned();
+        said.lines().find_map(|line| line.strip_prefix("master_replid:").map(str::to_owned)).expect("a past")
+    };
+    let mut redis = primary.connect();
+    let before = past(&mut redis);
+    let _replica = Engine::replica_of(primary.addr(), &[]);
+    assert_ne!(past(&mut redis), before, "this Redis names its past anew");
+    let said = node.server().stderr().lines().count();
+    let since = Instant::now();
+    for last in 2.. {
+        assert_eq!(node.control().cast(1, [192, 0, 2, last]).status, 201);
+        if since.elapsed() > Duration::from_millis(2_500) {
+            break;
+        }
+        sleep(Duration::from_millis(25));
+    }
+    assert!(node.rebuilds_after_start().abs() < f64::EPSILON, "{}", node.server().stderr());
+    assert_eq!(node.server().stderr().lines().count(), said, "nobody is alarmed:\n{}", node.server().stderr());
+    settle(&mut redis, &[&node], "with a replica");
 }
