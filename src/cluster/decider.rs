@@ -372,3 +372,21 @@ impl Form {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Form, Part, Under};
+    use crate::recorder::command::{Reply, VoteOutcome};
+
+    #[test]
+    fn a_command_of_which_some_was_kept_is_not_said_to_be_refused() {
+        let reply = |parts: &[Part], entries| {
+            Under { parts: parts.to_vec(), entry: None, entries, form: Form::Votes }.decided().reply
+        };
+        let known = Part::Vote(VoteOutcome::UnknownServer);
+        assert_eq!(reply(std::slice::from_ref(&known), 0), Reply::Votes(vec![VoteOutcome::UnknownServer]));
+        assert_eq!(reply(&[known.clone(), Part::Refused], 0), Reply::StoreUnavailable);
+        assert_eq!(reply(&[known.clone(), Part::Refused], 1), Reply::StoreSilent);
+        assert_eq!(reply(&[known, Part::Silent], 0), Reply::StoreSilent);
+    }
+}
