@@ -233,7 +233,7 @@ fn limit_no_answer_to_a_client_that_has_shut_its_side() {
     let server = start(&[]);
     let mut client = Client::connect(server.public());
     // Both are there before the server looks.
-    server.signal(Signal::STOP);
+    server.pause();
     client.send(REQUEST);
     client.shutdown_write();
     server.signal(Signal::CONT);

@@ -2,7 +2,9 @@
 
 import http.client
 import json
+import math
 import re
+from datetime import datetime, timezone
 
 from lib.competitor import COOLDOWN_PATH, PATH
 from lib.process import Failed
@@ -14,8 +16,8 @@ CAN_VOTE = {
     "next_vote_at": None,
     "cooldown_minutes": 90,
 }
-IN_COOLDOWN_MESSAGE = re.compile("Vous pourrez voter à nouveau dans (89|90) minutes")
-INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+IN_COOLDOWN_MESSAGE = re.compile("Vous pourrez voter à nouveau dans ([0-9]+) minutes?")
+INSTANT = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def check(running, stateful):
@@ -28,11 +30,36 @@ def check(running, stateful):
 
 
 def _check_cooldown(body):
-    wanted = {**CAN_VOTE, "success": False, "can_vote": False}
-    message, instant = str(body.get("message")), str(body.get("next_vote_at"))
-    right = {**body, "message": wanted["message"], "next_vote_at": None} == wanted
-    if not (right and IN_COOLDOWN_MESSAGE.fullmatch(message) and INSTANT.fullmatch(instant)):
-        raise Failed(f"wrong answer to {COOLDOWN_PATH}: {body}")
+    fault = cooldown_fault(body, datetime.now(timezone.utc))
+    if fault:
+        raise Failed(f"wrong answer to {COOLDOWN_PATH}, {fault}: {body}")
+
+
+def cooldown_fault(body, now):
+    """What is wrong with an answer about a cooldown, or None.
+
+    A large table takes minutes to load, so the cooldown may be minutes old: the message has to agree
+    with the instant, and the instant with the clock.
+    """
+    if {**body, "message": None, "next_vote_at": None} != {
+        **CAN_VOTE,
+        "success": False,
+        "can_vote": False,
+        "message": None,
+    }:
+        return "fields"
+    message = IN_COOLDOWN_MESSAGE.fullmatch(str(body.get("message")))
+    try:
+        instant = datetime.strptime(str(body.get("next_vote_at")), INSTANT).replace(tzinfo=timezone.utc)
+    except ValueError:
+        return "no instant"
+    left = (instant - now).total_seconds()
+    if not 0 < left <= CAN_VOTE["cooldown_minutes"] * 60:
+        return f"an instant that is {left:.0f} s away"
+    # The answer is a moment older than `now`.
+    if not message or int(message[1]) not in (math.ceil(left / 60), math.ceil((left + 1) / 60)):
+        return "minutes that disagree with the instant"
+    return None
 
 
 def _ask(running, path):

@@ -4,6 +4,7 @@
 use crate::util::DEADLINE;
 use crate::util::endpoint::Endpoint;
 use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{read_dir, read_to_string};
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -134,6 +135,27 @@ impl Server {
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).unwrap_or_else(|error| panic!("no signal to {pid:?}: {error}"));
+    }
+
+    /// Stops the process, and returns when none of its threads runs any more: the signal alone is
+    /// only on its way, and a thread may read from a socket yet. Goes on with `Signal::CONT`.
+    pub(crate) fn pause(&self) {
+        self.signal(Signal::STOP);
+        let until = Instant::now() + DEADLINE;
+        while !self.is_paused() {
+            assert!(Instant::now() < until, "the server does not stop");
+            sleep(POLL);
+        }
+    }
+
+    /// Whether every thread of the process is stopped, by its state in proc_pid_stat(5).
+    fn is_paused(&self) -> bool {
+        let threads = read_dir(format!("/proc/{}/task", self.pid())).expect("the process is there");
+        threads.into_iter().all(|thread| {
+            let stat = read_to_string(thread.expect("a thread's folder").path().join("stat"));
+            // The name before the state may have blanks and brackets of its own. No file: it ended.
+            stat.map_or(true, |stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')))
+        })
     }
 
     /// Waits for the process to end by itself. Panics past `deadline`.
