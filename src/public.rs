@@ -155,8 +155,12 @@ impl Service for PublicService {
     type Exchange = Reply;
 
     #[inline]
-    fn begin(&mut self, head: &Head<'_>, context: &Context) -> (Reply, u64) {
-        (self.desk.reply(head, context.now), self.skip_body_bytes_max)
+    fn begin(&mut self, head: &Head<'_>, context: &Context) -> Reply {
+        self.desk.reply(head, context.now)
+    }
+
+    fn content_bytes_max(&self, _reply: &Reply) -> u64 {
+        self.skip_body_bytes_max
     }
 
     fn content(&mut self, _reply: &mut Reply, _bytes: &[u8], _context: &Context) -> Step {

@@ -223,11 +223,13 @@ fn generate_token() -> Token {
 impl Service for ControlService {
     type Exchange = Exchange;
 
-    fn begin(&mut self, head: &Head<'_>, _context: &Context) -> (Exchange, u64) {
-        let task = self.task(head);
-        // A batch is read as it comes: it has no bound.
-        let content_bytes_max = if matches!(task, Task::Batch(_)) { u64::MAX } else { self.parts.body_bytes_max };
-        (Exchange(Box::new(task)), content_bytes_max)
+    fn begin(&mut self, head: &Head<'_>, _context: &Context) -> Exchange {
+        Exchange(Box::new(self.task(head)))
+    }
+
+    /// A batch is read as it comes: it has no bound.
+    fn content_bytes_max(&self, exchange: &Exchange) -> u64 {
+        if matches!(*exchange.0, Task::Batch(_)) { u64::MAX } else { self.parts.body_bytes_max }
     }
 
     fn content(&mut self, exchange: &mut Exchange, bytes: &[u8], context: &Context) -> Step {

@@ -52,20 +52,38 @@ pub fn parse<'b, V: Visitor<'b> + Default>(bytes: &'b [u8], lines_max: usize, vi
 fn scan<'b, V: Visitor<'b>>(bytes: &'b [u8], lines_max: usize, visitor: &mut V) -> Option<usize> {
     let mut rest = bytes;
     for _ in 0..=lines_max {
-        let (name, after) = rest.split_at(byte::run(rest, byte::TOKEN));
-        let after = match after {
-            [b':', b' ', after @ ..] | [b':', after @ ..] if !name.is_empty() => after,
-            [b'\r', b'\n', after @ ..] if name.is_empty() => return Some(bytes.len() - after.len()),
-            _ => return None,
+        rest = match rest.first() {
+            // What nearly every request has, as nearly every client spells it, is seen at one look.
+            Some(b'H') if let Some(after) = rest.strip_prefix(b"Host: ") => scan_value(b"Host", after, visitor)?,
+            Some(b'U') if let Some(after) = rest.strip_prefix(b"User-Agent: ") => {
+                scan_value(b"User-Agent", after, visitor)?
+            }
+            Some(b'A') if let Some(after) = rest.strip_prefix(b"Accept: ") => scan_value(b"Accept", after, visitor)?,
+            _ => {
+                let (name, after) = rest.split_at(byte::run(rest, byte::TOKEN));
+                match after {
+                    [b':', b' ', after @ ..] | [b':', after @ ..] if !name.is_empty() => {
+                        scan_value(name, after, visitor)?
+                    }
+                    [b'\r', b'\n', after @ ..] if name.is_empty() => return Some(bytes.len() - after.len()),
+                    _ => return None,
+                }
+            }
         };
-        let (value, after) = after.split_at(byte::visible_run(after));
-        rest = after.strip_prefix(b"\r\n")?;
-        if let [b' ', ..] | [.., b' '] = value {
-            return None; // more blanks than usual: to be trimmed
-        }
-        visitor.field(name, value).ok()?;
     }
     None
+}
+
+/// Reads a value to the end of its line, and gives what is behind it.
+#[inline(always)]
+fn scan_value<'b, V: Visitor<'b>>(name: &'b [u8], bytes: &'b [u8], visitor: &mut V) -> Option<&'b [u8]> {
+    let (value, after) = bytes.split_at(byte::visible_run(bytes));
+    let after = after.strip_prefix(b"\r\n")?;
+    if let [b' ', ..] | [.., b' '] = value {
+        return None; // more blanks than usual: to be trimmed
+    }
+    visitor.field(name, value).ok()?;
+    Some(after)
 }
 
 /// The long way: whatever it is.
@@ -173,6 +191,7 @@ mod tests {
     fn nearly_a_section() -> impl Strategy<Value = Vec<u8>> {
         let piece = prop_oneof![
             6 => "[A-Za-z-]{1,12}: {0,2}[ -~]{0,20} {0,2}\r\n",
+            4 => "(Host|host|User-Agent|Accept|Accept-Encoding)(:|: |: {2}| :)[ -~]{0,20} ?\r\n",
             2 => "[ -~]{0,12}",
             1 => "(\r\n|\n|\r|:|\t)",
         ];

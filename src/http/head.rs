@@ -50,14 +50,14 @@ pub struct Head<'b> {
     pub question: Option<Question<'b>>,
     /// What follows the `?`, if there is one.
     pub query: Option<&'b [u8]>,
-    /// Whether the client speaks HTTP/1.0 (no chunked answers, no `100 Continue`).
-    pub http_1_0: bool,
-    /// Whether the connection may serve another request.
-    pub keep_alive: bool,
     /// How the content is framed.
     pub length: Length,
     /// Whether the client waits for `100 Continue` before it sends the content.
     pub expects_continue: bool,
+    /// Whether the client speaks HTTP/1.0 (no chunked answers, no `100 Continue`).
+    pub http_1_0: bool,
+    /// Whether the connection may serve another request.
+    pub keep_alive: bool,
     /// `Authorization`, if there is exactly one.
     pub authorization: Option<&'b [u8]>,
     /// The header lines, for what few requests are asked.

@@ -28,7 +28,7 @@ pub fn question(path: &[u8]) -> Option<Question<'_>> {
 /// the number of bytes that it took: none of them is an escape or out of place in a path. What
 /// follows is the caller's to judge; `None` says only that [`question`] has to look.
 #[must_use]
-#[inline]
+#[inline(always)]
 pub fn ordinary(bytes: &[u8]) -> Option<(Question<'_>, usize)> {
     let (server, rest) = match bytes.strip_prefix(b"/api/vote/") {
         Some(rest) => {

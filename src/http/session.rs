@@ -41,8 +41,11 @@ pub trait Service {
     /// What a service keeps of one request until it is answered.
     type Exchange;
 
-    /// Takes a request's head. Gives the exchange, and how much content is taken with it, in bytes.
-    fn begin(&mut self, head: &Head<'_>, context: &Context) -> (Self::Exchange, u64);
+    /// Takes a request's head.
+    fn begin(&mut self, head: &Head<'_>, context: &Context) -> Self::Exchange;
+
+    /// How much content is taken in an exchange, in bytes.
+    fn content_bytes_max(&self, exchange: &Self::Exchange) -> u64;
 
     /// Takes a piece of content: [`Step::Done`] for more, [`Step::Parked`] to pause the client.
     fn content(&mut self, exchange: &mut Self::Exchange, bytes: &[u8], context: &Context) -> Step;
@@ -220,19 +223,21 @@ impl<E> Session<E> {
         out: &mut Vec<u8>,
         consumed: &mut usize,
     ) -> Turn {
-        let (head, bytes) = match head::parse(input, limits.head) {
-            Section::Complete(head, bytes) => (head, bytes),
+        // Looked at where it lies: a copy of what was written in smaller parts waits for each of them.
+        let parsed = head::parse(input, limits.head);
+        let (head, bytes) = match &parsed {
+            Section::Complete(head, bytes) => (head, *bytes),
             Section::Partial => return Turn::Stop(Next::Input),
             Section::Rejected(fault) => {
-                self.refuse(fault, is_head_method(input), service, context, out);
+                self.refuse(*fault, is_head_method(input), service, context, out);
                 return Turn::Stop(Next::Close { linger: true });
             }
         };
         *consumed += bytes;
-        let framing = Framing::of(&head, closing);
-        let (mut exchange, content_bytes_max) = service.begin(&head, context);
+        let framing = Framing::of(head, closing);
+        let mut exchange = service.begin(head, context);
         if head.length != Length::None {
-            match Decoder::new(head.length, content_bytes_max) {
+            match Decoder::new(head.length, service.content_bytes_max(&exchange)) {
                 Ok(decoder) => self.phase = Phase::Content { exchange, decoder, framing },
                 Err(fault) => {
                     self.refuse(fault, framing.head_only, service, context, out);

@@ -95,13 +95,16 @@ impl<S> Logged<S> {
 impl<S: Service + Describe> Service for Logged<S> {
     type Exchange = (S::Exchange, Option<Box<Begun>>);
 
-    fn begin(&mut self, head: &Head<'_>, context: &Context) -> (Self::Exchange, u64) {
+    fn begin(&mut self, head: &Head<'_>, context: &Context) -> Self::Exchange {
         let begun = self.log.sampler.hits().then(|| {
             let (method, path) = (method_name(head.method), self.service.describe(head));
             Box::new(Begun { method, path, at: self.log.clock.now(), status: None, bytes: 0 })
         });
-        let (exchange, content_bytes_max) = self.service.begin(head, context);
-        ((exchange, begun), content_bytes_max)
+        (self.service.begin(head, context), begun)
+    }
+
+    fn content_bytes_max(&self, exchange: &Self::Exchange) -> u64 {
+        self.service.content_bytes_max(&exchange.0)
     }
 
     fn content(&mut self, exchange: &mut Self::Exchange, bytes: &[u8], context: &Context) -> Step {

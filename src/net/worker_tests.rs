@@ -22,9 +22,13 @@ struct Trap;
 impl Service for Trap {
     type Exchange = bool;
 
-    fn begin(&mut self, head: &Head<'_>, _context: &Context) -> (bool, u64) {
+    fn begin(&mut self, head: &Head<'_>, _context: &Context) -> bool {
         assert!(head.path != b"/panic-at-once", "planted");
-        (head.path == b"/panic-at-the-end", 100)
+        head.path == b"/panic-at-the-end"
+    }
+
+    fn content_bytes_max(&self, _exchange: &bool) -> u64 {
+        100
     }
 
     fn content(&mut self, _exchange: &mut bool, bytes: &[u8], _context: &Context) -> Step {
