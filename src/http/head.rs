@@ -388,9 +388,11 @@ fn is_authority(text: &[u8]) -> bool {
 
 /// `*DIGIT`, and a port that there can be.
 fn is_port(text: &[u8]) -> bool {
-    const NONE: u32 = 65_536;
-    let digit = |byte: &u8| u32::from(byte.wrapping_sub(b'0'));
-    text.iter().fold(0, |port, byte| if digit(byte) > 9 { NONE } else { (port * 10 + digit(byte)).min(NONE) }) < NONE
+    let zeros = text.iter().take_while(|byte| **byte == b'0').count();
+    let digits = &text[zeros..];
+    digits.len() <= 5
+        && digits.iter().all(u8::is_ascii_digit)
+        && digits.iter().fold(0, |port, digit| port * 10 + u32::from(digit - b'0')) < 65_536
 }
 
 /// Whether all of `text` is of a class or a whole percent-escape.
