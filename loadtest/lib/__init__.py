@@ -6,7 +6,7 @@ competitor  what each is to the rest       control     the client of the control
 redis       a Redis of a peer's own        peers       everything vote-status is compared with
 service     vote-status, both engines      answer      is what they answer right?
 wrk, oha    the load generators            writer      votes while reads are timed
-figures     medians, spreads, ratios       bench       what `cargo bench` left behind
+figures     medians, spreads, ratios       bench       criterion, bytes to bytes
 plan        what is timed, in what groups  fleet       the started competitors of a group
 runner      alternating rounds             latency     scenario 5
 memory      scenario 7                     target      measured beside "at most"

@@ -1,25 +1,32 @@
-"""The last `cargo bench`, as criterion left it: the bytes-to-bytes function against httparse alone."""
+"""criterion's benchmarks of the bytes-to-bytes function beside httparse alone, on the same heads."""
 
 import json
+import subprocess
 
 from lib import paths
+from lib.peers import run
 
 HEADS = ("curl", "guzzle", "browser")
+_COMMAND = ["cargo", "bench", "--locked", "--bench", "service"]
+_ONLY = "^respond/(can_vote|httparse alone)/"
 
 
-def ratios():
-    """{head: response time / httparse time}, for the heads that have been benchmarked."""
-    found = {}
-    for head in HEADS:
-        ours, alone = _median(f"respond/can_vote/{head}"), _median(f"respond/httparse alone/{head}")
-        if ours and alone:
-            found[head] = ours / alone
-    return found
+def build(log):
+    """Builds the benchmarks, or raises Missing."""
+    run([*_COMMAND, "--no-run"], log, cwd=paths.REPOSITORY)
+
+
+def measure(quick, cpu):
+    """{head: median response time / median httparse time}, measured now on that CPU."""
+    length = ["--warm-up-time", "0.5", "--measurement-time", "1"] if quick else []
+    command = ["taskset", "-c", str(cpu), *_COMMAND, "--", _ONLY, "--noplot", *length]
+    subprocess.run(command, cwd=paths.REPOSITORY, capture_output=True, check=True)
+    return {
+        head: _median(f"respond/can_vote/{head}") / _median(f"respond/httparse alone/{head}") for head in HEADS
+    }
 
 
 def _median(name):
-    """Nanoseconds, or None where there is no such benchmark."""
+    """Nanoseconds, as criterion left them."""
     estimates = paths.SERVICE_TARGET / "criterion" / name / "new" / "estimates.json"
-    if not estimates.exists():
-        return None
     return json.loads(estimates.read_text())["median"]["point_estimate"]

@@ -3,7 +3,7 @@
 import os
 from concurrent.futures import ThreadPoolExecutor
 
-from lib import oha, paths
+from lib import bench, oha, paths
 from lib.competitor import Missing
 from lib.peers import run
 
@@ -29,8 +29,16 @@ def everything(competitors, options, progress):
             progress.say(f"building {competitor.name}")
             if _attempt(competitor.name, competitor.build, missing):
                 ready.append(competitor)
+        if bench_wanted(options):
+            progress.say("building the benchmarks")
+            _attempt("criterion", bench.build, missing)
         progress.say("building oha")
     return ready, missing
+
+
+def bench_wanted(options):
+    """The benchmarks stand beside scenario 1; they are of the tree, not of a binary from elsewhere."""
+    return 1 in options.scenarios and not options.binary
 
 
 def _attempt(name, build, missing):

@@ -2,17 +2,18 @@
 
 import dataclasses
 
-from lib import bench, latency, machine, memory, plan, process, runner, target
+from lib import latency, machine, memory, plan, process, runner, target
 from lib.fleet import Fleet
 from lib.plan import OURS
 
 
 class Session:
-    def __init__(self, options, competitors, missing, cpus, progress):
+    def __init__(self, options, competitors, missing, cpus, ratios, progress):
         self._options = options
         self._competitors = competitors
         self._progress = progress
         self._cpus = cpus
+        self._ratios = ratios
         self._load_cpu = cpus[1]
         self.results = {
             "machine": machine.describe(),
@@ -38,7 +39,7 @@ class Session:
             self._group(group)
         variants = {variant["key"]: variant["runs"] for variant in self.results["variants"]}
         latencies, memories = self.results["latency"], self.results["memory"]
-        rows = target.rows(variants, latencies, memories, bench.ratios(), self._options.cooldowns)
+        rows = target.rows(variants, latencies, memories, self._ratios, self._options.cooldowns)
         self.results["variants"].sort(key=lambda variant: variant["scenario"])
         self.results["targets"] = [{**dataclasses.asdict(row), "met": row.met} for row in rows]
 

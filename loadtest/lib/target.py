@@ -88,8 +88,8 @@ def _user(ours, peers):
 def _bench(name, at_most, bench, heads):
     known = [bench[head] for head in heads if head in bench]
     if not known:
-        return Row(name, at_most, note="run `cargo bench` first")
-    return Row(name, at_most, max(known), note="out of target/criterion")
+        return Row(name, at_most, note="not measured in this run")
+    return Row(name, at_most, max(known), note="criterion")
 
 
 def _bytes(name, at_most, measured):
