@@ -5,7 +5,7 @@ import time
 import unittest
 
 from lib import nodes, paced
-from lib.front import GRACE_SECONDS, Traffic
+from lib.front import LATE_SECONDS_MAX, Traffic
 from lib.propagation import cast_request, percentile, status_request
 
 
@@ -51,7 +51,7 @@ class Judgement(unittest.TestCase):
         self.assertEqual(self.judge(503, can, True), (0, 1, 0))
         now = time.monotonic()
         self.assertEqual(self.judge(200, can, False, now), (0, 0, 1))
-        self.assertEqual(self.judge(200, can, False, now - GRACE_SECONDS - 1), (1, 0, 0))
+        self.assertEqual(self.judge(200, can, False, now - LATE_SECONDS_MAX - 1), (1, 0, 0))
 
 
 if __name__ == "__main__":
