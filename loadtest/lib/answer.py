@@ -41,12 +41,8 @@ def cooldown_fault(body, now):
     A large table takes minutes to load, so the cooldown may be minutes old: the message has to agree
     with the instant, and the instant with the clock.
     """
-    if {**body, "message": None, "next_vote_at": None} != {
-        **CAN_VOTE,
-        "success": False,
-        "can_vote": False,
-        "message": None,
-    }:
+    wanted = {**CAN_VOTE, "success": False, "can_vote": False, "message": None}
+    if {**body, "message": None, "next_vote_at": None} != wanted:
         return "fields"
     message = IN_COOLDOWN_MESSAGE.fullmatch(str(body.get("message")))
     try:

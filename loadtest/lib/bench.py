@@ -1,7 +1,6 @@
 """criterion's benchmarks of the bytes-to-bytes function beside httparse alone, on the same heads."""
 
 import json
-import subprocess
 
 from lib import paths
 from lib.peers import run
@@ -16,11 +15,11 @@ def build(log):
     run([*_COMMAND, "--no-run"], log, cwd=paths.REPOSITORY)
 
 
-def measure(quick, cpu):
-    """{head: median response time / median httparse time}, measured now on that CPU."""
+def measure(quick, cpu, log):
+    """{head: median response time / median httparse time}, measured now on that CPU; or raises Missing."""
     length = ["--warm-up-time", "0.5", "--measurement-time", "1"] if quick else []
     command = ["taskset", "-c", str(cpu), *_COMMAND, "--", _ONLY, "--noplot", *length]
-    subprocess.run(command, cwd=paths.REPOSITORY, capture_output=True, check=True)
+    run(command, log, cwd=paths.REPOSITORY)
     return {
         head: _median(f"respond/can_vote/{head}") / _median(f"respond/httparse alone/{head}") for head in HEADS
     }
