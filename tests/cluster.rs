@@ -4,6 +4,7 @@
 //!
 //! `VOTE_STATUS_TEST_ROUNDS=N` has the counting ones try N times as often, `VOTE_STATUS_TEST_LONG=1`
 //! runs the long ones at their full length. Without `redis-server` all of them are left out, and say so.
+//! `VOTE_STATUS_TEST_REDIS_SERVER=PATH` has all of them run on another server: a `valkey-server`.
 
 mod access;
 mod bootstrap;
@@ -48,6 +49,7 @@ fn has(programs: &[&str]) -> bool {
 }
 
 fn runs(program: &str) -> bool {
+    let program = if program == "redis-server" { engine::program() } else { program.to_owned() };
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())

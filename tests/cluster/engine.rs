@@ -116,7 +116,8 @@ impl Engine {
 
     fn spawn(&mut self) {
         assert!(self.child.is_none(), "it runs");
-        let mut words = self.wrapper.iter().map(String::as_str).chain(["redis-server"]);
+        let program = program();
+        let mut words = self.wrapper.iter().map(String::as_str).chain([program.as_str()]);
         let mut command = Command::new(words.next().expect("at least one"));
         command.args(words);
         if self.args.iter().any(|arg| arg == "--sentinel") {
@@ -128,7 +129,7 @@ impl Engine {
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         let said = File::create(self.folder.path().join("said")).expect("the folder takes a file");
         command.stdout(said.try_clone().expect("a descriptor")).stderr(said);
-        self.child = Some(command.spawn().expect("redis-server can be run"));
+        self.child = Some(command.spawn().expect("the server can be run"));
     }
 
     fn answers(&self) -> bool {
@@ -216,6 +217,11 @@ impl Drop for Engine {
             eprintln!("--- the last words of Redis at {}:\n{}\n---", self.addr(), last.join("\n"));
         }
     }
+}
+
+/// The server that all tests run on: Redis, or the Valkey that the environment names.
+pub(crate) fn program() -> String {
+    std::env::var("VOTE_STATUS_TEST_REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
 }
 
 /// An address as an option's value.

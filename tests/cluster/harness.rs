@@ -1,9 +1,23 @@
 //! What the other tests stand on does what they think it does: Redis is started, killed, started
 //! again with its data, replicated, and failed over by Sentinels.
 
-use crate::cluster::engine::{Engine, wait_until};
+use crate::cluster::engine::{Engine, program, wait_until};
 use crate::cluster::has;
 use crate::cluster::resp::{Redis, Value};
+
+/// A run that was asked to be on Valkey is on Valkey.
+#[test]
+fn the_server_is_the_one_that_was_asked_for() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let said = Engine::start(&[]).connect().ask(&["INFO", "server"]).text().to_owned();
+    let is_valkey = said.lines().any(|line| line.trim() == "server_name:valkey");
+    let version =
+        said.lines().find(|line| line.starts_with(if is_valkey { "valkey_version" } else { "redis_version" }));
+    println!("{}", version.expect("it says its version"));
+    assert_eq!(is_valkey, program().contains("valkey"), "{said}");
+}
 
 #[test]
 fn a_redis_keeps_what_it_was_told_over_a_kill() {
