@@ -5,7 +5,7 @@ mod describe;
 #[cfg(feature = "may_minihttp")]
 pub mod parts;
 
-pub use answers::{Page, Reply};
+pub use answers::{Health, Page, Reply};
 
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use crate::http::session::{Context, Service, Step};
 use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
 use crate::net::counters::ResponseCounters;
 use crate::readiness::Readiness;
+use crate::recorder::shared::status::Freshness;
 use crate::vote::answer::{self, Answer, ServerKey};
 use crate::vote::directory::DirectoryView;
 use crate::vote::table::CooldownView;
@@ -29,6 +30,8 @@ pub struct Desk {
     directory: DirectoryView,
     cooldowns: CooldownView,
     readiness: Readiness,
+    /// Where the state comes from a store that is shared with other nodes.
+    freshness: Option<Freshness>,
     counters: PublicCounters,
 }
 
@@ -45,7 +48,13 @@ impl Desk {
     /// A desk with these views.
     #[must_use]
     pub fn new(directory: DirectoryView, cooldowns: CooldownView, readiness: Readiness) -> Self {
-        Self { directory, cooldowns, readiness, counters: PublicCounters::default() }
+        Self { directory, cooldowns, readiness, freshness: None, counters: PublicCounters::default() }
+    }
+
+    /// The same, which is not ready while what it knows is too old.
+    #[must_use]
+    pub fn with_freshness(self, freshness: Option<Freshness>) -> Self {
+        Self { freshness, ..self }
     }
 
     /// What this desk counts.
@@ -66,7 +75,7 @@ impl Desk {
                 decoded = route::decode(head.path);
                 match route::question(&decoded) {
                     Some(question) => question,
-                    None => return aside(&decoded, head.method, head.lines),
+                    None => return self.aside(&decoded, head.method, head.lines),
                 }
             }
         };
@@ -84,6 +93,31 @@ impl Desk {
         Reply::Status(variant, answer)
     }
 
+    /// The reply to what is no status request.
+    #[cold]
+    fn aside(&self, path: &[u8], method: Method, lines: Lines<'_>) -> Reply {
+        let found = match path {
+            b"/healthz" => Reply::Health(Health::Alive),
+            b"/readyz" => Reply::Health(self.health()),
+            // A page is the same whatever is loaded.
+            _ => match Page::at(path) {
+                Some(page) => Reply::Page(page, page.document().form(lines)),
+                None => return Reply::Refused(Fault::NotFound),
+            },
+        };
+        match method {
+            Method::Get | Method::Head => found,
+            Method::Options => Reply::Options,
+            _ => Reply::Refused(Fault::MethodNotAllowed),
+        }
+    }
+
+    /// Whether a balancer should send requests here: the same as the control listener tells.
+    fn health(&self) -> Health {
+        let is_stale = self.freshness.as_ref().is_some_and(Freshness::is_stale);
+        if self.readiness.is_ready() && !is_stale { Health::Ready } else { Health::NotReady }
+    }
+
     /// Counts an answer that is given.
     #[inline]
     fn count(&self, reply: Reply) {
@@ -92,6 +126,7 @@ impl Desk {
             Reply::Status(variant, answer) => answers.request(variant, outcome(answer)),
             Reply::Options => responses.response(204),
             Reply::Page(_, form) => responses.response(form.status()),
+            Reply::Health(health) => responses.response(health.status()),
             Reply::Refused(fault) => responses.response(fault.status()),
         }
     }
@@ -106,18 +141,6 @@ const fn outcome(answer: Answer) -> Outcome {
         Answer::InvalidServerId => Outcome::InvalidServerId,
         Answer::UnknownServer => Outcome::UnknownServer,
         Answer::UnknownToken => Outcome::UnknownToken,
-    }
-}
-
-/// The reply to what is no status request.
-#[cold]
-fn aside(path: &[u8], method: Method, lines: Lines<'_>) -> Reply {
-    let Some(page) = Page::at(path) else { return Reply::Refused(Fault::NotFound) };
-    match method {
-        // It is the same whatever is loaded.
-        Method::Get | Method::Head => Reply::Page(page, page.document().form(lines)),
-        Method::Options => Reply::Options,
-        _ => Reply::Refused(Fault::MethodNotAllowed),
     }
 }
 
@@ -144,6 +167,12 @@ impl PublicService {
 }
 
 impl PublicService {
+    /// The same, which is not ready while what it knows is too old.
+    #[must_use]
+    pub fn with_freshness(self, freshness: Option<Freshness>) -> Self {
+        Self { desk: self.desk.with_freshness(freshness), ..self }
+    }
+
     /// What this service counts.
     #[must_use]
     pub fn counters(&self) -> PublicCounters {

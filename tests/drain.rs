@@ -135,8 +135,12 @@ fn newcomers_are_taken_during_the_drain_delay() {
     while get(server.control(), "/readyz").status == 200 {
         assert!(since.elapsed() < Duration::from_secs(2), "/readyz stays 200");
     }
+    // Both listeners tell it from the same flag.
     while since.elapsed() < Duration::from_millis(2_000) {
         assert_eq!(get(server.control(), "/readyz").status, 503);
+        let balancers = get(server.public(), "/readyz");
+        assert_eq!((balancers.status, balancers.text()), (503, r#"{"status":"not_ready"}"#), "{balancers:?}");
+        assert_eq!(get(server.public(), "/healthz").text(), r#"{"status":"alive"}"#);
         assert_eq!(get(server.control(), "/healthz").status, 200);
         let response = get(server.public(), "/api/vote/1/status/1.2.3.4");
         assert_eq!(response.text(), CAN_VOTE, "{response:?}");

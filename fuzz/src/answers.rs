@@ -161,7 +161,7 @@ fn answer(head: &Head<'_>) -> Answer {
     }
     let path = target::unescaped(head.path);
     let question = target::question(&path);
-    if question.is_none() && !matches!(&path[..], b"/" | b"/openapi.json") {
+    if question.is_none() && !matches!(&path[..], b"/" | b"/openapi.json" | b"/readyz" | b"/healthz") {
         return refusal(Fault::NotFound);
     }
     match head.method {
@@ -169,7 +169,13 @@ fn answer(head: &Head<'_>) -> Answer {
         Method::Options => return options(),
         _ => return refusal(Fault::MethodNotAllowed),
     }
-    let Some(question) = question else { return page(head, path == b"/") };
+    let Some(question) = question else {
+        return match &path[..] {
+            b"/readyz" => json("200 OK", "", r#"{"status":"ready"}"#.to_owned()),
+            b"/healthz" => json("200 OK", "", r#"{"status":"alive"}"#.to_owned()),
+            _ => page(head, path == b"/"),
+        };
+    };
     match question.server {
         ServerKey::Id(Ok(SERVER)) => {}
         ServerKey::Token(token) if token == TOKEN.as_bytes() => {}

@@ -179,6 +179,7 @@ const SESSIONS: &[(&str, &[u8])] = &[
     ("unknown-version", b"GET / HTTP/3.0\r\nHost: h\r\n\r\n"),
     ("bad-escape", b"GET /api/vote/28/status/%zz HTTP/1.1\r\nHost: h\r\n\r\n"),
     ("long-target", b"GET /aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa HTTP/1.1\r\nHost: h\r\n\r\n"),
+    ("balancer", b"GET /readyz HTTP/1.1\r\nHost: h\r\n\r\nHEAD /healthz?a HTTP/1.1\r\nHost: h\r\n\r\n"),
     ("page", b"GET / HTTP/1.1\r\nHost: h\r\nAccept-Encoding: br, gzip;q=0.8\r\n\r\nHEAD /openapi.json?a HTTP/1.1\r\nHost: h\r\n\r\n"),
     ("page-refused-coding", b"HEAD / HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip;q=0\r\nAccept-Encoding: *\r\n\r\nDELETE / HTTP/1.1\r\nHost: h\r\n\r\n"),
     ("page-known", b"GET /%6fpenapi.json HTTP/1.1\r\nHost: h\r\nIf-None-Match: \"a\" , *\r\n\r\nOPTIONS / HTTP/1.1\r\nHost: h\r\n\r\n"),

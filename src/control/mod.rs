@@ -262,7 +262,7 @@ impl Service for ControlService {
                 Task::Gather { ask, body } => self.start(*ask, body, context.ticket).unwrap_or_else(Task::Answer),
                 Task::Wait { asked, reply } => match reply.try_recv() {
                     Ok(Reply::Digest(taken)) => {
-                        let store = self.parts.shared.as_ref().and_then(|shared| shared.status.store());
+                        let store = self.parts.shared.as_ref().and_then(|shared| shared.freshness.status.store());
                         Task::Answer(SharedView::digest_answer(store, &taken))
                     }
                     Ok(reply) => {

@@ -1,45 +1,34 @@
 //! What the control interface tells of a store that is shared with other nodes: the state of
 //! things, the digest, the metrics.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::reply::Answer;
-use crate::clock::Clock;
 use crate::metrics::{Kind, Page};
 use crate::recorder::command::DigestTaken;
-use crate::recorder::shared::status::{Cause, SharedStatus};
+use crate::recorder::shared::status::{Cause, Freshness};
 use crate::vote::time::Cooldown;
 
 /// A view of where the node stands.
 #[derive(Clone)]
 pub struct SharedView {
-    /// What the threads say of themselves.
-    pub status: Arc<SharedStatus>,
-    /// To tell how old something is.
-    pub clock: Clock,
+    /// How old its state may be, and what the threads say of themselves.
+    pub freshness: Freshness,
     /// The cooldown's length.
     pub cooldown: Cooldown,
-    /// A node whose state is older than this, in milliseconds, is not ready.
-    pub stale_max_ms: Option<u64>,
 }
 
 impl SharedView {
-    fn staleness_us(&self) -> u64 {
-        self.status.staleness_us(self.clock.now().monotonic_us)
-    }
-
     /// How old the state may be, in seconds to the millisecond.
     #[must_use]
     pub fn staleness_seconds(&self) -> f64 {
-        (self.staleness_us() / 1_000) as f64 / 1_000.0
+        (self.freshness.staleness_us() / 1_000) as f64 / 1_000.0
     }
 
     /// Whether the state is older than was allowed.
     #[must_use]
     pub fn is_stale(&self) -> bool {
-        self.stale_max_ms.is_some_and(|max_ms| self.staleness_us() / 1_000 > max_ms)
+        self.freshness.is_stale()
     }
 
     /// `GET /readyz`, where the state is loaded.
@@ -56,16 +45,17 @@ impl SharedView {
     /// `GET /v1/cluster`
     #[must_use]
     pub fn answer(&self) -> Answer {
-        let position = self.status.position();
+        let status = &self.freshness.status;
+        let position = status.position();
         Answer::json(
             200,
             &json!({
-                "store_id": self.status.store(),
+                "store_id": status.store(),
                 "cooldown_minutes": self.cooldown.minutes(),
-                "following": self.status.is_following(),
+                "following": status.is_following(),
                 "id": position.id.to_string(),
                 "n": position.n,
-                "lag_events": self.status.lag_events(),
+                "lag_events": status.lag_events(),
                 "staleness_seconds": self.staleness_seconds(),
             }),
         )
@@ -93,12 +83,12 @@ impl SharedView {
 
     /// Adds the figures of the store to a page.
     pub(super) fn add_to(&self, page: &mut Page) {
-        let status = &self.status;
+        let status = &self.freshness.status;
         let seconds = |us: f64| us / 1_000_000.0;
         let mut gauge = |name: &str, help: &str, value: f64| page.single(name, Kind::Gauge, help, value);
         let following = f64::from(u8::from(status.is_following()));
         gauge("vote_status_store_following", "1 while the shared store's log is followed.", following);
-        let staleness = seconds(self.staleness_us() as f64);
+        let staleness = seconds(self.freshness.staleness_us() as f64);
         gauge("vote_status_store_staleness_seconds", "How old the state may be.", staleness);
         let lag = status.lag_events() as f64;
         gauge("vote_status_store_lag_events", "Entries of the log not applied yet, at the last look.", lag);
@@ -135,12 +125,13 @@ mod tests {
     use super::SharedView;
     use crate::clock::Clock;
     use crate::metrics::Page;
-    use crate::recorder::shared::status::SharedStatus;
+    use crate::recorder::shared::status::{Freshness, SharedStatus};
     use crate::vote::time::Cooldown;
 
     fn view(stale_max_ms: Option<u64>) -> SharedView {
         let cooldown = Cooldown::from_minutes(90).expect("in range");
-        SharedView { status: Arc::new(SharedStatus::default()), clock: Clock::new(), cooldown, stale_max_ms }
+        let freshness = Freshness { status: Arc::new(SharedStatus::default()), clock: Clock::new(), stale_max_ms };
+        SharedView { freshness, cooldown }
     }
 
     /// The rows of its table, by kind and labels, and the families of a page.

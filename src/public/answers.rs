@@ -17,8 +17,48 @@ pub enum Reply {
     Options,
     /// To who asks for a document.
     Page(Page, Form),
+    /// To a balancer.
+    Health(Health),
     /// To anything else.
     Refused(Fault),
+}
+
+/// What a balancer is told: no more than it has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// There is somebody who answers.
+    Alive,
+    /// Requests may be sent here.
+    Ready,
+    /// They are better sent elsewhere: nothing is loaded, or the service is going away.
+    NotReady,
+}
+
+impl Health {
+    const ALL: [Self; 3] = [Self::Alive, Self::Ready, Self::NotReady];
+
+    /// The status that tells it.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::Alive | Self::Ready => 200,
+            Self::NotReady => 503,
+        }
+    }
+
+    const fn body(self) -> &'static str {
+        match self {
+            Self::Alive => r#"{"status":"alive"}"#,
+            Self::Ready => r#"{"status":"ready"}"#,
+            Self::NotReady => r#"{"status":"not_ready"}"#,
+        }
+    }
+
+    fn fields(self) -> Vec<(&'static str, &'static str)> {
+        let mut fields = COMMON.to_vec();
+        fields.extend((self == Self::NotReady).then_some(RETRY_AFTER));
+        fields
+    }
 }
 
 /// What people and tools read of the interface.
@@ -64,6 +104,7 @@ pub(super) struct Answers<T> {
     unknown_token: T,
     options: T,
     pages: [[T; Form::ALL.len()]; Page::ALL.len()],
+    health: [T; Health::ALL.len()],
     faults: [T; Fault::ALL.len()],
 }
 
@@ -77,6 +118,7 @@ const COMMON: [(&str, &str); 4] = [
     ("X-Content-Type-Options", "nosniff"),
 ];
 const ALLOW: (&str, &str) = ("Allow", "GET, HEAD, OPTIONS");
+const RETRY_AFTER: (&str, &str) = ("Retry-After", "1");
 
 impl<T> Answers<T> {
     /// Has one made of each status, fields and body.
@@ -108,6 +150,7 @@ impl<T> Answers<T> {
             unknown_token: safe(404, "unknown_token", "Token inconnu", &COMMON),
             pages: Page::ALL.map(|asked| Form::ALL.map(|form| page(asked, form))),
             options: make(204, &options, b""),
+            health: Health::ALL.map(|health| make(health.status(), &health.fields(), health.body().as_bytes())),
             faults: Fault::ALL.map(|fault| {
                 let mut fields = COMMON.to_vec();
                 fields.extend(extra_field(fault));
@@ -133,6 +176,7 @@ impl<T> Answers<T> {
             Reply::Status(_, Answer::UnknownToken) => &self.unknown_token,
             Reply::Options => &self.options,
             Reply::Page(page, form) => &self.pages[page as usize][form.index()],
+            Reply::Health(health) => &self.health[health as usize],
             Reply::Refused(fault) => &self.faults[fault as usize],
         };
         (ahead, None)
@@ -148,7 +192,8 @@ impl<T> Answers<T> {
             &mut self.unknown_token,
             &mut self.options,
         ];
-        cooling.chain(single).chain(self.pages.iter_mut().flatten()).chain(&mut self.faults)
+        let aside = self.pages.iter_mut().flatten().chain(&mut self.health);
+        cooling.chain(single).chain(aside).chain(&mut self.faults)
     }
 }
 
@@ -204,7 +249,7 @@ impl Blanks {
 const fn extra_field(fault: Fault) -> Option<(&'static str, &'static str)> {
     match fault {
         Fault::MethodNotAllowed => Some(ALLOW),
-        Fault::NotReady => Some(("Retry-After", "1")),
+        Fault::NotReady => Some(RETRY_AFTER),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use crate::net::access::Describe;
 use crate::vote::answer::{Question, ServerKey};
 
 /// Paths that are written as they are.
-const PLAIN: [&str; 3] = ["*", "/", "/openapi.json"];
+const PLAIN: [&str; 5] = ["*", "/", "/openapi.json", "/healthz", "/readyz"];
 
 impl Describe for PublicService {
     fn describe(&mut self, head: &Head<'_>) -> String {

@@ -9,6 +9,7 @@ use crate::readiness::Readiness;
 use crate::recorder::command::Command;
 use crate::recorder::counters::RecorderCounters;
 use crate::recorder::shared::caster::{Caster, Decider};
+use crate::recorder::shared::status::Freshness;
 use crate::recorder::shared::{FeedDoor, SharedRecorder, SharedStore};
 use crate::recorder::{OpenStore, Recorder, RecorderHandle};
 use crate::store::StoreError;
@@ -54,7 +55,8 @@ impl Writer {
             }
             Store::Shared { store, stale_max_ms } => {
                 let parts = SharedRecorder::parts(clock.clone(), cooldown, readiness.clone());
-                let view = SharedView { status: parts.recorder.status(), clock: clock.clone(), cooldown, stale_max_ms };
+                let freshness = Freshness { status: parts.recorder.status(), clock: clock.clone(), stale_max_ms };
+                let view = SharedView { freshness, cooldown };
                 let helpers = helpers(store, parts.caster, parts.door);
                 (Self::Shared(Box::new(parts.recorder)), parts.handle, Some(view), helpers)
             }

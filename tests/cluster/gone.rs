@@ -6,6 +6,7 @@ use crate::cluster::has;
 use crate::cluster::node::{Node, client, folder, init};
 use crate::cluster::oracle::{Truth, settle};
 use crate::durability::ledger::{Pair, address, next_votes};
+use crate::util::client::get;
 use std::fs;
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
@@ -52,6 +53,9 @@ fn status_goes_on_without_redis() {
         assert_eq!(patient.readiness().status, 200, "{:?}", patient.readiness());
         assert_eq!(strict.readiness().status, 503, "{:?}", strict.readiness());
         assert_eq!(strict.readiness().json()["reason"], "stale");
+        let balancers = |node: &Node| get(node.server().public(), "/readyz");
+        assert_eq!(balancers(&strict).text(), r#"{"status":"not_ready"}"#);
+        assert_eq!(balancers(&patient).text(), r#"{"status":"ready"}"#);
         assert!(patient.metric("vote_status_store_staleness_seconds") > 1.5);
         assert_eq!(nodes.map(Truth::in_node), [before.clone(), before.clone()]);
 

@@ -247,6 +247,47 @@ fn pages_are_there_before_the_state_is() {
     }
 }
 
+/// In process for the same reason. Nothing of the load is told to the public.
+#[test]
+fn a_balancer_is_told_whether_the_state_is_loaded_and_nothing_more() {
+    let cooldown = Cooldown::from_minutes(90).expect("in range");
+    let (directory, table, readiness) = (Directory::new(), CooldownTable::new(), Readiness::default());
+    let mut service = PublicService::new(directory.view(), table.view(), readiness.clone(), cooldown, 65_536);
+    let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
+    let limits = SessionLimits { head, unsent_bytes_max: 65_536 };
+    let context = Context { now: UnixSeconds(1_795_178_096), ticket: Ticket(0) };
+    let mut ask = |request: &str| {
+        let request = format!("{request} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut out = Vec::new();
+        Session::default().advance(request.as_bytes(), false, &mut service, &context, &limits, &mut out);
+        String::from_utf8(out).expect("text")
+    };
+    let answer = |status: &str, retry: &str, length: usize, body: &str| {
+        format!(
+            "HTTP/1.1 {status}\r\nDate: Fri, 20 Nov 2026 12:34:56 GMT\r\n\
+             Content-Type: application/json; charset=utf-8\r\nCache-Control: no-store\r\n\
+             Access-Control-Allow-Origin: *\r\nX-Content-Type-Options: nosniff\r\n{retry}\
+             Content-Length: {length}\r\n\r\n{body}"
+        )
+    };
+    let unavailable = |body: &str| answer("503 Service Unavailable", "Retry-After: 1\r\n", 22, body);
+    let not_ready = r#"{"status":"not_ready"}"#;
+    readiness.add_loaded_rows(7);
+    assert_eq!(ask("GET /readyz"), unavailable(not_ready));
+    assert_eq!(ask("HEAD /readyz"), unavailable(""));
+    assert_eq!(ask("GET /healthz"), answer("200 OK", "", 18, r#"{"status":"alive"}"#));
+    assert!(ask("POST /readyz").starts_with("HTTP/1.1 405 "));
+    assert!(ask("OPTIONS /readyz").starts_with("HTTP/1.1 204 "));
+    readiness.set_ready();
+    assert_eq!(ask("GET /readyz"), answer("200 OK", "", 18, r#"{"status":"ready"}"#));
+    assert_eq!(ask("HEAD /readyz"), answer("200 OK", "", 18, ""));
+    readiness.set_stopping();
+    assert_eq!(ask("GET /readyz"), unavailable(not_ready));
+    readiness.set_succeeded();
+    assert_eq!(ask("GET /readyz"), unavailable(not_ready));
+    assert_eq!(ask("GET /healthz"), answer("200 OK", "", 18, r#"{"status":"alive"}"#));
+}
+
 /// Safety rule 4: an HTML page pays a reward, so no path of the interface gives one, whatever a
 /// browser or a client says that it would like.
 #[test]

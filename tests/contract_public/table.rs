@@ -107,6 +107,9 @@ pub(crate) static OPTIONS: Outcome = Outcome {
     closes: false,
 };
 
+pub(crate) static READY: Outcome = kept("200 OK", r#"{"status":"ready"}"#);
+pub(crate) static ALIVE: Outcome = kept("200 OK", r#"{"status":"alive"}"#);
+
 /// The token of server 7, at the bound of 128 characters.
 const LONG_TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -347,9 +350,16 @@ const PATHS: &[(&str, &Outcome)] = &[
     ("/api/openapi.json", &NOT_FOUND),
     ("/favicon.ico", &NOT_FOUND),
     ("/robots.txt", &NOT_FOUND),
-    // The control listener's paths are not here.
-    ("/healthz", &NOT_FOUND),
-    ("/readyz", &NOT_FOUND),
+    // What balancers ask, at these paths and no other.
+    ("/healthz", &ALIVE),
+    ("/readyz", &READY),
+    ("/readyz?from=haproxy", &READY),
+    ("/%72eadyz", &READY),
+    ("/readyz/", &NOT_FOUND),
+    ("/Readyz", &NOT_FOUND),
+    ("/api/readyz", &NOT_FOUND),
+    ("/healthz/", &NOT_FOUND),
+    // The control listener's other paths are not here.
     ("/metrics", &NOT_FOUND),
     ("/v1/votes", &NOT_FOUND),
     ("/v1/servers", &NOT_FOUND),

@@ -22,6 +22,7 @@ use crate::net::worker::Settings;
 #[cfg(feature = "may_minihttp")]
 use crate::public::{Desk, parts::PublicParts};
 use crate::public::{PublicCounters, PublicService};
+use crate::recorder::shared::status::Freshness;
 #[cfg(feature = "may_minihttp")]
 use crate::server::threads::Serving;
 use crate::server::threads::{Event, Setup, start_thread, start_worker};
@@ -44,6 +45,7 @@ impl House {
         }
         let connections_max = (limits.connections_max / workers).max(1);
         let settings = Settings { limits, connections_max, content_extends: false };
+        let freshness = self.freshness();
         let secure = |listeners| self.config.secure(listeners);
         let shares = self.sockets.take(Role::Public, workers, secure).map_err(ServerError::Engine)?;
         for (share, clients) in shares.into_iter().zip(parts) {
@@ -53,7 +55,8 @@ impl House {
                 self.config.readiness.clone(),
                 cooldown,
                 limits.skip_body_bytes_max,
-            );
+            )
+            .with_freshness(freshness.clone());
             let PublicCounters { answers, responses } = service.counters();
             self.sources.answers.push(answers);
             let setup = self.set_up("public", share, clients, settings, responses);
@@ -62,12 +65,21 @@ impl House {
         Ok(())
     }
 
+    /// Where other nodes decide as well: how old the state may be.
+    fn freshness(&self) -> Option<Freshness> {
+        self.shared.as_ref().map(|shared| shared.freshness.clone())
+    }
+
     /// That engine binds by itself. Ours have shown that the addresses are free, and chosen the ports.
     #[cfg(feature = "may_minihttp")]
     fn start_may_minihttp(&mut self) -> Result<(), ServerError> {
         let Config { limits, cooldown, workers, .. } = self.config;
         let readiness = self.config.readiness.clone();
-        let desk = || Desk::new(self.views.directory.clone(), self.views.cooldowns.clone(), readiness.clone());
+        let freshness = self.freshness();
+        let desk = || {
+            let desk = Desk::new(self.views.directory.clone(), self.views.cooldowns.clone(), readiness.clone());
+            desk.with_freshness(freshness.clone())
+        };
         let service = PublicParts::new(desk(), cooldown);
         let services: Vec<_> = (0..workers).map(|_| service.at(desk())).collect();
         for PublicCounters { answers, responses } in services.iter().map(PublicParts::counters) {
