@@ -11,6 +11,7 @@ mod host;
 mod length;
 mod request_line;
 mod runner;
+mod urgent;
 
 use crate::util::client::{Client, exchange};
 use crate::util::server::Server;

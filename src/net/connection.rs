@@ -67,8 +67,9 @@ pub struct Connection<E> {
     has_work: bool,
     /// The kernel may hold more input, or the end of it.
     is_readable: bool,
-    /// The peer has shut its sending side: a short read is not the last one.
-    is_half_closed: bool,
+    /// A short read is not the last one: the peer has shut its sending side, or has sent urgent
+    /// data, before which the kernel ends a read whatever lies behind.
+    reads_on: bool,
     /// What waited to be sent was taken since the deadline was last looked at.
     is_flushed: bool,
     /// Something was answered on this connection.
@@ -94,7 +95,7 @@ impl<E> Connection<E> {
             state: State::Open,
             has_work: false,
             is_readable: true,
-            is_half_closed: false,
+            reads_on: false,
             has_asked: false,
             is_turned_away: false,
             is_new_request: true,
@@ -133,9 +134,9 @@ impl<E> Connection<E> {
 
     /// Notes what the poll reported.
     #[inline]
-    pub fn note_readiness(&mut self, is_readable: bool, is_half_closed: bool) {
-        self.is_readable |= is_readable || is_half_closed;
-        self.is_half_closed |= is_half_closed;
+    pub fn note_readiness(&mut self, is_readable: bool, reads_on: bool) {
+        self.is_readable |= is_readable || reads_on;
+        self.reads_on |= reads_on;
     }
 
     /// What the connection waits for is there.
@@ -252,7 +253,7 @@ impl<E> Connection<E> {
             }
             Ok(Received::Broken) => self.give_up(turn),
             Ok(Received::Input { bytes, may_be_more }) => {
-                self.is_readable = self.is_half_closed || may_be_more;
+                self.is_readable = self.reads_on || may_be_more;
                 if bytes == 0 || self.is_turned_away {
                     return self.after_handshake(turn);
                 }

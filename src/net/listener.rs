@@ -170,6 +170,9 @@ fn bind_one(address: SocketAddr, families: Families) -> io::Result<Listener> {
 pub(super) fn listen_tcp(socket: Socket) -> io::Result<Listener> {
     // Inherited by the connections: an answer is one write, there is nothing to wait for.
     socket.set_nodelay(true)?;
+    // Inherited too: an urgent byte stays where it was sent. Taken out, as it is otherwise, it would be
+    // missing from a request, and of an address without its last digit another one's answer comes out.
+    socket.set_out_of_band_inline(true)?;
     socket.listen(LISTEN_BACKLOG)?;
     socket.set_nonblocking(true)?;
     Ok(Listener::Tcp(TcpListener::from_std(socket.into())))

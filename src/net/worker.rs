@@ -245,7 +245,7 @@ impl<S: Service> Worker<S> {
             return;
         }
         let Some(connection) = self.connections.get_mut(key) else { return };
-        connection.note_readiness(event.is_readable(), event.is_read_closed());
+        connection.note_readiness(event.is_readable(), event.is_read_closed() || event.is_priority());
         // One turn for each: who is to go on anyway does so after the others.
         if !connection.is_queued {
             self.serve(key);
@@ -416,7 +416,9 @@ impl<S: Service> Worker<S> {
 }
 
 fn register<E>(poll: &Poll, connection: &mut Connection<E>, key: Key, wants_write: bool) -> io::Result<()> {
-    let interest = if wants_write { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+    // Priority is urgent data. Asked for, so that it is known: see Connection::note_readiness.
+    let readable = Interest::READABLE | Interest::PRIORITY;
+    let interest = if wants_write { readable | Interest::WRITABLE } else { readable };
     let token = Token(key.packed() as usize);
     let is_new = connection.registered.is_none();
     connection.registered = Some(wants_write);

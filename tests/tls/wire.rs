@@ -8,8 +8,10 @@ use crate::util::DEADLINE;
 use crate::util::client::{Client, exchange, get};
 use crate::util::random::Random;
 use crate::util::tls::{client, old_client};
+use rustix::net::{SendFlags, send};
 use rustix::process::Signal;
 use rustls::{HandshakeKind, ProtocolVersion};
+use std::io::Write;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -191,5 +193,27 @@ fn programs_of_the_field_reach_it() {
             return;
         };
         assert_eq!(String::from_utf8_lossy(&output.stdout), CAN_VOTE.body, "{version}: {output:?}");
+    }
+}
+
+/// Regression: see `protocol/urgent.rs`. A record whose last byte is urgent, and one with such a byte
+/// in its middle.
+#[test]
+fn a_record_with_an_urgent_byte_is_whole() {
+    let Some(service) = Service::start(&["--head-timeout", "120"]) else { return };
+    let mut client = service.connect();
+    for urgent in [20, usize::MAX] {
+        for _ in 0..2 {
+            let tls = client.tls();
+            let mut record = Vec::new();
+            tls.connection().writer().write_all(GET.as_bytes()).expect("it takes a request");
+            tls.connection().write_tls(&mut record).expect("a vector takes all");
+            let (first, rest) = record.split_at(urgent.min(record.len()));
+            assert_eq!(send(tls.socket(), first, SendFlags::OOB).expect("sent"), first.len());
+            if !rest.is_empty() {
+                assert_eq!(send(tls.socket(), rest, SendFlags::empty()).expect("sent"), rest.len());
+            }
+            assert_eq!(client.read_response(false).text(), CAN_VOTE.body, "cut at {urgent}");
+        }
     }
 }
