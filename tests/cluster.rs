@@ -9,6 +9,7 @@
 mod access;
 mod bootstrap;
 mod check;
+mod checker;
 mod clock;
 mod contention;
 mod crash;

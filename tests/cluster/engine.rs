@@ -186,6 +186,12 @@ impl Engine {
         Redis::connect(self.addr())
     }
 
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(self.child.as_ref().expect("it runs"));
+        kill_process(pid, signal).unwrap_or_else(|error| panic!("no signal to {pid:?}: {error}"));
+    }
+
     /// Ends it with signal 9.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

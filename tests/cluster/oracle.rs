@@ -31,6 +31,11 @@ pub(crate) struct Truth {
 impl Truth {
     /// All that is live in Redis.
     pub(crate) fn in_redis(redis: &mut Redis) -> Truth {
+        Self::in_redis_with(redis, COOLDOWN_S)
+    }
+
+    /// The same with another cooldown than the usual one, in seconds.
+    pub(crate) fn in_redis_with(redis: &mut Redis, cooldown_s: i64) -> Truth {
         let now = redis.ask(&["TIME"]).list()[0].number();
         let mut truth = Truth::default();
         for server in redis.ask(&["HKEYS", "vs:{0}:dir"]).list() {
@@ -41,7 +46,7 @@ impl Truth {
             let found = redis.ask(&["ZRANGE", key.text(), "0", "-1", "WITHSCORES"]);
             for vote in found.list().chunks(2) {
                 let (ip, voted_at) = (vote[0].number(), vote[1].number());
-                if voted_at + COOLDOWN_S > now {
+                if voted_at + cooldown_s > now {
                     let ip = Ipv4Addr::from(u32::try_from(ip).expect("an IPv4 address"));
                     truth.votes.insert((server, ip), voted_at);
                 }

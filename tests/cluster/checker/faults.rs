@@ -1,0 +1,217 @@
+//! The faults of a schedule, staged on the processes of a [`World`], and the end of all of them.
+
+use crate::cluster::checker::NODES;
+use crate::cluster::checker::model::Violation;
+use crate::cluster::checker::schedule::{Directory, Step};
+use crate::cluster::checker::world::{Place, World};
+use crate::cluster::engine::{url, wait_until};
+use crate::cluster::node::{Node, folder};
+use crate::cluster::oracle::Truth;
+use crate::cluster::proxy::Mode;
+use crate::util::time::now_unix;
+use rustix::process::Signal;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Between two looks while everything settles.
+const POLL: Duration = Duration::from_millis(20);
+/// All faults are over, and everybody says the same after this at the latest.
+const SETTLE_MAX: Duration = Duration::from_secs(30);
+
+impl World {
+    /// Does what a fault's step says.
+    pub(super) fn stage(&mut self, fault: &Step) {
+        match fault {
+            Step::Kill(node) => self.kill(*node),
+            Step::Start(node, directory) => self.start(*node, *directory),
+            Step::Cut(node) => self.set_road(*node, Mode::Cut),
+            Step::Hole(node) => self.set_road(*node, Mode::Hole),
+            Step::Open(node) => self.set_road(*node, Mode::Pass),
+            Step::FreezeNode(node, ms) => {
+                let Some(running) = self.node(*node) else { return };
+                running.server().signal(Signal::STOP);
+                sleep(Duration::from_millis(*ms));
+                running.server().signal(Signal::CONT);
+                // While it was stopped others may have gone on without what it alone held.
+                self.model.lost_node(*node, false);
+            }
+            Step::FreezeStore(ms) => {
+                self.primary.signal(Signal::STOP);
+                sleep(Duration::from_millis(*ms));
+                self.primary.signal(Signal::CONT);
+            }
+            Step::RestartStore(ms) => {
+                self.primary.kill();
+                sleep(Duration::from_millis(*ms));
+                self.primary.run();
+            }
+            Step::TrimLog => self.tell_store(&["XTRIM", "vs:{0}:log", "MAXLEN", "2"]),
+            Step::DropLog => self.tell_store(&["DEL", "vs:{0}:log"]),
+            Step::HoldReplica => {
+                self.replica.wait_until_as_far_as(self.primary.addr());
+                self.held_at = Some(self.model.moment());
+                self.link.set(Mode::Hole);
+            }
+            Step::Promote(node) => self.promote(*node),
+            Step::Save => self.save(),
+            Step::Restore(node) => self.restore(*node),
+            Step::RefuseWrites => self.tell_store(&["CONFIG", "SET", "min-replicas-to-write", "7"]),
+            Step::TakeWrites => self.tell_store(&["CONFIG", "SET", "min-replicas-to-write", "0"]),
+            Step::Evict => self.tell_store(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]),
+            Step::KeepKeys => self.tell_store(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]),
+            Step::Forbid(command) => self.tell_store(&["ACL", "SETUSER", "default", &format!("-{command}")]),
+            Step::Permit => self.tell_store(&["ACL", "SETUSER", "default", "+@all"]),
+            other => unreachable!("{other:?} is no fault"),
+        }
+    }
+
+    fn tell_store(&self, words: &[&str]) {
+        self.primary.connect().ask(words);
+    }
+
+    fn kill(&mut self, node: usize) {
+        let Some(Place::Running(running)) = self.places[node].take() else { return };
+        self.places[node] = Some(Place::Killed(running.kill()));
+        self.model.lost_node(node, true);
+    }
+
+    fn start(&mut self, node: usize, directory: Directory) {
+        let kept = match self.places[node].take() {
+            Some(Place::Killed(kept)) => kept,
+            running => {
+                self.places[node] = running;
+                return;
+            }
+        };
+        // Whether it can be started without the store is for other tests.
+        self.set_road(node, Mode::Pass);
+        let kept = if directory == Directory::Kept { kept } else { folder() };
+        let minutes = (self.cooldown_s / 60).to_string();
+        let store = url(self.roads[node].0.addr());
+        self.places[node] = Some(Place::Running(Node::start_in(kept, &store, &["--cooldown-minutes", &minutes])));
+    }
+
+    fn set_road(&mut self, node: usize, mode: Mode) {
+        self.roads[node].0.set(mode);
+        self.roads[node].1 = mode;
+        if mode != Mode::Pass {
+            self.model.lost_node(node, false);
+        }
+    }
+
+    /// Nodes that can bring back what the store forgets.
+    fn reaching(&self) -> BTreeSet<usize> {
+        self.running().into_iter().filter(|node| self.roads[*node].1 == Mode::Pass).collect()
+    }
+
+    fn promote(&mut self, node: Option<usize>) {
+        let moment = self.held_at.take().unwrap_or_else(|| {
+            self.replica.wait_until_as_far_as(self.primary.addr());
+            self.model.moment()
+        });
+        for (road, _) in &self.roads {
+            road.set(Mode::Cut);
+        }
+        self.primary.kill();
+        if let Some(node) = node {
+            self.kill(node);
+        }
+        self.model.forgotten_since(moment, &self.reaching());
+        self.replica.connect().ask(&["REPLICAOF", "NO", "ONE"]);
+        std::mem::swap(&mut self.primary, &mut self.replica);
+        self.saved = None;
+        self.follow_primary();
+    }
+
+    /// Roads lead to the primary again, and a replica of it is made of what is left of the other one.
+    fn follow_primary(&mut self) {
+        for (road, mode) in &self.roads {
+            road.aim(self.primary.addr());
+            road.set(*mode);
+        }
+        self.link.set(Mode::Cut);
+        self.link.aim(self.primary.addr());
+        self.link.set(Mode::Pass);
+        self.replica.kill();
+        self.replica.run();
+        let port = self.link.addr().port().to_string();
+        self.replica.connect().ask(&["REPLICAOF", "127.0.0.1", &port]);
+        self.replica.wait_for_link();
+    }
+
+    fn save(&mut self) {
+        // What is being appended meanwhile may be there in part: Redis cuts that off.
+        let copy = folder();
+        copy_all(&self.primary.appendonly_folder(), copy.path());
+        self.saved = Some((copy, self.model.moment()));
+    }
+
+    fn restore(&mut self, node: Option<usize>) {
+        let Some((copy, moment)) = self.saved.take() else { return };
+        self.primary.kill();
+        if let Some(node) = node {
+            self.kill(node);
+        }
+        let files = self.primary.appendonly_folder();
+        fs::remove_dir_all(&files).expect("the store's files can be removed");
+        copy_all(copy.path(), &files);
+        self.model.forgotten_since(moment, &self.reaching());
+        self.primary.run();
+        self.held_at = None;
+        self.follow_primary();
+    }
+
+    /// Ends every fault, waits until everybody says the same, and asks whether that can be.
+    pub(crate) fn settle(&mut self) -> Result<(), Violation> {
+        self.link.set(Mode::Pass);
+        self.held_at = None;
+        self.saved = None;
+        for words in [
+            &["ACL", "SETUSER", "default", "+@all"][..],
+            &["CONFIG", "SET", "min-replicas-to-write", "0"],
+            &["CONFIG", "SET", "maxmemory-policy", "noeviction"],
+        ] {
+            self.tell_store(words);
+        }
+        for node in 0..NODES {
+            self.set_road(node, Mode::Pass);
+            self.start(node, Directory::Kept);
+        }
+        for node in self.running() {
+            let node = self.node(node).expect("it runs");
+            wait_until("a node takes votes again", || node.control().cast(1, [192, 0, 2, 1]).status != 503);
+        }
+        self.replica.wait_for_link();
+        let truth = self.agreed()?;
+        let votes = truth.votes.into_iter().filter(|((_, ip), _)| ip.octets()[0] == 10).collect();
+        self.model.settled(&votes, NODES, now_unix())?;
+        self.ask_all()
+    }
+
+    /// What the store and every node have, once that is the same.
+    fn agreed(&self) -> Result<Truth, Violation> {
+        let until = Instant::now() + SETTLE_MAX;
+        loop {
+            let truth = Truth::in_redis_with(&mut self.primary.connect(), self.cooldown_s);
+            let shown: Vec<Truth> =
+                self.running().iter().filter_map(|node| self.node(*node)).map(Truth::in_node).collect();
+            if shown.iter().all(|shown| *shown == truth) {
+                return Ok(truth);
+            }
+            if Instant::now() > until {
+                return Err(format!("no agreement within {SETTLE_MAX:?}: the store {truth:?}, the nodes {shown:?}"));
+            }
+            sleep(POLL);
+        }
+    }
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    let mut copy = Command::new("cp");
+    copy.arg("-r").arg("-T").arg(from).arg(to);
+    assert!(copy.status().expect("cp can be run").success(), "the store's files can be copied");
+}

@@ -1,0 +1,170 @@
+//! A random checker of many nodes: operations and faults from one seed, played on real servers, and
+//! a model of what must hold whatever fails. At most one vote counts in a cooldown within what the
+//! store remembers or a node can bring back; a vote is shown at once by the node that took it, by all
+//! soon, and through every fault; nobody is in cooldown who has not voted; and in the end all say the same.
+//!
+//! A failure prints the seed and the steps. `TEST_SEED=N` plays one seed, `VOTE_STATUS_TEST_CHECKER_S=N`
+//! plays new ones for so many seconds.
+
+mod faults;
+mod model;
+mod schedule;
+mod world;
+
+use crate::cluster::has;
+use crate::durability::ledger::{Pair, address};
+use crate::util::random::Random;
+use schedule::Directory::{Empty, Kept};
+use schedule::{SERVERS, Step};
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+use world::World;
+
+/// Nodes on the store.
+const NODES: usize = 3;
+/// Steps that follow from one seed.
+const STEPS: usize = 80;
+/// The seed of the short run.
+const SEED: u64 = 20_261_122;
+
+/// Every pair that is voted for.
+fn pairs() -> impl Iterator<Item = Pair> {
+    (1..=SERVERS).flat_map(|server| (0..6).map(move |number| (server, address(number))))
+}
+
+/// Plays steps, and fails at the first answer that cannot be.
+fn play(what: &str, cooldown_minutes: u32, steps: &[Step]) -> (u64, u64, String) {
+    let mut world = World::new(cooldown_minutes, &["--appendfsync", "always"]);
+    let started_at = Instant::now();
+    let mut played = String::new();
+    for step in steps {
+        writeln!(played, "{:9.3} s  {step:?}", started_at.elapsed().as_secs_f64()).expect("memory");
+        if let Err(violation) = world.play(step) {
+            panic!("{what}: {violation}\n{}\nthe steps until then:\n{played}", world.logs());
+        }
+    }
+    (world.operations, world.faults, world.store_version())
+}
+
+#[test]
+fn random_faults_break_no_promise() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let given = std::env::var_os("TEST_SEED").is_some();
+    let until = std::env::var("VOTE_STATUS_TEST_CHECKER_S").ok().map(|seconds| {
+        Instant::now() + Duration::from_secs(seconds.parse().expect("VOTE_STATUS_TEST_CHECKER_S is a number"))
+    });
+    // The short run is the same each time: what is new is looked for when somebody looks on.
+    let mut seeds = if until.is_some() { Random::from_environment() } else { Random::seeded(SEED) };
+    let (mut rounds, mut operations, mut faults) = (0, 0, 0);
+    loop {
+        let seed = seeds.next();
+        let mut random = if given { Random::from_environment() } else { Random::seeded(seed) };
+        // A short one ends votes while it runs, the usual one keeps them.
+        let cooldown_minutes = *random.pick(&[1, 90]);
+        let steps = schedule::random(&mut random, STEPS);
+        let what = if given { "the given seed".to_owned() } else { format!("TEST_SEED={seed}") };
+        let (more_operations, more_faults, store) = play(&what, cooldown_minutes, &steps);
+        (rounds, operations, faults) = (rounds + 1, operations + more_operations, faults + more_faults);
+        println!("{store}: {rounds} rounds, {operations} operations, {faults} faults, violations: 0");
+        if given || until.is_none_or(|until| Instant::now() >= until) {
+            break;
+        }
+    }
+}
+
+/// What was found by hand before there was a checker, each as the steps that showed it.
+mod found {
+    use super::{Empty, Kept, NODES, Step, address, has, play};
+
+    const PAIRS: [crate::durability::ledger::Pair; 4] = [
+        (1, std::net::Ipv4Addr::new(10, 0, 0, 1)),
+        (1, std::net::Ipv4Addr::new(10, 0, 0, 2)),
+        (2, std::net::Ipv4Addr::new(10, 0, 0, 3)),
+        (2, std::net::Ipv4Addr::new(10, 0, 0, 4)),
+    ];
+
+    /// The node that dies with the store, and starts again.
+    const LAST: usize = NODES - 1;
+
+    fn check(what: &str, steps: &[Step]) {
+        if has(&["redis-server"]) {
+            let (operations, faults, store) = play(what, 90, steps);
+            println!("{what}: {store}: {operations} operations, {faults} faults, violations: 0");
+        }
+    }
+
+    /// A primary with a vote that its replica lacks dies with a node; the replica is promoted, and the
+    /// node, started again, took the vote a second time before the others had given it back.
+    #[test]
+    fn a_node_that_starts_after_a_failover_takes_no_vote_that_others_show() {
+        let mut steps = Vec::new();
+        for (pair, directory) in PAIRS.into_iter().zip([Kept, Empty, Kept, Empty]) {
+            steps.extend([Step::HoldReplica, Step::Vote(0, pair), Step::Promote(Some(LAST))]);
+            steps.extend([Step::Start(LAST, directory), Step::VoteUntilAnswered(LAST, pair), Step::Settle]);
+        }
+        check("a start after a failover", &steps);
+    }
+
+    /// The store forgets a vote and starts with a node, which took that vote a second time.
+    #[test]
+    fn a_node_that_starts_with_a_store_that_forgot_takes_no_vote_that_others_show() {
+        let mut steps = Vec::new();
+        for (pair, directory) in PAIRS.into_iter().zip([Kept, Empty, Kept, Empty]) {
+            steps.extend([Step::Save, Step::Vote(0, pair), Step::Restore(Some(LAST))]);
+            steps.extend([Step::Start(LAST, directory), Step::VoteUntilAnswered(LAST, pair), Step::Settle]);
+        }
+        check("a start with a store that forgot", &steps);
+    }
+
+    /// A user's rights lacked one command: the entry in the log was written, and the vote was not.
+    #[test]
+    fn a_vote_is_whole_or_not_at_all_where_rights_are_missing() {
+        let mut steps = Vec::new();
+        for (pair, command) in PAIRS.into_iter().zip(["zadd", "xadd", "pexpire", "zremrangebyscore"]) {
+            steps.extend([Step::Forbid(command), Step::Vote(0, pair), Step::Pause(300)]);
+            steps.extend((0..NODES).map(|node| Step::Ask(node, pair)));
+            steps.extend([Step::Permit, Step::Settle]);
+        }
+        check("missing rights", &steps);
+    }
+
+    /// The store forgot a vote and refused to take it back: the nodes stopped showing it.
+    #[test]
+    fn a_vote_that_cannot_be_given_back_yet_is_shown() {
+        let mut steps = Vec::new();
+        for pair in PAIRS {
+            steps.extend([Step::HoldReplica, Step::Vote(0, pair), Step::Promote(None), Step::RefuseWrites]);
+            for _ in 0..4 {
+                steps.extend([Step::Pause(500), Step::Ask(0, pair)]);
+            }
+            steps.extend([Step::TakeWrites, Step::Settle]);
+        }
+        check("a store that takes nothing back yet", &steps);
+    }
+
+    /// Vote, cancellation and vote within a second had one instant: one reward for two votes, and
+    /// after a loss the second one was refused.
+    #[test]
+    fn two_votes_around_a_cancellation_have_two_instants() {
+        let mut steps = Vec::new();
+        for pair in PAIRS {
+            steps.push(Step::HoldReplica);
+            for _ in 0..3 {
+                steps.extend([Step::Vote(0, pair), Step::Cancel(1, pair)]);
+            }
+            steps.extend([Step::VoteUntilAnswered(2, pair), Step::Promote(None), Step::Settle]);
+        }
+        check("votes around a cancellation", &steps);
+    }
+
+    /// Eviction that is switched on while nodes run.
+    #[test]
+    fn votes_stop_while_the_store_may_drop_them() {
+        let mut steps = vec![Step::Vote(0, PAIRS[0]), Step::Evict, Step::Pause(2_500)];
+        steps.extend((0..NODES).map(|node| Step::ExpectRefused(node, (1, address(5)))));
+        steps.extend([Step::KeepKeys, Step::Settle, Step::Vote(1, (1, address(5))), Step::Settle]);
+        check("eviction", &steps);
+    }
+}

@@ -1,0 +1,272 @@
+//! What must hold of each pair of server and address, whatever fails: a model that is told what was
+//! sent and answered, and says where an answer cannot be. Nothing here touches a process or a socket.
+//!
+//! A vote is **held** by the nodes that have shown it: by the one that took it, and by all after
+//! everything was settled. Where the store forgets it, one node that holds it and reaches the store is
+//! enough to bring it back. With none left the pair is **in doubt**: the vote may be there or not,
+//! until everything is settled again and the store is asked.
+
+use crate::durability::ledger::Pair;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// So close to the end of a cooldown nothing is claimed: the answer was on its way, in seconds.
+const SLACK_S: i64 = 2;
+
+/// What was found that cannot be.
+pub(crate) type Violation = String;
+
+/// All pairs.
+#[derive(Debug)]
+pub(crate) struct Model {
+    cooldown_s: i64,
+    pairs: BTreeMap<Pair, State>,
+    /// Counts acknowledgements, to tell those that the store forgets.
+    acknowledged: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    /// The vote that counts.
+    live: Option<Live>,
+    /// Nothing is known of it: an answer is missing, or the store may have forgotten.
+    is_doubtful: bool,
+    /// Whether a vote was ever sent.
+    was_tried: bool,
+    /// The instants of all votes that were acknowledged.
+    told: BTreeSet<i64>,
+    /// The acknowledgement that came last.
+    changed: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Live {
+    voted_at: i64,
+    /// Nodes that have shown it.
+    holders: BTreeSet<usize>,
+    /// The store has forgotten it, and is to be told of it by a holder.
+    is_forgotten: bool,
+}
+
+/// What a node must say of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// In cooldown since this instant.
+    Cooling(i64),
+    /// Nobody has ever voted.
+    NeverVoted,
+    /// Either is true.
+    Nothing,
+}
+
+impl Model {
+    /// Of no votes yet.
+    pub(crate) fn new(cooldown_s: i64) -> Model {
+        Model { cooldown_s, pairs: BTreeMap::new(), acknowledged: 0 }
+    }
+
+    /// How many acknowledgements there were: what comes later may be forgotten where the store is
+    /// put back to this moment.
+    pub(crate) fn moment(&self) -> u64 {
+        self.acknowledged
+    }
+
+    /// A vote is about to be sent.
+    pub(crate) fn sent(&mut self, pair: Pair) {
+        self.pairs.entry(pair).or_default().was_tried = true;
+    }
+
+    /// No answer, or one that says that nobody knows.
+    pub(crate) fn unanswered(&mut self, pair: Pair) {
+        self.pairs.entry(pair).or_default().is_doubtful = true;
+    }
+
+    /// A vote was answered 201.
+    pub(crate) fn recorded(&mut self, pair: Pair, node: usize, voted_at: i64, now: i64) -> Result<(), Violation> {
+        let ends = |live: &Live| live.voted_at + self.cooldown_s;
+        let state = self.pairs.entry(pair).or_default();
+        if let Some(live) = state.live.as_ref().filter(|live| !state.is_doubtful && now < ends(live) - SLACK_S) {
+            return Err(format!("{pair:?} was recorded twice: at {} and at {voted_at}", live.voted_at));
+        }
+        if !state.told.insert(voted_at) {
+            return Err(format!("two votes of {pair:?} were told with one instant, {voted_at}"));
+        }
+        if voted_at > now + SLACK_S || voted_at < now - SLACK_S {
+            return Err(format!("the vote of {pair:?} was given at {voted_at}, and it is {now}"));
+        }
+        self.acknowledge(pair, node, voted_at);
+        Ok(())
+    }
+
+    /// A vote out of the site's records was answered 200 or 201: the later one stays.
+    pub(crate) fn kept(&mut self, pair: Pair, node: usize, sent: i64, voted_at: i64) -> Result<(), Violation> {
+        let state = self.pairs.entry(pair).or_default();
+        let before = state.live.as_ref().filter(|_| !state.is_doubtful).map(|live| live.voted_at);
+        if let Some(expected) = before.map(|before| before.max(sent)).filter(|expected| *expected != voted_at) {
+            return Err(format!("{pair:?} voted at {before:?} and {sent}: {voted_at} was kept, not {expected}"));
+        }
+        state.told.insert(voted_at);
+        self.acknowledge(pair, node, voted_at);
+        Ok(())
+    }
+
+    fn acknowledge(&mut self, pair: Pair, node: usize, voted_at: i64) {
+        self.acknowledged += 1;
+        let state = self.pairs.entry(pair).or_default();
+        (state.is_doubtful, state.changed) = (false, self.acknowledged);
+        state.live = Some(Live { voted_at, holders: BTreeSet::from([node]), is_forgotten: false });
+    }
+
+    /// A vote was answered 409.
+    pub(crate) fn refused(&mut self, pair: Pair, now: i64) -> Result<(), Violation> {
+        let ends_s = self.cooldown_s + SLACK_S;
+        let state = self.pairs.entry(pair).or_default();
+        let is_cooling = state.live.as_ref().is_some_and(|live| now < live.voted_at + ends_s);
+        if state.is_doubtful || is_cooling { Ok(()) } else { Err(format!("{pair:?} was refused, without a live vote")) }
+    }
+
+    /// A cancellation was answered 200, or 404 for there being none.
+    pub(crate) fn cancelled(&mut self, pair: Pair, was_there: bool, now: i64) -> Result<(), Violation> {
+        let cooldown_s = self.cooldown_s;
+        let state = self.pairs.entry(pair).or_default();
+        let left_s = state.live.as_ref().map_or(i64::MIN, |live| live.voted_at + cooldown_s - now);
+        let is_possible = state.is_doubtful || if was_there { left_s > -SLACK_S } else { left_s < SLACK_S };
+        if !is_possible {
+            return Err(format!("the vote of {pair:?} was there: {was_there}, and it has {left_s} s left"));
+        }
+        self.acknowledged += 1;
+        (state.live, state.is_doubtful, state.changed) = (None, false, self.acknowledged);
+        Ok(())
+    }
+
+    /// The votes of a server went with it; `is_certain` where that was answered.
+    pub(crate) fn removed(&mut self, server: u32, is_certain: bool) {
+        self.acknowledged += 1;
+        for (_, state) in self.pairs.iter_mut().filter(|((of, _), _)| *of == server) {
+            if is_certain {
+                (state.live, state.is_doubtful, state.changed) = (None, false, self.acknowledged);
+            } else {
+                state.is_doubtful = true;
+            }
+        }
+    }
+
+    /// A node is gone, or reaches the store no longer: what the store has forgotten it brings back no
+    /// more, and where it `forgets` it shows nothing of what it held.
+    pub(crate) fn lost_node(&mut self, node: usize, forgets: bool) {
+        for state in self.pairs.values_mut() {
+            let Some(live) = &mut state.live else { continue };
+            if forgets || live.is_forgotten {
+                live.holders.remove(&node);
+            }
+            state.is_doubtful |= live.is_forgotten && live.holders.is_empty();
+        }
+    }
+
+    /// The store forgets what was acknowledged after `moment`; `reaching` are the nodes that reach it.
+    pub(crate) fn forgotten_since(&mut self, moment: u64, reaching: &BTreeSet<usize>) {
+        for state in self.pairs.values_mut().filter(|state| state.changed > moment) {
+            match &mut state.live {
+                Some(live) => {
+                    live.is_forgotten = true;
+                    live.holders = live.holders.intersection(reaching).copied().collect();
+                    state.is_doubtful |= live.holders.is_empty();
+                }
+                // A cancellation is not made again.
+                None => state.is_doubtful = true,
+            }
+        }
+    }
+
+    /// What a node must say.
+    pub(crate) fn claim(&self, pair: Pair, node: usize, now: i64) -> Claim {
+        let Some(state) = self.pairs.get(&pair).filter(|state| state.was_tried) else { return Claim::NeverVoted };
+        match &state.live {
+            _ if state.is_doubtful => Claim::Nothing,
+            Some(live) if live.holders.contains(&node) && now < live.voted_at + self.cooldown_s - SLACK_S => {
+                Claim::Cooling(live.voted_at)
+            }
+            _ => Claim::Nothing,
+        }
+    }
+
+    /// Everything is settled, and the store has these live votes: whether that can be. From here on
+    /// all of `nodes` hold them.
+    pub(crate) fn settled(&mut self, found: &BTreeMap<Pair, i64>, nodes: usize, now: i64) -> Result<(), Violation> {
+        let mut wrong = Vec::new();
+        for (pair, state) in &mut self.pairs {
+            let found = found.get(pair).copied();
+            let live = state.live.as_ref().map(|live| live.voted_at);
+            let left_s = live.map_or(i64::MIN, |voted_at| voted_at + self.cooldown_s - now);
+            let expected = live.filter(|_| left_s > 0);
+            if !state.is_doubtful && left_s.saturating_abs() > SLACK_S && found != expected {
+                wrong.push(format!("{pair:?}: the store has {found:?}, and it must be {expected:?}"));
+            }
+            state.is_doubtful = false;
+            state.live = found.map(|voted_at| Live { voted_at, holders: (0..nodes).collect(), is_forgotten: false });
+            state.told.extend(found);
+        }
+        let unknown = found.keys().filter(|pair| self.pairs.get(pair).is_none_or(|state| !state.was_tried));
+        wrong.extend(unknown.map(|pair| format!("{pair:?} is in cooldown, and nobody voted")));
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Claim, Model};
+    use crate::durability::ledger::{Pair, address};
+    use std::collections::{BTreeMap, BTreeSet};
+
+    const NOW: i64 = 1_000_000;
+
+    fn model() -> (Model, Pair) {
+        let (mut model, pair) = (Model::new(60), (1, address(1)));
+        model.sent(pair);
+        (model, pair)
+    }
+
+    #[test]
+    fn a_second_vote_is_a_violation_until_the_cooldown_is_over() {
+        let (mut model, pair) = model();
+        assert_eq!(model.recorded(pair, 0, NOW, NOW), Ok(()));
+        assert!(model.recorded(pair, 1, NOW + 30, NOW + 30).is_err());
+        assert!(model.refused(pair, NOW + 30).is_ok());
+        assert_eq!(model.recorded(pair, 1, NOW + 61, NOW + 61), Ok(()));
+        assert!(model.refused((1, address(2)), NOW).is_err(), "nobody voted from there");
+    }
+
+    #[test]
+    fn one_instant_is_told_once() {
+        let (mut model, pair) = model();
+        model.recorded(pair, 0, NOW, NOW).expect("the first");
+        model.cancelled(pair, true, NOW).expect("it is there");
+        assert!(model.recorded(pair, 0, NOW, NOW).is_err());
+    }
+
+    #[test]
+    fn what_is_forgotten_comes_back_as_long_as_one_holder_reaches_the_store() {
+        let (mut model, pair) = model();
+        let before = model.moment();
+        model.recorded(pair, 2, NOW, NOW).expect("the first");
+        model.forgotten_since(before, &BTreeSet::from([0, 2]));
+        assert_eq!(model.claim(pair, 2, NOW + 1), Claim::Cooling(NOW));
+        assert!(model.recorded(pair, 0, NOW + 1, NOW + 1).is_err(), "a node has it still");
+        model.lost_node(2, true);
+        assert_eq!(model.claim(pair, 2, NOW + 1), Claim::Nothing);
+        assert_eq!(model.recorded(pair, 0, NOW + 1, NOW + 1), Ok(()), "nobody has it any more");
+        assert!(model.settled(&BTreeMap::new(), 3, NOW + 2).is_err(), "that one was not forgotten");
+    }
+
+    #[test]
+    fn what_is_there_in_the_end_was_sent() {
+        let (mut model, pair) = model();
+        let found = BTreeMap::from([(pair, NOW)]);
+        assert!(model.settled(&found, 3, NOW).is_err(), "its vote was answered as not recorded");
+        model.unanswered(pair);
+        assert_eq!(model.settled(&found, 3, NOW), Ok(()));
+        assert_eq!(model.claim(pair, 1, NOW), Claim::Cooling(NOW));
+        let stranger = BTreeMap::from([(pair, NOW), ((1, address(9)), NOW)]);
+        assert!(model.settled(&stranger, 3, NOW).is_err());
+        assert_eq!(model.claim((1, address(9)), 1, NOW), Claim::NeverVoted);
+    }
+}

@@ -1,0 +1,346 @@
+//! Real servers and nodes that a schedule is played on: a primary with a replica, and three nodes,
+//! each behind a proxy in place of its network. Sends what a step says, and tells the model what came.
+
+use crate::cluster::checker::NODES;
+use crate::cluster::checker::model::{Claim, Model, Violation};
+use crate::cluster::checker::schedule::{SERVERS, Step};
+use crate::cluster::engine::{Engine, url};
+use crate::cluster::node::{Node, client};
+use crate::cluster::proxy::{Mode, Proxy};
+use crate::cluster::resp::Value;
+use crate::durability::ledger::{Pair, next_votes};
+use crate::util::DEADLINE;
+use crate::util::client::{Client, get};
+use crate::util::response::Response;
+use crate::util::time::{from_rfc3339, now_unix, rfc3339};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The server that is removed and listed again.
+const GOES: u32 = SERVERS;
+/// Before a vote that was refused is sent again.
+const POLL: Duration = Duration::from_millis(20);
+
+/// A node, or what is left of it.
+pub(super) enum Place {
+    Running(Node),
+    Killed(TempDir),
+}
+
+/// Everything that runs.
+pub(crate) struct World {
+    pub(super) primary: Engine,
+    pub(super) replica: Engine,
+    /// Between the two.
+    pub(super) link: Proxy,
+    /// Between each node and the primary.
+    pub(super) roads: Vec<(Proxy, Mode)>,
+    pub(super) places: Vec<Option<Place>>,
+    /// The store's files, and what was acknowledged until then.
+    pub(super) saved: Option<(TempDir, u64)>,
+    /// What was acknowledged until the replica heard nothing any more.
+    pub(super) held_at: Option<u64>,
+    pub(super) cooldown_s: i64,
+    pub(super) model: Model,
+    /// Requests that were sent.
+    pub(crate) operations: u64,
+    /// Faults that were staged.
+    pub(crate) faults: u64,
+}
+
+impl World {
+    /// Everything up, three servers listed, and nobody has voted. The cooldown is in minutes.
+    pub(crate) fn new(cooldown_minutes: u32, args: &[&str]) -> World {
+        let primary = Engine::start(args);
+        let minutes = cooldown_minutes.to_string();
+        let made = client(&["cluster", "init", "--store", &primary.url(), "--cooldown-minutes", &minutes]);
+        assert!(made.status.success(), "{}", made.stderr);
+        let link = Proxy::to(primary.addr());
+        let replica = Engine::replica_of(link.addr(), args);
+        let roads: Vec<(Proxy, Mode)> = (0..NODES).map(|_| (Proxy::to(primary.addr()), Mode::Pass)).collect();
+        let start = |(road, _): &(Proxy, Mode)| Node::start(&url(road.addr()), &["--cooldown-minutes", &minutes]);
+        let places: Vec<_> = roads.iter().map(|road| Some(Place::Running(start(road)))).collect();
+        let cooldown_s = i64::from(cooldown_minutes) * 60;
+        let (saved, held_at, model) = (None, None, Model::new(cooldown_s));
+        let mut world = World {
+            primary,
+            replica,
+            link,
+            roads,
+            places,
+            saved,
+            held_at,
+            cooldown_s,
+            model,
+            operations: 0,
+            faults: 0,
+        };
+        world.node(0).expect("it runs").add_servers(SERVERS);
+        world.settle().expect("nothing has happened yet");
+        world
+    }
+
+    pub(super) fn node(&self, node: usize) -> Option<&Node> {
+        match &self.places[node] {
+            Some(Place::Running(node)) => Some(node),
+            _ => None,
+        }
+    }
+
+    pub(super) fn running(&self) -> Vec<usize> {
+        (0..NODES).filter(|node| self.node(*node).is_some()).collect()
+    }
+
+    /// Does what a step says, and checks what comes of it.
+    pub(crate) fn play(&mut self, step: &Step) -> Result<(), Violation> {
+        match step {
+            Step::Vote(node, pair) => self.vote(*node, *pair).map(drop),
+            Step::VoteUntilAnswered(node, pair) => {
+                let until = Instant::now() + DEADLINE;
+                while self.vote(*node, *pair)? == 503 {
+                    assert!(Instant::now() < until, "votes are refused for {DEADLINE:?}");
+                    sleep(POLL);
+                }
+                Ok(())
+            }
+            Step::ExpectRefused(node, pair) => match self.vote(*node, *pair)? {
+                503 => Ok(()),
+                status => Err(format!("node {node} must refuse votes now, and answered {status}")),
+            },
+            Step::Race(pair) => self.race(*pair),
+            Step::Record(node, pair, age_s) => self.record(*node, *pair, *age_s),
+            Step::Cancel(node, pair) => self.cancel(*node, *pair),
+            Step::Ask(node, pair) => self.ask(*node, *pair),
+            Step::Remove(node) => self.remove(*node),
+            Step::List(node) => self.list(*node),
+            Step::Rotate(node) => self.rotate(*node),
+            Step::Pause(ms) => {
+                sleep(Duration::from_millis(*ms));
+                Ok(())
+            }
+            Step::Settle => self.settle(),
+            fault => {
+                self.faults += 1;
+                self.stage(fault);
+                self.ask_all()
+            }
+        }
+    }
+
+    fn vote(&mut self, node: usize, pair: Pair) -> Result<u16, Violation> {
+        let Some(response) =
+            self.send(node, pair, |node| node.control().request_bytes("POST", "/v1/votes", Some(&body(pair))))
+        else {
+            return Ok(0);
+        };
+        self.note_vote(node, pair, &response)?;
+        Ok(response.status)
+    }
+
+    /// Sends a request that may record a vote; `None` where no answer came, or the node does not run.
+    fn send(&mut self, node: usize, pair: Pair, request: impl Fn(&Node) -> String) -> Option<Response> {
+        let Some(Place::Running(running)) = &self.places[node] else { return None };
+        self.operations += 1;
+        self.model.sent(pair);
+        let answered = exchange(running, request(running));
+        if answered.is_none() {
+            self.model.unanswered(pair);
+        }
+        answered
+    }
+
+    fn note_vote(&mut self, node: usize, pair: Pair, response: &Response) -> Result<(), Violation> {
+        let now = now_unix();
+        match response.status {
+            201 => self.model.recorded(pair, node, voted_at(response), now)?,
+            409 => self.model.refused(pair, now)?,
+            404 if pair.0 == GOES => {}
+            503 => {
+                self.note_unavailable(pair, response);
+                return Ok(());
+            }
+            _ => return Err(format!("a vote for {pair:?}: {response:?}")),
+        }
+        if response.status == 201 { self.ask(node, pair) } else { Ok(()) }
+    }
+
+    fn note_unavailable(&mut self, pair: Pair, response: &Response) {
+        let json = response.json();
+        assert_eq!(json["error"], "store_unavailable", "{response:?}");
+        if json["message"].as_str().is_some_and(|message| message.contains("may have been recorded or not")) {
+            self.model.unanswered(pair);
+        }
+    }
+
+    /// All that answer are asked at once: one of them may record it.
+    fn race(&mut self, pair: Pair) -> Result<(), Violation> {
+        self.model.sent(pair);
+        let running: Vec<usize> = self.running().into_iter().cycle().take(2 * NODES).collect();
+        self.operations += running.len() as u64;
+        let ask = |node: usize| {
+            let node = self.node(node).expect("it runs");
+            exchange(node, node.control().request_bytes("POST", "/v1/votes", Some(&body(pair))))
+        };
+        let answers: Vec<Option<Response>> = scope(|scope| {
+            let asking: Vec<_> = running.iter().map(|node| scope.spawn(|| ask(*node))).collect();
+            asking.into_iter().map(|thread| thread.join().expect("a caller failed")).collect()
+        });
+        let status = |answer: &Option<Response>| answer.as_ref().map_or(503, |answer| answer.status);
+        let mut answers: Vec<(usize, Option<Response>)> = running.into_iter().zip(answers).collect();
+        // What was recorded first is what the others were refused for.
+        answers.sort_by_key(|(_, answer)| status(answer));
+        let won = answers.first().is_some_and(|(_, answer)| status(answer) == 201);
+        for (node, answer) in &answers {
+            match answer {
+                Some(answer) if answer.status != 503 => self.note_vote(*node, pair, answer)?,
+                // It may have been the one that counts, unless another was told so.
+                _ if won => {}
+                Some(answer) => self.note_unavailable(pair, answer),
+                None => self.model.unanswered(pair),
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, node: usize, pair: Pair, age_s: i64) -> Result<(), Violation> {
+        let sent = now_unix() - age_s;
+        let body = format!(r#"{{"server_id":{},"ip":"{}","voted_at":{sent}}}"#, pair.0, pair.1);
+        let request = |node: &Node| node.control().request_bytes("POST", "/v1/votes?mode=record", Some(&body));
+        let Some(response) = self.send(node, pair, request) else { return Ok(()) };
+        match response.status {
+            200 | 201 => self.model.kept(pair, node, sent, voted_at(&response))?,
+            404 if pair.0 == GOES => return Ok(()),
+            503 => {
+                self.note_unavailable(pair, &response);
+                return Ok(());
+            }
+            _ => return Err(format!("a record of {pair:?}: {response:?}")),
+        }
+        self.ask(node, pair)
+    }
+
+    fn cancel(&mut self, node: usize, pair: Pair) -> Result<(), Violation> {
+        let path = format!("/v1/votes/{}/{}", pair.0, pair.1);
+        let Some(running) = self.node(node) else { return Ok(()) };
+        let answered = exchange(running, running.control().request_bytes("DELETE", &path, None));
+        self.operations += 1;
+        let Some(response) = answered else {
+            self.model.unanswered(pair);
+            return Ok(());
+        };
+        let now = now_unix();
+        match response.status {
+            200 => self.model.cancelled(pair, true, now)?,
+            404 if response.json()["error"] == "no_cooldown" => return self.model.cancelled(pair, false, now),
+            404 if pair.0 == GOES => return Ok(()),
+            503 => {
+                self.note_unavailable(pair, &response);
+                return Ok(());
+            }
+            _ => return Err(format!("the cancellation of {pair:?}: {response:?}")),
+        }
+        let shown = next_votes(self.node(node).expect("it runs").server(), &[pair]);
+        if shown[0].is_some() { Err(format!("{pair:?} was cancelled here, and is shown {shown:?}")) } else { Ok(()) }
+    }
+
+    fn ask(&mut self, node: usize, pair: Pair) -> Result<(), Violation> {
+        let Some(running) = self.node(node) else { return Ok(()) };
+        let path = format!("/api/vote/{}/status/{}", pair.0, pair.1);
+        let response = get(running.server().public(), &path);
+        let claim = self.model.claim(pair, node, now_unix());
+        self.operations += 1;
+        let next = response.json()["next_vote_at"].as_str().map(str::to_owned);
+        match claim {
+            Claim::NeverVoted if next.is_some() => Err(format!("node {node}: {pair:?} never voted: {response:?}")),
+            Claim::Cooling(voted_at) if next != Some(rfc3339(voted_at + self.cooldown_s)) => {
+                Err(format!("node {node} must show that {pair:?} voted at {}: {response:?}", rfc3339(voted_at)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What was acknowledged is shown through every fault.
+    pub(super) fn ask_all(&mut self) -> Result<(), Violation> {
+        for node in self.running() {
+            for pair in super::pairs() {
+                self.ask(node, pair)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, node: usize) -> Result<(), Violation> {
+        let Some(running) = self.node(node) else { return Ok(()) };
+        let path = format!("/v1/servers/{GOES}");
+        let status =
+            exchange(running, running.control().request_bytes("DELETE", &path, None)).map(|answer| answer.status);
+        self.operations += 1;
+        match status {
+            Some(200) => self.model.removed(GOES, true),
+            Some(404) => {}
+            None | Some(503) => self.model.removed(GOES, false),
+            Some(other) => return Err(format!("the removal of server {GOES}: {other}")),
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, node: usize) -> Result<(), Violation> {
+        let Some(running) = self.node(node) else { return Ok(()) };
+        let (path, body) = (format!("/v1/servers/{GOES}"), format!(r#"{{"token":"token-{GOES}"}}"#));
+        let answered = exchange(running, running.control().request_bytes("PUT", &path, Some(&body)));
+        self.operations += 1;
+        match answered.map(|answer| answer.status) {
+            None | Some(200 | 201 | 503) => Ok(()),
+            Some(other) => Err(format!("server {GOES} is listed: {other}")),
+        }
+    }
+
+    fn rotate(&mut self, node: usize) -> Result<(), Violation> {
+        let Some(running) = self.node(node) else { return Ok(()) };
+        let path = format!("/v1/servers/{GOES}/token");
+        let answered = exchange(running, running.control().request_bytes("POST", &path, None));
+        self.operations += 1;
+        let Some(response) = answered.filter(|answer| answer.status == 200) else { return Ok(()) };
+        let json = response.json();
+        let token = json["token"].as_str().expect("a token");
+        let running = self.node(node).expect("it runs");
+        let known = get(running.server().public(), &format!("/api/servers/{token}/vote-status/192.0.2.77"));
+        if known.status == 200 { Ok(()) } else { Err(format!("the token told last is unknown: {known:?}")) }
+    }
+}
+
+impl World {
+    /// What the nodes have logged, for a failure.
+    pub(crate) fn logs(&self) -> String {
+        let log = |node: usize| {
+            let stderr = self.node(node).map_or_else(|| "it does not run".to_owned(), |node| node.server().stderr());
+            format!("--- node {node}:\n{stderr}")
+        };
+        (0..NODES).map(log).collect()
+    }
+
+    /// Which server program it is, and its version.
+    pub(crate) fn store_version(&self) -> String {
+        let Value::Text(info) = self.primary.connect().ask(&["INFO", "server"]) else { return String::new() };
+        let version = |name| info.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
+        match version("valkey_version:") {
+            Some(version) => format!("valkey {version}"),
+            None => format!("redis {}", version("redis_version:").unwrap_or_default()),
+        }
+    }
+}
+
+fn exchange(node: &Node, request: String) -> Option<Response> {
+    let mut client = Client::try_connect(node.control_addr()).ok()?;
+    client.try_send(request).ok()?;
+    client.try_read_response(false).ok()
+}
+
+fn body((server, ip): Pair) -> String {
+    format!(r#"{{"server_id":{server},"ip":"{ip}"}}"#)
+}
+
+fn voted_at(response: &Response) -> i64 {
+    from_rfc3339(response.json()["voted_at"].as_str().expect("an instant"))
+}
