@@ -1,7 +1,54 @@
-//! Where the service stands between start and stop.
+//! Where the service stands between start and stop, and what is wrong with it meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+/// While a trouble lasts it is told in the log so often, in milliseconds.
+const TOLD_AGAIN_MS: u64 = 60_000;
+
+/// What keeps the service from being ready, or from taking votes: for as long as that lasts, no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The store is damaged, none of ours, or of a newer version.
+    StoreUnusable,
+    /// The store cannot be opened or read now.
+    StoreUnavailable,
+    /// Another process has opened the store since this one was started.
+    StoreInUse,
+    /// The clock is behind the time that the store has last known.
+    ClockBehind,
+    /// The control key can be neither read nor made.
+    ControlKey,
+}
+
+impl Trouble {
+    /// Every trouble, the gravest first.
+    pub const ALL: [Self; 5] =
+        [Self::StoreUnusable, Self::StoreUnavailable, Self::StoreInUse, Self::ClockBehind, Self::ControlKey];
+
+    /// What machines know it by.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::StoreUnusable => "store_unusable",
+            Self::StoreUnavailable => "store_unavailable",
+            Self::StoreInUse => "store_in_use",
+            Self::ClockBehind => "clock_behind",
+            Self::ControlKey => "control_key",
+        }
+    }
+}
+
+/// A trouble that lasts.
+#[derive(Debug)]
+struct Noted {
+    trouble: Trouble,
+    /// What is wrong with what, and what to do.
+    message: String,
+    tell_again_ms: u64,
+}
 
 /// Where the service stands between start and stop. Shared by all threads.
 #[derive(Clone, Default)]
@@ -12,6 +59,8 @@ struct State {
     /// Of the flags below, those that hold.
     flags: AtomicU8,
     loaded_rows: AtomicU64,
+    /// At most one of each; the way of a request does not lead here.
+    noted: Mutex<Vec<Noted>>,
 }
 
 const LOADED: u8 = 1;
@@ -19,6 +68,45 @@ const STOPPING: u8 = 2;
 const SUCCEEDED: u8 = 4;
 
 impl Readiness {
+    /// Something is wrong, as `message` says with the remedy. To be called each time that it is found
+    /// so: what is said last is shown, and the log is told at once and then every minute.
+    pub fn note(&self, trouble: Trouble, message: &str, now_ms: u64) {
+        let mut noted = self.0.noted.lock();
+        let known = noted.iter_mut().find(|noted| noted.trouble == trouble);
+        let is_due = known.as_ref().is_none_or(|known| now_ms >= known.tell_again_ms);
+        let tell_again_ms = if is_due { now_ms + TOLD_AGAIN_MS } else { 0 };
+        match known {
+            Some(known) => {
+                message.clone_into(&mut known.message);
+                known.tell_again_ms = known.tell_again_ms.max(tell_again_ms);
+            }
+            None => noted.push(Noted { trouble, message: message.to_owned(), tell_again_ms }),
+        }
+        drop(noted);
+        if is_due {
+            log::error!("{message} ({}; told again each minute while it lasts)", trouble.word());
+        }
+    }
+
+    /// Whatever was noted of `trouble` is over.
+    pub fn settle(&self, trouble: Trouble) {
+        self.0.noted.lock().retain(|noted| noted.trouble != trouble);
+    }
+
+    /// Whether something is wrong with this.
+    #[must_use]
+    pub fn has(&self, trouble: Trouble) -> bool {
+        self.0.noted.lock().iter().any(|noted| noted.trouble == trouble)
+    }
+
+    /// The gravest trouble, with what is wrong and what to do.
+    #[must_use]
+    pub fn gravest(&self) -> Option<(Trouble, String)> {
+        let noted = self.0.noted.lock();
+        let of = |trouble| noted.iter().find(|noted| noted.trouble == trouble);
+        Trouble::ALL.into_iter().find_map(of).map(|noted| (noted.trouble, noted.message.clone()))
+    }
+
     /// Progress of the load: `rows` more have been read.
     pub fn add_loaded_rows(&self, rows: u64) {
         self.0.loaded_rows.fetch_add(rows, Ordering::Relaxed);
@@ -67,7 +155,7 @@ impl Readiness {
 
 #[cfg(test)]
 mod tests {
-    use super::Readiness;
+    use super::{Readiness, Trouble};
 
     #[test]
     fn a_stop_during_the_load_makes_nothing_known() {
@@ -85,5 +173,21 @@ mod tests {
         assert!(readiness.is_ready() && readiness.is_loaded());
         readiness.set_succeeded();
         assert!(!readiness.is_ready() && !readiness.is_loaded());
+    }
+
+    #[test]
+    fn the_gravest_trouble_is_told_as_it_was_found_last() {
+        let readiness = Readiness::default();
+        assert_eq!(readiness.gravest(), None);
+        readiness.note(Trouble::ClockBehind, "an hour behind", 0);
+        readiness.note(Trouble::ClockBehind, "half an hour behind", 10);
+        assert_eq!(readiness.gravest(), Some((Trouble::ClockBehind, "half an hour behind".to_owned())));
+        readiness.note(Trouble::StoreUnavailable, "no such device", 20);
+        assert_eq!(readiness.gravest(), Some((Trouble::StoreUnavailable, "no such device".to_owned())));
+        assert!(readiness.has(Trouble::ClockBehind));
+        readiness.settle(Trouble::StoreUnavailable);
+        readiness.settle(Trouble::ClockBehind);
+        assert_eq!(readiness.gravest(), None);
+        assert!(!readiness.has(Trouble::ClockBehind));
     }
 }

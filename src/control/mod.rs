@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
 use crate::http::fault::Fault;
@@ -18,7 +18,7 @@ use crate::net::counters::ResponseCounters;
 use crate::net::mailbox::{Letter, Mailbox};
 use crate::pages::{self, Form};
 use crate::random;
-use crate::readiness::Readiness;
+use crate::readiness::{Readiness, Trouble};
 use crate::recorder::RecorderHandle;
 use crate::recorder::command::{Command, Reply};
 use crate::vote::directory::DirectoryView;
@@ -146,13 +146,15 @@ impl ControlService {
 
     fn ready(&self) -> Answer {
         let readiness = &self.parts.readiness;
+        let trouble = readiness.gravest();
         match &self.parts.shared {
             Some(shared) if readiness.is_ready() => return shared.ready(),
-            None if readiness.is_ready() => return Answer::json(200, &json!({ "ready": true })),
+            None if readiness.is_ready() => return Answer::json(200, &told(true, None, trouble)),
             _ => {}
         }
-        let reason = if readiness.is_stopping() { "stopping" } else { "loading" };
-        let body = json!({ "ready": false, "reason": reason, "loaded_rows": readiness.loaded_rows() });
+        let stands = if readiness.is_stopping() { "stopping" } else { "loading" };
+        let mut body = told(false, Some(stands), trouble.filter(|_| !readiness.is_stopping()));
+        body["loaded_rows"] = readiness.loaded_rows().into();
         Answer { field: Some(("Retry-After", "1")), ..Answer::json(503, &body) }
     }
 
@@ -200,6 +202,18 @@ impl ControlService {
             submit(&self.parts.recorder, &self.mailbox, ticket, command).ok_or_else(Answer::store_unavailable)?;
         Ok(Task::Wait { asked, reply })
     }
+}
+
+/// The body of `GET /readyz`: a trouble is a better reason than where the service `stands`.
+fn told(is_ready: bool, stands: Option<&str>, trouble: Option<(Trouble, String)>) -> Value {
+    let mut body = json!({ "ready": is_ready });
+    if let Some(reason) = trouble.as_ref().map(|(trouble, _)| trouble.word()).or(stands) {
+        body["reason"] = reason.into();
+    }
+    if let Some((_, message)) = trouble {
+        body["message"] = message.into();
+    }
+    body
 }
 
 /// Sends a command; its reply wakes the connection.

@@ -14,7 +14,7 @@ use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
 use crate::metrics::{Counter, Histogram, Kind, Page, SharedCounter};
 use crate::net::access::AccessCounters;
 use crate::net::counters::{Cause, EngineCounters, Handshake, ResponseCounters};
-use crate::readiness::Readiness;
+use crate::readiness::{Readiness, Trouble};
 use crate::recorder::counters::RecorderCounters;
 use crate::vote::time::UnixSeconds;
 
@@ -74,6 +74,7 @@ pub fn metrics(sources: &Sources, readiness: &Readiness, cooldowns: usize, share
     page.sample("vote_status_build_info", &build, 1);
     let ready = u8::from(readiness.is_ready() && !shared.is_some_and(SharedView::is_stale));
     page.single("vote_status_ready", Kind::Gauge, "1 while a load balancer should send requests here.", ready);
+    troubles(&mut page, readiness);
     requests(&mut page, sources);
     refusals(&mut page, sources);
     connections(&mut page, sources);
@@ -101,6 +102,14 @@ impl Sources {
         for listener in LISTENERS {
             page.sample(name, &[("listener", listener)], self.of(listener).map(value).sum::<u64>());
         }
+    }
+}
+
+fn troubles(page: &mut Page, readiness: &Readiness) {
+    let name = "vote_status_trouble";
+    page.family(name, Kind::Gauge, "1 while this keeps the service from being ready, or from taking votes.");
+    for trouble in Trouble::ALL {
+        page.sample(name, &[("reason", trouble.word())], u8::from(readiness.has(trouble)));
     }
 }
 
