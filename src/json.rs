@@ -60,6 +60,9 @@ impl<'de, T: Fields<'de>> Visitor<'de> for Gatherer<T> {
     }
 }
 
+/// How much of a name that is not known is told, in bytes: the known ones are told behind it.
+const NAME_ECHO_BYTES_MAX: usize = 64;
+
 /// Reads a name: its place among the known ones.
 struct Name {
     known: &'static [&'static str],
@@ -83,7 +86,7 @@ impl Visitor<'_> for Name {
 
     fn visit_str<E: Error>(self, name: &str) -> Result<Option<usize>, E> {
         match self.known.iter().position(|known| *known == name) {
-            None if self.others_refused => Err(E::unknown_field(name, self.known)),
+            None if self.others_refused => Err(E::unknown_field(&echo(name, NAME_ECHO_BYTES_MAX), self.known)),
             index => Ok(index),
         }
     }
@@ -104,6 +107,35 @@ impl Deref for Text<'_> {
     fn deref(&self) -> &str {
         &self.0
     }
+}
+
+/// What stands in an answer, a log or on a terminal of text that somebody sent: its first
+/// `bytes_max` bytes, without what would not be seen or would be obeyed.
+#[must_use]
+pub fn echo(text: &str, bytes_max: usize) -> String {
+    const CUT: &str = "…";
+    let shown = |character: char| if is_plain(character) { character } else { char::REPLACEMENT_CHARACTER };
+    let mut echo = String::with_capacity(text.len().min(bytes_max));
+    // Up to here the sign of a cut still has room.
+    let mut room = 0;
+    for character in text.chars().map(shown) {
+        if echo.len() + CUT.len() <= bytes_max {
+            room = echo.len();
+        }
+        if echo.len() + character.len_utf8() > bytes_max {
+            echo.truncate(room);
+            echo.push_str(CUT);
+            break;
+        }
+        echo.push(character);
+    }
+    echo
+}
+
+/// Whether it is shown as it is: neither a control character nor one that changes how others are laid out.
+fn is_plain(character: char) -> bool {
+    let is_layout = matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}');
+    !character.is_control() && !is_layout && character != '\u{feff}'
 }
 
 struct TextVisitor;
@@ -130,7 +162,7 @@ mod tests {
 
     use serde_core::de::MapAccess;
 
-    use super::{Fields, Object, Text};
+    use super::{Fields, Object, Text, echo};
 
     #[derive(Debug, Default, PartialEq, Eq)]
     struct Sample<'a, const OTHERS_REFUSED: bool> {
@@ -191,6 +223,27 @@ mod tests {
         assert_eq!(read::<false>(r#"{"a":[{}],"id":7,"a":""}"#), Ok(Sample { id: Some(7), text: None }));
         assert!(read::<false>(r#"{"a":7,"id":7,"id":7}"#).is_err());
         assert!(read::<false>(r#"{"a":7"#).is_err());
+    }
+
+    #[test]
+    fn an_echo_is_short_and_plain() {
+        for (text, expected) in [
+            ("", ""),
+            ("demo", "demo"),
+            ("0123456789", "0123456789"),
+            ("0123456789a", "0123456…"),
+            ("éééééé", "ééé…"),
+            ("ééééé", "ééééé"),
+            ("123456789é", "1234567…"),
+            ("a\n\0b", "a\u{fffd}\u{fffd}b"),
+            ("\u{1b}[31mred", "\u{fffd}[31m…"),
+            ("\u{9b}2J\u{202e}", "\u{fffd}2J\u{fffd}"),
+            ("\u{10ffff}\u{10ffff}\u{10ffff}", "\u{10ffff}…"),
+        ] {
+            let told = echo(text, 10);
+            assert!(told.len() <= 10, "{text:?}: {told:?}");
+            assert_eq!(told, expected, "{text:?}");
+        }
     }
 
     #[test]

@@ -47,6 +47,10 @@ pub const LOG_FLUSH_MS: u64 = 1_000;
 /// Votes and changes that one commit carries, a command's own past it. Many: an import's votes lie
 /// all over the file.
 pub const COMMIT_EVENTS_MAX: usize = 131_072;
+/// What was sent and stands in an answer or in a message about it, in bytes: enough to find the place.
+pub const ECHO_BYTES_MAX: usize = 200;
+/// The answer to a batch, in bytes: however many lines are refused, the first of them are told.
+pub const BATCH_ANSWER_BYTES_MAX: usize = 1024 * 1024;
 /// Servers on one page of a listing unless asked otherwise, and at most.
 pub const PAGE_SERVERS_DEFAULT: usize = 100;
 /// See [`PAGE_SERVERS_DEFAULT`].

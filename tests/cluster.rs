@@ -28,6 +28,7 @@ mod resurrection;
 mod sentinels;
 mod slow_disk;
 mod split;
+mod tokens;
 mod watching;
 mod wipe;
 

@@ -74,7 +74,7 @@ fn a_level_hides_what_is_less_grave() {
     for (level, is_told) in [("error", false), ("warn", false), ("info", true), ("debug", true)] {
         let mut server = Server::in_memory(&["--log-level", level]);
         server.control_client().add_server(28, "demo");
-        server.control_client().post("/v1/votes/batch", r#"{"server_id":28,"ip":"203.0.113.7"}"#);
+        server.control_client().post("/v1/votes/batch?mode=cast", r#"{"server_id":28,"ip":"203.0.113.7"}"#);
         server.signal(Signal::TERM);
         assert!(server.wait_exit(DEADLINE).success());
         if is_told {

@@ -16,8 +16,8 @@ use super::{CliError, key, one};
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 /// Nothing comes for so long: the peer is gone.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// Largest answer that is read whole: a batch of which every line is refused.
-const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Largest answer that is read whole.
+const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The control interface of a running service.
 pub(super) struct ControlClient {

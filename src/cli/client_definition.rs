@@ -65,6 +65,12 @@ fn import() -> Command {
             path(plain("servers", "FILE", "Servers: server_id, token")),
             path(plain("votes", "FILE", "Votes: server_id or token, ip, voted_at")),
             path(plain("refused", "FILE", refused)),
+            plain(
+                "replace-tokens",
+                "",
+                "A server that has another token gets the file's; else it keeps its own and the line is refused",
+            )
+            .action(ArgAction::SetTrue),
             json(),
         ])
         .group(ArgGroup::new("parts").args(["servers", "votes"]).multiple(true).conflicts_with("file"))

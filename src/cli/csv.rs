@@ -4,6 +4,8 @@
 use serde_json::{Map, Value};
 
 use super::votes::instant;
+use crate::json::echo;
+use crate::limits::ECHO_BYTES_MAX;
 
 /// The columns that are known; what a column is called is what the interface calls it.
 const COLUMNS: [&str; 4] = ["server_id", "token", "ip", "voted_at"];
@@ -31,7 +33,10 @@ impl Header {
             let name = name.trim();
             let Some(column) = COLUMNS.iter().find(|column| column.eq_ignore_ascii_case(name)) else {
                 let known = COLUMNS.join(", ");
-                return Err(format!("neither a JSON object nor a CSV header: {name:?} is none of {known}"));
+                return Err(format!(
+                    "neither a JSON object nor a CSV header: {:?} is none of {known}",
+                    echo(name, ECHO_BYTES_MAX)
+                ));
             };
             if columns.contains(column) {
                 return Err(format!("the column {column} is there twice"));

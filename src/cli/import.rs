@@ -30,10 +30,12 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     // A wrong address or key is told before megabytes are on their way.
     client.get("/v1/servers?limit=1")?.expect(&[200])?;
     let refused = Refused::new(options.get_one::<PathBuf>("refused"))?;
+    let server_kind = if options.get_flag("replace-tokens") { Kind::ServerReplaced } else { Kind::Server };
     let mut import = Import {
         client,
         progress: Progress::new(sources.iter().map(Source::bytes).sum()),
         bytes_before: 0,
+        server_kind,
         refused,
         servers: Totals::default(),
         votes: Totals::default(),
@@ -127,34 +129,34 @@ struct Import {
     progress: Progress,
     /// Bytes of the files that are done.
     bytes_before: u64,
+    /// Whether the files' tokens replace others.
+    server_kind: Kind,
     refused: Refused,
     servers: Totals,
     votes: Totals,
 }
 
 /// Lines on their way, in the order of posting: the servers that votes are for come first.
-struct Batches([Batch; 3]);
+struct Batches([Batch; 2]);
 
 impl Batches {
-    fn new() -> Self {
-        Self([Kind::Server, Kind::Vote, Kind::VoteNow].map(Batch::new))
+    fn new(server_kind: Kind) -> Self {
+        Self([server_kind, Kind::Vote].map(Batch::new))
     }
 
     /// Adds a line to the batch that it is for; whether it is time to post.
     fn push(&mut self, holds: Holds, number: u64, object: &[u8]) -> bool {
-        let kind = kind(holds, object);
-        let batch = self.0.iter_mut().find(|batch| batch.kind() == kind);
-        batch.is_some_and(|batch| {
-            batch.push(number, object);
-            batch.is_full()
-        })
+        let [servers, votes] = &mut self.0;
+        let batch = if names_server(holds, object) { servers } else { votes };
+        batch.push(number, object);
+        batch.is_full()
     }
 }
 
 impl Import {
     fn take(&mut self, source: &Source) -> Result<(), CliError> {
         let mut lines = Lines::new(source.open()?);
-        let mut batches = Batches::new();
+        let mut batches = Batches::new(self.server_kind);
         let mut format: Option<Format> = None;
         while let Some(Line { number, text }) = lines.next().map_err(|error| source.unreadable(&error))? {
             let Some(text) = text else {
@@ -195,7 +197,7 @@ impl Import {
     fn post(&mut self, source: &Source, batches: &mut Batches, bytes_read: u64) -> Result<(), CliError> {
         for batch in &mut batches.0 {
             let lines = batch.len();
-            let totals = if batch.kind() == Kind::Server { &mut self.servers } else { &mut self.votes };
+            let totals = if batch.kind() == Kind::Vote { &mut self.votes } else { &mut self.servers };
             let posted = batch.post(&self.client, totals).map_err(|error| {
                 let name = source.name();
                 CliError::new(format_args!("{error}; what was taken of {name} stays, and may be imported again"))
@@ -238,11 +240,15 @@ impl Import {
 }
 
 fn summary(name: &str, totals: &Totals) -> String {
-    let Totals { recorded, unchanged, expired, unknown_server, invalid, skipped } = totals;
+    let Totals { recorded, unchanged, expired, unknown_server, token_differs, invalid, skipped } = totals;
     let refused = totals.refused();
     let mut line = format!("{name}: {recorded} recorded, {unchanged} unchanged, {refused} refused");
     if refused > 0 {
         line += &format!(" ({expired} expired, {unknown_server} of an unknown server, {invalid} invalid)");
+    }
+    if *token_differs > 0 {
+        line.truncate(line.len() - 1);
+        line += &format!(", {token_differs} with another token than the server has)");
     }
     if *skipped > 0 {
         line += &format!(", {skipped} of the other kind skipped");
@@ -250,11 +256,11 @@ fn summary(name: &str, totals: &Totals) -> String {
     line
 }
 
-/// What a line has that tells its kind. Whether it is right is the service's to judge.
+/// What tells a vote from a server. Whether it is right is the service's to judge.
 #[derive(Default)]
 struct Members {
-    ip: Option<IgnoredAny>,
-    voted_at: Option<IgnoredAny>,
+    has_ip: bool,
+    has_voted_at: bool,
 }
 
 impl<'de> Fields<'de> for Members {
@@ -262,22 +268,20 @@ impl<'de> Fields<'de> for Members {
     const OTHERS_REFUSED: bool = false;
 
     fn take<A: MapAccess<'de>>(&mut self, name: &'static str, object: &mut A) -> Result<(), A::Error> {
-        match name {
-            "ip" => self.ip = object.next_value()?,
-            _ => self.voted_at = object.next_value()?,
-        }
+        // Null or not: a vote of which something is not known is no server.
+        object.next_value::<IgnoredAny>()?;
+        *(if name == "ip" { &mut self.has_ip } else { &mut self.has_voted_at }) = true;
         Ok(())
     }
 }
 
-fn kind(holds: Holds, object: &[u8]) -> Kind {
-    if holds == Holds::Servers {
-        return Kind::Server;
-    }
-    match serde_json::from_slice(object) {
-        Ok(Object(Members { ip: None, voted_at: None })) if holds == Holds::Both => Kind::Server,
-        Ok(Object(Members { ip: Some(_), voted_at: None })) => Kind::VoteNow,
-        _ => Kind::Vote,
+fn names_server(holds: Holds, object: &[u8]) -> bool {
+    match holds {
+        Holds::Servers => true,
+        Holds::Votes => false,
+        Holds::Both => {
+            matches!(serde_json::from_slice(object), Ok(Object(Members { has_ip: false, has_voted_at: false })))
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::client::ControlClient;
 use super::node::{self, Held};
 use super::progress::Progress;
 use super::{CliError, Exit, say, store};
-use crate::cluster::admin::Filling;
+use crate::cluster::admin::{Filled, Filling};
 
 /// Fills the store; nodes follow it again once all of it is there.
 ///
@@ -31,10 +31,17 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         }
         .map_err(CliError::new)
     })?;
-    let (taken, refused) = filling.finish().map_err(CliError::new)?;
+    let Filled { taken, refused, differing } = filling.finish().map_err(CliError::new)?;
     drop(progress);
     let store = standing.store_id;
+    for server in &differing {
+        eprintln!(
+            "vote-status: server {server} keeps the token that an earlier run gave it; {} has another one: `vote-status server add {server} --token TOKEN` sets it",
+            client.url()
+        );
+    }
     say(format_args!(
         "store {store} filled: {taken} servers and votes taken, {refused} over meanwhile or there already"
-    ))
+    ))?;
+    Ok(if differing.is_empty() { Exit::Success } else { Exit::Negative })
 }

@@ -25,7 +25,7 @@ use crate::net::activation;
 use crate::net::address::Address;
 use crate::readiness::Readiness;
 use crate::recorder::OpenStore;
-use crate::recorder::command::{Command, Mode, NewServer, ServerName, Vote};
+use crate::recorder::command::{Command, Mode, NewServer, ServerName, Tokens, Vote};
 use crate::server::{self, AccessConfig, Config, Ended, Engine, Role, Signal, Store};
 use crate::store::directory::DirectoryStore;
 use crate::store::memory::MemoryStore;
@@ -226,7 +226,10 @@ fn demo_seed() -> Vec<Command> {
     let (server, token) = (ServerId(28), Token::new("demo"));
     let Some(generated) = token.clone() else { return Vec::new() };
     let vote = Vote { server: ServerName::Id(server), address: DEMO_COOLING, voted_at: None };
-    vec![Command::Servers(vec![NewServer { server, token, generated }]), Command::Votes(vec![vote], Mode::Cast)]
+    vec![
+        Command::Servers(vec![NewServer { server, token, generated }], Tokens::Replace),
+        Command::Votes(vec![vote], Mode::Cast),
+    ]
 }
 
 fn say_what_to_try(announced: &[(Address, Role)], key: &[u8]) {

@@ -7,9 +7,13 @@ use ureq::http::Method;
 use super::CliError;
 use super::client::ControlClient;
 use super::lines::LINE_BYTES_MAX;
+use crate::json::echo;
+use crate::limits::ECHO_BYTES_MAX;
 
-/// Lines in one request; the service is asked to tell of as many refused ones.
+/// Lines in one request.
 const LINES_MAX: usize = 50_000;
+/// Why a server's line was refused.
+const TOKEN_DIFFERS: &str = "the server has another token and keeps it; --replace-tokens takes the file's";
 /// Bytes in one request after which no line is added.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -18,19 +22,18 @@ const BYTES_MAX: usize = 4 * 1024 * 1024;
 pub(super) enum Kind {
     /// A server.
     Server,
-    /// A vote that says when it was cast.
+    /// A server whose token is taken though the service has another one for it.
+    ServerReplaced,
+    /// A vote.
     Vote,
-    /// A vote that does not. It is cast now, and where the address is in cooldown nothing changes:
-    /// recorded as of now, the same file would prolong the cooldown each time.
-    VoteNow,
 }
 
 impl Kind {
     const fn path(self) -> &'static str {
         match self {
-            Self::Server => "/v1/servers/batch?errors_max=50000",
-            Self::Vote => "/v1/votes/batch?errors_max=50000",
-            Self::VoteNow => "/v1/votes/batch?mode=cast&errors_max=50000",
+            Self::Server => "/v1/servers/batch?errors_max=10000",
+            Self::ServerReplaced => "/v1/servers/batch?replace_tokens=1&errors_max=10000",
+            Self::Vote => "/v1/votes/batch?errors_max=10000",
         }
     }
 }
@@ -46,7 +49,9 @@ pub(super) struct Totals {
     pub expired: u64,
     /// Refused: of no listed server.
     pub unknown_server: u64,
-    /// Refused: of a wrong form.
+    /// Refused: a listed server keeps its own token.
+    pub token_differs: u64,
+    /// Refused: of a wrong form, or in conflict with what is there.
     pub invalid: u64,
     /// Of the other kind, and left to its own call.
     pub skipped: u64,
@@ -55,28 +60,39 @@ pub(super) struct Totals {
 impl Totals {
     /// Lines that were refused.
     pub(super) const fn refused(&self) -> u64 {
-        self.expired + self.unknown_server + self.invalid
+        self.expired + self.unknown_server + self.token_differs + self.invalid
     }
 
     /// The same as JSON.
     pub(super) fn object(&self) -> Value {
-        let Self { recorded, unchanged, expired, unknown_server, invalid, skipped } = self;
+        let Self { recorded, unchanged, expired, unknown_server, token_differs, invalid, skipped } = self;
         json!({
             "recorded": recorded, "unchanged": unchanged, "expired": expired,
-            "unknown_server": unknown_server, "invalid": invalid, "skipped": skipped,
+            "unknown_server": unknown_server, "token_differs": token_differs, "invalid": invalid, "skipped": skipped,
         })
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.recorded += other.recorded;
+        self.unchanged += other.unchanged;
+        self.expired += other.expired;
+        self.unknown_server += other.unknown_server;
+        self.token_differs += other.token_differs;
+        self.invalid += other.invalid;
+        self.skipped += other.skipped;
     }
 
     /// Adds what the answer to a batch counts, or gives the name of what it does not.
     fn add(&mut self, answer: &Value) -> Result<(), &'static str> {
         let count = |name| answer[name].as_u64().ok_or(name);
         self.recorded += count("recorded")?;
-        // Only a vote that does not say when can be refused for a cooldown.
-        self.unchanged += count("unchanged")? + count("in_cooldown")?;
+        self.unchanged += count("unchanged")?;
         self.expired += count("expired")?;
         self.unknown_server += count("unknown_server")?;
-        self.invalid += count("invalid")?;
-        // Counted only where there are some.
+        // Counted only where there are some; the invalid count holds those of another token.
+        let token_differs = count("token_differs").unwrap_or_default();
+        self.token_differs += token_differs;
+        self.invalid += count("invalid")?.saturating_sub(token_differs);
         self.skipped += count("skipped").unwrap_or_default();
         Ok(())
     }
@@ -138,30 +154,45 @@ impl Batch {
         if self.numbers.is_empty() {
             return Ok(Vec::new());
         }
-        let answer = client.send(Method::POST, self.kind.path(), &self.body)?.expect(&[200])?;
-        let refused = totals.add(&answer.body).and_then(|()| self.refused(&answer.body)).map_err(|name| {
-            CliError::new(format_args!("{}: not the answer to a batch: {name} is missing or wrong", client.url()))
-        })?;
+        let mut refusals = Vec::new();
+        // Lines that are told of, and where in the body the others begin.
+        let (mut told, mut start) = (0, 0);
+        loop {
+            let answer = client.send(Method::POST, self.kind.path(), &self.body[start..])?.expect(&[200])?.body;
+            let strange = |name| {
+                CliError::new(format_args!("{}: not the answer to a batch: {name} is missing or wrong", client.url()))
+            };
+            let mut counted = Totals::default();
+            counted.add(&answer).map_err(strange)?;
+            if start == 0 {
+                totals.join(&counted);
+            }
+            let errors = answer["errors"].as_array().ok_or("errors").map_err(strange)?;
+            for error in errors {
+                refusals.push(self.refusal(told, error).ok_or("errors").map_err(strange)?);
+            }
+            // An answer has its bound: of the lines behind the last one that it tells nothing is
+            // known yet, and to post them again changes nothing.
+            let last = errors.last().and_then(|error| error["line"].as_u64());
+            let Some(last) = last.filter(|_| (errors.len() as u64) < counted.refused()) else { break };
+            for _ in 0..last {
+                start += memchr::memchr(b'\n', &self.body[start..]).map_or(0, |end| end + 1);
+                told += 1;
+            }
+        }
         self.body.clear();
         self.numbers.clear();
-        Ok(refused)
+        Ok(refusals)
     }
 
-    /// The refused lines that an answer tells, or the name of what is wrong with it.
-    fn refused(&self, answer: &Value) -> Result<Vec<Refusal>, &'static str> {
-        let errors = answer["errors"].as_array().ok_or("errors")?;
-        let held = |error: &&Value| self.kind == Kind::VoteNow && error["error"] == "in_cooldown";
-        errors.iter().filter(|error| !held(error)).map(|error| self.refusal(error).ok_or("errors")).collect()
-    }
-
-    fn refusal(&self, error: &Value) -> Option<Refusal> {
+    /// A refused line that an answer to all lines but the first `told` tells of.
+    fn refusal(&self, told: usize, error: &Value) -> Option<Refusal> {
         let index = usize::try_from(error["line"].as_u64()?.checked_sub(1)?).ok()?;
-        Some(Refusal {
-            line: *self.numbers.get(index)?,
-            word: error["error"].as_str()?.to_owned(),
-            // Every body is one line: the number that matters is the one in the file.
-            message: error["message"].as_str()?.replace(" at line 1 column ", " at column "),
-        })
+        let shown = |text: &Value| Some(echo(text.as_str()?, ECHO_BYTES_MAX));
+        let (word, message) = (shown(&error["error"])?, shown(&error["message"])?);
+        // The remedy as it is called here.
+        let message = if word == "token_differs" { TOKEN_DIFFERS.to_owned() } else { message };
+        Some(Refusal { line: *self.numbers.get(told + index)?, word, message })
     }
 }
 

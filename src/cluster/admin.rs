@@ -8,6 +8,7 @@ use super::entry::{items, number, text};
 use super::keys;
 use super::link::LinkError;
 use super::primary::Primary;
+use crate::recorder::command::ServerOutcome;
 use crate::store::StoredVote;
 use crate::vote::id::{ServerId, Token};
 
@@ -67,11 +68,20 @@ pub struct Filling {
     primary: Primary,
     /// The id until it is full, and the one that it gets then.
     ids: [String; 2],
-    calls: Vec<Cmd>,
-    /// Servers and votes that were taken.
+    /// Those of servers with the token that the node has.
+    calls: Vec<(Cmd, Option<(ServerId, Token)>)>,
+    filled: Filled,
+}
+
+/// What became of a node's servers and votes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filled {
+    /// How many were taken.
     pub taken: u64,
-    /// Those that were not: over meanwhile, or there already.
+    /// How many were not: over meanwhile, or there already.
     pub refused: u64,
+    /// Servers that an earlier run, from another node, has given another token: they keep it.
+    pub differing: Vec<ServerId>,
 }
 
 impl Filling {
@@ -93,7 +103,7 @@ impl Filling {
             }
             init(address, &filling, cooldown_s)?;
         }
-        Ok(Self { primary, ids: [filling, store.to_owned()], calls: Vec::new(), taken: 0, refused: 0 })
+        Ok(Self { primary, ids: [filling, store.to_owned()], calls: Vec::new(), filled: Filled::default() })
     }
 
     /// Adds a server.
@@ -101,7 +111,8 @@ impl Filling {
     /// # Errors
     /// Where the store cannot be written.
     pub fn server(&mut self, server: ServerId, token: &Token) -> Result<(), LinkError> {
-        self.add(calls::list(&self.ids[0], server, Some(token), token))
+        let call = calls::list(&self.ids[0], server, None, token);
+        self.add(call, Some((server, token.clone())))
     }
 
     /// Adds a vote; its server has been added before.
@@ -109,14 +120,14 @@ impl Filling {
     /// # Errors
     /// As [`Filling::server`].
     pub fn vote(&mut self, vote: &StoredVote) -> Result<(), LinkError> {
-        self.add(calls::restore(&self.ids[0], vote))
+        self.add(calls::restore(&self.ids[0], vote), None)
     }
 
     /// Sends the rest, and gives the store its id: nodes follow it from now on.
     ///
     /// # Errors
     /// As [`Filling::server`].
-    pub fn finish(mut self) -> Result<(u64, u64), LinkError> {
+    pub fn finish(mut self) -> Result<Filled, LinkError> {
         self.send()?;
         let [filling, store] = &self.ids;
         let reply =
@@ -124,26 +135,32 @@ impl Filling {
         if number(&reply) != Some(1) {
             return Err(self.primary.link.strange("another id than it was filled under"));
         }
-        Ok((self.taken, self.refused))
+        Ok(self.filled)
     }
 
-    fn add(&mut self, call: Cmd) -> Result<(), LinkError> {
-        self.calls.push(call);
+    fn add(&mut self, call: Cmd, server: Option<(ServerId, Token)>) -> Result<(), LinkError> {
+        self.calls.push((call, server));
         if self.calls.len() == CALLS_AT_ONCE { self.send() } else { Ok(()) }
     }
 
     fn send(&mut self) -> Result<(), LinkError> {
         let mut packed = Vec::new();
-        for call in &self.calls {
+        for (call, _) in &self.calls {
             call.write_packed_command(&mut packed);
         }
         let (replies, lost) = self.primary.link.ask_all(&packed, self.calls.len());
-        self.calls.clear();
-        for reply in replies {
+        for (reply, (_, server)) in replies.into_iter().zip(std::mem::take(&mut self.calls)) {
+            let reply = reply?;
             // What both kinds of call answer first: 0 where something came of it.
-            match items(&reply?).and_then(|fields| number(fields.first()?)) {
-                Some(0) => self.taken += 1,
-                _ => self.refused += 1,
+            match items(&reply).and_then(|fields| number(fields.first()?)) {
+                Some(0) => self.filled.taken += 1,
+                _ => self.filled.refused += 1,
+            }
+            if let (Some((server, token)), Some((ServerOutcome::Unchanged(held), _))) =
+                (server, calls::read_server(&reply))
+                && held != token
+            {
+                self.filled.differing.push(server);
             }
         }
         lost.map_or(Ok(()), Err)

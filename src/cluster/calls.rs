@@ -95,7 +95,8 @@ pub fn read_restore(reply: &Value) -> Option<bool> {
     }
 }
 
-/// A server to list: with this token, or with the one it has, or else with `generated`.
+/// A server to list: with this token, or with the one it has, or else with `generated`. So with no
+/// token said, and one in the place of `generated`, a listed server keeps its own.
 #[must_use]
 pub fn list(store: &str, server: ServerId, token: Option<&Token>, generated: &Token) -> Cmd {
     let keys = [keys::LOG, keys::DIRECTORY, keys::TOKENS, keys::META];

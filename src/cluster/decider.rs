@@ -10,7 +10,7 @@ use super::calls::{self, Made};
 use super::link::{LinkError, TIMEOUT};
 use super::primary::Primary;
 use super::{Confirmation, complaint::Complaint};
-use crate::recorder::command::{Command, Mode, Reply, ServerName, ServerOutcome, Vote, VoteOutcome};
+use crate::recorder::command::{Command, Mode, NewServer, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome};
 use crate::recorder::shared::FeedDoor;
 use crate::recorder::shared::caster::{Decided, Decider};
 use crate::vote::id::{ServerId, Token};
@@ -30,7 +30,8 @@ const PATIENCE: u32 = 3;
 enum Kind {
     Vote(Pair),
     Cancel,
-    Server,
+    /// The token that it may be refused for: a listed server keeps another one.
+    Server(Option<Token>),
     Remove,
 }
 
@@ -227,7 +228,9 @@ impl StoreDecider {
                 calls::read_vote(reply, *pair, self.door.cooldown).map(|(vote, made)| (Part::Vote(vote), made))
             }
             Kind::Cancel => calls::read_cancel(reply).map(|(cancel, made)| (Part::Cancel(cancel), made)),
-            Kind::Server => calls::read_server(reply).map(|(server, made)| (Part::Server(server), made)),
+            Kind::Server(kept) => {
+                calls::read_server(reply).map(|(server, made)| (Part::Server(differing(server, kept.as_ref())), made))
+            }
             Kind::Remove => calls::read_remove(reply).map(|(remove, made)| (Part::Remove(remove), made)),
         }
         .unwrap_or((Part::Silent, None));
@@ -303,18 +306,30 @@ fn plan(commands: Vec<Command>, under: &mut [Under], servers: &HashMap<Token, Se
                 }
             }
             Command::Cancel(server, address) => add(0, Kind::Cancel, calls::cancel(store, server, address)),
-            Command::Servers(news) => {
-                for (part, new) in news.into_iter().enumerate() {
-                    add(part, Kind::Server, calls::list(store, new.server, new.token.as_ref(), &new.generated));
+            Command::Servers(news, tokens) => {
+                for (part, NewServer { server, token, generated }) in news.into_iter().enumerate() {
+                    let (said, spare, kept) = match token {
+                        Some(token) if tokens == Tokens::Keep => (None, token.clone(), Some(token)),
+                        token => (token, generated, None),
+                    };
+                    add(part, Kind::Server(kept), calls::list(store, server, said.as_ref(), &spare));
                 }
             }
-            Command::Rotate(server, token) => add(0, Kind::Server, calls::rotate(store, server, &token)),
+            Command::Rotate(server, token) => add(0, Kind::Server(None), calls::rotate(store, server, &token)),
             Command::Remove(server) => add(0, Kind::Remove, calls::remove(store, server)),
             // The recorder's own: it never comes here.
             Command::Digest => {}
         }
     }
     calls
+}
+
+/// The store leaves a listed server as it is where no token is said: whether that is what was wanted.
+fn differing(outcome: ServerOutcome, kept: Option<&Token>) -> ServerOutcome {
+    match outcome {
+        ServerOutcome::Unchanged(held) if kept.is_some_and(|kept| *kept != held) => ServerOutcome::TokenDiffers,
+        outcome => outcome,
+    }
 }
 
 fn call_of(store: &str, mode: Mode, pair: Pair, vote: &Vote) -> Cmd {
@@ -333,7 +348,7 @@ impl Under {
     fn new(command: &Command) -> Self {
         let (count, form) = match command {
             Command::Votes(votes, _) => (votes.len(), Form::Votes),
-            Command::Servers(servers) => (servers.len(), Form::Servers),
+            Command::Servers(servers, _) => (servers.len(), Form::Servers),
             Command::Rotate(..) => (1, Form::Servers),
             Command::Cancel(..) | Command::Remove(_) | Command::Digest => (1, Form::One),
         };

@@ -6,13 +6,12 @@
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
-use serde_core::ser::{Serialize, SerializeMap, Serializer};
-
-use super::reply::{Answer, EXPIRED, IN_FUTURE};
+use super::reply::{Answer, EXPIRED, IN_FUTURE, TOKEN_DIFFERS};
+use super::summary::Summary;
 use super::wire::{self, Invalid, Line};
 use crate::http::session::Step;
 use crate::limits::COMMIT_EVENTS_MAX;
-use crate::recorder::command::{Command, Mode, NewServer, Reply, ServerOutcome, Vote, VoteOutcome};
+use crate::recorder::command::{Command, Mode, NewServer, Reply, ServerOutcome, Tokens, Vote, VoteOutcome};
 use crate::vote::id::Token;
 
 /// Lines that go to the recorder as one command.
@@ -22,6 +21,8 @@ const COMMAND_LINES_MAX: usize = 8_192;
 const COMMANDS_MAX: usize = COMMIT_EVENTS_MAX / COMMAND_LINES_MAX;
 /// Longest line that is looked at, in bytes.
 const LINE_BYTES_MAX: usize = 4_096;
+/// Why a vote of a batch is refused.
+const WITHOUT_TIME: &str = "voted_at is missing: a vote that is taken over says when it was cast";
 
 /// Which kind of line a batch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,62 +30,15 @@ pub enum Kind {
     /// `POST /v1/votes/batch`
     Votes(Mode),
     /// `POST /v1/servers/batch`
-    Servers,
+    Servers(Tokens),
 }
 
 impl Kind {
     const fn word(self) -> &'static str {
         match self {
             Self::Votes(_) => "invalid_vote",
-            Self::Servers => "invalid_server",
+            Self::Servers(_) => "invalid_server",
         }
-    }
-}
-
-#[derive(Debug, Default)]
-struct Summary {
-    recorded: u64,
-    unchanged: u64,
-    in_cooldown: u64,
-    expired: u64,
-    unknown_server: u64,
-    invalid: u64,
-    /// Lines of the other kind: an export holds both, and each batch call takes its own.
-    skipped: u64,
-    errors: Vec<LineError>,
-}
-
-impl Serialize for Summary {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_map(None)?;
-        object.serialize_entry("recorded", &self.recorded)?;
-        object.serialize_entry("unchanged", &self.unchanged)?;
-        object.serialize_entry("in_cooldown", &self.in_cooldown)?;
-        object.serialize_entry("expired", &self.expired)?;
-        object.serialize_entry("unknown_server", &self.unknown_server)?;
-        object.serialize_entry("invalid", &self.invalid)?;
-        if self.skipped > 0 {
-            object.serialize_entry("skipped", &self.skipped)?;
-        }
-        object.serialize_entry("errors", &self.errors)?;
-        object.end()
-    }
-}
-
-#[derive(Debug)]
-struct LineError {
-    line: u64,
-    error: &'static str,
-    message: String,
-}
-
-impl Serialize for LineError {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_map(None)?;
-        object.serialize_entry("line", &self.line)?;
-        object.serialize_entry("error", self.error)?;
-        object.serialize_entry("message", &self.message)?;
-        object.end()
     }
 }
 
@@ -100,7 +54,6 @@ pub type Ask<'a> = &'a dyn Fn(Command) -> Option<Receiver<Reply>>;
 /// One batch between its first byte and its answer.
 pub struct Batch {
     kind: Kind,
-    errors_max: usize,
     /// A line whose end has not come yet.
     partial: Vec<u8>,
     is_overlong: bool,
@@ -121,7 +74,6 @@ impl Batch {
     pub fn new(kind: Kind, errors_max: usize) -> Self {
         Self {
             kind,
-            errors_max,
             partial: Vec::new(),
             is_overlong: false,
             line: 0,
@@ -131,7 +83,7 @@ impl Batch {
             under_way: VecDeque::new(),
             is_store_unavailable: false,
             is_rest_in_doubt: false,
-            summary: Summary::default(),
+            summary: Summary::new(errors_max),
         }
     }
 
@@ -176,7 +128,7 @@ impl Batch {
     fn note(&self) {
         let Summary { recorded, unchanged, invalid, .. } = self.summary;
         let (what, level) = match self.kind {
-            Kind::Servers => ("servers", log::Level::Info),
+            Kind::Servers(_) => ("servers", log::Level::Info),
             Kind::Votes(_) => ("votes", log::Level::Debug),
         };
         log::log!(level, "a batch of {what}: {recorded} recorded, {unchanged} unchanged, {invalid} invalid");
@@ -204,28 +156,33 @@ impl Batch {
 
     fn take_line(&mut self, text: &[u8], generate: &dyn Fn() -> Token, ask: Ask<'_>) {
         self.line += 1;
-        let is_overlong = text.len() > LINE_BYTES_MAX;
-        let text = text.trim_ascii();
+        if text.len() > LINE_BYTES_MAX {
+            return self.refuse_overlong();
+        }
+        // What some programs write before the first line.
+        let text = text.strip_prefix(b"\xEF\xBB\xBF").filter(|_| self.line == 1).unwrap_or(text).trim_ascii();
         if text.is_empty() || self.is_store_unavailable {
             return;
         }
-        if is_overlong {
-            return self.refuse_overlong();
-        }
         match (wire::line(text, self.kind.word(), generate), self.kind) {
+            // Recorded as of now, the same file would move its votes each time.
+            (Ok(Line::Vote(Vote { voted_at: None, .. })), Kind::Votes(Mode::Record)) => {
+                self.summary.invalid += 1;
+                return self.summary.refuse(self.line, "invalid_vote", WITHOUT_TIME);
+            }
             (Ok(Line::Vote(vote)), Kind::Votes(_)) => self.votes.push(vote),
-            (Ok(Line::Server(server)), Kind::Servers) => self.servers.push(server),
+            (Ok(Line::Server(server)), Kind::Servers(_)) => self.servers.push(server),
             (Ok(_), _) => {
                 self.summary.skipped += 1;
                 return;
             }
             (Err(Invalid { word: "unknown_server", message, .. }), _) => {
                 self.summary.unknown_server += 1;
-                return self.refuse(self.line, "unknown_server", &message);
+                return self.summary.refuse(self.line, "unknown_server", &message);
             }
             (Err(Invalid { word, message, .. }), _) => {
                 self.summary.invalid += 1;
-                return self.refuse(self.line, word, &message);
+                return self.summary.refuse(self.line, word, &message);
             }
         }
         self.lines.push(self.line);
@@ -241,7 +198,7 @@ impl Batch {
         }
         let command = match self.kind {
             Kind::Votes(mode) => Command::Votes(std::mem::take(&mut self.votes), mode),
-            Kind::Servers => Command::Servers(std::mem::take(&mut self.servers)),
+            Kind::Servers(tokens) => Command::Servers(std::mem::take(&mut self.servers), tokens),
         };
         let lines = std::mem::take(&mut self.lines);
         match ask(command) {
@@ -280,19 +237,19 @@ impl Batch {
             VoteOutcome::Unchanged(_) => self.summary.unchanged += 1,
             VoteOutcome::InCooldown(expires_at) => {
                 self.summary.in_cooldown += 1;
-                self.refuse(line, "in_cooldown", &format!("in cooldown until {expires_at}"));
+                self.summary.refuse(line, "in_cooldown", &format!("in cooldown until {expires_at}"));
             }
             VoteOutcome::Expired => {
                 self.summary.expired += 1;
-                self.refuse(line, "expired", EXPIRED);
+                self.summary.refuse(line, "expired", EXPIRED);
             }
             VoteOutcome::UnknownServer => {
                 self.summary.unknown_server += 1;
-                self.refuse(line, "unknown_server", "no such server");
+                self.summary.refuse(line, "unknown_server", "no such server");
             }
             VoteOutcome::InFuture => {
                 self.summary.invalid += 1;
-                self.refuse(line, "invalid_vote", IN_FUTURE);
+                self.summary.refuse(line, "invalid_vote", IN_FUTURE);
             }
         }
     }
@@ -301,25 +258,20 @@ impl Batch {
         match outcome {
             ServerOutcome::Created(_) | ServerOutcome::Changed(_) => self.summary.recorded += 1,
             ServerOutcome::Unchanged(_) => self.summary.unchanged += 1,
+            ServerOutcome::TokenDiffers => {
+                self.summary.invalid += 1;
+                self.summary.token_differs += 1;
+                self.summary.refuse(line, "token_differs", TOKEN_DIFFERS);
+            }
             ServerOutcome::TokenInUse | ServerOutcome::Unknown => {
                 self.summary.invalid += 1;
-                self.refuse(line, "token_in_use", "this token is another server's");
+                self.summary.refuse(line, "token_in_use", "this token is another server's");
             }
         }
     }
 
     fn refuse_overlong(&mut self) {
         self.summary.invalid += 1;
-        self.refuse(self.line, self.kind.word(), &format!("the line is longer than {LINE_BYTES_MAX} bytes"));
-    }
-
-    /// Keeps the first refused lines: outcomes come back later than a line that cannot be read.
-    fn refuse(&mut self, line: u64, error: &'static str, message: &str) {
-        let errors = &mut self.summary.errors;
-        let at = errors.partition_point(|held| held.line < line);
-        if at < self.errors_max {
-            errors.truncate(self.errors_max - 1);
-            errors.insert(at, LineError { line, error, message: message.to_owned() });
-        }
+        self.summary.refuse(self.line, self.kind.word(), &format!("the line is longer than {LINE_BYTES_MAX} bytes"));
     }
 }

@@ -18,7 +18,7 @@ impl Describe for ControlService {
             Ask::VoteBatch(..) => "/v1/votes/batch".into(),
             Ask::Cancel(server, address) => format!("/v1/votes/{}/{address}", self.listed(server)),
             Ask::ListServers(..) => "/v1/servers".into(),
-            Ask::ServerBatch(_) => "/v1/servers/batch".into(),
+            Ask::ServerBatch(..) => "/v1/servers/batch".into(),
             Ask::ShowServer(server) | Ask::PutServer(server) | Ask::RemoveServer(server) => {
                 format!("/v1/servers/{}", self.listed(server))
             }

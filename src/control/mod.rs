@@ -20,7 +20,7 @@ use crate::pages::{self, Form};
 use crate::random;
 use crate::readiness::{Readiness, Trouble};
 use crate::recorder::RecorderHandle;
-use crate::recorder::command::{Command, Reply};
+use crate::recorder::command::{Command, Reply, Tokens};
 use crate::vote::directory::DirectoryView;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::CooldownView;
@@ -34,6 +34,7 @@ pub mod page;
 pub mod reply;
 pub mod request;
 pub mod shared;
+pub mod summary;
 pub mod wire;
 
 use batch::{Batch, Kind};
@@ -128,7 +129,7 @@ impl ControlService {
             Ask::ListServers(after, limit) => Task::Answer(self.list(after, limit)),
             Ask::ShowServer(server) => Task::Answer(self.show(server)),
             Ask::VoteBatch(mode, errors_max) => Task::Batch(Batch::new(Kind::Votes(mode), errors_max)),
-            Ask::ServerBatch(errors_max) => Task::Batch(Batch::new(Kind::Servers, errors_max)),
+            Ask::ServerBatch(tokens, errors_max) => Task::Batch(Batch::new(Kind::Servers(tokens), errors_max)),
             Ask::Export if head.http_1_0 => Task::Answer(Answer::fault(Fault::VersionNotSupported)),
             Ask::Export => {
                 log::info!("an export was asked for: it holds every server's token");
@@ -191,7 +192,7 @@ impl ControlService {
             Ask::Cancel(server, address) => (Asked::Cancel, Command::Cancel(server, address)),
             Ask::PutServer(server) => {
                 let new = wire::server(server, body, generate_token())?;
-                (Asked::Server(server), Command::Servers(vec![new]))
+                (Asked::Server(server), Command::Servers(vec![new], Tokens::Replace))
             }
             Ask::RotateToken(server) => (Asked::Server(server), Command::Rotate(server, generate_token())),
             Ask::RemoveServer(server) => (Asked::Remove(server), Command::Remove(server)),

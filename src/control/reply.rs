@@ -151,6 +151,9 @@ pub const EXPIRED: &str = "voted_at is older than the cooldown";
 /// See [`EXPIRED`].
 pub const IN_FUTURE: &str = "voted_at is more than 5 seconds in the future";
 
+/// Why a server of a batch is not changed.
+pub const TOKEN_DIFFERS: &str = "the server has another token and keeps it; replace_tokens=1 takes this one";
+
 /// A shared store was asked, and nobody knows what it made of it.
 const SILENT: &str = "the store did not answer in time: it may have been recorded or not; ask again";
 
@@ -187,6 +190,8 @@ fn server(id: ServerId, outcome: &ServerOutcome) -> Answer {
             Answer::json(200, &ServerBody::new(id, token))
         }
         ServerOutcome::TokenInUse => Answer::error(409, "token_in_use", "this token is another server's"),
+        // Who names one server means to change it: it is never asked so.
+        ServerOutcome::TokenDiffers => Answer::error(409, "token_differs", TOKEN_DIFFERS),
         ServerOutcome::Unknown => Answer::unknown_server(),
     }
 }

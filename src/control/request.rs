@@ -4,7 +4,7 @@ use super::reply::Answer;
 use crate::http::fault::Fault;
 use crate::http::head::{Head, Method};
 use crate::http::route;
-use crate::recorder::command::Mode;
+use crate::recorder::command::{Mode, Tokens};
 use crate::vote::id::ServerId;
 use crate::vote::ipv4::Ipv4;
 
@@ -27,8 +27,8 @@ pub enum Ask {
     Cancel(ServerId, Ipv4),
     /// `GET /v1/servers?after=ID&limit=N`
     ListServers(Option<ServerId>, Option<usize>),
-    /// `POST /v1/servers/batch`
-    ServerBatch(usize),
+    /// `POST /v1/servers/batch`; as with votes.
+    ServerBatch(Tokens, usize),
     /// `GET /v1/servers/{id}`
     ShowServer(ServerId),
     /// `PUT /v1/servers/{id}`
@@ -47,8 +47,8 @@ pub enum Ask {
 
 /// Refused lines that a batch tells one by one unless asked otherwise.
 const ERRORS_MAX_DEFAULT: usize = 100;
-/// And at most.
-const ERRORS_MAX: usize = 100_000;
+/// And at most. The answer has a bound in bytes besides.
+const ERRORS_MAX: usize = 10_000;
 
 /// Whether the path is behind the key.
 #[must_use]
@@ -92,7 +92,8 @@ pub fn read(head: &Head<'_>) -> Result<Ask, Answer> {
             by_method(head, "GET, HEAD", &[(Method::Get, ask)])
         }
         [b"v1", b"servers", b"batch"] => {
-            by_method(head, "POST", &[(Method::Post, Ask::ServerBatch(query.errors_max()?))])
+            let ask = Ask::ServerBatch(query.tokens()?, query.errors_max()?);
+            by_method(head, "POST", &[(Method::Post, ask)])
         }
         [b"v1", b"servers", id] => {
             let id = server_id(id)?;
@@ -137,6 +138,14 @@ impl Query<'_> {
             Some(b"cast") => Ok(Mode::Cast),
             Some(b"record") => Ok(Mode::Record),
             Some(_) => Err(Answer::error(400, "bad_request", "mode is cast or record")),
+        }
+    }
+
+    fn tokens(&self) -> Result<Tokens, Answer> {
+        match self.value("replace_tokens") {
+            None | Some(b"0") => Ok(Tokens::Keep),
+            Some(b"1") => Ok(Tokens::Replace),
+            Some(_) => Err(Answer::error(400, "bad_request", "replace_tokens is 0 or 1")),
         }
     }
 

@@ -5,7 +5,8 @@ use std::fmt;
 
 use serde_core::de::{Deserialize, Deserializer, Error, Expected, MapAccess, Visitor};
 
-use crate::json::{Fields, Object, Text};
+use crate::json::{Fields, Object, Text, echo};
+use crate::limits::ECHO_BYTES_MAX;
 use crate::recorder::command::{NewServer, ServerName, Vote};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
@@ -43,11 +44,17 @@ impl<'de> Fields<'de> for Raw<'de> {
         match name {
             "server_id" => self.server_id = object.next_value()?,
             "token" => self.token = object.next_value()?,
-            "ip" => self.ip = object.next_value()?,
-            _ => self.voted_at = object.next_value()?,
+            "ip" => self.ip = Some(said(name, object)?),
+            _ => self.voted_at = Some(said(name, object)?),
         }
         Ok(())
     }
+}
+
+/// A value that may be left out, and must not be null: what a database gives for a time that it does
+/// not know is no vote of now. A null server or token is the name that a server is not known by.
+fn said<'de, T: Deserialize<'de>, A: MapAccess<'de>>(name: &str, object: &mut A) -> Result<T, A::Error> {
+    object.next_value::<Option<T>>()?.ok_or_else(|| A::Error::custom(format_args!("{name} must not be null")))
 }
 
 /// RFC 3339 with an offset, or Unix seconds.
@@ -97,9 +104,10 @@ fn read<'a>(text: &'a [u8], word: &'static str) -> Result<Raw<'a>, Invalid> {
     serde_json::from_slice(text).map(|Object(raw)| raw).map_err(|error| {
         let reason = error.to_string();
         // Bodies are one line: where in it says nothing that the reason does not.
-        let reason = reason.split(" at line ").next().unwrap_or_default();
+        let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(reason, _)| reason);
+        let reason = echo(reason, ECHO_BYTES_MAX);
         if error.is_data() {
-            invalid(422, word, reason.to_owned())
+            invalid(422, word, reason)
         } else {
             invalid(400, "invalid_json", format!("the body is no JSON object: {reason}"))
         }
@@ -205,7 +213,11 @@ mod tests {
         };
         for (text, expected) in [
             (r#"{"server_id":28,"ip":"203.0.113.7"}"#, Ok(by_id(None))),
-            (r#"{"server_id":28,"ip":"::ffff:203.0.113.7","voted_at":null}"#, Ok(by_id(None))),
+            (r#"{"server_id":28,"ip":"::ffff:203.0.113.7"}"#, Ok(by_id(None))),
+            (r#"{"server_id":28,"token":null,"ip":"203.0.113.7"}"#, Ok(by_id(None))),
+            (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":null}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":28,"ip":null}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":null,"token":null,"ip":"203.0.113.7"}"#, Err((422, "invalid_vote"))),
             (
                 r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"2026-11-20T12:34:56Z"}"#,
                 Ok(by_id(Some(1_795_178_096))),
@@ -249,6 +261,8 @@ mod tests {
         for (text, expected) in [
             ("", Ok(listed(None))),
             ("{}", Ok(listed(None))),
+            (r#"{"token":null}"#, Ok(listed(None))),
+            (r#"{"ip":null}"#, Err((422, "invalid_token"))),
             (r#"{"token":"demo"}"#, Ok(listed(Some("demo")))),
             (r#"{"server_id":28,"token":"demo"}"#, Ok(listed(Some("demo")))),
             (r#"{"server_id":29,"token":"demo"}"#, Err((422, "invalid_token"))),
@@ -268,6 +282,8 @@ mod tests {
         assert!(matches!(read(r#"{"server_id":1,"token":"a"}"#, "invalid_vote"), Ok(Line::Server(_))));
         assert!(matches!(read(r#"{"server_id":1}"#, "invalid_server"), Ok(Line::Server(_))));
         assert!(matches!(read(r#"{"server_id":1,"ip":"1.2.3.4"}"#, "invalid_server"), Ok(Line::Vote(_))));
+        // A vote of which the address is not known lists no server.
+        assert_eq!(read(r#"{"server_id":1,"ip":null}"#, "invalid_server"), Err((422, "invalid_server")));
         assert_eq!(read(r#"{"server_id":1}"#, "invalid_vote"), Err((422, "invalid_vote")));
         assert_eq!(read("garbage", "invalid_vote"), Err((400, "invalid_vote")));
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::command::{
-    Command, DigestTaken, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Vote, VoteOutcome,
+    Command, DigestTaken, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome,
 };
 use super::shared::status::Position;
 use crate::store::{Address, Event, StoredVote};
@@ -64,7 +64,9 @@ impl<'s> Batch<'s> {
         match command {
             Command::Votes(votes, mode) => Reply::Votes(votes.into_iter().map(|vote| self.vote(&vote, mode)).collect()),
             Command::Cancel(server, address) => Reply::Cancelled(self.cancel(Pair { server, address })),
-            Command::Servers(servers) => Reply::Servers(servers.into_iter().map(|server| self.list(server)).collect()),
+            Command::Servers(servers, tokens) => {
+                Reply::Servers(servers.into_iter().map(|server| self.list(server, tokens)).collect())
+            }
             Command::Rotate(server, token) => Reply::Servers(vec![self.rotate(server, token)]),
             Command::Remove(server) => Reply::Removed(self.remove(server)),
             Command::Digest => Reply::Digest(self.digest()),
@@ -152,11 +154,12 @@ impl<'s> Batch<'s> {
         self.pairs.insert(pair, None);
     }
 
-    fn list(&mut self, new: NewServer) -> ServerOutcome {
+    fn list(&mut self, new: NewServer, tokens: Tokens) -> ServerOutcome {
         let held = self.servers().token(new.server).cloned();
         match (held, new.token) {
             (Some(held), None) => ServerOutcome::Unchanged(held),
             (Some(held), Some(token)) if held == token => ServerOutcome::Unchanged(held),
+            (Some(_), Some(_)) if tokens == Tokens::Keep => ServerOutcome::TokenDiffers,
             (Some(_), Some(token)) => self.give_token(new.server, token, ServerOutcome::Changed),
             (None, token) => self.give_token(new.server, token.unwrap_or(new.generated), ServerOutcome::Created),
         }

@@ -35,6 +35,15 @@ pub enum Mode {
     Record,
 }
 
+/// What is done about a server that is listed with another token than the one said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tokens {
+    /// It keeps the one it has (import): an older file must not bring back a token that was replaced.
+    Keep,
+    /// It gets the one said.
+    Replace,
+}
+
 /// A server to list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewServer {
@@ -54,7 +63,7 @@ pub enum Command {
     /// End a cooldown early.
     Cancel(ServerId, Ipv4),
     /// List servers, each for itself.
-    Servers(Vec<NewServer>),
+    Servers(Vec<NewServer>, Tokens),
     /// Give a listed server this new token.
     Rotate(ServerId, Token),
     /// Strike a server off, with its cooldowns.
@@ -104,6 +113,8 @@ pub enum ServerOutcome {
     Changed(Token),
     /// It was listed with this token.
     Unchanged(Token),
+    /// It is listed with another token, which it keeps.
+    TokenDiffers,
     /// The token is another server's.
     TokenInUse,
     /// There is no such server.

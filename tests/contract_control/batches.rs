@@ -24,7 +24,7 @@ fn every_line_is_counted_once() {
         format!(r#"{{"server_id":28,"ip":"203.0.113.3","voted_at":{over}}}"#),
         format!(r#"{{"server_id":29,"ip":"203.0.113.3","voted_at":{live}}}"#),
         format!(r#"{{"server_id":28,"ip":"203.0.113.3","voted_at":{ahead}}}"#),
-        r#"{"server_id":28,"ip":"203.0.113.03"}"#.to_owned(),
+        format!(r#"{{"server_id":28,"ip":"203.0.113.03","voted_at":{live}}}"#),
         "no JSON".to_owned(),
         r#"{"server_id":28,"token":"demo"}"#.to_owned(),
         format!(r#"{{"server_id":28,"ip":"203.0.113.4","voted_at":{live}}}"#),
@@ -50,7 +50,8 @@ fn every_line_is_counted_once() {
 
 #[test]
 fn the_exact_body_of_a_batch_without_faults() {
-    let response = server().control_client().post("/v1/votes/batch", r#"{"server_id":28,"ip":"203.0.113.1"}"#);
+    let vote = format!(r#"{{"server_id":28,"ip":"203.0.113.1","voted_at":{}}}"#, now_unix());
+    let response = server().control_client().post("/v1/votes/batch", &vote);
     assert_eq!(
         response.text(),
         r#"{"recorded":1,"unchanged":0,"in_cooldown":0,"expired":0,"unknown_server":0,"invalid":0,"errors":[]}"#
@@ -89,7 +90,8 @@ fn a_line_is_bounded_however_it_comes() {
 /// Regression: lines that cannot be read crowded out earlier ones that the recorder refused.
 #[test]
 fn the_first_refused_lines_are_told() {
-    let lines = r#"{"server_id":29,"ip":"203.0.113.1"}"#.to_owned() + &"\nnonsense".repeat(300);
+    let unknown = format!(r#"{{"server_id":29,"ip":"203.0.113.1","voted_at":{}}}"#, now_unix());
+    let lines = unknown + &"\nnonsense".repeat(300);
     let control = server();
     let summary = control.control_client().post("/v1/votes/batch", &lines).json();
     let told: Vec<u64> =
@@ -98,6 +100,134 @@ fn the_first_refused_lines_are_told() {
     assert_eq!(summary["errors"][0]["error"], "unknown_server");
     let more = control.control_client().post("/v1/votes/batch?errors_max=250", &lines).json();
     assert_eq!(more["errors"].as_array().map(Vec::len), Some(250));
+}
+
+/// Regression: `"voted_at":null`, what a database gives for a time that it does not know, and a vote
+/// without one in a file that is taken over, were votes of now: replaying the file moved them.
+#[test]
+fn a_vote_without_its_time_is_no_vote_of_now() {
+    let server = server();
+    let control = server.control_client();
+    let lines = r#"{"server_id":28,"ip":"203.0.113.1"}
+{"server_id":28,"ip":"203.0.113.2","voted_at":null}
+{"server_id":28,"ip":null,"voted_at":1}
+{"token":"demo","server_id":null,"ip":"203.0.113.3"}"#;
+    let none = json!({
+        "recorded": 0, "unchanged": 0, "in_cooldown": 0, "expired": 0, "unknown_server": 0, "invalid": 4,
+        "errors": [
+            {"line": 1, "error": "invalid_vote", "message": "voted_at is missing: a vote that is taken over says when it was cast"},
+            {"line": 2, "error": "invalid_vote", "message": "voted_at must not be null"},
+            {"line": 3, "error": "invalid_vote", "message": "ip must not be null"},
+            {"line": 4, "error": "invalid_vote", "message": "voted_at is missing: a vote that is taken over says when it was cast"},
+        ],
+    });
+    for path in ["/v1/votes/batch", "/v1/votes/batch?mode=record"] {
+        assert_eq!(control.post(path, lines).json(), none, "{path}");
+    }
+    let cast = control.post("/v1/votes/batch?mode=cast", lines).json();
+    assert_eq!(
+        (&cast["recorded"], &cast["invalid"]),
+        (&json!(2), &json!(2)),
+        "absent means now where votes are cast: {cast}"
+    );
+    for path in ["/v1/votes", "/v1/votes?mode=record"] {
+        let null = control.post(path, r#"{"server_id":28,"ip":"203.0.113.9","voted_at":null}"#);
+        assert_eq!((null.status, &null.json()["error"]), (422, &json!("invalid_vote")), "{path}");
+        assert_eq!(null.json()["message"], "voted_at must not be null", "{path}");
+    }
+    assert_eq!(control.post("/v1/votes", r#"{"server_id":28,"ip":"203.0.113.9"}"#).status, 201);
+    // A vote of which all but the server is unknown lists no server.
+    let summary = control.post("/v1/servers/batch", r#"{"server_id":77,"ip":null,"voted_at":null}"#).json();
+    assert_eq!((&summary["recorded"], &summary["invalid"]), (&json!(0), &json!(1)), "{summary}");
+}
+
+/// Regression: an older export brought back a token that had been replaced since.
+#[test]
+fn a_server_keeps_its_token_unless_that_is_asked_for() {
+    let server = server();
+    let control = server.control_client();
+    control.add_server(29, "other");
+    let lines = r#"{"server_id":28,"token":"of-yesterday"}
+{"server_id":28,"token":"demo"}
+{"server_id":28}
+{"server_id":29,"token":"demo"}
+{"server_id":30,"token":"new"}
+{"server_id":30,"token":"newer"}"#;
+    let differs = "the server has another token and keeps it; replace_tokens=1 takes this one";
+    for path in ["/v1/servers/batch", "/v1/servers/batch?replace_tokens=0"] {
+        let summary = control.post(path, lines).json();
+        let recorded = u64::from(!path.contains('?'));
+        assert_eq!(
+            summary,
+            json!({
+                "recorded": recorded, "unchanged": 3 - recorded, "in_cooldown": 0, "expired": 0, "unknown_server": 0,
+                "invalid": 3, "token_differs": 3,
+                "errors": [
+                    {"line": 1, "error": "token_differs", "message": differs},
+                    {"line": 4, "error": "token_differs", "message": differs},
+                    {"line": 6, "error": "token_differs", "message": differs},
+                ],
+            })
+        );
+        for (id, token) in [(28, "demo"), (29, "other"), (30, "new")] {
+            assert_eq!(control.get(&format!("/v1/servers/{id}")).json()["token"], token);
+        }
+    }
+    let summary = control.post("/v1/servers/batch?replace_tokens=1", lines).json();
+    assert_eq!((&summary["recorded"], &summary["unchanged"], &summary["invalid"]), (&json!(3), &json!(2), &json!(1)));
+    assert_eq!(
+        summary["errors"],
+        json!([{"line": 4, "error": "token_in_use", "message": "this token is another server's"}])
+    );
+    for (id, token) in [(28, "demo"), (29, "other"), (30, "newer")] {
+        assert_eq!(control.get(&format!("/v1/servers/{id}")).json()["token"], token);
+    }
+    assert_eq!(control.post("/v1/servers/batch?replace_tokens=yes", lines).status, 400);
+    // Who names one server means to change it.
+    assert_eq!(control.put("/v1/servers/28", r#"{"token":"put"}"#).json()["token"], "put");
+    assert_eq!(control.put("/v1/servers/28", r#"{"token":null}"#).json()["token"], "put");
+}
+
+/// Regression: `errors_max=100000` and long names of fields made an answer of 420 MB, all of it in memory.
+#[test]
+fn what_is_told_of_a_batch_has_a_bound() {
+    let server = server();
+    let control = server.control_client();
+    let line = format!("{{\"\\u001b{}\":1}}\n", "n".repeat(3_900));
+    let begin = memory_bytes(&server);
+    let response = control.post("/v1/votes/batch?errors_max=100000", &line.repeat(12_000));
+    assert!(response.body.len() <= 1024 * 1024, "{} bytes", response.body.len());
+    let summary = response.json();
+    assert_eq!(summary["invalid"], 12_000);
+    let errors = summary["errors"].as_array().expect("a list");
+    println!("{} lines told of in {} bytes", errors.len(), response.body.len());
+    assert!(errors.len() > 3_000, "{} lines are told", errors.len());
+    for (index, error) in errors.iter().enumerate() {
+        let message = error["message"].as_str().expect("a text");
+        assert!(message.len() <= 200 && !message.contains('\u{1b}'), "{message:?}");
+        assert!(message.ends_with("expected one of `server_id`, `token`, `ip`, `voted_at`"), "{message:?}");
+        assert_eq!(error["line"], index + 1, "the first lines, and no gap");
+    }
+    let grown = memory_bytes(&server).saturating_sub(begin);
+    println!("{grown} bytes more at the most");
+    assert!(grown < 32 * 1024 * 1024, "{grown} bytes more for one batch");
+    let single = control.post("/v1/votes", line.trim_end());
+    assert_eq!((single.status, &single.json()["error"]), (422, &json!("invalid_vote")));
+    assert!(single.body.len() < 400, "{} bytes", single.body.len());
+    let value = format!(r#"{{"server_id":"{}"}}"#, "é".repeat(5_000));
+    let single = control.post("/v1/votes", &value).json();
+    let message = single["message"].as_str().expect("a text");
+    assert!(
+        message.len() <= 200 && message.starts_with("invalid type: string \"éé") && message.ends_with('…'),
+        "{message:?}"
+    );
+}
+
+/// The most that the process has held.
+fn memory_bytes(server: &Server) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+    1_024 * line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number")
 }
 
 #[test]

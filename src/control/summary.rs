@@ -1,0 +1,180 @@
+//! What became of a batch: counts, and its first refused lines within two bounds, so that neither
+//! the answer nor what is held for it grows with the batch.
+
+use std::collections::BTreeMap;
+
+use serde_core::ser::{Serialize, SerializeMap, Serializer};
+
+use crate::json;
+use crate::limits::{BATCH_ANSWER_BYTES_MAX, ECHO_BYTES_MAX};
+
+/// What the counts and the frame of the answer take, and one line's own frame, in bytes: more than
+/// either does with every number at its longest.
+const COUNTS_BYTES: usize = 512;
+/// See [`COUNTS_BYTES`].
+const LINE_FRAME_BYTES: usize = 64;
+
+/// The counts of a batch, and what is told of its refused lines.
+#[derive(Debug)]
+pub struct Summary {
+    /// Lines that changed something.
+    pub recorded: u64,
+    /// Lines that said what was held already.
+    pub unchanged: u64,
+    /// Votes that were refused for a cooldown.
+    pub in_cooldown: u64,
+    /// Votes whose cooldown is over.
+    pub expired: u64,
+    /// Votes for no listed server.
+    pub unknown_server: u64,
+    /// Lines that were refused for another reason.
+    pub invalid: u64,
+    /// Those of the invalid that would have given a listed server another token.
+    pub token_differs: u64,
+    /// Lines of the other kind: an export holds both, and each batch call takes its own.
+    pub skipped: u64,
+    refused: Refused,
+}
+
+/// The first refused lines. No line is told behind one that is not: who wants to know of the others
+/// asks again from the last one on.
+#[derive(Debug)]
+struct Refused {
+    lines: BTreeMap<u64, Line>,
+    lines_max: usize,
+    /// What the lines take in the answer.
+    bytes: usize,
+    /// The first line that there was no room for.
+    first_untold: u64,
+}
+
+#[derive(Debug)]
+struct Line {
+    number: u64,
+    word: &'static str,
+    message: String,
+}
+
+impl Line {
+    /// How much of the answer it takes, at most. There are no other escapes: an echo has no control
+    /// characters.
+    fn bytes(&self) -> usize {
+        let escapes = self.message.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
+        LINE_FRAME_BYTES + self.word.len() + self.message.len() + escapes
+    }
+}
+
+impl Summary {
+    /// Before the first line; at most so many refused ones are told.
+    #[must_use]
+    pub const fn new(lines_max: usize) -> Self {
+        let refused = Refused { lines: BTreeMap::new(), lines_max, bytes: COUNTS_BYTES, first_untold: u64::MAX };
+        Self {
+            recorded: 0,
+            unchanged: 0,
+            in_cooldown: 0,
+            expired: 0,
+            unknown_server: 0,
+            invalid: 0,
+            token_differs: 0,
+            skipped: 0,
+            refused,
+        }
+    }
+
+    /// Notes why a line was refused. They come in any order: outcomes later than what cannot be read.
+    pub fn refuse(&mut self, number: u64, word: &'static str, message: &str) {
+        self.refused.note(number, word, message);
+    }
+}
+
+impl Refused {
+    fn note(&mut self, number: u64, word: &'static str, message: &str) {
+        if number >= self.first_untold {
+            return;
+        }
+        let line = Line { number, word, message: json::echo(message, ECHO_BYTES_MAX) };
+        self.bytes += line.bytes();
+        self.lines.insert(number, line);
+        while self.lines.len() > self.lines_max || self.bytes > BATCH_ANSWER_BYTES_MAX {
+            let Some((last, line)) = self.lines.pop_last() else { return };
+            self.bytes -= line.bytes();
+            self.first_untold = last;
+        }
+    }
+}
+
+impl Serialize for Summary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("recorded", &self.recorded)?;
+        object.serialize_entry("unchanged", &self.unchanged)?;
+        object.serialize_entry("in_cooldown", &self.in_cooldown)?;
+        object.serialize_entry("expired", &self.expired)?;
+        object.serialize_entry("unknown_server", &self.unknown_server)?;
+        object.serialize_entry("invalid", &self.invalid)?;
+        for (name, count) in [("token_differs", self.token_differs), ("skipped", self.skipped)] {
+            if count > 0 {
+                object.serialize_entry(name, &count)?;
+            }
+        }
+        object.serialize_entry("errors", &self.refused)?;
+        object.end()
+    }
+}
+
+impl Serialize for Refused {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.lines.values())
+    }
+}
+
+impl Serialize for Line {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("line", &self.number)?;
+        object.serialize_entry("error", self.word)?;
+        object.serialize_entry("message", &self.message)?;
+        object.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Summary;
+    use crate::limits::BATCH_ANSWER_BYTES_MAX;
+
+    fn told(summary: &Summary) -> Vec<u64> {
+        summary.refused.lines.keys().copied().collect()
+    }
+
+    #[test]
+    fn the_first_lines_are_told_whichever_come_first() {
+        let mut summary = Summary::new(3);
+        for line in [9, 5, 7, 8, 2, 6, 10] {
+            summary.refuse(line, "invalid_vote", "why");
+        }
+        assert_eq!(told(&summary), [2, 5, 6]);
+        let mut none = Summary::new(0);
+        none.refuse(1, "invalid_vote", "why");
+        assert!(told(&none).is_empty());
+    }
+
+    #[test]
+    fn the_answer_has_its_bound_and_no_line_is_told_behind_one_that_is_not() {
+        for message in ["x".repeat(1_000), "\"".repeat(1_000), "\u{1b}\\".repeat(500), "é\"".repeat(300), String::new()]
+        {
+            let mut summary = Summary::new(1_000_000);
+            (100..50_000).for_each(|line| summary.refuse(line, "unknown_server", &message));
+            // Shorter ones would find room again.
+            (1..20).for_each(|line| summary.refuse(line, "unknown_server", &message));
+            (50_000..50_100).for_each(|line| summary.refuse(line, "expired", ""));
+            let answer = serde_json::to_vec(&summary).expect("it has a spelling");
+            assert!(answer.len() <= BATCH_ANSWER_BYTES_MAX, "{} bytes of {message:.9}", answer.len());
+            assert!(answer.len() > BATCH_ANSWER_BYTES_MAX / 2, "{} bytes of {message:.9}", answer.len());
+            let told = told(&summary);
+            let expected: Vec<u64> = (1..20).chain(100..).take(told.len()).collect();
+            assert_eq!(told, expected, "{message:.9}");
+        }
+    }
+}
