@@ -8,6 +8,7 @@ use crate::cluster::engine::{url, wait_until};
 use crate::cluster::node::{Node, folder};
 use crate::cluster::oracle::Truth;
 use crate::cluster::proxy::Mode;
+use crate::cluster::resp::Value;
 use crate::util::time::now_unix;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
@@ -70,7 +71,10 @@ impl World {
     }
 
     fn tell_store(&self, words: &[&str]) {
-        self.primary.connect().ask(words);
+        let answer = self.primary.connect().try_ask(words).expect("the store answers");
+        // A store that refuses writes keeps its log.
+        let is_refused = matches!(&answer, Value::Refused(why) if !why.starts_with("NOREPLICAS"));
+        assert!(!is_refused, "{words:?}: {answer:?}");
     }
 
     fn kill(&mut self, node: usize) {
