@@ -5,6 +5,8 @@
 mod away;
 mod expected;
 mod front;
+mod haproxy;
+mod states;
 
 use crate::contract_public::checks::{PATH, REQUESTS};
 use crate::contract_public::table::{
@@ -17,14 +19,14 @@ use crate::util::response::Response;
 use crate::util::server::{Ended, Server, run_to_end};
 use crate::util::time::imf_fixdate_near_now;
 use expected::{Answer, to_path, to_request};
-use front::{Behind, Front, Kind};
+use front::{Front, Kind};
 use std::net::SocketAddr;
 use std::process::Command;
 
 /// A proxy in front of one service. `None`, said aloud, where it is not installed.
 fn before(kind: Kind, server: &Server) -> Option<Front> {
     let public: Vec<SocketAddr> = server.publics().iter().map(Endpoint::addr).collect();
-    Front::start(kind, Behind { public: &public, control: server.control() })
+    Front::start(kind, &public)
 }
 
 #[test]
@@ -134,14 +136,34 @@ fn http2(front: &Front, next: &str) {
 
 /// Status and body of a `GET` over HTTP/2.
 fn curl(front: &Front, path: &str) -> (String, String) {
+    let stdout = run_curl(front, path, &[]);
+    let (body, said) = stdout.rsplit_once('\n').expect("curl adds a line");
+    (status_said(path, said), body.to_owned())
+}
+
+/// Status of a `HEAD` over HTTP/2, which has no body.
+fn curl_head(front: &Front, path: &str) -> String {
+    let stdout = run_curl(front, path, &["--head"]);
+    let (head, said) = stdout.rsplit_once("\n").expect("curl adds a line");
+    assert!(head.ends_with("\r\n\r\n"), "{path}: a body after {head:?}");
+    status_said(path, said)
+}
+
+fn run_curl(front: &Front, path: &str, options: &[&str]) -> String {
     let mut command = Command::new("curl");
     command.args(["-sS", "--http2", "--path-as-is", "--max-time", "10", "--cacert", &front.certificate()]);
     command.args(["-w", "\n%{http_version} %{http_code} %{content_type}", &format!("https://{}{path}", front.tls)]);
-    let Ended { status, stdout, stderr } = run_to_end(command);
+    let Ended { status, stdout, stderr } = run_to_end({
+        command.args(options);
+        command
+    });
     assert!(status.success(), "curl {path}: {status} {stderr}");
-    let (body, said) = stdout.rsplit_once('\n').expect("curl adds a line");
+    stdout
+}
+
+fn status_said(path: &str, said: &str) -> String {
     let status = said.strip_prefix("2 ").and_then(|said| said.strip_suffix(" application/json; charset=utf-8"));
-    (status.unwrap_or_else(|| panic!("{path}: {said}")).to_owned(), body.to_owned())
+    status.unwrap_or_else(|| panic!("{path}: {said}")).to_owned()
 }
 
 #[test]

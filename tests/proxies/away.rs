@@ -5,14 +5,14 @@ use crate::command_line::stub::Stub;
 use crate::contract_public::checks::PATH;
 use crate::contract_public::table::{CAN_VOTE, prepare};
 use crate::proxies::expected::{AWAY, Answer, GATEWAY_TIMEOUT};
-use crate::proxies::front::{Behind, Front, Kind};
+use crate::proxies::front::{Front, Kind};
 use crate::proxies::{before, curl, expect};
 use crate::util::client::{Client, get};
 use crate::util::response::Response;
 use crate::util::server::Server;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 
-const TOKEN_PATH: &str = "/api/servers/demo/vote-status/203.0.113.8";
+pub(crate) const TOKEN_PATH: &str = "/api/servers/demo/vote-status/203.0.113.8";
 
 #[test]
 fn nginx_is_safe_while_the_service_is_away() {
@@ -54,32 +54,25 @@ fn away(kind: Kind) {
     assert!(!front.troubles().contains("demo"), "{}", front.troubles());
 }
 
-fn expect_away(label: &str, response: &Response, is_head: bool) {
+pub(crate) fn expect_away(label: &str, response: &Response, is_head: bool) {
     let outcome = AWAY.iter().find(|outcome| outcome.status.starts_with(&response.status.to_string()));
     let outcome = outcome.unwrap_or_else(|| panic!("{label}: {response:?}"));
     expect(label, response, Answer::Safe(outcome), "", is_head);
 }
 
-/// One node at `public`, which need not be the service; health is asked of a service that is well.
-fn front_of(kind: Kind, public: &[SocketAddr], server: &Server) -> Option<Front> {
-    Front::start(kind, Behind { public, control: server.control() })
-}
-
 #[test]
 fn a_silent_node_is_a_504() {
-    let server = Server::in_memory(&[]);
     // The kernel takes the connections, and nobody else does.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let addr = silent.local_addr().expect("its address");
     for kind in [Kind::Nginx, Kind::Haproxy, Kind::Caddy] {
-        let Some(front) = front_of(kind, &[addr], &server) else { continue };
+        let Some(front) = Front::start(kind, &[addr]) else { continue };
         expect(&format!("{kind:?}"), &get(front.plain, PATH), Answer::Safe(&GATEWAY_TIMEOUT), "", false);
     }
 }
 
 #[test]
 fn a_node_that_talks_nonsense_is_no_answer() {
-    let server = Server::in_memory(&[]);
     let answers: &[&[u8]] = &[b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"];
     for bytes in answers {
         let stub = Stub::answering(bytes);
@@ -88,7 +81,7 @@ fn a_node_that_talks_nonsense_is_no_answer() {
             if kind == Kind::Nginx && !bytes.is_empty() {
                 continue;
             }
-            let Some(front) = front_of(kind, &[stub.addr()], &server) else { continue };
+            let Some(front) = Front::start(kind, &[stub.addr()]) else { continue };
             let label = format!("{kind:?} {:?}", String::from_utf8_lossy(bytes));
             expect_away(&label, &get(front.plain, PATH), false);
         }
@@ -101,7 +94,7 @@ fn a_dead_node_beside_a_living_one_is_not_noticed() {
     prepare(&server);
     let dead = Stub::nobody();
     for kind in [Kind::Nginx, Kind::Haproxy, Kind::Caddy] {
-        let Some(front) = front_of(kind, &[dead.addr(), server.public()], &server) else { continue };
+        let Some(front) = Front::start(kind, &[dead.addr(), server.public()]) else { continue };
         for count in 0..20 {
             expect(&format!("{kind:?} {count}"), &get(front.plain, PATH), Answer::Safe(&CAN_VOTE), "", false);
         }
@@ -117,7 +110,7 @@ fn a_node_that_is_not_ready_is_passed_over() {
     );
     // Caddy tries again on errors only; it is told by the health check.
     for kind in [Kind::Nginx, Kind::Haproxy] {
-        let Some(front) = front_of(kind, &[loading.addr(), server.public()], &server) else { continue };
+        let Some(front) = Front::start(kind, &[loading.addr(), server.public()]) else { continue };
         for count in 0..20 {
             expect(&format!("{kind:?} {count}"), &get(front.plain, PATH), Answer::Safe(&CAN_VOTE), "", false);
         }

@@ -38,9 +38,6 @@ const REQUESTS: &[(&str, Kind, Answer)] = &[
     ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Nginx, Safe(&BAD_REQUEST)),
     // It is not passed on.
     ("GET PATH HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\n\r\n", Kind::Nginx, Safe(&CAN_VOTE)),
-    ("GET  PATH HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Haproxy, Safe(&CAN_VOTE)),
-    ("GET PATH HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", Kind::Haproxy, Safe(&CAN_VOTE)),
-    ("GET PATH HTTP/2.0\r\nHost: a\r\n\r\n", Kind::Haproxy, Safe(&CAN_VOTE)),
     ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Caddy, Empty(200)),
     ("GET  PATH HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Caddy, Text(400)),
     ("GET PATH HTTP/1.1\r\n\r\n", Kind::Caddy, Text(400)),
@@ -74,6 +71,17 @@ pub(crate) static GATEWAY_TIMEOUT: Outcome = unavailable(
     "504 Gateway Timeout",
     r#"{"success":true,"can_vote":true,"message":"Service momentanément indisponible","next_vote_at":null,"cooldown_minutes":90,"error":"gateway_timeout"}"#,
 );
+
+pub(crate) static TOO_MANY: Outcome = unavailable(
+    "429 Too Many Requests",
+    r#"{"success":true,"can_vote":true,"message":"Trop de requêtes","next_vote_at":null,"cooldown_minutes":90,"error":"too_many_requests"}"#,
+);
+pub(crate) static INTERNAL_ERROR: Outcome = Outcome {
+    status: "500 Internal Server Error",
+    body: r#"{"success":true,"can_vote":true,"message":"Erreur interne","next_vote_at":null,"cooldown_minutes":90,"error":"internal_error"}"#,
+    extra: "",
+    closes: true,
+};
 
 /// What each proxy may say while no node answers.
 pub(crate) static AWAY: [&Outcome; 3] = [&BAD_GATEWAY, &NO_NODE, &GATEWAY_TIMEOUT];

@@ -46,14 +46,16 @@ fn missing(kind: Kind) -> Option<&'static str> {
     [kind.program(), "curl", "openssl", "socat"].into_iter().find(|program| !is_there(program))
 }
 
-/// What is behind the proxy.
+/// Where things are in one run: a folder of its own, and its two listeners.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Behind<'a> {
-    /// The public listeners of the nodes.
-    pub(crate) public: &'a [SocketAddr],
-    /// The control listener that health is asked of.
-    pub(crate) control: SocketAddr,
+pub(crate) struct Place<'a> {
+    pub(crate) folder: &'a Path,
+    pub(crate) plain: SocketAddr,
+    pub(crate) tls: SocketAddr,
 }
+
+/// What is replaced in a file of `contrib/`; each must be there.
+pub(crate) type Edits<'a> = &'a [(&'a str, &'a str)];
 
 /// A running proxy. Dropping it kills and reaps it.
 #[derive(Debug)]
@@ -71,26 +73,37 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// Starts the proxy and waits until it listens. `None`, said aloud, where it is not installed.
-    pub(crate) fn start(kind: Kind, behind: Behind<'_>) -> Option<Front> {
+    /// Starts the proxy with its own file before these nodes, and waits until it listens. `None`, said
+    /// aloud, where it is not installed.
+    pub(crate) fn start(kind: Kind, nodes: &[SocketAddr]) -> Option<Front> {
+        Front::start_edited(kind, nodes, &[])
+    }
+
+    /// The same with something else in its file.
+    pub(crate) fn start_edited(kind: Kind, nodes: &[SocketAddr], edits: Edits<'_>) -> Option<Front> {
+        Front::run(kind, |place| match kind {
+            Kind::Nginx => nginx(place, nodes, edits),
+            Kind::Haproxy => haproxy(place, nodes, edits),
+            Kind::Caddy => caddy(place, nodes, edits),
+        })
+    }
+
+    /// Runs the command that `prepare` makes, which writes into the folder what it reads.
+    pub(crate) fn run(kind: Kind, prepare: impl Fn(Place<'_>) -> Command) -> Option<Front> {
         if let Some(program) = missing(kind) {
             left_out(&format!("{program} is not installed here"));
             return None;
         }
-        let started = (0..STARTS_MAX).find_map(|_| Front::try_start(kind, behind));
+        let started = (0..STARTS_MAX).find_map(|_| Front::try_run(kind, &prepare));
         Some(started.unwrap_or_else(|| panic!("{kind:?} did not start in {STARTS_MAX} tries")))
     }
 
-    fn try_start(kind: Kind, behind: Behind<'_>) -> Option<Front> {
+    fn try_run(kind: Kind, prepare: impl Fn(Place<'_>) -> Command) -> Option<Front> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         certify(folder.path());
-        let (plain, tls) = free_ports();
+        let (plain, tls) = (free_port(), free_port());
         let log = (kind == Kind::Haproxy).then(|| LogSocket::bind(&folder.path().join("log")));
-        let mut command = match kind {
-            Kind::Nginx => nginx(folder.path(), plain, tls, behind),
-            Kind::Haproxy => haproxy(folder.path(), plain, tls, behind),
-            Kind::Caddy => caddy(folder.path(), plain, tls, behind),
-        };
+        let mut command = prepare(Place { folder: folder.path(), plain, tls });
         let said = fs::File::create(folder.path().join("said")).expect("a file can be made");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
         let child = command.spawn().expect("the proxy can be run");
@@ -188,9 +201,9 @@ fn certify(folder: &Path) {
     fs::write(folder.join("haproxy.pem"), both).expect("it can be written");
 }
 
-/// Two ports that nobody listens on, below those that the system gives out by itself: a server of
-/// another test must not get one before the proxy has it.
-fn free_ports() -> (SocketAddr, SocketAddr) {
+/// A port that nobody listens on, below those that the system gives out by itself: a server of
+/// another test must not get it before whoever it is for.
+pub(crate) fn free_port() -> SocketAddr {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     let next = || {
         let count = std::process::id().wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
@@ -199,8 +212,7 @@ fn free_ports() -> (SocketAddr, SocketAddr) {
         TcpListener::bind(addr).is_ok().then_some(addr)
     };
     let mut free = std::iter::repeat_with(next).take(1_000).flatten();
-    let (Some(plain), Some(tls)) = (free.next(), free.next()) else { panic!("no port from 20000 to 29999 is free") };
-    (plain, tls)
+    free.next().expect("a port from 20000 to 29999 is free")
 }
 
 /// What `/dev/log` is: a socket of which each datagram is a line. Read at once, as what finds it full
@@ -240,12 +252,13 @@ impl Drop for LogSocket {
 
 /// Writes a file of `contrib/` into the folder. Each address and path must be there, so that a change
 /// of the file is not passed over here.
-fn render(folder: &Path, name: &str, replaced: &[(&str, String)]) -> String {
+pub(crate) fn render(folder: &Path, name: &str, replaced: &[(&str, String)], edits: Edits<'_>) -> String {
     let source = format!("{}/contrib/{name}", env!("CARGO_MANIFEST_DIR"));
     let mut text = fs::read_to_string(&source).unwrap_or_else(|error| panic!("{source}: {error}"));
-    for (from, to) in replaced {
+    let edits = edits.iter().map(|(from, to)| (*from, (*to).to_owned()));
+    for (from, to) in edits.chain(replaced.iter().cloned()) {
         assert!(text.contains(from), "{source} does not say {from:?}");
-        text = text.replace(from, to);
+        text = text.replace(from, &to);
     }
     let path = folder.join(Path::new(name).file_name().expect("it has a name"));
     fs::write(&path, text).expect("it can be written");
@@ -256,14 +269,15 @@ fn each<'a>(addrs: &'a [SocketAddr], line: impl Fn(usize, &SocketAddr) -> String
     addrs.iter().enumerate().map(|(index, addr)| line(index, addr)).collect::<Vec<_>>().join("\n    ")
 }
 
-fn nginx(folder: &Path, plain: SocketAddr, tls: SocketAddr, behind: Behind<'_>) -> Command {
+fn nginx(place: Place<'_>, nodes: &[SocketAddr], edits: Edits<'_>) -> Command {
+    let Place { folder, plain, tls } = place;
     let here = folder.display();
-    let failures = if behind.public.len() == 1 { "max_fails=0" } else { "max_fails=1 fail_timeout=2s" };
+    let failures = if nodes.len() == 1 { "max_fails=0" } else { "max_fails=1 fail_timeout=2s" };
     let site = render(
         folder,
         "nginx/vote-status.conf",
         &[
-            ("server 127.0.0.1:8080 max_fails=0;", each(behind.public, |_, addr| format!("server {addr} {failures};"))),
+            ("server 127.0.0.1:8080 max_fails=0;", each(nodes, |_, addr| format!("server {addr} {failures};"))),
             ("listen 80 ", format!("listen {plain} ")),
             ("listen 443 ", format!("listen {tls} ")),
             ("listen [::]:80 ", format!("listen [::1]:{} ", plain.port())),
@@ -272,13 +286,20 @@ fn nginx(folder: &Path, plain: SocketAddr, tls: SocketAddr, behind: Behind<'_>) 
             ("/etc/nginx/", format!("{here}/")),
             ("/var/log/nginx/", format!("{here}/")),
         ],
+        edits,
     );
-    render(folder, "nginx/vote-status-errors.inc", &[]);
+    render(folder, "nginx/vote-status-errors.inc", &[], &[]);
+    nginx_of(folder, &format!("include {site};"))
+}
+
+/// nginx with these lines in `http`.
+pub(crate) fn nginx_of(folder: &Path, http: &str) -> Command {
+    let here = folder.display();
     let temporary =
         ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(|name| format!("{name}_temp_path {here};"));
     let main = format!(
         "daemon off; master_process off; pid {here}/pid; events {{ worker_connections 1024; }}\n\
-         http {{ {} include {site}; }}\n",
+         http {{ {} {http} }}\n",
         temporary.join(" ")
     );
     fs::write(folder.join("nginx.conf"), main).expect("it can be written");
@@ -287,17 +308,16 @@ fn nginx(folder: &Path, plain: SocketAddr, tls: SocketAddr, behind: Behind<'_>) 
     command
 }
 
-fn haproxy(folder: &Path, plain: SocketAddr, tls: SocketAddr, behind: Behind<'_>) -> Command {
-    let node = |index: usize| format!("node{}", index + 1);
-    let nodes = each(behind.public, |index, addr| format!("server {} {addr}", node(index)));
-    let tracking = each(behind.public, |index, addr| format!("server {0} {addr} track vote-status/{0}", node(index)));
+fn haproxy(place: Place<'_>, nodes: &[SocketAddr], edits: Edits<'_>) -> Command {
+    let Place { folder, plain, tls } = place;
+    let servers = each(nodes, |index, addr| format!("server node{} {addr}", index + 1));
+    let script = render(folder, "haproxy/vote-status.lua", &[], &[]);
     let file = render(
         folder,
         "haproxy/haproxy.cfg",
         &[
-            ("server node1 127.0.0.1:8080 track vote-status/node1", tracking),
-            ("server node1 127.0.0.1:8080", nodes),
-            ("port 8081", format!("port {}", behind.control.port())),
+            ("server node1 127.0.0.1:8080", servers),
+            ("per-thread /etc/haproxy/vote-status.lua", format!("per-thread {script}")),
             ("bind :::80 v4v6", format!("bind {plain}")),
             ("bind :::443 v4v6", format!("bind {tls}")),
             ("/etc/ssl/vote-status/", format!("{}/", folder.display())),
@@ -305,21 +325,27 @@ fn haproxy(folder: &Path, plain: SocketAddr, tls: SocketAddr, behind: Behind<'_>
             // The tests need not be run by root.
             ("    user haproxy\n    group haproxy\n", String::new()),
         ],
+        edits,
     );
+    haproxy_of(&file)
+}
+
+/// HAProxy with this file.
+pub(crate) fn haproxy_of(file: &str) -> Command {
     let mut command = Command::new("/usr/sbin/haproxy");
-    command.args(["-db", "-f", &file]);
+    command.args(["-db", "-f", file]);
     command
 }
 
-fn caddy(folder: &Path, plain: SocketAddr, tls: SocketAddr, behind: Behind<'_>) -> Command {
+fn caddy(place: Place<'_>, nodes: &[SocketAddr], edits: Edits<'_>) -> Command {
+    let Place { folder, plain, tls } = place;
     let here = folder.display();
-    let nodes = behind.public.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(" ");
+    let nodes = nodes.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(" ");
     let file = render(
         folder,
         "caddy/Caddyfile",
         &[
             ("reverse_proxy 127.0.0.1:8080", format!("reverse_proxy {nodes}")),
-            ("health_port 8081", format!("health_port {}", behind.control.port())),
             ("http://:80 ", format!("http://:{} ", plain.port())),
             ("https://:443 ", format!("https://:{} ", tls.port())),
             (
@@ -329,9 +355,15 @@ fn caddy(folder: &Path, plain: SocketAddr, tls: SocketAddr, behind: Behind<'_>) 
             ("/etc/ssl/vote-status/", format!("{here}/")),
             ("/var/log/caddy/", format!("{here}/")),
         ],
+        edits,
     );
+    caddy_of(folder, &file)
+}
+
+/// Caddy with this file.
+pub(crate) fn caddy_of(folder: &Path, file: &str) -> Command {
     let mut command = Command::new("caddy");
-    command.args(["run", "--adapter", "caddyfile", "--config", &file]);
+    command.args(["run", "--adapter", "caddyfile", "--config", file]);
     command.env("HOME", folder).env("XDG_DATA_HOME", folder).env("XDG_CONFIG_HOME", folder);
     command
 }

@@ -4,7 +4,6 @@
 use crate::util::DEADLINE;
 use crate::util::endpoint::Endpoint;
 use rustix::process::{Pid, Signal, kill_process};
-#[cfg(feature = "may_minihttp")]
 use std::fs::{read_dir, read_to_string};
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -140,7 +139,6 @@ impl Server {
 
     /// Stops the process, and returns when none of its threads runs any more: the signal alone is
     /// only on its way, and a thread may read from a socket yet. Goes on with `Signal::CONT`.
-    #[cfg(feature = "may_minihttp")]
     pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);
         let until = Instant::now() + DEADLINE;
@@ -151,7 +149,6 @@ impl Server {
     }
 
     /// Whether every thread of the process is stopped, by its state in proc_pid_stat(5).
-    #[cfg(feature = "may_minihttp")]
     fn is_paused(&self) -> bool {
         let threads = read_dir(format!("/proc/{}/task", self.pid())).expect("the process is there");
         threads.into_iter().all(|thread| {

@@ -1,0 +1,288 @@
+//! Each proxy in each state that the service can be in: away, frozen, not ready, full, and restarted
+//! under load. Whatever is asked, it is answered with the safe body or the truth, in a caller's time.
+
+use crate::command_line::stub::Stub;
+use crate::contract_public::checks::PATH;
+use crate::contract_public::table::{CAN_VOTE, IN_COOLDOWN, Outcome, prepare};
+use crate::proxies::away::{TOKEN_PATH, expect_away};
+use crate::proxies::expected::{AWAY, Answer};
+use crate::proxies::front::{Front, Kind, free_port};
+use crate::proxies::{before, curl, curl_head, expect};
+use crate::util::DEADLINE;
+use crate::util::client::{Client, exchange, get};
+use crate::util::server::Server;
+use rustix::process::Signal;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+/// What the least patient caller waits for.
+pub(crate) const CALLER_PATIENCE: Duration = Duration::from_secs(5);
+/// Each proxy is to be caught by a restart at another moment.
+const POLL: Duration = Duration::from_millis(20);
+
+/// What is asked in each state, as the first request of a connection.
+const ASKED: &[&str] = &[
+    "GET PATH HTTP/1.1\r\nHost: a\r\n\r\n",
+    "HEAD PATH HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET PATH HTTP/1.0\r\n\r\n",
+    "HEAD PATH HTTP/1.0\r\n\r\n",
+    "GET PATH HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+    "GET PATH HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    "GET PATH HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}",
+    "GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "HEAD PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "POST PATH HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}",
+];
+
+#[test]
+fn nginx_is_safe_in_every_state() {
+    every_state(Kind::Nginx);
+}
+
+#[test]
+fn haproxy_is_safe_in_every_state() {
+    every_state(Kind::Haproxy);
+}
+
+#[test]
+fn caddy_is_safe_in_every_state() {
+    every_state(Kind::Caddy);
+}
+
+fn every_state(kind: Kind) {
+    let nobody = Stub::nobody();
+    let Some(mut front) = Front::start(kind, &[nobody.addr()]) else { return };
+    ask_all(&format!("{kind:?}, nobody there"), kind, &mut front);
+
+    let server = Server::in_memory(&[]);
+    prepare(&server);
+    let Some(mut front) = before(kind, &server) else { return };
+    server.pause();
+    ask_all(&format!("{kind:?}, frozen"), kind, &mut front);
+    server.signal(Signal::CONT);
+    until_it_answers(kind, &front, PATH, &CAN_VOTE);
+
+    let starting = Stub::answering(
+        b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json; charset=utf-8\r\n\
+          Cache-Control: no-store\r\nAccess-Control-Allow-Origin: *\r\nX-Content-Type-Options: nosniff\r\n\
+          Retry-After: 1\r\nContent-Length: 142\r\nConnection: close\r\n\r\n\
+          {\"success\":true,\"can_vote\":true,\"message\":\"Service momentan\xc3\xa9ment indisponible\",\
+          \"next_vote_at\":null,\"cooldown_minutes\":90,\"error\":\"not_ready\"}",
+    );
+    let Some(mut front) = Front::start(kind, &[starting.addr()]) else { return };
+    ask_all(&format!("{kind:?}, not ready"), kind, &mut front);
+}
+
+/// Each request at once, each on a connection of its own, and one more on that connection.
+fn ask_all(state: &str, kind: Kind, front: &mut Front) {
+    let addrs = [front.plain, front.tunnel()];
+    let from = Instant::now();
+    let front = &*front;
+    scope(|scope| {
+        for path in [PATH, TOKEN_PATH] {
+            scope.spawn(move || ask_over_http2(state, front, path));
+        }
+        for request in ASKED {
+            for path in [PATH, TOKEN_PATH] {
+                for addr in addrs {
+                    let request = request.replace("PATH", path);
+                    scope.spawn(move || ask(&format!("{state}: {request:?}"), kind, addr, &request));
+                }
+            }
+        }
+    });
+    println!("{state}: {} requests and as many again in {:?}", ASKED.len() * 4, from.elapsed());
+}
+
+fn ask_over_http2(state: &str, front: &Front, path: &str) {
+    let (status, body) = in_time(path, || curl(front, path));
+    let is_safe = AWAY.iter().any(|outcome| is(outcome, &status) && outcome.body == body);
+    assert!(is_safe, "{state}: {path}: {status} {body}");
+    let status = in_time(path, || curl_head(front, path));
+    assert!(AWAY.iter().any(|outcome| is(outcome, &status)), "{state}: HEAD {path}: {status}");
+}
+
+fn is(outcome: &Outcome, status: &str) -> bool {
+    outcome.status.starts_with(status)
+}
+
+fn ask(label: &str, kind: Kind, addr: SocketAddr, request: &str) {
+    let mut client = Client::connect(addr);
+    let is_head = request.starts_with("HEAD");
+    // Go answers in the version that it was asked in, which is not what the client here reads.
+    if kind == Kind::Caddy && request.contains(" HTTP/1.0\r\n") {
+        let closing = request.replace("Connection: keep-alive\r\n", "");
+        client.send(closing);
+        let bytes = in_time(label, || client.try_read_to_end().expect("an answer"));
+        let text = String::from_utf8(bytes).expect("text");
+        let body = if is_head { "" } else { AWAY[0].body.split("\"error\"").next().expect("a part") };
+        let (head, rest) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{label}: {text:?}"));
+        assert!(head.starts_with("HTTP/1.0 50") && rest.starts_with(body), "{label}: {text}");
+        return;
+    }
+    client.send(request);
+    let response = in_time(label, || client.read_response(is_head));
+    expect_away(label, &response, is_head);
+    if response.says_close() || request.contains("Connection: close") || request.contains(" HTTP/1.0\r\n\r\n") {
+        return;
+    }
+    client.send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    expect_away(label, &in_time(label, || client.read_response(false)), false);
+}
+
+fn in_time<T>(label: &str, asked: impl FnOnce() -> T) -> T {
+    let from = Instant::now();
+    let answer = asked();
+    assert!(from.elapsed() < CALLER_PATIENCE, "{label}: {:?}", from.elapsed());
+    answer
+}
+
+/// A node that is back is used again.
+fn until_it_answers(kind: Kind, front: &Front, path: &str, outcome: &'static Outcome) {
+    let until = Instant::now() + DEADLINE;
+    while get(front.plain, path).status != 200 {
+        assert!(Instant::now() < until, "{kind:?} does not see that the node is back");
+        sleep(POLL);
+    }
+    expect("back", &get(front.plain, path), Answer::Safe(outcome), "", false);
+}
+
+/// Every connection of the service is taken by others: the proxy's own get the service's 503, or theirs.
+#[test]
+fn a_full_service_is_answered_through_each_proxy() {
+    for kind in [Kind::Nginx, Kind::Haproxy, Kind::Caddy] {
+        let server = Server::in_memory(&["--max-connections", "4", "--workers", "1"]);
+        prepare(&server);
+        let Some(front) = before(kind, &server) else { continue };
+        let mut held: Vec<Client> = (0..4).map(|_| Client::connect(server.public())).collect();
+        held.iter_mut().for_each(|client| client.send("G"));
+        for count in 0..20 {
+            let response = get(front.plain, PATH);
+            let answers = [&CAN_VOTE].into_iter().chain(AWAY);
+            let outcome = answers.into_iter().find(|outcome| is(outcome, &response.status.to_string()));
+            let outcome = outcome.unwrap_or_else(|| panic!("{kind:?} {count}: {response:?}"));
+            expect(&format!("{kind:?} {count}"), &response, Answer::Safe(outcome), "", false);
+        }
+    }
+}
+
+/// Ended in order and killed, three times each, while callers ask on kept and on new connections.
+#[test]
+fn a_restart_under_load_is_answered_through_each_proxy() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (public, data) = (free_port(), folder.path().display().to_string());
+    let start = || {
+        let mut command = Server::command();
+        command.args(["serve", "--control", "127.0.0.1:0", "--data-dir", &data]);
+        Server::spawn({
+            command.args(["--listen", &public.to_string(), "--drain-delay", "0", "--drain-timeout", "1"]);
+            command
+        })
+    };
+    let mut server = start();
+    let next = prepare(&server);
+    let fronts: Vec<Front> = [Kind::Nginx, Kind::Haproxy, Kind::Caddy]
+        .into_iter()
+        .filter_map(|kind| Front::start(kind, &[public]))
+        .collect();
+    let (is_over, true_answers, safe_answers) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
+    scope(|scope| {
+        for front in &fronts {
+            for is_kept in [true, false] {
+                let (is_over, next, counts) = (&is_over, &next, [&true_answers, &safe_answers]);
+                scope.spawn(move || load(front.plain, is_kept, is_over, next, counts));
+            }
+        }
+        for signal in [Signal::TERM, Signal::KILL].repeat(3) {
+            let answered = true_answers.load(Ordering::Relaxed);
+            server.signal(signal);
+            server.wait_exit(DEADLINE);
+            server = start();
+            let until = Instant::now() + DEADLINE;
+            while true_answers.load(Ordering::Relaxed) < answered + 20 && Instant::now() < until {
+                sleep(POLL);
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    println!("{true_answers:?} true answers, {safe_answers:?} safe ones over 6 restarts, none missing");
+}
+
+/// Asks until it is over. Panics on anything but the truth and the safe body, and on no answer.
+fn load(addr: SocketAddr, is_kept: bool, is_over: &AtomicBool, next: &str, counts: [&AtomicU32; 2]) {
+    let mut kept = Client::connect(addr);
+    while !is_over.load(Ordering::Relaxed) {
+        for (path, outcome) in [(PATH, &CAN_VOTE), (TOKEN_PATH, &IN_COOLDOWN)] {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+            let response = if is_kept {
+                kept.send(request);
+                kept.read_response(false)
+            } else {
+                exchange(addr, request)
+            };
+            if response.status == 200 {
+                // The minutes that are left go down while this runs; the instant does not.
+                let told = response.json();
+                assert_eq!(told["can_vote"], outcome == &CAN_VOTE, "{response:?}");
+                assert!(outcome == &CAN_VOTE || told["next_vote_at"] == next, "{response:?}");
+                counts[0].fetch_add(1, Ordering::Relaxed);
+            } else {
+                expect_away("restarted", &response, false);
+                counts[1].fetch_add(1, Ordering::Relaxed);
+            }
+            if is_kept && response.says_close() {
+                kept = Client::connect(addr);
+            }
+        }
+        sleep(Duration::from_millis(1));
+    }
+}
+
+/// What is no `GET` is sent once, whatever becomes of it: nothing is done twice.
+#[test]
+fn what_may_change_something_is_never_sent_twice() {
+    for kind in [Kind::Nginx, Kind::Haproxy, Kind::Caddy] {
+        let posted = AtomicU32::new(0);
+        let nodes = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+        let addrs = nodes.each_ref().map(|node| node.local_addr().expect("its address"));
+        let is_over = AtomicBool::new(false);
+        scope(|scope| {
+            for node in &nodes {
+                let (posted, is_over) = (&posted, &is_over);
+                scope.spawn(move || hang_up(node, posted, is_over));
+            }
+            if let Some(front) = Front::start(kind, &addrs) {
+                let request = format!("POST {PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{{}}");
+                expect_away(&format!("{kind:?}"), &exchange(front.plain, request), false);
+            }
+            is_over.store(true, Ordering::Relaxed);
+            addrs.iter().for_each(|addr| drop(TcpStream::connect(addr)));
+        });
+        let posted = posted.load(Ordering::Relaxed);
+        assert!(posted <= 1, "{kind:?}: sent {posted} times");
+    }
+}
+
+/// A node that reads a request and closes without an answer. It counts those that post.
+fn hang_up(node: &TcpListener, posted: &AtomicU32, is_over: &AtomicBool) {
+    for stream in node.incoming() {
+        if is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut stream = stream.expect("a connection");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a time-out can be set");
+        let mut bytes = [0; 4096];
+        // A health check is answered, so that both nodes are asked.
+        let count = stream.read(&mut bytes).unwrap_or(0);
+        let text = String::from_utf8_lossy(&bytes[..count]);
+        if text.starts_with("POST ") {
+            posted.fetch_add(1, Ordering::Relaxed);
+        } else if text.contains(" /readyz ") {
+            let ready = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
+            stream.write_all(ready).expect("a proxy reads its health check");
+        }
+    }
+}
