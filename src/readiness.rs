@@ -107,12 +107,17 @@ impl Readiness {
         Trouble::ALL.into_iter().find_map(of).map(|noted| (noted.trouble, noted.message.clone()))
     }
 
+    /// A load begins, the first one or another try.
+    pub fn begin_load(&self) {
+        self.0.loaded_rows.store(0, Ordering::Relaxed);
+    }
+
     /// Progress of the load: `rows` more have been read.
     pub fn add_loaded_rows(&self, rows: u64) {
         self.0.loaded_rows.fetch_add(rows, Ordering::Relaxed);
     }
 
-    /// How many rows of the store have been read since the start.
+    /// How many rows of the store the load has read.
     #[must_use]
     pub fn loaded_rows(&self) -> u64 {
         self.0.loaded_rows.load(Ordering::Relaxed)

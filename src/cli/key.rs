@@ -2,48 +2,139 @@
 
 use std::env;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use super::CliError;
+use crate::clock::Clock;
+use crate::control::ControlKey;
 use crate::random;
+use crate::readiness::{Readiness, Trouble};
 use crate::vote::id::Token;
 
 /// The environment variable that holds the key.
 pub(super) const VARIABLE: &str = "VOTE_STATUS_CONTROL_KEY";
 
-/// Finds the key: `VOTE_STATUS_CONTROL_KEY`, else the file that was named, else the one in the
+/// The pause before a second try to read or make a key. It doubles with each one, up to the other.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+/// See [`RETRY_MIN`].
+const RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// Finds the key for a client: `VOTE_STATUS_CONTROL_KEY`, else the file that was named, else the one in the
 /// data directory.
 ///
 /// # Errors
 /// Where it is named and cannot be used, or there is none.
 pub(super) fn find(key_file: Option<&PathBuf>, data_dir: &Path) -> Result<Option<Vec<u8>>, CliError> {
     if let Some(key) = env::var_os(VARIABLE) {
-        return check(key.as_encoded_bytes(), VARIABLE).map(Some);
+        return check(key.as_encoded_bytes(), VARIABLE).map(Some).map_err(CliError::new);
     }
     let path = key_file.cloned().unwrap_or_else(|| default_path(data_dir));
     match fs::read(&path) {
-        Ok(text) => check(&text, &path.display().to_string()).map(Some),
+        Ok(text) => check(&text, &path.display().to_string()).map(Some).map_err(CliError::new),
         Err(error) if error.kind() == ErrorKind::NotFound && key_file.is_none() => Ok(None),
-        Err(error) => Err(CliError::new(format_args!("cannot read the control key file {}: {error}", path.display()))),
+        Err(error) => Err(CliError::new(unreadable(&path, &error))),
     }
 }
 
-/// Makes a key in the data directory, readable by its owner only.
+/// Where a service's key is to be had once its data directory can be used.
+pub(super) struct Source {
+    path: PathBuf,
+    /// The directory to make one in, where there is none.
+    data_dir: Option<PathBuf>,
+}
+
+/// The key of a service, as far as it can be told before the data directory is used, and where to look
+/// for it then.
 ///
 /// # Errors
-/// Where it cannot be written.
-pub(super) fn make(data_dir: &Path) -> Result<Vec<u8>, CliError> {
-    let path = default_path(data_dir);
-    let fail = |error| CliError::new(format_args!("cannot write the control key file {}: {error}", path.display()));
+/// Where it is named and what is there is none.
+pub(super) fn of_service(key_file: Option<&PathBuf>, data_dir: &Path) -> Result<(ControlKey, Source), CliError> {
+    let key = ControlKey::default();
+    if let Some(variable) = env::var_os(VARIABLE) {
+        key.set(check(variable.as_encoded_bytes(), VARIABLE).map_err(CliError::new)?);
+    }
+    let Some(path) = key_file.cloned() else {
+        return Ok((key, Source { path: default_path(data_dir), data_dir: Some(data_dir.to_owned()) }));
+    };
+    if key.get().is_none() {
+        match fs::read(&path) {
+            Ok(text) => key.set(check(&text, &path.display().to_string()).map_err(CliError::new)?),
+            Err(error) if is_wrong_path(&error) => return Err(CliError::new(unreadable(&path, &error))),
+            // Its disk fails, or its permissions are lost: it may be there once they are mended.
+            Err(_) => {}
+        }
+    }
+    Ok((key, Source { path, data_dir: None }))
+}
+
+impl Source {
+    /// Makes `key` known: reads it, or makes one in the data directory. Where neither can be done that is
+    /// noted as a trouble and tried again by a thread of its own: status requests need no key.
+    pub(super) fn seek(self, key: ControlKey, readiness: Readiness) {
+        if key.get().is_some() {
+            return;
+        }
+        let clock = Clock::new();
+        let attempt = move || match self.read_or_make() {
+            Ok(found) => {
+                key.set(found);
+                readiness.settle(Trouble::ControlKey);
+                true
+            }
+            Err(why) => {
+                readiness.note(Trouble::ControlKey, &why, clock.now().monotonic_ms);
+                false
+            }
+        };
+        if attempt() {
+            return;
+        }
+        let try_on = move || {
+            let mut pause = RETRY_MIN;
+            loop {
+                thread::sleep(pause);
+                if attempt() {
+                    return;
+                }
+                pause = (pause * 2).min(RETRY_MAX);
+            }
+        };
+        // Without a thread the control interface stays shut, which is told already.
+        let _seeking = thread::Builder::new().name("key".into()).spawn(try_on);
+    }
+
+    fn read_or_make(&self) -> Result<Vec<u8>, String> {
+        match (fs::read(&self.path), &self.data_dir) {
+            (Ok(text), _) => check(&text, &self.path.display().to_string()),
+            (Err(error), Some(data_dir)) if error.kind() == ErrorKind::NotFound => make(&self.path, data_dir)
+                .map_err(|error| format!("cannot write the control key file {}: {error}", self.path.display())),
+            (Err(error), _) => Err(unreadable(&self.path, &error)),
+        }
+    }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> String {
+    format!("cannot read the control key file {}: {error}", path.display())
+}
+
+/// What a path that is wrong meets, and a disk that fails does not.
+fn is_wrong_path(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory | ErrorKind::NotADirectory)
+}
+
+/// Makes a key in the data directory, readable by its owner only.
+fn make(path: &Path, data_dir: &Path) -> io::Result<Vec<u8>> {
     make_dir(data_dir)?;
-    let key = generate()?;
+    let key = random_key()?;
     // Whole under another name before it gets its own: a start that is cut short leaves no half key.
     let new = path.with_extension("key.new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new).map_err(fail)?;
-    file.write_all(&[&key, &b"\n"[..]].concat()).and_then(|()| file.sync_all()).map_err(fail)?;
-    fs::rename(&new, &path).and_then(|()| File::open(data_dir)?.sync_all()).map_err(fail)?;
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(&[&key, &b"\n"[..]].concat()).and_then(|()| file.sync_all())?;
+    fs::rename(&new, path).and_then(|()| File::open(data_dir)?.sync_all())?;
     log::info!("made a control key in {}", path.display());
     Ok(key)
 }
@@ -51,10 +142,25 @@ pub(super) fn make(data_dir: &Path) -> Result<Vec<u8>, CliError> {
 /// Makes the data directory, for its owner only, if it is not there.
 ///
 /// # Errors
-/// Where it cannot be made.
-pub(super) fn make_dir(data_dir: &Path) -> Result<(), CliError> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
-    made.map_err(|error| CliError::new(format_args!("cannot make the data directory {}: {error}", data_dir.display())))
+/// What the system says.
+pub(super) fn make_dir(data_dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(data_dir)
+}
+
+/// A data directory that is a file, or lies below one, is a wrong option. Where there is nothing, it may
+/// not be mounted yet.
+///
+/// # Errors
+/// Where it is one.
+pub(super) fn refuse_file(data_dir: &Path) -> Result<(), CliError> {
+    let is_file = match fs::metadata(data_dir) {
+        Ok(metadata) => !metadata.is_dir(),
+        Err(error) => error.kind() == ErrorKind::NotADirectory,
+    };
+    if is_file {
+        return Err(CliError::new(format_args!("the data directory {} is no directory", data_dir.display())));
+    }
+    Ok(())
 }
 
 /// 128 bits from the system's generator, as text.
@@ -62,21 +168,21 @@ pub(super) fn make_dir(data_dir: &Path) -> Result<(), CliError> {
 /// # Errors
 /// Where the system gives none.
 pub(super) fn generate() -> Result<Vec<u8>, CliError> {
-    let bits = random::bits();
-    let bits = bits.map_err(|error| CliError::new(format_args!("the system gives no random bits: {error}")))?;
-    Ok(Token::from_random(bits).as_str().as_bytes().to_vec())
+    random_key().map_err(|error| CliError::new(format_args!("the system gives no random bits: {error}")))
+}
+
+fn random_key() -> io::Result<Vec<u8>> {
+    Ok(Token::from_random(random::bits()?).as_str().as_bytes().to_vec())
 }
 
 fn default_path(data_dir: &Path) -> PathBuf {
     data_dir.join("control.key")
 }
 
-fn check(text: &[u8], source: &str) -> Result<Vec<u8>, CliError> {
+fn check(text: &[u8], source: &str) -> Result<Vec<u8>, String> {
     let key = text.trim_ascii();
     if key.is_empty() || !key.iter().all(u8::is_ascii_graphic) {
-        return Err(CliError::new(format_args!(
-            "{source} holds no control key: visible ASCII characters on one line are wanted"
-        )));
+        return Err(format!("{source} holds no control key: visible ASCII characters on one line are wanted"));
     }
     Ok(key.to_vec())
 }

@@ -5,7 +5,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
 use std::panic;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
@@ -18,6 +18,7 @@ use signal_hook::iterator::Signals;
 
 use super::logger::Logger;
 use super::{CliError, Exit, certificates, key, one, progress};
+use crate::control::ControlKey;
 use crate::limits::{
     CONNECTIONS_MAX_DEFAULT, CONTROL_CONNECTIONS_MAX, DESCRIPTORS_KEPT, DESCRIPTORS_PER_WORKER, Limits, TURNED_AWAY_MAX,
 };
@@ -29,6 +30,7 @@ use crate::recorder::command::{Command, Mode, NewServer, ServerName, Tokens, Vot
 use crate::server::{self, AccessConfig, Config, Ended, Engine, Role, Signal, Store};
 use crate::store::directory::DirectoryStore;
 use crate::store::memory::MemoryStore;
+use crate::store::{self, StoreError};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
 use crate::vote::time::Cooldown;
@@ -48,19 +50,28 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let passed = passed()?;
     let is_demo = options.get_flag("demo");
     let data_dir = one::<PathBuf>(options, "data-dir")?;
-    let control_key = match key::find(options.get_one("control-key-file"), &data_dir)? {
-        Some(key) => key,
-        None if is_demo => key::generate()?,
-        None => key::make(&data_dir)?,
-    };
+    let (control_key, key_source) = key::of_service(options.get_one("control-key-file"), &data_dir)?;
+    if is_demo && control_key.get().is_none() {
+        let found = key::find(None, &data_dir).ok().flatten();
+        control_key.set(found.map_or_else(key::generate, Ok)?);
+    }
+    if !keeps_nothing(options) || control_key.get().is_none() {
+        key::refuse_file(&data_dir)?;
+    }
+    let readiness = Readiness::default();
     let gate = data_dir.join(GATE_FILE);
     if one::<Engine>(options, "engine")? != Engine::Native && passed.iter().any(|(role, _)| *role == Role::Public) {
         return Err(CliError::new(
             "a public socket was passed, and only the native engine takes one: leave --engine out",
         ));
     }
-    let (store, store_name) = store(options, data_dir)?;
-    let config = Config { passed, store: store_name, ..config(options, control_key.clone(), gate, &logger)? };
+    let seek_key = {
+        let (control_key, readiness) = (control_key.clone(), readiness.clone());
+        move || key_source.seek(control_key, readiness)
+    };
+    let (store, store_name) = store(options, data_dir, seek_key)?;
+    let settings = config(options, control_key.clone(), gate, &logger)?;
+    let config = Config { passed, store: store_name, readiness, ..settings };
     let signals = catch_signals(certificates::reloader(&config))?;
     progress::watch_load(config.readiness.clone());
     let mut announced = Vec::new();
@@ -70,7 +81,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         // A closed standard output is no reason to stop serving.
         let _closed = writeln!(out, "listening on {address} ({role})").and_then(|()| out.flush());
         if is_demo && role == Role::Control {
-            say_what_to_try(&announced, &control_key);
+            say_what_to_try(&announced, control_key.get().unwrap_or_default());
         }
     };
     match server::run(config, store, signals, announce).map_err(CliError::new)? {
@@ -83,16 +94,22 @@ fn keeps_nothing(options: &ArgMatches) -> bool {
     options.get_flag("in-memory") || options.get_flag("demo")
 }
 
-/// The store, and what it is called in the log.
-fn store(options: &ArgMatches, data_dir: PathBuf) -> Result<(Store, String), CliError> {
+/// The store, and what it is called in the log. The key is sought where it is used first: before that,
+/// the data directory may be another one than the one that is mounted there.
+fn store(
+    options: &ArgMatches,
+    data_dir: PathBuf,
+    seek_key: impl FnOnce() + Send + 'static,
+) -> Result<(Store, String), CliError> {
     if !options.contains_id("store") {
         let name = if keeps_nothing(options) {
             "memory, where nothing is kept".to_owned()
         } else {
             data_dir.display().to_string()
         };
-        return Ok((Store::Own(own_store(options, data_dir)), name));
+        return Ok((Store::Own(own_store(options, data_dir, seek_key)), name));
     }
+    seek_key();
     #[cfg(feature = "redis")]
     return super::store::shared(options, &data_dir);
     #[cfg(not(feature = "redis"))]
@@ -114,21 +131,29 @@ fn passed() -> Result<Vec<(Role, OwnedFd)>, CliError> {
 }
 
 /// Opens the store when it is called.
-fn own_store(options: &ArgMatches, data_dir: PathBuf) -> OpenStore {
-    if keeps_nothing(options) {
-        return Box::new(|| Ok(Box::new(MemoryStore)));
-    }
+fn own_store(options: &ArgMatches, data_dir: PathBuf, seek_key: impl FnOnce() + Send + 'static) -> OpenStore {
+    let keeps_nothing = keeps_nothing(options);
+    let mut seek_key = Some(seek_key);
     Box::new(move || {
-        // A damaged file makes the library panic; that is told in one line, not as a back-trace.
-        let hook = panic::take_hook();
-        panic::set_hook(Box::new(|_| {}));
-        let store = DirectoryStore::open(&data_dir);
-        panic::set_hook(hook);
-        Ok(Box::new(store?))
+        let store: Box<dyn store::Store> =
+            if keeps_nothing { Box::new(MemoryStore) } else { Box::new(open_quietly(&data_dir)?) };
+        if let Some(seek) = seek_key.take() {
+            seek();
+        }
+        Ok(store)
     })
 }
 
-fn config(options: &ArgMatches, control_key: Vec<u8>, gate: PathBuf, logger: &Logger) -> Result<Config, CliError> {
+/// A damaged file makes the library panic; that is told in one line, not as a back-trace.
+fn open_quietly(data_dir: &Path) -> Result<DirectoryStore, StoreError> {
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
+    let store = DirectoryStore::open(data_dir);
+    panic::set_hook(hook);
+    store
+}
+
+fn config(options: &ArgMatches, control_key: ControlKey, gate: PathBuf, logger: &Logger) -> Result<Config, CliError> {
     let minutes = u32::try_from(one::<u64>(options, "cooldown-minutes")?).unwrap_or(u32::MAX);
     let cooldown = Cooldown::from_minutes(minutes).ok_or_else(|| CliError::new("--cooldown-minutes is 1 to 10080"))?;
     #[cfg(not(feature = "tls"))]

@@ -23,7 +23,10 @@ const SENTINEL_PASSWORD: &str = "VOTE_STATUS_SENTINEL_PASSWORD";
 pub(super) fn shared(options: &ArgMatches, data_dir: &Path) -> Result<(Store, String), CliError> {
     let replicas = u32::try_from(one::<u64>(options, "store-wait-replicas")?).unwrap_or(1);
     let wait_ms = one::<u64>(options, "store-wait-ms")?;
-    super::key::make_dir(data_dir)?;
+    if let Err(error) = super::key::make_dir(data_dir) {
+        // Where a node keeps no more than which store it follows; it goes on, and says so again then.
+        log::warn!("cannot make the data directory {}: {error}", data_dir.display());
+    }
     let store = RedisStore {
         address: address(options)?,
         confirmation: (replicas > 0).then_some(Confirmation { replicas, wait_ms }),

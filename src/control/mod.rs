@@ -3,8 +3,8 @@
 //! It reads the same views as the public service; whatever changes something goes through the
 //! recorder, and the connection is parked until that has answered.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
@@ -44,10 +44,27 @@ use reply::{Answer, Asked, ServerBody, ServersBody};
 use request::Ask;
 use shared::SharedView;
 
+/// The control key, once it is known: it may stand in a file that cannot be read yet.
+#[derive(Clone, Debug, Default)]
+pub struct ControlKey(Arc<OnceLock<Vec<u8>>>);
+
+impl ControlKey {
+    /// Makes it known; the first key stays.
+    pub fn set(&self, key: Vec<u8>) {
+        self.0.get_or_init(|| key);
+    }
+
+    /// The key; `None` until it is known.
+    #[must_use]
+    pub fn get(&self) -> Option<&[u8]> {
+        self.0.get().map(Vec::as_slice)
+    }
+}
+
 /// What the control service is made of.
 pub struct Parts {
-    /// Who wants in must know it.
-    pub key: Vec<u8>,
+    /// Who wants in must know it. Until it is known, who asks is told that the service is not ready.
+    pub key: ControlKey,
     /// Where changes go.
     pub recorder: RecorderHandle,
     /// The listed servers.
@@ -101,11 +118,15 @@ impl ControlService {
 
     fn is_authorised(&self, head: &Head<'_>) -> bool {
         let Some((scheme, key)) = head.authorization.and_then(|value| value.split_at_checked(7)) else { return false };
-        scheme.eq_ignore_ascii_case(b"Bearer ") && bool::from(key.trim_ascii().ct_eq(&self.parts.key))
+        let Some(own) = self.parts.key.get() else { return false };
+        scheme.eq_ignore_ascii_case(b"Bearer ") && bool::from(key.trim_ascii().ct_eq(own))
     }
 
     fn task(&mut self, head: &Head<'_>) -> Task {
         let wants_key = request::wants_key(head);
+        if wants_key && self.parts.key.get().is_none() {
+            return Task::Answer(Answer::fault(Fault::NotReady));
+        }
         if wants_key && !self.is_authorised(head) {
             return Task::Answer(Answer::unauthorized());
         }

@@ -20,6 +20,7 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 pub mod batch;
 pub mod command;
 pub mod counters;
+mod opening;
 pub mod shared;
 
 use batch::{Batch, Changes};
@@ -138,57 +139,6 @@ impl Recorder {
     #[must_use]
     pub fn counters(&self) -> Arc<RecorderCounters> {
         Arc::clone(&self.counters)
-    }
-
-    /// Opens the store, reads it into table and directory, records `seed`, and says that the service
-    /// is ready.
-    ///
-    /// # Errors
-    /// Where the store is in use or cannot be believed: nothing may be served.
-    pub fn load(&mut self, seed: Vec<Command>) -> Result<(), StoreError> {
-        let store = self.store.insert((self.open)()?);
-        let start = self.clock.now();
-        let now = start.wall;
-        let (cooldown, readiness) = (self.cooldown, &self.readiness);
-        let mut loader = self.table.loader();
-        let mut servers = Snapshot::default();
-        let mut conflict = None;
-        let since = now.minus(cooldown.seconds());
-        let mut cut = Vec::new();
-        store.replay(since, &mut |event| {
-            readiness.add_loaded_rows(1);
-            match event {
-                Event::Server(server, token) => {
-                    if !servers.insert(server, token) {
-                        conflict = Some(server);
-                    }
-                }
-                Event::Vote(StoredVote { server, address: Address::V4(address), voted_at }) => {
-                    let kept = Cooling { pair: Pair { server, address }, expires_at: cooldown.expires_at(voted_at) };
-                    // The clock may have gone back while nobody ran.
-                    let expires_at = cooldown.held_at(kept.expires_at, now);
-                    if expires_at != kept.expires_at {
-                        cut.push(kept);
-                    }
-                    if now < expires_at {
-                        loader.put(Cooling { expires_at, ..kept });
-                    }
-                }
-                Event::VoteGone(_) | Event::ServerGone(_) => {}
-            }
-        })?;
-        loader.finish();
-        if let Some(server) = conflict {
-            return Err(StoreError::Unusable(format!("two servers have one token, one of them is {server}")));
-        }
-        self.note_cut(&cut, now);
-        self.publish(servers);
-        self.counters.load_ms.set(self.clock.now().monotonic_ms - start.monotonic_ms);
-        for command in seed {
-            self.record(Request { command, respond: Box::new(drop) });
-        }
-        self.readiness.set_ready();
-        Ok(())
     }
 
     /// Opens the store again, after [`Recorder::run`] has closed it. Nobody has recorded anything

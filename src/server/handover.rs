@@ -336,7 +336,7 @@ impl Takeover {
 
     /// Whether the running process has ended. The system closes its gate a moment before or after
     /// its end of the wire.
-    fn is_gone(&self) -> io::Result<bool> {
+    pub(super) fn is_gone(&self) -> io::Result<bool> {
         for _try in 0..GATE_TRIES {
             if Wire::connect(&self.gate, PATIENCE)?.is_none() {
                 return Ok(true);

@@ -43,22 +43,35 @@ pub fn run(
     let promised = takeover.as_ref().map_or(&[][..], Takeover::places);
     let sockets = Sockets::open(&mut config, promised)?;
     let mut house = House::new(config, sockets, store, signals)?;
-    let progress = match takeover {
+    let mut progress = match takeover {
         Some(takeover) => house.start_after(takeover)?,
         None => house.start()?,
     };
+    let mut announced = false;
+    let mut announce_once = |house: &House| {
+        if !std::mem::replace(&mut announced, true) {
+            house.sockets.addresses().for_each(|(address, role)| announce(address, role));
+        }
+    };
+    if progress != Progress::Stopped {
+        notify::tell(notify::READY);
+    }
+    while progress == Progress::UnderWay {
+        if house.is_hindered() {
+            announce_once(&house);
+        }
+        house.tell_manager();
+        progress = house.wait_for_news(MANAGER_MS)?;
+    }
     if progress == Progress::Stopped {
         // What was asked is answered; the recorder has taken nothing that could be lost.
         return house.stop_listeners();
     }
     house.open_gate();
-    for (address, role) in house.sockets.addresses() {
-        announce(address, role);
-    }
+    announce_once(&house);
     let (servers, cooldowns) = (house.views.directory.current().len(), house.views.cooldowns.len());
     let addresses: Vec<_> = house.sockets.addresses().collect();
     about.say_ready(&addresses, servers, cooldowns, house.sources.recorder.load_ms.get());
-    notify::tell(notify::READY);
     house.serve()
 }
 
@@ -117,6 +130,8 @@ struct House {
     is_giving: bool,
     /// That signal has come.
     is_told_to_stop: bool,
+    /// What the service manager was told last to be wrong.
+    told_manager: Option<String>,
 }
 
 impl House {
@@ -157,35 +172,42 @@ impl House {
             has_hung_up: false,
             is_giving: false,
             is_told_to_stop: false,
+            told_manager: None,
         })
     }
 
-    /// Listeners first: while the store is read, 503 is a better answer than none. Not for a while
-    /// where others have held them until now: then whoever waits in them takes this for one service.
+    /// Listeners first: while the store is read, or cannot be, 503 is a better answer than none. Not for
+    /// a while where others have held them until now: then whoever waits in them takes this for one service.
     fn start(&mut self) -> Result<Progress, ServerError> {
         self.start_recorder(Opening::First)?;
-        let patience_ms = if self.sockets.are_passed() { LOAD_PATIENCE_MS } else { 0 };
-        let early = self.wait_until_loaded(Some(patience_ms))?;
+        let are_passed = self.sockets.are_passed();
+        let early = if are_passed { self.wait_for_news(LOAD_PATIENCE_MS)? } else { Progress::UnderWay };
         if early == Progress::Stopped {
             return Ok(early);
         }
         self.start_public(Vec::new())?;
         self.start_control(Vec::new())?;
-        if early == Progress::Loaded { Ok(early) } else { self.wait_until_loaded(None) }
+        if early == Progress::UnderWay && !are_passed { self.wait_for_news(LOAD_PATIENCE_MS) } else { Ok(early) }
     }
 
-    /// The store first: until it is read, somebody else answers.
+    /// The store first: until it is read, somebody else answers, and goes on where it cannot be. Only
+    /// where nobody is left, 503 is a better answer than none.
     fn start_after(&mut self, takeover: Takeover) -> Result<Progress, ServerError> {
         log::info!("taking over from the process that runs");
         takeover.release().map_err(ServerError::TakeOver)?;
         self.start_recorder(Opening::First)?;
-        loop {
+        let mut progress = Progress::UnderWay;
+        while progress == Progress::UnderWay && !self.is_hindered() {
             takeover.say_loading();
-            match self.wait_until_loaded(Some(LOADING_MS))? {
-                Progress::Loaded => break,
-                Progress::Stopped => return Ok(Progress::Stopped),
-                Progress::UnderWay => {}
-            }
+            progress = self.wait_for_news(LOADING_MS)?;
+        }
+        if progress == Progress::Stopped {
+            return Ok(progress);
+        }
+        if let Some((_, why)) = self.config.readiness.gravest()
+            && !takeover.is_gone().map_err(ServerError::TakeOver)?
+        {
+            return Err(ServerError::NotTaken(why));
         }
         let Estate { public, control } = takeover.take().map_err(ServerError::TakeOver)?;
         self.sockets.inherit(Role::Public, public.listeners)?;
@@ -193,7 +215,34 @@ impl House {
         self.start_public(public.clients)?;
         takeover.wait_until_done();
         self.start_control(control.clients)?;
-        Ok(Progress::Loaded)
+        Ok(progress)
+    }
+
+    fn is_hindered(&self) -> bool {
+        self.config.readiness.gravest().is_some()
+    }
+
+    /// Until all is loaded, until something is in its way, or for so long.
+    fn wait_for_news(&mut self, patience_ms: u64) -> Result<Progress, ServerError> {
+        let was_hindered = self.is_hindered();
+        let until_ms = self.clock.now().monotonic_ms + patience_ms;
+        loop {
+            let left_ms = until_ms.saturating_sub(self.clock.now().monotonic_ms);
+            let progress = self.wait_until_loaded(Some(left_ms.min(HINDERED_POLL_MS)))?;
+            if progress != Progress::UnderWay || left_ms == 0 || self.is_hindered() != was_hindered {
+                return Ok(progress);
+            }
+        }
+    }
+
+    /// Tells the service manager what is wrong, and that it no longer is.
+    fn tell_manager(&mut self) {
+        let trouble = self.config.readiness.gravest();
+        let told = trouble.map(|(trouble, message)| format!("STATUS=not well ({}): {message}", trouble.word()));
+        if told != self.told_manager {
+            notify::tell(told.as_deref().unwrap_or("STATUS=well again"));
+            self.told_manager = told;
+        }
     }
 
     fn wait_until_loaded(&mut self, patience_ms: Option<u64>) -> Result<Progress, ServerError> {
@@ -246,7 +295,10 @@ impl House {
 
     fn serve(mut self) -> Result<Ended, ServerError> {
         loop {
-            match self.next_event()? {
+            self.tell_manager();
+            let until_ms = self.clock.now().monotonic_ms + MANAGER_MS;
+            let Some(event) = self.next_event_until(until_ms) else { continue };
+            match event {
                 Event::Signal => return self.stop(),
                 Event::Called(wire) => match self.hand_over(&wire)? {
                     Succession::None => {}
@@ -332,6 +384,12 @@ impl House {
 /// A client in the field gives up after 5 s: until then it may wait for a store that is being read,
 /// in milliseconds.
 const LOAD_PATIENCE_MS: u64 = 3_000;
+
+/// What is in the way of the load is looked for so often, in milliseconds.
+const HINDERED_POLL_MS: u64 = 20;
+
+/// So often it is seen whether the service manager has to be told something, in milliseconds.
+const MANAGER_MS: u64 = 1_000;
 
 /// So often a process that takes over says that it is still at it, in milliseconds.
 const LOADING_MS: u64 = 1_000;

@@ -14,6 +14,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::control::ControlKey;
 use crate::limits::Limits;
 use crate::metrics::SharedCounter;
 use crate::net::address::Address;
@@ -57,8 +58,8 @@ pub struct Config {
     pub workers: usize,
     /// The cooldown's length.
     pub cooldown: Cooldown,
-    /// The control key.
-    pub control_key: Vec<u8>,
+    /// The control key, which may become known later.
+    pub control_key: ControlKey,
     /// Bounds.
     pub limits: Limits,
     /// After the signal to stop, newcomers are still taken for so long, in milliseconds.
@@ -177,6 +178,8 @@ pub enum ServerError {
     Passed(Role, io::Error),
     /// The running process gives nothing.
     TakeOver(io::Error),
+    /// Nothing was taken over, as this says; the running process goes on.
+    NotTaken(String),
     /// An event loop cannot be made, or broke.
     Engine(io::Error),
     /// The store cannot be read.
@@ -198,6 +201,7 @@ impl fmt::Display for ServerError {
             Self::TakeOver(error) => {
                 write!(formatter, "cannot take over from the running process: {error}; end it, and start anew")
             }
+            Self::NotTaken(why) => write!(formatter, "nothing was taken over, the running process goes on: {why}"),
             Self::Engine(error) => write!(formatter, "the event loop cannot run: {error}"),
             Self::Store(error) => error.fmt(formatter),
             Self::Thread(name) => write!(formatter, "the {name} thread ended; this is a bug, please report it"),

@@ -2,10 +2,11 @@
 //! one clear line. Never wrong answers, never an empty start.
 
 use crate::durability::device::Device;
-use crate::durability::files::{expect_refused, furnished, store_file};
+use crate::durability::files::{expect_not_ready, furnished, store_file};
 use crate::durability::history::{History, Kept};
-use crate::durability::ledger::{Ledger, SERVER, address, serve, try_serve};
+use crate::durability::ledger::{Ledger, SERVER, address, serve};
 use crate::durability::rounds;
+use crate::util::client::get;
 use crate::util::random::Random;
 use crate::util::time::now_unix;
 use rustix::process::Signal;
@@ -79,15 +80,14 @@ fn a_damaged_file_serves_right_answers_or_is_refused() {
         fs::copy(source.join("votes.sequence"), trial.join("votes.sequence")).expect("the note can be copied");
         // Now and then again: a refused start must not have made the file fit to be served.
         for _ in 0..1 + usize::from(random.below(4) == 0) {
-            match try_serve(&trial, &[]) {
-                Ok(server) => {
-                    served += 1;
-                    ledger.expect(&server, &what);
-                }
-                Err(ended) => {
-                    refused += 1;
-                    expect_refused(&ended, &store_file(&trial).display().to_string(), &what);
-                }
+            let mut server = serve(&trial, &[]);
+            if get(server.control(), "/readyz").status == 200 {
+                served += 1;
+                ledger.expect(&server, &what);
+            } else {
+                refused += 1;
+                let name = store_file(&trial).display().to_string();
+                expect_not_ready(&mut server, "store_unusable", &name, "the store", &what);
             }
         }
         fs::remove_dir_all(&trial).expect("the folder can be removed");

@@ -1,8 +1,10 @@
 //! The data directory: one process at a time, files for their owner only, and no start on
 //! anything that is not a whole store of this version.
 
+use crate::contract_public::table::NOT_READY;
 use crate::durability::ledger::{Ledger, SERVER, address, serve, try_serve};
 use crate::util::DEADLINE;
+use crate::util::client::get;
 use crate::util::server::{Ended, Server};
 use crate::util::time::now_unix;
 use redb::{Database, TableDefinition};
@@ -10,6 +12,8 @@ use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
 
@@ -50,12 +54,37 @@ pub(crate) fn expect_refused(ended: &Ended, name: &str, what: &str) {
     assert!(!line.contains("panicked"), "{what}: {ended:?}");
 }
 
+/// Requires that the process stays and answers the safe 503, and that `/readyz` and one log line say
+/// `reason`, name what is wrong, and hold `word`.
+pub(crate) fn expect_not_ready(server: &mut Server, reason: &str, name: &str, word: &str, what: &str) {
+    let response = get(server.public(), "/api/vote/28/status/203.0.113.7");
+    assert_eq!((response.status, response.text()), (503, NOT_READY.body), "{what}");
+    let ready = get(server.control(), "/readyz");
+    let body = ready.json();
+    assert_eq!((ready.status, body["ready"].as_bool(), body["reason"].as_str()), (503, Some(false), Some(reason)));
+    let message = body["message"].as_str().unwrap_or_else(|| panic!("{what}: {body}"));
+    assert!(message.contains(name), "{what}: does not name {name}: {message}");
+    assert!(message.contains(word), "{what}: does not say {word:?}: {message}");
+    let votes = server.control_client().cast(28, [203, 0, 113, 7]);
+    assert_eq!(votes.status, 503, "{what}: {votes:?}");
+    let metrics = get(server.control(), "/metrics");
+    let sample = format!("vote_status_trouble{{reason=\"{reason}\"}} 1\n");
+    assert!(metrics.text().contains(&sample), "{what}: no {sample} in\n{}", metrics.text());
+    assert!(metrics.text().contains("vote_status_ready 0\n"), "{what}");
+    let stderr = server.stderr();
+    let told: Vec<&str> = stderr.lines().filter(|line| line.contains(" ERROR ")).collect();
+    assert!(matches!(told[..], [line] if line.contains(message)), "{what}: not told once:\n{stderr}");
+    assert!(!stderr.contains("panicked"), "{what}:\n{stderr}");
+    assert!(server.is_running(), "{what}");
+}
+
 fn expect_no_start(folder: &Path, word: &str, what: &str) {
-    // Twice: a start that is refused must not have made the file fit to be served.
+    // Twice: a start that comes to nothing must not have made the file fit to be served.
     for _ in 0..2 {
-        let ended = try_serve(folder, &[]).expect_err(what);
-        expect_refused(&ended, &store_file(folder).display().to_string(), what);
-        assert!(ended.stderr.contains(word), "{what}: does not say {word:?}: {ended:?}");
+        let mut server = serve(folder, &[]);
+        let name = store_file(folder).display().to_string();
+        expect_not_ready(&mut server, "store_unusable", &name, word, what);
+        stop(server);
     }
 }
 
@@ -127,7 +156,8 @@ fn no_start_where_the_store_is_gone() {
     fs::rename(&store, &aside).expect("the file can be moved");
     expect_no_start(folder.path(), "is gone", "a store that is gone");
     std::os::unix::fs::symlink("/nowhere/votes.redb", &store).expect("a link can be made");
-    try_serve(folder.path(), &[]).expect_err("a link that leads nowhere");
+    let name = store.display().to_string();
+    expect_not_ready(&mut serve(folder.path(), &[]), "store_unavailable", &name, "No such file", "a broken link");
     fs::remove_file(&store).expect("the link can be removed");
     fs::remove_file(folder.path().join("votes.sequence")).expect("the note can be removed");
     drop(serve(folder.path(), &[]));
@@ -137,8 +167,9 @@ fn no_start_where_the_store_is_gone() {
 fn no_start_on_a_folder() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::create_dir(store_file(folder.path())).expect("a folder can be made");
-    let ended = try_serve(folder.path(), &[]).expect_err("a folder in place of the file");
-    expect_refused(&ended, &store_file(folder.path()).display().to_string(), "a folder in place of the file");
+    let mut server = serve(folder.path(), &[]);
+    let name = store_file(folder.path()).display().to_string();
+    expect_not_ready(&mut server, "store_unavailable", &name, "Is a directory", "a folder in place of the file");
 }
 
 #[test]
@@ -208,12 +239,21 @@ fn a_copy_that_was_put_back_is_served() {
     expect_no_start(folder.path(), "put back a copy", "a damaged file");
     fs::write(store_file(folder.path()), copy).expect("a copy can be put back");
     // As the line says, and nothing more: what else has to be done stands in it.
-    match try_serve(folder.path(), &[]) {
-        Ok(server) => ledger.expect(&server, "the copy"),
-        Err(ended) => {
-            expect_refused(&ended, "votes.sequence", "a copy older than the note beside it");
-            fs::remove_file(folder.path().join("votes.sequence")).expect("the note can be removed");
-            ledger.expect(&serve(folder.path(), &[]), "the copy, without the note");
-        }
+    let mut server = serve(folder.path(), &[]);
+    if get(server.control(), "/readyz").status == 503 {
+        let what = "a copy older than the note beside it";
+        expect_not_ready(&mut server, "store_unusable", "votes.redb", "votes.sequence", what);
+        fs::remove_file(folder.path().join("votes.sequence")).expect("the note can be removed");
+        await_ready(&server);
+    }
+    ledger.expect(&server, "the copy");
+}
+
+/// Waits until a service that was not ready goes on by itself.
+pub(crate) fn await_ready(server: &Server) {
+    let until = Instant::now() + DEADLINE;
+    while get(server.control(), "/readyz").status != 200 {
+        assert!(Instant::now() < until, "{:?}\n{}", get(server.control(), "/readyz"), server.stderr());
+        sleep(Duration::from_millis(20));
     }
 }
