@@ -72,7 +72,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let (store, store_name) = store(options, data_dir, seek_key)?;
     let settings = config(options, control_key.clone(), gate, &logger)?;
     let config = Config { passed, store: store_name, readiness, ..settings };
-    let signals = catch_signals(certificates::reloader(&config))?;
+    let signals = catch_signals(reloader(options, &config))?;
     progress::watch_load(config.readiness.clone());
     let mut announced = Vec::new();
     let announce = |address: &Address, role: Role| {
@@ -88,6 +88,20 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         Ended::Cleanly => Ok(Exit::Success),
         Ended::AtOnce => Ok(Exit::Negative),
     }
+}
+
+/// What SIGHUP does, if anything.
+fn reloader(options: &ArgMatches, config: &Config) -> Option<Box<dyn Fn() + Send>> {
+    #[cfg(feature = "redis")]
+    if let Some(check) = super::store::checker(options) {
+        let certificates = certificates::reloader(config);
+        return Some(Box::new(move || {
+            certificates.iter().for_each(|reload| reload());
+            check();
+        }));
+    }
+    let _only_a_shared_store_is_looked_up = options;
+    certificates::reloader(config)
 }
 
 fn keeps_nothing(options: &ArgMatches) -> bool {

@@ -1,19 +1,27 @@
 //! A store shared with other nodes: from options to its address.
 
 use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use clap::ArgMatches;
 
 use super::{CliError, one};
+use crate::cluster::access::{Access, Secret};
 use crate::cluster::address::StoreAddress;
+use crate::cluster::primary::Primary;
+#[cfg(feature = "tls")]
+use crate::cluster::tls::TlsFiles;
 use crate::cluster::{Confirmation, RedisStore};
 use crate::server::Store;
 
-/// The environment variable that holds the store's password, if the address does not.
+/// The environment variable that holds the user, if the address does not.
+const USER: &str = "VOTE_STATUS_STORE_USER";
+/// The environment variable that holds the store's password, if neither the address nor a file does.
 const PASSWORD: &str = "VOTE_STATUS_STORE_PASSWORD";
-/// The environment variable that holds the sentinels' password, if they want one.
+/// The environment variable that holds the sentinels' user, if they know of users.
+const SENTINEL_USER: &str = "VOTE_STATUS_SENTINEL_USER";
+/// The environment variable that holds the sentinels' password, if they want one and no file does.
 const SENTINEL_PASSWORD: &str = "VOTE_STATUS_SENTINEL_PASSWORD";
 
 /// The store that `serve` was told to share, and what it is called in the log.
@@ -27,6 +35,9 @@ pub(super) fn shared(options: &ArgMatches, data_dir: &Path) -> Result<(Store, St
         // Where a node keeps no more than which store it follows; it goes on, and says so again then.
         log::warn!("cannot make the data directory {}: {error}", data_dir.display());
     }
+    if shows_password(options) {
+        log::warn!("--store holds a password, which everybody on this machine sees in ps: use --store-password-file");
+    }
     let store = RedisStore {
         address: address(options)?,
         confirmation: (replicas > 0).then_some(Confirmation { replicas, wait_ms }),
@@ -36,21 +47,73 @@ pub(super) fn shared(options: &ArgMatches, data_dir: &Path) -> Result<(Store, St
     Ok((Store::Shared { store: Box::new(store), stale_max_ms: options.get_one("stale-max").copied() }, name))
 }
 
-/// The address of the store. Nothing of what was typed is shown where it is none: it may hold a password.
+/// The address of the store, and how its machines and its sentinels are entered. Nothing of what was
+/// typed is shown where it is none: it may hold a password.
 ///
 /// # Errors
 /// As [`shared`].
 pub(super) fn address(options: &ArgMatches) -> Result<StoreAddress, CliError> {
     let text = one::<String>(options, "store")?;
-    let password = match options.get_one::<PathBuf>("store-password-file") {
-        Some(path) => Some(fs::read_to_string(path).map_err(|error| {
-            CliError::new(format_args!("cannot read the store's password file {}: {error}", path.display()))
-        })?),
-        None => env::var(PASSWORD).ok(),
-    };
-    let password = password.as_deref().map(str::trim).filter(|password| !password.is_empty());
-    let mut address =
-        StoreAddress::parse(&text, password).map_err(|error| CliError::new(format_args!("--store: {error}")))?;
-    address.sentinel_password = env::var(SENTINEL_PASSWORD).ok().filter(|password| !password.is_empty());
+    let fail = |error| CliError::new(format_args!("--store: {error}"));
+    let mut address = StoreAddress::parse(&text).map_err(fail)?;
+    complete(&mut address.access, options, "store-password-file", USER, PASSWORD)?;
+    complete(&mut address.sentinel_access, options, "sentinel-password-file", SENTINEL_USER, SENTINEL_PASSWORD)?;
+    let path = |name| options.get_one::<PathBuf>(name).cloned();
+    let (ca, pair) = (path("store-ca"), path("store-cert").zip(path("store-key")));
+    if ca.is_some() || pair.is_some() {
+        #[cfg(feature = "tls")]
+        {
+            let files = TlsFiles { ca, pair };
+            address.set_files(&files).map_err(fail)?;
+            // They are read at each connection; what is wrong with them is told at the start.
+            files.config().map_err(|error| CliError::new(format_args!("TLS to the store: {error}")))?;
+        }
+        #[cfg(not(feature = "tls"))]
+        return Err(CliError::new("--store-ca, --store-cert and --store-key need a build with the cargo feature tls"));
+    }
     Ok(address)
+}
+
+/// On SIGHUP: whether the store takes user, password and certificates as they are in their files now. They
+/// are read at each connection anyway; an operator who rotates wants to know before the old ones go.
+pub(super) fn checker(options: &ArgMatches) -> Option<Box<dyn Fn() + Send>> {
+    let address = options.contains_id("store").then(|| address(options).ok()).flatten()?;
+    Some(Box::new(move || {
+        let address = address.clone();
+        // It may take seconds, and the thread of signals has others to catch.
+        let check = move || match Primary::open(&address) {
+            Ok(_) => log::info!("the store lets this node in with user, password and certificates as they are now"),
+            Err(error) => log::error!("the store does not let this node in as its files are now: {error}"),
+        };
+        if let Err(error) = thread::Builder::new().name("store-check".into()).spawn(check) {
+            log::error!("the store was not asked: {error}");
+        }
+    }))
+}
+
+/// Whether the address as it was typed holds a password: everybody on the machine can see it.
+pub(super) fn shows_password(options: &ArgMatches) -> bool {
+    let text = options.get_one::<String>("store");
+    text.and_then(|text| StoreAddress::parse(text).ok()).is_some_and(|address| address.access.password != Secret::None)
+}
+
+/// What the address leaves out: the user from the environment, the password from its file, or else from the
+/// environment. The file is read here to tell what is wrong with it, and at each connection anew.
+fn complete(
+    access: &mut Access,
+    options: &ArgMatches,
+    file: &'static str,
+    user: &str,
+    password: &str,
+) -> Result<(), CliError> {
+    let set = |name: &str| env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+    access.user = access.user.take().or_else(|| set(user));
+    if access.password == Secret::None {
+        access.password = match options.get_one::<PathBuf>(file) {
+            Some(path) => Secret::File(path.clone()),
+            None => set(password).map_or(Secret::None, Secret::Text),
+        };
+        access.password.read().map_err(CliError::new)?;
+    }
+    Ok(())
 }

@@ -9,11 +9,11 @@ use super::client_definition::{connection, json};
 use super::definition::{cooldown_minutes, option, seconds, whole};
 
 /// What `serve` takes.
-pub(super) fn serve() -> [Arg; 5] {
-    let [store, password] = address();
-    [
-        store.conflicts_with_all(["in-memory", "demo"]),
-        password,
+pub(super) fn serve() -> Vec<Arg> {
+    let [store, access @ ..] = address();
+    let mut all = vec![store.conflicts_with_all(["in-memory", "demo"])];
+    all.extend(access);
+    all.extend([
         option("store-wait-replicas", "N", "A vote is confirmed once so many replicas of the store hold it, 0 or 1")
             .value_parser(whole(0..=1))
             .default_value("0"),
@@ -26,7 +26,8 @@ pub(super) fn serve() -> [Arg; 5] {
             "A node that has not heard of the store for so long is not ready [default: none]",
         )
         .value_parser(seconds()),
-    ]
+    ]);
+    all
 }
 
 /// The subcommands that look after a shared store.
@@ -34,8 +35,8 @@ pub(super) fn commands() -> Vec<Command> {
     if !cfg!(feature = "redis") {
         return Vec::new();
     }
-    let [store, password] = address();
-    let address = [store.required(true), password];
+    let [store, access @ ..] = address();
+    let address: Vec<Arg> = std::iter::once(store.required(true)).chain(access).collect();
     let init = Command::new("init")
         .about("Give an empty store its id, once, before the first node is started")
         .args(address.clone())
@@ -52,15 +53,19 @@ pub(super) fn commands() -> Vec<Command> {
     ]
 }
 
-/// Where a shared store is, and the password to it.
-pub(super) fn address() -> [Arg; 2] {
+/// Where a shared store is, and how it is entered.
+pub(super) fn address() -> [Arg; 6] {
+    let file = |name, help| option(name, "PATH", help).value_parser(value_parser!(PathBuf));
     [
         option(
             "store",
             "URL",
-            "A Redis or Valkey shared with other nodes, instead of a file: redis://host:6379, or redis+sentinel://host,host/name",
+            "A Redis or Valkey shared with other nodes, instead of a file: redis://host:6379, or redis+sentinel://host,host/name; rediss for TLS",
         ),
-        option("store-password-file", "PATH", "File that holds the store's password, if the URL does not")
-            .value_parser(value_parser!(PathBuf)),
+        file("store-password-file", "File that holds the store's password, read at each connection"),
+        file("sentinel-password-file", "File that holds the sentinels' password, if they want one"),
+        file("store-ca", "Certificates in PEM that the store's is believed by [default: the system's]"),
+        file("store-cert", "Certificate in PEM to show to the store, its chain behind it").requires("store-key"),
+        file("store-key", "Private key in PEM for --store-cert").requires("store-cert"),
     ]
 }

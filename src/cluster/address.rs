@@ -1,8 +1,12 @@
 //! Where the shared store is: its address as typed, checked. Knows no connection.
 
 use std::fmt;
+use std::sync::Arc;
 
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
+use parking_lot::Mutex;
+use redis::IntoConnectionInfo;
+
+use super::access::{Access, Secret, Security};
 
 const PORT_DEFAULT: u16 = 6379;
 const SENTINEL_PORT_DEFAULT: u16 = 26379;
@@ -29,8 +33,9 @@ impl fmt::Display for Host {
 /// Who says where the primary is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The address itself.
-    Direct(Host),
+    /// The address itself; of a server in cluster mode the addresses of some of its machines, any of
+    /// which knows whose the keys are. Never empty.
+    Direct(Vec<Host>),
     /// Sentinels, who know it under this name.
     Sentinel {
         /// Asked one after the other; never empty.
@@ -45,10 +50,12 @@ pub enum Target {
 pub struct StoreAddress {
     /// Who says where it is.
     pub target: Target,
-    /// The sentinels' own password, if they want one.
-    pub sentinel_password: Option<String>,
-    /// User, password and database, under an address that stands for nothing.
-    credentials: ConnectionInfo,
+    /// How its machines are entered.
+    pub access: Access,
+    /// How its sentinels are entered.
+    pub sentinel_access: Access,
+    /// Machines of a server in cluster mode that were heard of since the start.
+    pub heard_of: Arc<Mutex<Vec<Host>>>,
 }
 
 /// Why a text is no address of a store. Says nothing of what was typed: it may hold a password.
@@ -64,74 +71,98 @@ impl fmt::Display for NoAddress {
 impl std::error::Error for NoAddress {}
 
 const WANTED: NoAddress = NoAddress(
-    "redis://[user[:password]@]host[:6379][/db] or redis+sentinel://[user[:password]@]host[:26379],…/master-name[/db] is wanted",
+    "redis://[user[:password]@]host[:6379][/db] or redis+sentinel://[user[:password]@]host[:26379],…/master-name[/db] is wanted, with rediss for TLS",
 );
 
 impl StoreAddress {
-    /// Reads an address; `password` counts where the address holds none.
+    /// Reads an address.
     ///
     /// # Errors
     /// Where it is none, or needs what is not built in.
-    pub fn parse(text: &str, password: Option<&str>) -> Result<Self, NoAddress> {
+    pub fn parse(text: &str) -> Result<Self, NoAddress> {
         let (scheme, rest) = text.split_once("://").ok_or(WANTED)?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (user, hosts) = match authority.rsplit_once('@') {
             Some((user, hosts)) => (format!("{user}@"), hosts),
             None => (String::new(), authority),
         };
-        let (target, db) = match scheme {
-            "redis" | "valkey" => (Target::Direct(host(hosts, PORT_DEFAULT)?), path),
-            "redis+sentinel" | "valkey+sentinel" => {
-                let (primary, db) = path.split_once('/').unwrap_or((path, ""));
-                let sentinels = hosts.split(',').map(|text| host(text, SENTINEL_PORT_DEFAULT));
-                let sentinels = sentinels.collect::<Result<Vec<_>, _>>()?;
+        let hosts = |port| hosts.split(',').map(|text| host(text, port)).collect::<Result<Vec<_>, _>>();
+        let (target, database) = match scheme {
+            "redis" | "valkey" | "rediss" | "valkeys" => (Target::Direct(hosts(PORT_DEFAULT)?), path),
+            "redis+sentinel" | "valkey+sentinel" | "rediss+sentinel" | "valkeys+sentinel" => {
+                let (primary, database) = path.split_once('/').unwrap_or((path, ""));
+                let sentinels = hosts(SENTINEL_PORT_DEFAULT)?;
                 if primary.is_empty() {
                     return Err(NoAddress("the sentinels' name of the primary is missing: …/master-name"));
                 }
-                (Target::Sentinel { sentinels, primary: primary.to_owned() }, db)
-            }
-            "rediss" | "valkeys" => {
-                return Err(NoAddress("TLS to the store is not built in: use a private network, or stunnel beside it"));
+                (Target::Sentinel { sentinels, primary: primary.to_owned() }, database)
             }
             _ => return Err(WANTED),
         };
-        let credentials = format!("redis://{user}store.invalid/{db}").into_connection_info();
-        let mut credentials = credentials.map_err(|_| WANTED)?;
-        let settings = credentials.redis_settings().clone();
-        if let Some(password) = password.filter(|_| settings.password().is_none()) {
-            credentials = credentials.set_redis_settings(settings.set_password(password));
-        }
-        Ok(Self { target, sentinel_password: None, credentials })
+        let is_secure = scheme.starts_with("rediss") || scheme.starts_with("valkeys");
+        let access = access(&user, database, security(is_secure)?)?;
+        let sentinel_access = Access { security: security(is_secure)?, ..Access::default() };
+        Ok(Self { target, access, sentinel_access, heard_of: Arc::default() })
     }
 
-    /// What a connection to this machine of the store needs.
-    #[must_use]
-    pub fn connection(&self, host: &Host) -> ConnectionInfo {
-        at(&self.credentials, host)
-    }
-
-    /// What a connection to this sentinel needs.
+    /// Under which certificates machines and sentinels are greeted.
     ///
     /// # Errors
-    /// Where the library knows no such address.
-    pub fn sentinel_connection(&self, host: &Host) -> Result<ConnectionInfo, NoAddress> {
-        let info = "redis://store.invalid/".into_connection_info().map_err(|_| WANTED)?;
-        let settings = info.redis_settings().clone();
-        let info = match &self.sentinel_password {
-            Some(password) => info.set_redis_settings(settings.set_password(password)),
-            None => info,
-        };
-        Ok(at(&info, host))
+    /// Where the address is not one of TLS.
+    #[cfg(feature = "tls")]
+    pub fn set_files(&mut self, files: &super::tls::TlsFiles) -> Result<(), NoAddress> {
+        if !self.access.security.is_tls() {
+            return Err(NoAddress("certificates are for an address that begins with rediss://"));
+        }
+        self.access.security = Security::Tls(files.clone());
+        self.sentinel_access.security = Security::Tls(files.clone());
+        Ok(())
+    }
+}
+
+#[cfg(feature = "tls")]
+fn security(is_secure: bool) -> Result<Security, NoAddress> {
+    Ok(if is_secure { Security::Tls(super::tls::TlsFiles::default()) } else { Security::Clear })
+}
+
+#[cfg(not(feature = "tls"))]
+fn security(is_secure: bool) -> Result<Security, NoAddress> {
+    if is_secure {
+        Err(NoAddress("TLS to the store needs a build with the cargo feature tls"))
+    } else {
+        Ok(Security::Clear)
+    }
+}
+
+/// `user:password@` and the number of the database, each as it stands in an address.
+fn access(user: &str, database: &str, security: Security) -> Result<Access, NoAddress> {
+    let info = format!("redis://{user}store.invalid/{database}").into_connection_info().map_err(|_| WANTED)?;
+    let settings = info.redis_settings();
+    let secret = |password: &str| Secret::Text(password.to_owned());
+    Ok(Access {
+        user: settings.username().map(str::to_owned),
+        password: settings.password().map_or(Secret::None, secret),
+        database: u32::try_from(settings.db()).map_err(|_| WANTED)?,
+        security,
+    })
+}
+
+impl Target {
+    /// Whether it is a single address.
+    #[must_use]
+    pub fn is_single(&self) -> bool {
+        matches!(self, Self::Direct(hosts) if hosts.len() == 1)
     }
 }
 
 impl fmt::Display for StoreAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let join = |hosts: &[Host]| hosts.iter().map(Host::to_string).collect::<Vec<_>>().join(",");
+        let scheme = if self.access.security.is_tls() { "rediss" } else { "redis" };
         match &self.target {
-            Target::Direct(host) => write!(formatter, "redis://{host}"),
+            Target::Direct(hosts) => write!(formatter, "{scheme}://{}", join(hosts)),
             Target::Sentinel { sentinels, primary } => {
-                let sentinels: Vec<String> = sentinels.iter().map(Host::to_string).collect();
-                write!(formatter, "redis+sentinel://{}/{primary}", sentinels.join(","))
+                write!(formatter, "{scheme}+sentinel://{}/{primary}", join(sentinels))
             }
         }
     }
@@ -141,13 +172,6 @@ impl fmt::Debug for StoreAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, formatter)
     }
-}
-
-fn at(info: &ConnectionInfo, host: &Host) -> ConnectionInfo {
-    let info = info.clone().set_addr(ConnectionAddr::Tcp(host.name.clone(), host.port));
-    // A question is one small packet, and nobody may wait for a second one.
-    let settings = info.tcp_settings().clone().set_nodelay(true);
-    info.set_tcp_settings(settings)
 }
 
 /// `host`, `host:port`, `[v6]` or `[v6]:port`.
@@ -167,49 +191,65 @@ fn host(text: &str, port_default: u16) -> Result<Host, NoAddress> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Host, StoreAddress, Target};
+    use super::{Host, Secret, StoreAddress, Target};
 
     fn host(name: &str, port: u16) -> Host {
         Host { name: name.to_owned(), port }
     }
 
+    fn text(text: &str) -> Secret {
+        Secret::Text(text.to_owned())
+    }
+
     #[test]
     fn direct_addresses() {
-        for (text, expected, db) in [
-            ("redis://127.0.0.1", host("127.0.0.1", 6379), 0),
-            ("redis://redis.example:7000/3", host("redis.example", 7000), 3),
-            ("valkey://[::1]:6380/", host("::1", 6380), 0),
-            ("redis://[::1]", host("::1", 6379), 0),
+        for (text, expected, database) in [
+            ("redis://127.0.0.1", vec![host("127.0.0.1", 6379)], 0),
+            ("redis://redis.example:7000/3", vec![host("redis.example", 7000)], 3),
+            ("valkey://[::1]:6380/", vec![host("::1", 6380)], 0),
+            ("redis://[::1]", vec![host("::1", 6379)], 0),
+            ("redis://a,b:7001", vec![host("a", 6379), host("b", 7001)], 0),
         ] {
-            let address = StoreAddress::parse(text, None).expect(text);
-            assert_eq!(address.target, Target::Direct(expected.clone()), "{text}");
-            let info = address.connection(&expected);
-            assert_eq!(info.redis_settings().db(), db, "{text}");
-            assert_eq!(info.redis_settings().password(), None, "{text}");
+            let address = StoreAddress::parse(text).expect(text);
+            assert_eq!(address.target, Target::Direct(expected), "{text}");
+            assert_eq!(address.access.database, database, "{text}");
+            assert!(address.access.password == Secret::None && !address.access.security.is_tls(), "{text}");
         }
     }
 
     #[test]
     fn sentinel_addresses() {
-        let text = "redis+sentinel://app:p%40ss@a,b:26380,[::1]:1/vote-status/2";
-        let address = StoreAddress::parse(text, None).expect(text);
+        let address = StoreAddress::parse("redis+sentinel://app:p%40ss@a,b:26380,[::1]:1/vote-status/2");
+        let address = address.expect("an address");
         let sentinels = vec![host("a", 26379), host("b", 26380), host("::1", 1)];
         assert_eq!(address.target, Target::Sentinel { sentinels, primary: "vote-status".to_owned() });
-        let info = address.connection(&host("10.0.0.1", 6379));
-        assert_eq!(info.redis_settings().username(), Some("app"));
-        assert_eq!(info.redis_settings().password(), Some("p@ss"));
-        assert_eq!(info.redis_settings().db(), 2);
+        assert_eq!(address.access.user.as_deref(), Some("app"));
+        assert!(address.access.password == text("p@ss") && address.access.database == 2);
+        assert!(address.sentinel_access.password == Secret::None, "the sentinels have one of their own");
         assert_eq!(address.to_string(), "redis+sentinel://a:26379,b:26380,[::1]:1/vote-status");
     }
 
     #[test]
     fn a_password_is_taken_and_never_shown() {
-        let address = StoreAddress::parse("redis://:typed@h", Some("elsewhere")).expect("an address");
-        let info = address.connection(&host("h", 1));
-        assert_eq!(info.redis_settings().password(), Some("typed"));
+        let address = StoreAddress::parse("redis://:typed@h").expect("an address");
+        assert!(address.access.password == text("typed"));
         assert_eq!(format!("{address} {address:?}"), "redis://h:6379 redis://h:6379");
-        let address = StoreAddress::parse("redis://app@h", Some("elsewhere")).expect("an address");
-        assert_eq!(address.connection(&host("h", 1)).redis_settings().password(), Some("elsewhere"));
+        assert!(!format!("{:?}", address.access).contains("typed"));
+    }
+
+    #[test]
+    fn secure_addresses_are_for_a_build_with_tls() {
+        for text in ["rediss://h", "valkeys://h:6390", "rediss+sentinel://a,b/m"] {
+            match StoreAddress::parse(text) {
+                Ok(address) => {
+                    assert!(address.access.security.is_tls() && address.sentinel_access.security.is_tls());
+                    assert!(address.to_string().starts_with("rediss"), "{address}");
+                }
+                Err(error) => {
+                    assert_eq!(error.to_string(), "TLS to the store needs a build with the cargo feature tls");
+                }
+            }
+        }
     }
 
     #[test]
@@ -221,14 +261,15 @@ mod tests {
             "redis://h:x",
             "redis://h:70000",
             "redis://h/x",
-            "rediss://:secret@h",
+            "redis://h/-1",
+            "redisss://:secret@h",
             "http://secret",
             "redis+sentinel://:secret@a,b",
             "redis+sentinel://a,,b/m",
             "redis://a b",
             "secret",
         ] {
-            let error = StoreAddress::parse(bad, None).expect_err(bad).to_string();
+            let error = StoreAddress::parse(bad).expect_err(bad).to_string();
             assert!(!error.contains("secret"), "{error}");
         }
     }

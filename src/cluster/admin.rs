@@ -9,6 +9,7 @@ use super::keys;
 use super::link::LinkError;
 use super::primary::Primary;
 use crate::recorder::command::ServerOutcome;
+use crate::recorder::shared::reason::Reason;
 use crate::store::StoredVote;
 use crate::vote::id::{ServerId, Token};
 
@@ -33,7 +34,10 @@ pub fn open(address: &StoreAddress) -> Result<Primary, LinkError> {
         return Ok(primary);
     }
     let host = primary.link.host();
-    Err(LinkError::Refused(format!("the store at {host} has functions vs1 of another form than this version's")))
+    Err(LinkError::Refused(
+        Reason::Functions,
+        format!("the store at {host} has functions vs1 of another form than this version's"),
+    ))
 }
 
 /// Gives the store this id, where it has none.
@@ -97,9 +101,12 @@ impl Filling {
             let count = primary.link.ask(cmd("EXISTS").arg(keys::META).arg(keys::DIRECTORY).arg(keys::LOG))?;
             if number(&count) != Some(0) {
                 let host = primary.link.host();
-                return Err(LinkError::Refused(format!(
-                    "the store at {host} is not empty: only an empty one is filled; nodes read by themselves what is there"
-                )));
+                return Err(LinkError::Refused(
+                    Reason::WrongStore,
+                    format!(
+                        "the store at {host} is not empty: only an empty one is filled; nodes read by themselves what is there"
+                    ),
+                ));
             }
             init(address, &filling, cooldown_s)?;
         }

@@ -13,6 +13,7 @@ use super::{Confirmation, complaint::Complaint};
 use crate::recorder::command::{Command, Mode, NewServer, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome};
 use crate::recorder::shared::FeedDoor;
 use crate::recorder::shared::caster::{Decided, Decider};
+use crate::recorder::shared::reason::Reason;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::Pair;
 
@@ -114,7 +115,7 @@ impl StoreDecider {
         if let Some(mut primary) = self.primary.take() {
             // The feed may know the same past by another name.
             if !self.door.status.is_settled(&primary.replid) && !primary.is_unchanged()? {
-                return Err(primary.link.strange("a new role"));
+                return Err(primary.changed());
             }
             let settled = self.check_settled(&primary);
             self.primary = Some(primary);
@@ -124,13 +125,16 @@ impl StoreDecider {
         self.check_settled(&primary)?;
         if !primary.has_own_functions {
             let host = primary.link.host();
-            return Err(LinkError::Refused(format!(
-                "the store at {host} has functions vs1 of another form than this version's: run the version that loaded them"
-            )));
+            return Err(LinkError::Refused(
+                Reason::Functions,
+                format!(
+                    "the store at {host} has functions vs1 of another form than this version's: run the version that loaded them"
+                ),
+            ));
         }
         primary.check_eviction()?;
         let wait_ms = self.confirmation.map_or(0, |confirmation| confirmation.wait_ms);
-        primary.link.set_read_timeout(TIMEOUT * PATIENCE + std::time::Duration::from_millis(wait_ms))?;
+        primary.link.set_timeout(TIMEOUT * PATIENCE + std::time::Duration::from_millis(wait_ms))?;
         self.primary = Some(primary);
         self.epoch = epoch;
         Ok(())
@@ -140,12 +144,15 @@ impl StoreDecider {
     /// And what it takes has to be shown here at once: not so while the state is read anew.
     fn check_settled(&self, primary: &Primary) -> Result<(), LinkError> {
         let status = &self.door.status;
+        if let Some((reason, why)) = status.barrier.get() {
+            return Err(LinkError::Refused(reason, why));
+        }
         let why = match (status.is_settled(&primary.replid), status.is_following()) {
             (true, true) => return Ok(()),
             (false, _) => "what it may have lost is not given back yet",
             (true, false) => "this node does not follow it yet",
         };
-        Err(LinkError::Refused(format!("UNSETTLED store at {}: {why}", primary.link.host())))
+        Err(LinkError::Refused(Reason::Unsettled, format!("UNSETTLED store at {}: {why}", primary.link.host())))
     }
 
     /// The servers that votes name by their tokens.
@@ -172,10 +179,10 @@ impl StoreDecider {
             let found = replies.next().and_then(Result::ok);
             let holder = replies.next().and_then(Result::ok);
             if holder.as_ref().and_then(super::entry::text) != Some(store) {
-                return Err(LinkError::Refused(format!(
-                    "the store at {} is empty, or another one",
-                    primary.link.host()
-                )));
+                return Err(LinkError::Refused(
+                    Reason::WrongStore,
+                    format!("the store at {} is empty, or another one", primary.link.host()),
+                ));
             }
             let found = found.as_ref().and_then(calls::read_resolved);
             let found = found.ok_or_else(|| primary.link.strange("servers of tokens"))?;
@@ -189,7 +196,7 @@ impl StoreDecider {
     /// there were any.
     fn ask(&mut self, calls: &[Call], under: &mut [Under]) -> Result<Option<LinkError>, LinkError> {
         let Some(primary) = &mut self.primary else {
-            return Err(LinkError::Lost("the store does not answer".into()));
+            return Err(LinkError::Lost(Reason::Unreachable, "the store does not answer".into()));
         };
         let mut packed = Vec::new();
         for call in calls {
@@ -255,15 +262,16 @@ impl StoreDecider {
     /// while. One that refuses may do so for a single vote, or have room again in a moment.
     fn note_failure(&mut self, error: &LinkError, start_ms: u64) {
         match error {
-            LinkError::Lost(_) => {
+            LinkError::Lost(..) => {
                 self.primary = None;
                 let end_ms = self.door.clock.now().monotonic_ms;
                 self.retry_at_ms = end_ms + (end_ms - start_ms).max(PAUSE_MS);
                 self.door.status.caster_failures.add(1);
             }
-            LinkError::Refused(why) => {
-                // It is no primary any more, or has lost its functions.
-                if ["READONLY", "MASTERDOWN", "LOADING", "not found"].iter().any(|sign| why.contains(sign)) {
+            // Another connection may lead to who does not refuse.
+            LinkError::Refused(reason, _) => {
+                let is_elsewhere = matches!(reason, Reason::ReadOnly | Reason::Functions) || reason.is_of_connection();
+                if is_elsewhere && *reason != Reason::Unsettled {
                     self.primary = None;
                 }
             }
@@ -281,7 +289,13 @@ impl Decider for StoreDecider {
                 self.note_failure(error, start_ms);
             }
             let now_ms = self.door.clock.now().monotonic_ms;
-            self.complaint.note(outcome.err().as_ref(), now_ms, "votes and changes are answered 503");
+            let error = outcome.err();
+            self.complaint.note(
+                &self.door.status.votes_reason,
+                error.as_ref(),
+                now_ms,
+                "votes and changes are answered 503",
+            );
         }
         under.into_iter().map(Under::decided).collect()
     }

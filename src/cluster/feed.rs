@@ -11,11 +11,12 @@ use super::arrears::Arrears;
 use super::complaint::Complaint;
 use super::entry::Entry;
 use super::identity;
-use super::link::LinkError;
+use super::link::{LinkError, Role};
 use super::offset::Offsets;
 use super::primary::Primary;
 use super::snapshot::{self, Head, NoState};
 use super::stream::{self, ENTRIES_MAX};
+use crate::recorder::shared::reason::Reason;
 use crate::recorder::shared::status::{Cause, Position};
 use crate::recorder::shared::{FeedDoor, Gone};
 use crate::store::{Event, StoreError};
@@ -40,6 +41,8 @@ const DRIFT_MIN_US: i64 = 1_000;
 const STEP_BACK_US: i64 = 500_000;
 /// What goes on while the store does not.
 const MEANWHILE: &str = "status requests are answered by what is known";
+/// What goes on while the store may not be given votes.
+const WITHOUT_VOTES: &str = "votes and changes are answered 503";
 
 /// Why a session with the store has ended.
 enum End {
@@ -79,7 +82,7 @@ impl From<NoState> for End {
 
 /// Whether the store may not hold any more what this node has seen in it.
 const fn may_have_lost(cause: Cause) -> bool {
-    matches!(cause, Cause::History | Cause::Store)
+    matches!(cause, Cause::History | Cause::Store | Cause::Eviction)
 }
 
 /// Of two reasons to read the state whole the one after which more is to be done.
@@ -108,7 +111,12 @@ pub struct Feed {
     heartbeats: usize,
     offsets: Offsets,
     complaint: Complaint,
-    is_eviction_told: bool,
+    /// Of votes, as long as the store drops keys.
+    eviction: Complaint,
+    /// The process that was seen, and how many keys it had dropped by then.
+    evicted: Option<(String, u64)>,
+    /// Whether it has dropped some since the state was read.
+    is_eaten: bool,
     backoff: Duration,
 }
 
@@ -127,7 +135,9 @@ impl Feed {
             heartbeats: 0,
             offsets: Offsets::default(),
             complaint: Complaint::default(),
-            is_eviction_told: false,
+            eviction: Complaint::default(),
+            evicted: None,
+            is_eaten: false,
             backoff: BACKOFF_MIN,
         }
     }
@@ -154,7 +164,7 @@ impl Feed {
                     if self.door.fail(StoreError::Unusable(why.clone())).is_err() {
                         return;
                     }
-                    self.complain(&LinkError::Refused(why));
+                    self.complain(&LinkError::Refused(Reason::Unfit, why));
                 }
             }
             thread::sleep(self.backoff);
@@ -174,7 +184,8 @@ impl Feed {
 
     fn complain(&mut self, error: &LinkError) {
         self.door.status.feed_failures.add(1);
-        self.complaint.note(Some(error), self.now_ms(), MEANWHILE);
+        let now_ms = self.now_ms();
+        self.complaint.note(&self.door.status.feed_reason, Some(error), now_ms, MEANWHILE);
     }
 
     fn now_ms(&self) -> u64 {
@@ -190,7 +201,7 @@ impl Feed {
     fn follow(&mut self) -> Result<std::convert::Infallible, End> {
         let mut primary = Primary::open(&self.address)?;
         self.door.status.connections.add(1);
-        self.tell_eviction(&primary);
+        self.watch_eviction(&primary)?;
         if self.known.is_none() {
             for _ in 0..SAMPLES_AT_FIRST {
                 self.heartbeat(&mut primary)?;
@@ -198,22 +209,44 @@ impl Feed {
         }
         let head = self.heartbeat(&mut primary)?;
         if let Some(cause) = graver(self.due, self.judge(&primary.replid, &head)) {
+            if self.known.is_some() {
+                // What it has dropped is still known here, and goes back once it drops no more.
+                primary.check_eviction()?;
+            }
             self.rebuild(&mut primary, cause)?;
         }
         self.settle(&primary);
         self.door.status.set_following(true);
-        self.complaint.note(None, self.now_ms(), MEANWHILE);
+        self.note_well();
         loop {
             self.turn(&mut primary)?;
         }
     }
 
-    /// Says it once, before somebody votes; what is there is followed all the same.
-    fn tell_eviction(&mut self, primary: &Primary) {
-        if let (Err(error), false) = (primary.check_eviction(), self.is_eviction_told) {
-            log::error!("{error}; until then votes and changes are answered 503");
+    /// All is well at this moment.
+    fn note_well(&mut self) {
+        let now_ms = self.now_ms();
+        self.complaint.note(&self.door.status.feed_reason, None, now_ms, MEANWHILE);
+        self.door.status.votes_reason.forget_connection();
+    }
+
+    /// A store that drops keys takes no votes, from the first look at it that says so. Once it drops
+    /// no more the state is read whole: what it has dropped is given back like anything that is lost.
+    fn watch_eviction(&mut self, primary: &Primary) -> Result<(), End> {
+        let status = &self.door.status;
+        let Role { run_id, evicted, .. } = &primary.role;
+        if self.evicted.as_ref().is_some_and(|(seen, count)| seen == run_id && evicted > count) {
+            self.is_eaten = true;
+            status.unsettle();
         }
-        self.is_eviction_told = primary.eviction.is_some();
+        self.evicted = Some((run_id.clone(), *evicted));
+        let now_ms = self.door.clock.now().monotonic_ms;
+        self.eviction.note(&status.barrier, primary.check_eviction().err().as_ref(), now_ms, WITHOUT_VOTES);
+        if self.is_eaten && status.barrier.kind().is_none() {
+            self.is_eaten = false;
+            return Err(End::Broken(Cause::Eviction));
+        }
+        Ok(())
     }
 
     /// The store's past may have another name by now.
@@ -253,7 +286,7 @@ impl Feed {
     /// A node never follows an empty store or another one than it knows: what it serves is worth more.
     fn check_store(&self, head: &Head, primary: &Primary) -> Result<(), End> {
         let host = primary.link.host();
-        let refuse = |why: String| Err(End::Foreign(LinkError::Refused(why)));
+        let refuse = |why: String| Err(End::Foreign(LinkError::Refused(Reason::WrongStore, why)));
         let kept = match self.door.status.store() {
             Some(store) => Some(store.to_owned()),
             None => identity::read(&self.id_path).map_err(|error| {
@@ -315,7 +348,7 @@ impl Feed {
         let position = snapshot::catch_up(&mut primary.link, &mut state, position, door.cooldown, None)?;
         self.check_store(&head, primary)?;
         if !primary.is_unchanged()? {
-            return Err(End::Link(primary.link.strange("a new role while it is read")));
+            return Err(End::Link(primary.changed()));
         }
         if self.door.status.store().is_none() {
             identity::keep(&self.id_path, &head.store);
@@ -386,7 +419,7 @@ impl Feed {
         if self.now_ms() >= self.heartbeat_at_ms {
             let head = self.heartbeat(primary)?;
             if !primary.is_unchanged()? {
-                return Err(End::Link(primary.link.strange("a new role")));
+                return Err(End::Link(primary.changed()));
             }
             self.keep_name(primary);
             self.heartbeats += 1;
@@ -396,7 +429,8 @@ impl Feed {
             if let Some(cause) = self.judge(&primary.replid, &head) {
                 return Err(End::Broken(cause));
             }
-            self.complaint.note(None, self.now_ms(), MEANWHILE);
+            self.watch_eviction(primary)?;
+            self.note_well();
             self.backoff = BACKOFF_MIN;
         }
         if count > 0 {

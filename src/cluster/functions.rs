@@ -4,6 +4,7 @@ use redis::{Value, cmd};
 
 use super::entry::text;
 use super::link::{Link, LinkError};
+use crate::recorder::shared::reason::Reason;
 
 /// What every node has the store do.
 pub const CODE: &str = include_str!("functions.lua");
@@ -21,18 +22,26 @@ pub fn ensure(link: &mut Link) -> Result<bool, LinkError> {
     }
     match link.ask(cmd("FUNCTION").arg("LOAD").arg(CODE)) {
         // Another node may have been quicker.
-        Err(LinkError::Refused(why)) if why.contains("already exists") => {
+        Err(LinkError::Refused(_, why)) if why.contains("already exists") => {
             Ok(loaded(link)?.is_some_and(|code| code == CODE))
         }
-        loaded => loaded.map(|_name| true),
+        loaded => loaded.map(|_name| true).map_err(|error| lacking(error, link)),
     }
+}
+
+/// Functions are each machine's own: of a server in cluster mode one may have them and another not.
+fn lacking(error: LinkError, link: &Link) -> LinkError {
+    let LinkError::Refused(_, why) = error else { return error };
+    let host = link.host();
+    let why = format!("the store at {host} lacks the functions {LIBRARY}, and they cannot be loaded there: {why}");
+    LinkError::Refused(Reason::Functions, why)
 }
 
 fn loaded(link: &mut Link) -> Result<Option<String>, LinkError> {
     let reply = link.ask(cmd("FUNCTION").arg("LIST").arg("LIBRARYNAME").arg(LIBRARY).arg("WITHCODE"));
     let reply = reply.map_err(|error| match error {
-        LinkError::Refused(why) if why.contains("unknown command") => {
-            LinkError::Refused(format!("{why}; Redis 7.0 or Valkey is wanted"))
+        LinkError::Refused(reason, why) if why.contains("unknown command") => {
+            LinkError::Refused(reason, format!("{why}; Redis 7.0 or Valkey is wanted"))
         }
         other => other,
     })?;

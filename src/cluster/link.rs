@@ -1,13 +1,17 @@
 //! A connection to one machine of the store: questions out, replies in, each within its time. Knows
-//! the protocol's library, not what is asked.
+//! what machines say when they refuse, not what is asked.
 
 use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
 
-use redis::{Client, Cmd, Connection, ConnectionInfo, RedisError, Value, cmd};
+use redis::{Cmd, Parser, Value, cmd};
 
+use super::access::Access;
 use super::address::Host;
 use super::entry::text;
+use super::socket::{self, Socket};
+use crate::recorder::shared::reason::Reason;
 use crate::store::StoreError;
 
 /// A connection, and then each reply, is there within this, or the machine is taken to be gone.
@@ -15,18 +19,27 @@ pub const TIMEOUT: Duration = Duration::from_millis(1_000);
 /// The same for a sentinel: there are others.
 pub const SENTINEL_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Why there is no reply to use.
+/// Why there is no reply to use: of what kind, and in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkError {
     /// The connection is of no use any more. What was asked may have been done.
-    Lost(String),
+    Lost(Reason, String),
     /// The machine answered that it will not. Nothing was done.
-    Refused(String),
+    Refused(Reason, String),
+}
+
+impl LinkError {
+    /// Of what kind it is.
+    #[must_use]
+    pub const fn reason(&self) -> Reason {
+        let (Self::Lost(reason, _) | Self::Refused(reason, _)) = self;
+        *reason
+    }
 }
 
 impl fmt::Display for LinkError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Lost(what) | Self::Refused(what)) = self;
+        let (Self::Lost(_, what) | Self::Refused(_, what)) = self;
         formatter.write_str(what)
     }
 }
@@ -41,7 +54,8 @@ impl From<LinkError> for StoreError {
 
 /// An open connection.
 pub struct Link {
-    connection: Connection,
+    socket: Socket,
+    parser: Parser,
     host: Host,
 }
 
@@ -50,16 +64,26 @@ impl Link {
     ///
     /// # Errors
     /// [`LinkError::Lost`], with what to look at.
-    pub fn connect(info: ConnectionInfo, host: &Host, timeout: Duration) -> Result<Self, LinkError> {
-        let open = || {
-            let connection = Client::open(info)?.get_connection_with_timeout(timeout)?;
-            connection.set_read_timeout(Some(timeout))?;
-            connection.set_write_timeout(Some(timeout))?;
-            Ok(connection)
-        };
-        match open() {
-            Ok(connection) => Ok(Self { connection, host: host.clone() }),
-            Err(error) => Err(LinkError::Lost(format!("the store at {host} cannot be reached: {}", say(&error)))),
+    pub fn connect(access: &Access, host: &Host, timeout: Duration) -> Result<Self, LinkError> {
+        let password = access.password.read().map_err(|why| LinkError::Lost(Reason::Authentication, why))?;
+        let socket = Socket::connect(host, &access.security, timeout).map_err(|(reason, why)| {
+            LinkError::Lost(reason, format!("the store at {host} cannot be reached: {why}"))
+        })?;
+        let mut link = Self { socket, parser: Parser::new(), host: host.clone() };
+        if let Some(password) = password {
+            link.greet(cmd("AUTH").arg(access.user.as_deref()).arg(password))?;
+        }
+        if access.database != 0 {
+            link.greet(cmd("SELECT").arg(access.database))?;
+        }
+        Ok(link)
+    }
+
+    /// A machine that does not take the greeting is of no use, whatever it says.
+    fn greet(&mut self, command: &Cmd) -> Result<(), LinkError> {
+        match self.ask(command) {
+            Ok(_) => Ok(()),
+            Err(LinkError::Lost(reason, why) | LinkError::Refused(reason, why)) => Err(LinkError::Lost(reason, why)),
         }
     }
 
@@ -69,12 +93,18 @@ impl Link {
         &self.host
     }
 
+    /// The connection itself, where no reply is on its way.
+    #[must_use]
+    pub fn into_socket(self) -> Socket {
+        self.socket
+    }
+
     /// Waits so long for each reply from now on.
     ///
     /// # Errors
     /// [`LinkError::Lost`]
-    pub fn set_read_timeout(&mut self, timeout: Duration) -> Result<(), LinkError> {
-        self.connection.set_read_timeout(Some(timeout)).map_err(|error| self.lost(&error))
+    pub fn set_timeout(&mut self, timeout: Duration) -> Result<(), LinkError> {
+        self.socket.set_timeout(timeout).map_err(|error| self.lost(&error))
     }
 
     /// Asks one thing.
@@ -82,7 +112,7 @@ impl Link {
     /// # Errors
     /// Either kind.
     pub fn ask(&mut self, command: &Cmd) -> Result<Value, LinkError> {
-        self.connection.send_packed_command(&command.get_packed_command()).map_err(|error| self.lost(&error))?;
+        self.send(&command.get_packed_command())?;
         self.reply()
     }
 
@@ -93,38 +123,48 @@ impl Link {
         if packed.is_empty() {
             return (replies, None);
         }
-        if let Err(error) = self.connection.send_packed_command(packed) {
-            return (replies, Some(self.lost(&error)));
+        if let Err(error) = self.send(packed) {
+            return (replies, Some(error));
         }
         while replies.len() < count {
             match self.reply() {
-                Err(LinkError::Lost(why)) => return (replies, Some(LinkError::Lost(why))),
+                Err(error @ LinkError::Lost(..)) => return (replies, Some(error)),
                 reply => replies.push(reply),
             }
         }
         (replies, None)
     }
 
+    fn send(&mut self, packed: &[u8]) -> Result<(), LinkError> {
+        let sent = self.socket.write_all(packed).and_then(|()| self.socket.flush());
+        sent.map_err(|error| self.lost(&error))
+    }
+
     fn reply(&mut self) -> Result<Value, LinkError> {
-        match self.connection.recv_response() {
-            Ok(Value::ServerError(error)) => {
+        let mut ear = Ear { socket: &mut self.socket, failure: None };
+        let parsed = self.parser.parse_value(&mut ear);
+        match (parsed, ear.failure) {
+            (Ok(Value::ServerError(error)), _) => {
                 let host = &self.host;
-                let details = error.details().unwrap_or_default();
-                Err(LinkError::Refused(format!("the store at {host} refuses: {} {details}", error.code())))
+                let why = format!("{} {}", error.code(), error.details().unwrap_or_default());
+                Err(LinkError::Refused(refusal(&why), format!("the store at {host} refuses: {why}")))
             }
-            Ok(value) => Ok(value),
-            Err(error) => Err(self.lost(&error)),
+            (Ok(value), _) => Ok(value),
+            (Err(_), Some(failure)) => Err(self.lost(&failure)),
+            (Err(_), None) => Err(self.strange("an answer")),
         }
     }
 
-    fn lost(&self, error: &RedisError) -> LinkError {
-        LinkError::Lost(format!("the store at {} does not answer: {}", self.host, say(error)))
+    fn lost(&self, error: &io::Error) -> LinkError {
+        let why = format!("the store at {} does not answer: {}", self.host, socket::say(error));
+        LinkError::Lost(socket::reason_of(error), why)
     }
 
     /// A reply that makes no sense: what is there is no store of ours.
     #[must_use]
     pub fn strange(&self, what: &str) -> LinkError {
-        LinkError::Lost(format!("the store at {} gives {what} that makes no sense; who else writes there?", self.host))
+        let why = format!("the store at {} gives {what} that makes no sense; who else writes there?", self.host);
+        LinkError::Lost(Reason::Garbled, why)
     }
 
     /// What this machine is.
@@ -137,8 +177,70 @@ impl Link {
             Value::VerbatimString { text, .. } => Some(text.as_str()),
             other => text(other),
         };
-        info.and_then(Role::read).ok_or_else(|| self.strange("a description of itself"))
+        let Some(info) = info else { return Err(self.strange("a description of itself")) };
+        Role::read(info).map_err(|field| {
+            let why =
+                format!("the store at {} does not say its {field} (INFO): that is needed to follow it", self.host);
+            LinkError::Lost(Reason::Unfit, why)
+        })
     }
+}
+
+/// Hears replies, and keeps the error of the connection: the parser passes on only that there was one.
+struct Ear<'a> {
+    socket: &'a mut Socket,
+    failure: Option<io::Error>,
+}
+
+impl Read for Ear<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let error = match self.socket.read(buffer) {
+            Ok(0) if !buffer.is_empty() => io::Error::from(ErrorKind::UnexpectedEof),
+            Ok(count) => return Ok(count),
+            Err(error) => error,
+        };
+        let kind = error.kind();
+        self.failure = Some(error);
+        Err(kind.into())
+    }
+}
+
+/// What kind of reason a refusal is, by its code and, where that says nothing, by its words.
+#[must_use]
+pub fn refusal(why: &str) -> Reason {
+    /// Beginnings of what Redis and Valkey say; the first one that fits counts.
+    const CODES: [(&str, Reason); 19] = [
+        ("WRONGPASS", Reason::Authentication),
+        ("NOAUTH", Reason::Authentication),
+        ("ERR AUTH", Reason::Authentication),
+        ("ERR Client sent AUTH", Reason::Authentication),
+        ("NOPERM", Reason::Rights),
+        ("READONLY", Reason::ReadOnly),
+        ("LOADING", Reason::Loading),
+        ("NOREPLICAS", Reason::NoReplicas),
+        ("OOM", Reason::Memory),
+        ("MISCONF", Reason::Disk),
+        ("MASTERDOWN", Reason::Role),
+        ("UNBLOCKED", Reason::Role),
+        ("MOVED", Reason::Slot),
+        ("ASK", Reason::Slot),
+        ("TRYAGAIN", Reason::Slot),
+        ("CLUSTERDOWN", Reason::Slot),
+        ("CROSSSLOT", Reason::Slot),
+        ("BUSY", Reason::TimeOut),
+        ("VS1STORE", Reason::WrongStore),
+    ];
+    /// What else they say, in whatever place.
+    const WORDS: [(&str, Reason); 5] = [
+        ("Function not found", Reason::Functions),
+        ("can't run this command", Reason::Rights),
+        ("can't access at least one of the keys", Reason::Rights),
+        ("unknown command", Reason::Rights),
+        ("Unknown Redis command", Reason::Rights),
+    ];
+    let code = CODES.iter().find(|(code, _)| why.starts_with(code));
+    let word = || WORDS.iter().find(|(word, _)| why.contains(word));
+    code.or_else(word).map_or(Reason::Refused, |(_, reason)| *reason)
 }
 
 /// What a machine says of itself.
@@ -152,8 +254,12 @@ pub struct Role {
     pub replid: String,
     /// Whether its past goes on from one that it had under another primary.
     pub was_replica: bool,
-    /// How it makes room when it is full, where that drops keys.
-    pub eviction: Option<String>,
+    /// How it makes room when it is full, where that drops keys; a limit may be set at any moment.
+    pub policy: Option<String>,
+    /// Keys that it has dropped to make room since its start.
+    pub evicted: u64,
+    /// Whether it is one of several machines that share the keys out.
+    pub is_clustered: bool,
 }
 
 impl Role {
@@ -161,60 +267,78 @@ impl Role {
     #[must_use]
     pub fn question() -> Cmd {
         let mut command = cmd("INFO");
-        command.arg("server").arg("replication").arg("memory");
+        command.arg("server").arg("replication").arg("memory").arg("stats").arg("cluster");
         command
     }
 
     /// Reads the answer.
-    #[must_use]
-    pub fn read(info: &str) -> Option<Self> {
-        let field =
-            |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    ///
+    /// # Errors
+    /// The field that it lacks.
+    pub fn read(info: &str) -> Result<Self, &'static str> {
+        let field = |name: &'static str| info_field(info, name);
         // All noughts where it is the only past that this machine has.
         let was_replica = field("master_replid2").is_some_and(|replid| replid.bytes().any(|digit| digit != b'0'));
-        let is_bounded = field("maxmemory").is_some_and(|bytes| bytes != "0");
-        let eviction = field("maxmemory_policy").filter(|policy| is_bounded && *policy != "noeviction");
-        Some(Self {
-            is_primary: field("role")? == "master",
-            run_id: field("run_id")?.to_owned(),
-            replid: field("master_replid")?.to_owned(),
+        Ok(Self {
+            is_primary: field("role").ok_or("role")? == "master",
+            run_id: field("run_id").ok_or("run_id")?.to_owned(),
+            replid: field("master_replid").ok_or("master_replid")?.to_owned(),
             was_replica,
-            eviction: eviction.map(str::to_owned),
+            policy: field("maxmemory_policy").filter(|policy| *policy != "noeviction").map(str::to_owned),
+            evicted: field("evicted_keys").and_then(|count| count.parse().ok()).unwrap_or_default(),
+            is_clustered: field("cluster_enabled") == Some("1"),
         })
     }
 }
 
-/// An error of the library in a few words.
-fn say(error: &RedisError) -> String {
-    if error.is_timeout() {
-        return "it takes too long".into();
-    }
-    match error.detail() {
-        Some(detail) => format!("{}: {detail}", error.category()),
-        None => error.to_string(),
-    }
+/// A field of what a machine says of itself.
+#[must_use]
+pub fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Role;
+    use super::{Role, refusal};
+    use crate::recorder::shared::reason::Reason;
 
     const INFO: &str = "# Server\r\nrun_id:5f\r\n# Replication\r\nrole:master\r\nmaster_replid:a1\r\n\
-        master_replid2:0000\r\n# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n";
+        master_replid2:0000\r\n# Memory\r\nmaxmemory_policy:allkeys-lru\r\n\
+        # Stats\r\nevicted_keys:4\r\n# Cluster\r\ncluster_enabled:1\r\n";
 
     #[test]
     fn descriptions() {
         let role = Role::read(INFO).expect("a description");
-        let expected =
-            Role { is_primary: true, run_id: "5f".into(), replid: "a1".into(), was_replica: false, eviction: None };
-        assert_eq!(role, expected);
+        assert_eq!((role.is_primary, role.was_replica, role.is_clustered), (true, false, true));
+        assert_eq!((role.run_id.as_str(), role.replid.as_str(), role.evicted), ("5f", "a1", 4));
+        assert_eq!(role.policy.as_deref(), Some("allkeys-lru"));
         let replica = INFO.replace("role:master", "role:slave").replace("0000", "0b00");
         let role = Role::read(&replica).expect("a description");
         assert_eq!((role.is_primary, role.was_replica), (false, true));
-        let bounded = INFO.replace("maxmemory:0", "maxmemory:1000");
-        assert_eq!(Role::read(&bounded).and_then(|role| role.eviction).as_deref(), Some("allkeys-lru"));
-        let refusing = bounded.replace("allkeys-lru", "noeviction");
-        assert_eq!(Role::read(&refusing).and_then(|role| role.eviction), None);
-        assert_eq!(Role::read(&INFO.replace("run_id", "walk_id")), None);
+        let refusing = INFO.replace("allkeys-lru", "noeviction");
+        assert_eq!(Role::read(&refusing).expect("a description").policy, None);
+        for field in ["role", "run_id", "master_replid"] {
+            assert_eq!(Role::read(&INFO.replace(&format!("{field}:"), "other:")), Err(field));
+        }
+    }
+
+    #[test]
+    fn refusals_have_kinds() {
+        for (why, expected) in [
+            ("WRONGPASS invalid username-password pair or user is disabled.", Reason::Authentication),
+            ("NOAUTH Authentication required.", Reason::Authentication),
+            (
+                "ERR AUTH <password> called without any password configured for the default user.",
+                Reason::Authentication,
+            ),
+            ("NOPERM this user has no permissions to run the 'zadd' command", Reason::Rights),
+            ("ERR The user executing the script can't run this command or subcommand script: vs1_vote", Reason::Rights),
+            ("ERR unknown command 'FUNCTION', with args beginning with: 'LIST'", Reason::Rights),
+            ("ERR Function not found", Reason::Functions),
+            ("MOVED 13907 127.0.0.1:7001", Reason::Slot),
+            ("ERR something else", Reason::Refused),
+        ] {
+            assert_eq!(refusal(why), expected, "{why}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use super::admin;
 use super::link::LinkError;
 use super::primary::Primary;
 use super::snapshot::{self, NoState};
+use crate::recorder::shared::reason::Reason;
 use crate::recorder::shared::state::State;
 use crate::recorder::shared::status::Position;
 use crate::vote::digest::Digest;
@@ -35,9 +36,12 @@ impl Mirror {
         let minutes = u32::try_from(snap.cooldown_s / 60).unwrap_or_default();
         let Some(cooldown) = Cooldown::from_minutes(minutes).filter(|_| !snap.head.store.is_empty()) else {
             let host = primary.link.host();
-            return Err(LinkError::Refused(format!(
-                "the store at {host} is empty: `vote-status reseed` fills it from a node that knows what was in it, `vote-status cluster init` makes a new one"
-            )));
+            return Err(LinkError::Refused(
+                Reason::WrongStore,
+                format!(
+                    "the store at {host} is empty: `vote-status reseed` fills it from a node that knows what was in it, `vote-status cluster init` makes a new one"
+                ),
+            ));
         };
         let read = snapshot::read(&mut primary, address, CooldownTable::new(), cooldown, &mut |_rows| {});
         let (state, position, head) = read.map_err(link_error)?;
@@ -65,9 +69,10 @@ impl Mirror {
 fn link_error(none: NoState) -> LinkError {
     match none {
         NoState::Link(error) => error,
-        NoState::Broken(cause) => {
-            LinkError::Lost(format!("the log of the store does not go on ({}); try again", cause.label()))
-        }
-        NoState::Unfit(why) => LinkError::Refused(why),
+        NoState::Broken(cause) => LinkError::Lost(
+            Reason::Garbled,
+            format!("the log of the store does not go on ({}); try again", cause.label()),
+        ),
+        NoState::Unfit(why) => LinkError::Refused(Reason::Unfit, why),
     }
 }

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use crate::recorder::shared::caster::Decider;
 use crate::recorder::shared::{FeedDoor, SharedStore};
 
+pub mod access;
 pub mod address;
 pub mod admin;
 pub mod arrears;
@@ -28,7 +29,10 @@ pub mod mirror;
 pub mod offset;
 pub mod primary;
 pub mod snapshot;
+pub mod socket;
 pub mod stream;
+#[cfg(feature = "tls")]
+pub mod tls;
 pub mod wire;
 
 use address::StoreAddress;

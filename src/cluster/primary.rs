@@ -5,7 +5,15 @@ use redis::{Value, cmd};
 use super::address::{Host, StoreAddress, Target};
 use super::entry::{items, number, text};
 use super::functions;
+use super::keys;
 use super::link::{Link, LinkError, Role, SENTINEL_TIMEOUT, TIMEOUT};
+use crate::recorder::shared::reason::Reason;
+
+/// A machine of a server in cluster mode names another one that has the keys; more than so many in a
+/// row know no better than the first.
+const MOVES_MAX: usize = 5;
+/// Machines of a server in cluster mode that are kept in mind.
+const HEARD_OF_MAX: usize = 64;
 
 /// A connection to the primary.
 pub struct Primary {
@@ -13,10 +21,8 @@ pub struct Primary {
     pub link: Link,
     /// The id of its past.
     pub replid: String,
-    /// The id of its process.
-    pub run_id: String,
-    /// How it makes room when it is full, where that drops votes.
-    pub eviction: Option<String>,
+    /// What it last said of itself.
+    pub role: Role,
     /// Whether its functions are the ones of this version: no vote is sent to others.
     pub has_own_functions: bool,
 }
@@ -27,30 +33,30 @@ impl Primary {
     /// # Errors
     /// Where nobody answers, or who answers is no primary.
     pub fn open(address: &StoreAddress) -> Result<Self, LinkError> {
-        let host = match &address.target {
-            Target::Direct(host) => host.clone(),
-            Target::Sentinel { sentinels, primary } => find(address, sentinels, primary)?,
+        let (mut link, role) = match &address.target {
+            Target::Direct(hosts) => direct(address, hosts)?,
+            Target::Sentinel { sentinels, primary } => enter(address, &find(address, sentinels, primary)?)?,
         };
-        let mut link = Link::connect(address.connection(&host), &host, TIMEOUT)?;
-        let role = link.role()?;
         if !role.is_primary {
-            return Err(LinkError::Lost(format!("the store at {host} is a replica: its primary is wanted")));
+            let why = format!("the store at {} is a replica: its primary is wanted", link.host());
+            return Err(LinkError::Lost(Reason::Role, why));
         }
         let has_own_functions = functions::ensure(&mut link)?;
-        let Role { replid, run_id, eviction, .. } = role;
-        Ok(Self { link, replid, run_id, eviction, has_own_functions })
+        Ok(Self { link, replid: role.replid.clone(), role, has_own_functions })
     }
 
     /// A store that drops keys when it is full takes no votes: one that it drops would be taken again.
+    /// Nor does one that has no limit yet: it may be given one at any moment.
     ///
     /// # Errors
     /// Where it is such a one.
     pub fn check_eviction(&self) -> Result<(), LinkError> {
-        let Some(policy) = &self.eviction else { return Ok(()) };
-        Err(LinkError::Refused(format!(
-            "EVICTING store at {}: with maxmemory-policy {policy} it drops votes when it is full; set noeviction",
-            self.link.host()
-        )))
+        let Some(policy) = &self.role.policy else { return Ok(()) };
+        let host = self.link.host();
+        let why = format!(
+            "EVICTING store at {host}: with maxmemory-policy {policy} it drops votes when it is full; set noeviction"
+        );
+        Err(LinkError::Refused(Reason::Eviction, why))
     }
 
     /// Whether it still is the primary that it was, with the same past. A process that has always been
@@ -61,58 +67,158 @@ impl Primary {
     /// Where it does not answer.
     pub fn is_unchanged(&mut self) -> Result<bool, LinkError> {
         let role = self.link.role()?;
-        let is_same_past = role.replid == self.replid || role.run_id == self.run_id && !role.was_replica;
-        if role.is_primary && is_same_past {
-            self.replid = role.replid;
-            return Ok(true);
+        let is_same_past = role.replid == self.replid || role.run_id == self.role.run_id && !role.was_replica;
+        let is_unchanged = role.is_primary && is_same_past;
+        if is_unchanged {
+            self.replid.clone_from(&role.replid);
         }
-        Ok(false)
+        self.role = role;
+        Ok(is_unchanged)
+    }
+
+    /// What [`Primary::is_unchanged`] said no to.
+    #[must_use]
+    pub fn changed(&self) -> LinkError {
+        let host = self.link.host();
+        let why = if self.role.is_primary {
+            format!("the store at {host} has another past than a moment ago: it was started again, or promoted")
+        } else {
+            format!("the store at {host} is a replica now: its primary is wanted")
+        };
+        LinkError::Lost(Reason::Role, why)
     }
 
     /// Asks one of the sentinels, another one at each `turn`, whether they still name this machine.
     ///
     /// # Errors
-    /// Where it names another one. A sentinel that does not answer says nothing.
+    /// Where more than half of them name another one. A sentinel that does not answer says nothing.
     pub fn check_named(&self, address: &StoreAddress, turn: usize) -> Result<(), LinkError> {
         let Target::Sentinel { sentinels, primary } = &address.target else { return Ok(()) };
         let own = self.link.host();
         let doubts = |host: Host| host != *own;
-        if ask(address, &sentinels[turn % sentinels.len()], primary).ok().flatten().is_some_and(doubts) {
-            let host = find(address, sentinels, primary)?;
-            if host != *own {
-                let why = format!("the store at {own} is not the primary any more: the sentinels name {host}");
-                return Err(LinkError::Lost(why));
-            }
+        if ask(address, &sentinels[turn % sentinels.len()], primary).ok().flatten().is_some_and(doubts)
+            && let Ok(host) = find(address, sentinels, primary)
+            && host != *own
+        {
+            let why = format!("the store at {own} is not the primary any more: the sentinels name {host}");
+            return Err(LinkError::Lost(Reason::Role, why));
         }
         Ok(())
     }
 }
 
-/// The machine that most of the sentinels name: one of them alone may be cut off from the others,
-/// with a primary that is none any more.
+/// A connection to this machine, and what it says of itself.
+fn enter(address: &StoreAddress, host: &Host) -> Result<(Link, Role), LinkError> {
+    let mut link = Link::connect(&address.access, host, TIMEOUT)?;
+    let role = link.role()?;
+    Ok((link, role))
+}
+
+/// The machine at this address; of a server in cluster mode the one that has the keys, whichever of its
+/// machines is asked. Those that were named are tried first, then those that were heard of.
+fn direct(address: &StoreAddress, hosts: &[Host]) -> Result<(Link, Role), LinkError> {
+    let heard_of = address.heard_of.lock().clone();
+    let mut why = None;
+    for host in hosts.iter().chain(&heard_of) {
+        match enter(address, host).and_then(|found| owner(address, found)) {
+            Ok((link, role)) if role.is_clustered || address.target.is_single() => return Ok((link, role)),
+            Ok((link, _)) => {
+                let host = link.host();
+                let what = format!(
+                    "the store at {host} is not in cluster mode, and several addresses were given: give one, or the sentinels"
+                );
+                return Err(LinkError::Lost(Reason::Unfit, what));
+            }
+            // What the first one says is what an operator wants to hear of.
+            Err(error) => why = why.or(Some(error)),
+        }
+    }
+    Err(why.unwrap_or_else(|| LinkError::Lost(Reason::Unreachable, "the store has no address".into())))
+}
+
+/// Goes on to the machine that has the keys, where this one says that it has not.
+fn owner(address: &StoreAddress, found: (Link, Role)) -> Result<(Link, Role), LinkError> {
+    let (mut link, mut role) = found;
+    if !role.is_clustered {
+        return Ok((link, role));
+    }
+    for _ in 0..MOVES_MAX {
+        match link.ask(cmd("EXISTS").arg(keys::META)) {
+            Ok(_) => {
+                hear_of(address, &mut link);
+                return Ok((link, role));
+            }
+            Err(LinkError::Refused(Reason::Slot, why)) => match moved_to(&why, link.host()) {
+                Some(host) => (link, role) = enter(address, &host)?,
+                None => return Err(LinkError::Lost(Reason::Slot, why)),
+            },
+            Err(error) => return Err(error),
+        }
+    }
+    let why = format!("the store at {} and the others do not agree on who has the keys", link.host());
+    Err(LinkError::Lost(Reason::Slot, why))
+}
+
+/// Where a machine says that the keys are: `… MOVED slot host:port`. One that does not know its own
+/// name leaves it out.
+fn moved_to(why: &str, from: &Host) -> Option<Host> {
+    let (_, rest) = why.split_once("MOVED ")?;
+    let (name, port) = rest.split_whitespace().nth(1)?.rsplit_once(':')?;
+    let name = if name.is_empty() { &from.name } else { name };
+    Some(Host { name: name.trim_matches(['[', ']']).to_owned(), port: port.parse().ok()? })
+}
+
+/// Keeps the other machines in mind: the one that was named may be the next to die. A user who may not
+/// ask names more of them.
+fn hear_of(address: &StoreAddress, link: &mut Link) {
+    let Ok(reply) = link.ask(cmd("CLUSTER").arg("SLOTS")) else { return };
+    let mut heard = Vec::new();
+    for range in items(&reply).unwrap_or_default() {
+        for machine in items(range).unwrap_or_default().iter().skip(2) {
+            let Some([name, port, ..]) = items(machine) else { continue };
+            let port = number(port).and_then(|port| u16::try_from(port).ok());
+            let Some((name, port)) = text(name).filter(|name| !name.is_empty()).zip(port) else { continue };
+            let host = Host { name: name.to_owned(), port };
+            if !heard.contains(&host) && heard.len() < HEARD_OF_MAX {
+                heard.push(host);
+            }
+        }
+    }
+    *address.heard_of.lock() = heard;
+}
+
+/// The machine that more than half of the sentinels name: fewer may be cut off from the others, with
+/// a primary that is none any more.
 fn find(address: &StoreAddress, sentinels: &[Host], primary: &str) -> Result<Host, LinkError> {
-    let mut why = String::new();
+    let mut why = (Reason::Sentinels, String::new());
     let mut named = Vec::new();
     for sentinel in sentinels {
         match ask(address, sentinel, primary) {
             Ok(Some(host)) => named.push(host),
-            Ok(None) => why = format!("the sentinel at {sentinel} knows no primary of the name {primary}"),
-            Err(error) => why = format!("sentinel: {error}"),
+            Ok(None) => {
+                why = (Reason::Sentinels, format!("the sentinel at {sentinel} knows no primary of the name {primary}"));
+            }
+            Err(error) => why = (error.reason(), format!("sentinel: {error}")),
         }
     }
-    most_named(&named).cloned().ok_or(LinkError::Lost(why))
+    if let Some(host) = named_by_most(&named, sentinels.len()) {
+        return Ok(host.clone());
+    }
+    let (reason, last) = why;
+    // Where nobody says anything there is one reason for all.
+    let reason = if named.is_empty() { reason } else { Reason::Sentinels };
+    let count = sentinels.len();
+    let said = format!("of {count} sentinels {} answer, and more than half have to name one primary", named.len());
+    Err(LinkError::Lost(reason, if last.is_empty() { said } else { format!("{said}; {last}") }))
 }
 
-/// The first of those that are named most often.
-fn most_named(named: &[Host]) -> Option<&Host> {
-    let votes = |host: &Host| named.iter().filter(|other| *other == host).count();
-    let most = named.iter().map(votes).max()?;
-    named.iter().find(|host| votes(host) == most)
+/// The one that more than half of `asked` name.
+fn named_by_most(named: &[Host], asked: usize) -> Option<&Host> {
+    named.iter().find(|host| named.iter().filter(|other| other == host).count() * 2 > asked)
 }
 
 fn ask(address: &StoreAddress, sentinel: &Host, primary: &str) -> Result<Option<Host>, LinkError> {
-    let info = address.sentinel_connection(sentinel).map_err(|error| LinkError::Lost(error.to_string()))?;
-    let mut link = Link::connect(info, sentinel, SENTINEL_TIMEOUT)?;
+    let mut link = Link::connect(&address.sentinel_access, sentinel, SENTINEL_TIMEOUT)?;
     let reply = link.ask(cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(primary))?;
     match items(&reply) {
         Some([name, port]) => {
@@ -127,19 +233,35 @@ fn ask(address: &StoreAddress, sentinel: &Host, primary: &str) -> Result<Option<
 
 #[cfg(test)]
 mod tests {
-    use super::most_named;
+    use super::{moved_to, named_by_most};
     use crate::cluster::address::Host;
+
+    fn host(name: &str) -> Host {
+        Host { name: name.to_owned(), port: 6379 }
+    }
 
     #[test]
     fn a_sentinel_that_is_cut_off_is_outvoted() {
-        let host = |name: &str| Host { name: name.to_owned(), port: 6379 };
-        let name = |named: &[&str]| {
+        let name = |named: &[&str], asked| {
             let named: Vec<Host> = named.iter().map(|name| host(name)).collect();
-            most_named(&named).map(|host| host.name.clone())
+            named_by_most(&named, asked).map(|host| host.name.clone())
         };
-        assert_eq!(name(&["old", "new", "new"]).as_deref(), Some("new"));
-        assert_eq!(name(&["new", "old", "new"]).as_deref(), Some("new"));
-        assert_eq!(name(&["one", "other"]).as_deref(), Some("one"));
-        assert_eq!(name(&[]), None);
+        assert_eq!(name(&["old", "new", "new"], 3).as_deref(), Some("new"));
+        assert_eq!(name(&["new", "new"], 3).as_deref(), Some("new"));
+        assert_eq!(name(&["one"], 1).as_deref(), Some("one"));
+        assert_eq!(name(&["old"], 3), None, "one of three may be the one that is cut off");
+        assert_eq!(name(&["one", "other"], 2), None);
+        assert_eq!(name(&["a", "a", "b", "b"], 4), None);
+        assert_eq!(name(&[], 3), None);
+    }
+
+    #[test]
+    fn the_owner_of_the_keys_is_read_from_a_refusal() {
+        let to = |why| moved_to(why, &host("here")).map(|host| host.to_string());
+        assert_eq!(to("the store at h:1 refuses: MOVED 13907 10.0.0.7:7001").as_deref(), Some("10.0.0.7:7001"));
+        assert_eq!(to("refuses: MOVED 13907 ::1:7001").as_deref(), Some("[::1]:7001"));
+        assert_eq!(to("refuses: MOVED 13907 :7001").as_deref(), Some("here:7001"));
+        assert_eq!(to("refuses: ASK 13907 10.0.0.7:7001"), None);
+        assert_eq!(to("refuses: MOVED 13907"), None);
     }
 }

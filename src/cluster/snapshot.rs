@@ -132,7 +132,7 @@ pub fn read(
     let now = UnixSeconds(u32::try_from(head.now_us / 1_000_000).unwrap_or(u32::MAX));
     let ids: Vec<ServerId> = servers.iter_after(None).map(|(server, _)| server).collect();
     let host = primary.link.host().clone();
-    let mut wire = Wire::open(&address.connection(&host), &host, &primary.run_id)?;
+    let mut wire = Wire::open(&address.access, &host, &primary.role.run_id)?;
     read_votes(&mut wire, &ids, now, cooldown, &mut table, progress)?;
     let mut state = State { table, servers };
     let position = catch_up(&mut primary.link, &mut state, head.position, cooldown, None)?;

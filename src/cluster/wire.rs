@@ -2,78 +2,40 @@
 //! which takes three times as long; these replies have one form, and are read as they come.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 
-use redis::{Cmd, ConnectionInfo, cmd};
-
+use super::access::Access;
 use super::address::Host;
-use super::link::{LinkError, Role, TIMEOUT};
+use super::link::{Link, LinkError, TIMEOUT, refusal};
+use super::socket::{self, Socket};
+use crate::recorder::shared::reason::Reason;
 
 /// Room for replies on their way, in bytes.
 const BUFFER_BYTES: usize = 256 * 1024;
 /// Longest text of a number or a length, with its line end.
 const LINE_BYTES_MAX: u64 = 64;
-/// Longest description that a machine gives of itself.
-const TEXT_BYTES_MAX: u32 = 64 * 1024;
 
 /// A connection for such replies only.
 pub struct Wire {
-    reader: BufReader<TcpStream>,
+    reader: BufReader<Socket>,
     host: Host,
 }
 
 impl Wire {
-    /// Connects and greets, at the machine of this process: a name may stand for several.
+    /// Connects at the machine of this process: a name may stand for several, and what is read here goes
+    /// with the log that is read there.
     ///
     /// # Errors
-    /// Where it is at none of the addresses.
-    pub fn open(info: &ConnectionInfo, host: &Host, run_id: &str) -> Result<Self, LinkError> {
-        let found = (host.name.as_str(), host.port).to_socket_addrs().map_err(|error| unreachable(host, &error))?;
-        let mut why = LinkError::Lost(format!("there is no host {host}"));
-        for address in found {
-            match Self::open_at(&address, info, host, run_id) {
-                Ok(wire) => return Ok(wire),
-                Err(error) => why = error,
-            }
+    /// Where it leads to another machine.
+    pub fn open(access: &Access, host: &Host, run_id: &str) -> Result<Self, LinkError> {
+        let mut link = Link::connect(access, host, TIMEOUT)?;
+        let role = link.role()?;
+        if !role.is_primary || role.run_id != run_id {
+            let why = format!("the store at {host} is another machine at each connection");
+            return Err(LinkError::Lost(Reason::Role, why));
         }
-        Err(why)
-    }
-
-    fn open_at(address: &SocketAddr, info: &ConnectionInfo, host: &Host, run_id: &str) -> Result<Self, LinkError> {
-        let fail = |error: std::io::Error| unreachable(host, &error);
-        let stream = TcpStream::connect_timeout(address, TIMEOUT).map_err(fail)?;
-        stream.set_nodelay(true).map_err(fail)?;
         // A primary that is busy saving takes its time, and a start can be begun again.
-        stream.set_read_timeout(Some(TIMEOUT * 5)).map_err(fail)?;
-        stream.set_write_timeout(Some(TIMEOUT * 5)).map_err(fail)?;
-        let mut wire = Self { reader: BufReader::with_capacity(BUFFER_BYTES, stream), host: host.clone() };
-        let settings = info.redis_settings();
-        if let Some(password) = settings.password() {
-            wire.greet(cmd("AUTH").arg(settings.username()).arg(password))?;
-        }
-        if settings.db() != 0 {
-            wire.greet(cmd("SELECT").arg(settings.db()))?;
-        }
-        wire.check_machine(run_id)?;
-        Ok(wire)
-    }
-
-    /// What is read here goes with the log that is read there: both have to be of one machine.
-    fn check_machine(&mut self, run_id: &str) -> Result<(), LinkError> {
-        self.send(&Role::question().get_packed_command())?;
-        let text = read_text(&mut self.reader).map_err(|error| self.failed(error))?;
-        let role = Role::read(&text).ok_or_else(|| self.failed(Fault::Form))?;
-        if role.is_primary && role.run_id == run_id {
-            return Ok(());
-        }
-        Err(LinkError::Lost(format!("the store at {} is another machine at each connection", self.host)))
-    }
-
-    fn greet(&mut self, command: &Cmd) -> Result<(), LinkError> {
-        self.send(&command.get_packed_command())?;
-        let mut line = Vec::new();
-        read_line(&mut self.reader, &mut line).map_err(|error| self.failed(error))?;
-        if line.as_slice() == b"+OK" { Ok(()) } else { Err(self.refused(&line)) }
+        link.set_timeout(TIMEOUT * 5)?;
+        Ok(Self { reader: BufReader::with_capacity(BUFFER_BYTES, link.into_socket()), host: host.clone() })
     }
 
     /// Sends commands, one behind the other.
@@ -81,7 +43,8 @@ impl Wire {
     /// # Errors
     /// [`LinkError::Lost`]
     pub fn send(&mut self, packed: &[u8]) -> Result<(), LinkError> {
-        self.reader.get_mut().write_all(packed).map_err(|error| self.failed(Fault::Io(error)))
+        let socket = self.reader.get_mut();
+        socket.write_all(packed).and_then(|()| socket.flush()).map_err(|error| self.failed(Fault::Io(error)))
     }
 
     /// Reads one reply: pairs of whole numbers.
@@ -95,14 +58,18 @@ impl Wire {
     fn failed(&self, fault: Fault) -> LinkError {
         let host = &self.host;
         match fault {
-            Fault::Io(error) => LinkError::Lost(format!("the store at {host} does not answer: {error}")),
-            Fault::Form => LinkError::Lost(format!("the store at {host} gives votes that make no sense")),
-            Fault::Refusal(line) => self.refused(&line),
+            Fault::Io(error) => LinkError::Lost(
+                socket::reason_of(&error),
+                format!("the store at {host} does not answer: {}", socket::say(&error)),
+            ),
+            Fault::Form => {
+                LinkError::Lost(Reason::Garbled, format!("the store at {host} gives votes that make no sense"))
+            }
+            Fault::Refusal(line) => {
+                let why = String::from_utf8_lossy(&line[1..]);
+                LinkError::Refused(refusal(&why), format!("the store at {host} refuses: {why}"))
+            }
         }
-    }
-
-    fn refused(&self, line: &[u8]) -> LinkError {
-        LinkError::Refused(format!("the store at {} refuses: {}", self.host, String::from_utf8_lossy(line)))
     }
 }
 
@@ -119,27 +86,6 @@ impl From<std::io::Error> for Fault {
     fn from(error: std::io::Error) -> Self {
         Self::Io(error)
     }
-}
-
-fn unreachable(host: &Host, error: &std::io::Error) -> LinkError {
-    LinkError::Lost(format!("the store at {host} cannot be reached: {error}"))
-}
-
-/// A text of several lines: its length on one line, then itself.
-fn read_text(reader: &mut impl BufRead) -> Result<String, Fault> {
-    let mut line = Vec::new();
-    read_line(reader, &mut line)?;
-    if line.starts_with(b"-") {
-        return Err(Fault::Refusal(line));
-    }
-    let length = line.strip_prefix(b"$").and_then(decimal).filter(|length| *length <= TEXT_BYTES_MAX);
-    let mut bytes = vec![0; length.ok_or(Fault::Form)? as usize + 2];
-    reader.read_exact(&mut bytes)?;
-    if !bytes.ends_with(b"\r\n") {
-        return Err(Fault::Form);
-    }
-    bytes.truncate(bytes.len() - 2);
-    String::from_utf8(bytes).map_err(|_| Fault::Form)
 }
 
 fn read_pairs(reader: &mut impl BufRead, visit: &mut dyn FnMut(u32, u32)) -> Result<(), Fault> {
@@ -197,7 +143,7 @@ fn decimal(text: &[u8]) -> Option<u32> {
 mod tests {
     use std::io::BufReader;
 
-    use super::{Fault, decimal, read_pairs, read_text};
+    use super::{Fault, decimal, read_pairs};
 
     /// What is read of `wire`, whatever size the pieces are that it comes in.
     fn read(wire: &str) -> Result<Vec<(u32, u32)>, Fault> {
@@ -218,16 +164,6 @@ mod tests {
         let wire = "*4\r\n$1\r\n7\r\n$10\r\n1795172696\r\n$10\r\n4294967295\r\n$1\r\n0\r\n";
         assert_eq!(read(wire).expect("pairs"), [(7, 1_795_172_696), (u32::MAX, 0)]);
         assert_eq!(read("*0\r\n").expect("nothing"), []);
-    }
-
-    #[test]
-    fn texts_are_read_whole() {
-        let read = |wire: &str| read_text(&mut BufReader::with_capacity(3, wire.as_bytes()));
-        assert_eq!(read("$6\r\na:1\r\nb\r\n").expect("a text"), "a:1\r\nb");
-        assert!(matches!(read("-NOPERM no\r\n"), Err(Fault::Refusal(_))));
-        assert!(matches!(read("$3\r\nabcde"), Err(Fault::Form)));
-        assert!(matches!(read("$70000\r\n"), Err(Fault::Form)));
-        assert!(matches!(read("$6\r\nabc"), Err(Fault::Io(_))));
     }
 
     #[test]

@@ -177,6 +177,9 @@ impl ControlService {
         let stands = if readiness.is_stopping() { "stopping" } else { "loading" };
         let mut body = told(false, Some(stands), trouble.filter(|_| !readiness.is_stopping()));
         body["loaded_rows"] = readiness.loaded_rows().into();
+        if let Some(shared) = &self.parts.shared {
+            body["store"] = shared.store();
+        }
         Answer { field: Some(("Retry-After", "1")), ..Answer::json(503, &body) }
     }
 

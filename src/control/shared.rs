@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::reply::Answer;
 use crate::metrics::{Kind, Page};
 use crate::recorder::command::DigestTaken;
+use crate::recorder::shared::reason::Reason;
 use crate::recorder::shared::status::{Cause, Freshness};
 use crate::vote::time::Cooldown;
 
@@ -34,12 +35,28 @@ impl SharedView {
     /// `GET /readyz`, where the state is loaded.
     #[must_use]
     pub fn ready(&self) -> Answer {
-        let staleness = self.staleness_seconds();
+        let (staleness, store) = (self.staleness_seconds(), self.store());
         if !self.is_stale() {
-            return Answer::json(200, &json!({ "ready": true, "staleness_seconds": staleness }));
+            return Answer::json(200, &json!({ "ready": true, "staleness_seconds": staleness, "store": store }));
         }
-        let body = json!({ "ready": false, "reason": "stale", "staleness_seconds": staleness });
+        let body = json!({ "ready": false, "reason": "stale", "staleness_seconds": staleness, "store": store });
         Answer { field: Some(("Retry-After", "1")), ..Answer::json(503, &body) }
+    }
+
+    /// What is wrong with the store at this moment: why its log is not followed, and why votes are refused.
+    #[must_use]
+    pub fn store(&self) -> Value {
+        let told = |told: Option<(Reason, String)>| {
+            told.map(|(reason, what)| json!({ "reason": reason.label(), "message": what }))
+        };
+        let [feed, votes] = self.reasons();
+        json!({ "following": self.freshness.status.is_following(), "feed": told(feed), "votes": told(votes) })
+    }
+
+    /// Of the feed, and of votes.
+    fn reasons(&self) -> [Option<(Reason, String)>; 2] {
+        let status = &self.freshness.status;
+        [status.feed_reason.get(), status.barrier.get().or_else(|| status.votes_reason.get())]
     }
 
     /// `GET /v1/cluster`
@@ -97,6 +114,14 @@ impl SharedView {
         let offset = seconds(status.clock_offset_us() as f64);
         gauge("vote_status_store_clock_offset_seconds", "The store's clock minus this machine's.", offset);
 
+        let name = "vote_status_store_reason";
+        page.family(name, Kind::Gauge, "1 for the reason why the log is not followed, or votes are refused.");
+        for (connection, now) in ["feed", "votes"].into_iter().zip(self.reasons()) {
+            for (reason, label) in Reason::ALL {
+                let is_it = now.as_ref().is_some_and(|(now, _)| *now == reason);
+                page.sample(name, &[("connection", connection), ("reason", label)], u64::from(is_it));
+            }
+        }
         let name = "vote_status_store_rebuilds_total";
         page.family(name, Kind::Counter, "States read whole from the store, by cause.");
         for (cause, label) in Cause::ALL {
@@ -154,9 +179,10 @@ mod tests {
             .map(|family| {
                 let name = family.split(' ').next().unwrap_or_default();
                 let sample = text.lines().find(|line| line.starts_with(&format!("{name}{{")));
-                let label =
-                    sample.and_then(|sample| sample.split_once('{')?.1.split_once('=')).map_or("", |(label, _)| label);
-                format!("{family} {label}")
+                let labels =
+                    sample.and_then(|sample| sample.split_once('{')?.1.split_once('}')).map_or("", |(all, _)| all);
+                let names: Vec<&str> = labels.split(',').filter_map(|label| Some(label.split_once('=')?.0)).collect();
+                format!("{family} {}", names.join("`, `"))
             })
             .collect();
         assert_eq!(told, documented);

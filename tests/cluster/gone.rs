@@ -5,6 +5,7 @@ use crate::cluster::engine::{Engine, connections, wait_until};
 use crate::cluster::has;
 use crate::cluster::node::{Node, client, folder, init};
 use crate::cluster::oracle::{Truth, settle};
+use crate::cluster::resp::Redis;
 use crate::durability::ledger::{Pair, address, next_votes};
 use crate::util::client::get;
 use std::fs;
@@ -146,8 +147,65 @@ fn a_store_that_drops_votes_when_it_is_full_takes_none() {
     assert_eq!((listed.status, &listed.json()["error"]), (503, &"store_unavailable".into()), "{listed:?}");
     assert!(node.server().stderr().contains("EVICTING store at"), "{}", node.server().stderr());
     redis.ask(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
-    node.add_servers(1);
+    wait_until("changes are taken", || node.control().put("/v1/servers/1", r#"{"token":"token-1"}"#).status == 201);
     assert_eq!(node.control().cast(1, address(1)).status, 201);
+    // Without a limit nothing is dropped yet; a limit may come at any moment.
+    let without = Engine::start(&["--maxmemory-policy", "allkeys-random"]);
+    let made = client(&["cluster", "init", "--store", &without.url()]);
+    assert!(made.status.code() == Some(2) && made.stderr.contains("allkeys-random"), "{}", made.stderr);
+}
+
+/// A vote that was dropped while nodes ran was taken again: nobody looked at the policy after the start.
+#[test]
+fn votes_that_are_dropped_while_nodes_run_are_not_taken_again() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::store(&[]);
+    let nodes = Node::start_many(2, &engine.url(), &[]);
+    nodes[0].add_servers(40);
+    let pairs: Vec<Pair> = (1..=40).map(|server| (server, address(1))).collect();
+    for (server, ip) in &pairs {
+        assert_eq!(nodes[0].control().cast(*server, *ip).status, 201);
+    }
+    let before = settle(&mut engine.connect(), &[&nodes[0], &nodes[1]], "before");
+    let mut redis = engine.connect();
+    // Votes alone have a time to live: servers and the log stay.
+    redis.ask(&["CONFIG", "SET", "maxmemory-policy", "volatile-random"]);
+    redis.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    redis.try_ask(&["SET", "another-key", "1"]).expect("it answers");
+    let gone = |redis: &mut Redis| {
+        let mut count = |key: &String| redis.ask(&["EXISTS", key]).number();
+        pairs.iter().map(|(server, _)| format!("vs:{{0}}:s:{server}")).filter(|key| count(key) == 0).count()
+    };
+    let dropped = gone(&mut redis);
+    for node in &nodes {
+        wait_until("votes stop, with the reason", || {
+            let votes = &node.readiness().json()["store"]["votes"];
+            votes["reason"] == "eviction"
+                && votes["message"].as_str().is_some_and(|why| why.contains("volatile-random"))
+        });
+        let name = r#"vote_status_store_reason{connection="votes",reason="eviction"}"#;
+        assert!((node.metric(name) - 1.0).abs() < f64::EPSILON);
+        for (server, ip) in &pairs {
+            let again = node.control().cast(*server, *ip);
+            assert_eq!(again.status, 503, "{again:?}");
+        }
+        assert!(next_votes(node.server(), &pairs).iter().all(Option::is_some), "status goes on as it was");
+        assert!(node.server().stderr().contains("EVICTING store at"), "{}", node.server().stderr());
+    }
+    redis.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    redis.ask(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    for node in &nodes {
+        node.wait_until_recording(1);
+        for (server, ip) in &pairs {
+            assert_eq!(node.control().cast(*server, *ip).status, 409, "it has voted");
+        }
+    }
+    let after = settle(&mut redis, &[&nodes[0], &nodes[1]], "what was dropped is given back");
+    assert!(before.votes.iter().all(|(pair, voted_at)| after.votes.get(pair) == Some(voted_at)), "no vote is gone");
+    println!("{dropped} of 40 keys were dropped");
+    assert!(dropped > 0, "nothing was dropped");
 }
 
 #[test]

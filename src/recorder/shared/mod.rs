@@ -30,6 +30,7 @@ use crate::vote::table::{CooldownTable, CooldownView, Pair};
 use crate::vote::time::Cooldown;
 
 pub mod caster;
+pub mod reason;
 pub mod state;
 pub mod status;
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+use super::reason::Current;
 use crate::clock::Clock;
 use crate::metrics::Counter;
 
@@ -62,16 +63,19 @@ pub enum Cause {
     Store,
     /// The store's clock went back.
     Clock,
+    /// The store has dropped keys to make room.
+    Eviction,
 }
 
 impl Cause {
     /// Every cause, with its label.
-    pub const ALL: [(Self, &str); 5] = [
+    pub const ALL: [(Self, &str); 6] = [
         (Self::Start, "start"),
         (Self::Gap, "gap"),
         (Self::History, "history"),
         (Self::Store, "store"),
         (Self::Clock, "clock"),
+        (Self::Eviction, "eviction"),
     ];
 
     /// Its label.
@@ -120,6 +124,12 @@ pub struct SharedStatus {
     pub unconfirmed: Counter,
     /// Failures of the caster's connection.
     pub caster_failures: Counter,
+    /// Why the log is not followed.
+    pub feed_reason: Current,
+    /// Why votes are refused, at the last one that was.
+    pub votes_reason: Current,
+    /// Why the feed wants no votes to be sent, whatever the caster thinks.
+    pub barrier: Current,
 }
 
 impl SharedStatus {

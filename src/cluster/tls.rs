@@ -1,0 +1,98 @@
+//! TLS to the store, by the library that the public side has. Files are read at each connection.
+
+use std::fs;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use super::address::Host;
+
+/// Where systems keep what they trust: Debian and Alpine, Red Hat, SUSE, BSD.
+const SYSTEM_FILES: [&str; 5] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// What is shown to the store, and what the store is believed by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Certificates of those who may vouch for the store; the system's where none is named.
+    pub ca: Option<PathBuf>,
+    /// A certificate with its chain, and its key, for a store that wants to know its clients.
+    pub pair: Option<(PathBuf, PathBuf)>,
+}
+
+impl TlsFiles {
+    /// Greets the machine under its name, over a connection that has its time-outs.
+    ///
+    /// # Errors
+    /// What is wrong with a file, or why the two ends do not trust each other.
+    pub fn secure(
+        &self,
+        stream: TcpStream,
+        host: &Host,
+    ) -> Result<Box<StreamOwned<ClientConnection, TcpStream>>, String> {
+        let name = ServerName::try_from(host.name.clone()).map_err(|_| format!("{} is no name for TLS", host.name))?;
+        let connection = ClientConnection::new(Arc::new(self.config()?), name).map_err(|error| error.to_string())?;
+        let mut stream = StreamOwned::new(connection, stream);
+        while stream.conn.is_handshaking() {
+            match stream.conn.complete_io(&mut stream.sock) {
+                Ok(_) => {}
+                // A process that was stopped and goes on finds its call interrupted.
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(Box::new(stream))
+    }
+
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// What is wrong with which of them.
+    pub fn config(&self) -> Result<ClientConfig, String> {
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .with_root_certificates(self.roots()?);
+        let Some((chain, key)) = &self.pair else { return Ok(builder.with_no_client_auth()) };
+        let unfit = |error: &dyn std::fmt::Display| format!("the key in {} is of no use: {error}", key.display());
+        let private = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|error| unfit(&error))?;
+        builder.with_client_auth_cert(certificates(chain)?, private).map_err(|error| unfit(&error))
+    }
+
+    fn roots(&self) -> Result<RootCertStore, String> {
+        let system = || SYSTEM_FILES.into_iter().map(PathBuf::from).find(|path| path.exists());
+        let path = self.ca.clone().or_else(system);
+        let path =
+            path.ok_or("this system keeps no list of trusted certificates where it is looked for: give --store-ca")?;
+        let mut roots = RootCertStore::empty();
+        // A system's list may hold some that the library does not know how to read.
+        let (known, _unknown) = roots.add_parsable_certificates(certificates(&path)?);
+        if known == 0 {
+            Err(format!("{} holds no certificate that could be trusted", path.display()))
+        } else {
+            Ok(roots)
+        }
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let text = read(path)?;
+    match CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>() {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        _ => Err(format!("{} holds no certificate in PEM", path.display())),
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+}

@@ -1,0 +1,145 @@
+//! Why the shared store does not do what it is asked: in kinds, so that another one is told as
+//! another one, and where it stands at this moment. Knows no store.
+
+use parking_lot::Mutex;
+
+/// A kind of reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Nobody is there, or who was there has hung up.
+    Unreachable,
+    /// It is there and says nothing in time.
+    TimeOut,
+    /// User or password are not what it wants.
+    Authentication,
+    /// The two ends do not trust each other, or one of them speaks no TLS.
+    Tls,
+    /// It is no primary, or not the one that it was.
+    Role,
+    /// Too few sentinels agree on where the primary is.
+    Sentinels,
+    /// The keys are another machine's, or on their way to one.
+    Slot,
+    /// The user may not do it, or the store knows no such command.
+    Rights,
+    /// It takes no writes, since it is a replica.
+    ReadOnly,
+    /// It is reading its file.
+    Loading,
+    /// It has too few replicas to take a write.
+    NoReplicas,
+    /// It has no memory left.
+    Memory,
+    /// It cannot write its file.
+    Disk,
+    /// It drops keys to make room.
+    Eviction,
+    /// It has not the functions of this version.
+    Functions,
+    /// It is empty, or another one than this node follows.
+    WrongStore,
+    /// What it may have lost is not given back yet, or this node is not as far as it is.
+    Unsettled,
+    /// It is not for this node as it was started.
+    Unfit,
+    /// It says what makes no sense.
+    Garbled,
+    /// Anything else that it refuses.
+    Refused,
+}
+
+impl Reason {
+    /// Every kind, with its label.
+    pub const ALL: [(Self, &str); 20] = [
+        (Self::Unreachable, "unreachable"),
+        (Self::TimeOut, "timeout"),
+        (Self::Authentication, "authentication"),
+        (Self::Tls, "tls"),
+        (Self::Role, "role"),
+        (Self::Sentinels, "sentinels"),
+        (Self::Slot, "slot"),
+        (Self::Rights, "rights"),
+        (Self::ReadOnly, "read_only"),
+        (Self::Loading, "loading"),
+        (Self::NoReplicas, "no_replicas"),
+        (Self::Memory, "memory"),
+        (Self::Disk, "disk"),
+        (Self::Eviction, "eviction"),
+        (Self::Functions, "functions"),
+        (Self::WrongStore, "wrong_store"),
+        (Self::Unsettled, "unsettled"),
+        (Self::Unfit, "unfit"),
+        (Self::Garbled, "garbled"),
+        (Self::Refused, "refused"),
+    ];
+
+    /// Its label.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        Self::ALL.iter().find(|(reason, _)| *reason == self).map_or("", |(_, label)| label)
+    }
+
+    /// Whether it says something of the way to the store, and nothing of what the store takes.
+    #[must_use]
+    pub const fn is_of_connection(self) -> bool {
+        !matches!(
+            self,
+            Self::Rights
+                | Self::ReadOnly
+                | Self::NoReplicas
+                | Self::Memory
+                | Self::Disk
+                | Self::Functions
+                | Self::Refused
+        )
+    }
+
+    /// Whether it is a step on the way back, and passes by itself: told of only where it lasts.
+    #[must_use]
+    pub const fn passes(self) -> bool {
+        matches!(self, Self::Loading | Self::Unsettled)
+    }
+}
+
+/// What is wrong at this moment, if anything. One writes, everybody may look.
+#[derive(Debug, Default)]
+pub struct Current(Mutex<Option<(Reason, String)>>);
+
+impl Current {
+    /// Says what is wrong, in one line; `None` where all is well.
+    pub fn set(&self, reason: Option<(Reason, String)>) {
+        *self.0.lock() = reason;
+    }
+
+    /// What is wrong, and the line that says it.
+    #[must_use]
+    pub fn get(&self) -> Option<(Reason, String)> {
+        self.0.lock().clone()
+    }
+
+    /// Forgets what is of the connection alone, since another one to the same store does well.
+    pub fn forget_connection(&self) {
+        let mut current = self.0.lock();
+        if current.as_ref().is_some_and(|(reason, _)| reason.is_of_connection()) {
+            *current = None;
+        }
+    }
+
+    /// What kind of thing is wrong.
+    #[must_use]
+    pub fn kind(&self) -> Option<Reason> {
+        self.0.lock().as_ref().map(|(reason, _)| *reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Reason;
+
+    #[test]
+    fn every_reason_has_its_place() {
+        for (index, (reason, label)) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!((reason as usize, reason.label()), (index, label));
+        }
+    }
+}
