@@ -4,6 +4,7 @@
 
 mod caller;
 mod load;
+mod probes;
 mod unfinished;
 
 use crate::durability::left_out;

@@ -65,8 +65,9 @@ impl ControlKey {
 pub struct Parts {
     /// Who wants in must know it. Until it is known, who asks is told that the service is not ready.
     pub key: ControlKey,
-    /// Where changes go.
-    pub recorder: RecorderHandle,
+    /// Where changes go; `None` while another process has the store: what wants the key waits for
+    /// whoever has it next, and the rest is answered.
+    pub recorder: Option<RecorderHandle>,
     /// The listed servers.
     pub directory: DirectoryView,
     /// The cooldowns.
@@ -223,8 +224,8 @@ impl ControlService {
             Ask::ClusterDigest => (Asked::Digest, Command::Digest),
             _ => return Err(Answer::fault(Fault::Internal)),
         };
-        let reply =
-            submit(&self.parts.recorder, &self.mailbox, ticket, command).ok_or_else(Answer::store_unavailable)?;
+        let reply = submit(self.parts.recorder.as_ref(), &self.mailbox, ticket, command)
+            .ok_or_else(Answer::store_unavailable)?;
         Ok(Task::Wait { asked, reply })
     }
 }
@@ -242,7 +243,12 @@ fn told(is_ready: bool, stands: Option<&str>, trouble: Option<(Trouble, String)>
 }
 
 /// Sends a command; its reply wakes the connection.
-fn submit(recorder: &RecorderHandle, mailbox: &Mailbox, ticket: Ticket, command: Command) -> Option<Receiver<Reply>> {
+fn submit(
+    recorder: Option<&RecorderHandle>,
+    mailbox: &Mailbox,
+    ticket: Ticket,
+    command: Command,
+) -> Option<Receiver<Reply>> {
     let (sender, receiver) = channel();
     let mailbox = mailbox.clone();
     let respond = move |reply| {
@@ -250,7 +256,7 @@ fn submit(recorder: &RecorderHandle, mailbox: &Mailbox, ticket: Ticket, command:
         let _client_gone = sender.send(reply);
         mailbox.send(Letter::Wake(ticket));
     };
-    recorder.submit(command, Box::new(respond)).ok().map(|()| receiver)
+    recorder?.submit(command, Box::new(respond)).ok().map(|()| receiver)
 }
 
 /// A token of 128 bits from the system's generator.
@@ -261,6 +267,10 @@ fn generate_token() -> Token {
 
 impl Service for ControlService {
     type Exchange = Exchange;
+
+    fn holds(&self, head: &Head<'_>) -> bool {
+        self.parts.recorder.is_none() && request::wants_key(head) && self.is_authorised(head)
+    }
 
     fn begin(&mut self, head: &Head<'_>, _context: &Context) -> Exchange {
         Exchange(Box::new(self.task(head)))
@@ -278,7 +288,7 @@ impl Service for ControlService {
                 Step::Done
             }
             Task::Batch(batch) => {
-                let ask = |command| submit(&self.parts.recorder, &self.mailbox, context.ticket, command);
+                let ask = |command| submit(self.parts.recorder.as_ref(), &self.mailbox, context.ticket, command);
                 batch.content(bytes, &generate_token, &ask)
             }
             Task::Answer(_) | Task::Page(_) | Task::Wait { .. } | Task::Export(_) => Step::Done,
@@ -312,7 +322,7 @@ impl Service for ControlService {
                     Err(TryRecvError::Disconnected) => Task::Answer(Answer::store_unavailable()),
                 },
                 Task::Batch(batch) => {
-                    let ask = |command| submit(&self.parts.recorder, &self.mailbox, context.ticket, command);
+                    let ask = |command| submit(self.parts.recorder.as_ref(), &self.mailbox, context.ticket, command);
                     match batch.finish(&generate_token, &ask) {
                         Some(answer) => Task::Answer(answer),
                         None => return Step::Parked,

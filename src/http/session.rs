@@ -41,6 +41,12 @@ pub trait Service {
     /// What a service keeps of one request until it is answered.
     type Exchange;
 
+    /// Whether a request has to wait as it is, unread: somebody else will answer it.
+    #[inline]
+    fn holds(&self, _head: &Head<'_>) -> bool {
+        false
+    }
+
     /// Takes a request's head.
     fn begin(&mut self, head: &Head<'_>, context: &Context) -> Self::Exchange;
 
@@ -78,6 +84,8 @@ pub enum Next {
     Input,
     /// To be woken.
     Parked,
+    /// To be given away with the input that is left.
+    Held,
     /// The output sent, then to be called again with the rest of the input.
     Output,
     /// The output sent, then the connection closed; `linger` where the client may still be sending.
@@ -233,6 +241,9 @@ impl<E> Session<E> {
                 return Turn::Stop(Next::Close { linger: true });
             }
         };
+        if !closing && service.holds(head) {
+            return Turn::Stop(Next::Held);
+        }
         *consumed += bytes;
         let framing = Framing::of(head, closing);
         let mut exchange = service.begin(head, context);

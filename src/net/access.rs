@@ -95,6 +95,11 @@ impl<S> Logged<S> {
 impl<S: Service + Describe> Service for Logged<S> {
     type Exchange = (S::Exchange, Option<Box<Begun>>);
 
+    #[inline]
+    fn holds(&self, head: &Head<'_>) -> bool {
+        self.service.holds(head)
+    }
+
     fn begin(&mut self, head: &Head<'_>, context: &Context) -> Self::Exchange {
         let begun = self.log.sampler.hits().then(|| {
             let (method, path) = (method_name(head.method), self.service.describe(head));

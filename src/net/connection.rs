@@ -19,6 +19,8 @@ enum State {
     Open,
     /// Waits to be woken.
     Parked,
+    /// Waits to be given away, with a request that is not looked at here.
+    Held,
     /// Sends what is left, then closes.
     Closing { linger: bool },
     /// Has shut its side, and drops what still comes in.
@@ -114,7 +116,7 @@ impl<E> Connection<E> {
     /// Whether it is nothing but a socket and some input: who has these two can serve it.
     #[must_use]
     pub fn can_be_passed(&self) -> bool {
-        self.state == State::Open
+        matches!(self.state, State::Open | State::Held)
             && self.stream.is_bare()
             && self.session.is_between_requests()
             && self.input.len() <= PASSED_BYTES_MAX
@@ -161,6 +163,12 @@ impl<E> Connection<E> {
             && self.session.is_between_requests()
     }
 
+    /// Whether it waits to be given away.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.state == State::Held
+    }
+
     /// Whether something was answered: a connection without is one that is about to ask.
     #[must_use]
     pub const fn has_asked(&self) -> bool {
@@ -185,7 +193,7 @@ impl<E> Connection<E> {
             _ if self.has_unsent() => Class::Write,
             State::Lingering { .. } => Class::Linger,
             _ if self.is_turned_away => Class::Linger,
-            State::Parked | State::Broken => return (None, false),
+            State::Parked | State::Held | State::Broken => return (None, false),
             State::Open | State::Closing { .. } if self.is_idle() => return (Some(Class::Idle), true),
             State::Open | State::Closing { .. } => Class::Request,
         };
@@ -207,7 +215,12 @@ impl<E> Connection<E> {
         match self.state {
             State::Open if self.has_work => self.work(turn),
             State::Open if self.is_readable => self.read(turn),
-            State::Open | State::Parked => Verdict::Wait,
+            // Nobody takes it: it is answered here after all.
+            State::Held if turn.closing => {
+                self.state = State::Open;
+                self.work(turn)
+            }
+            State::Open | State::Parked | State::Held => Verdict::Wait,
             State::Closing { linger } => self.close(linger, turn),
             State::Lingering { .. } => self.linger(turn),
             State::Broken => Verdict::Drop,
@@ -244,6 +257,11 @@ impl<E> Connection<E> {
     fn read<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
         let held = self.input.len();
         let buffer = &mut *turn.read_buffer;
+        if held == buffer.len() {
+            // Only where all that is read is to be passed on: the rest waits in the kernel.
+            self.state = State::Held;
+            return Verdict::Wait;
+        }
         buffer[..held].copy_from_slice(&self.input);
         match self.stream.read(&mut buffer[held..], turn.counters) {
             Ok(Received::End) => self.end_of_input(turn),
@@ -316,6 +334,7 @@ impl<E> Connection<E> {
         match advanced.next {
             Next::Close { linger } => return self.send_and_close(linger || self.is_readable, turn),
             Next::Parked => self.state = State::Parked,
+            Next::Held => self.state = State::Held,
             Next::Input | Next::Output => {}
         }
         if self.stream.send(turn.out, false, turn.counters).is_err() {

@@ -29,8 +29,8 @@ use crate::http::fault::Fault;
 use crate::http::head::HeadLimits;
 use crate::http::session::{Context, Service, SessionLimits, Ticket};
 use crate::limits::{
-    ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, READ_BYTES_MAX, TURNED_AWAY_MAX,
-    UNSENT_BYTES_MAX,
+    ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, PASSED_BYTES_MAX, READ_BYTES_MAX,
+    TURNED_AWAY_MAX, UNSENT_BYTES_MAX,
 };
 
 mod drain;
@@ -56,6 +56,8 @@ pub struct Settings {
     /// Content that makes progress is waited for: true for the private listener, whose uploads
     /// may be long; false for the public one, where a request has one deadline.
     pub content_extends: bool,
+    /// Whether all that is read and not answered is given to another worker in the end.
+    pub is_interim: bool,
 }
 
 struct Listening {
@@ -119,6 +121,7 @@ impl<S: Service> Worker<S> {
         });
         // What a session leaves for the next read is a head or a trailer that is not whole.
         let held_bytes_max = limits.head_bytes_max.max(TRAILER_BYTES_MAX) + 2;
+        let read_bytes_max = if settings.is_interim { PASSED_BYTES_MAX } else { READ_BYTES_MAX + held_bytes_max };
         Ok(Self {
             service: service(&mailbox),
             mailbox,
@@ -131,7 +134,7 @@ impl<S: Service> Worker<S> {
             connections: Slab::default(),
             deadlines,
             again: Vec::new(),
-            read_buffer: vec![0; READ_BYTES_MAX + held_bytes_max].into(),
+            read_buffer: vec![0; read_bytes_max].into(),
             out: Vec::new(),
             accept_again_ms: 0,
             has_made_room: false,

@@ -7,7 +7,8 @@
 //!   Hello                                  →
 //!   binds what the other does not have     ←   Listening: its addresses
 //!   Release                                →
-//!                                              ends the control listener's worker, keeps its clients,
+//!                                              ends the control listener's worker; another one answers
+//!                                              its probes and lets the rest wait;
 //!                                              ends the recorder, closes the store;
 //!                                          ←   Released; goes on answering status requests: with
 //!   opens the store, loads it                  nobody recording, what it knows stays true
@@ -16,12 +17,12 @@
 //!                                          ←   Listeners, Clients: everything that waits for nothing;
 //!                                          ←   Moved; keeps a handle of each
 //!   Taken                                  →   — from here on there is no way back —
-//!   answers status requests                    answers the rest, each for the last time
-//!   answers the control listener's         ←   Done
+//!   answers status requests, and probes        answers the rest, each for the last time
+//!   answers all of the control listener's  ←   Done
 //! ```
 //!
-//! Votes that are reported meanwhile wait in the control listener's queue and in its clients'
-//! sockets, unread: none is refused, and none is taken twice. Where the new process ends or falls
+//! Votes that are reported meanwhile wait as they came, and are given to whoever has the store next: none
+//! is refused, and none is taken twice. Health, readiness and metrics are answered all the time. Where the new process ends or falls
 //! silent before it has taken all, the running one hangs up, takes back what it has given away, opens
 //! its store again and goes on; the new one still finds its gate open, and ends. Where the running one
 //! ends, its gate is closed, and the new one binds by itself what it has not got. A signal to stop that

@@ -105,6 +105,8 @@ struct House {
     sockets: Sockets,
     public: Vec<Serving>,
     control: Option<Serving>,
+    /// In place of it while another process has the store: see [`House::start_probes`].
+    probes: Option<Serving>,
     /// Where it does not run.
     resting: Option<Writer>,
     /// Threads that the recorder needs besides its own, until it is started.
@@ -157,6 +159,7 @@ impl House {
             sockets,
             public: Vec::new(),
             control: None,
+            probes: None,
             resting: Some(writer),
             helpers,
             shared,
@@ -213,8 +216,9 @@ impl House {
         self.sockets.inherit(Role::Public, public.listeners)?;
         self.sockets.inherit(Role::Control, control.listeners)?;
         self.start_public(public.clients)?;
+        self.start_probes(control.clients)?;
         takeover.wait_until_done();
-        self.start_control(control.clients)?;
+        self.end_probes()?;
         Ok(progress)
     }
 
@@ -285,12 +289,22 @@ impl House {
 
     /// The next event, unless none comes in time.
     fn next_event_until(&self, until_ms: u64) -> Option<Event> {
-        let left_ms = until_ms.saturating_sub(self.clock.now().monotonic_ms);
-        self.events.recv_timeout(Duration::from_millis(left_ms)).ok()
+        loop {
+            let left_ms = until_ms.saturating_sub(self.clock.now().monotonic_ms);
+            let event = self.events.recv_timeout(Duration::from_millis(left_ms)).ok()?;
+            if !is_end_of_probes(&event) {
+                return Some(event);
+            }
+        }
     }
 
     fn next_event(&self) -> Result<Event, ServerError> {
-        self.events.recv().map_err(|_| ServerError::Thread("signal"))
+        loop {
+            let event = self.events.recv().map_err(|_| ServerError::Thread("signal"))?;
+            if !is_end_of_probes(&event) {
+                return Ok(event);
+            }
+        }
     }
 
     fn serve(mut self) -> Result<Ended, ServerError> {
@@ -333,7 +347,7 @@ impl House {
 
     /// To be called where all threads have ended.
     fn join(&mut self) {
-        for serving in self.public.drain(..).chain(self.control.take()) {
+        for serving in self.public.drain(..).chain(self.control.take()).chain(self.probes.take()) {
             // Its end was reported already, and how.
             let _reported = serving.thread.join();
         }
@@ -355,6 +369,11 @@ impl House {
         }
         if self.wait_for("worker", self.public.len())? == Ended::AtOnce {
             return Ok(Ended::AtOnce);
+        }
+        if let Some(serving) = self.probes.take() {
+            // What waits for a recorder is told that it waits in vain. It has given all away, or does so soon.
+            (serving.tell)(Letter::Drain { accept_ms: 0, timeout_ms: drain_timeout_ms.min(CONTROL_DRAIN_MS) });
+            let _reported = serving.thread.join();
         }
         let Some(serving) = &self.control else { return Ok(Ended::Cleanly) };
         (serving.tell)(Letter::Drain { accept_ms: 0, timeout_ms: drain_timeout_ms.min(CONTROL_DRAIN_MS) });
@@ -380,6 +399,14 @@ impl House {
         Ok(Ended::Cleanly)
     }
 }
+
+/// That worker has given away what it had, and ends when the rest is answered: nobody waits for it.
+fn is_end_of_probes(event: &Event) -> bool {
+    matches!(event, Event::Ended(PROBES, Ok(())))
+}
+
+/// The name of the worker that stands in for the control listener's.
+const PROBES: &str = "probes";
 
 /// A client in the field gives up after 5 s: until then it may wait for a store that is being read,
 /// in milliseconds.

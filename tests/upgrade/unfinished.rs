@@ -111,6 +111,8 @@ fn what_a_caller_does_not_take_is_taken_back() {
         sleep(Duration::from_millis(5));
     }
     idle.iter_mut().for_each(Client::expect_open);
+    // It has its store again: only then can it give it away.
+    assert_eq!(server.control_client().cast(1, [203, 0, 113, 7]).status, 409);
     let new = process(folder.path(), Some(&server), &[]);
     assert_gone_well(server);
     idle.iter_mut().for_each(Client::expect_open);

@@ -51,6 +51,7 @@ impl<S: Service> Worker<S> {
         let accept_until_ms = now_ms.saturating_add(accept_ms);
         let stop_at_ms = accept_until_ms.saturating_add(timeout_ms);
         self.drain = Some(Drain { accept_until_ms, stop_at_ms });
+        self.answer_held();
     }
 
     pub(super) fn hand_over(&mut self, to: &Sender<Handed>, timeout_ms: u64) {
@@ -71,8 +72,18 @@ impl<S: Service> Worker<S> {
         }
         let now_ms = self.now.monotonic_ms;
         self.drain = Some(Drain { accept_until_ms: now_ms, stop_at_ms: now_ms.saturating_add(timeout_ms) });
+        self.answer_held();
         // Where nobody takes them the process is ending in disorder, and they with it.
         let _taken = to.send(Handed { listeners, clients });
+    }
+
+    /// What nobody takes is answered here.
+    fn answer_held(&mut self) {
+        for key in self.connections.keys() {
+            if self.connections.get_mut(key).is_some_and(|connection| connection.is_held()) {
+                self.serve(key);
+            }
+        }
     }
 
     fn take_listeners(&mut self) -> Vec<OwnedFd> {

@@ -9,7 +9,7 @@ use super::{CONTROL_DRAIN_MS, House, Opening, Progress};
 use crate::net::mailbox::{Handed, Letter};
 use crate::net::parcel::{Gate, Wire};
 use crate::server::handover::{self, Estate, Message, VERSION, hear, say};
-use crate::server::threads::Event;
+use crate::server::threads::{Event, Serving};
 use crate::server::writer::Writer;
 use crate::server::{Ended, Role, ServerError};
 
@@ -125,42 +125,62 @@ impl House {
         }
         log::info!("another process takes over");
         self.is_giving = true;
-        let Some(control) = self.release()? else { return Ok(Succession::Stopped) };
+        if self.release()? == Ended::AtOnce {
+            return Ok(Succession::Stopped);
+        }
         let _heard = say(wire, &Message::Released);
         match self.next_said()? {
-            Heard::Message(Message::Ready) => self.give(wire, control),
+            Heard::Message(Message::Ready) => self.give(wire),
             Heard::Message(_) | Heard::HungUp => {
                 wire.hang_up();
-                self.resume(control)
+                self.resume()
             }
             Heard::Stop => Ok(Succession::Stopped),
         }
     }
 
-    /// Ends the control worker, whose clients wait, and then the recorder, with its store closed.
-    /// `None` where this process was told to stop.
-    fn release(&mut self) -> Result<Option<Handed>, ServerError> {
-        let (to, handed) = channel();
-        if let Some(serving) = &self.control {
-            let timeout_ms = self.config.drain_timeout_ms.min(CONTROL_DRAIN_MS);
-            (serving.tell)(Letter::HandOver { to, timeout_ms });
-        }
+    /// Ends the control worker, another in its place answers what needs no recorder; and then the
+    /// recorder, with its store closed. At once where this process was told to stop.
+    fn release(&mut self) -> Result<Ended, ServerError> {
+        let Handed { listeners, clients } = self.have_control_handed(self.control.as_ref());
+        self.sockets.inherit(Role::Control, listeners)?;
+        self.start_probes(clients)?;
         if self.wait_for("control", 1)? == Ended::AtOnce {
-            return Ok(None);
+            return Ok(Ended::AtOnce);
         }
         if let Some(serving) = self.control.take() {
             let _reported = serving.thread.join();
         }
         // It ends with its last handle, which was the control worker's.
         if self.wait_for("recorder", 1)? == Ended::AtOnce {
-            return Ok(None);
+            return Ok(Ended::AtOnce);
         }
         self.resting = self.recorder.take().and_then(|thread| thread.join().ok());
-        Ok(Some(handed.recv().unwrap_or_default()))
+        Ok(Ended::Cleanly)
+    }
+
+    /// What one of the control listener's workers gives away. It answers the rest and ends.
+    fn have_control_handed(&self, serving: Option<&Serving>) -> Handed {
+        let (to, handed) = channel();
+        if let Some(serving) = serving {
+            let timeout_ms = self.config.drain_timeout_ms.min(CONTROL_DRAIN_MS);
+            (serving.tell)(Letter::HandOver { to, timeout_ms });
+        }
+        handed.recv_timeout(GIVING_PATIENCE).unwrap_or_else(|_| {
+            log::error!("the control worker does not give its listeners away: whoever waits in them is lost");
+            Handed::default()
+        })
+    }
+
+    /// This process has the store: what has waited for a recorder gets one.
+    pub(super) fn end_probes(&mut self) -> Result<(), ServerError> {
+        let Handed { listeners, clients } = self.have_control_handed(self.probes.as_ref());
+        self.sockets.inherit(Role::Control, listeners)?;
+        self.start_control(clients)
     }
 
     /// The other process has not taken over: all is as it was before.
-    fn resume(&mut self, control: Handed) -> Result<Succession, ServerError> {
+    fn resume(&mut self) -> Result<Succession, ServerError> {
         log::warn!("the process that was to take over is gone or silent; this one goes on");
         self.handle = self.resting.as_mut().and_then(Writer::handle);
         self.start_recorder(Opening::Again)?;
@@ -170,15 +190,15 @@ impl House {
             Err(ServerError::Store(error)) => log::error!("{error}; until it can be opened votes are answered 503"),
             Err(error) => return Err(error),
         }
-        self.sockets.inherit(Role::Control, control.listeners)?;
-        self.start_control(control.clients)?;
+        self.end_probes()?;
         Ok(Succession::None)
     }
 
     /// The other process has loaded all that there is, and nobody records.
-    fn give(&mut self, wire: &Wire, control: Handed) -> Result<Succession, ServerError> {
-        let mut estate = Estate { control, public: Handed::default() };
+    fn give(&mut self, wire: &Wire) -> Result<Succession, ServerError> {
+        let mut estate = Estate::default();
         self.collect(&mut estate.public);
+        estate.control = self.have_control_handed(self.probes.as_ref());
         if handover::give(wire, &estate).is_err() || !self.is_taken(wire)? {
             wire.hang_up();
             return self.take_back(estate);
@@ -249,11 +269,13 @@ impl House {
     /// New workers get what the old ones have given away; those answer what they have left, and end.
     fn take_back(&mut self, estate: Estate) -> Result<Succession, ServerError> {
         let Estate { public, control } = estate;
+        self.sockets.inherit(Role::Control, control.listeners)?;
+        self.start_probes(control.clients)?;
         let before = std::mem::take(&mut self.public);
         self.sources.workers.retain(|source| source.listener != "public");
         self.sockets.inherit(Role::Public, public.listeners)?;
         self.start_public(public.clients)?;
-        let succession = self.resume(control)?;
+        let succession = self.resume()?;
         if succession == Succession::None && self.wait_for("worker", before.len())? == Ended::AtOnce {
             return Ok(Succession::Stopped);
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use super::{House, Opening};
+use super::{House, Opening, PROBES};
 use crate::control::page::WorkerSource;
 use crate::control::{ControlService, Parts};
 use crate::limits::CONTROL_CONNECTIONS_MAX;
@@ -22,10 +22,9 @@ use crate::net::worker::Settings;
 #[cfg(feature = "may_minihttp")]
 use crate::public::{Desk, parts::PublicParts};
 use crate::public::{PublicCounters, PublicService};
+use crate::recorder::RecorderHandle;
 use crate::recorder::shared::status::Freshness;
-#[cfg(feature = "may_minihttp")]
-use crate::server::threads::Serving;
-use crate::server::threads::{Event, Setup, start_thread, start_worker};
+use crate::server::threads::{Event, Serving, Setup, start_thread, start_worker};
 use crate::server::{Config, Engine, Role, ServerError};
 
 impl House {
@@ -44,7 +43,7 @@ impl House {
             parts[index % workers].push(client);
         }
         let connections_max = (limits.connections_max / workers).max(1);
-        let settings = Settings { limits, connections_max, content_extends: false };
+        let settings = Settings { limits, connections_max, content_extends: false, is_interim: false };
         let freshness = self.freshness();
         let secure = |listeners| self.config.secure(listeners);
         let shares = self.sockets.take(Role::Public, workers, secure).map_err(ServerError::Engine)?;
@@ -111,9 +110,27 @@ impl House {
     }
 
     pub(super) fn start_control(&mut self, clients: Vec<Passed>) -> Result<(), ServerError> {
-        let Config { limits, cooldown, .. } = self.config;
         let Some(recorder) = self.handle.take() else { return Err(ServerError::Thread("recorder")) };
-        let settings = Settings { limits, connections_max: CONTROL_CONNECTIONS_MAX, content_extends: true };
+        self.control = Some(self.start_control_worker("control", Some(recorder), clients)?);
+        Ok(())
+    }
+
+    /// While another process has the store: health, readiness and metrics are answered, and what is
+    /// for the recorder waits, unread, for whoever has it next.
+    pub(super) fn start_probes(&mut self, clients: Vec<Passed>) -> Result<(), ServerError> {
+        self.probes = Some(self.start_control_worker(PROBES, None, clients)?);
+        Ok(())
+    }
+
+    fn start_control_worker(
+        &mut self,
+        name: &'static str,
+        recorder: Option<RecorderHandle>,
+        clients: Vec<Passed>,
+    ) -> Result<Serving, ServerError> {
+        let Config { limits, cooldown, .. } = self.config;
+        let (connections_max, is_interim) = (CONTROL_CONNECTIONS_MAX, recorder.is_none());
+        let settings = Settings { limits, connections_max, content_extends: true, is_interim };
         let shares = self.sockets.take(Role::Control, 1, |listeners| listeners).map_err(ServerError::Engine)?;
         let listeners = shares.into_iter().flatten().collect();
         let responses = Arc::new(ResponseCounters::default());
@@ -135,8 +152,7 @@ impl House {
             shared: self.shared.clone(),
         };
         let make = |mailbox: &Mailbox| ControlService::new(parts, mailbox.clone());
-        self.control = Some(start_worker("control", setup, make, &self.sender)?);
-        Ok(())
+        start_worker(name, setup, make, &self.sender)
     }
 
     /// What one more worker is made of; it is counted from now on.
