@@ -6,6 +6,8 @@ mod away;
 mod expected;
 mod front;
 mod haproxy;
+mod limits;
+mod site;
 mod states;
 
 use crate::contract_public::checks::{PATH, REQUESTS};

@@ -265,6 +265,15 @@ pub(crate) fn render(folder: &Path, name: &str, replaced: &[(&str, String)], edi
     path.display().to_string()
 }
 
+/// The lines of a file of `contrib/` that are off: a `#` with no blank behind it. With and without it.
+pub(crate) fn commented(name: &str) -> Vec<(String, String)> {
+    let source = format!("{}/contrib/{name}", env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(&source).unwrap_or_else(|error| panic!("{source}: {error}"));
+    let off = text.lines().filter_map(|line| line.trim_start().strip_prefix('#'));
+    let off = off.filter(|rest| rest.starts_with(|first: char| first.is_ascii_lowercase()));
+    off.map(|rest| (format!("#{rest}\n"), format!("{rest}\n"))).collect()
+}
+
 fn each<'a>(addrs: &'a [SocketAddr], line: impl Fn(usize, &SocketAddr) -> String + 'a) -> String {
     addrs.iter().enumerate().map(|(index, addr)| line(index, addr)).collect::<Vec<_>>().join("\n    ")
 }
@@ -288,7 +297,8 @@ fn nginx(place: Place<'_>, nodes: &[SocketAddr], edits: Edits<'_>) -> Command {
         ],
         edits,
     );
-    render(folder, "nginx/vote-status-errors.inc", &[], &[]);
+    render(folder, "nginx/vote-status-errors.inc", &[("/etc/nginx/", format!("{here}/"))], &[]);
+    render(folder, "nginx/vote-status-bodies.inc", &[], &[]);
     nginx_of(folder, &format!("include {site};"))
 }
 

@@ -1,0 +1,216 @@
+//! The status paths inside a site that is there already, by the files made for that: a site in PHP's way
+//! with locations, error pages, compression, headers and a redirect of its own. Its paths stay its own;
+//! the status paths have none of all that.
+
+use crate::command_line::stub::Stub;
+use crate::contract_public::checks::PATH;
+use crate::contract_public::table::{CAN_VOTE, IN_COOLDOWN, METHOD_NOT_ALLOWED, NOT_FOUND, UNKNOWN_TOKEN, prepare};
+use crate::proxies::away::{TOKEN_PATH, expect_away};
+use crate::proxies::expected::Answer;
+use crate::proxies::front::{Front, Kind, Place, caddy_of, commented, haproxy_of, nginx_of, render};
+use crate::proxies::states::CALLER_PATIENCE;
+use crate::proxies::{curl, expect};
+use crate::util::client::{Client, exchange};
+use crate::util::response::Response;
+use crate::util::server::Server;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+/// What the site itself says, whatever is asked.
+const PAGE: &[u8] =
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 17\r\nConnection: close\r\n\r\n<h1>The site</h1>";
+
+#[test]
+fn a_site_of_nginx_takes_the_status_paths_in() {
+    takes_them_in(Kind::Nginx, nginx);
+}
+
+#[test]
+fn a_site_of_haproxy_takes_the_status_paths_in() {
+    takes_them_in(Kind::Haproxy, haproxy);
+}
+
+#[test]
+fn a_site_of_caddy_takes_the_status_paths_in() {
+    takes_them_in(Kind::Caddy, caddy);
+}
+
+fn takes_them_in(kind: Kind, site: fn(Place<'_>, SocketAddr, SocketAddr) -> Command) {
+    let (server, pages) = (Server::in_memory(&[]), Stub::answering(PAGE));
+    let next = prepare(&server);
+    let Some(mut front) = Front::run(kind, |place| site(place, server.public(), pages.addr())) else { return };
+    let addrs = [front.plain, front.tunnel()];
+    for addr in addrs {
+        for (method, path, outcome) in [
+            ("GET", PATH, &CAN_VOTE),
+            ("HEAD", PATH, &CAN_VOTE),
+            ("GET", TOKEN_PATH, &IN_COOLDOWN),
+            ("GET", "/api/vote/28/status/%3A%3Affff%3A203.0.113.7?t=1", &CAN_VOTE),
+            ("GET", "/api/vote/28/status", &NOT_FOUND),
+            ("GET", "/api//vote/28/status/203.0.113.7", &NOT_FOUND),
+            ("GET", "/api/servers/.hidden.php/vote-status/203.0.113.7", &UNKNOWN_TOKEN),
+            ("POST", PATH, &METHOD_NOT_ALLOWED),
+        ] {
+            let response = ask(addr, method, path);
+            expect(&format!("{method} {path}"), &response, Answer::Safe(outcome), &next, method == "HEAD");
+            assert_eq!(response.header("Strict-Transport-Security").is_some(), kind == Kind::Caddy && addr != addrs[0]);
+        }
+    }
+    assert_eq!(curl(&front, TOKEN_PATH), ("200".to_owned(), IN_COOLDOWN.body.replace("NEXT", &next)));
+    the_site_is_as_it_was(kind, addrs);
+    if kind == Kind::Nginx {
+        let docs = ask(addrs[1], "GET", "/vote-status");
+        assert_eq!(docs.header("Content-Type"), Some("text/html; charset=utf-8"), "{docs:?}");
+    }
+    server.pause();
+    for path in [PATH, TOKEN_PATH] {
+        is_away_in_time(addrs[0], "GET", path);
+    }
+    drop(server);
+    for addr in addrs {
+        for (method, path) in [("GET", PATH), ("HEAD", PATH), ("GET", TOKEN_PATH), ("POST", PATH)] {
+            is_away_in_time(addr, method, path);
+        }
+    }
+    the_site_is_as_it_was(kind, addrs);
+    assert!(!front.troubles().contains("demo"), "{}", front.troubles());
+    if kind != Kind::Caddy {
+        let log = front.logged(|log| log.contains("/api/news"));
+        assert!(!log.contains("demo") && !log.contains("203.0.113.7"), "{log}");
+    }
+}
+
+fn ask(addr: SocketAddr, method: &str, path: &str) -> Response {
+    let mut client = Client::connect(addr);
+    client.send(format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n"));
+    client.read_response(method == "HEAD")
+}
+
+fn is_away_in_time(addr: SocketAddr, method: &str, path: &str) {
+    let from = Instant::now();
+    expect_away(&format!("{method} {path}"), &ask(addr, method, path), method == "HEAD");
+    assert!(from.elapsed() < CALLER_PATIENCE, "{method} {path}: {:?}", from.elapsed());
+}
+
+fn the_site_is_as_it_was(kind: Kind, addrs: [SocketAddr; 2]) {
+    let redirect = ask(addrs[0], "GET", "/").status;
+    assert!((301..=308).contains(&redirect), "{kind:?}: {redirect}");
+    for path in ["/index.php", "/api/news", "/api/servers/28"] {
+        let page = exchange(addrs[1], format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        assert_eq!(page.text(), "<h1>The site</h1>", "{kind:?}: {path}: {page:?}");
+    }
+    if kind == Kind::Nginx {
+        assert_eq!(exchange(addrs[1], "GET /errors/x HTTP/1.1\r\nHost: localhost\r\n\r\n").text(), "<h1>Lost</h1>");
+        assert_eq!(ask(addrs[1], "GET", "/.git/config").status, 403);
+    }
+}
+
+/// As a site's own configuration is, but that its pages come from elsewhere than from PHP.
+fn nginx(place: Place<'_>, service: SocketAddr, pages: SocketAddr) -> Command {
+    let Place { folder, plain, tls } = place;
+    let here = folder.display();
+    let lines = commented("nginx/vote-status-site.inc");
+    let docs: Vec<_> = lines.iter().map(|(from, to)| (from.as_str(), to.as_str())).collect();
+    render(
+        folder,
+        "nginx/vote-status-site.inc",
+        &[
+            ("127.0.0.1:8080", service.to_string()),
+            ("/etc/nginx/", format!("{here}/")),
+            ("/var/log/nginx/error.log", format!("{here}/vote-status-error.log")),
+        ],
+        &docs,
+    );
+    render(folder, "nginx/vote-status-bodies.inc", &[], &[]);
+    fs::create_dir_all(folder.join("site/errors")).expect("a folder can be made");
+    fs::write(folder.join("site/errors/404.html"), "<h1>Lost</h1>").expect("it can be written");
+    nginx_of(
+        folder,
+        &format!(
+            "access_log {here}/vote-status.log;
+             server {{
+                 listen {plain}; server_name localhost;
+                 include {here}/vote-status-site.inc;
+                 location / {{ return 301 https://$host$request_uri; }}
+             }}
+             server {{
+                 listen {tls} ssl http2; server_name localhost;
+                 ssl_certificate {here}/fullchain.pem; ssl_certificate_key {here}/privkey.pem;
+                 root {here}/site; index index.php;
+                 gzip on; gzip_min_length 1; gzip_types application/json;
+                 add_header Strict-Transport-Security max-age=31536000 always;
+                 add_header X-Content-Type-Options nosniff always;
+                 proxy_intercept_errors on;
+                 error_page 404 /errors/404.html; error_page 500 502 503 504 /errors/50x.html;
+                 include {here}/vote-status-site.inc;
+                 location / {{ try_files $uri $uri/ /index.php?$query_string; }}
+                 location ^~ /errors/ {{ internal; }}
+                 location ~ \\.php(/|$) {{ proxy_pass http://{pages}; }}
+                 location ~ /\\.(?!well-known) {{ deny all; }}
+             }}"
+        ),
+    )
+}
+
+fn haproxy(place: Place<'_>, service: SocketAddr, pages: SocketAddr) -> Command {
+    let Place { folder, plain, tls } = place;
+    let file = render(folder, "haproxy/vote-status-site.cfg", &[("127.0.0.1:8080", service.to_string())], &[]);
+    let rules: String =
+        commented("haproxy/vote-status-site.cfg").iter().map(|(_, rule)| format!("    {rule}\n")).collect();
+    let log = folder.join("log");
+    let site = format!(
+        "global\n    log {log} local0\n\
+         defaults\n    mode http\n    log global\n    option httplog\n    timeout client 50s\n    timeout connect 5s\n    timeout server 50s\n\
+         frontend site\n    bind {plain}\n    bind {tls} ssl crt {here}/haproxy.pem alpn h2,http/1.1\n{rules}    \
+         http-request redirect scheme https unless {{ ssl_fc }}\n    default_backend pages\n\
+         backend pages\n    compression algo gzip\n    http-response set-header Strict-Transport-Security max-age=31536000\n    \
+         server php {pages}\n",
+        log = log.display(),
+        here = folder.display(),
+    );
+    append_to(Path::new(&file), &site);
+    haproxy_of(&file)
+}
+
+/// Puts `before` in front of what the file has.
+fn append_to(file: &Path, before: &str) {
+    let text = fs::read_to_string(file).expect("it was written");
+    fs::write(file, format!("{before}{text}")).expect("it can be written");
+}
+
+fn caddy(place: Place<'_>, service: SocketAddr, pages: SocketAddr) -> Command {
+    let Place { folder, plain, tls } = place;
+    let here = folder.display();
+    let import = render(folder, "caddy/vote-status-site.caddy", &[("127.0.0.1:8080", service.to_string())], &[]);
+    let site = format!(
+        "{{\n\tauto_https disable_redirects\n\tadmin off\n\tdefault_bind 127.0.0.1\n}}\n\
+         http://:{} {{\n\timport {import}\n\thandle {{\n\t\tredir https://{{host}}{{uri}}\n\t}}\n}}\n\
+         https://:{} {{\n\ttls {here}/fullchain.pem {here}/privkey.pem\n\timport {import}\n\tencode gzip\n\t\
+         header Strict-Transport-Security max-age=31536000\n\t\
+         handle_errors {{\n\t\trespond \"<h1>An error</h1>\"\n\t}}\n\t\
+         handle {{\n\t\treverse_proxy {pages}\n\t}}\n}}\n",
+        plain.port(),
+        tls.port(),
+    );
+    let file = folder.join("Caddyfile");
+    fs::write(&file, site).expect("it can be written");
+    caddy_of(folder, &file.display().to_string())
+}
+
+/// The two files for HAProxy name the bodies each: they say the same.
+#[test]
+fn both_files_of_haproxy_answer_alike() {
+    let read = |name: &str| fs::read_to_string(format!("{}/contrib/haproxy/{name}", env!("CARGO_MANIFEST_DIR")));
+    let [whole, part] = ["haproxy.cfg", "vote-status-site.cfg"].map(|name| read(name).expect("it is there"));
+    let same = ["http-error ", "http-check ", "option ", "retr", "timeout connect", "timeout server", "timeout check"];
+    let of = |text: &str, word: &str| -> Vec<String> {
+        let lines = text.lines().map(str::trim).filter(|line| line.starts_with(word) && *line != "option dontlognull");
+        lines.filter(|line| *line != "option http-ignore-probes").map(str::to_owned).collect()
+    };
+    for word in same {
+        assert_eq!(of(&whole, word), of(&part, word), "{word}");
+    }
+}
