@@ -9,11 +9,13 @@ mod device;
 mod expiry;
 mod files;
 mod full;
+mod heals;
 mod history;
 pub(crate) mod ledger;
 mod power;
 mod restart;
 mod retention;
+mod small_disk;
 pub(crate) mod steps;
 mod undo;
 

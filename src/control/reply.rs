@@ -154,8 +154,8 @@ pub const IN_FUTURE: &str = "voted_at is more than 5 seconds in the future";
 /// Why a server of a batch is not changed.
 pub const TOKEN_DIFFERS: &str = "the server has another token and keeps it; replace_tokens=1 takes this one";
 
-/// A shared store was asked, and nobody knows what it made of it.
-const SILENT: &str = "the store did not answer in time: it may have been recorded or not; ask again";
+/// The store was asked, and nobody knows what it made of it.
+const SILENT: &str = "the store did not confirm it: it may have been recorded or not; ask again";
 
 /// A vote as the contract spells it, fields in its order.
 struct RecordedBody<'a> {

@@ -136,8 +136,9 @@ pub enum Reply {
     Digest(DigestTaken),
     /// Nothing of the command was kept.
     StoreUnavailable,
-    /// A shared store did not answer, or took one part and not another: of the command some may have
-    /// been kept, and a second try finds that unchanged.
+    /// A store did not say that it kept it: a sync failed, a shared store did not answer, or took one
+    /// part and not another. Of the command some may have been kept, and a second try finds that
+    /// unchanged.
     StoreSilent,
 }
 

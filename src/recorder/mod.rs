@@ -21,11 +21,13 @@ pub mod batch;
 pub mod command;
 pub mod counters;
 mod opening;
+mod patience;
 pub mod shared;
 
 use batch::{Batch, Changes};
 use command::{Command, Reply};
 use counters::RecorderCounters;
+use patience::Patience;
 
 /// How often the recorder looks at the clock and sweeps, in milliseconds.
 const TICK_MS: u64 = 50;
@@ -33,8 +35,10 @@ const TICK_MS: u64 = 50;
 const SWEEP_SHARDS_PER_TICK: usize = 8;
 /// Expired rows dropped from the store at a tick.
 const DROP_ROWS_PER_TICK: usize = 8_192;
-/// A store that fails as quickly as this may be tried with every vote, in microseconds.
-const QUICK_FAILURE_US: u64 = 50_000;
+/// So many at least are tried where the disk has no room for dropping more at once.
+const DROP_ROWS_MIN: usize = 64;
+/// How often the store and its place are looked after, in milliseconds.
+const TEND_MS: u64 = 500;
 /// A store that was given away may still be held by a process that is just ending: for so long that
 /// is no failure, in milliseconds.
 const REOPEN_PATIENCE_MS: u64 = 5_000;
@@ -49,6 +53,15 @@ pub type OpenStore = Box<dyn FnMut() -> Result<Box<dyn Store>, StoreError> + Sen
 
 /// Called with the answer, on the recorder's thread.
 pub type Respond = Box<dyn FnOnce(Reply) + Send>;
+
+/// What became of a commit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Yes,
+    No,
+    /// It failed at its sync, or behind it.
+    Perhaps,
+}
 
 struct Request {
     command: Command,
@@ -92,11 +105,14 @@ pub struct Recorder {
     next_tick_ms: u64,
     /// Changes that are in the table and not in the store yet.
     owed: Vec<Event>,
-    /// Whether the store fails: said once, not for every vote.
-    is_store_failing: bool,
-    /// A store that takes long to fail is left alone for as long again: opening a large one takes a
-    /// while, and at most half of the time may go there.
-    retry_at_us: u64,
+    /// Of a store that takes no changes.
+    patience: Patience,
+    /// Of a store from which expired votes cannot be dropped: a full disk may allow the one and not
+    /// the other.
+    drop_patience: Patience,
+    /// Expired rows that are dropped at the next tick.
+    drop_rows: usize,
+    next_tend_ms: u64,
     counters: Arc<RecorderCounters>,
 }
 
@@ -116,8 +132,10 @@ impl Recorder {
             readiness,
             next_tick_ms: 0,
             owed: Vec::new(),
-            is_store_failing: false,
-            retry_at_us: 0,
+            patience: Patience::default(),
+            drop_patience: Patience::default(),
+            drop_rows: DROP_ROWS_PER_TICK,
+            next_tend_ms: 0,
             counters: Arc::default(),
         };
         (recorder, RecorderHandle { requests: sender })
@@ -217,54 +235,74 @@ impl Recorder {
         }
         let changes = batch.into_changes();
         let Changes { events, pairs, servers } = changes;
-        let is_kept = self.commit(events);
-        if is_kept {
+        let kept = self.commit(events);
+        if kept == Kept::Yes {
             self.apply(pairs, servers);
         }
         for (respond, reply) in replies {
-            self.counters.count(&reply, is_kept);
-            respond(if is_kept { reply } else { Reply::StoreUnavailable });
+            self.counters.count(&reply, kept == Kept::Yes);
+            respond(match kept {
+                Kept::Yes => reply,
+                Kept::Perhaps => Reply::StoreSilent,
+                Kept::No => Reply::StoreUnavailable,
+            });
         }
     }
 
     /// Makes what is owed and `events` durable, all or nothing; whether it is.
-    fn commit(&mut self, events: Vec<Event>) -> bool {
+    fn commit(&mut self, events: Vec<Event>) -> Kept {
         if events.is_empty() && self.owed.is_empty() {
-            return true;
+            return Kept::Yes;
         }
         let start = self.clock.now();
-        if self.is_store_failing && start.monotonic_us < self.retry_at_us {
-            return false;
+        if !self.may_try(start) {
+            return Kept::No;
         }
         let owed = self.owed.len();
         self.owed.extend(events);
         let events = std::mem::take(&mut self.owed);
         let committed = self.store().and_then(|store| store.commit(&events));
         self.owed = events;
-        self.note_store(&committed, start, "votes and changes are answered 503");
-        if committed.is_ok() {
-            self.counters.commit_us.record(self.clock.now().monotonic_us - start.monotonic_us);
-            self.counters.commit_events.record(self.owed.len() as u64);
-            self.owed.clear();
-        } else {
-            self.counters.commit_failures.add(1);
-            self.owed.truncate(owed);
+        self.note_commit(&committed, start);
+        match committed {
+            Ok(()) => {
+                self.counters.commit_us.record(self.clock.now().monotonic_us - start.monotonic_us);
+                self.counters.commit_events.record(self.owed.len() as u64);
+                self.owed.clear();
+                return Kept::Yes;
+            }
+            Err(_) => self.owed.truncate(owed),
         }
-        committed.is_ok()
+        match committed {
+            Err(StoreError::InDoubt(_)) => Kept::Perhaps,
+            _ => Kept::No,
+        }
+    }
+
+    fn may_try(&mut self, now: Now) -> bool {
+        let store = &self.store;
+        self.patience.may_try(now, || store.as_ref().is_none_or(|store| store.has_more_room()))
+    }
+
+    fn note_commit(&mut self, committed: &Result<(), StoreError>, start: Now) {
+        let was_failing = self.is_store_failing();
+        self.patience.note(committed, start, self.clock.now());
+        self.counters.commit_failures.add(u64::from(committed.is_err()));
+        self.say_store(was_failing, committed.as_ref().err(), "votes and changes are answered 503");
+    }
+
+    fn is_store_failing(&self) -> bool {
+        self.patience.is_failing || self.drop_patience.is_failing
     }
 
     /// Says once that the store fails, and once that it is well again.
-    fn note_store<T>(&mut self, outcome: &Result<T, StoreError>, start: Now, meanwhile: &str) {
-        match outcome {
-            Ok(_) if self.is_store_failing => log::info!("the store works again"),
-            Err(error) if !self.is_store_failing => log::error!("{error}; until it works again {meanwhile}"),
+    fn say_store(&self, was_failing: bool, error: Option<&StoreError>, meanwhile: &str) {
+        match error {
+            Some(error) if !was_failing => log::error!("{error}; until it works again {meanwhile}"),
+            None if was_failing && !self.is_store_failing() => log::info!("the store works again"),
             _ => {}
         }
-        self.is_store_failing = outcome.is_err();
-        self.counters.store_failing.set(u64::from(self.is_store_failing));
-        let end_us = self.clock.now().monotonic_us;
-        let took_us = end_us - start.monotonic_us;
-        self.retry_at_us = if took_us > QUICK_FAILURE_US { end_us + took_us } else { 0 };
+        self.counters.store_failing.set(u64::from(self.is_store_failing()));
     }
 
     fn apply(&mut self, pairs: HashMap<Pair, Option<UnixSeconds>>, servers: Option<Snapshot>) {
@@ -344,16 +382,47 @@ impl Recorder {
     fn sweep(&mut self, now: Now) {
         self.counters.swept.add(self.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK) as u64);
         self.counters.store_bytes.set(self.store.as_ref().map_or(0, |store| store.size_bytes()));
-        if self.is_store_failing && now.monotonic_us < self.retry_at_us {
-            return;
+        if now.monotonic_ms >= self.next_tend_ms {
+            self.next_tend_ms = now.monotonic_ms + TEND_MS;
+            self.tend(now);
         }
         self.commit(Vec::new());
-        let until = now.wall.minus(self.cooldown.seconds());
-        let dropped = self.store().and_then(|store| store.drop_expired(until, DROP_ROWS_PER_TICK));
-        // Nothing to drop says nothing of whether the store takes changes.
-        if !matches!(dropped, Ok(0)) {
-            self.note_store(&dropped, now, "expired votes stay on disk");
+        self.drop_expired(now);
+    }
+
+    fn tend(&mut self, now: Now) {
+        if let Some(store) = &mut self.store {
+            store.tend();
         }
-        self.counters.dropped.add(dropped.unwrap_or(0) as u64);
+        // Votes find a store that works again, whether one came meanwhile or not.
+        if self.patience.is_failing && self.may_try(now) {
+            let committed = self.store().and_then(|store| store.commit(&[]));
+            self.note_commit(&committed, now);
+        }
+    }
+
+    fn drop_expired(&mut self, now: Now) {
+        let store = &self.store;
+        if !self.drop_patience.may_try(now, || store.as_ref().is_none_or(|store| store.has_more_room())) {
+            return;
+        }
+        let (until, rows_max) = (now.wall.minus(self.cooldown.seconds()), self.drop_rows);
+        let dropped = self.store().and_then(|store| store.drop_expired(until, rows_max));
+        // Nothing to drop says nothing of whether the store takes changes.
+        if matches!(dropped, Ok(0)) {
+            return;
+        }
+        let was_failing = self.is_store_failing();
+        self.drop_patience.note(&dropped, now, self.clock.now());
+        match &dropped {
+            Ok(rows) => {
+                self.counters.dropped.add(*rows as u64);
+                self.drop_rows = (2 * rows_max).min(DROP_ROWS_PER_TICK);
+                self.patience.try_now();
+            }
+            // Fewer rows change fewer pages, for which there may be room.
+            Err(_) => self.drop_rows = (rows_max / 4).max(DROP_ROWS_MIN),
+        }
+        self.say_store(was_failing, dropped.as_ref().err(), "expired votes stay on disk");
     }
 }

@@ -4,27 +4,33 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use redb::{Builder, Database, DatabaseError};
-
+use super::disk;
 use super::embedded::EmbeddedStore;
+use super::room::Room;
 use super::witness::Witness;
 use super::{Event, Store, StoreError};
 use crate::vote::time::UnixSeconds;
 
-/// Memory for pages of the file, in bytes: what is asked is answered from the table, not from here.
-const CACHE_BYTES: usize = 16 << 20;
 /// The store's file.
 const STORE_FILE: &str = "votes.redb";
 /// See [`Witness`].
 const WITNESS_FILE: &str = "votes.sequence";
+/// See [`Room`].
+const RESERVE_FILE: &str = "votes.reserve";
 /// Locked while a process uses the directory.
 const LOCK_FILE: &str = "lock";
+/// What a commit of a few votes takes, in bytes, and what another writer leaves by chance is less.
+const MORE_ROOM_BYTES: u64 = 128 << 10;
 
 /// The embedded store of a data directory.
 pub struct DirectoryStore {
     store: EmbeddedStore,
     path: PathBuf,
+    room: Arc<Room>,
+    /// Free on the disk when it was last found full.
+    free_when_full_bytes: u64,
     /// Held until the end: the lock goes with it.
     _lock: File,
 }
@@ -50,6 +56,7 @@ impl DirectoryStore {
             }
             Err(TryLockError::Error(error)) => return Err(fail("take the lock", error)),
         }
+        let room = Arc::new(Room::new(directory, directory.join(RESERVE_FILE)));
         let path = directory.join(STORE_FILE);
         let name = path.display().to_string();
         let note = directory.join(WITNESS_FILE);
@@ -65,18 +72,22 @@ impl DirectoryStore {
                         note.display()
                     )));
                 }
-                _ => make(directory, &path).map_err(|error| fail("make the store", error))?,
+                _ => make(directory, &path, &room).map_err(|error| fail("make the store", error))?,
             },
         }
-        let opened = path.clone();
-        let store = EmbeddedStore::new(Box::new(move || open_existing(&opened)), name, witness)?;
-        Ok(Self { store, path, _lock: lock })
+        let (opened, its_room) = (path.clone(), Arc::clone(&room));
+        let open = Box::new(move |stage: &Arc<_>| disk::open(&opened, &its_room, stage));
+        let store = EmbeddedStore::new(open, name, witness)?;
+        room.keep_back();
+        Ok(Self { store, path, room, free_when_full_bytes: 0, _lock: lock })
     }
 }
 
 impl Store for DirectoryStore {
     fn commit(&mut self, events: &[Event]) -> Result<(), StoreError> {
-        self.store.commit(events)
+        let committed = self.store.commit(events);
+        self.note_room(&committed);
+        committed
     }
 
     fn replay(&mut self, since: UnixSeconds, visit: &mut dyn FnMut(Event)) -> Result<(), StoreError> {
@@ -84,11 +95,29 @@ impl Store for DirectoryStore {
     }
 
     fn drop_expired(&mut self, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {
-        self.store.drop_expired(until, rows_max)
+        let dropped = self.store.drop_expired(until, rows_max);
+        self.note_room(&dropped);
+        dropped
     }
 
     fn size_bytes(&self) -> u64 {
         fs::metadata(&self.path).map_or(0, |metadata| metadata.len())
+    }
+
+    fn has_more_room(&self) -> bool {
+        self.room.free_bytes() > self.free_when_full_bytes.saturating_add(MORE_ROOM_BYTES)
+    }
+
+    fn tend(&mut self) {
+        self.room.keep_back();
+    }
+}
+
+impl DirectoryStore {
+    fn note_room<T>(&mut self, outcome: &Result<T, StoreError>) {
+        if matches!(outcome, Err(StoreError::Full(_))) {
+            self.free_when_full_bytes = self.room.free_bytes();
+        }
     }
 }
 
@@ -103,19 +132,13 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Never makes anything: an empty or missing file is damage, not a new store.
-fn open_existing(path: &PathBuf) -> Result<Database, DatabaseError> {
-    Builder::new().set_cache_size(CACHE_BYTES).open(path)
-}
-
 /// Makes an empty store whole under another name before it gets its own: a start that is cut
 /// short leaves no half file behind.
-fn make(directory: &Path, path: &Path) -> io::Result<()> {
+fn make(directory: &Path, path: &Path, room: &Arc<Room>) -> io::Result<()> {
     let new = path.with_extension("new");
     remove(&new)?;
     let file = owned(&new)?;
-    let database = Builder::new().set_cache_size(CACHE_BYTES).create_file(file).map_err(io::Error::other)?;
-    drop(database);
+    disk::make(file, room).map_err(io::Error::other)?;
     File::open(&new)?.sync_all()?;
     fs::rename(&new, path)?;
     File::open(directory)?.sync_all()

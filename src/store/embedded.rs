@@ -9,9 +9,12 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
 
+use super::disk::is_full;
+use super::stage::Stage;
 use super::witness::Witness;
 use super::{Event, Store, StoreError, row};
 use crate::vote::id::{ServerId, Token};
@@ -28,8 +31,9 @@ const SCHEMA_KEY: &str = "schema";
 /// Number of the last commit.
 const SEQUENCE_KEY: &str = "sequence";
 
-/// Gives the database, each time that it has to be opened.
-pub type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send>;
+/// Gives the database, each time that it has to be opened, on a file that tells the stage what goes
+/// through it: see [`super::stage::Watched`].
+pub type Opener = Box<dyn Fn(&Arc<Stage>) -> Result<Database, DatabaseError> + Send>;
 
 /// The file, open.
 pub struct EmbeddedStore {
@@ -40,6 +44,7 @@ pub struct EmbeddedStore {
     database: Option<Database>,
     witness: Witness,
     sequence: u64,
+    stage: Arc<Stage>,
     /// What would undo the commit that failed last, should it turn out to be there.
     undo: Vec<Event>,
 }
@@ -50,9 +55,10 @@ impl EmbeddedStore {
     /// # Errors
     /// Where it is in use, damaged, foreign, or of a newer version.
     pub fn new(open: Opener, name: String, witness: Witness) -> Result<Self, StoreError> {
-        let mut store = Self { open, name, database: None, witness, sequence: 0, undo: Vec::new() };
+        let mut store =
+            Self { open, name, database: None, witness, sequence: 0, stage: Arc::default(), undo: Vec::new() };
         let checked = store.guarded(|store| {
-            let mut database = (store.open)().map_err(|error| store.open_error(error))?;
+            let mut database = (store.open)(&store.stage).map_err(|error| store.open_error(error))?;
             let is_as_left = database.check_integrity().map_err(|error| store.open_error(error))?;
             store.sequence = store.read_schema(&database)?;
             match store.witness.read() {
@@ -104,7 +110,13 @@ impl EmbeddedStore {
     }
 
     fn failed(&self, error: impl Into<redb::Error>) -> StoreError {
-        StoreError::Unavailable(format!("the store {} fails: {}", self.name, error.into()))
+        let (name, error) = (&self.name, error.into());
+        match &error {
+            redb::Error::Io(system) if is_full(system) => {
+                StoreError::Full(format!("there is no room on the disk for the store {name}: {system}"))
+            }
+            _ => StoreError::Unavailable(format!("the store {name} fails: {error}")),
+        }
     }
 
     /// The number of the last commit; makes the tables in a new file.
@@ -157,7 +169,7 @@ impl EmbeddedStore {
     /// the file after all: it was answered as not recorded.
     fn database(&mut self) -> Result<&Database, StoreError> {
         if self.database.is_none() {
-            let database = (self.open)().map_err(|error| self.open_error(error))?;
+            let database = (self.open)(&self.stage).map_err(|error| self.open_error(error))?;
             let found = self.read_schema(&database)?;
             if found < self.sequence {
                 return Err(self.lacking(self.sequence));
@@ -173,26 +185,36 @@ impl EmbeddedStore {
         self.database.as_ref().ok_or_else(|| StoreError::Unavailable("the store is closed".into()))
     }
 
-    /// One transaction. After a failure the file is opened anew, as the library refuses to go on with
+    /// One transaction. One that has failed before its sync is not in the file. After a failure the file is opened anew, as the library refuses to go on with
     /// a handle that has failed once; at once if it can be, so that what failed is undone before the
     /// process may end, and else when it is next needed.
     fn transact(&mut self, events: &[Event], dropped: Option<(UnixSeconds, usize)>) -> Result<usize, StoreError> {
+        let mut is_begun = false;
         let committed = self.guarded(|store| {
             let undo = inverse(store.database()?, events).map_err(|error| store.failed(error))?;
             store.undo = undo;
             let sequence = store.sequence + 1;
+            store.stage.begin(dropped.is_some());
+            is_begun = true;
             let rows = write(store.database()?, events, sequence, dropped).map_err(|error| store.failed(error))?;
             store.sequence = sequence;
             store.undo.clear();
             store.witness.note(sequence);
             Ok(rows)
         });
-        if committed.is_err() {
+        let is_in_doubt = is_begun && self.stage.is_in_doubt();
+        self.stage.end();
+        let Err(error) = committed else { return committed };
+        self.database = None;
+        // What comes of it is told by the next call.
+        let reopened = self.guarded(|store| store.database().map(drop));
+        if matches!(error, StoreError::Full(_)) && reopened.is_ok() {
+            // The file was made longer than there is room for: closed in order, it ends behind its
+            // last page in use again, and what is free before that is taken first.
             self.database = None;
-            // What comes of it is told by the next call.
             let _reopened = self.guarded(|store| store.database().map(drop));
         }
-        committed
+        Err(if is_in_doubt { StoreError::InDoubt(error.to_string()) } else { error })
     }
 }
 

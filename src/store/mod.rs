@@ -10,9 +10,12 @@ use crate::vote::ipv4::Ipv4;
 use crate::vote::time::UnixSeconds;
 
 pub mod directory;
+pub mod disk;
 pub mod embedded;
 pub mod memory;
+pub mod room;
 pub mod row;
+pub mod stage;
 pub mod witness;
 
 /// A client's address as it is kept. A type that can grow: rows carry its family.
@@ -53,13 +56,21 @@ pub enum StoreError {
     InUse(String),
     /// It cannot be read or written now; what is there is whole as far as is known.
     Unavailable(String),
+    /// There is no room for more; as [`StoreError::Unavailable`] else.
+    Full(String),
+    /// The sync of a commit failed, or what comes after it: it may have been kept.
+    InDoubt(String),
     /// It is damaged, no store of ours, or of a newer version.
     Unusable(String),
 }
 
 impl fmt::Display for StoreError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::InUse(what) | Self::Unavailable(what) | Self::Unusable(what)) = self;
+        let (Self::InUse(what)
+        | Self::Unavailable(what)
+        | Self::Full(what)
+        | Self::InDoubt(what)
+        | Self::Unusable(what)) = self;
         formatter.write_str(what)
     }
 }
@@ -72,7 +83,7 @@ pub trait Store: Send {
     /// error survives a crash and a power cut.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`]: nothing was kept.
+    /// [`StoreError::InDoubt`]: it may have been kept. Any other: nothing was.
     fn commit(&mut self, events: &[Event]) -> Result<(), StoreError>;
 
     /// Gives every listed server, then every vote cast after `since`.
@@ -89,4 +100,13 @@ pub trait Store: Send {
 
     /// Bytes taken on disk, as far as is known.
     fn size_bytes(&self) -> u64;
+
+    /// After [`StoreError::Full`]: whether there is more room now than there was then. Cheap, and
+    /// not the last word: a limit on the size of files is not seen.
+    fn has_more_room(&self) -> bool {
+        true
+    }
+
+    /// What needs looking after besides commits; to be called about once a second.
+    fn tend(&mut self) {}
 }

@@ -8,6 +8,7 @@ use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard};
 use vote_status::store::StoreError;
 use vote_status::store::embedded::{EmbeddedStore, Opener};
+use vote_status::store::stage::{Stage, Watched};
 use vote_status::store::witness::Witness;
 
 /// What a disk writes whole or not at all.
@@ -68,7 +69,7 @@ impl Device {
     /// A device with an empty store's file, as a new data directory has it.
     pub(crate) fn formatted() -> Device {
         let device = Device::default();
-        drop((device.opener())().expect("an empty device can be formatted"));
+        drop((device.opener())(&Arc::default()).expect("an empty device can be formatted"));
         device
     }
 
@@ -105,8 +106,8 @@ impl Device {
     /// Opens a database on it, as often as needed.
     pub(crate) fn opener(&self) -> Opener {
         let device = self.clone();
-        Box::new(move || -> Result<Database, DatabaseError> {
-            Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(device.clone())
+        Box::new(move |stage: &Arc<Stage>| -> Result<Database, DatabaseError> {
+            Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(Watched::new(device.clone(), stage))
         })
     }
 

@@ -4,6 +4,7 @@
 use crate::durability::files::{furnished, store_file};
 use crate::durability::ledger::{COOLDOWN_S, Ledger, Pair, SERVER, address, next_votes, serve};
 use crate::durability::left_out;
+use crate::durability::small_disk::SmallDisk;
 use crate::util::server::Server;
 use crate::util::time::now_unix;
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
@@ -11,8 +12,8 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread::{panicking, sleep};
+use std::process::Command;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Votes that are cast until there is no room, at most.
@@ -207,29 +208,10 @@ fn a_start_without_room_serves_status() {
     ledger.expect(&server, "without room, after some casts");
 }
 
-/// A file system of its own, as long as it lives.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn mount(at: PathBuf) -> Option<SmallDisk> {
-        fs::create_dir(&at).expect("a folder can be made");
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs"]).arg(&at).stderr(Stdio::null());
-        mount.status().is_ok_and(|status| status.success()).then(|| SmallDisk(at))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let unmounted = Command::new("umount").arg(&self.0).status().is_ok_and(|status| status.success());
-        assert!(unmounted || panicking(), "{:?} stays mounted", self.0);
-    }
-}
-
 #[test]
 fn votes_wait_for_room_on_a_small_disk() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let Some(disk) = SmallDisk::mount(folder.path().join("disk")) else {
+    let Some(disk) = SmallDisk::mount(folder.path().join("disk"), 1 << 20) else {
         return left_out("a small disk cannot be mounted here");
     };
     let data = disk.0.join("data");

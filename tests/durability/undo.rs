@@ -4,10 +4,20 @@
 use crate::durability::device::{Device, Failure};
 use crate::durability::history::{History, Kept, Step, server, vote, vote_gone};
 use crate::durability::rounds;
+use crate::util::DEADLINE;
 use crate::util::random::Random;
+use std::sync::mpsc::channel;
+use vote_status::clock::Clock;
+use vote_status::control::reply::{Asked, answer};
+use vote_status::readiness::Readiness;
+use vote_status::recorder::Recorder;
+use vote_status::recorder::command::{Command, Mode, NewServer, Reply, ServerName, Tokens, Vote};
 use vote_status::store::embedded::EmbeddedStore;
 use vote_status::store::witness::Witness;
 use vote_status::store::{Event, Store, StoreError};
+use vote_status::vote::id::{ServerId, Token};
+use vote_status::vote::ipv4::Ipv4;
+use vote_status::vote::time::Cooldown;
 
 /// 2026-11-20T12:34:56Z.
 const AT: u32 = 1_795_178_096;
@@ -22,9 +32,66 @@ fn votes(store: &mut dyn Store) -> Vec<(u32, u32, u32)> {
 
 fn fail(store: &mut dyn Store, device: &Device, failure: Failure, events: &[Event]) {
     device.fail(failure);
-    let failed = store.commit(events);
-    assert!(matches!(failed, Err(StoreError::Unavailable(_))), "{failed:?}");
+    store.commit(events).expect_err("the device fails");
     assert!(!device.repair(), "the failure has struck");
+}
+
+/// Regression: after a sync had failed the caller was told that nothing was recorded, and after a
+/// restart the vote was there.
+#[test]
+fn what_a_failure_leaves_in_doubt_hangs_on_where_it_struck() {
+    let mut told = Vec::new();
+    for failure in (0..20).map(Failure::Write) {
+        let device = Device::formatted();
+        let mut store = opened(&device);
+        store.commit(&[server(1, "one")]).expect("all is well");
+        device.fail(failure);
+        let failed = store.commit(&[vote(AT, 1, 2)]);
+        match &failed {
+            Err(StoreError::Full(_)) => {}
+            // It has fewer writes.
+            Ok(()) => break,
+            Err(_) => panic!("{failure:?}: {failed:?}"),
+        }
+        told.push(failure);
+    }
+    let device = Device::formatted();
+    let mut store = opened(&device);
+    device.fail(Failure::Sync);
+    let failed = store.commit(&[vote(AT, 1, 2)]);
+    assert!(matches!(failed, Err(StoreError::InDoubt(_))), "{failed:?}");
+    println!("{} writes of a commit were refused one by one", told.len());
+    assert!(told.len() >= 4, "{told:?}");
+}
+
+/// What the caller of a vote is told, by the recorder, of a store whose device fails in that way.
+fn told_of_a_vote(failure: Failure) -> Reply {
+    let device = Device::formatted();
+    let its = device.clone();
+    let open = Box::new(move || Ok(Box::new(opened(&its)) as Box<dyn Store>));
+    let cooldown = Cooldown::from_minutes(90).expect("a length");
+    let (mut recorder, handle) = Recorder::new(Clock::new(), cooldown, Readiness::default(), open);
+    let server = ServerId(28);
+    let token = Token::new("demo").expect("a token");
+    let listed = NewServer { server, token: Some(token.clone()), generated: token };
+    recorder.load(vec![Command::Servers(vec![listed], Tokens::Keep)]).expect("the store is whole");
+    device.fail(failure);
+    let (sender, replies) = channel();
+    let vote = Vote { server: ServerName::Id(server), address: Ipv4(0xCB00_7107), voted_at: None };
+    let respond = Box::new(move |reply| sender.send(reply).expect("it is waited for"));
+    handle.submit(Command::Votes(vec![vote], Mode::Cast), respond).expect("there is room");
+    drop(handle);
+    recorder.run();
+    replies.recv_timeout(DEADLINE).expect("an answer")
+}
+
+#[test]
+fn a_caller_is_told_whether_a_vote_is_in_doubt() {
+    assert_eq!(told_of_a_vote(Failure::Write(0)), Reply::StoreUnavailable);
+    assert_eq!(told_of_a_vote(Failure::Sync), Reply::StoreSilent);
+    let told = |reply| String::from_utf8(answer(Asked::Vote, &reply).body).expect("text");
+    assert!(told(Reply::StoreUnavailable).contains("nothing was recorded"));
+    assert!(told(Reply::StoreSilent).contains("it may have been recorded or not"));
 }
 
 #[test]

@@ -1,0 +1,67 @@
+//! When a store that has failed is tried again. Opening a large one again takes a while and reads
+//! all of it, so it is not tried with every vote; and a disk that is full is asked first, which
+//! costs next to nothing, whether it has room.
+
+use crate::clock::Now;
+use crate::store::StoreError;
+
+/// A store that fails as quickly as this, for the first time, may be tried with the next vote.
+const QUICK_FAILURE_US: u64 = 50_000;
+/// A full disk is asked so often whether it has room.
+const ASK_PAUSE_US: u64 = 100_000;
+/// A full disk is tried again after so many times what the last try took: 2 % of the time goes there.
+const FULL_PAUSES: u64 = 50;
+/// But not sooner than this, twice as long after each failure that follows, and not later than
+/// that: a quota cannot be asked for, and what one large commit found no room for may fit in parts.
+const FULL_PAUSE_US_MIN: u64 = 1_000_000;
+/// See [`FULL_PAUSE_US_MIN`].
+const FULL_PAUSE_US_MAX: u64 = 30_000_000;
+
+/// What is known of a store that fails.
+#[derive(Debug, Default)]
+pub(super) struct Patience {
+    /// Whether the last try failed: said once, not for every vote.
+    pub(super) is_failing: bool,
+    /// So often in a row there was no room.
+    full: u32,
+    /// Not before this.
+    ask_at_us: u64,
+    /// Then at any rate.
+    try_at_us: u64,
+}
+
+impl Patience {
+    /// Whether to try now. `has_more_room` is asked at most every 100 ms.
+    pub(super) fn may_try(&mut self, now: Now, has_more_room: impl FnOnce() -> bool) -> bool {
+        let now_us = now.monotonic_us;
+        if !self.is_failing || now_us >= self.try_at_us {
+            return true;
+        }
+        if self.full == 0 || now_us < self.ask_at_us {
+            return false;
+        }
+        self.ask_at_us = now_us + ASK_PAUSE_US;
+        has_more_room()
+    }
+
+    /// A try that began at `start` and ended at `end` went so.
+    pub(super) fn note<T>(&mut self, outcome: &Result<T, StoreError>, start: Now, end: Now) {
+        let took_us = end.monotonic_us - start.monotonic_us;
+        self.is_failing = outcome.is_err();
+        self.full = if matches!(outcome, Err(StoreError::Full(_))) { self.full + 1 } else { 0 };
+        let least_us = FULL_PAUSE_US_MIN << self.full.saturating_sub(1).min(5);
+        let pause_us = match outcome {
+            Ok(_) => 0,
+            Err(StoreError::Full(_)) => (FULL_PAUSES * took_us).max(least_us).min(FULL_PAUSE_US_MAX),
+            Err(_) if took_us > QUICK_FAILURE_US => took_us,
+            Err(_) => 0,
+        };
+        self.ask_at_us = end.monotonic_us + pause_us.min(ASK_PAUSE_US);
+        self.try_at_us = end.monotonic_us + pause_us;
+    }
+
+    /// There is room for votes, in the store itself: expired ones have made it.
+    pub(super) fn try_now(&mut self) {
+        self.try_at_us = 0;
+    }
+}
