@@ -236,7 +236,8 @@ mod tests {
             ("ééééé", "ééééé"),
             ("123456789é", "1234567…"),
             ("a\n\0b", "a\u{fffd}\u{fffd}b"),
-            ("\u{1b}[31mred", "\u{fffd}[31m…"),
+            ("\u{1b}[31mred", "\u{fffd}[31mred"),
+            ("\u{1b}[31mred!", "\u{fffd}[31m…"),
             ("\u{9b}2J\u{202e}", "\u{fffd}2J\u{fffd}"),
             ("\u{10ffff}\u{10ffff}\u{10ffff}", "\u{10ffff}…"),
         ] {
