@@ -18,7 +18,7 @@ use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
 use crate::net::counters::ResponseCounters;
 use crate::readiness::Readiness;
 use crate::recorder::shared::status::Freshness;
-use crate::vote::answer::{self, Answer, ServerKey};
+use crate::vote::answer::{self, Answer, Question, ServerKey};
 use crate::vote::directory::DirectoryView;
 use crate::vote::table::CooldownView;
 use crate::vote::time::{Cooldown, UnixSeconds};
@@ -84,6 +84,11 @@ impl Desk {
             Method::Options => return Reply::Options,
             _ => return Reply::Refused(Fault::MethodNotAllowed),
         }
+        self.decide(question, now)
+    }
+
+    #[inline]
+    fn decide(&mut self, question: Question<'_>, now: UnixSeconds) -> Reply {
         // The service never guesses: what is not loaded is not answered.
         if !self.readiness.is_loaded() {
             return Reply::Refused(Fault::NotReady);
@@ -93,22 +98,37 @@ impl Desk {
         Reply::Status(variant, answer)
     }
 
+    /// The reply, now, to a request for this decoded path that was awaited.
+    #[cold]
+    fn reply_again(&mut self, path: &[u8], now: UnixSeconds) -> Reply {
+        match route::question(path) {
+            Some(question) => self.decide(question, now),
+            None => self.health_at(path).map_or(Reply::Refused(Fault::NotFound), Reply::Health),
+        }
+    }
+
     /// The reply to what is no status request.
     #[cold]
     fn aside(&self, path: &[u8], method: Method, lines: Lines<'_>) -> Reply {
-        let found = match path {
-            b"/healthz" => Reply::Health(Health::Alive),
-            b"/readyz" => Reply::Health(self.health()),
+        let found = match (self.health_at(path), Page::at(path)) {
+            (Some(health), _) => Reply::Health(health),
             // A page is the same whatever is loaded.
-            _ => match Page::at(path) {
-                Some(page) => Reply::Page(page, page.document().form(lines)),
-                None => return Reply::Refused(Fault::NotFound),
-            },
+            (None, Some(page)) => Reply::Page(page, page.document().form(lines)),
+            (None, None) => return Reply::Refused(Fault::NotFound),
         };
         match method {
             Method::Get | Method::Head => found,
             Method::Options => Reply::Options,
             _ => Reply::Refused(Fault::MethodNotAllowed),
+        }
+    }
+
+    /// What a balancer is told there, if it is one of its paths.
+    fn health_at(&self, path: &[u8]) -> Option<Health> {
+        match path {
+            b"/healthz" => Some(Health::Alive),
+            b"/readyz" => Some(self.health()),
+            _ => None,
         }
     }
 
@@ -192,18 +212,21 @@ impl Service for PublicService {
         self.skip_body_bytes_max
     }
 
+    /// The path: content may come minutes later, and a vote that was cancelled meanwhile must not be told.
+    fn keep(&self, head: &Head<'_>, reply: &Reply) -> Option<Box<[u8]>> {
+        reply.is_of_its_moment().then(|| route::decode(head.path).into())
+    }
+
     fn content(&mut self, _reply: &mut Reply, _bytes: &[u8], _context: &Context) -> Step {
         Step::Done // legal, and of no meaning here: skipped
     }
 
+    fn decide_again(&mut self, reply: &mut Reply, path: &[u8], context: &Context) {
+        *reply = self.desk.reply_again(path, context.now);
+    }
+
     #[inline]
     fn finish(&mut self, reply: &mut Reply, framing: Framing, context: &Context, out: &mut Vec<u8>) -> Step {
-        // Decided with the head; the end of its content may have come after the end of the cooldown.
-        if let Reply::Status(variant, Answer::InCooldown { expires_at }) = *reply
-            && context.now >= expires_at
-        {
-            *reply = Reply::Status(variant, Answer::CanVote);
-        }
         self.desk.count(*reply);
         self.responses.append(*reply, framing, context.now, out);
         Step::Done

@@ -40,6 +40,14 @@ fn a_body_that_was_asked_about_is_asked_for() {
 }
 
 #[test]
+fn what_is_awaited_is_decided_when_it_is_answered() {
+    let server = Server::in_memory(&["--workers", "1"]);
+    for framed in [checks::BY_LENGTH].into_iter().chain(checks::OTHERWISE) {
+        checks::decided_when_it_is_answered(&server, framed);
+    }
+}
+
+#[test]
 fn a_request_begun_and_not_finished_times_out() {
     let server = Server::in_memory(&["--head-timeout", "0.3"]);
     let mut client = Client::connect(server.public());

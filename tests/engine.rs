@@ -2,6 +2,7 @@
 //! there, and each thing that it cannot do, so that the list in the README stays true.
 
 use crate::abuse::figures::processor_time;
+use crate::contract_public::checks;
 use crate::contract_public::table::{
     BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, EXPECTATION_FAILED, HEADERS_TOO_LARGE, IN_COOLDOWN, METHOD_NOT_ALLOWED,
     NOT_FOUND, NOT_IMPLEMENTED, OPTIONS, OTHER_METHODS, Outcome, UNKNOWN_SERVER, UNKNOWN_TOKEN, URI_TOO_LONG,
@@ -56,6 +57,11 @@ const REQUESTS: &[(&str, &Outcome, Says)] = &[
     ("GET PATH HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\n\r\n", &EXPECTATION_FAILED, Close),
     ("GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", &NOT_IMPLEMENTED, Close),
 ];
+
+#[test]
+fn what_is_awaited_is_decided_when_it_is_answered() {
+    checks::decided_when_it_is_answered(&start(&["--workers", "1"]), checks::BY_LENGTH);
+}
 
 #[test]
 fn every_path_and_method_has_the_contract_s_answer() {

@@ -53,8 +53,17 @@ pub trait Service {
     /// How much content is taken in an exchange, in bytes.
     fn content_bytes_max(&self, exchange: &Self::Exchange) -> u64;
 
+    /// What is kept of a head whose content is waited for, to decide again once that has come; by
+    /// default nothing.
+    fn keep(&self, _head: &Head<'_>, _exchange: &Self::Exchange) -> Option<Box<[u8]>> {
+        None
+    }
+
     /// Takes a piece of content: [`Step::Done`] for more, [`Step::Parked`] to pause the client.
     fn content(&mut self, exchange: &mut Self::Exchange, bytes: &[u8], context: &Context) -> Step;
+
+    /// Told of what was kept when the content is over, just before the answer.
+    fn decide_again(&mut self, _exchange: &mut Self::Exchange, _kept: &[u8], _context: &Context) {}
 
     /// Appends the answer, or the next part of it.
     fn finish(&mut self, exchange: &mut Self::Exchange, framing: Framing, context: &Context, out: &mut Vec<u8>)
@@ -112,12 +121,14 @@ enum Phase<E> {
         exchange: E,
         decoder: Decoder,
         framing: Framing,
+        kept: Option<Box<[u8]>>,
     },
     /// `is_begun` once the head of the answer has been appended.
     Finish {
         exchange: E,
         framing: Framing,
         is_begun: bool,
+        kept: Option<Box<[u8]>>,
     },
     Closed,
 }
@@ -172,7 +183,10 @@ impl<E> Session<E> {
                 Phase::Head if rest.is_empty() => break Next::Input,
                 Phase::Head => self.head(rest, closing, service, context, limits, out, &mut consumed),
                 Phase::Content { .. } => self.content(rest, service, context, out, &mut consumed),
-                Phase::Finish { exchange, framing, is_begun } => {
+                Phase::Finish { exchange, framing, is_begun, kept } => {
+                    if let Some(kept) = kept.take() {
+                        service.decide_again(exchange, &kept, context);
+                    }
                     if closing && !*is_begun {
                         framing.connection = Connection::Close;
                     }
@@ -249,7 +263,10 @@ impl<E> Session<E> {
         let mut exchange = service.begin(head, context);
         if head.length != Length::None {
             match Decoder::new(head.length, service.content_bytes_max(&exchange)) {
-                Ok(decoder) => self.phase = Phase::Content { exchange, decoder, framing },
+                Ok(decoder) => {
+                    let kept = service.keep(head, &exchange);
+                    self.phase = Phase::Content { exchange, decoder, framing, kept };
+                }
                 Err(fault) => {
                     self.refuse(fault, framing.head_only, service, context, out);
                     return Turn::Stop(Next::Close { linger: true });
@@ -264,11 +281,11 @@ impl<E> Session<E> {
         match service.finish(&mut exchange, framing, context, out) {
             Step::Done => self.answered(framing),
             Step::Parked => {
-                self.phase = Phase::Finish { exchange, framing, is_begun: false };
+                self.phase = Phase::Finish { exchange, framing, is_begun: false, kept: None };
                 Turn::Stop(Next::Parked)
             }
             Step::More => {
-                self.phase = Phase::Finish { exchange, framing, is_begun: true };
+                self.phase = Phase::Finish { exchange, framing, is_begun: true, kept: None };
                 Turn::Stop(Next::Output)
             }
         }
@@ -282,7 +299,7 @@ impl<E> Session<E> {
         out: &mut Vec<u8>,
         consumed: &mut usize,
     ) -> Turn {
-        let Phase::Content { exchange, decoder, framing } = &mut self.phase else { return Turn::Again };
+        let Phase::Content { exchange, decoder, framing, .. } = &mut self.phase else { return Turn::Again };
         let piece = match decoder.decode(input) {
             Ok(piece) => piece,
             Err(fault) => {
@@ -295,8 +312,8 @@ impl<E> Session<E> {
             if piece.content.is_empty() { Step::Done } else { service.content(exchange, piece.content, context) };
         if piece.ended {
             let framing = *framing;
-            if let Phase::Content { exchange, .. } = std::mem::replace(&mut self.phase, Phase::Closed) {
-                self.phase = Phase::Finish { exchange, framing, is_begun: false };
+            if let Phase::Content { exchange, kept, .. } = std::mem::replace(&mut self.phase, Phase::Closed) {
+                self.phase = Phase::Finish { exchange, framing, is_begun: false, kept };
             }
             return Turn::Again;
         }

@@ -20,6 +20,7 @@ use crate::http::fault::{Fault, reason};
 use crate::http::field::Section;
 use crate::http::head::{self, Head, HeadLimits};
 use crate::http::response::{Connection, Framing};
+use crate::http::session::is_head_method;
 use crate::limits::Limits;
 use crate::readiness::Readiness;
 use crate::vote::time::UnixSeconds;
@@ -124,29 +125,37 @@ struct Client<S> {
 
 impl<S: PartsService> HttpService for Client<S> {
     fn call(&mut self, request: Request<'_, '_, '_>, response: &mut Response<'_>) -> io::Result<()> {
-        let now = self.settings.clock.now().wall;
-        let has_content = {
-            let mut desk = self.desks[self.desk].lock();
-            let Desk { service, head_bytes } = &mut *desk;
-            copy_head(&request, head_bytes);
-            let head = self.read(head_bytes);
-            let framing = match &head {
-                Ok(head) => Framing::of(head, self.settings.readiness.is_stopping()),
-                Err(_) => Framing::last(request.method() == "HEAD"),
-            };
-            write(service.answer(head.as_ref().map_err(|fault| *fault), now), framing, response);
-            self.is_over = framing.connection == Connection::Close;
-            head.is_ok_and(|head| head.length != Length::None)
-        };
-        if has_content {
-            // Legal, and of no meaning here: dropping its reader skips it.
+        let mut desk = self.desks[self.desk].lock();
+        let Desk { service, head_bytes } = &mut *desk;
+        copy_head(&request, head_bytes);
+        let has_content = self.read(head_bytes).is_ok_and(|head| head.length != Length::None);
+        let connection = if has_content {
+            let bytes = head_bytes.clone();
+            drop(desk);
+            // Legal, and of no meaning here: dropping its reader skips it. What is asked is decided after.
             drop(request.body());
-        }
+            self.answer(&bytes, &mut self.desks[self.desk].lock().service, response)
+        } else {
+            self.answer(head_bytes, service, response)
+        };
+        self.is_over = connection == Connection::Close;
         Ok(())
     }
 }
 
-impl<S> Client<S> {
+impl<S: PartsService> Client<S> {
+    /// Answers this head; what becomes of the connection.
+    fn answer(&self, head_bytes: &[u8], service: &mut S, response: &mut Response<'_>) -> Connection {
+        let head = self.read(head_bytes);
+        let framing = match &head {
+            Ok(head) => Framing::of(head, self.settings.readiness.is_stopping()),
+            Err(_) => Framing::last(is_head_method(head_bytes)),
+        };
+        let now = self.settings.clock.now().wall;
+        write(service.answer(head.as_ref().map_err(|fault| *fault), now), framing, response);
+        framing.connection
+    }
+
     /// The head, unless it is refused. Content of a refused one is not skipped; what is taken for
     /// a request in its place is refused too.
     fn read<'b>(&self, bytes: &'b [u8]) -> Result<Head<'b>, Fault> {

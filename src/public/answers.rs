@@ -23,6 +23,14 @@ pub enum Reply {
     Refused(Fault),
 }
 
+impl Reply {
+    /// Whether the same request may be answered otherwise a moment later.
+    #[inline]
+    pub(super) const fn is_of_its_moment(self) -> bool {
+        matches!(self, Self::Status(..) | Self::Health(_) | Self::Refused(Fault::NotReady))
+    }
+}
+
 /// What a balancer is told: no more than it has to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {

@@ -5,9 +5,10 @@ use super::table::{
     BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, EXPECTATION_FAILED, HEADERS_TOO_LARGE, METHOD_NOT_ALLOWED, NOT_FOUND,
     NOT_IMPLEMENTED, OPTIONS, OTHER_METHODS, Outcome, URI_TOO_LONG, VERSION_NOT_SUPPORTED, answer_to, rows,
 };
-use crate::util::client::Client;
+use crate::util::client::{Client, get};
 use crate::util::endpoint::Endpoint;
 use crate::util::response::Response;
+use crate::util::server::Server;
 use crate::util::time::imf_fixdate_near_now;
 
 /// What the answer says of the connection, and what then happens to it.
@@ -133,6 +134,63 @@ pub(crate) fn body_asked_about(endpoint: &Endpoint) {
     assert_eq!(interim.raw_head, "HTTP/1.1 100 Continue\r\n\r\n");
     client.send("body");
     expect("the answer after 100", &mut client, &CAN_VOTE, Open);
+}
+
+/// How content is framed, and its two halves.
+pub(crate) type Framed = (&'static str, &'static str, &'static str);
+
+/// Content by its length, which every engine reads.
+pub(crate) const BY_LENGTH: Framed = ("Content-Length: 4\r\n", "bo", "dy");
+
+/// Content in other ways.
+pub(crate) const OTHERWISE: [Framed; 3] = [
+    ("Content-Length: 4\r\nExpect: 100-continue\r\n", "bo", "dy"),
+    ("Transfer-Encoding: chunked\r\n", "2\r\nbo\r\n", "2\r\ndy\r\n0\r\n\r\n"),
+    ("Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n", "2\r\nbo\r\n0\r\nX: y\r\n", "\r\n"),
+];
+
+/// Regression: a request was decided with its head, and its content may come minutes later: a vote that
+/// was cancelled meanwhile was still told, which pays a reward. Everything of it is decided when it is
+/// answered: the vote, the server, the token. `server` has one worker.
+pub(crate) fn decided_when_it_is_answered(server: &Server, (lines, first, last): Framed) {
+    const PATHS: [&str; 3] = [
+        "/api/vote/61/status/203.0.113.61",
+        "/api/servers/awaited/vote-status/203.0.113.61",
+        "/api/vote/%36%31/status/203.0.113.61/",
+    ];
+    const VOTE: &str = "/v1/votes/61/203.0.113.61";
+    let (endpoint, control) = (&server.publics()[0], server.control_client());
+    let meanwhile = |what: &str, change: &dyn Fn() -> Response, expected: [(u16, bool); 3]| {
+        let mut clients = PATHS.map(|path| {
+            let mut client = Client::connect(endpoint);
+            client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n{first}"));
+            if lines.contains("Expect") {
+                assert_eq!(client.read_response(false).status, 100, "{lines}");
+            }
+            client
+        });
+        // Answers on the same loop: the heads that were sent before have been read by then.
+        for _ in 0..10 {
+            get(endpoint, PATHS[0]);
+        }
+        let changed = change();
+        assert!(changed.status < 300, "{what}: {changed:?}");
+        let answers = clients.each_mut().map(|client| {
+            client.send(last);
+            let response = client.read_response(false);
+            (response.status, response.json()["can_vote"] == true)
+        });
+        assert_eq!(answers, expected, "{lines:?} {what}");
+        clients.iter_mut().for_each(Client::expect_open);
+    };
+    control.add_server(61, "awaited");
+    let (cast, cancel) = (|| control.cast(61, [203, 0, 113, 61]), || control.delete(VOTE));
+    meanwhile("cast", &cast, [(200, false); 3]);
+    meanwhile("cancelled", &cancel, [(200, true); 3]);
+    cast();
+    let rotate = || control.post("/v1/servers/61/token", "");
+    meanwhile("given another token", &rotate, [(200, false), (404, true), (200, false)]);
+    meanwhile("removed", &|| control.delete("/v1/servers/61"), [(404, true); 3]);
 }
 
 /// All paths that leave the connection open, in one write.
