@@ -23,9 +23,13 @@ pub(crate) mod node;
 mod oracle;
 mod promotion;
 mod proxy;
+mod reasons;
 mod resp;
 mod resurrection;
+#[cfg(feature = "tls")]
+mod secure;
 mod sentinels;
+mod shards;
 mod slow_disk;
 mod split;
 mod tokens;
@@ -52,8 +56,13 @@ fn has(programs: &[&str]) -> bool {
 
 fn runs(program: &str) -> bool {
     let program = if program == "redis-server" { engine::program() } else { program.to_owned() };
-    let mut command = Command::new(program);
-    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut command = Command::new(&program);
+    // Of all of them it alone has a command in place of an option.
+    command
+        .arg(if program == "openssl" { "version" } else { "--version" })
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 

@@ -147,7 +147,14 @@ impl StoreDecider {
         if let Some((reason, why)) = status.barrier.get() {
             return Err(LinkError::Refused(reason, why));
         }
-        let why = match (status.is_settled(&primary.replid), status.is_following()) {
+        let stands = (status.is_settled(&primary.replid), status.is_following());
+        if stands != (true, true)
+            && let Some((reason, why)) = status.feed_reason.get()
+        {
+            // Votes wait for the feed, so what it waits for is what keeps them.
+            return Err(LinkError::Refused(reason, why));
+        }
+        let why = match stands {
             (true, true) => return Ok(()),
             (false, _) => "what it may have lost is not given back yet",
             (true, false) => "this node does not follow it yet",

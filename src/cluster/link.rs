@@ -231,12 +231,13 @@ pub fn refusal(why: &str) -> Reason {
         ("VS1STORE", Reason::WrongStore),
     ];
     /// What else they say, in whatever place.
-    const WORDS: [(&str, Reason); 5] = [
+    const WORDS: [(&str, Reason); 6] = [
         ("Function not found", Reason::Functions),
         ("can't run this command", Reason::Rights),
         ("can't access at least one of the keys", Reason::Rights),
         ("unknown command", Reason::Rights),
-        ("Unknown Redis command", Reason::Rights),
+        ("ACL failure in script", Reason::Rights),
+        ("command called from script", Reason::Rights),
     ];
     let code = CODES.iter().find(|(code, _)| why.starts_with(code));
     let word = || WORDS.iter().find(|(word, _)| why.contains(word));
@@ -334,6 +335,11 @@ mod tests {
             ("NOPERM this user has no permissions to run the 'zadd' command", Reason::Rights),
             ("ERR The user executing the script can't run this command or subcommand script: vs1_vote", Reason::Rights),
             ("ERR unknown command 'FUNCTION', with args beginning with: 'LIST'", Reason::Rights),
+            (
+                "ERR ACL failure in script: User default has no permissions to run the 'zscore' command script: on",
+                Reason::Rights,
+            ),
+            ("ERR Unknown Redis command called from script script: vs1_vote", Reason::Rights),
             ("ERR Function not found", Reason::Functions),
             ("MOVED 13907 127.0.0.1:7001", Reason::Slot),
             ("ERR something else", Reason::Refused),

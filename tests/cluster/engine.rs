@@ -192,6 +192,11 @@ impl Engine {
         kill_process(pid, signal).unwrap_or_else(|error| panic!("no signal to {pid:?}: {error}"));
     }
 
+    /// From the next start on with more arguments.
+    pub(crate) fn add(&mut self, args: &[&str]) {
+        self.args.extend(words(args));
+    }
+
     /// Ends it with signal 9.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
@@ -228,6 +233,12 @@ impl Drop for Engine {
 /// The server that all tests run on: Redis, or the Valkey that the environment names.
 pub(crate) fn program() -> String {
     std::env::var("VOTE_STATUS_TEST_REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
+}
+
+/// Whether the server knows TLS: the Valkey of the wheel does not.
+#[cfg(feature = "tls")]
+pub(crate) fn knows_tls() -> bool {
+    !program().contains("valkey")
 }
 
 /// An address as an option's value.

@@ -1,0 +1,213 @@
+//! Every kind of reason that a store may have is staged with the real thing, and has to be told as
+//! what it is: in the log, in `/readyz` and as a metric. It used to be the first reason that was
+//! told, whatever came after it.
+
+use crate::cluster::engine::{Engine, wait_until};
+use crate::cluster::has;
+use crate::cluster::node::Node;
+use crate::durability::ledger::address;
+use crate::util::DEADLINE;
+use rustix::process::Signal;
+use std::fs;
+use std::thread::scope;
+
+/// What `/readyz` says of one of the connections; `null` where all is well.
+fn reason(node: &Node, connection: &str) -> String {
+    let body = node.readiness().json();
+    assert_eq!(node.readiness().status, 200, "a node stays ready: {body:?}");
+    body["store"][connection]["reason"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Why the log is not followed, in a line.
+fn message(node: &Node) -> String {
+    node.readiness().json()["store"]["feed"]["message"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Waits for one of some reasons, and for the line and the metric that go with it. Votes are tried meanwhile.
+fn expect(node: &Node, connection: &str, reasons: &[&str], line: &str) {
+    let mut last = String::new();
+    let mut number = 0;
+    let until = std::time::Instant::now() + DEADLINE;
+    while !reasons.contains(&last.as_str()) {
+        assert!(std::time::Instant::now() < until, "{reasons:?}, not {last:?}:\n{}", node.server().stderr());
+        number += 1;
+        if connection == "votes" {
+            assert_eq!(node.control().cast(1, address(1)).status, 503, "try {number}");
+        }
+        last = reason(node, connection);
+    }
+    let metric = format!(r#"vote_status_store_reason{{connection="{connection}",reason="{last}"}}"#);
+    assert!(node.metric(&metric) > 0.5 || reason(node, connection) != last, "{metric}");
+    wait_until("a line tells of it", || node.server().stderr().contains(line));
+}
+
+/// Waits until all is well, and shows it by a vote.
+fn expect_well(node: &Node, number: u32) {
+    wait_until("all is well again", || {
+        let cast = node.control().cast(1, address(number));
+        matches!(cast.status, 201 | 409) && reason(node, "feed").is_empty() && reason(node, "votes").is_empty()
+    });
+}
+
+#[test]
+fn a_store_that_takes_no_votes_says_why() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::store(&[]);
+    let node = Node::start(&engine.url(), &[]);
+    node.add_servers(1);
+    expect_well(&node, 10);
+    let mut redis = engine.connect();
+
+    redis.ask(&["ACL", "SETUSER", "default", "-zscore"]);
+    expect(&node, "votes", &["rights"], "the store at");
+    redis.ask(&["ACL", "SETUSER", "default", "+@all"]);
+    expect_well(&node, 11);
+
+    redis.ask(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    expect(&node, "votes", &["no_replicas"], "NOREPLICAS");
+    redis.ask(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    expect_well(&node, 12);
+
+    // What cannot be replaced is a folder of the file's name.
+    let file = engine.folder().join("dump.rdb");
+    fs::create_dir(&file).expect("a folder");
+    redis.ask(&["CONFIG", "SET", "save", "3600 1"]);
+    redis.ask(&["BGSAVE"]);
+    wait_until("it could not save", || redis.ask(&["INFO", "persistence"]).text().contains("last_bgsave_status:err"));
+    expect(&node, "votes", &["disk"], "MISCONF");
+    redis.ask(&["CONFIG", "SET", "save", ""]);
+    expect_well(&node, 13);
+
+    redis.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    expect(&node, "votes", &["memory"], "OOM");
+    redis.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    expect_well(&node, 14);
+}
+
+#[test]
+fn a_store_that_is_not_followed_says_why() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let mut engine = Engine::store(&[]);
+    let node = Node::start(&engine.url(), &[]);
+    node.add_servers(1);
+    expect_well(&node, 10);
+    let mut redis = engine.connect();
+
+    engine.signal(Signal::STOP);
+    expect(&node, "feed", &["timeout"], "it takes too long");
+    engine.signal(Signal::CONT);
+    expect_well(&node, 11);
+
+    let other = Engine::start(&[]);
+    redis.ask(&["REPLICAOF", "127.0.0.1", &other.addr().port().to_string()]);
+    // The function itself may be the first to be refused.
+    expect(&node, "votes", &["role", "read_only"], "the store at");
+    expect(&node, "feed", &["role"], "master -> replica");
+    wait_until("it is told what it is now", || message(&node).contains("is a replica: its primary is wanted"));
+    wait_until("it has what the other one has", || redis.ask(&["EXISTS", "vs:{0}:meta"]).number() == 0);
+    redis.ask(&["REPLICAOF", "NO", "ONE"]);
+    expect(&node, "feed", &["wrong_store"], "EMPTY store at");
+
+    drop(node);
+    redis.ask(&["FLUSHALL"]);
+    crate::cluster::node::init(&engine.url());
+    let node = Node::start(&engine.url(), &[]);
+    node.add_servers(1);
+    expect_well(&node, 12);
+    let id = redis.ask(&["HGET", "vs:{0}:meta", "store"]).text().to_owned();
+    redis.ask(&["HSET", "vs:{0}:meta", "store", "another"]);
+    expect(&node, "feed", &["wrong_store"], "OTHER store at");
+    redis.ask(&["HSET", "vs:{0}:meta", "store", &id]);
+    expect_well(&node, 13);
+
+    // It looks for questions after each 1,024 commands of its file.
+    let keys: Vec<String> = (0..20_000).map(|key| format!("key-{key}")).collect();
+    let sets: Vec<[&str; 3]> = keys.iter().map(|key| ["SET", key, "1"]).collect();
+    let sets: Vec<&[&str]> = sets.iter().map(|words| &words[..]).collect();
+    assert_eq!(redis.pipeline(&sets).expect("it takes them").len(), 20_000);
+    engine.kill();
+    expect(&node, "feed", &["unreachable"], "does not answer");
+    // In microseconds: a file that takes some seconds to read.
+    engine.add(&["--key-load-delay", "600"]);
+    scope(|all| {
+        all.spawn(|| engine.run());
+        expect(&node, "feed", &["loading"], "LOADING");
+    });
+    expect_well(&node, 14);
+}
+
+/// A password that was changed read `unexpected end of file`, and a file with the new one needed a restart.
+#[test]
+fn a_password_is_rotated_without_a_restart() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::start(&[]);
+    let mut redis = engine.connect();
+    redis.ask(&["ACL", "SETUSER", "node", "on", ">first", "~*", "&*", "+@all"]);
+    let file = engine.folder().join("password");
+    let write = |password: &str| fs::write(&file, format!("{password}\n")).expect("the folder takes a file");
+    write("first");
+    let store = format!("redis://node@{}", engine.addr());
+    let with = ["--store-password-file", file.to_str().expect("a path")];
+    let made = crate::cluster::node::client(&[&["cluster", "init", "--store", &store][..], &with].concat());
+    assert!(made.status.success(), "{}", made.stderr);
+    let node = Node::start(&store, &with);
+    node.add_servers(1);
+    expect_well(&node, 10);
+    let hang_up = |redis: &mut crate::cluster::resp::Redis| redis.ask(&["CLIENT", "KILL", "USER", "node"]);
+
+    // As it should be done: two passwords for a while, and no vote is refused.
+    redis.ask(&["ACL", "SETUSER", "node", ">second"]);
+    write("second");
+    node.server().signal(Signal::HUP);
+    wait_until("SIGHUP tells that it works", || node.server().stderr().contains("the store lets this node in"));
+    redis.ask(&["ACL", "SETUSER", "node", "<first"]);
+    assert_eq!(node.control().cast(1, address(11)).status, 201);
+    hang_up(&mut redis);
+    expect_well(&node, 12);
+
+    // And as it should not: the old one is gone first.
+    redis.ask(&["ACL", "SETUSER", "node", "<second", ">third"]);
+    hang_up(&mut redis);
+    expect(&node, "feed", &["authentication"], "WRONGPASS");
+    expect(&node, "votes", &["authentication"], "WRONGPASS");
+    node.server().signal(Signal::HUP);
+    wait_until("SIGHUP tells that it does not", || {
+        node.server().stderr().contains("the store does not let this node in")
+    });
+    fs::remove_file(&file).expect("it is there");
+    wait_until("a file that is gone is told", || message(&node).contains("cannot read the store's password file"));
+    write("third");
+    expect_well(&node, 13);
+    let told = node.server().stderr();
+    assert!(!["first", "second", "third"].iter().any(|password| told.contains(password)), "{told}");
+    assert!(!told.contains("in ps"), "no password was in the address");
+    let typed = Node::start(&format!("redis://node:third@{}", engine.addr()), &[]);
+    assert!(typed.server().stderr().contains("--store holds a password"), "{}", typed.server().stderr());
+}
+
+/// A process that was stopped and goes on finds its calls interrupted: that is no lost store.
+#[test]
+fn a_node_that_was_stopped_for_a_moment_has_not_lost_its_store() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::store(&[]);
+    let node = Node::start(&engine.url(), &[]);
+    node.add_servers(1);
+    expect_well(&node, 10);
+    let failures = || node.metric(r#"vote_status_store_connection_failures_total{connection="feed"}"#);
+    let before = failures();
+    for number in 0..20 {
+        node.server().signal(Signal::STOP);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        node.server().signal(Signal::CONT);
+        assert_eq!(node.control().cast(1, address(100 + number)).status, 201);
+    }
+    assert!((failures() - before).abs() < f64::EPSILON, "{}", node.server().stderr());
+}

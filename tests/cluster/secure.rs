@@ -1,0 +1,169 @@
+//! A store under TLS: a real one, with real certificates of an authority of the test's own.
+
+use crate::cluster::engine::{Engine, wait_until};
+use crate::cluster::has;
+use crate::cluster::node::{Node, client};
+use crate::cluster::oracle::settle;
+use crate::durability::ledger::address;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// An authority, and what it has signed for 127.0.0.1.
+struct Authority {
+    folder: TempDir,
+}
+
+impl Authority {
+    fn new() -> Authority {
+        let authority = Authority { folder: tempfile::tempdir().expect("a temporary folder") };
+        authority.openssl("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.crt");
+        for name in ["store", "node"] {
+            authority.openssl(&format!(
+                "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN={name} -addext subjectAltName=IP:127.0.0.1 \
+                 -addext basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key -keyout {name}.key -out {name}.crt"
+            ));
+        }
+        authority
+    }
+
+    fn openssl(&self, words: &str) {
+        let mut command = Command::new("openssl");
+        let output = command.args(words.split_whitespace()).current_dir(self.folder.path()).output();
+        let output = output.expect("openssl can be run");
+        assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// What a Redis is told to listen under TLS besides its port in the clear.
+    fn arguments(&self, port: u16, auth: &str) -> Vec<String> {
+        let options = [
+            ("--tls-port", port.to_string()),
+            ("--tls-cert-file", self.text("store.crt")),
+            ("--tls-key-file", self.text("store.key")),
+            ("--tls-ca-cert-file", self.text("ca.crt")),
+            ("--tls-auth-clients", auth.to_owned()),
+        ];
+        options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
+    }
+}
+
+fn free_port() -> u16 {
+    // Held for a moment only; should another take it, Redis says so and the test fails as such.
+    std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
+}
+
+/// A Redis under TLS, where it listens, and its authority.
+fn secured(auth: &str) -> Option<(Engine, SocketAddr, Authority)> {
+    // The server of some packages knows no TLS.
+    if !has(&["redis-server", "openssl"]) || !crate::cluster::engine::knows_tls() {
+        return None;
+    }
+    let authority = Authority::new();
+    let port = free_port();
+    let arguments = authority.arguments(port, auth);
+    let engine = Engine::start(&arguments.iter().map(String::as_str).collect::<Vec<&str>>());
+    Some((engine, ([127, 0, 0, 1], port).into(), authority))
+}
+
+fn init(store: &str, with: &[&str]) -> crate::util::server::Ended {
+    client(&[&["cluster", "init", "--store", store][..], with].concat())
+}
+
+/// As in the documentation: with the authority, and with a certificate for a store that wants one.
+#[test]
+fn nodes_follow_a_store_under_tls() {
+    let Some((engine, addr, authority)) = secured("yes") else { return };
+    let store = format!("rediss://{addr}");
+    let (ca, cert, key) = (authority.text("ca.crt"), authority.text("node.crt"), authority.text("node.key"));
+    let believed = ["--store-ca", &ca];
+    let with = ["--store-ca", &ca, "--store-cert", &cert, "--store-key", &key];
+    // The system does not know the authority; the store does not know who shows nothing.
+    let strange = init(&store, &[]);
+    assert!(strange.status.code() == Some(2) && strange.stderr.contains("TLS: "), "{}", strange.stderr);
+    let unknown = init(&store, &believed);
+    assert!(unknown.status.code() == Some(2), "{}{}", unknown.stdout, unknown.stderr);
+    assert!(unknown.stderr.to_lowercase().contains("certificate"), "{}", unknown.stderr);
+    let made = init(&store, &with);
+    assert!(made.status.success(), "{}", made.stderr);
+    // In the clear there is no certificate to look at.
+    let clear = init(&engine.url(), &believed);
+    assert!(clear.stderr.contains("begins with rediss://"), "{}", clear.stderr);
+
+    let nodes = Node::start_many(2, &store, &with);
+    nodes[0].add_servers(3);
+    for number in 0..300 {
+        assert_eq!(nodes[number as usize % 2].control().cast(1 + number % 3, address(number)).status, 201);
+    }
+    let late = Node::start(&store, &with);
+    let all = [&nodes[0], &nodes[1], &late];
+    assert_eq!(settle(&mut engine.connect(), &all, "under TLS").votes.len(), 300);
+    let compared =
+        client(&[&["cluster", "check", "--store", &store, "--control-url", &late.control_url()][..], &with].concat());
+    assert_eq!(compared.status.code(), Some(0), "{}{}", compared.stdout, compared.stderr);
+}
+
+/// Files are read at each connection: one that is wrong is told as such, and a better one needs no restart.
+#[test]
+fn a_certificate_that_is_not_believed_any_more_is_told_as_tls() {
+    let Some((engine, addr, authority)) = secured("no") else { return };
+    let store = format!("rediss://{addr}");
+    let ca = authority.text("ca.crt");
+    assert!(init(&store, &["--store-ca", &ca]).status.success());
+    let node = Node::start(&store, &["--store-ca", &ca]);
+    node.add_servers(1);
+    let other = Authority::new();
+    let (own, others) = (authority.path("ca.crt"), other.path("ca.crt"));
+    let kept = std::fs::read(&own).expect("it is there");
+    let hang_up = || engine.connect().ask(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    let replace = |from: &Path| std::fs::copy(from, &own).expect("a copy");
+    replace(&others);
+    hang_up();
+    wait_until("it is told as TLS", || node.readiness().json()["store"]["feed"]["reason"] == "tls");
+    wait_until("votes are refused for it", || {
+        node.control().cast(1, address(1)).status == 503 && node.readiness().json()["store"]["votes"]["reason"] == "tls"
+    });
+    let told = node.server().stderr();
+    assert!(told.contains("TLS: invalid peer certificate"), "{told}");
+    std::fs::write(&own, kept).expect("the folder takes a file");
+    node.wait_until_recording(1);
+}
+
+/// Sentinels and what they watch, all of it under TLS.
+#[test]
+fn nodes_ask_sentinels_under_tls() {
+    let Some((engine, addr, authority)) = secured("no") else { return };
+    let ports = [free_port(), free_port(), free_port()];
+    let sentinels = ports.map(|port| {
+        let mut lines = vec!["tls-replication yes".to_owned()];
+        let arguments = authority.arguments(port, "no");
+        lines.extend(arguments.chunks(2).map(|pair| format!("{} {}", pair[0].trim_start_matches('-'), pair[1])));
+        Engine::sentinel(addr, 2, 1_000, &lines)
+    });
+    let named: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let store = format!("rediss+sentinel://{}/votes", named.join(","));
+    let ca = authority.text("ca.crt");
+    let made = init(&store, &["--store-ca", &ca]);
+    assert!(made.status.success(), "{}", made.stderr);
+    let node = Node::start(&store, &["--store-ca", &ca]);
+    node.add_servers(1);
+    assert_eq!(node.control().cast(1, address(1)).status, 201);
+    assert_eq!(settle(&mut engine.connect(), &[&node], "by Sentinels under TLS").votes.len(), 1);
+
+    // One of three is not more than half: it may be the one that is cut off.
+    let mut sentinels = sentinels;
+    sentinels[0].kill();
+    assert!(init(&store, &["--store-ca", &ca]).status.success(), "two of three are");
+    sentinels[1].kill();
+    let alone = init(&store, &["--store-ca", &ca]);
+    assert!(alone.stderr.contains("of 3 sentinels 1 answer, and more than half have to name one"), "{}", alone.stderr);
+    assert_eq!(node.control().cast(1, address(2)).status, 201, "who is connected stays so");
+}

@@ -1,0 +1,185 @@
+//! A server in cluster mode: three real shards. The keys have one slot, so one of them has all; nodes
+//! find it from any, and go with it.
+
+use crate::cluster::engine::{Engine, wait_until};
+use crate::cluster::has;
+use crate::cluster::load::{Habits, Load};
+use crate::cluster::node::{Node, client, init};
+use crate::cluster::oracle::settle;
+use crate::cluster::resp::Value;
+use crate::durability::ledger::address;
+
+/// Where every key of ours lies: the slot of the text between the braces.
+const SLOT: &str = "13907";
+const META: &str = "vs:{0}:meta";
+const SERVERS: u32 = 20;
+
+/// Three shards, and a replica of the one that has our slot.
+struct Shards {
+    primaries: Vec<Engine>,
+    replica: Engine,
+}
+
+impl Shards {
+    fn new() -> Shards {
+        // A failed one is noticed after this, in milliseconds.
+        let args = ["--cluster-enabled", "yes", "--cluster-node-timeout", "1500", "--cluster-port", "0"];
+        let start = || {
+            // The bus has a port of its own, which is no more than any free one.
+            let bus = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
+            let mut args = args.map(str::to_owned);
+            args[5] = bus.to_string();
+            (Engine::start(&args.each_ref().map(String::as_str)), bus)
+        };
+        let mut all: Vec<(Engine, u16)> = (0..4).map(|_| start()).collect();
+        for (engine, range) in all.iter().zip([["0", "5460"], ["5461", "10922"], ["10923", "16383"]]) {
+            engine.0.connect().ask(&["CLUSTER", "ADDSLOTSRANGE", range[0], range[1]]);
+        }
+        for (engine, bus) in &all[1..] {
+            let port = engine.addr().port().to_string();
+            all[0].0.connect().ask(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus.to_string()]);
+        }
+        for (engine, _) in &all {
+            wait_until("all know each other", || info(engine, "cluster_known_nodes") == "4");
+        }
+        let owner = id(&all[2].0);
+        wait_until("the replica is taken", || {
+            all[3]
+                .0
+                .connect()
+                .try_ask(&["CLUSTER", "REPLICATE", &owner])
+                .is_ok_and(|said| said == Value::Text("OK".into()))
+        });
+        for (engine, _) in &all {
+            wait_until("the slots are served", || info(engine, "cluster_state") == "ok");
+        }
+        let replica = all.pop().expect("four").0;
+        wait_until("the replica follows", || {
+            let said = all[2].0.connect().ask(&["INFO", "replication"]).text().to_owned();
+            said.contains("state=online")
+        });
+        Shards { primaries: all.into_iter().map(|(engine, _)| engine).collect(), replica }
+    }
+
+    /// Moves our slot and all that is in it.
+    fn migrate(&self, from: usize, to: usize) {
+        let [source, target] = [&self.primaries[from], &self.primaries[to]];
+        let (mut source_redis, mut target_redis) = (source.connect(), target.connect());
+        target_redis.ask(&["CLUSTER", "SETSLOT", SLOT, "IMPORTING", &id(source)]);
+        source_redis.ask(&["CLUSTER", "SETSLOT", SLOT, "MIGRATING", &id(target)]);
+        let port = target.addr().port().to_string();
+        loop {
+            let keys = source_redis.ask(&["CLUSTER", "GETKEYSINSLOT", SLOT, "100"]);
+            if keys.list().is_empty() {
+                break;
+            }
+            let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+            words.extend(keys.list().iter().map(Value::text));
+            source_redis.ask(&words);
+        }
+        for engine in [target, source, &self.primaries[3 - from - to]] {
+            engine.connect().ask(&["CLUSTER", "SETSLOT", SLOT, "NODE", &id(target)]);
+        }
+    }
+}
+
+fn id(engine: &Engine) -> String {
+    engine.connect().ask(&["CLUSTER", "MYID"]).text().to_owned()
+}
+
+fn info(engine: &Engine, name: &str) -> String {
+    let said = engine.connect().ask(&["CLUSTER", "INFO"]).text().to_owned();
+    let line = said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap_or_default().trim().to_owned()
+}
+
+fn owns(engine: &Engine) -> bool {
+    engine.connect().try_ask(&["EXISTS", META]).is_ok_and(|said| said == Value::Number(1))
+}
+
+#[test]
+fn nodes_go_with_the_slot_of_their_keys() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let mut shards = Shards::new();
+    // A shard that has nothing of ours, and does not end, names the owner.
+    let store = shards.primaries[0].url();
+    init(&store);
+    assert!(owns(&shards.primaries[2]));
+    let nodes = Node::start_many(2, &store, &[]);
+    nodes[0].add_servers(SERVERS);
+    let both = [&nodes[0], &nodes[1]];
+    let load = |first, votes| {
+        let load = Load::start(&both, Habits { connections: 4, servers: SERVERS, ..Habits::PLAIN }, first);
+        load.wait_for_more(votes);
+        load
+    };
+    let before = load(0, 200).stop();
+    assert_eq!((before.doubles.len(), before.unavailable), (0, 0));
+    settle(&mut shards.primaries[2].connect(), &both, "on the third shard");
+
+    // The slot moves to another shard, which has never seen our functions, while votes come in.
+    let during = load(100_000, 50);
+    shards.migrate(2, 1);
+    assert!(owns(&shards.primaries[1]));
+    during.wait_for_more(200);
+    let tally = during.stop();
+    assert_eq!(tally.doubles, []);
+    let truth = settle(&mut shards.primaries[1].connect(), &both, "after the slot has moved");
+    let kept = |recorded: &std::collections::BTreeMap<_, _>| recorded.keys().all(|pair| truth.votes.contains_key(pair));
+    assert!(kept(&before.recorded) && kept(&tally.recorded), "a vote is gone");
+    println!("{} tries, {} refused while the slot moved", tally.tries, tally.unavailable);
+
+    // And back, to the shard that has a replica; then its primary dies, and so does the one that was named.
+    shards.migrate(1, 2);
+    for node in both {
+        node.wait_until_recording(1);
+    }
+    wait_until("the replica has all", || {
+        let count = |engine: &Engine| engine.connect().ask(&["INFO", "replication"]).text().to_owned();
+        let offset = |said: &str, name: &str| {
+            said.lines().find_map(|line| line.strip_prefix(name)).map(|rest| rest.trim().to_owned())
+        };
+        let (here, there) = (count(&shards.primaries[2]), count(&shards.replica));
+        offset(&here, "master_repl_offset:") == offset(&there, "slave_repl_offset:")
+    });
+    shards.primaries[2].kill();
+    wait_until("the replica is promoted", || owns(&shards.replica));
+    shards.primaries[0].kill();
+    for (number, node) in (200_000..).zip(both) {
+        node.wait_until_recording(1);
+        assert_eq!(node.control().cast(1, address(number)).status, 201, "of those named none is up");
+    }
+    let truth = settle(&mut shards.replica.connect(), &both, "after the failover of a shard");
+    let kept = |recorded: &std::collections::BTreeMap<_, _>| recorded.keys().all(|pair| truth.votes.contains_key(pair));
+    assert!(kept(&before.recorded) && kept(&tally.recorded), "a vote is gone");
+}
+
+/// Functions are each shard's own: the one that lacks them is named.
+#[test]
+fn the_shard_that_lacks_the_functions_is_named() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let shards = Shards::new();
+    let store = shards.primaries[2].url();
+    init(&store);
+    let user = store.replace("redis://", "redis://node:of-the-node@");
+    for engine in &shards.primaries {
+        engine.connect().ask(&["ACL", "SETUSER", "node", "on", ">of-the-node", "~*", "&*", "+@all", "-function|load"]);
+    }
+    let node = Node::start(&user, &[]);
+    node.add_servers(1);
+    shards.migrate(2, 0);
+    let owner = shards.primaries[0].addr();
+    wait_until("the shard is named", || {
+        let body = node.readiness().json();
+        let feed = &body["store"]["feed"];
+        feed["reason"] == "functions"
+            && feed["message"].as_str().is_some_and(|why| why.contains(&format!("{owner} lacks the functions")))
+    });
+    let made = client(&["cluster", "init", "--store", &store]);
+    assert!(made.status.success(), "{}", made.stderr);
+    node.wait_until_recording(1);
+}
