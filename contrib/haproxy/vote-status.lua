@@ -30,14 +30,18 @@ local function read_answer(node, is_head)
         if name == "content-length" then length = tonumber(value) or 0 end
         if name == "connection" then closes = closes or value:lower() == "close" else lines[#lines + 1] = line end
     end
-    -- A node that closes may have left out the body, as it does for HEAD; reading to the end is safe then.
+    local status = (lines[1] or ""):match("^HTTP/1%.1 (%d%d%d) ")
+    -- A node that says 100 waits for contents, which are not passed on: its silence is the end of it.
+    if status and status < "200" then return read_answer(node, is_head) end
     local body = ""
     if closes then
         body = node:receive("*a")
     elseif length > 0 and not is_head then
         body = node:receive(length)
     end
-    if not body or not (lines[1] or ""):find("^HTTP/1%.1 %d%d%d ") then return nil end
+    -- Half a body is none. To HEAD there may be none, or the whole one where a node took it for no HEAD.
+    local is_whole = body and (#body == length or (is_head and body == ""))
+    if not status or not is_whole then return nil end
     return table.concat(lines, "\r\n") .. "\r\nConnection: close\r\n\r\n", body
 end
 
@@ -51,6 +55,28 @@ local function ask(server, bytes, is_head)
     node:close()
     return is_asked, head, body
 end
+
+-- Whether what came behind a head is the beginning of plain chunks and their end. Extensions and trailers
+-- are not: they are allowed, and nobody sends them.
+local function is_well_chunked(contents)
+    while contents ~= "" do
+        local size, rest = contents:match("^(%x+)\r\n(.*)$")
+        if not size then return contents:find("^%x+\r?$") ~= nil and #contents <= 9 end
+        if #size > 8 then return false end
+        local length = tonumber(size, 16)
+        if length == 0 then return rest == "" or rest == "\r" or rest == "\r\n" end
+        local last = rest:sub(length + 1, length + 2)
+        if last ~= "\r\n" then return last == "" or last == "\r" end
+        contents = rest:sub(length + 3)
+    end
+    return true
+end
+
+-- Takes a request with a whole head in hexadecimal digits. HAProxy would answer a bad chunk with its page.
+core.register_converters("vote-status-is-well-chunked", function(digits)
+    local bytes = digits:gsub("%x%x", function(two) return string.char(tonumber(two, 16)) end)
+    return is_well_chunked(bytes:match("\r\n\r\n(.*)$") or "")
+end)
 
 core.register_service("vote-status-as-it-came", "tcp", function(applet)
     local bytes = applet:get_var("txn.bytes") or ""

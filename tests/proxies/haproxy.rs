@@ -11,6 +11,7 @@ use crate::proxies::front::{Front, Kind};
 use crate::proxies::states::CALLER_PATIENCE;
 use crate::proxies::{before, expect};
 use crate::util::client::{Client, exchange, get};
+use crate::util::random::Random;
 use crate::util::server::Server;
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -26,6 +27,8 @@ const REFUSED: &[&str] = &[
     "GET PATH HTTP/1.0\r\nContent-Length: 2\r\n\r\n{}",
     "GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
     "GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nno chunk\r\n",
+    "GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}}\r\n0\r\n\r\n",
+    "GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\0\r\n",
     "GET PATH HTTP/1.1\r\nHost: a\r\nX : 1\r\n\r\n",
     "GET PATH HTTP/1.1\r\nHost: a\r\nX: \u{1}\r\n\r\n",
     "GET /\u{e9} HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -43,13 +46,88 @@ fn what_haproxy_refuses_is_answered_by_the_service() {
     let Some(front) = before(Kind::Haproxy, &server) else { return };
     let many_fields = format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: 1\r\n".repeat(255));
     let long_head = format!("GET {PATH}?{} HTTP/1.1\r\nHost: a\r\n\r\n", "b".repeat(32_000));
-    let requests = REFUSED.iter().map(|request| request.replace("PATH", PATH)).chain([many_fields, long_head]);
+    let long_name = format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n{}: 1\r\n\r\n", "X".repeat(9_000));
+    let requests = REFUSED.iter().map(|request| request.replace("PATH", PATH));
+    let requests = requests.chain([many_fields, long_head, long_name]);
     for request in requests {
         let [through, direct] = [front.plain, server.public()].map(|addr| exchange(addr, &request));
         assert_eq!((through.status, through.text()), (direct.status, direct.text()), "{request:?}");
         assert_eq!(through.header("Connection"), Some("close"), "{request:?}");
         assert_eq!(through.header("Content-Length"), direct.header("Content-Length"), "{request:?}");
     }
+}
+
+/// What is put into requests that are right, between their lines or anywhere.
+const PIECES: &[&str] = &[
+    "\r\n",
+    "\n",
+    "\r",
+    "\0",
+    " ",
+    ":",
+    ";",
+    "%",
+    "\u{e9}",
+    "\u{7f}",
+    "X Y: 1\r\n",
+    "X:\r\n 1\r\n",
+    "Host: b\r\n",
+    "Host: [::1\r\n",
+    "Content-Length: 5\r\n",
+    "Content-Length: -1\r\n",
+    "Transfer-Encoding: chunked\r\n",
+    "Transfer-Encoding: identity\r\n",
+    "Upgrade: websocket\r\nConnection: Upgrade\r\n",
+    "Expect: 100-continue\r\n",
+    "HTTP/1.1",
+    "CONNECT ",
+];
+
+/// No first request gets a page, whatever it is.
+#[test]
+fn no_mutilated_first_request_gets_a_page() {
+    let server = Server::in_memory(&[]);
+    prepare(&server);
+    // What is not whole is waited for.
+    let edits = [("inspect-delay 10s", "inspect-delay 100ms"), ("timeout server 4s", "timeout server 500ms")];
+    let Some(front) = Front::start_edited(Kind::Haproxy, &[server.public()], &edits) else { return };
+    let mut random = Random::from_environment();
+    let requests: Vec<String> = (0..400).map(|_| mutilated(&mut random)).collect();
+    std::thread::scope(|scope| {
+        for part in requests.chunks(25) {
+            let addr = front.plain;
+            scope.spawn(move || part.iter().for_each(|request| gets_no_page(addr, request)));
+        }
+    });
+}
+
+fn mutilated(random: &mut Random) -> String {
+    let whole: Vec<&str> =
+        REQUESTS.iter().map(|row| row.0).filter(|request| !request.contains("100-continue")).collect();
+    let mut request = random.pick(&whole).replace("PATH", PATH);
+    for _ in 0..=random.below(2) {
+        let starts: Vec<usize> = request.match_indices("\r\n").map(|(at, _)| at + 2).collect();
+        let at = if random.below(2) == 0 { *random.pick(&starts) } else { random.below(request.len()) };
+        if request.is_char_boundary(at) {
+            let piece: &&str = random.pick(PIECES);
+            request.insert_str(at, piece);
+        }
+    }
+    request
+}
+
+fn gets_no_page(addr: SocketAddr, request: &str) {
+    let mut client = Client::connect(addr);
+    client.send(request);
+    let is_head = request.starts_with("HEAD ");
+    let mut read = || client.try_read_response(is_head).unwrap_or_else(|error| panic!("{request:?}: {error}"));
+    let mut response = read();
+    while response.status == 100 {
+        response = read();
+    }
+    let is_json = response.header("Content-Type") == Some("application/json; charset=utf-8");
+    assert!(is_json || response.status == 204, "{request:?}: {response:?}");
+    assert!(is_head || response.status == 204 || response.json()["can_vote"] == true, "{request:?}: {response:?}");
 }
 
 /// It was sent on to the backend for what is not HTTP, and the connection ended without an answer.
@@ -108,7 +186,7 @@ fn a_connection_that_is_late_to_ask_is_served() {
     let edits = [("inspect-delay 10s", "inspect-delay 200ms")];
     let Some(front) = Front::start_edited(Kind::Haproxy, &[server.public()], &edits) else { return };
     let mut client = Client::connect(front.plain);
-    // Two requests that each wait for longer on connections of their own show that the time has passed.
+    // Two that each wait for as long on connections of their own show that the time has passed.
     for _ in 0..2 {
         let half = exchange(front.plain, format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n"));
         expect("half a head", &half, Answer::Safe(&REQUEST_TIMEOUT), "", false);
