@@ -51,6 +51,10 @@ pub const COMMIT_EVENTS_MAX: usize = 131_072;
 pub const ECHO_BYTES_MAX: usize = 200;
 /// The answer to a batch, in bytes: however many lines are refused, the first of them are told.
 pub const BATCH_ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// Cancelled votes that are kept in mind, so that the next vote of the same pair gets another instant:
+/// 16 bytes each. With more only those of the present second are, the only ones that a vote which is
+/// stamped now could be taken for.
+pub const GONE_PAIRS_MAX: usize = 65_536;
 /// Servers on one page of a listing unless asked otherwise, and at most.
 pub const PAGE_SERVERS_DEFAULT: usize = 100;
 /// See [`PAGE_SERVERS_DEFAULT`].

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::command::{
     Command, DigestTaken, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome,
 };
+use super::gone::Gone;
 use super::shared::status::Position;
 use crate::store::{Address, Event, StoredVote};
 use crate::vote::digest::Digest;
@@ -23,6 +24,9 @@ pub struct Batch<'s> {
     servers: Arc<Snapshot>,
     cooldown: Cooldown,
     now: UnixSeconds,
+    /// What was taken away before this batch, and by it.
+    gone_before: &'s Gone,
+    gone: Gone,
     /// What the pairs that changed will hold; `None` for nothing.
     pairs: HashMap<Pair, Option<UnixSeconds>>,
     /// The directory that will be, once a server changed.
@@ -38,13 +42,22 @@ pub struct Changes {
     pub pairs: HashMap<Pair, Option<UnixSeconds>>,
     /// For the directory.
     pub servers: Option<Snapshot>,
+    /// What was taken away.
+    pub gone: Gone,
 }
 
 impl<'s> Batch<'s> {
     /// An empty batch on top of this state.
     #[must_use]
-    pub fn new(table: &'s CooldownTable, servers: Arc<Snapshot>, cooldown: Cooldown, now: UnixSeconds) -> Self {
-        Self { table, servers, cooldown, now, pairs: HashMap::new(), next_servers: None, events: Vec::new() }
+    pub fn new(
+        table: &'s CooldownTable,
+        servers: Arc<Snapshot>,
+        gone_before: &'s Gone,
+        cooldown: Cooldown,
+        now: UnixSeconds,
+    ) -> Self {
+        let (pairs, gone) = (HashMap::new(), Gone::default());
+        Self { table, servers, cooldown, now, gone_before, gone, pairs, next_servers: None, events: Vec::new() }
     }
 
     /// Number of events gathered.
@@ -56,7 +69,7 @@ impl<'s> Batch<'s> {
     /// The gathered changes.
     #[must_use]
     pub fn into_changes(self) -> Changes {
-        Changes { events: self.events, pairs: self.pairs, servers: self.next_servers }
+        Changes { events: self.events, pairs: self.pairs, servers: self.next_servers, gone: self.gone }
     }
 
     /// Checks one command, and gathers what it changes.
@@ -123,9 +136,18 @@ impl<'s> Batch<'s> {
             // The row of the earlier vote goes: cancelling the later one must not bring it back.
             self.events.push(Event::VoteGone(self.stored(pair, held)));
         }
+        let expires_at = if mode == Mode::Cast { self.made_unique(pair, vote, expires_at) } else { expires_at };
         self.events.push(Event::Vote(self.stored(pair, expires_at)));
         self.pairs.insert(pair, Some(expires_at));
         VoteOutcome::Recorded(self.recorded(pair, expires_at))
+    }
+
+    /// Where the end of the cooldown has to be, for the vote to be of a later second than one of the pair that
+    /// was taken away. What is recorded, not cast, is of the caller's own books and stays as it is.
+    fn made_unique(&self, pair: Pair, vote: &Vote, expires_at: UnixSeconds) -> UnixSeconds {
+        let of = |gone: &Gone| if vote.voted_at.is_some() { gone.pair(pair) } else { gone.latest(pair, self.now) };
+        let latest = of(self.gone_before).max(of(&self.gone));
+        latest.map_or(expires_at, |latest| expires_at.max(self.cooldown.expires_at(latest.plus(1))))
     }
 
     fn recorded(&self, pair: Pair, expires_at: UnixSeconds) -> Recorded {
@@ -145,6 +167,7 @@ impl<'s> Batch<'s> {
         let live = self.held(pair).filter(|held| self.now < *held);
         if let Some(held) = live {
             self.forget(pair, held);
+            self.gone.note_pair(pair, self.cooldown.voted_at(held));
         }
         Some(live.is_some())
     }
@@ -193,6 +216,7 @@ impl<'s> Batch<'s> {
         for (pair, held) in cast_here.filter(|(pair, _)| pair.server == server).chain(unchanged) {
             self.forget(pair, held);
         }
+        self.gone.note_server(server, self.now);
         self.servers_mut().remove(server);
         self.events.push(Event::ServerGone(server));
         true

@@ -20,6 +20,7 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 pub mod batch;
 pub mod command;
 pub mod counters;
+pub mod gone;
 mod opening;
 mod patience;
 pub mod shared;
@@ -27,6 +28,7 @@ pub mod shared;
 use batch::{Batch, Changes};
 use command::{Command, Reply};
 use counters::RecorderCounters;
+use gone::Gone;
 use patience::Patience;
 
 /// How often the recorder looks at the clock and sweeps, in milliseconds.
@@ -103,6 +105,8 @@ pub struct Recorder {
     cooldown: Cooldown,
     readiness: Readiness,
     next_tick_ms: u64,
+    /// What was taken away lately.
+    gone: Gone,
     /// Changes that are in the table and not in the store yet.
     owed: Vec<Event>,
     /// Of a store that takes no changes.
@@ -131,6 +135,7 @@ impl Recorder {
             cooldown,
             readiness,
             next_tick_ms: 0,
+            gone: Gone::default(),
             owed: Vec::new(),
             patience: Patience::default(),
             drop_patience: Patience::default(),
@@ -226,7 +231,7 @@ impl Recorder {
         // Whoever is about to ask gets to: a commit costs much the same for one vote as for sixty.
         thread::yield_now();
         let now = self.clock.now().wall;
-        let mut batch = Batch::new(&self.table, self.directory.snapshot(), self.cooldown, now);
+        let mut batch = Batch::new(&self.table, self.directory.snapshot(), &self.gone, self.cooldown, now);
         let mut replies = Vec::new();
         let mut next = Some(first);
         while let Some(Request { command, respond }) = next {
@@ -234,9 +239,10 @@ impl Recorder {
             next = if batch.events_len() < COMMIT_EVENTS_MAX { self.requests.try_recv().ok() } else { None };
         }
         let changes = batch.into_changes();
-        let Changes { events, pairs, servers } = changes;
+        let Changes { events, pairs, servers, gone } = changes;
         let kept = self.commit(events);
         if kept == Kept::Yes {
+            self.gone.extend(gone);
             self.apply(pairs, servers);
         }
         for (respond, reply) in replies {
@@ -381,6 +387,7 @@ impl Recorder {
 
     fn sweep(&mut self, now: Now) {
         self.counters.swept.add(self.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK) as u64);
+        self.gone.prune(now.wall, self.cooldown);
         self.counters.store_bytes.set(self.store.as_ref().map_or(0, |store| store.size_bytes()));
         if now.monotonic_ms >= self.next_tend_ms {
             self.next_tend_ms = now.monotonic_ms + TEND_MS;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::{Recorder, Request};
 use crate::readiness::Trouble;
 use crate::recorder::command::Command;
+use crate::recorder::gone::Gone;
 use crate::store::{Address, Event, StoreError, StoredVote};
 use crate::vote::directory::Snapshot;
 use crate::vote::table::{Cooling, Pair};
@@ -103,6 +104,7 @@ impl Recorder {
         if let Some(server) = conflict {
             return Err(StoreError::Unusable(format!("two servers have one token, one of them is {server}")));
         }
+        self.gone = Gone::before(store.latest_gone()?);
         self.table.exchange(&mut table);
         self.note_cut(&cut, now);
         self.publish(servers);

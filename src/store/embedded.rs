@@ -30,6 +30,8 @@ const SCHEMA: u64 = 1;
 const SCHEMA_KEY: &str = "schema";
 /// Number of the last commit.
 const SEQUENCE_KEY: &str = "sequence";
+/// When the latest vote had been cast of all that were taken away.
+const GONE_KEY: &str = "gone";
 
 /// Gives the database, each time that it has to be opened, on a file that tells the stage what goes
 /// through it: see [`super::stage::Watched`].
@@ -247,6 +249,15 @@ impl Store for EmbeddedStore {
         })
     }
 
+    fn latest_gone(&mut self) -> Result<Option<UnixSeconds>, StoreError> {
+        self.guarded(|store| {
+            let read = store.database()?.begin_read().map_err(|error| store.failed(error))?;
+            let meta = read.open_table(META).map_err(|error| store.failed(error))?;
+            let latest = meta.get(GONE_KEY).map_err(|error| store.failed(error))?;
+            Ok(latest.and_then(|value| u32::try_from(value.value()).ok()).map(UnixSeconds))
+        })
+    }
+
     fn drop_expired(&mut self, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {
         let store = self;
         let is_due = store.guarded(|store| {
@@ -303,10 +314,20 @@ fn write(
                 rows += 1;
             }
         }
-        write.open_table(META)?.insert(SEQUENCE_KEY, sequence)?;
+        let mut meta = write.open_table(META)?;
+        meta.insert(SEQUENCE_KEY, sequence)?;
+        if let Some(latest) = latest_gone(events) {
+            let held = meta.get(GONE_KEY)?.map_or(0, |value| value.value());
+            meta.insert(GONE_KEY, held.max(u64::from(latest.0)))?;
+        }
     }
     write.commit()?;
     Ok(rows)
+}
+
+fn latest_gone(events: &[Event]) -> Option<UnixSeconds> {
+    let gone = |event: &Event| if let Event::VoteGone(vote) = event { Some(vote.voted_at) } else { None };
+    events.iter().filter_map(gone).max()
 }
 
 /// The rows of `events` in the file's order, each with whether it is there after them. An import's

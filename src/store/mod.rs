@@ -92,6 +92,14 @@ pub trait Store: Send {
     /// [`StoreError::Unusable`] where what is there cannot be believed.
     fn replay(&mut self, since: UnixSeconds, visit: &mut dyn FnMut(Event)) -> Result<(), StoreError>;
 
+    /// When the latest vote had been cast of all that were taken away; `None` where nobody knows.
+    ///
+    /// # Errors
+    /// As [`Store::replay`].
+    fn latest_gone(&mut self) -> Result<Option<UnixSeconds>, StoreError> {
+        Ok(None)
+    }
+
     /// Drops up to `rows_max` votes cast at or before `until`; how many were dropped.
     ///
     /// # Errors

@@ -1,0 +1,122 @@
+//! When votes that were taken away had been cast: with a cancellation, or with their server. Server,
+//! address and instant are what a reward is made unique by, so the next vote of such a pair is of a
+//! later second. Knows neither table nor store.
+
+use std::collections::HashMap;
+
+use crate::limits::GONE_PAIRS_MAX;
+use crate::vote::id::ServerId;
+use crate::vote::table::Pair;
+use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
+
+/// What was taken away lately.
+#[derive(Debug, Default)]
+pub struct Gone {
+    /// When the pair's cancelled vote had been cast.
+    pairs: HashMap<Pair, UnixSeconds>,
+    /// When the server was removed: its votes had been cast by then.
+    servers: HashMap<ServerId, UnixSeconds>,
+    /// Up to when anything had been cast that was taken away before the process was started.
+    before: Option<UnixSeconds>,
+}
+
+impl Gone {
+    /// What is known from before the start.
+    #[must_use]
+    pub fn before(latest: Option<UnixSeconds>) -> Self {
+        Self { before: latest, ..Self::default() }
+    }
+
+    /// A vote was cancelled.
+    pub fn note_pair(&mut self, pair: Pair, voted_at: UnixSeconds) {
+        let held = self.pairs.entry(pair).or_insert(voted_at);
+        *held = voted_at.max(*held);
+    }
+
+    /// A server was removed.
+    pub fn note_server(&mut self, server: ServerId, now: UnixSeconds) {
+        self.servers.insert(server, now);
+    }
+
+    /// Takes in what came later.
+    pub fn extend(&mut self, later: Self) {
+        for (pair, voted_at) in later.pairs {
+            self.note_pair(pair, voted_at);
+        }
+        self.servers.extend(later.servers);
+    }
+
+    /// When the pair's cancelled vote had been cast.
+    #[must_use]
+    pub fn pair(&self, pair: Pair) -> Option<UnixSeconds> {
+        self.pairs.get(&pair).copied()
+    }
+
+    /// The latest instant at which a vote of the pair may have been cast that is gone, of those that could
+    /// be taken for one that is cast at `now`.
+    #[must_use]
+    pub fn latest(&self, pair: Pair, now: UnixSeconds) -> Option<UnixSeconds> {
+        // A clock that was set back long ago is no reason to stamp votes ahead of it.
+        let before = self.before.filter(|before| *before <= now.plus(VOTE_AHEAD_MAX_S));
+        [self.pair(pair), self.servers.get(&pair.server).copied(), before].into_iter().flatten().max()
+    }
+
+    /// Forgets what no vote can be taken for any more; with too much of it all but this very moment's.
+    pub fn prune(&mut self, now: UnixSeconds, cooldown: Cooldown) {
+        let mut since = now.minus(cooldown.seconds());
+        for _ in 0..2 {
+            self.pairs.retain(|_, voted_at| *voted_at > since);
+            if self.pairs.len() <= GONE_PAIRS_MAX {
+                break;
+            }
+            since = now.minus(1);
+        }
+        self.servers.retain(|_, removed_at| *removed_at >= now.minus(1));
+        self.before = self.before.filter(|before| *before >= now.minus(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Gone;
+    use crate::limits::GONE_PAIRS_MAX;
+    use crate::vote::id::ServerId;
+    use crate::vote::ipv4::Ipv4;
+    use crate::vote::table::Pair;
+    use crate::vote::time::{Cooldown, UnixSeconds};
+
+    const NOW: UnixSeconds = UnixSeconds(1_000_000);
+
+    fn pair(server: u32, address: u32) -> Pair {
+        Pair { server: ServerId(server), address: Ipv4(address) }
+    }
+
+    #[test]
+    fn the_latest_that_is_gone_counts() {
+        let mut gone = Gone::before(Some(NOW.minus(3)));
+        assert_eq!(gone.latest(pair(1, 1), NOW), Some(NOW.minus(3)));
+        gone.note_server(ServerId(1), NOW.minus(1));
+        gone.note_pair(pair(1, 1), NOW.plus(2));
+        gone.note_pair(pair(1, 1), NOW);
+        assert_eq!(gone.latest(pair(1, 1), NOW), Some(NOW.plus(2)));
+        assert_eq!(gone.latest(pair(1, 2), NOW), Some(NOW.minus(1)));
+        assert_eq!(gone.latest(pair(2, 2), NOW), Some(NOW.minus(3)));
+        assert_eq!(gone.latest(pair(2, 2), NOW.minus(600)), None, "the clock was set back");
+    }
+
+    #[test]
+    fn what_is_long_gone_is_forgotten_and_no_more_is_kept_than_there_is_room_for() {
+        let cooldown = Cooldown::from_minutes(90).expect("in range");
+        let mut gone = Gone::default();
+        gone.note_pair(pair(1, 1), NOW);
+        gone.prune(NOW.plus(5_399), cooldown);
+        assert_eq!(gone.pair(pair(1, 1)), Some(NOW));
+        gone.prune(NOW.plus(5_400), cooldown);
+        assert_eq!(gone.pair(pair(1, 1)), None);
+        let many = u32::try_from(GONE_PAIRS_MAX).expect("fewer than addresses");
+        (0..=many).for_each(|address| gone.note_pair(pair(1, address), NOW.minus(10)));
+        gone.note_pair(pair(2, 1), NOW);
+        gone.prune(NOW, cooldown);
+        assert_eq!((gone.pair(pair(1, 1)), gone.pair(pair(2, 1))), (None, Some(NOW)));
+    }
+}
