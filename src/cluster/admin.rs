@@ -27,17 +27,11 @@ pub struct Initialised {
 /// Opens the store for writing by this version's functions.
 ///
 /// # Errors
-/// Where it cannot be reached, or has functions of another form.
+/// Where it cannot be reached, has functions of another form, or does not let this user write.
 pub fn open(address: &StoreAddress) -> Result<Primary, LinkError> {
-    let primary = Primary::open(address)?;
-    if primary.has_own_functions {
-        return Ok(primary);
-    }
-    let host = primary.link.host();
-    Err(LinkError::Refused(
-        Reason::Functions,
-        format!("the store at {host} has functions vs1 of another form than this version's"),
-    ))
+    let mut primary = Primary::open(address)?;
+    primary.check_fit()?;
+    Ok(primary)
 }
 
 /// Gives the store this id, where it has none.
@@ -47,7 +41,7 @@ pub fn open(address: &StoreAddress) -> Result<Primary, LinkError> {
 pub fn init(address: &StoreAddress, id: &str, cooldown_s: u64) -> Result<Initialised, LinkError> {
     let mut primary = open(address)?;
     primary.check_eviction()?;
-    let reply = primary.link.ask(cmd("FCALL").arg("vs1_init").arg(1).arg(keys::META).arg(id).arg(cooldown_s))?;
+    let reply = primary.link.ask(cmd("FCALL").arg("vs2_init").arg(1).arg(keys::META).arg(id).arg(cooldown_s))?;
     let fields = match items(&reply) {
         Some([is_new, store, cooldown_s]) => number(is_new).zip(text(store)).zip(number(cooldown_s)),
         _ => None,
@@ -138,7 +132,7 @@ impl Filling {
         self.send()?;
         let [filling, store] = &self.ids;
         let reply =
-            self.primary.link.ask(cmd("FCALL").arg("vs1_adopt").arg(1).arg(keys::META).arg(filling).arg(store))?;
+            self.primary.link.ask(cmd("FCALL").arg("vs2_adopt").arg(1).arg(keys::META).arg(filling).arg(store))?;
         if number(&reply) != Some(1) {
             return Err(self.primary.link.strange("another id than it was filled under"));
         }

@@ -2,7 +2,7 @@
 
 use redis::{Cmd, Value, cmd};
 
-use super::entry::{items, number, text};
+use super::entry::{items, number, text, token};
 use super::keys;
 use crate::recorder::command::{Mode, Recorded, ServerOutcome, VoteOutcome};
 use crate::recorder::shared::status::EntryId;
@@ -30,8 +30,8 @@ pub fn vote(store: &str, mode: Mode, pair: Pair, voted_at: Option<UnixSeconds>) 
     let mode = if mode == Mode::Cast { "cast" } else { "record" };
     let voted_at = voted_at.map(|instant| instant.0.to_string()).unwrap_or_default();
     let (server, address) = (pair.server.to_string(), pair.address.0.to_string());
-    let keys = [keys::LOG, &keys::claims(pair.server), keys::DIRECTORY, keys::META];
-    call("vs1_vote", &keys, &[store, mode, &server, &address, &voted_at])
+    let keys = [keys::LOG, &keys::claims(pair.server), keys::DIRECTORY, keys::META, keys::GONE];
+    call("vs2_vote", &keys, &[store, mode, &server, &voted_at, &address])
 }
 
 /// What became of a vote.
@@ -60,7 +60,7 @@ pub fn read_vote(reply: &Value, pair: Pair, cooldown: Cooldown) -> Option<(VoteO
 #[must_use]
 pub fn cancel(store: &str, server: ServerId, address: Ipv4) -> Cmd {
     let keys = [keys::LOG, &keys::claims(server), keys::DIRECTORY, keys::META, keys::GONE];
-    call("vs1_cancel", &keys, &[store, &server.to_string(), &address.0.to_string()])
+    call("vs2_cancel", &keys, &[store, &server.to_string(), &address.0.to_string()])
 }
 
 /// Whether there was one; `None` inside for no such server.
@@ -82,15 +82,36 @@ pub fn restore(store: &str, vote: &StoredVote) -> Cmd {
     let Address::V4(address) = vote.address;
     let keys = [keys::LOG, &keys::claims(vote.server), keys::DIRECTORY, keys::META, keys::GONE];
     let arguments = [store, &vote.server.to_string(), &address.0.to_string(), &vote.voted_at.0.to_string()];
-    call("vs1_restore", &keys, &arguments)
+    call("vs2_restore", &keys, &arguments)
 }
 
-/// Whether it was taken: of a vote, and of a server.
+/// What became of what was given back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GivenBack<T> {
+    /// The store has it again.
+    Taken,
+    /// The store has this in its place, or nothing.
+    Refused(Option<T>),
+}
+
+/// What became of a vote: the store may have a later one.
 #[must_use]
-pub fn read_restore(reply: &Value) -> Option<bool> {
-    match number(items(reply)?.first()?)? {
-        0 => Some(true),
-        1 => Some(false),
+pub fn read_restore(reply: &Value) -> Option<GivenBack<UnixSeconds>> {
+    read_given_back(reply, |held| Some(UnixSeconds(u32::try_from(number(held)?).ok()?)))
+}
+
+/// What became of a server: it may have another token.
+#[must_use]
+pub fn read_relist(reply: &Value) -> Option<GivenBack<Token>> {
+    read_given_back(reply, |held| token(text(held)?))
+}
+
+fn read_given_back<T>(reply: &Value, read: impl Fn(&Value) -> Option<T>) -> Option<GivenBack<T>> {
+    let fields = items(reply)?;
+    match (number(fields.first()?)?, fields.get(1)) {
+        (0, _) => Some(GivenBack::Taken),
+        (1, None) => Some(GivenBack::Refused(None)),
+        (1, Some(held)) => Some(GivenBack::Refused(Some(read(held)?))),
         _ => None,
     }
 }
@@ -101,21 +122,21 @@ pub fn read_restore(reply: &Value) -> Option<bool> {
 pub fn list(store: &str, server: ServerId, token: Option<&Token>, generated: &Token) -> Cmd {
     let keys = [keys::LOG, keys::DIRECTORY, keys::TOKENS, keys::META];
     let said = token.map_or("", Token::as_str);
-    call("vs1_server", &keys, &[store, "list", &server.to_string(), said, generated.as_str()])
+    call("vs2_server", &keys, &[store, "list", &server.to_string(), said, generated.as_str()])
 }
 
 /// A server that the store had lost.
 #[must_use]
 pub fn relist(store: &str, server: ServerId, token: &Token) -> Cmd {
     let keys = [keys::LOG, keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE];
-    call("vs1_relist", &keys, &[store, &server.to_string(), token.as_str()])
+    call("vs2_relist", &keys, &[store, &server.to_string(), token.as_str()])
 }
 
 /// A new token for a listed server.
 #[must_use]
 pub fn rotate(store: &str, server: ServerId, token: &Token) -> Cmd {
     let keys = [keys::LOG, keys::DIRECTORY, keys::TOKENS, keys::META];
-    call("vs1_server", &keys, &[store, "rotate", &server.to_string(), token.as_str(), token.as_str()])
+    call("vs2_server", &keys, &[store, "rotate", &server.to_string(), token.as_str(), token.as_str()])
 }
 
 /// What became of a server.
@@ -138,7 +159,7 @@ pub fn read_server(reply: &Value) -> Option<(ServerOutcome, Made)> {
 #[must_use]
 pub fn remove(store: &str, server: ServerId) -> Cmd {
     let keys = [keys::LOG, &keys::claims(server), keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE];
-    call("vs1_remove", &keys, &[store, &server.to_string()])
+    call("vs2_remove", &keys, &[store, &server.to_string()])
 }
 
 /// Whether it was listed.
@@ -150,6 +171,12 @@ pub fn read_remove(reply: &Value) -> Option<(bool, Made)> {
         5 => Some((false, None)),
         _ => None,
     }
+}
+
+/// What a node says of itself to the others: that nothing is owed to this history.
+#[must_use]
+pub fn node(store: &str, name: &str, history: &str, former: &str, tidy: &str) -> Cmd {
+    call("vs2_node", &[keys::META, keys::NODES], &[store, name, history, former, tidy])
 }
 
 /// The third field, where there is one. `None` for one that is no entry's name.
@@ -187,7 +214,9 @@ pub fn read_resolved(reply: &Value) -> Option<Vec<Option<ServerId>>> {
 mod tests {
     use redis::Value;
 
-    use super::{read_cancel, read_remove, read_resolved, read_restore, read_server, read_vote, vote};
+    use super::{
+        GivenBack, read_cancel, read_relist, read_remove, read_resolved, read_restore, read_server, read_vote, vote,
+    };
     use crate::recorder::command::{Mode, Recorded, ServerOutcome, VoteOutcome};
     use crate::recorder::shared::status::EntryId;
     use crate::vote::id::{ServerId, Token};
@@ -232,9 +261,13 @@ mod tests {
         assert_eq!(read_cancel(&reply(&[0, 9], Some("5-1"))), Some((Some(true), entry)));
         assert_eq!(read_cancel(&reply(&[1], None)), Some((Some(false), None)));
         assert_eq!(read_cancel(&reply(&[5], None)), Some((None, None)));
-        assert_eq!(read_restore(&reply(&[0, 9], Some("5-1"))), Some(true));
-        assert_eq!(read_restore(&reply(&[1], None)), Some(false));
+        assert_eq!(read_restore(&reply(&[0, 9], Some("5-1"))), Some(GivenBack::Taken));
+        assert_eq!(read_restore(&reply(&[1], None)), Some(GivenBack::Refused(None)));
+        assert_eq!(read_restore(&reply(&[1, 9], None)), Some(GivenBack::Refused(Some(UnixSeconds(9)))));
+        assert_eq!(read_restore(&reply(&[2], None)), None);
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let listed = Value::Array(vec![Value::Int(1), text("v1;demo")]);
+        assert_eq!(read_relist(&listed), Some(GivenBack::Refused(Token::new("demo"))));
         let created = Value::Array(vec![Value::Int(0), text("demo"), text("5-1")]);
         let token = Token::new("demo").expect("a token");
         assert_eq!(read_server(&created), Some((ServerOutcome::Created(token), entry)));
@@ -252,7 +285,7 @@ mod tests {
         let packed = vote("id", Mode::Cast, PAIR, Some(UnixSeconds(9))).get_packed_command();
         let words: Vec<String> =
             String::from_utf8_lossy(&packed).split("\r\n").skip(2).step_by(2).map(String::from).collect();
-        let expected = "FCALL vs1_vote 4 vs:{0}:log vs:{0}:s:28 vs:{0}:dir vs:{0}:meta id cast 28 7 9";
+        let expected = "FCALL vs2_vote 5 vs:{0}:log vs:{0}:s:28 vs:{0}:dir vs:{0}:meta vs:{0}:gone id cast 28 9 7";
         assert_eq!(words.join(" "), expected);
     }
 }

@@ -123,15 +123,7 @@ impl StoreDecider {
         }
         let mut primary = Primary::open(&self.address)?;
         self.check_settled(&primary)?;
-        if !primary.has_own_functions {
-            let host = primary.link.host();
-            return Err(LinkError::Refused(
-                Reason::Functions,
-                format!(
-                    "the store at {host} has functions vs1 of another form than this version's: run the version that loaded them"
-                ),
-            ));
-        }
+        primary.check_fit()?;
         primary.check_eviction()?;
         let wait_ms = self.confirmation.map_or(0, |confirmation| confirmation.wait_ms);
         primary.link.set_timeout(TIMEOUT * PATIENCE + std::time::Duration::from_millis(wait_ms))?;
@@ -219,7 +211,8 @@ impl StoreDecider {
                 Some(Ok(reply)) => self.read(call, reply, under),
                 Some(Err(why)) => {
                     refused = Some(why.clone());
-                    Part::Refused
+                    // A function that was stopped by an error may have written before it came to that.
+                    if why.is_mid_function() { Part::Silent } else { Part::Refused }
                 }
                 // It went out, and no reply came.
                 None => Part::Silent,

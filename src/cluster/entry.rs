@@ -17,10 +17,20 @@ pub struct Entry {
     pub event: Event,
 }
 
-/// The entries in a reply to `XREAD` of one log or to `XRANGE`; `None` where one of them is none
-/// that we wrote.
+/// What stands at one place of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// An entry of ours.
+    Ours(Entry),
+    /// One that somebody else wrote: it has no number, so it is no part of the count either.
+    Strange(EntryId),
+    /// One with a number that says what this version cannot read.
+    Unreadable(EntryId),
+}
+
+/// The lines in a reply to `XREAD` of one log or to `XRANGE`; `None` where the reply is no such thing.
 #[must_use]
-pub fn entries(reply: &Value) -> Option<Vec<Entry>> {
+pub fn lines(reply: &Value) -> Option<Vec<Line>> {
     let listed = match reply {
         Value::Nil => return Some(Vec::new()),
         Value::Array(logs) => match logs.as_slice() {
@@ -31,7 +41,7 @@ pub fn entries(reply: &Value) -> Option<Vec<Entry>> {
         },
         _ => return None,
     };
-    listed.iter().map(entry).collect()
+    listed.iter().map(line).collect()
 }
 
 /// The items of an array.
@@ -59,12 +69,13 @@ pub fn number(value: &Value) -> Option<u64> {
     }
 }
 
-fn entry(value: &Value) -> Option<Entry> {
+fn line(value: &Value) -> Option<Line> {
     let [id, fields] = items(value)? else { return None };
     let id: EntryId = text(id)?.parse().ok()?;
     let fields = Fields(items(fields)?);
-    let position = Position { n: fields.number("n")?, id };
-    Some(Entry { position, event: fields.event(id)? })
+    let Some(n) = fields.first("n").and_then(|n| n.parse().ok()) else { return Some(Line::Strange(id)) };
+    let ours = |event| Line::Ours(Entry { position: Position { n, id }, event });
+    Some(fields.event(id).map_or(Line::Unreadable(id), ours))
 }
 
 /// Names and values in turn; few, so that looking through them is the quickest way.
@@ -74,6 +85,12 @@ impl Fields<'_> {
     fn text(&self, name: &str) -> Option<&str> {
         let pair = self.0.chunks_exact(2).find(|pair| text(&pair[0]) == Some(name))?;
         text(&pair[1])
+    }
+
+    /// The value of the first field, where it has this name.
+    fn first(&self, name: &str) -> Option<&str> {
+        let [field, value, ..] = self.0 else { return None };
+        if text(field) == Some(name) { text(value) } else { None }
     }
 
     fn number<N: std::str::FromStr>(&self, name: &str) -> Option<N> {
@@ -111,7 +128,7 @@ pub fn token(record: &str) -> Option<Token> {
 mod tests {
     use redis::{Value, parse_redis_value};
 
-    use super::{Entry, entries, token};
+    use super::{Entry, Line, lines, token};
     use crate::recorder::shared::status::{EntryId, Position};
     use crate::store::{Address, Event, StoredVote};
     use crate::vote::id::{ServerId, Token};
@@ -128,7 +145,8 @@ mod tests {
     }
 
     fn event(id: &str, fields: &str) -> Option<Event> {
-        entries(&reply(id, fields)).and_then(|mut entries| entries.pop()).map(|entry| entry.event)
+        let line = lines(&reply(id, fields)).and_then(|mut lines| lines.pop());
+        if let Some(Line::Ours(entry)) = line { Some(entry.event) } else { None }
     }
 
     fn vote(voted_at: u32) -> StoredVote {
@@ -138,37 +156,49 @@ mod tests {
     #[test]
     fn entries_of_every_kind() {
         assert_eq!(
-            entries(&reply("1795172696999-3", "n 12 s 28 i 7")),
-            Some(vec![Entry {
+            lines(&reply("1795172696999-3", "n 12 s 28 i 7")),
+            Some(vec![Line::Ours(Entry {
                 position: Position { n: 12, id: EntryId { ms: 1_795_172_696_999, sequence: 3 } },
                 event: Event::Vote(vote(1_795_172_696)),
-            }])
+            })])
         );
         assert_eq!(event("1795172696999-0", "n 1 s 28 i 7 t 1795172690"), Some(Event::Vote(vote(1_795_172_690))));
         assert_eq!(event("5-0", "n 1 s 28 i 7 c 1795172690"), Some(Event::VoteGone(vote(1_795_172_690))));
         let demo = Token::new("demo").expect("a token");
         assert_eq!(event("5-0", "n 1 d 28 r v1;demo"), Some(Event::Server(ServerId(28), demo)));
         assert_eq!(event("5-0", "n 1 d 28 r ''"), Some(Event::ServerGone(ServerId(28))));
-        assert_eq!(entries(&Value::Nil), Some(Vec::new()));
-        assert_eq!(entries(&Value::Array(Vec::new())), Some(Vec::new()));
+        assert_eq!(lines(&Value::Nil), Some(Vec::new()));
+        assert_eq!(lines(&Value::Array(Vec::new())), Some(Vec::new()));
     }
 
     #[test]
-    fn what_we_did_not_write_is_refused() {
-        for (id, fields) in [
-            ("x", "n 1 s 28 i 7"),
-            ("5-0", "s 28 i 7"),
-            ("5-0", "n 1 s 28"),
-            ("5-0", "n 1 s -1 i 7"),
-            ("5-0", "n 1 s 28 i 4294967296"),
-            ("5-0", "n 1 d 28"),
-            ("5-0", "n 1 d 28 r v2;demo"),
-            ("5-0", "n 1 d 28 r v1;"),
-            ("5-0", "n 1 s 28 i 7 t x"),
-        ] {
-            assert_eq!(entries(&reply(id, fields)), None, "{id} {fields}");
+    fn what_others_wrote_is_told_from_what_cannot_be_read() {
+        let line = |fields| lines(&reply("5-0", fields)).and_then(|mut lines| lines.pop());
+        let id = EntryId { ms: 5, sequence: 0 };
+        for fields in ["s 28 i 7", "n x s 28 i 7", "n -1 s 28 i 7", "s 28 n 1 i 7", "message hello"] {
+            assert_eq!(line(fields), Some(Line::Strange(id)), "{fields}");
         }
-        assert_eq!(entries(&Value::Int(1)), None);
+        for fields in [
+            "n 1 s 28",
+            "n 1 s -1 i 7",
+            "n 1 s 28 i 4294967296",
+            "n 1 d 28",
+            "n 1 d 28 r v2;demo",
+            "n 1 d 28 r v1;",
+            "n 1 s 28 i 7 t x",
+        ] {
+            assert_eq!(line(fields), Some(Line::Unreadable(id)), "{fields}");
+        }
+        assert_eq!(lines(&reply("x", "n 1 s 28 i 7")), None);
+        assert_eq!(lines(&Value::Int(1)), None);
+    }
+
+    /// So a later version can say something that only its own nodes read: to the others it is nothing new.
+    #[test]
+    fn what_is_behind_a_servers_record_is_passed_over() {
+        let demo = Token::new("demo").expect("a token");
+        let said = event("5-0", "n 1 d 28 r v1;demo 6 20010db800010000 t 1795172690");
+        assert_eq!(said, Some(Event::Server(ServerId(28), demo)));
     }
 
     #[test]

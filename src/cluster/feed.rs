@@ -9,16 +9,18 @@ use super::address::StoreAddress;
 use super::admin;
 use super::arrears::Arrears;
 use super::complaint::Complaint;
+use super::end::End;
 use super::entry::Entry;
 use super::identity;
 use super::link::{LinkError, Role};
 use super::offset::Offsets;
+use super::peers::Peers;
 use super::primary::Primary;
-use super::snapshot::{self, Head, NoState};
-use super::stream::{self, ENTRIES_MAX};
+use super::snapshot::{self, Head};
+use super::stream::{self, ENTRIES_MAX, Read};
+use crate::recorder::shared::FeedDoor;
 use crate::recorder::shared::reason::Reason;
-use crate::recorder::shared::status::{Cause, Position};
-use crate::recorder::shared::{FeedDoor, Gone};
+use crate::recorder::shared::status::{Cause, EntryId, Position};
 use crate::store::{Event, StoreError};
 
 /// How often the store is asked where its log ends, what it is and how late it is, in milliseconds.
@@ -26,6 +28,10 @@ const HEARTBEAT_MS: u64 = 1_000;
 /// A sentinel is asked at each such heartbeat whether the primary is still the one: a primary that
 /// has been cut off from all others does not know that it is none any more.
 const SENTINEL_HEARTBEATS: usize = 5;
+/// The other nodes are told at each such heartbeat that this one is still there.
+const PEER_HEARTBEATS: usize = 10;
+/// While others are waited for.
+const PEER_PAUSE: Duration = Duration::from_millis(20);
 /// After entries have come: every entry wakes every node, so a moment's rest lets several come
 /// together and leaves the store time for votes.
 const NAP: Duration = Duration::from_millis(1);
@@ -44,42 +50,6 @@ const MEANWHILE: &str = "status requests are answered by what is known";
 /// What goes on while the store may not be given votes.
 const WITHOUT_VOTES: &str = "votes and changes are answered 503";
 
-/// Why a session with the store has ended.
-enum End {
-    /// The recorder is gone.
-    Gone,
-    /// The store does not answer as it should.
-    Link(LinkError),
-    /// What is known does not go on from here.
-    Broken(Cause),
-    /// The store is empty, or not the one that is followed.
-    Foreign(LinkError),
-    /// The store is not for this node as it was started.
-    Unfit(String),
-}
-
-impl From<Gone> for End {
-    fn from(_gone: Gone) -> Self {
-        Self::Gone
-    }
-}
-
-impl From<LinkError> for End {
-    fn from(error: LinkError) -> Self {
-        Self::Link(error)
-    }
-}
-
-impl From<NoState> for End {
-    fn from(none: NoState) -> Self {
-        match none {
-            NoState::Link(error) => Self::Link(error),
-            NoState::Broken(cause) => Self::Broken(cause),
-            NoState::Unfit(why) => Self::Unfit(why),
-        }
-    }
-}
-
 /// Whether the store may not hold any more what this node has seen in it.
 const fn may_have_lost(cause: Cause) -> bool {
     matches!(cause, Cause::History | Cause::Store | Cause::Eviction)
@@ -94,6 +64,8 @@ fn graver(one: Option<Cause>, other: Option<Cause>) -> Option<Cause> {
 struct Known {
     replid: String,
     position: Position,
+    /// What is behind this entry was not read yet. Others may have written behind our newest one.
+    cursor: EntryId,
 }
 
 /// What follows a store.
@@ -107,16 +79,20 @@ pub struct Feed {
     due: Option<Cause>,
     /// What the store has lost and is to be offered again.
     arrears: Arrears,
+    /// The other nodes, who may know what this one does not.
+    peers: Peers,
     heartbeat_at_ms: u64,
     heartbeats: usize,
     offsets: Offsets,
     complaint: Complaint,
-    /// Of votes, as long as the store drops keys.
-    eviction: Complaint,
+    /// Of votes, as long as the store drops keys or is not fit for them.
+    barrier: Complaint,
     /// The process that was seen, and how many keys it had dropped by then.
     evicted: Option<(String, u64)>,
     /// Whether it has dropped some since the state was read.
     is_eaten: bool,
+    /// Whether it was said that others write to the log.
+    is_strange_told: bool,
     backoff: Duration,
 }
 
@@ -127,6 +103,7 @@ impl Feed {
         Self {
             address,
             door,
+            peers: Peers::new(id_path.with_file_name("store.history")),
             id_path,
             known: None,
             due: None,
@@ -135,9 +112,10 @@ impl Feed {
             heartbeats: 0,
             offsets: Offsets::default(),
             complaint: Complaint::default(),
-            eviction: Complaint::default(),
+            barrier: Complaint::default(),
             evicted: None,
             is_eaten: false,
+            is_strange_told: false,
             backoff: BACKOFF_MIN,
         }
     }
@@ -201,13 +179,17 @@ impl Feed {
     fn follow(&mut self) -> Result<std::convert::Infallible, End> {
         let mut primary = Primary::open(&self.address)?;
         self.door.status.connections.add(1);
-        self.watch_eviction(&primary)?;
+        self.watch(&mut primary)?;
         if self.known.is_none() {
             for _ in 0..SAMPLES_AT_FIRST {
                 self.heartbeat(&mut primary)?;
             }
         }
         let head = self.heartbeat(&mut primary)?;
+        if let (Some(_), Some(store)) = (&self.known, self.door.status.store()) {
+            // Who starts meanwhile has to know that there is somebody to wait for.
+            self.peers.repeat(&mut primary, store)?;
+        }
         if let Some(cause) = graver(self.due, self.judge(&primary.replid, &head)) {
             if self.known.is_some() {
                 // What it has dropped is still known here, and goes back once it drops no more.
@@ -215,8 +197,8 @@ impl Feed {
             }
             self.rebuild(&mut primary, cause)?;
         }
-        self.settle(&primary);
         self.door.status.set_following(true);
+        self.settle(&mut primary)?;
         self.note_well();
         loop {
             self.turn(&mut primary)?;
@@ -232,7 +214,12 @@ impl Feed {
 
     /// A store that drops keys takes no votes, from the first look at it that says so. Once it drops
     /// no more the state is read whole: what it has dropped is given back like anything that is lost.
-    fn watch_eviction(&mut self, primary: &Primary) -> Result<(), End> {
+    /// Nor does a store with other functions or too few rights take any.
+    fn watch(&mut self, primary: &mut Primary) -> Result<(), End> {
+        let unfit = match primary.check_fit() {
+            Err(error @ LinkError::Lost(..)) => return Err(End::Link(error)),
+            fit => fit.err(),
+        };
         let status = &self.door.status;
         let Role { run_id, evicted, .. } = &primary.role;
         if self.evicted.as_ref().is_some_and(|(seen, count)| seen == run_id && evicted > count) {
@@ -241,7 +228,7 @@ impl Feed {
         }
         self.evicted = Some((run_id.clone(), *evicted));
         let now_ms = self.door.clock.now().monotonic_ms;
-        self.eviction.note(&status.barrier, primary.check_eviction().err().as_ref(), now_ms, WITHOUT_VOTES);
+        self.barrier.note(&status.barrier, primary.check_eviction().err().or(unfit).as_ref(), now_ms, WITHOUT_VOTES);
         if self.is_eaten && status.barrier.kind().is_none() {
             self.is_eaten = false;
             return Err(End::Broken(Cause::Eviction));
@@ -250,22 +237,37 @@ impl Feed {
     }
 
     /// The store's past may have another name by now.
-    fn keep_name(&mut self, primary: &Primary) {
+    fn keep_name(&mut self, primary: &mut Primary) -> Result<(), End> {
         if let Some(known) = self.known.as_mut().filter(|known| known.replid != primary.replid) {
             known.replid.clone_from(&primary.replid);
-            self.settle(primary);
+            self.settle(primary)?;
         }
+        Ok(())
     }
 
-    fn settle(&self, primary: &Primary) {
-        if self.arrears.is_empty() {
-            self.door.status.settle(&primary.replid);
+    /// Votes may be sent to the store once this node has given back all that it knew, and, where it has just
+    /// started and knows nothing, once the others have.
+    fn settle(&mut self, primary: &mut Primary) -> Result<(), End> {
+        let Some(store) = self.door.status.store().filter(|_| self.arrears.is_empty()) else { return Ok(()) };
+        if self.door.status.is_settled(&primary.replid) {
+            return Ok(());
         }
+        if self.peers.is_waiting() {
+            // Nobody has to wait for one who knows nothing.
+            self.peers.tell(primary, store)?;
+            if !self.peers.is_over(primary, self.now_ms())? {
+                return Ok(());
+            }
+        }
+        self.door.status.settle(&primary.replid);
+        self.peers.tell(primary, store)?;
+        self.peers.keep(&primary.replid);
+        Ok(())
     }
 
     /// Whether what is known goes on in a store with this past and this end of its log.
     fn judge(&self, replid: &str, head: &Head) -> Option<Cause> {
-        let Some(Known { replid: known, position }) = &self.known else { return Some(Cause::Start) };
+        let Some(Known { replid: known, position, .. }) = &self.known else { return Some(Cause::Start) };
         let is_same_end = head.position.n != position.n || head.position.id == position.id;
         (known != replid || head.position.n < position.n || !is_same_end).then_some(Cause::History)
     }
@@ -355,25 +357,30 @@ impl Feed {
             self.door.status.set_store(&head.store);
         }
         if cause == Cause::Start {
-            // Nothing can be lost yet, and who sees the node ready sends votes.
-            self.settle(primary);
+            let is_new = position == Position::default() && state.servers.is_empty();
+            self.peers.begin(primary, is_new, self.now_ms())?;
+            // Who sees the node ready sends votes.
             self.door.status.set_following(true);
+            self.settle(primary)?;
         }
         self.door.status.set_fresh_at(fresh_at_us);
         if may_have_lost(cause) {
             self.door.status.past.add(1);
+            self.peers.begin_again(self.now_ms());
         }
-        let listed = state.servers.clone();
-        let old = self.door.replace(state, position)?;
-        self.known = Some(Known { replid: primary.replid.clone(), position });
-        self.due = None;
-        self.door.status.count_rebuild(cause);
         if may_have_lost(cause) {
-            self.arrears.note_votes(&old, &door);
+            // All that was brought so far has to be in what is viewed.
+            door.wait_until_taken()?;
+            self.arrears.note_votes(&state, &door);
             if was_stale_us < u64::from(door.cooldown.seconds()) * 1_000_000 {
-                self.arrears.note_servers(&old, &listed);
+                self.arrears.note_servers(&state.servers, &door);
             }
         }
+        self.arrears.lay_over(&mut state, door.cooldown);
+        drop(self.door.replace(state, position)?);
+        self.known = Some(Known { replid: primary.replid.clone(), position, cursor: position.id });
+        self.due = None;
+        self.door.status.count_rebuild(cause);
         self.owe_unseen();
         let took_ms = self.now_ms() - start.monotonic_ms;
         let (label, owed) = (cause.label(), self.arrears.len());
@@ -399,14 +406,23 @@ impl Feed {
         let Some(known) = &mut self.known else { return Err(End::Broken(Cause::Start)) };
         let now = self.door.clock.now();
         let is_offering = self.arrears.is_due(now.monotonic_ms);
-        let read = stream::read(&mut primary.link, known.position.id, !is_offering)?;
-        let entries = read.ok_or(End::Broken(Cause::Gap))?;
-        let count = entries.len();
+        let is_patient = !is_offering && !self.peers.is_waiting();
+        let Read { entries, strange, end, count } = stream::read(&mut primary.link, known.cursor, is_patient)?;
+        known.cursor = end;
+        self.door.status.strange.add(strange.len() as u64);
+        if let (Some(id), false) = (strange.first(), self.is_strange_told) {
+            let host = primary.link.host();
+            log::error!(
+                "STRANGE entry {id} in the log of the store at {host}: somebody else wrote it; such are passed over, find out whose they are"
+            );
+            self.is_strange_told = true;
+        }
+        let ours = entries.len();
         if let Some(reached) = stream::follow(known.position, &entries).map_err(End::Broken)? {
             let events: Vec<Event> = entries.into_iter().map(|Entry { event, .. }| event).collect();
             self.door.changes(events, reached)?;
             known.position = reached;
-            self.door.status.events.add(count as u64);
+            self.door.status.events.add(ours as u64);
             self.backoff = BACKOFF_MIN;
         }
         if count < ENTRIES_MAX {
@@ -414,26 +430,34 @@ impl Feed {
         }
         if is_offering {
             self.arrears.offer(primary, &self.door)?;
-            self.settle(primary);
+        }
+        if is_offering || self.peers.is_waiting() {
+            self.settle(primary)?;
         }
         if self.now_ms() >= self.heartbeat_at_ms {
             let head = self.heartbeat(primary)?;
             if !primary.is_unchanged()? {
                 return Err(End::Link(primary.changed()));
             }
-            self.keep_name(primary);
+            self.keep_name(primary)?;
             self.heartbeats += 1;
             if self.heartbeats.is_multiple_of(SENTINEL_HEARTBEATS) {
                 primary.check_named(&self.address, self.heartbeats / SENTINEL_HEARTBEATS)?;
             }
+            let is_due = self.heartbeats.is_multiple_of(PEER_HEARTBEATS) || !self.peers.is_told();
+            if let (true, Some(store)) = (is_due, self.door.status.store()) {
+                self.peers.repeat(primary, store)?;
+            }
             if let Some(cause) = self.judge(&primary.replid, &head) {
                 return Err(End::Broken(cause));
             }
-            self.watch_eviction(primary)?;
+            self.watch(primary)?;
             self.note_well();
             self.backoff = BACKOFF_MIN;
         }
-        if count > 0 {
+        if self.peers.is_waiting() {
+            thread::sleep(PEER_PAUSE);
+        } else if count > 0 {
             thread::sleep(NAP);
         }
         Ok(())

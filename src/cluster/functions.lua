@@ -1,23 +1,33 @@
-#!lua name=vs1
+#!lua name=vs2
 
 -- What every node has the store do, each in one atomic step. All instants are whole seconds.
 --
 -- Scripts are not rolled back on an error, so every read comes before the first write: the reads
--- find keys of a wrong type while nothing has been changed yet. All keys are declared.
+-- find keys of a wrong type while nothing has been changed yet. For the same reason each function
+-- asks whether its caller may make all of the writes, before the first of them. All keys are declared.
 --
--- A change of this file is a new library: rename it and every function (vs2_...), as nodes of two
--- versions run side by side during an upgrade and function names are global.
+-- A change of this file is a new library: rename it and every function (vs3_...), as nodes of two
+-- versions run side by side during an upgrade and function names are global. Beside vs1 this version
+-- keeps to the same keys, the same members (an IPv4 address as a number), the same entries in the log
+-- and the same marks of what was taken away; `nodes` is a key that vs1 does not know. What vs1 could
+-- not read has to go elsewhere: a member that is no number, or an entry with other fields, stops its
+-- nodes. An entry that repeats a server's record ('d', 'r') with more fields behind is nothing new
+-- to them, and so carries what only later nodes understand.
 
 -- The log is only transport; a node that was away for longer reads the state whole.
 local LOG_KEEP_MS = 1800000
 -- A vote may be stamped this far ahead of the store's clock.
 local AHEAD_MAX_S = 5
--- A vote of a node that answered by a clock a little ahead may be given back all the same.
-local RESTORE_AHEAD_MAX_S = 60
 -- A server's votes are gone this long after the last of them has ended.
 local SPARE_S = 60
+-- Entries of others that are looked through for the newest one of ours.
+local STRANGE_MAX = 1000
+-- A node that has said nothing for so long is not waited for.
+local NODE_SILENT_S = 60
+-- Numbers up to here are exact.
+local EXACT_MAX = 9007199254740991
 
-local FOREIGN = { err = 'VS1STORE this store is empty, or another one than the node follows' }
+local FOREIGN = { err = 'VS2STORE this store is empty, or another one than the node follows' }
 
 local function text(number)
   return string.format('%.0f', number)
@@ -35,13 +45,46 @@ local function cooldown(meta, store)
   return held[1] == store and tonumber(held[2]) or nil
 end
 
--- Number, milliseconds and name of the newest entry of the log.
+-- The first of these calls that the caller may not make, as a refusal. Each is a command and its key, with
+-- as many arguments as it needs to be one.
+local function denied(...)
+  for _, call in ipairs({ ... }) do
+    if not redis.acl_check_cmd(unpack(call)) then
+      local what = string.lower(call[1]) .. ' ' .. call[2]
+      return { err = 'VS2RIGHTS the user of this node may not ' .. what .. ': nothing was done' }
+    end
+  end
+end
+
+-- The number that an entry of ours begins with.
+local function number_of(entry)
+  return entry[2][1] == 'n' and string.match(entry[2][2], '^%d+$') and tonumber(entry[2][2])
+end
+
+-- Of the log: number of our newest entry, milliseconds of the newest one, name of ours, name of the newest.
+-- They differ where somebody else has written there, whom nobody has asked to.
 local function newest(log)
   local entry = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
   if not entry then
-    return 0, 0, '0-0'
+    return 0, 0, '0-0', '0-0'
   end
-  return tonumber(entry[2][2]), tonumber(string.match(entry[1], '^%d+')), entry[1]
+  local last = entry[1]
+  local last_ms = tonumber(string.match(last, '^%d+'))
+  local n = number_of(entry)
+  if not n then
+    local latest = redis.call('XREVRANGE', log, last, '-', 'COUNT', STRANGE_MAX)
+    for _, older in ipairs(latest) do
+      n = number_of(older)
+      if n then
+        return n, last_ms, older[1], last
+      end
+    end
+    if #latest == STRANGE_MAX or last_ms > EXACT_MAX then
+      error({ err = 'VS2LOG ' .. log .. ' is full of what vote-status did not write, up to ' .. last .. ': DEL it' })
+    end
+    return 0, last_ms, '0-0', last
+  end
+  return n, last_ms, last, last
 end
 
 -- Appends an entry. Names go on from the last one where the clock has gone back.
@@ -50,9 +93,19 @@ local function append(log, n, last_ms, now_ms, ...)
   return redis.call('XADD', log, 'MINID', '~', text(now_ms - LOG_KEEP_MS), name, 'n', text(n + 1), ...)
 end
 
--- Makes t the pair's vote. The entry says t only where its name does not.
+-- Makes t the pair's vote, and gives the entry that says so; or a refusal. The entry says t only where its
+-- name does not.
 local function put(log, claims, server, ip, t, cd, now_s, now_ms)
   local n, last_ms = newest(log)
+  local refusal = denied(
+    { 'XADD', log, '*', 'n', '1' },
+    { 'ZREMRANGEBYSCORE', claims, '-inf', '0' },
+    { 'ZADD', claims, '0', ip },
+    { 'PEXPIRE', claims, '1' }
+  )
+  if refusal then
+    return nil, refusal
+  end
   local entry
   if math.floor(math.max(now_ms, last_ms) / 1000) == t then
     entry = append(log, n, last_ms, now_ms, 's', server, 'i', ip)
@@ -65,12 +118,16 @@ local function put(log, claims, server, ip, t, cd, now_s, now_ms)
   return entry
 end
 
--- keys: log, claims of the server, dir, meta; args: store, 'cast' or 'record', server, ip, t or ''
+-- keys: log, claims of the server, dir, meta, gone; args: store, 'cast' or 'record', server, t or '', ip
 -- {0, t, entry} recorded; {1, t} unchanged; {2, t} in cooldown since t; {3} over already;
 -- {4} in the future; {5} no such server
+--
+-- Server, address and instant are what a reward is made unique by. So a vote that is cast once another one of
+-- the pair was taken away, with its server or alone, is of a later second than that one, also where the clock
+-- has not come so far. What is recorded is of the caller's own books: it stays as it is.
 local function vote(keys, args)
-  local log, claims, dir, meta = keys[1], keys[2], keys[3], keys[4]
-  local store, mode, server, ip = args[1], args[2], args[3], args[4]
+  local log, claims, dir, meta, gone = keys[1], keys[2], keys[3], keys[4], keys[5]
+  local store, mode, server, ip = args[1], args[2], args[3], args[5]
   local cd = cooldown(meta, store)
   if not cd then
     return FOREIGN
@@ -79,7 +136,7 @@ local function vote(keys, args)
     return { 5 }
   end
   local now_s, now_ms = time()
-  local t = tonumber(args[5]) or now_s
+  local t = tonumber(args[4]) or now_s
   if t > now_s + AHEAD_MAX_S then
     return { 4 }
   end
@@ -95,7 +152,30 @@ local function vote(keys, args)
       return { 1, held }
     end
   end
-  return { 0, t, put(log, claims, server, ip, t, cd, now_s, now_ms) }
+  local pair = server .. ':' .. ip
+  local cancelled = tonumber(redis.call('ZSCORE', gone, pair) or nil)
+  local is_back = mode == 'record' and cancelled == t
+  if mode == 'cast' then
+    t = math.max(t, (cancelled or -1) + 1)
+    if args[4] == '' then
+      -- When the votes of a removed server were cast is known no more: before it was removed.
+      local removed = tonumber(redis.call('ZSCORE', gone, server) or nil)
+      t = math.max(t, (removed or -1) + 1)
+    end
+  end
+  local refusal = is_back and denied({ 'ZREM', gone, pair })
+  if refusal then
+    return refusal
+  end
+  local entry, refused = put(log, claims, server, ip, t, cd, now_s, now_ms)
+  if not entry then
+    return refused
+  end
+  if is_back then
+    -- That very vote counts again: should it be lost, it may be given back.
+    redis.call('ZREM', gone, pair)
+  end
+  return { 0, t, entry }
 end
 
 -- keys: log, claims of the server, dir, meta, gone; args: store, server, ip
@@ -118,6 +198,15 @@ local function cancel(keys, args)
   local pair = server .. ':' .. ip
   redis.call('ZSCORE', gone, pair)
   local n, last_ms = newest(log)
+  local refusal = denied(
+    { 'XADD', log, '*', 'n', '1' },
+    { 'ZREM', claims, ip },
+    { 'ZREMRANGEBYSCORE', gone, '-inf', '0' },
+    { 'ZADD', gone, '0', pair }
+  )
+  if refusal then
+    return refusal
+  end
   local entry = append(log, n, last_ms, now_ms, 's', server, 'i', ip, 'c', text(held))
   redis.call('ZREM', claims, ip)
   redis.call('ZREMRANGEBYSCORE', gone, '-inf', now_s - cd)
@@ -125,10 +214,11 @@ local function cancel(keys, args)
   return { 0, held, entry }
 end
 
--- Takes back a vote that this store had lost and a node still knows. Refused where the pair has
--- that vote or a later one, where the vote was cancelled, and where its server was removed since.
+-- Takes back a vote that this store had lost and a node still knows, also one that is ahead of the store's
+-- clock: another machine's had stamped it. Refused where the pair has that vote or a later one, where the
+-- vote was cancelled, and where its server was removed since; with what the pair has, for the node to show.
 -- keys: log, claims of the server, dir, meta, gone; args: store, server, ip, t
--- {0, t, entry} restored; {1} refused
+-- {0, t, entry} restored; {1} refused, the pair has none; {1, t} refused, it has this one
 local function restore(keys, args)
   local log, claims, dir, meta, gone = keys[1], keys[2], keys[3], keys[4], keys[5]
   local store, server, ip, t = args[1], args[2], args[3], tonumber(args[4])
@@ -137,21 +227,25 @@ local function restore(keys, args)
     return FOREIGN
   end
   local now_s, now_ms = time()
-  if t + cd <= now_s or t > now_s + RESTORE_AHEAD_MAX_S or redis.call('HEXISTS', dir, server) == 0 then
-    return { 1 }
-  end
+  local is_listed = redis.call('HEXISTS', dir, server) == 1
   local held = tonumber(redis.call('ZSCORE', claims, ip) or nil)
   local cancelled = tonumber(redis.call('ZSCORE', gone, server .. ':' .. ip) or nil)
   local removed = tonumber(redis.call('ZSCORE', gone, server) or nil)
-  if held and held >= t or cancelled and cancelled >= t or removed and removed >= t then
-    return { 1 }
+  local is_past = t + cd <= now_s or held and held >= t or cancelled and cancelled >= t or removed and removed >= t
+  if is_past or not is_listed then
+    return { 1, is_listed and held or nil }
   end
-  return { 0, t, put(log, claims, server, ip, t, cd, now_s, now_ms) }
+  local entry, refused = put(log, claims, server, ip, t, cd, now_s, now_ms)
+  return refused or { 0, t, entry }
 end
 
 -- A record is its version, and then the token; what a later version adds comes after another ';'.
 local function token_of(record)
   return string.match(record, '^v1;([^;]+)')
+end
+
+local function may_list(log, dir, tok)
+  return denied({ 'XADD', log, '*', 'n', '1' }, { 'HSET', dir, '1', '' }, { 'HSET', tok, '1', '' })
 end
 
 -- keys: log, dir, tok, meta; args: store, 'list' or 'rotate', server, token or '', token to take where none is said
@@ -177,6 +271,10 @@ local function server(keys, args)
     return { 3 }
   end
   local n, last_ms = newest(log)
+  local refusal = may_list(log, dir, tok) or denied({ 'HDEL', tok, token })
+  if refusal then
+    return refusal
+  end
   local _, now_ms = time()
   local entry = append(log, n, last_ms, now_ms, 'd', id, 'r', 'v1;' .. token)
   if held then
@@ -190,7 +288,7 @@ end
 -- Takes back a server that this store had lost and a node still knows. Refused where it is listed,
 -- where it was removed within the last cooldown, and where its token is another server's by now.
 -- keys: log, dir, tok, meta, gone; args: store, server, token
--- {0, token, entry} listed; {1} refused
+-- {0, token, entry} listed; {1} refused; {1, record} refused, as it is listed so
 local function relist(keys, args)
   local log, dir, tok, meta, gone = keys[1], keys[2], keys[3], keys[4], keys[5]
   local store, id, token = args[1], args[2], args[3]
@@ -200,11 +298,15 @@ local function relist(keys, args)
   end
   local now_s, now_ms = time()
   local removed = tonumber(redis.call('ZSCORE', gone, id) or nil)
-  local is_listed = redis.call('HEXISTS', dir, id) == 1 or redis.call('HEXISTS', tok, token) == 1
-  if is_listed or removed and removed + cd > now_s then
-    return { 1 }
+  local record = redis.call('HGET', dir, id)
+  if record or redis.call('HEXISTS', tok, token) == 1 or removed and removed + cd > now_s then
+    return { 1, record or nil }
   end
   local n, last_ms = newest(log)
+  local refusal = may_list(log, dir, tok)
+  if refusal then
+    return refusal
+  end
   local entry = append(log, n, last_ms, now_ms, 'd', id, 'r', 'v1;' .. token)
   redis.call('HSET', dir, id, 'v1;' .. token)
   redis.call('HSET', tok, token, id)
@@ -227,7 +329,19 @@ local function remove(keys, args)
   local held = token_of(record)
   redis.call('HEXISTS', tok, '')
   redis.call('ZSCORE', gone, id)
+  redis.call('ZSCORE', claims, '')
   local n, last_ms = newest(log)
+  local refusal = denied(
+    { 'XADD', log, '*', 'n', '1' },
+    { 'HDEL', dir, id },
+    { 'HDEL', tok, '1' },
+    { 'UNLINK', claims },
+    { 'ZREMRANGEBYSCORE', gone, '-inf', '0' },
+    { 'ZADD', gone, '0', id }
+  )
+  if refusal then
+    return refusal
+  end
   local now_s, now_ms = time()
   local entry = append(log, n, last_ms, now_ms, 'd', id, 'r', '')
   redis.call('HDEL', dir, id)
@@ -240,11 +354,11 @@ local function remove(keys, args)
   return { 0, '', entry }
 end
 
--- Where the log ends: {seconds, microseconds, n, entry, store}
+-- Where the log ends: {seconds, microseconds, n, our newest entry, store, the newest entry}
 local function head(log, meta)
   local parts = redis.call('TIME')
-  local n, _, name = newest(log)
-  return { tonumber(parts[1]), tonumber(parts[2]), n, name, redis.call('HGET', meta, 'store') or '' }
+  local n, _, name, last = newest(log)
+  return { tonumber(parts[1]), tonumber(parts[2]), n, name, redis.call('HGET', meta, 'store') or '', last }
 end
 
 -- keys: log, meta
@@ -256,8 +370,81 @@ end
 local function snap(keys)
   local reply = head(keys[1], keys[2])
   local held = redis.call('HMGET', keys[2], 'schema', 'cd')
-  reply[6], reply[7], reply[8] = tonumber(held[1] or 0), tonumber(held[2] or 0), redis.call('HGETALL', keys[3])
+  reply[7], reply[8], reply[9] = tonumber(held[1] or 0), tonumber(held[2] or 0), redis.call('HGETALL', keys[3])
   return reply
+end
+
+-- What the caller may not do, each as a command and its key: all that nodes have done here and do themselves.
+-- keys: log, claims of any server, dir, tok, meta, gone, nodes
+local function rights(keys)
+  local log, claims, dir, tok, meta, gone, nodes = unpack(keys)
+  local calls = {
+    { 'XADD', log, '*', 'n', '1' },
+    { 'XREVRANGE', log, '+', '-' },
+    { 'XREAD', 'STREAMS', log, '0-0', key = log },
+    { 'ZSCORE', claims, '1' },
+    { 'ZADD', claims, '0', '1' },
+    { 'ZREM', claims, '1' },
+    { 'ZRANGEBYSCORE', claims, '0', '1' },
+    { 'ZREMRANGEBYSCORE', claims, '0', '1' },
+    { 'PEXPIRE', claims, '1' },
+    { 'UNLINK', claims },
+    { 'HGET', dir, '1' },
+    { 'HEXISTS', dir, '1' },
+    { 'HGETALL', dir },
+    { 'HSET', dir, '1', '' },
+    { 'HDEL', dir, '1' },
+    { 'HMGET', tok, '1' },
+    { 'HEXISTS', tok, '1' },
+    { 'HSET', tok, '1', '' },
+    { 'HDEL', tok, '1' },
+    { 'HGET', meta, 'store' },
+    { 'HMGET', meta, 'store' },
+    { 'ZSCORE', gone, '1' },
+    { 'ZADD', gone, '0', '1' },
+    { 'ZREM', gone, '1' },
+    { 'ZREMRANGEBYSCORE', gone, '0', '1' },
+    { 'HGETALL', nodes },
+    { 'HSET', nodes, '1', '' },
+    { 'HDEL', nodes, '1' },
+  }
+  local missing = {}
+  for _, call in ipairs(calls) do
+    if not redis.acl_check_cmd(unpack(call)) then
+      missing[#missing + 1] = string.lower(call[1]) .. ' ' .. (call.key or call[2])
+    end
+  end
+  return missing
+end
+
+-- A node says up to which of the store's histories it has given back all that it knows. Who starts in one that
+-- it does not know waits for the others to say so of it. A record is the history, and the second in which it
+-- was said; what a later version adds comes after another ';'.
+-- keys: meta, nodes; args: store, node, history, who the node was before its restart or '',
+-- 'tidy' to forget who has long said nothing
+-- 1 once it is noted
+local function node(keys, args)
+  local meta, nodes = keys[1], keys[2]
+  local store, name, history, former, tidy = args[1], args[2], args[3], args[4], args[5]
+  if not cooldown(meta, store) then
+    return FOREIGN
+  end
+  local known = redis.call('HGETALL', nodes)
+  local refusal = denied({ 'HSET', nodes, '1', '' }, { 'HDEL', nodes, '1' })
+  if refusal then
+    return refusal
+  end
+  local now_s = time()
+  for at = 1, #known, 2 do
+    local other, record = known[at], known[at + 1]
+    local seen_s = tonumber(string.match(record, '^[^;]*;(%d+)') or 0)
+    local is_silent = tidy == 'tidy' and math.abs(now_s - seen_s) > NODE_SILENT_S
+    if other == former or is_silent then
+      redis.call('HDEL', nodes, other)
+    end
+  end
+  redis.call('HSET', nodes, name, history .. ';' .. text(now_s))
+  return 1
 end
 
 -- Gives an empty store its id, once. keys: meta; args: id, cooldown in seconds
@@ -266,6 +453,10 @@ local function init(keys, args)
   local held = redis.call('HMGET', keys[1], 'store', 'cd')
   if held[1] then
     return { 0, held[1], tonumber(held[2] or 0) }
+  end
+  local refusal = denied({ 'HSET', keys[1], 'store', '' })
+  if refusal then
+    return refusal
   end
   redis.call('HSET', keys[1], 'store', args[1], 'schema', '1', 'cd', args[2])
   return { 1, args[1], tonumber(args[2]) }
@@ -280,13 +471,15 @@ local function adopt(keys, args)
   return 1
 end
 
-redis.register_function('vs1_vote', vote)
-redis.register_function('vs1_cancel', cancel)
-redis.register_function('vs1_restore', restore)
-redis.register_function('vs1_server', server)
-redis.register_function('vs1_relist', relist)
-redis.register_function('vs1_remove', remove)
-redis.register_function({ function_name = 'vs1_head', callback = heartbeat, flags = { 'no-writes' } })
-redis.register_function({ function_name = 'vs1_snap', callback = snap, flags = { 'no-writes' } })
-redis.register_function('vs1_init', init)
-redis.register_function('vs1_adopt', adopt)
+redis.register_function('vs2_vote', vote)
+redis.register_function('vs2_cancel', cancel)
+redis.register_function('vs2_restore', restore)
+redis.register_function('vs2_server', server)
+redis.register_function('vs2_relist', relist)
+redis.register_function('vs2_remove', remove)
+redis.register_function('vs2_node', node)
+redis.register_function({ function_name = 'vs2_rights', callback = rights, flags = { 'no-writes' } })
+redis.register_function({ function_name = 'vs2_head', callback = heartbeat, flags = { 'no-writes' } })
+redis.register_function({ function_name = 'vs2_snap', callback = snap, flags = { 'no-writes' } })
+redis.register_function('vs2_init', init)
+redis.register_function('vs2_adopt', adopt)

@@ -2,14 +2,18 @@
 
 use redis::{Value, cmd};
 
-use super::entry::text;
+use super::entry::{items, text};
+use super::keys;
 use super::link::{Link, LinkError};
 use crate::recorder::shared::reason::Reason;
+use crate::vote::id::ServerId;
 
 /// What every node has the store do.
 pub const CODE: &str = include_str!("functions.lua");
 /// The library's name; another one for every version of the code.
-const LIBRARY: &str = "vs1";
+pub const LIBRARY: &str = "vs2";
+/// The version before: its nodes may run beside these.
+pub const FORMER_LIBRARY: &str = "vs1";
 
 /// Sees to it that the functions are there; whether they are the ones of this version. Nothing is
 /// ever replaced: nodes of two versions may run side by side.
@@ -17,13 +21,13 @@ const LIBRARY: &str = "vs1";
 /// # Errors
 /// Where the store cannot be asked, or knows no functions.
 pub fn ensure(link: &mut Link) -> Result<bool, LinkError> {
-    if let Some(code) = loaded(link)? {
-        return Ok(code == CODE);
+    if let Some(code) = loaded(link, LIBRARY)? {
+        return Ok(is_same(&code, CODE));
     }
     match link.ask(cmd("FUNCTION").arg("LOAD").arg(CODE)) {
         // Another node may have been quicker.
         Err(LinkError::Refused(_, why)) if why.contains("already exists") => {
-            Ok(loaded(link)?.is_some_and(|code| code == CODE))
+            Ok(loaded(link, LIBRARY)?.is_some_and(|code| is_same(&code, CODE)))
         }
         loaded => loaded.map(|_name| true).map_err(|error| lacking(error, link)),
     }
@@ -37,8 +41,43 @@ fn lacking(error: LinkError, link: &Link) -> LinkError {
     LinkError::Refused(Reason::Functions, why)
 }
 
-fn loaded(link: &mut Link) -> Result<Option<String>, LinkError> {
-    let reply = link.ask(cmd("FUNCTION").arg("LIST").arg("LIBRARYNAME").arg(LIBRARY).arg("WITHCODE"));
+/// What the user of this connection may not do of all that a node does: commands, each with its key.
+///
+/// # Errors
+/// Either kind.
+pub fn missing_rights(link: &mut Link) -> Result<Vec<String>, LinkError> {
+    let (any_server, mut question) = (keys::claims(ServerId(0)), cmd("FCALL_RO"));
+    let keys = [keys::LOG, &any_server, keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE, keys::NODES];
+    question.arg("vs2_rights").arg(keys.len()).arg(&keys[..]);
+    let reply = link.ask(&question)?;
+    let missing = items(&reply).and_then(|calls| calls.iter().map(|call| text(call).map(str::to_owned)).collect());
+    missing.ok_or_else(|| link.strange("a list of commands"))
+}
+
+/// Whether two libraries do the same: they may differ in their comments, of whole lines or behind a line's
+/// code, and in blanks around lines. Where it is not plain that something is a comment it counts as code.
+fn is_same(one: &str, other: &str) -> bool {
+    one == other || code_lines(one).eq(code_lines(other))
+}
+
+fn code_lines(code: &str) -> impl Iterator<Item = &str> {
+    // The first line is the library's name.
+    code.lines().map(|line| without_comment(line).trim()).filter(|line| !line.is_empty())
+}
+
+fn without_comment(line: &str) -> &str {
+    let Some((before, comment)) = line.split_once("--") else { return line };
+    let is_long = comment.starts_with('[');
+    let is_in_text = ['\'', '"'].iter().any(|quote| before.matches(*quote).count() % 2 == 1);
+    if is_long || is_in_text { line } else { before }
+}
+
+/// The code of a library in the store, if it is there.
+///
+/// # Errors
+/// Where the store cannot be asked, or knows no functions.
+pub fn loaded(link: &mut Link, library: &str) -> Result<Option<String>, LinkError> {
+    let reply = link.ask(cmd("FUNCTION").arg("LIST").arg("LIBRARYNAME").arg(library).arg("WITHCODE"));
     let reply = reply.map_err(|error| match error {
         LinkError::Refused(reason, why) if why.contains("unknown command") => {
             LinkError::Refused(reason, format!("{why}; Redis 7.0 or Valkey is wanted"))
@@ -60,13 +99,35 @@ fn code(listing: &Value) -> Option<&str> {
 mod tests {
     use redis::parse_redis_value;
 
-    use super::{CODE, LIBRARY, code};
+    use super::{CODE, LIBRARY, code, is_same};
 
     #[test]
     fn the_library_has_the_name_that_is_looked_for() {
         assert_eq!(CODE.lines().next(), Some(format!("#!lua name={LIBRARY}").as_str()));
         for line in CODE.lines().filter(|line| line.contains("register_function")) {
             assert!(line.contains(&format!("'{LIBRARY}_")), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_comment_makes_no_other_library() {
+        let same = [
+            format!("{CODE}\n-- of another hand\n"),
+            CODE.replace("local SPARE_S = 60", "  local SPARE_S = 60 -- why"),
+            CODE.lines().filter(|line| !line.starts_with("--")).map(|line| format!("{line}\r\n")).collect(),
+        ];
+        for other in &same {
+            assert!(is_same(other, CODE), "{other}");
+        }
+        let different = [
+            CODE.replace("local SPARE_S = 60", "local SPARE_S = 61"),
+            CODE.replace("local SPARE_S = 60", "--[[ local SPARE_S = 60"),
+            CODE.replace("'-inf'", "'--inf'"),
+            CODE.replace(LIBRARY, "vs9"),
+            format!("{CODE}\nreturn 1"),
+        ];
+        for other in &different {
+            assert!(!is_same(other, CODE), "{other}");
         }
     }
 

@@ -11,6 +11,8 @@ pub const DIRECTORY: &str = "vs:{0}:dir";
 pub const TOKENS: &str = "vs:{0}:tok";
 /// What was cancelled or removed lately: votes that must not be given back.
 pub const GONE: &str = "vs:{0}:gone";
+/// What nodes say of themselves.
+pub const NODES: &str = "vs:{0}:nodes";
 /// The store's id, schema and cooldown.
 pub const META: &str = "vs:{0}:meta";
 

@@ -37,6 +37,15 @@ impl LinkError {
     }
 }
 
+impl LinkError {
+    /// Whether it comes from the middle of a function, which is not rolled back: something may have been
+    /// done. The store says then which function and which line of it.
+    #[must_use]
+    pub fn is_mid_function(&self) -> bool {
+        matches!(self, Self::Refused(_, why) if why.contains(" script: ") && why.contains("@user_function"))
+    }
+}
+
 impl fmt::Display for LinkError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Lost(_, what) | Self::Refused(_, what)) = self;
@@ -209,7 +218,7 @@ impl Read for Ear<'_> {
 #[must_use]
 pub fn refusal(why: &str) -> Reason {
     /// Beginnings of what Redis and Valkey say; the first one that fits counts.
-    const CODES: [(&str, Reason); 19] = [
+    const CODES: [(&str, Reason); 21] = [
         ("WRONGPASS", Reason::Authentication),
         ("NOAUTH", Reason::Authentication),
         ("ERR AUTH", Reason::Authentication),
@@ -228,7 +237,9 @@ pub fn refusal(why: &str) -> Reason {
         ("CLUSTERDOWN", Reason::Slot),
         ("CROSSSLOT", Reason::Slot),
         ("BUSY", Reason::TimeOut),
-        ("VS1STORE", Reason::WrongStore),
+        ("VS2STORE", Reason::WrongStore),
+        ("VS2RIGHTS", Reason::Rights),
+        ("VS2LOG", Reason::Garbled),
     ];
     /// What else they say, in whatever place.
     const WORDS: [(&str, Reason); 6] = [

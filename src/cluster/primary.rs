@@ -23,8 +23,9 @@ pub struct Primary {
     pub replid: String,
     /// What it last said of itself.
     pub role: Role,
-    /// Whether its functions are the ones of this version: no vote is sent to others.
-    pub has_own_functions: bool,
+    /// Why no vote may be sent to it: functions of another form than this version's, or rights that are
+    /// missing; each a line.
+    unfit: Option<LinkError>,
 }
 
 impl Primary {
@@ -41,8 +42,20 @@ impl Primary {
             let why = format!("the store at {} is a replica: its primary is wanted", link.host());
             return Err(LinkError::Lost(Reason::Role, why));
         }
-        let has_own_functions = functions::ensure(&mut link)?;
-        Ok(Self { link, replid: role.replid.clone(), role, has_own_functions })
+        let unfit = judge(&mut link)?;
+        Ok(Self { link, replid: role.replid.clone(), role, unfit })
+    }
+
+    /// Whether votes may be sent to it: it has the functions of this version, and its user may do all that
+    /// they do. Where that was not so it is looked at once more, since it may have been put right.
+    ///
+    /// # Errors
+    /// Where it is not so, with what to do.
+    pub fn check_fit(&mut self) -> Result<(), LinkError> {
+        if self.unfit.is_some() {
+            self.unfit = judge(&mut self.link)?;
+        }
+        self.unfit.clone().map_or(Ok(()), Err)
     }
 
     /// A store that drops keys when it is full takes no votes: one that it drops would be taken again.
@@ -105,6 +118,26 @@ impl Primary {
         }
         Ok(())
     }
+}
+
+/// Why no vote may be sent to this machine.
+fn judge(link: &mut Link) -> Result<Option<LinkError>, LinkError> {
+    let library = functions::LIBRARY;
+    if !functions::ensure(link)? {
+        let why = format!(
+            "the store at {} has functions {library} of another form than this version's: run the version that loaded them, or FUNCTION DELETE {library} there, and each node loads its own",
+            link.host()
+        );
+        return Ok(Some(LinkError::Refused(Reason::Functions, why)));
+    }
+    let missing = functions::missing_rights(link)?;
+    Ok((!missing.is_empty()).then(|| {
+        let (host, missing) = (link.host(), missing.join(", "));
+        let why = format!(
+            "RIGHTS at the store at {host}: the user of this node may not {missing}; give it the list in docs/CLUSTER.md"
+        );
+        LinkError::Refused(Reason::Rights, why)
+    }))
 }
 
 /// A connection to this machine, and what it says of itself.

@@ -7,12 +7,13 @@ use redis::{Value, cmd};
 
 use super::address::StoreAddress;
 use super::entry::{self, items, number, text};
+use super::keys;
 use super::link::{Link, LinkError};
 use super::primary::Primary;
+use super::stream::{self, NoEntries, Read};
 use super::wire::Wire;
-use super::{keys, stream};
 use crate::recorder::shared::state::State;
-use crate::recorder::shared::status::{Cause, Position};
+use crate::recorder::shared::status::{Cause, EntryId, Position};
 use crate::store::Event;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::ServerId;
@@ -30,8 +31,10 @@ const SERVERS_AT_ONCE: usize = 256;
 pub struct Head {
     /// The store's time, in microseconds since 1970.
     pub now_us: i64,
-    /// The newest entry.
+    /// The newest entry of ours.
     pub position: Position,
+    /// The name of the newest entry, which somebody else may have written.
+    pub end: EntryId,
     /// The store's id; empty where it has none.
     pub store: String,
 }
@@ -57,6 +60,15 @@ pub enum NoState {
     Unfit(String),
 }
 
+impl From<NoEntries> for NoState {
+    fn from(none: NoEntries) -> Self {
+        match none {
+            NoEntries::Link(error) => Self::Link(error),
+            NoEntries::Unreadable => Self::Broken(Cause::Gap),
+        }
+    }
+}
+
 impl From<LinkError> for NoState {
     fn from(error: LinkError) -> Self {
         Self::Link(error)
@@ -68,15 +80,15 @@ impl From<LinkError> for NoState {
 /// # Errors
 /// Either kind.
 pub fn head(link: &mut Link) -> Result<Head, LinkError> {
-    let reply = link.ask(cmd("FCALL_RO").arg("vs1_head").arg(2).arg(keys::LOG).arg(keys::META))?;
+    let reply = link.ask(cmd("FCALL_RO").arg("vs2_head").arg(2).arg(keys::LOG).arg(keys::META))?;
     items(&reply).and_then(read_head).ok_or_else(|| link.strange("an end of the log"))
 }
 
 fn read_head(fields: &[Value]) -> Option<Head> {
-    let [seconds, us, n, id, store, ..] = fields else { return None };
+    let [seconds, us, n, id, store, end, ..] = fields else { return None };
     let position = Position { n: number(n)?, id: text(id)?.parse().ok()? };
     let now_us = i64::try_from(number(seconds)?.checked_mul(1_000_000)?.checked_add(number(us)?)?).ok()?;
-    Some(Head { now_us, position, store: text(store)?.to_owned() })
+    Some(Head { now_us, position, end: text(end)?.parse().ok()?, store: text(store)?.to_owned() })
 }
 
 /// Asks for the end of the log and the directory, of one moment.
@@ -85,9 +97,9 @@ fn read_head(fields: &[Value]) -> Option<Head> {
 /// [`NoState::Link`] and [`NoState::Unfit`].
 pub fn snap(link: &mut Link) -> Result<Snap, NoState> {
     let mut command = cmd("FCALL_RO");
-    let reply = link.ask(command.arg("vs1_snap").arg(3).arg(keys::LOG).arg(keys::META).arg(keys::DIRECTORY))?;
+    let reply = link.ask(command.arg("vs2_snap").arg(3).arg(keys::LOG).arg(keys::META).arg(keys::DIRECTORY))?;
     let strange = |link: &Link| NoState::Link(link.strange("a directory"));
-    let Some([_, _, _, _, _, schema, cooldown_s, records]) = items(&reply) else { return Err(strange(link)) };
+    let Some([_, _, _, _, _, _, schema, cooldown_s, records]) = items(&reply) else { return Err(strange(link)) };
     let fields = items(&reply).and_then(read_head).zip(number(schema)).zip(number(cooldown_s)).zip(items(records));
     let Some((((head, schema), cooldown_s), records)) = fields else { return Err(strange(link)) };
     if schema != SCHEMA && !head.store.is_empty() {
@@ -196,20 +208,18 @@ pub fn catch_up(
     cooldown: Cooldown,
     until: Option<u64>,
 ) -> Result<Position, NoState> {
+    let mut cursor = position.id;
     while until.is_none_or(|until| position.n < until) {
-        let read = stream::read(link, position.id, false)?;
-        let mut entries = read.ok_or(NoState::Broken(Cause::Gap))?;
-        let is_end = entries.len() < stream::ENTRIES_MAX;
+        let Read { mut entries, end, count, .. } = stream::read(link, cursor, false)?;
+        cursor = end;
         if let Some(until) = until {
             entries.retain(|entry| entry.position.n <= until);
         }
-        match stream::follow(position, &entries).map_err(NoState::Broken)? {
-            Some(reached) => position = reached,
-            None => break,
-        }
+        let reached = stream::follow(position, &entries).map_err(NoState::Broken)?;
+        position = reached.unwrap_or(position);
         let events: Vec<Event> = entries.into_iter().map(|entry| entry.event).collect();
         state.apply(&events, cooldown);
-        if is_end && until.is_none() {
+        if count < stream::ENTRIES_MAX {
             break;
         }
     }
@@ -231,10 +241,13 @@ mod tests {
 
     #[test]
     fn ends_of_the_log() {
-        let mut fields = vec![Value::Int(1_795_172_696), Value::Int(250), Value::Int(7), text("5-1"), text("abc")];
+        let ends = [text("5-1"), text("abc"), text("6-0")];
+        let mut fields = vec![Value::Int(1_795_172_696), Value::Int(250), Value::Int(7)];
+        fields.extend(ends);
         let expected = Head {
             now_us: 1_795_172_696_000_250,
             position: Position { n: 7, id: EntryId { ms: 5, sequence: 1 } },
+            end: EntryId { ms: 6, sequence: 0 },
             store: "abc".to_owned(),
         };
         assert_eq!(read_head(&fields), Some(expected));

@@ -2,7 +2,7 @@
 
 use redis::cmd;
 
-use super::entry::{self, Entry};
+use super::entry::{self, Entry, Line};
 use super::keys;
 use super::link::{Link, LinkError};
 use crate::recorder::shared::status::{Cause, EntryId, Position};
@@ -14,19 +14,66 @@ pub const ENTRIES_MAX: usize = 10_000;
 /// answer, an empty one too, says how fresh the state is.
 pub const BLOCK_MS: u64 = 200;
 
-/// Entries behind `after`, at most [`ENTRIES_MAX`]; waits for one where `is_patient`. `None` where
-/// one of them is none of ours: it cannot be followed, only passed over.
+/// What was read of the log.
+#[derive(Debug, Default)]
+pub struct Read {
+    /// Our entries.
+    pub entries: Vec<Entry>,
+    /// Entries that somebody else wrote, between ours: they are passed over.
+    pub strange: Vec<EntryId>,
+    /// The name of the last entry, whoever wrote it: what is behind it comes next.
+    pub end: EntryId,
+    /// How many there were of both kinds.
+    pub count: usize,
+}
+
+/// Entries behind `after`, at most [`ENTRIES_MAX`]; waits for one where `is_patient`.
 ///
 /// # Errors
-/// Either kind.
-pub fn read(link: &mut Link, after: EntryId, is_patient: bool) -> Result<Option<Vec<Entry>>, LinkError> {
+/// Where the log cannot be read; [`NoEntries::Unreadable`] where one of ours is of a later version. It cannot
+/// be followed then, and the state has to be read whole behind it.
+pub fn read(link: &mut Link, after: EntryId, is_patient: bool) -> Result<Read, NoEntries> {
     let mut command = cmd("XREAD");
     command.arg("COUNT").arg(ENTRIES_MAX);
     if is_patient {
         command.arg("BLOCK").arg(BLOCK_MS);
     }
     let reply = link.ask(command.arg("STREAMS").arg(keys::LOG).arg(after.to_string()))?;
-    Ok(entry::entries(&reply))
+    let lines = entry::lines(&reply).ok_or_else(|| link.strange("a log"))?;
+    let mut read = Read { end: after, count: lines.len(), ..Read::default() };
+    for line in lines {
+        match line {
+            Line::Ours(entry) => {
+                read.end = entry.position.id;
+                read.entries.push(entry);
+            }
+            Line::Strange(id) => {
+                read.end = id;
+                read.strange.push(id);
+            }
+            Line::Unreadable(id) => {
+                let host = link.host();
+                log::warn!("entry {id} of the log of the store at {host} is of a form that this version does not know");
+                return Err(NoEntries::Unreadable);
+            }
+        }
+    }
+    Ok(read)
+}
+
+/// Why there are no entries to follow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoEntries {
+    /// The log cannot be read.
+    Link(LinkError),
+    /// One of them has no meaning here.
+    Unreadable,
+}
+
+impl From<LinkError> for NoEntries {
+    fn from(error: LinkError) -> Self {
+        Self::Link(error)
+    }
 }
 
 /// How far `entries` go from `position`; `None` where there are none.

@@ -114,6 +114,8 @@ impl SharedView {
         let offset = seconds(status.clock_offset_us() as f64);
         gauge("vote_status_store_clock_offset_seconds", "The store's clock minus this machine's.", offset);
 
+        let owed = status.owed.get() as f64;
+        gauge("vote_status_store_owed", "Lost votes and servers that the store has not taken back yet.", owed);
         let name = "vote_status_store_reason";
         page.family(name, Kind::Gauge, "1 for the reason why the log is not followed, or votes are refused.");
         for (connection, now) in ["feed", "votes"].into_iter().zip(self.reasons()) {
@@ -137,6 +139,7 @@ impl SharedView {
         page.sample(name, &[("connection", "votes")], status.caster_failures.get());
         let mut counter = |name: &str, help: &str, value: u64| page.single(name, Kind::Counter, help, value);
         counter("vote_status_store_events_total", "Entries of the log that were applied.", status.events.get());
+        counter("vote_status_store_strange_total", "Entries of the log that others wrote.", status.strange.get());
         counter("vote_status_store_gaps_total", "Times that the log did not go on from here.", status.gaps.get());
         let unconfirmed = status.unconfirmed.get();
         counter("vote_status_store_unconfirmed_total", "Votes that too few replicas confirmed in time.", unconfirmed);

@@ -15,7 +15,7 @@ const FORBIDDEN: &[&[&str]] = &[
     &["XTRIM", "vs:{0}:log", "MAXLEN", "0"],
     &["DEL", "vs:{0}:log"],
     &["CONFIG", "SET", "appendonly", "no"],
-    &["FUNCTION", "DELETE", "vs1"],
+    &["FUNCTION", "DELETE", "vs2"],
     &["FUNCTION", "FLUSH"],
     &["SHUTDOWN"],
     &["SET", "another-key", "1"],

@@ -10,8 +10,8 @@ const STORE: &str = "by-hand";
 /// The text of the library, out of a Redis that was made a store.
 pub(crate) fn text() -> String {
     let engine = Engine::store(&[]);
-    let found = engine.connect().ask(&["FUNCTION", "LIST", "LIBRARYNAME", "vs1", "WITHCODE"]);
-    let [library] = found.list() else { panic!("the library vs1 is not there alone: {found:?}") };
+    let found = engine.connect().ask(&["FUNCTION", "LIST", "LIBRARYNAME", "vs2", "WITHCODE"]);
+    let [library] = found.list() else { panic!("the library vs2 is not there alone: {found:?}") };
     let at = library.list().iter().position(|field| *field == Value::Text("library_code".to_owned()));
     library.list()[at.expect("its code") + 1].text().to_owned()
 }
@@ -36,17 +36,17 @@ pub(crate) struct Answer {
 
 /// Casts votes in one write.
 pub(crate) fn cast_all(redis: &mut Redis, votes: &[(u32, u32)]) -> Vec<Answer> {
-    let commands: Vec<[String; 12]> = votes.iter().map(|(server, ip)| words(*server, *ip)).collect();
+    let commands: Vec<[String; 13]> = votes.iter().map(|(server, ip)| words(*server, *ip)).collect();
     let words: Vec<Vec<&str>> = commands.iter().map(|words| words.iter().map(String::as_str).collect()).collect();
     let slices: Vec<&[&str]> = words.iter().map(Vec::as_slice).collect();
     redis.pipeline(&slices).expect("Redis answers").iter().map(answer).collect()
 }
 
-fn words(server: u32, ip: u32) -> [String; 12] {
+fn words(server: u32, ip: u32) -> [String; 13] {
     let (claims, server, ip) = (format!("vs:{{0}}:s:{server}"), server.to_string(), ip.to_string());
-    let keys = ["vs:{0}:log", &claims, "vs:{0}:dir", "vs:{0}:meta"];
-    let [log, claims, dir, meta] = keys;
-    ["FCALL", "vs1_vote", "4", log, claims, dir, meta, STORE, "cast", &server, &ip, ""].map(str::to_owned)
+    let keys = ["vs:{0}:log", &claims, "vs:{0}:dir", "vs:{0}:meta", "vs:{0}:gone"];
+    let [log, claims, dir, meta, gone] = keys;
+    ["FCALL", "vs2_vote", "5", log, claims, dir, meta, gone, STORE, "cast", &server, "", &ip].map(str::to_owned)
 }
 
 /// 0 is recorded, 2 is in cooldown; both say since when.

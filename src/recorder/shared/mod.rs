@@ -25,7 +25,7 @@ use crate::recorder::counters::RecorderCounters;
 use crate::recorder::{RecorderHandle, Respond, SWEEP_SHARDS_PER_TICK, TICK_MS};
 use crate::store::{Address, Event, StoreError, StoredVote};
 use crate::vote::digest::Digest;
-use crate::vote::directory::{Directory, Snapshot};
+use crate::vote::directory::{Directory, DirectoryView, Snapshot};
 use crate::vote::table::{CooldownTable, CooldownView, Pair};
 use crate::vote::time::Cooldown;
 
@@ -70,6 +70,8 @@ struct Settled {
 
 enum Message {
     Changes(Vec<Event>, Position),
+    Corrections(Vec<Event>),
+    Taken(SyncSender<()>),
     Replace(Box<State>, Position, SyncSender<State>),
     Time(i64),
     Failed(StoreError),
@@ -98,6 +100,8 @@ pub struct FeedDoor {
     unseen: Arc<Mutex<Vec<Unseen>>>,
     /// What is viewed.
     pub cooldowns: CooldownView,
+    /// The servers that are viewed.
+    pub directory: DirectoryView,
     /// Where the node stands.
     pub status: Arc<SharedStatus>,
     /// For the progress of the first load.
@@ -115,6 +119,24 @@ impl FeedDoor {
     /// Where nobody takes them any more.
     pub fn changes(&self, events: Vec<Event>, position: Position) -> Result<(), Gone> {
         self.send(Message::Changes(events, position))
+    }
+
+    /// What the store has where this node showed something else: no entry of the log says so.
+    ///
+    /// # Errors
+    /// As [`FeedDoor::changes`].
+    pub fn correct(&self, events: Vec<Event>) -> Result<(), Gone> {
+        if events.is_empty() { Ok(()) } else { self.send(Message::Corrections(events)) }
+    }
+
+    /// Waits until all that was told before is in what is viewed.
+    ///
+    /// # Errors
+    /// As [`FeedDoor::changes`].
+    pub fn wait_until_taken(&self) -> Result<(), Gone> {
+        let (sender, taken) = sync_channel(1);
+        self.send(Message::Taken(sender))?;
+        taken.recv().map_err(|_| Gone)
     }
 
     /// A whole state in place of the one that is viewed; gives that one back.
@@ -224,6 +246,7 @@ impl SharedRecorder {
             messages: sender.clone(),
             unseen: Arc::clone(&recorder.unseen),
             cooldowns: recorder.table.view(),
+            directory: recorder.directory.view(),
             status: Arc::clone(&recorder.status),
             readiness,
             clock: clock.clone(),
@@ -308,7 +331,15 @@ impl SharedRecorder {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Changes(events, position) => self.change(&events, position),
+            Message::Changes(events, position) => {
+                self.change(&events);
+                self.status.set_position(position);
+            }
+            Message::Corrections(events) => self.change(&events),
+            Message::Taken(sender) => {
+                // Whoever waited has gone: nobody has to know.
+                let _gone = sender.send(());
+            }
             Message::Replace(state, position, replaced) => {
                 let old = self.replace(*state, position);
                 // Whoever built the state has gone: the old one is dropped here.
@@ -328,7 +359,7 @@ impl SharedRecorder {
         }
     }
 
-    fn change(&mut self, events: &[Event], position: Position) {
+    fn change(&mut self, events: &[Event]) {
         let current = self.directory.snapshot();
         let mut servers = Cow::Borrowed(&*current);
         for event in events {
@@ -337,7 +368,6 @@ impl SharedRecorder {
         if let Cow::Owned(next) = servers {
             self.publish(next);
         }
-        self.status.set_position(position);
     }
 
     /// New servers before their votes, old votes before their servers: nobody is told of a vote

@@ -110,8 +110,12 @@ pub struct SharedStatus {
     pub events: Counter,
     /// Entries whose number was not the next one.
     pub gaps: Counter,
+    /// Entries of the log that somebody else wrote.
+    pub strange: Counter,
     /// Recent votes that the store had lost and took again.
     pub restored: Counter,
+    /// Votes and servers that the store has lost and has neither taken back nor refused yet.
+    pub owed: Counter,
     /// Those that it refused: cancelled, voted again, or of a server that is gone.
     pub not_restored: Counter,
     /// Failures of the feed's connection.

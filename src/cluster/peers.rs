@@ -1,0 +1,218 @@
+//! The other nodes of a store, as they tell of themselves in it: up to which of the store's histories each
+//! has given back all that it knew. A node that starts in a history that it does not know has nothing to
+//! give back, and would take a vote again that the others show: so it waits for them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use redis::{Value, cmd};
+
+use super::entry::{items, text};
+use super::identity::{self, Before};
+use super::keys;
+use super::link::LinkError;
+use super::primary::Primary;
+use super::{calls, functions};
+use crate::random;
+
+/// Nobody is waited for any longer, in milliseconds.
+const WAIT_MAX_MS: u64 = 5_000;
+
+/// This node among the others.
+pub struct Peers {
+    path: PathBuf,
+    /// By this the others know the process; a restart is another one.
+    name: String,
+    /// What the process before this one was known by, and the history that it followed last.
+    before: Option<Before>,
+    /// The history to which nothing is owed, as it was said last.
+    told: String,
+    /// Whether the store took that.
+    is_told: bool,
+    wait: Option<Wait>,
+}
+
+/// This node has just started, and takes no votes yet.
+struct Wait {
+    until_ms: u64,
+    /// The history before is known, and the present one is another: something may be lost.
+    is_after_loss: bool,
+    /// Nodes of the version before may be there, which say nothing of themselves.
+    has_silent: bool,
+}
+
+/// Whether a starting node has to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// Nothing can be lost that others know: it is the history that this node followed, or a new store.
+    AtOnce,
+    /// Nobody knows whether something was lost.
+    Unsure,
+    /// Something may be lost.
+    AfterLoss,
+}
+
+fn start(followed: Option<&str>, history: &str, is_new: bool) -> Start {
+    match followed {
+        Some(followed) if followed == history => Start::AtOnce,
+        Some(_other) => Start::AfterLoss,
+        None if is_new => Start::AtOnce,
+        None => Start::Unsure,
+    }
+}
+
+impl Peers {
+    /// Reads what was kept at `path`.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        let before = identity::read_before(&path);
+        // Without the system's generator the process itself tells nodes of one machine apart.
+        let name = random::bits().map_or_else(|_| std::process::id().into(), u128::from_be_bytes);
+        Self { path, name: format!("{name:032x}"), before, told: String::new(), is_told: false, wait: None }
+    }
+
+    /// A state was read for the first time: from now on this node waits where it has to.
+    ///
+    /// # Errors
+    /// [`LinkError`]
+    pub fn begin(&mut self, primary: &mut Primary, is_new: bool, now_ms: u64) -> Result<(), LinkError> {
+        let followed = self.before.as_ref().map(|before| before.history.as_str());
+        let is_after_loss = match start(followed, &primary.replid, is_new) {
+            Start::AtOnce => return Ok(()),
+            Start::Unsure => false,
+            Start::AfterLoss => true,
+        };
+        let has_silent = is_after_loss && functions::loaded(&mut primary.link, functions::FORMER_LIBRARY)?.is_some();
+        self.wait = Some(Wait { until_ms: now_ms + WAIT_MAX_MS, is_after_loss, has_silent });
+        log::info!(
+            "the store at {} has a history that this node does not know: votes wait until the other nodes have given back what it may have lost, {} s at most",
+            primary.link.host(),
+            WAIT_MAX_MS / 1_000
+        );
+        Ok(())
+    }
+
+    /// The store may have lost something since: who waits waits anew.
+    pub fn begin_again(&mut self, now_ms: u64) {
+        if let Some(wait) = &mut self.wait {
+            (wait.until_ms, wait.is_after_loss) = (now_ms + WAIT_MAX_MS, true);
+        }
+    }
+
+    /// Whether this node waits for others.
+    #[must_use]
+    pub const fn is_waiting(&self) -> bool {
+        self.wait.is_some()
+    }
+
+    /// Whether the others know what they were told last.
+    #[must_use]
+    pub const fn is_told(&self) -> bool {
+        self.is_told
+    }
+
+    /// Tells the others again what was told last, so that it is known to be there.
+    ///
+    /// # Errors
+    /// [`LinkError::Lost`]. A store that takes no writes is no failure: it takes no votes either.
+    pub fn repeat(&mut self, primary: &mut Primary, store: &str) -> Result<(), LinkError> {
+        self.say(primary, store, "tidy")
+    }
+
+    /// Tells the others that nothing is owed to this history, where it was not told yet.
+    ///
+    /// # Errors
+    /// As [`Peers::repeat`].
+    pub fn tell(&mut self, primary: &mut Primary, store: &str) -> Result<(), LinkError> {
+        if self.told == primary.replid {
+            return Ok(());
+        }
+        self.told.clone_from(&primary.replid);
+        self.say(primary, store, "")
+    }
+
+    fn say(&mut self, primary: &mut Primary, store: &str, tidy: &str) -> Result<(), LinkError> {
+        let former = self.before.as_ref().map_or("", |before| before.node.as_str());
+        let said = calls::node(store, &self.name, &self.told, former, tidy);
+        let answer = primary.link.ask(&said);
+        self.is_told = answer.is_ok();
+        match answer {
+            Err(error @ LinkError::Lost(..)) => Err(error),
+            // What refuses this refuses votes as well, and that is told.
+            Err(LinkError::Refused(..)) | Ok(_) => Ok(()),
+        }
+    }
+
+    /// Whether there is nobody left to wait for.
+    ///
+    /// # Errors
+    /// [`LinkError`]
+    pub fn is_over(&mut self, primary: &mut Primary, now_ms: u64) -> Result<bool, LinkError> {
+        let Some(wait) = &self.wait else { return Ok(true) };
+        let others = self.others(primary)?;
+        let behind = others.values().filter(|history| **history != primary.replid).count();
+        // Who finds nobody knows nobody: that others are there may be lost as well.
+        let is_known = !others.is_empty() && behind == 0 && !wait.has_silent;
+        if is_known {
+            log::info!("all {} other nodes have given back what they knew: votes are taken", others.len());
+        } else if now_ms >= wait.until_ms {
+            let (seconds, count) = (WAIT_MAX_MS / 1_000, others.len());
+            log::warn!(
+                "{behind} of {count} other nodes have not said within {seconds} s that they gave back what the store may have lost: votes are taken without them"
+            );
+        } else {
+            return Ok(false);
+        }
+        self.wait = None;
+        Ok(true)
+    }
+
+    /// The other nodes, each with the history to which it owes nothing.
+    fn others(&self, primary: &mut Primary) -> Result<BTreeMap<String, String>, LinkError> {
+        let reply = primary.link.ask(cmd("HGETALL").arg(keys::NODES))?;
+        let mut others = read(&reply).ok_or_else(|| primary.link.strange("a list of nodes"))?;
+        others.remove(&self.name);
+        if let Some(before) = &self.before {
+            others.remove(&before.node);
+        }
+        Ok(others)
+    }
+
+    /// This history is followed from now on, and votes are sent to it.
+    pub fn keep(&mut self, history: &str) {
+        let now = Before { node: self.name.clone(), history: history.to_owned() };
+        identity::keep_before(&self.path, &now);
+    }
+}
+
+/// Names and records in turn.
+fn read(reply: &Value) -> Option<BTreeMap<String, String>> {
+    let pairs = items(reply)?.chunks_exact(2);
+    let history = |record: &str| record.split(';').next().unwrap_or_default().to_owned();
+    pairs.map(|pair| Some((text(&pair[0])?.to_owned(), history(text(&pair[1])?)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::parse_redis_value;
+
+    use super::{Start, read, start};
+
+    #[test]
+    fn who_knows_the_history_does_not_wait() {
+        assert_eq!(start(Some("a"), "a", false), Start::AtOnce);
+        assert_eq!(start(None, "a", true), Start::AtOnce, "the first start on a new store");
+        assert_eq!(start(None, "a", false), Start::Unsure);
+        assert_eq!(start(Some("b"), "a", false), Start::AfterLoss);
+        assert_eq!(start(Some("b"), "a", true), Start::AfterLoss, "a store that has lost everything looks new");
+    }
+
+    #[test]
+    fn records_of_nodes() {
+        let reply = "*4\r\n$1\r\nx\r\n$4\r\na1;9\r\n$1\r\ny\r\n$6\r\n;9;new\r\n";
+        let others = read(&parse_redis_value(reply.as_bytes()).expect("a reply")).expect("two nodes");
+        let found: Vec<(&str, &str)> = others.iter().map(|(name, history)| (name.as_str(), history.as_str())).collect();
+        assert_eq!(found, [("x", "a1"), ("y", "")]);
+        assert_eq!(read(&parse_redis_value(b":1\r\n").expect("a reply")), None);
+    }
+}
