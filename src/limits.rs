@@ -6,6 +6,27 @@ pub const READ_BYTES_MAX: usize = 64 * 1024;
 pub const UNSENT_BYTES_MAX: usize = 64 * 1024;
 /// A TLS record that is not whole is waited for, up to this: what the largest one takes on the wire.
 pub const TLS_HELD_BYTES_MAX: usize = 5 + 16 * 1024 + 2_048;
+/// Memory of all connections together, unless asked otherwise: this, or an eighth of the machine.
+pub const BUFFER_BYTES_MAX_DEFAULT: u64 = 256 * 1024 * 1024;
+/// Part of the machine that the memory of all connections is at most, unless asked otherwise.
+pub const BUFFER_MACHINE_PART: u64 = 8;
+/// The least that can be asked for: some requests and answers of the largest kind.
+pub const BUFFER_BYTES_MAX_FLOOR: u64 = 1024 * 1024;
+/// A worker tells the others what its connections hold in steps of this size, or once a turn.
+pub const BUFFER_PIECE_BYTES: u64 = 256 * 1024;
+/// However little memory there is left for connections, a turn takes up this much for each.
+pub const TURN_BYTES_MIN: usize = 4 * 1024;
+/// Who neither sends nor takes anything for so long stands still, in milliseconds: it gives up what
+/// it holds before those who hold as much and move.
+pub const STALLED_MS: u64 = 1_000;
+/// Connections that give up what they hold in one turn of a worker, so that the others have theirs.
+pub const CUTS_PER_TURN: usize = 64;
+/// What a TLS session holds besides buffers while its handshake is under way, as measured, in bytes.
+pub const TLS_HANDSHAKE_BYTES: usize = 4_400;
+/// And once that is done: keys, and what is kept of the certificate's choice.
+pub const TLS_SESSION_BYTES: usize = 3_600;
+/// Room for answers that a worker keeps from one turn to the next.
+pub const OUT_KEPT_BYTES_MAX: usize = 256 * 1024;
 /// Connections taken from one listening socket in a turn, so that a rush of newcomers does not
 /// hold up those who are served already.
 pub const ACCEPTS_PER_TURN: usize = 64;
@@ -28,8 +49,8 @@ pub const DESCRIPTORS_KEPT: usize = 64;
 pub const DESCRIPTORS_PER_WORKER: usize = 8;
 /// Open connections to the control listener.
 pub const CONTROL_CONNECTIONS_MAX: usize = 512;
-/// `--max-connections` unless asked otherwise is never more than this: each may hold some 150 KB
-/// while it misbehaves.
+/// `--max-connections` unless asked otherwise is never more than this: the kernel holds some KB for each,
+/// and a slot here takes 0.3 KB, which is kept for the next one. What they hold has its own bound.
 pub const CONNECTIONS_MAX_DEFAULT: usize = 65_536;
 /// Input of a client that is passed to another process, and of all those in one message, in bytes:
 /// the kernel's bound on a message is some 200 KB.
@@ -83,6 +104,8 @@ pub struct Limits {
     pub write_timeout_ms: u64,
     /// Open connections over all workers.
     pub connections_max: usize,
+    /// What all connections may hold together, those of the control listener too, in bytes.
+    pub buffer_bytes_max: u64,
 }
 
 impl Default for Limits {
@@ -96,6 +119,7 @@ impl Default for Limits {
             idle_timeout_ms: 75_000,
             write_timeout_ms: 30_000,
             connections_max: 10_000,
+            buffer_bytes_max: BUFFER_BYTES_MAX_DEFAULT,
         }
     }
 }

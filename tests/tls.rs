@@ -3,6 +3,7 @@
 //! left out.
 
 mod abuse;
+mod buffers;
 mod certificates;
 mod takeover;
 mod wire;

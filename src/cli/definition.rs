@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, Command, value_parser};
 
 use super::logger::{Format, LEVELS};
 use super::{client_definition, store_definition};
-use crate::limits::Limits;
+use crate::limits::{BUFFER_BYTES_MAX_FLOOR, Limits};
 use crate::net::address::Address;
 use crate::server::Engine;
 use crate::vote::time::Cooldown;
@@ -91,7 +91,7 @@ fn state() -> [Arg; 5] {
     ]
 }
 
-fn limits() -> [Arg; 5] {
+fn limits() -> [Arg; 6] {
     let defaults = Limits::default();
     [
         option("head-bytes-max", "N", "Largest request head, in bytes, 1024 to 65536")
@@ -108,6 +108,12 @@ fn limits() -> [Arg; 5] {
             .default_value(defaults.skip_body_bytes_max.to_string()),
         option("max-connections", "N", "Open public connections [default: from the descriptor limit]")
             .value_parser(whole(1..=100_000_000)),
+        option(
+            "buffer-bytes-max",
+            "N",
+            "What all connections may hold together, in bytes [default: 256 MiB, or an eighth of the machine]",
+        )
+        .value_parser(whole(BUFFER_BYTES_MAX_FLOOR..=1 << 40)),
     ]
 }
 

@@ -24,6 +24,7 @@ mod key;
 mod lines;
 mod log_queue;
 mod logger;
+mod machine;
 #[cfg(feature = "redis")]
 mod node;
 mod progress;

@@ -17,7 +17,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use super::logger::Logger;
-use super::{CliError, Exit, certificates, key, one, progress};
+use super::{CliError, Exit, certificates, key, machine, one, progress};
 use crate::control::ControlKey;
 use crate::limits::{
     CONNECTIONS_MAX_DEFAULT, CONTROL_CONNECTIONS_MAX, DESCRIPTORS_KEPT, DESCRIPTORS_PER_WORKER, Limits, TURNED_AWAY_MAX,
@@ -189,6 +189,7 @@ fn config(options: &ArgMatches, control_key: ControlKey, gate: PathBuf, logger: 
         idle_timeout_ms: one(options, "idle-timeout")?,
         write_timeout_ms: one(options, "write-timeout")?,
         connections_max: connections_max(options.get_one::<u64>("max-connections").copied(), size(options, "workers")?),
+        buffer_bytes_max: options.get_one("buffer-bytes-max").copied().unwrap_or_else(machine::buffer_bytes_max),
     };
     Ok(Config {
         listen: addresses("listen"),

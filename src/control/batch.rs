@@ -24,6 +24,9 @@ const LINE_BYTES_MAX: usize = 4_096;
 /// Why a vote of a batch is refused.
 const WITHOUT_TIME: &str = "voted_at is missing: a vote that is taken over says when it was cast";
 
+/// What a line's token takes beside the line, about, in bytes.
+const TOKEN_BYTES: usize = 48;
+
 /// Which kind of line a batch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -85,6 +88,17 @@ impl Batch {
             is_rest_in_doubt: false,
             summary: Summary::new(errors_max),
         }
+    }
+
+    /// What it holds, in bytes: lines that are gathered, those that the recorder has, and what is said of
+    /// them in the end.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let under_way: usize = self.under_way.iter().map(|command| command.lines.len()).sum();
+        let servers = self.servers.capacity() * size_of::<NewServer>();
+        let line_bytes = size_of::<u64>() + size_of::<Vote>().max(size_of::<NewServer>()) + size_of::<VoteOutcome>();
+        let gathered = self.votes.capacity() * size_of::<Vote>() + servers + self.lines.capacity() * size_of::<u64>();
+        self.partial.capacity() + gathered + under_way * (line_bytes + TOKEN_BYTES) + self.summary.held_bytes()
     }
 
     /// Takes a piece of the stream.

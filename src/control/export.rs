@@ -61,11 +61,20 @@ impl Export {
             out.append(&mut self.lines);
             out.extend_from_slice(b"\r\n");
         }
+        // While a slow reader takes this part, the room for the next one is not held.
+        (self.lines, self.shard) = (Vec::new(), Vec::new());
         if is_over {
             out.extend_from_slice(b"0\r\n\r\n");
             return Step::Done;
         }
         Step::More
+    }
+
+    /// What it holds between two parts: nothing but that the servers of its beginning stay in memory,
+    /// which exports share.
+    #[must_use]
+    pub const fn held_bytes(&self) -> usize {
+        self.lines.capacity() + self.shard.capacity() * size_of::<Cooling>()
     }
 
     /// Adds the lines of some servers or of one shard; `false` at the end.

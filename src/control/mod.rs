@@ -281,6 +281,16 @@ impl Service for ControlService {
         if matches!(*exchange.0, Task::Batch(_)) { u64::MAX } else { self.parts.body_bytes_max }
     }
 
+    fn held_bytes(&self, exchange: &Exchange) -> usize {
+        match &*exchange.0 {
+            Task::Gather { body, .. } => body.capacity(),
+            Task::Batch(batch) => batch.held_bytes(),
+            Task::Export(export) => export.held_bytes(),
+            Task::Answer(answer) => answer.body.capacity(),
+            Task::Page(_) | Task::Wait { .. } => 0,
+        }
+    }
+
     fn content(&mut self, exchange: &mut Exchange, bytes: &[u8], context: &Context) -> Step {
         match &mut *exchange.0 {
             Task::Gather { body, .. } => {

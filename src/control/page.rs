@@ -13,6 +13,7 @@ use crate::http::fault::Fault;
 use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
 use crate::metrics::{Counter, Histogram, Kind, Page, SharedCounter};
 use crate::net::access::AccessCounters;
+use crate::net::budget::Budget;
 use crate::net::counters::{Cause, EngineCounters, Handshake, ResponseCounters};
 use crate::readiness::{Readiness, Trouble};
 use crate::recorder::counters::RecorderCounters;
@@ -29,6 +30,8 @@ pub struct Sources {
     pub answers: Vec<Arc<AnswerCounters>>,
     /// Each worker.
     pub workers: Vec<WorkerSource>,
+    /// What all connections hold.
+    pub budget: Arc<Budget>,
     /// Each worker's access log, where there is one.
     pub access: Vec<Arc<AccessCounters>>,
     /// The recorder.
@@ -78,6 +81,7 @@ pub fn metrics(sources: &Sources, readiness: &Readiness, cooldowns: usize, share
     requests(&mut page, sources);
     refusals(&mut page, sources);
     connections(&mut page, sources);
+    buffers(&mut page, sources);
     event_loops(&mut page, sources);
     votes(&mut page, &sources.recorder);
     access_log(&mut page, &sources.access);
@@ -201,6 +205,25 @@ fn connections(page: &mut Page, sources: &Sources) {
     for (stage, label) in Handshake::ALL {
         let count: u64 = sources.of("public").map(|worker| worker.engine.handshakes[stage as usize].get()).sum();
         page.sample(name, &[("stage", label)], count);
+    }
+}
+
+fn buffers(page: &mut Page, sources: &Sources) {
+    let budget = &sources.budget;
+    let help = "Memory that connections hold: input, unsent output, TLS.";
+    page.single("vote_status_buffer_bytes", Kind::Gauge, help, budget.held_bytes());
+    page.single("vote_status_buffer_bytes_max", Kind::Gauge, "Its bound.", budget.bytes_max());
+    let name = "vote_status_buffer_cuts_total";
+    page.family(name, Kind::Counter, "Connections that gave up what they held, for want of memory.");
+    for listener in LISTENERS {
+        let sum = |value: &dyn Fn(&EngineCounters) -> u64| -> u64 {
+            sources.of(listener).map(|worker| value(&worker.engine)).sum()
+        };
+        let answered = sum(&|engine| engine.cut_answered.get());
+        let closed = sum(&|engine| engine.closed[Cause::Memory as usize].get());
+        for (how, count) in [("answered", answered), ("closed", closed)] {
+            page.sample(name, &[("listener", listener), ("how", how)], count);
+        }
     }
 }
 

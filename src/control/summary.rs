@@ -82,6 +82,12 @@ impl Summary {
         }
     }
 
+    /// What it holds, in bytes, about: a line takes less than it does in the answer.
+    #[must_use]
+    pub const fn held_bytes(&self) -> usize {
+        if self.refused.bytes > COUNTS_BYTES { self.refused.bytes } else { 0 }
+    }
+
     /// Notes why a line was refused. They come in any order: outcomes later than what cannot be read.
     pub fn refuse(&mut self, number: u64, word: &'static str, message: &str) {
         self.refused.note(number, word, message);

@@ -65,6 +65,12 @@ pub trait Service {
     /// Told of what was kept when the content is over, just before the answer.
     fn decide_again(&mut self, _exchange: &mut Self::Exchange, _kept: &[u8], _context: &Context) {}
 
+    /// What an exchange holds of the client's content and of its answer, in bytes, roughly.
+    #[inline]
+    fn held_bytes(&self, _exchange: &Self::Exchange) -> usize {
+        0
+    }
+
     /// Appends the answer, or the next part of it.
     fn finish(&mut self, exchange: &mut Self::Exchange, framing: Framing, context: &Context, out: &mut Vec<u8>)
     -> Step;
@@ -157,6 +163,23 @@ impl<E> Session<E> {
     #[must_use]
     pub const fn is_between_requests(&self) -> bool {
         matches!(self.phase, Phase::Head)
+    }
+
+    /// Whether a request has been taken whole and not been answered yet.
+    #[must_use]
+    pub const fn owes_an_answer(&self) -> bool {
+        matches!(self.phase, Phase::Finish { .. })
+    }
+
+    /// What the exchange under way holds, in bytes.
+    #[inline]
+    pub fn held_bytes<S: Service<Exchange = E>>(&self, service: &S) -> usize {
+        match &self.phase {
+            Phase::Content { exchange, kept, .. } | Phase::Finish { exchange, kept, .. } => {
+                service.held_bytes(exchange) + kept.as_ref().map_or(0, |kept| kept.len())
+            }
+            Phase::Head | Phase::Closed => 0,
+        }
     }
 
     /// Handles every whole request in `input`, up to the bound on waiting output. `closing`: the

@@ -116,6 +116,10 @@ impl<S: Service + Describe> Service for Logged<S> {
         self.service.content(&mut exchange.0, bytes, context)
     }
 
+    fn held_bytes(&self, exchange: &Self::Exchange) -> usize {
+        self.service.held_bytes(&exchange.0)
+    }
+
     fn finish(
         &mut self,
         exchange: &mut Self::Exchange,

@@ -46,6 +46,8 @@ pub struct Turn<'w, S: Service> {
     pub service: &'w mut S,
     /// Bounds on the session.
     pub limits: &'w SessionLimits,
+    /// At most so much is read.
+    pub read_bytes_max: usize,
     /// Where reads go, shared by all connections of a worker.
     pub read_buffer: &'w mut [u8],
     /// Where answers are gathered, shared likewise; empty between two connections.
@@ -80,6 +82,8 @@ pub struct Connection<E> {
     is_turned_away: bool,
     /// The request under way is a new one since the deadline was last looked at.
     is_new_request: bool,
+    /// Holds something, and stands in the worker's account. Kept by the worker.
+    pub is_holder: bool,
     /// Waits for its next turn already. Kept by the worker.
     pub is_queued: bool,
     /// Is registered with the poll, and whether for writing too. Kept by the worker.
@@ -102,6 +106,7 @@ impl<E> Connection<E> {
             is_turned_away: false,
             is_new_request: true,
             is_flushed: false,
+            is_holder: false,
             is_queued: false,
             registered: None,
         }
@@ -173,6 +178,19 @@ impl<E> Connection<E> {
     #[must_use]
     pub const fn has_asked(&self) -> bool {
         self.has_asked
+    }
+
+    /// The memory that it holds besides itself, in bytes.
+    #[inline]
+    pub fn held_bytes<S: Service<Exchange = E>>(&self, service: &S) -> usize {
+        self.input.capacity() + self.stream.held_bytes() + self.session.held_bytes(service)
+    }
+
+    /// Whether it can be told that it is refused: not behind an answer that it does not take, and not in
+    /// place of the answer to what may have been done already.
+    #[must_use]
+    pub const fn can_be_refused(&self) -> bool {
+        matches!(self.state, State::Open | State::Parked) && !self.has_unsent() && !self.session.owes_an_answer()
     }
 
     /// Whether the peer went away before its time.
@@ -263,7 +281,7 @@ impl<E> Connection<E> {
             return Verdict::Wait;
         }
         buffer[..held].copy_from_slice(&self.input);
-        match self.stream.read(&mut buffer[held..], turn.counters) {
+        match self.stream.read(&mut buffer[held..], turn.read_bytes_max, turn.counters) {
             Ok(Received::End) => self.end_of_input(turn),
             Ok(Received::Foreign { bytes }) => {
                 self.input = buffer[held..held + bytes].to_vec();

@@ -16,16 +16,19 @@ pub enum Cause {
     WriteTimeout,
     /// There was no room for it.
     Overload,
+    /// It held most when there was no memory left, and could not be told so.
+    Memory,
 }
 
 impl Cause {
     /// Every cause, with its label.
-    pub const ALL: [(Self, &'static str); 5] = [
+    pub const ALL: [(Self, &'static str); 6] = [
         (Self::Done, "done"),
         (Self::Broken, "broken"),
         (Self::Idle, "idle"),
         (Self::WriteTimeout, "write_timeout"),
         (Self::Overload, "overload"),
+        (Self::Memory, "memory"),
     ];
 }
 
@@ -65,6 +68,8 @@ pub struct EngineCounters {
     pub lag_us: Histogram<11>,
     /// Times that the system had no descriptor or no memory for a newcomer.
     pub accept_shortages: Counter,
+    /// Connections that held most when there was no memory left, and could be told 503.
+    pub cut_answered: Counter,
 }
 
 impl Default for EngineCounters {
@@ -77,11 +82,19 @@ impl Default for EngineCounters {
             sent_bytes: Counter::default(),
             lag_us: Histogram::new([50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 1_000_000]),
             accept_shortages: Counter::default(),
+            cut_answered: Counter::default(),
         }
     }
 }
 
 impl EngineCounters {
+    /// Bytes that went over the wire, either way.
+    #[inline]
+    #[must_use]
+    pub(super) fn moved_bytes(&self) -> u64 {
+        self.received_bytes.get().wrapping_add(self.sent_bytes.get())
+    }
+
     /// Connections that are open now.
     #[must_use]
     pub fn open(&self) -> u64 {

@@ -15,6 +15,8 @@ use crate::http::session::Ticket;
 pub enum Letter {
     /// What this connection waits for is there.
     Wake(Ticket),
+    /// All connections together hold too much, and one of this worker's holds most.
+    Relieve,
     /// Stop: answer what is under way, close what is idle, take newcomers for a while.
     Drain {
         /// How long newcomers are still taken, in milliseconds.
@@ -50,7 +52,7 @@ pub struct Passed {
 }
 
 /// A worker's box. Cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Mailbox {
     letters: Arc<Mutex<Vec<Letter>>>,
     waker: Arc<Waker>,

@@ -12,8 +12,10 @@
 //! some of its requests. `may_minihttp` is another engine, to compare with.
 
 pub mod access;
+pub mod account;
 pub mod activation;
 pub mod address;
+pub mod budget;
 pub mod connection;
 pub mod counters;
 pub mod deadline;

@@ -169,16 +169,29 @@ impl Stream {
         true
     }
 
-    /// Reads once.
+    /// The memory that it holds, in bytes.
+    #[must_use]
+    #[inline]
+    pub fn held_bytes(&self) -> usize {
+        #[cfg(feature = "tls")]
+        if !matches!(self.layer, Layer::Plain) {
+            return self.unsent.capacity() + self.layer_held_bytes();
+        }
+        self.unsent.capacity()
+    }
+
+    /// Reads once, at most `bytes_max` from the socket.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] where nothing is there, others where the peer is gone.
     #[inline]
-    pub fn read(&mut self, buffer: &mut [u8], counters: &EngineCounters) -> io::Result<Received> {
+    pub fn read(&mut self, buffer: &mut [u8], bytes_max: usize, counters: &EngineCounters) -> io::Result<Received> {
         #[cfg(feature = "tls")]
         if !matches!(self.layer, Layer::Plain) {
-            return self.read_layer(buffer, counters);
+            return self.read_layer(buffer, bytes_max, counters);
         }
+        let room_bytes = buffer.len().min(bytes_max);
+        let buffer = &mut buffer[..room_bytes];
         match receive(&self.socket, buffer, counters)? {
             0 => Ok(Received::End),
             // A short read has emptied the kernel's buffer: no second read to be told so.
@@ -231,6 +244,9 @@ impl Stream {
         self.unsent.drain(..sent);
         if self.unsent.is_empty() {
             self.unsent = Vec::new();
+        } else if self.unsent.len() < self.unsent.capacity() / 2 {
+            // What is held is what is counted: not the room of what has gone.
+            self.unsent.shrink_to_fit();
         }
         Ok(())
     }

@@ -6,7 +6,8 @@
 //! 4. connections that are served already, each at most one read and one write;
 //! 5. newcomers, each read at once, before it is registered: most ask one question and go;
 //! 6. those that were not done within their share, after everybody had a turn;
-//! 7. deadlines last: whoever made it in this turn has made it.
+//! 7. deadlines last: whoever made it in this turn has made it;
+//! 8. memory: where all connections together hold too much, the heaviest gives it up.
 
 use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,6 +16,8 @@ use std::time::Duration;
 
 use mio::{Events, Interest, Poll, Token};
 
+use super::account::Account;
+use super::budget::{Budget, Kind};
 use super::connection::{Connection, Turn, Verdict};
 use super::counters::{Cause, EngineCounters};
 use super::deadline::{Class, Deadlines};
@@ -34,6 +37,7 @@ use crate::limits::{
 };
 
 mod drain;
+mod relief;
 
 use drain::Drain;
 
@@ -78,6 +82,9 @@ pub struct Worker<S: Service> {
     connections: Slab<Connection<S::Exchange>>,
     deadlines: Deadlines,
     again: Vec<Key>,
+    account: Account,
+    /// All connections together hold too much, and it may be for this worker to do something about it.
+    is_short: bool,
     read_buffer: Box<[u8]>,
     out: Vec<u8>,
     now: Now,
@@ -122,8 +129,11 @@ impl<S: Service> Worker<S> {
         // What a session leaves for the next read is a head or a trailer that is not whole.
         let held_bytes_max = limits.head_bytes_max.max(TRAILER_BYTES_MAX) + 2;
         let read_bytes_max = if settings.is_interim { PASSED_BYTES_MAX } else { READ_BYTES_MAX + held_bytes_max };
+        let budget = Budget::new(limits.buffer_bytes_max);
         Ok(Self {
             service: service(&mailbox),
+            account: Account::new(budget, Kind::Public, mailbox.clone()),
+            is_short: false,
             mailbox,
             poll,
             now: clock.now(),
@@ -153,6 +163,12 @@ impl<S: Service> Worker<S> {
     #[must_use]
     pub fn counting(self, counters: Arc<EngineCounters>) -> Self {
         Self { counters, ..self }
+    }
+
+    /// The same worker, within a budget that it shares with others.
+    #[must_use]
+    pub fn within(self, budget: Arc<Budget>, kind: Kind) -> Self {
+        Self { account: Account::new(budget, kind, self.mailbox.clone()), ..self }
     }
 
     /// The same worker, with clients that another one has served until now.
@@ -202,6 +218,7 @@ impl<S: Service> Worker<S> {
                 }
             }
             self.expire_deadlines();
+            self.relieve();
             self.go_on_draining();
             self.counters.lag_us.record(self.clock.since_us(self.now));
         }
@@ -210,7 +227,7 @@ impl<S: Service> Worker<S> {
 
     fn wait(&self) -> Option<Duration> {
         let is_accept_due = self.listeners.iter().any(|listening| listening.is_pending);
-        if !self.again.is_empty() || (is_accept_due && self.accept_again_ms <= self.now.monotonic_ms) {
+        if !self.again.is_empty() || self.is_short || (is_accept_due && self.accept_again_ms <= self.now.monotonic_ms) {
             return Some(Duration::ZERO);
         }
         let accept_ms = is_accept_due.then_some(self.accept_again_ms);
@@ -231,6 +248,7 @@ impl<S: Service> Worker<S> {
                         self.serve(key);
                     }
                 }
+                Letter::Relieve => self.note_shortage(),
                 Letter::Drain { accept_ms, timeout_ms } => self.start_draining(accept_ms, timeout_ms),
                 Letter::HandOver { to, timeout_ms } => self.hand_over(&to, timeout_ms),
             }
@@ -263,9 +281,12 @@ impl<S: Service> Worker<S> {
     #[inline]
     fn turn(&mut self, key: Key, act: impl FnOnce(&mut Connection<S::Exchange>, &mut Turn<'_, S>) -> Verdict) {
         let Some(connection) = self.connections.get_mut(key) else { return };
+        let (grant, moved_bytes) = (self.account.grant(), self.counters.moved_bytes());
+        self.session_limits.unsent_bytes_max = grant.unsent_bytes;
         let mut turn = Turn {
             service: &mut self.service,
             limits: &self.session_limits,
+            read_bytes_max: grant.read_bytes,
             read_buffer: &mut self.read_buffer,
             out: &mut self.out,
             counters: &self.counters,
@@ -288,6 +309,12 @@ impl<S: Service> Worker<S> {
             Ok(Verdict::Again) => {}
             Ok(Verdict::Wait) => {}
         }
+        let held_bytes = connection.held_bytes(&self.service);
+        if held_bytes > 0 || connection.is_holder {
+            connection.is_holder = held_bytes > 0;
+            let has_moved = self.counters.moved_bytes() != moved_bytes;
+            self.account.note(key.index, held_bytes, has_moved, self.now.monotonic_ms);
+        }
         let (class, anew) = connection.deadline(self.deadlines.class(key.index), self.settings.content_extends);
         match class {
             Some(class) if anew => self.deadlines.set(key.index, class, self.now.monotonic_ms),
@@ -306,6 +333,9 @@ impl<S: Service> Worker<S> {
         self.deadlines.clear(key.index);
         // Dropping the socket takes it out of the poll.
         if let Some(mut connection) = self.connections.remove(key) {
+            if connection.is_holder {
+                self.account.forget(key.index);
+            }
             // What has panicked once may do so again; it is closed all the same.
             let _parted = catch_unwind(AssertUnwindSafe(|| connection.part(&self.counters)));
             self.counters.closed[cause as usize].add(1);

@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::control::page::Sources;
 use crate::control::shared::SharedView;
 use crate::net::address::Address;
+use crate::net::budget::Budget;
 use crate::net::mailbox::Letter;
 use crate::recorder::RecorderHandle;
 use crate::vote::directory::DirectoryView;
@@ -149,6 +150,7 @@ impl House {
             answers: Vec::new(),
             access: Vec::new(),
             workers: Vec::new(),
+            budget: Budget::new(config.limits.buffer_bytes_max),
             recorder: writer.counters(),
             log_dropped: Arc::clone(&config.log_dropped),
         };

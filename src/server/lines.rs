@@ -40,8 +40,9 @@ impl About {
         let listeners: Vec<_> = addresses.iter().map(|(address, role)| format!("{address} ({role})")).collect();
         log::info!("listening on {}; engine {engine}, {workers} workers", listeners.join(", "));
         log::info!(
-            "limits: {} connections; heads of {} bytes and {} lines; content of {} bytes (public) and {} (control); {} ms for a request, {} ms idle, {} ms to take an answer; access log {access_log}",
+            "limits: {} connections, which hold {} bytes together; heads of {} bytes and {} lines; content of {} bytes (public) and {} (control); {} ms for a request, {} ms idle, {} ms to take an answer; access log {access_log}",
             limits.connections_max,
+            limits.buffer_bytes_max,
             limits.head_bytes_max,
             limits.header_lines_max,
             limits.skip_body_bytes_max,

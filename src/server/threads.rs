@@ -11,6 +11,7 @@ use super::{ServerError, Signal};
 use crate::clock::Clock;
 use crate::http::session::Service;
 use crate::net::access::{AccessLog, Describe, Logged};
+use crate::net::budget::{Budget, Kind};
 use crate::net::counters::EngineCounters;
 use crate::net::listener::Listener;
 use crate::net::mailbox::{Letter, Mailbox, Passed};
@@ -43,6 +44,8 @@ pub(super) struct Setup {
     pub(super) settings: Settings,
     pub(super) clock: Clock,
     pub(super) counters: Arc<EngineCounters>,
+    /// The memory that it shares with the others.
+    pub(super) share: (Arc<Budget>, Kind),
     pub(super) log: Option<AccessLog>,
     /// Those whom another process has served until now.
     pub(super) clients: Vec<Passed>,
@@ -59,12 +62,12 @@ where
     S: Service + Describe + Send + 'static,
     S::Exchange: Send,
 {
-    let Setup { listeners, settings, clock, counters, log, clients } = setup;
+    let Setup { listeners, settings, clock, counters, share, log, clients } = setup;
     match log {
-        None => run_worker(name, Worker::new(listeners, settings, clock, make), counters, clients, events),
+        None => run_worker(name, Worker::new(listeners, settings, clock, make), counters, share, clients, events),
         Some(log) => {
             let make = |mailbox: &Mailbox| Logged::new(make(mailbox), log);
-            run_worker(name, Worker::new(listeners, settings, clock, make), counters, clients, events)
+            run_worker(name, Worker::new(listeners, settings, clock, make), counters, share, clients, events)
         }
     }
 }
@@ -73,6 +76,7 @@ fn run_worker<S>(
     name: &'static str,
     worker: io::Result<Worker<S>>,
     counters: Arc<EngineCounters>,
+    (budget, kind): (Arc<Budget>, Kind),
     clients: Vec<Passed>,
     events: &Sender<Event>,
 ) -> Result<Serving, ServerError>
@@ -80,7 +84,7 @@ where
     S: Service + Send + 'static,
     S::Exchange: Send,
 {
-    let worker = worker.map_err(ServerError::Engine)?.counting(counters).adopting(clients);
+    let worker = worker.map_err(ServerError::Engine)?.counting(counters).within(budget, kind).adopting(clients);
     let mailbox = worker.mailbox();
     let thread = start_thread(name, || worker.run(), events.clone())?;
     Ok(Serving { tell: Box::new(move |letter| mailbox.send(letter)), thread })

@@ -19,8 +19,18 @@ pub(crate) fn one_worker(args: &[&str]) -> Server {
 
 /// Resident memory in KiB.
 pub(crate) fn resident_kib(pid: u32) -> u64 {
+    memory_kib(pid, "VmRSS:")
+}
+
+/// The most that it ever was.
+#[cfg(feature = "tls")]
+pub(crate) fn peak_kib(pid: u32) -> u64 {
+    memory_kib(pid, "VmHWM:")
+}
+
+fn memory_kib(pid: u32, name: &str) -> u64 {
     let status = read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a running process has VmRSS");
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a running process has it");
     let number = line.trim().strip_suffix(" kB").expect("it is in kB");
     number.parse().expect("it is a number")
 }

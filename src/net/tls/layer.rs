@@ -44,8 +44,21 @@ impl Stream {
         }
     }
 
-    /// Reads the wire once. One half of `buffer` takes that, the other what it says.
-    pub(in crate::net) fn read_layer(&mut self, buffer: &mut [u8], counters: &EngineCounters) -> io::Result<Received> {
+    /// What the layer holds, in bytes.
+    pub(in crate::net) fn layer_held_bytes(&self) -> usize {
+        match &self.layer {
+            Layer::Plain | Layer::Awaited(_) => 0,
+            Layer::Open(session) => session.held_bytes(),
+        }
+    }
+
+    /// Reads the wire once, at most `bytes_max`. One half of `buffer` takes that, the other what it says.
+    pub(in crate::net) fn read_layer(
+        &mut self,
+        buffer: &mut [u8],
+        bytes_max: usize,
+        counters: &EngineCounters,
+    ) -> io::Result<Received> {
         if let Layer::Open(session) = &self.layer
             && session.is_ended()
         {
@@ -57,6 +70,8 @@ impl Stream {
             Layer::Plain | Layer::Awaited(_) => &[],
         };
         let held_bytes = held.len();
+        let room_bytes = wire.len().min(held_bytes + bytes_max);
+        let wire = &mut wire[..room_bytes];
         wire[..held_bytes].copy_from_slice(held);
         let read = receive(&self.socket, &mut wire[held_bytes..], counters)?;
         if read == 0 {

@@ -10,7 +10,7 @@ use rustls::unbuffered::{
     AppDataRecord, ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic,
 };
 
-use crate::limits::TLS_HELD_BYTES_MAX;
+use crate::limits::{TLS_HANDSHAKE_BYTES, TLS_HELD_BYTES_MAX, TLS_SESSION_BYTES};
 
 /// The first byte of every TLS connection: a record of the handshake.
 const HANDSHAKE_RECORD: u8 = 22;
@@ -55,6 +55,13 @@ impl Session {
     #[must_use]
     pub fn held(&self) -> &[u8] {
         &self.held
+    }
+
+    /// All that it holds, in bytes.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let session_bytes = if self.is_established() { TLS_SESSION_BYTES } else { TLS_HANDSHAKE_BYTES };
+        session_bytes + self.held.capacity()
     }
 
     /// Whether the handshake is done: what is sent reaches the client.

@@ -64,6 +64,9 @@ impl<S: Service> Worker<S> {
             self.deadlines.clear(key.index);
             let Some(mut connection) = self.connections.remove(key) else { continue };
             self.counters.closed[Cause::Done as usize].add(1);
+            if connection.is_holder {
+                self.account.forget(key.index);
+            }
             if connection.registered.is_some() {
                 // Closing our descriptor is not enough: the poll would go on for the other process.
                 let _absent = self.poll.registry().deregister(connection.stream().socket());

@@ -13,6 +13,7 @@ use crate::control::{ControlService, Parts};
 use crate::limits::CONTROL_CONNECTIONS_MAX;
 #[cfg(feature = "may_minihttp")]
 use crate::net::address::Address;
+use crate::net::budget::Kind;
 use crate::net::counters::{EngineCounters, ResponseCounters};
 use crate::net::listener::Listener;
 use crate::net::mailbox::{Mailbox, Passed};
@@ -167,8 +168,10 @@ impl House {
         let (engine, connections_max) = (Arc::new(EngineCounters::default()), settings.connections_max);
         let source = WorkerSource { listener, engine: Arc::clone(&engine), responses, connections_max };
         self.sources.workers.push(source);
+        let kind = if listener == "control" { Kind::Control } else { Kind::Public };
+        let share = (Arc::clone(&self.sources.budget), kind);
         let log = self.access.as_mut().map(|access| access.log(listener, &self.clock));
-        Setup { listeners, settings, clock: self.clock.clone(), counters: engine, log, clients }
+        Setup { listeners, settings, clock: self.clock.clone(), counters: engine, share, log, clients }
     }
 
     pub(super) fn start_recorder(&mut self, opening: Opening) -> Result<(), ServerError> {

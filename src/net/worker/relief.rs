@@ -1,0 +1,55 @@
+//! What a worker does where all connections together hold too much: the heaviest gives it up, wherever
+//! it is. A request that can still be answered is told 503; what stands behind an answer that nobody
+//! takes is closed.
+
+use super::Worker;
+use crate::http::fault::Fault;
+use crate::http::session::Service;
+use crate::limits::{CUTS_PER_TURN, OUT_KEPT_BYTES_MAX};
+use crate::net::connection::Connection;
+use crate::net::counters::Cause;
+use crate::net::slab::Key;
+
+impl<S: Service> Worker<S> {
+    /// To be called once a turn, after everybody was served.
+    pub(super) fn relieve(&mut self) {
+        if self.out.capacity() > OUT_KEPT_BYTES_MAX {
+            self.out = Vec::new();
+        }
+        self.account.tell();
+        self.is_short |= self.account.is_full();
+        for _ in 0..CUTS_PER_TURN {
+            if !self.is_short {
+                return;
+            }
+            let heaviest = self.account.heaviest(self.now.monotonic_ms);
+            match heaviest.and_then(|index| self.connections.key_of(index)) {
+                Some(key) => self.cut(key),
+                None => self.is_short = false,
+            }
+        }
+    }
+
+    /// Another worker has found that one of this one's connections holds most.
+    pub(super) fn note_shortage(&mut self) {
+        self.account.clear_told();
+        self.is_short = true;
+    }
+
+    fn cut(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.is_idle() {
+            // Of TLS, which holds its keys. It has asked nothing: an answer would be taken for the next one.
+            self.close_if_idle(key, Cause::Memory);
+        } else if connection.can_be_refused() {
+            self.counters.cut_answered.add(1);
+            self.turn(key, |connection, turn| connection.refuse(Fault::NotReady, turn));
+            // A client that has not done its handshake gets no answer.
+            if self.connections.get_mut(key).is_some_and(|connection| Connection::has_unsent(connection)) {
+                self.close(key, Cause::Memory);
+            }
+        } else {
+            self.close(key, Cause::Memory);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! One bound for the memory of all connections, plain ones and those under TLS: thousands of clients
+//! that ask for far more than they take, or never end what they began. `VOTE_STATUS_TEST_LONG=1` has
+//! as many of them as descriptors allow, and compares a good client's waits with those when it is alone.
+
+use super::{GET, Service, ask};
+use crate::abuse::figures::{connections_affordable, peak_kib, report, resident_kib};
+use crate::util::DEADLINE;
+use crate::util::client::{Client, get};
+use crate::util::server::Server;
+use crate::util::tls::client;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
+use socket2::{Domain, Socket, Type};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+/// What the first of them were seen with: 600 of these, pipelined, took 117 KiB each.
+const PIPELINED_BYTES: usize = 65_000;
+/// Deadlines must not do the work of the bound.
+const PATIENT: [&str; 6] = ["--head-timeout", "600", "--write-timeout", "600", "--idle-timeout", "600"];
+/// What the process may take besides: code, table, slots, what its allocator cannot give back.
+const BESIDES_KIB: u64 = 64 * 1024;
+
+/// What a client does that means harm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Harm {
+    /// Asks without end and takes nothing.
+    Deaf,
+    /// The same, and takes some bytes now and then.
+    Slow,
+    /// Half of a request's content.
+    HalfBody,
+    /// A head without its end.
+    HalfHead,
+    /// Under TLS, a record without its last byte.
+    HalfRecord,
+}
+
+/// Most ask and take nothing: that costs most.
+const HARMS: [(Harm, bool); 8] = [
+    (Harm::Deaf, false),
+    (Harm::Deaf, true),
+    (Harm::Slow, false),
+    (Harm::Deaf, false),
+    (Harm::Slow, true),
+    (Harm::HalfBody, false),
+    (Harm::HalfHead, true),
+    (Harm::HalfRecord, true),
+];
+
+/// A client that means harm.
+struct Attacker {
+    socket: TcpStream,
+    harm: Harm,
+}
+
+/// Where they go.
+struct Target {
+    plain: SocketAddr,
+    secure: SocketAddr,
+    config: Arc<ClientConfig>,
+}
+
+impl Target {
+    fn of(service: &Service) -> Target {
+        let [secure, plain] = service.server.publics() else { panic!("two listeners were asked for") };
+        Target { plain: plain.addr(), secure: secure.addr(), config: client() }
+    }
+
+    /// Does what one in the row of [`HARMS`] does. What the server does not take at once is not sent.
+    fn attack(&self, number: usize) -> Attacker {
+        let (harm, is_secure) = HARMS[number % HARMS.len()];
+        let address = if is_secure { self.secure } else { self.plain };
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).expect("a socket");
+        // Answers are to wait in the server, not in the kernel on this side.
+        socket.set_recv_buffer_size(4 * 1024).expect("a small buffer");
+        socket.connect_timeout(&address.into(), DEADLINE).expect("the server listens");
+        let mut socket = TcpStream::from(socket);
+        let request = match harm {
+            Harm::Deaf | Harm::Slow => GET.repeat(PIPELINED_BYTES / GET.len()),
+            Harm::HalfBody => {
+                format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n{}", "a".repeat(30_000))
+            }
+            Harm::HalfHead => format!("GET / HTTP/1.1\r\nX: {}", "a".repeat(15 * 1024)),
+            Harm::HalfRecord => "a".repeat(16 * 1024),
+        };
+        let mut bytes = request.into_bytes();
+        if is_secure {
+            bytes = self.sealed(&mut socket, &bytes);
+        }
+        if harm == Harm::HalfRecord {
+            bytes.pop();
+        }
+        socket.set_nonblocking(true).expect("it may be so");
+        // It may be turned away meanwhile.
+        let _sent = socket.write(&bytes);
+        Attacker { socket, harm }
+    }
+
+    /// `bytes` as they go over the wire behind a handshake, which is done.
+    fn sealed(&self, socket: &mut TcpStream, bytes: &[u8]) -> Vec<u8> {
+        let name = ServerName::try_from("vote.example").expect("a name");
+        let mut connection = ClientConnection::new(Arc::clone(&self.config), name).expect("a client may be made");
+        connection.set_buffer_limit(None);
+        socket.set_read_timeout(Some(DEADLINE)).expect("a deadline");
+        while connection.is_handshaking() {
+            connection.complete_io(socket).expect("a handshake");
+        }
+        connection.writer().write_all(bytes).expect("there is no limit");
+        let mut sealed = Vec::new();
+        while connection.wants_write() {
+            connection.write_tls(&mut sealed).expect("a vector takes all");
+        }
+        sealed
+    }
+}
+
+impl Attacker {
+    /// Goes on doing harm; `false` where the server has ended that.
+    fn go_on(&mut self) -> bool {
+        let is_reset = self.socket.take_error().expect("it is a socket").is_some();
+        let taken = match self.harm {
+            Harm::Slow => self.socket.read(&mut [0; 500]),
+            _ => self.socket.peek(&mut [0; 1]),
+        };
+        match taken {
+            Ok(bytes) => bytes > 0 && !is_reset,
+            Err(error) => error.kind() == ErrorKind::WouldBlock,
+        }
+    }
+}
+
+/// One sample of `/metrics`.
+fn metric(server: &Server, name: &str) -> u64 {
+    let page = get(server.control(), "/metrics");
+    let line = page.text().lines().find(|line| line.split(' ').next() == Some(name));
+    let value = line.and_then(|line| line.split(' ').nth(1)).unwrap_or_else(|| panic!("no {name}: {}", page.text()));
+    value.parse().expect("a number")
+}
+
+/// The wait that one request in a hundred is over, of so many, each on a connection of its own and not
+/// right behind the one before: a client that keeps the processor warm for itself waits for nothing.
+fn wait_p99(address: SocketAddr, count: usize) -> Duration {
+    let mut waits: Vec<Duration> = (0..count)
+        .map(|_| {
+            sleep(Duration::from_millis(2));
+            let since = Instant::now();
+            ask(&mut Client::connect(address));
+            since.elapsed()
+        })
+        .collect();
+    waits.sort();
+    waits[count * 99 / 100]
+}
+
+fn median<T: PartialOrd + Copy>(mut values: Vec<T>) -> T {
+    values.sort_by(|one, other| one.partial_cmp(other).expect("they are numbers"));
+    values[values.len() / 2]
+}
+
+/// Keeps `attackers` at it until it is over: who was cut off comes again, some each round.
+fn keep_on(target: &Target, attackers: &mut [Attacker], is_over: &AtomicBool) -> usize {
+    const COME_AGAIN_MAX: usize = 5;
+    // Each has its turn every three seconds: what they cost in memory is looked at here, not in time.
+    const SHARE: usize = 60;
+    let mut again = 0;
+    for round in 0.. {
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        let mut left = COME_AGAIN_MAX;
+        for (number, attacker) in attackers.iter_mut().enumerate().skip(round % SHARE).step_by(SHARE) {
+            if !attacker.go_on() && left > 0 {
+                *attacker = target.attack(number);
+                left -= 1;
+                again += 1;
+            }
+        }
+        sleep(Duration::from_millis(50));
+    }
+    again
+}
+
+/// Regression: 117 KiB for each of them, without an end; 65,536 would have taken 7.5 GB.
+#[test]
+fn the_memory_of_all_connections_has_one_bound() {
+    const ROUNDS: usize = 7;
+    let is_long = std::env::var_os("VOTE_STATUS_TEST_LONG").is_some();
+    let (wanted, budget_kib, rounds) = if is_long { (15_000, 256 * 1024, 400) } else { (600, 2 * 1024, 20) };
+    let budget = (budget_kib * 1024).to_string();
+    let plain = ["--listen-plain", "127.0.0.1:0", "--workers", "2", "--buffer-bytes-max", &budget];
+    let Some(service) = Service::start(&[&plain[..], &PATIENT].concat()) else { return };
+    let (server, pid) = (&service.server, service.server.pid());
+    let target = Target::of(&service);
+    let count = connections_affordable(wanted);
+    let alone: Vec<Duration> = (0..ROUNDS).map(|_| wait_p99(target.plain, rounds)).collect();
+    let before = resident_kib(pid);
+
+    let mut attackers: Vec<Attacker> = Vec::new();
+    for number in 0..count {
+        attackers.push(target.attack(number));
+        if number % (count / 20) == 0 {
+            ask(&mut Client::connect(target.plain));
+        }
+    }
+    let is_over = AtomicBool::new(false);
+    let mut again = 0;
+    let beside: Vec<Duration> = scope(|scope| {
+        scope.spawn(|| again = keep_on(&target, &mut attackers, &is_over));
+        let beside = (0..ROUNDS).map(|_| wait_p99(target.plain, rounds)).collect();
+        is_over.store(true, Ordering::Relaxed);
+        beside
+    });
+
+    let held_kib = metric(server, "vote_status_buffer_bytes") / 1024;
+    let max = metric(server, "vote_status_buffer_bytes_max");
+    let cut = |how| metric(server, &format!(r#"vote_status_buffer_cuts_total{{listener="public",how="{how}"}}"#));
+    let (answered, closed) = (cut("answered"), cut("closed"));
+    let grown_kib = peak_kib(pid).saturating_sub(before);
+    let ratios = beside.iter().zip(&alone).map(|(beside, alone)| beside.as_secs_f64() / alone.as_secs_f64());
+    let ratio = median(ratios.collect());
+    report(format_args!(
+        "{count} clients that take nothing, {again} of them again: {held_kib} of {budget_kib} KiB held, {grown_kib} KiB more \
+         at most; {answered} told so, {closed} closed; p99 of a good one {:?}, alone {:?}: {ratio:.2} times",
+        median(beside),
+        median(alone),
+    ));
+    assert_eq!(max, budget_kib * 1024);
+    assert!(held_kib <= budget_kib, "{held_kib} KiB held");
+    assert!(grown_kib <= budget_kib + BESIDES_KIB / if is_long { 1 } else { 4 }, "{grown_kib} KiB more");
+    assert!(held_kib >= budget_kib / 4, "{held_kib} KiB held: they cannot have done what they were to do");
+    if is_long {
+        assert!(ratio <= 3.0, "a good client waits {ratio:.2} times as long");
+    } else {
+        assert!(answered + closed > 0, "nobody had to go");
+    }
+    drop(attackers);
+    ask(&mut Client::connect(target.plain));
+    ask(&mut service.connect());
+}
