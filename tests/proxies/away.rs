@@ -7,10 +7,12 @@ use crate::contract_public::table::{CAN_VOTE, prepare};
 use crate::proxies::expected::{AWAY, Answer, GATEWAY_TIMEOUT};
 use crate::proxies::front::{Front, Kind};
 use crate::proxies::{before, curl, expect};
+use crate::util::DEADLINE;
 use crate::util::client::{Client, get};
 use crate::util::response::Response;
 use crate::util::server::Server;
 use std::net::TcpListener;
+use std::time::Instant;
 
 pub(crate) const TOKEN_PATH: &str = "/api/servers/demo/vote-status/203.0.113.8";
 
@@ -108,9 +110,13 @@ fn a_node_that_is_not_ready_is_passed_over() {
     let loading = Stub::answering(
         b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
     );
-    // Caddy tries again on errors only; it is told by the health check.
-    for kind in [Kind::Nginx, Kind::Haproxy] {
+    for kind in [Kind::Nginx, Kind::Haproxy, Kind::Caddy] {
         let Some(front) = Front::start(kind, &[loading.addr(), server.public()]) else { continue };
+        // Caddy tries again on errors only; it is told by its first look at `/readyz`.
+        let until = Instant::now() + DEADLINE;
+        while kind == Kind::Caddy && (0..4).any(|_| get(front.plain, PATH).status != 200) {
+            assert!(Instant::now() < until, "Caddy does not see that a node is not ready");
+        }
         for count in 0..20 {
             expect(&format!("{kind:?} {count}"), &get(front.plain, PATH), Answer::Safe(&CAN_VOTE), "", false);
         }
