@@ -24,6 +24,7 @@ mod oracle;
 mod promotion;
 mod proxy;
 mod reasons;
+mod recovery;
 mod resp;
 mod resurrection;
 #[cfg(feature = "tls")]
@@ -32,7 +33,9 @@ mod sentinels;
 mod shards;
 mod slow_disk;
 mod split;
+mod strange;
 mod tokens;
+mod versions;
 mod watching;
 mod wipe;
 

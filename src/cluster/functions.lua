@@ -196,7 +196,7 @@ local function cancel(keys, args)
     return { 1 }
   end
   local pair = server .. ':' .. ip
-  redis.call('ZSCORE', gone, pair)
+  local before = tonumber(redis.call('ZSCORE', gone, pair) or nil)
   local n, last_ms = newest(log)
   local refusal = denied(
     { 'XADD', log, '*', 'n', '1' },
@@ -210,7 +210,7 @@ local function cancel(keys, args)
   local entry = append(log, n, last_ms, now_ms, 's', server, 'i', ip, 'c', text(held))
   redis.call('ZREM', claims, ip)
   redis.call('ZREMRANGEBYSCORE', gone, '-inf', now_s - cd)
-  redis.call('ZADD', gone, held, pair)
+  redis.call('ZADD', gone, math.max(held, before or 0), pair)
   return { 0, held, entry }
 end
 
@@ -328,8 +328,14 @@ local function remove(keys, args)
   end
   local held = token_of(record)
   redis.call('HEXISTS', tok, '')
-  redis.call('ZSCORE', gone, id)
-  redis.call('ZSCORE', claims, '')
+  local before = tonumber(redis.call('ZSCORE', gone, id) or nil)
+  local now_s, now_ms = time()
+  -- Up to when its votes were cast: some may be ahead of the clock.
+  local latest = math.max(now_s, before or 0)
+  local ahead = redis.call('ZRANGEBYSCORE', claims, now_s, '+inf', 'WITHSCORES')
+  for at = 2, #ahead, 2 do
+    latest = math.max(latest, tonumber(ahead[at]))
+  end
   local n, last_ms = newest(log)
   local refusal = denied(
     { 'XADD', log, '*', 'n', '1' },
@@ -342,7 +348,6 @@ local function remove(keys, args)
   if refusal then
     return refusal
   end
-  local now_s, now_ms = time()
   local entry = append(log, n, last_ms, now_ms, 'd', id, 'r', '')
   redis.call('HDEL', dir, id)
   if held then
@@ -350,7 +355,7 @@ local function remove(keys, args)
   end
   redis.call('UNLINK', claims)
   redis.call('ZREMRANGEBYSCORE', gone, '-inf', now_s - cd)
-  redis.call('ZADD', gone, now_s, id)
+  redis.call('ZADD', gone, latest, id)
   return { 0, '', entry }
 end
 

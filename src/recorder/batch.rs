@@ -213,10 +213,13 @@ impl<'s> Batch<'s> {
         let cast_here = gathered.into_iter().filter_map(|(pair, held)| Some((pair, held?)));
         let in_table = self.table.of_server(server).into_iter().map(|entry| (entry.pair, entry.expires_at));
         let unchanged: Vec<_> = in_table.filter(|(pair, _)| !self.pairs.contains_key(pair)).collect();
+        // Some of them may be ahead of the clock.
+        let mut latest = self.now;
         for (pair, held) in cast_here.filter(|(pair, _)| pair.server == server).chain(unchanged) {
             self.forget(pair, held);
+            latest = latest.max(self.cooldown.voted_at(held));
         }
-        self.gone.note_server(server, self.now);
+        self.gone.note_server(server, latest);
         self.servers_mut().remove(server);
         self.events.push(Event::ServerGone(server));
         true

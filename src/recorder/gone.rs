@@ -14,7 +14,7 @@ use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 pub struct Gone {
     /// When the pair's cancelled vote had been cast.
     pairs: HashMap<Pair, UnixSeconds>,
-    /// When the server was removed: its votes had been cast by then.
+    /// By when the votes of a removed server had been cast.
     servers: HashMap<ServerId, UnixSeconds>,
     /// Up to when anything had been cast that was taken away before the process was started.
     before: Option<UnixSeconds>,
@@ -33,9 +33,10 @@ impl Gone {
         *held = voted_at.max(*held);
     }
 
-    /// A server was removed.
-    pub fn note_server(&mut self, server: ServerId, now: UnixSeconds) {
-        self.servers.insert(server, now);
+    /// A server was removed, with votes of up to this instant.
+    pub fn note_server(&mut self, server: ServerId, latest: UnixSeconds) {
+        let held = self.servers.entry(server).or_insert(latest);
+        *held = latest.max(*held);
     }
 
     /// Takes in what came later.
@@ -43,7 +44,9 @@ impl Gone {
         for (pair, voted_at) in later.pairs {
             self.note_pair(pair, voted_at);
         }
-        self.servers.extend(later.servers);
+        for (server, latest) in later.servers {
+            self.note_server(server, latest);
+        }
     }
 
     /// When the pair's cancelled vote had been cast.
@@ -71,7 +74,7 @@ impl Gone {
             }
             since = now.minus(1);
         }
-        self.servers.retain(|_, removed_at| *removed_at >= now.minus(1));
+        self.servers.retain(|_, latest| *latest >= now.minus(1));
         self.before = self.before.filter(|before| *before >= now.minus(1));
     }
 }

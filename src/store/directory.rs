@@ -94,6 +94,10 @@ impl Store for DirectoryStore {
         self.store.replay(since, visit)
     }
 
+    fn latest_gone(&mut self) -> Result<Option<UnixSeconds>, StoreError> {
+        self.store.latest_gone()
+    }
+
     fn drop_expired(&mut self, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {
         let dropped = self.store.drop_expired(until, rows_max);
         self.note_room(&dropped);

@@ -16,6 +16,10 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn latest_gone(&mut self) -> Result<Option<UnixSeconds>, StoreError> {
+        Ok(None)
+    }
+
     fn drop_expired(&mut self, _until: UnixSeconds, _rows_max: usize) -> Result<usize, StoreError> {
         Ok(0)
     }

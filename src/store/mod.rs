@@ -96,9 +96,7 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// As [`Store::replay`].
-    fn latest_gone(&mut self) -> Result<Option<UnixSeconds>, StoreError> {
-        Ok(None)
-    }
+    fn latest_gone(&mut self) -> Result<Option<UnixSeconds>, StoreError>;
 
     /// Drops up to `rows_max` votes cast at or before `until`; how many were dropped.
     ///

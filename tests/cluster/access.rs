@@ -22,7 +22,7 @@ const FORBIDDEN: &[&[&str]] = &[
 ];
 
 /// The line of the documentation that makes the user, as the words of a command.
-fn documented() -> Vec<String> {
+pub(crate) fn documented() -> Vec<String> {
     let text = fs::read_to_string("docs/CLUSTER.md").expect("it is part of the project");
     let line = text.lines().find_map(|line| line.strip_prefix("user vote-status on "));
     let rules = line.expect("the documentation has the user").split_whitespace();

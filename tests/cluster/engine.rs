@@ -98,6 +98,11 @@ impl Engine {
         self.wrapper = words(wrapper);
     }
 
+    /// From the next start on with these arguments as well.
+    pub(crate) fn add_args(&mut self, args: &[&str]) {
+        self.args.extend(words(args));
+    }
+
     /// From the next start on with this in the environment.
     pub(crate) fn set_environment(&mut self, name: &str, value: &str) {
         self.environment.push((name.to_owned(), value.to_owned()));

@@ -2,8 +2,9 @@
 
 use crate::contract_control::{expect, expect_error, expect_error_with};
 use crate::util::client::get;
+use crate::util::response::Response;
 use crate::util::server::Server;
-use crate::util::time::{now_unix, rfc3339};
+use crate::util::time::{from_rfc3339, now_unix, rfc3339};
 use serde_json::json;
 
 /// The length of the default cooldown in seconds.
@@ -244,4 +245,40 @@ fn with_now(body: &str) -> String {
         shift => now_unix() + shift.parse::<i64>().expect("a signed number"),
     };
     format!("{before}{instant}{}", &rest[end..])
+}
+
+/// Vote, cancellation and vote within a second had one instant, and a reward that is unique by server,
+/// address and instant was paid once for two votes.
+#[test]
+fn a_vote_after_a_cancellation_is_of_a_later_second() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    let told = |response: Response| {
+        assert_eq!(response.status, 201, "{response:?}");
+        let json = response.json();
+        let voted_at = from_rfc3339(json["voted_at"].as_str().expect("an instant"));
+        assert_eq!(json["next_vote_at"], rfc3339(voted_at + COOLDOWN));
+        voted_at
+    };
+    let mut instants = Vec::new();
+    for _ in 0..2 {
+        instants.push(told(control.cast(28, [203, 0, 113, 7])));
+        assert_eq!(control.delete("/v1/votes/28/203.0.113.7").status, 200);
+    }
+    // The instant of the vote that was cancelled, said by the caller, and the same with its server removed.
+    instants.push(told(control.cast_at(28, "203.0.113.7", instants[1])));
+    assert_eq!(control.delete("/v1/servers/28").status, 200);
+    control.add_server(28, "demo");
+    assert!(instants.windows(2).all(|pair| pair[0] < pair[1]), "{instants:?}");
+    let [one, other] = [told(control.cast(28, [203, 0, 113, 8])), {
+        assert_eq!(control.delete("/v1/servers/28").status, 200);
+        control.add_server(28, "demo");
+        told(control.cast(28, [203, 0, 113, 8]))
+    }];
+    assert!(one < other, "{one} {other}");
+    // What is recorded is of the caller's own books: that very vote once more.
+    assert_eq!(control.delete("/v1/votes/28/203.0.113.8").status, 200);
+    let body = format!(r#"{{"server_id":28,"ip":"203.0.113.8","voted_at":{other}}}"#);
+    assert_eq!(told(control.post("/v1/votes?mode=record", &body)), other);
 }

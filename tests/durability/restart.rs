@@ -7,6 +7,7 @@ use crate::util::client::get;
 use crate::util::control::Control;
 use crate::util::server::Server;
 use crate::util::time::{now_unix, rfc3339};
+use rustix::process::Signal;
 use std::path::Path;
 
 fn restarted(server: Server, folder: &Path) -> Server {
@@ -171,4 +172,23 @@ fn votes_end_while_nobody_runs() {
     let pairs = [1, 2].map(|number| (SERVER, address(number)));
     assert_eq!(next_votes(&server, &pairs), [None, Some(rfc3339(later + COOLDOWN_S))]);
     assert_eq!(exported_votes(&server.control_client()), [(pairs[1], rfc3339(later))].into());
+}
+
+/// Also where the process was started again within the second.
+#[test]
+fn a_vote_after_a_cancellation_and_a_restart_is_of_a_later_second() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut server = serve(folder.path(), &[]);
+    server.control_client().add_server(SERVER, "demo");
+    let mut instants = Vec::new();
+    for _ in 0..6 {
+        let response = server.control_client().cast(SERVER, address(1));
+        assert_eq!(response.status, 201, "{response:?}");
+        instants.push(response.json()["voted_at"].as_str().expect("an instant").to_owned());
+        assert_eq!(cancel(&server.control_client(), 1), 200);
+        server.signal(Signal::KILL);
+        drop(server);
+        server = serve(folder.path(), &[]);
+    }
+    assert!(instants.windows(2).all(|pair| pair[0] < pair[1]), "{instants:?}");
 }

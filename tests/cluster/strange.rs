@@ -1,0 +1,156 @@
+//! What is not as it should be in a Redis, and stops no votes, or is named with its remedy: entries of
+//! others in the log, functions of another hand, rights that are missing.
+
+use crate::cluster::access::documented;
+use crate::cluster::engine::{Engine, wait_until};
+use crate::cluster::has;
+use crate::cluster::node::{Node, init};
+use crate::cluster::oracle::settle;
+use crate::cluster::resp::Value;
+use crate::durability::ledger::address;
+
+const LOG: &str = "vs:{0}:log";
+const CODE: &str = include_str!("../../src/cluster/functions.lua");
+
+/// Entries that vote-status did not write used to stop all votes, and were not named.
+#[test]
+fn entries_of_others_in_the_log_stop_nothing_and_are_named() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::store(&[]);
+    let mut redis = engine.connect();
+    // Before anything of ours, then between, several in a row, and last.
+    redis.ask(&["XADD", LOG, "*", "message", "hello"]);
+    let nodes = [Node::start(&engine.url(), &[]), Node::start(&engine.url(), &[])];
+    nodes[0].add_servers(1);
+    for number in 0..4 {
+        assert_eq!(nodes[0].control().cast(1, address(number)).status, 201);
+        for _ in 0..number {
+            redis.ask(&["XADD", LOG, "*", "server", "1", "n", "7"]);
+        }
+        assert_eq!(nodes[1].control().cast(1, address(number)).status, 409, "it is shown by the other node");
+        assert_eq!(nodes[1].control().cast(1, address(100 + number)).status, 201);
+    }
+    redis.ask(&["XADD", LOG, "*", "last", "one"]);
+    wait_until("they are counted", || nodes.iter().all(|node| node.metric("vote_status_store_strange_total") > 6.5));
+    let fresh = Node::start(&engine.url(), &[]);
+    assert_eq!(fresh.control().cast(1, address(200)).status, 201);
+    assert_eq!(settle(&mut redis, &[&nodes[0], &nodes[1], &fresh], "with entries of others").votes.len(), 9);
+    for node in &nodes {
+        let log = node.server().stderr();
+        assert_eq!(log.matches("STRANGE entry").count(), 1, "named, and once:\n{log}");
+        assert!(node.rebuilds_after_start().abs() < f64::EPSILON, "nothing is read anew:\n{log}");
+    }
+}
+
+/// So many that the counter cannot be found behind them: refused, by name.
+#[test]
+fn a_log_that_is_full_of_others_entries_is_named() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::store(&[]);
+    let mut redis = engine.connect();
+    let node = Node::start(&engine.url(), &[]);
+    node.add_servers(1);
+    let words: Vec<&[&str]> = vec![&["XADD", LOG, "*", "message", "hello"]; 1_000];
+    redis.pipeline(&words).expect("Redis answers");
+    wait_until("it is named", || node.server().stderr().contains("VS2LOG vs:{0}:log is full of"));
+    assert_eq!(node.control().cast(1, address(1)).status, 503);
+    // The remedy that it names.
+    redis.ask(&["DEL", LOG]);
+    node.wait_until_recording(1);
+    settle(&mut redis, &[&node], "after the remedy");
+}
+
+/// A library that differed by a comment left nodes ready that answered 503.
+#[test]
+fn a_library_of_another_hand_is_taken_or_named() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::start(&[]);
+    let mut redis = engine.connect();
+    let commented = CODE.replace("local SPARE_S = 60", "-- of another hand\nlocal SPARE_S = 60 -- a minute");
+    redis.ask(&["FUNCTION", "LOAD", &commented]);
+    init(&engine.url());
+    let node = Node::start(&engine.url(), &[]);
+    node.add_servers(1);
+    assert_eq!(node.control().cast(1, address(1)).status, 201);
+
+    let other = CODE.replace("local SPARE_S = 60", "local SPARE_S = 61");
+    redis.ask(&["FUNCTION", "LOAD", "REPLACE", &other]);
+    let late = Node::start(&engine.url(), &[]);
+    assert_eq!(late.control().cast(1, address(2)).status, 503);
+    let told = &late.readiness().json()["store"]["votes"];
+    assert_eq!(told["reason"], "functions", "{told}");
+    let log = late.server().stderr();
+    assert!(log.contains("FUNCTION DELETE vs2"), "the remedy is named:\n{log}");
+    redis.ask(&["FUNCTION", "DELETE", "vs2"]);
+    wait_until("it loads its own", || late.control().cast(1, address(2)).status == 201);
+    settle(&mut redis, &[&node, &late], "with its own functions again");
+}
+
+/// A missing command left an entry in the log without its vote; now it is named before anybody votes.
+#[test]
+fn missing_rights_are_named_with_their_keys() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::store(&[]);
+    let mut redis = engine.connect();
+    let rules = documented();
+    let mut words = vec!["ACL", "SETUSER", "vote-status", "on"];
+    words.extend(rules.iter().map(String::as_str));
+    redis.ask(&words);
+    let first = Node::start(&engine.url(), &[]);
+    first.add_servers(1);
+    redis.ask(&["ACL", "SETUSER", "vote-status", "-zadd", "-unlink"]);
+    let store = format!("redis://vote-status:of-the-node@{}", engine.addr());
+    let node = Node::start(&store, &[]);
+    let before = redis.ask(&["XLEN", LOG]);
+    wait_until("it is told", || node.readiness().json()["store"]["votes"]["reason"] == "rights");
+    let told = node.readiness().json()["store"]["votes"]["message"].as_str().expect("a line").to_owned();
+    for missing in ["zadd vs:{0}:s:0", "zadd vs:{0}:gone", "unlink vs:{0}:s:0"] {
+        assert!(told.contains(missing), "{told}");
+    }
+    assert!(node.server().stderr().contains(&told), "and in the log");
+    let refused = node.control().cast(1, address(1));
+    assert_eq!((refused.status, &refused.json()["error"]), (503, &"store_unavailable".into()), "{refused:?}");
+    assert_eq!(redis.ask(&["XLEN", LOG]), before, "nothing was written");
+
+    redis.ask(&["ACL", "SETUSER", "vote-status", "+zadd", "+unlink"]);
+    wait_until("votes are taken", || node.control().cast(1, address(1)).status == 201);
+    // Taken away while the node is connected: the function itself refuses, whole.
+    for command in ["xadd", "zadd", "pexpire", "zremrangebyscore"] {
+        redis.ask(&["ACL", "SETUSER", "vote-status", &format!("-{command}")]);
+        let before = redis.ask(&["XLEN", LOG]);
+        let refused = node.control().cast(1, address(2));
+        assert_eq!(refused.status, 503, "{command}: {refused:?}");
+        assert_eq!(redis.ask(&["XLEN", LOG]), before, "{command}");
+        redis.ask(&["ACL", "SETUSER", "vote-status", &format!("+{command}")]);
+        wait_until("votes are taken again", || node.control().cast(1, address(3)).status != 503);
+    }
+    wait_until("votes are taken at last", || node.control().cast(1, address(2)).status == 201);
+    settle(&mut redis, &[&first, &node], "with all rights");
+}
+
+/// A function is not rolled back: what stops it in its middle may have come after a write.
+#[test]
+fn an_error_from_the_middle_of_a_function_is_not_taken_for_a_refusal() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::store(&[]);
+    let mut redis = engine.connect();
+    let node = Node::start(&engine.url(), &[]);
+    node.add_servers(1);
+    assert_eq!(redis.ask(&["SET", "vs:{0}:gone", "no set"]), Value::Text("OK".to_owned()));
+    let answer = node.control().cast(1, address(1));
+    assert_eq!(answer.status, 503, "{answer:?}");
+    let message = answer.json()["message"].as_str().expect("a message").to_owned();
+    assert!(message.contains("may have been recorded or not"), "{message}");
+    redis.ask(&["DEL", "vs:{0}:gone"]);
+    wait_until("votes are taken", || matches!(node.control().cast(1, address(1)).status, 201 | 409));
+}
