@@ -3,7 +3,7 @@
 use clap::ArgMatches;
 
 use super::{CliError, Exit, compare, key, one, say, store};
-use crate::cluster::admin;
+use crate::cluster::{admin, offer};
 
 /// Does what was asked of the store.
 ///
@@ -21,6 +21,16 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
 fn init(options: &ArgMatches) -> Result<Exit, CliError> {
     let address = store::address(options)?;
     let minutes = one::<u64>(options, "cooldown-minutes")?;
+    let lacks = offer::look(&address).map_err(CliError::new)?;
+    if !lacks.needed.is_empty() {
+        return Err(CliError::new(format_args!(
+            "the store at {address} lacks what nodes need: {}",
+            lacks.needed.join("; ")
+        )));
+    }
+    for advice in lacks.advised {
+        eprintln!("warning: {advice}");
+    }
     let id = String::from_utf8(key::generate()?).map_err(CliError::new)?;
     let found = admin::init(&address, &id, minutes * 60).map_err(CliError::new)?;
     if let Some(id) = admin::filled_for(&found.store) {

@@ -148,6 +148,12 @@ fn access(user: &str, database: &str, security: Security) -> Result<Access, NoAd
 }
 
 impl Target {
+    /// The address that was named first, where machines were named and not sentinels.
+    #[must_use]
+    pub fn first(&self) -> Option<&Host> {
+        if let Self::Direct(hosts) = self { hosts.first() } else { None }
+    }
+
     /// Whether it is a single address.
     #[must_use]
     pub fn is_single(&self) -> bool {

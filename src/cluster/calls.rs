@@ -4,6 +4,7 @@ use redis::{Cmd, Value, cmd};
 
 use super::entry::{items, number, text, token};
 use super::keys;
+use crate::clock::Now;
 use crate::recorder::command::{Mode, Recorded, ServerOutcome, VoteOutcome};
 use crate::recorder::shared::status::EntryId;
 use crate::store::{Address, StoredVote};
@@ -32,6 +33,16 @@ pub fn vote(store: &str, mode: Mode, pair: Pair, voted_at: Option<UnixSeconds>) 
     let (server, address) = (pair.server.to_string(), pair.address.0.to_string());
     let keys = [keys::LOG, &keys::claims(pair.server), keys::DIRECTORY, keys::META, keys::GONE];
     call("vs2_vote", &keys, &[store, mode, &server, &voted_at, &address])
+}
+
+/// A write that changes nothing of what is held: a member that is no pair and no server, at a place of
+/// its own each time, as a store passes on to its replicas only what changes.
+#[must_use]
+pub fn touch(now: &Now) -> Cmd {
+    let mut command = cmd("ZADD");
+    let place = format!("{}.{:06}", now.wall.0, now.monotonic_us % 1_000_000);
+    command.arg(keys::GONE).arg(place).arg("touched");
+    command
 }
 
 /// What became of a vote.

@@ -219,10 +219,9 @@ impl StoreDecider {
             };
             under[call.command].parts[call.part] = part;
         }
-        if let Some(Confirmation { replicas, .. }) = self.confirmation {
-            let confirmed =
-                replies.get(calls.len()).and_then(|reply| reply.as_ref().ok()).and_then(super::entry::number);
-            if confirmed.is_none_or(|confirmed| confirmed < u64::from(replicas)) {
+        if self.confirmation.is_some() {
+            let confirmed = replies.get(calls.len()).and_then(|reply| reply.as_ref().ok());
+            if lost.is_some() || !self.is_enough(confirmed) || !self.confirms_unchanged(calls, under) {
                 self.mark_unconfirmed(calls, under);
             }
         }
@@ -247,10 +246,40 @@ impl StoreDecider {
         part
     }
 
+    /// Whether so many replicas are as many as were asked for.
+    fn is_enough(&self, replicas: Option<&Value>) -> bool {
+        let wanted = self.confirmation.map_or(0, |confirmation| confirmation.replicas);
+        replicas.and_then(super::entry::number).is_some_and(|replicas| replicas >= u64::from(wanted))
+    }
+
+    /// Waits for votes that were there already: newer stores have replicas confirm what was written on
+    /// the same connection, and these were written on another. So something is, that says nothing.
+    fn confirms_unchanged(&mut self, calls: &[Call], under: &[Under]) -> bool {
+        let is_there =
+            |call: &Call| matches!(under[call.command].parts[call.part], Part::Vote(VoteOutcome::Unchanged(_)));
+        let (Some(primary), Some(Confirmation { replicas, wait_ms })) = (&mut self.primary, self.confirmation) else {
+            return true;
+        };
+        if !calls.iter().any(is_there) {
+            return true;
+        }
+        let mut packed = Vec::new();
+        calls::touch(&self.door.clock.now()).write_packed_command(&mut packed);
+        cmd("WAIT").arg(replicas).arg(wait_ms).write_packed_command(&mut packed);
+        let (replies, lost) = primary.link.ask_all(&packed, 2);
+        if lost.is_some() {
+            self.primary = None;
+        }
+        matches!(replies.as_slice(), [Ok(_), Ok(replicas)] if self.is_enough(Some(replicas)))
+    }
+
     fn mark_unconfirmed(&self, calls: &[Call], under: &mut [Under]) {
         let mut count = 0;
         for call in calls {
-            if let Part::Vote(VoteOutcome::Recorded(recorded)) = &mut under[call.command].parts[call.part] {
+            // One that is there already is acknowledged as well, and may be on the primary alone as well.
+            if let Part::Vote(VoteOutcome::Recorded(recorded) | VoteOutcome::Unchanged(recorded)) =
+                &mut under[call.command].parts[call.part]
+            {
                 recorded.is_confirmed = false;
                 count += 1;
             }

@@ -27,6 +27,7 @@ pub mod identity;
 pub mod keys;
 pub mod link;
 pub mod mirror;
+pub mod offer;
 pub mod offset;
 pub mod peers;
 pub mod primary;

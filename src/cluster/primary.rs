@@ -34,16 +34,25 @@ impl Primary {
     /// # Errors
     /// Where nobody answers, or who answers is no primary.
     pub fn open(address: &StoreAddress) -> Result<Self, LinkError> {
-        let (mut link, role) = match &address.target {
+        let (mut link, role) = Self::connect(address)?;
+        let unfit = judge(&mut link)?;
+        Ok(Self { link, replid: role.replid.clone(), role, unfit })
+    }
+
+    /// Finds the primary and connects to it; its functions are not looked at.
+    ///
+    /// # Errors
+    /// As [`Primary::open`].
+    pub fn connect(address: &StoreAddress) -> Result<(Link, Role), LinkError> {
+        let (link, role) = match &address.target {
             Target::Direct(hosts) => direct(address, hosts)?,
             Target::Sentinel { sentinels, primary } => enter(address, &find(address, sentinels, primary)?)?,
         };
-        if !role.is_primary {
-            let why = format!("the store at {} is a replica: its primary is wanted", link.host());
-            return Err(LinkError::Lost(Reason::Role, why));
+        if role.is_primary {
+            return Ok((link, role));
         }
-        let unfit = judge(&mut link)?;
-        Ok(Self { link, replid: role.replid.clone(), role, unfit })
+        let why = format!("the store at {} is a replica: its primary is wanted", link.host());
+        Err(LinkError::Lost(Reason::Role, why))
     }
 
     /// Whether votes may be sent to it: it has the functions of this version, and its user may do all that

@@ -247,8 +247,14 @@ impl Batch {
 
     fn count_vote(&mut self, line: u64, outcome: VoteOutcome) {
         match outcome {
-            VoteOutcome::Recorded(_) => self.summary.recorded += 1,
-            VoteOutcome::Unchanged(_) => self.summary.unchanged += 1,
+            VoteOutcome::Recorded(vote) => {
+                self.summary.recorded += 1;
+                self.summary.unconfirmed += u64::from(!vote.is_confirmed);
+            }
+            VoteOutcome::Unchanged(vote) => {
+                self.summary.unchanged += 1;
+                self.summary.unconfirmed += u64::from(!vote.is_confirmed);
+            }
             VoteOutcome::InCooldown(expires_at) => {
                 self.summary.in_cooldown += 1;
                 self.summary.refuse(line, "in_cooldown", &format!("in cooldown until {expires_at}"));

@@ -21,6 +21,8 @@ pub struct Summary {
     pub recorded: u64,
     /// Lines that said what was held already.
     pub unchanged: u64,
+    /// Votes of both kinds that no replica of a shared store had confirmed in time.
+    pub unconfirmed: u64,
     /// Votes that were refused for a cooldown.
     pub in_cooldown: u64,
     /// Votes whose cooldown is over.
@@ -72,6 +74,7 @@ impl Summary {
         Self {
             recorded: 0,
             unchanged: 0,
+            unconfirmed: 0,
             in_cooldown: 0,
             expired: 0,
             unknown_server: 0,
@@ -115,6 +118,9 @@ impl Serialize for Summary {
         let mut object = serializer.serialize_map(None)?;
         object.serialize_entry("recorded", &self.recorded)?;
         object.serialize_entry("unchanged", &self.unchanged)?;
+        if self.unconfirmed > 0 {
+            object.serialize_entry("unconfirmed", &self.unconfirmed)?;
+        }
         object.serialize_entry("in_cooldown", &self.in_cooldown)?;
         object.serialize_entry("expired", &self.expired)?;
         object.serialize_entry("unknown_server", &self.unknown_server)?;

@@ -2,13 +2,14 @@
 //! the two was down: what nodes have seen comes back, and what was confirmed was never away.
 
 use crate::cluster::crash::lost;
-use crate::cluster::engine::{Engine, url};
+use crate::cluster::engine::{Engine, url, wait_until};
 use crate::cluster::has;
 use crate::cluster::load::{Habits, Load, Tally};
 use crate::cluster::node::Node;
 use crate::cluster::oracle::{Truth, settle};
 use crate::cluster::proxy::{Mode, Proxy};
 use crate::cluster::resp::Redis;
+use rustix::process::Signal;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -107,6 +108,37 @@ fn a_confirmed_vote_is_on_the_promoted_replica() {
         assert_eq!(done.truth.votes.get(pair), Some(voted_at), "{pair:?}");
     }
     assert_eq!(done.tally.doubles, []);
+}
+
+/// Only a vote that was new was told to be unconfirmed: one that was there already, and any in a batch,
+/// looked as if it were on two machines.
+#[test]
+fn what_no_replica_confirms_is_told_of_every_kind_of_vote() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let primary = Engine::store(&[]);
+    let replica = Engine::replica_of(primary.addr(), &[]);
+    let wait = ["--store-wait-replicas", "1", "--store-wait-ms", "50"];
+    let first = Node::start(&primary.url(), &wait);
+    first.add_servers(1);
+    let vote = format!(r#"{{"server_id":1,"ip":"192.0.2.1","voted_at":{}}}"#, crate::util::time::now_unix());
+    let record = |node: &Node| {
+        let body = node.control().post("/v1/votes?mode=record", &vote).json();
+        (body["unchanged"].as_bool(), body["confirmed"].as_bool())
+    };
+    replica.signal(Signal::STOP);
+    assert_eq!(record(&first), (None, Some(false)));
+    assert_eq!(record(&first), (Some(true), Some(false)));
+    // One that has written nothing on its connection.
+    let second = Node::start(&primary.url(), &wait);
+    assert_eq!(record(&second), (Some(true), Some(false)));
+    let batch = second.control().post("/v1/votes/batch", &vote).json();
+    assert_eq!((&batch["unchanged"], &batch["unconfirmed"]), (&1.into(), &1.into()), "{batch}");
+    replica.signal(Signal::CONT);
+    wait_until("the replica has it", || record(&second) == (Some(true), None));
+    let batch = second.control().post("/v1/votes/batch", &vote).json();
+    assert_eq!((&batch["unchanged"], batch.get("unconfirmed")), (&1.into(), None), "{batch}");
 }
 
 /// A primary gives its past another name when its first replica comes: nothing is lost by that.

@@ -1,0 +1,131 @@
+//! What a store has to offer, looked at once before the first node is started: all that is missing is
+//! said together, so that a provider is asked once.
+
+use redis::{Cmd, cmd};
+
+use super::address::StoreAddress;
+use super::functions;
+use super::keys;
+use super::link::{Link, LinkError, TIMEOUT, info_field};
+use super::primary::Primary;
+use crate::recorder::shared::reason::Reason;
+
+/// The first version that has functions.
+const MAJOR_MIN: u32 = 7;
+
+/// What a machine lacks: without the first nothing works, of the second an operator should know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lacks {
+    /// Each with what to do.
+    pub needed: Vec<String>,
+    /// Each with what comes of it.
+    pub advised: Vec<String>,
+}
+
+/// Asks the store for all that nodes will ask of it, and changes nothing.
+///
+/// # Errors
+/// Where it cannot be reached at all.
+pub fn look(address: &StoreAddress) -> Result<Lacks, LinkError> {
+    let mut link = match Primary::connect(address) {
+        Ok((link, _)) => link,
+        // It is there and does not say what it is: the rest of the list is worth asking for.
+        Err(error) if matches!(error.reason(), Reason::Rights | Reason::Unfit) => {
+            let Some(host) = address.target.first() else { return Err(error) };
+            Link::connect(&address.access, host, TIMEOUT)?
+        }
+        Err(error) => return Err(error),
+    };
+    let mut lacks = Lacks::default();
+    look_at_info(&mut link, &mut lacks);
+    for question in questions() {
+        if let Err(error) = link.ask(&question) {
+            match error {
+                LinkError::Lost(..) => return Err(error),
+                // What it refuses of a key that is not there yet is not for want of a right.
+                LinkError::Refused(Reason::Rights, why) => {
+                    lacks.needed.push(format!("{}: {why}", name(&question)));
+                }
+                LinkError::Refused(..) => {}
+            }
+        }
+    }
+    Ok(lacks)
+}
+
+fn look_at_info(link: &mut Link, lacks: &mut Lacks) {
+    let question = cmd("INFO");
+    let info = match link.ask(&question).map(|reply| super::entry::text(&reply).map(str::to_owned)) {
+        Ok(Some(info)) => info,
+        Ok(None) => return lacks.needed.push("INFO: it says nothing of itself".into()),
+        Err(error) => return lacks.needed.push(format!("INFO: {error}")),
+    };
+    let field = |name| info_field(&info, name);
+    let major = |version: &str| version.split('.').next()?.parse::<u32>().ok();
+    match field("redis_version").map(|version| (version, major(version))) {
+        Some((_, Some(MAJOR_MIN..))) => {}
+        Some((version, _)) => lacks.needed.push(format!("functions: it is of version {version}, and 7.0 is wanted")),
+        None => lacks.needed.push("INFO: redis_version".into()),
+    }
+    for name in ["role", "run_id", "master_replid", "maxmemory_policy"] {
+        if field(name).is_none() {
+            lacks.needed.push(format!("INFO: the field {name}, without which a lost vote would not be noticed"));
+        }
+    }
+    if let Some(policy) = field("maxmemory_policy").filter(|policy| *policy != "noeviction") {
+        lacks.needed.push(format!("maxmemory-policy {policy} drops votes when it is full; set noeviction"));
+    }
+    if field("aof_enabled") == Some("0") {
+        lacks.advised.push("appendonly is off: a restart forgets what no node still knows; set appendonly yes".into());
+    }
+}
+
+/// One question with each command that nodes use by themselves, none of which changes anything.
+fn questions() -> Vec<Cmd> {
+    let of = |words: &[&str]| {
+        let mut command = cmd(words[0]);
+        for word in &words[1..] {
+            command.arg(*word);
+        }
+        command
+    };
+    let claims = keys::claims(crate::vote::id::ServerId(0));
+    vec![
+        of(&["FUNCTION", "LIST", "LIBRARYNAME", functions::LIBRARY]),
+        of(&["EXISTS", keys::META]),
+        of(&["HGET", keys::META, "store"]),
+        of(&["HMGET", keys::TOKENS, "x"]),
+        of(&["HSCAN", keys::DIRECTORY, "0"]),
+        of(&["XREVRANGE", keys::LOG, "+", "-", "COUNT", "1"]),
+        of(&["XREAD", "COUNT", "1", "STREAMS", keys::LOG, "0-0"]),
+        of(&["ZRANGEBYSCORE", &claims, "0", "0"]),
+        of(&["TIME"]),
+        of(&["WAIT", "0", "1"]),
+        // None of that name is there: who may call one is told so.
+        of(&["FCALL", "vote_status_probe", "0"]),
+        of(&["FCALL_RO", "vote_status_probe", "0"]),
+    ]
+}
+
+/// The command's own words.
+fn name(question: &Cmd) -> String {
+    let packed = question.get_packed_command();
+    let text = String::from_utf8_lossy(&packed);
+    let words: Vec<&str> = text.split("\r\n").skip(2).step_by(2).collect();
+    match words.as_slice() {
+        ["FUNCTION", second, ..] => format!("FUNCTION {second}"),
+        [first, ..] => (*first).to_owned(),
+        [] => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{name, questions};
+
+    #[test]
+    fn questions_have_names() {
+        let names: Vec<String> = questions().iter().map(name).collect();
+        assert_eq!((names[0].as_str(), names[1].as_str()), ("FUNCTION LIST", "EXISTS"));
+    }
+}
