@@ -59,6 +59,9 @@ pub const PASSED_BYTES_MAX: usize = 32 * 1024;
 pub const PASSED_SOCKETS_MAX: usize = 64;
 /// Commands that wait for the recorder; a request beyond is told that the store is unavailable.
 pub const RECORDER_QUEUE_MAX: usize = 65_536;
+/// Votes and servers of those commands: as much as so many batches at once have under way. Votes take some
+/// 100 MB then, servers with tokens of their own up to six times as much.
+pub const RECORDER_LINES_MAX: usize = 16 * COMMIT_EVENTS_MAX;
 /// Entries that wait for the access log's thread, over all workers; more are dropped and counted.
 pub const ACCESS_LOG_QUEUE_MAX: usize = 4_096;
 /// Lines that wait to be written to the log; more are dropped and counted.

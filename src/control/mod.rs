@@ -265,6 +265,9 @@ fn generate_token() -> Token {
     Token::from_random(random::bits().expect("the system gives random bits"))
 }
 
+/// Room for content grows by this much at least, so that what comes byte by byte is not copied each time.
+const GATHER_STEP_BYTES: usize = 16 * 1024;
+
 impl Service for ControlService {
     type Exchange = Exchange;
 
@@ -294,6 +297,10 @@ impl Service for ControlService {
     fn content(&mut self, exchange: &mut Exchange, bytes: &[u8], context: &Context) -> Step {
         match &mut *exchange.0 {
             Task::Gather { body, .. } => {
+                if body.capacity() - body.len() < bytes.len() {
+                    // Not twice as much as there is: many uploads that grow at once would be past any bound.
+                    body.reserve_exact(bytes.len().max(GATHER_STEP_BYTES));
+                }
                 body.extend_from_slice(bytes);
                 Step::Done
             }

@@ -38,6 +38,8 @@ pub struct Account {
     held_bytes: u64,
     told_bytes: u64,
     grant: Grant,
+    /// At the last look it was more than may be.
+    is_over: bool,
 }
 
 impl Account {
@@ -46,7 +48,16 @@ impl Account {
     pub fn new(budget: Arc<Budget>, kind: Kind, mailbox: Mailbox) -> Self {
         let board = budget.join(kind, mailbox);
         let queues = [Queue { front: NONE, back: NONE }; SIZES];
-        Self { budget, board, links: Vec::new(), queues, held_bytes: 0, told_bytes: 0, grant: Grant::FULL }
+        Self {
+            budget,
+            board,
+            links: Vec::new(),
+            queues,
+            held_bytes: 0,
+            told_bytes: 0,
+            grant: Grant::FULL,
+            is_over: false,
+        }
     }
 
     /// What one connection may take up in one turn now.
@@ -92,6 +103,13 @@ impl Account {
             self.board.set_held(self.held_bytes);
         }
         self.grant = self.budget.grant();
+        self.is_over = self.budget.held_bytes() > self.budget.bytes_max();
+    }
+
+    /// Whether it is more than may be: then somebody has to give something up within the turn.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.is_over
     }
 
     /// Whether somebody, on whichever worker, has to give something up.

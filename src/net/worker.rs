@@ -209,6 +209,10 @@ impl<S: Service> Worker<S> {
             std::mem::swap(&mut again, &mut self.again);
             for event in &events {
                 self.on_event(event);
+                // Many that grow in one turn: it cannot wait for the end of that.
+                if self.account.is_over() {
+                    self.relieve();
+                }
             }
             self.accept_newcomers();
             for key in again.drain(..) {

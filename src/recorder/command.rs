@@ -72,6 +72,18 @@ pub enum Command {
     Digest,
 }
 
+impl Command {
+    /// Votes or servers that it holds; 1 for what is one thing.
+    #[must_use]
+    pub const fn lines(&self) -> usize {
+        match self {
+            Self::Votes(votes, _) => votes.len(),
+            Self::Servers(servers, _) => servers.len(),
+            _ => 1,
+        }
+    }
+}
+
 /// What became of one vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VoteOutcome {

@@ -5,12 +5,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 use crate::clock::{Clock, Now};
-use crate::limits::{COMMIT_EVENTS_MAX, RECORDER_QUEUE_MAX};
+use crate::limits::{COMMIT_EVENTS_MAX, RECORDER_LINES_MAX, RECORDER_QUEUE_MAX};
 use crate::readiness::Readiness;
 use crate::store::{Address, Event, Store, StoreError, StoredVote};
 use crate::vote::directory::{Directory, Snapshot};
@@ -68,12 +69,29 @@ enum Kept {
 struct Request {
     command: Command,
     respond: Respond,
+    /// Its place in the queue, until it is taken out.
+    _place: Place,
+}
+
+/// So many lines of those that may wait. Counted apart from commands: of these one may be a single vote
+/// or some thousand, and its client may be gone long before its turn.
+struct Place {
+    lines: usize,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(self.lines, Ordering::Relaxed);
+    }
 }
 
 /// Where commands go. Cheap to clone; the recorder ends when the last one is dropped.
 #[derive(Clone)]
 pub struct RecorderHandle {
     requests: SyncSender<Request>,
+    /// Lines of all that wait.
+    waiting: Arc<AtomicUsize>,
 }
 
 /// The recorder has too much to do, or is gone.
@@ -81,12 +99,23 @@ pub struct RecorderHandle {
 pub struct Overloaded;
 
 impl RecorderHandle {
+    fn new() -> (Self, Receiver<Request>) {
+        let (sender, requests) = sync_channel(RECORDER_QUEUE_MAX);
+        (Self { requests: sender, waiting: Arc::default() }, requests)
+    }
+
     /// Asks for `command`; never waits.
     ///
     /// # Errors
     /// [`Overloaded`]: the command was not taken and `respond` will not be called.
     pub fn submit(&self, command: Command, respond: Respond) -> Result<(), Overloaded> {
-        match self.requests.try_send(Request { command, respond }) {
+        let lines = command.lines();
+        let place = Place { lines, waiting: Arc::clone(&self.waiting) };
+        // Given back by the place, where it is not taken.
+        if self.waiting.fetch_add(lines, Ordering::Relaxed) + lines > RECORDER_LINES_MAX {
+            return Err(Overloaded);
+        }
+        match self.requests.try_send(Request { command, respond, _place: place }) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => Err(Overloaded),
         }
@@ -124,7 +153,7 @@ impl Recorder {
     /// A recorder with an empty state, and no store until [`Recorder::load`].
     #[must_use]
     pub fn new(clock: Clock, cooldown: Cooldown, readiness: Readiness, open: OpenStore) -> (Self, RecorderHandle) {
-        let (sender, requests) = sync_channel(RECORDER_QUEUE_MAX);
+        let (handle, requests) = RecorderHandle::new();
         let recorder = Self {
             requests,
             table: CooldownTable::new(),
@@ -143,7 +172,7 @@ impl Recorder {
             next_tend_ms: 0,
             counters: Arc::default(),
         };
-        (recorder, RecorderHandle { requests: sender })
+        (recorder, handle)
     }
 
     /// The table, for views of it.
@@ -184,9 +213,9 @@ impl Recorder {
 
     /// A handle in place of those that were dropped, to [`Recorder::run`] once more.
     pub fn handle(&mut self) -> RecorderHandle {
-        let (sender, requests) = sync_channel(RECORDER_QUEUE_MAX);
+        let (handle, requests) = RecorderHandle::new();
         self.requests = requests;
-        RecorderHandle { requests: sender }
+        handle
     }
 
     fn store(&mut self) -> Result<&mut dyn Store, StoreError> {
@@ -234,7 +263,7 @@ impl Recorder {
         let mut batch = Batch::new(&self.table, self.directory.snapshot(), &self.gone, self.cooldown, now);
         let mut replies = Vec::new();
         let mut next = Some(first);
-        while let Some(Request { command, respond }) = next {
+        while let Some(Request { command, respond, .. }) = next {
             replies.push((respond, batch.check(command)));
             next = if batch.events_len() < COMMIT_EVENTS_MAX { self.requests.try_recv().ok() } else { None };
         }
@@ -431,5 +460,32 @@ impl Recorder {
             Err(_) => self.drop_rows = (rows_max / 4).max(DROP_ROWS_MIN),
         }
         self.say_store(was_failing, dropped.as_ref().err(), "expired votes stay on disk");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COMMIT_EVENTS_MAX, Overloaded, RECORDER_LINES_MAX, RecorderHandle};
+    use crate::recorder::command::{Command, Mode, ServerName, Vote};
+    use crate::vote::id::ServerId;
+    use crate::vote::ipv4::Ipv4;
+
+    /// Regression: commands were counted, not what they hold. Clients that sent batches and went away left
+    /// 65,536 of them behind, each with thousands of lines, where the store was slow.
+    #[test]
+    fn so_many_lines_wait_and_no_more() {
+        let (handle, requests) = RecorderHandle::new();
+        let vote = Vote { server: ServerName::Id(ServerId(1)), address: Ipv4(1), voted_at: None };
+        let submit = || {
+            let votes = vec![vote.clone(); COMMIT_EVENTS_MAX];
+            handle.submit(Command::Votes(votes, Mode::Record), Box::new(drop))
+        };
+        for _ in 0..RECORDER_LINES_MAX / COMMIT_EVENTS_MAX {
+            assert_eq!(submit(), Ok(()));
+        }
+        assert_eq!(submit(), Err(Overloaded));
+        drop(requests.recv());
+        assert_eq!(submit(), Ok(()));
+        assert_eq!(submit(), Err(Overloaded));
     }
 }

@@ -2,10 +2,11 @@
 //! service, not its end: status requests are answered 503 meanwhile, which pays nobody, and opening is
 //! tried until it works.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::{Recorder, Request};
+use super::{Place, Recorder, Request};
 use crate::readiness::Trouble;
 use crate::recorder::command::Command;
 use crate::recorder::gone::Gone;
@@ -46,7 +47,8 @@ impl Recorder {
         }
         STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.settle(trouble));
         for command in seed {
-            self.record(Request { command, respond: Box::new(drop) });
+            let place = Place { lines: 0, waiting: Arc::default() };
+            self.record(Request { command, respond: Box::new(drop), _place: place });
         }
         self.readiness.set_ready();
         Ok(())

@@ -23,7 +23,6 @@ pub(crate) fn resident_kib(pid: u32) -> u64 {
 }
 
 /// The most that it ever was.
-#[cfg(feature = "tls")]
 pub(crate) fn peak_kib(pid: u32) -> u64 {
     memory_kib(pid, "VmHWM:")
 }

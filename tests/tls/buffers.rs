@@ -2,7 +2,7 @@
 //! that ask for far more than they take, or never end what they began. `VOTE_STATUS_TEST_LONG=1` has
 //! as many of them as descriptors allow, and compares a good client's waits with those when it is alone.
 
-use super::{GET, Service, ask};
+use super::{Service, ask};
 use crate::abuse::figures::{connections_affordable, peak_kib, report, resident_kib};
 use crate::util::DEADLINE;
 use crate::util::client::{Client, get};
@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// What the first of them were seen with: 600 of these, pipelined, took 117 KiB each.
 const PIPELINED_BYTES: usize = 65_000;
+/// The shorter the question, the more the answers.
+const SHORT: &str = "GET /x HTTP/1.1\r\nHost: a\r\n\r\n";
 /// Deadlines must not do the work of the bound.
 const PATIENT: [&str; 6] = ["--head-timeout", "600", "--write-timeout", "600", "--idle-timeout", "600"];
 /// What the process may take besides: code, table, slots, what its allocator cannot give back.
@@ -76,12 +78,14 @@ impl Target {
         let (harm, is_secure) = HARMS[number % HARMS.len()];
         let address = if is_secure { self.secure } else { self.plain };
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).expect("a socket");
-        // Answers are to wait in the server, not in the kernel on this side.
+        // Answers are to wait in the server: not in the kernel on this side, nor in the one on the other,
+        // whose buffer follows the size of a segment, which is 64 KB on this machine's own network.
         socket.set_recv_buffer_size(4 * 1024).expect("a small buffer");
+        socket.set_mss(536).expect("a small segment");
         socket.connect_timeout(&address.into(), DEADLINE).expect("the server listens");
         let mut socket = TcpStream::from(socket);
         let request = match harm {
-            Harm::Deaf | Harm::Slow => GET.repeat(PIPELINED_BYTES / GET.len()),
+            Harm::Deaf | Harm::Slow => SHORT.repeat(PIPELINED_BYTES / SHORT.len()),
             Harm::HalfBody => {
                 format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n{}", "a".repeat(30_000))
             }
@@ -164,7 +168,8 @@ fn median<T: PartialOrd + Copy>(mut values: Vec<T>) -> T {
 
 /// Keeps `attackers` at it until it is over: who was cut off comes again, some each round.
 fn keep_on(target: &Target, attackers: &mut [Attacker], is_over: &AtomicBool) -> usize {
-    const COME_AGAIN_MAX: usize = 5;
+    // And one of those who were cut off comes again each second: handshakes are dear to both sides.
+    const COME_AGAIN: usize = 20;
     // Each has its turn every three seconds: what they cost in memory is looked at here, not in time.
     const SHARE: usize = 60;
     let mut again = 0;
@@ -172,7 +177,7 @@ fn keep_on(target: &Target, attackers: &mut [Attacker], is_over: &AtomicBool) ->
         if is_over.load(Ordering::Relaxed) {
             break;
         }
-        let mut left = COME_AGAIN_MAX;
+        let mut left = usize::from(round % COME_AGAIN == 0);
         for (number, attacker) in attackers.iter_mut().enumerate().skip(round % SHARE).step_by(SHARE) {
             if !attacker.go_on() && left > 0 {
                 *attacker = target.attack(number);
@@ -190,7 +195,7 @@ fn keep_on(target: &Target, attackers: &mut [Attacker], is_over: &AtomicBool) ->
 fn the_memory_of_all_connections_has_one_bound() {
     const ROUNDS: usize = 7;
     let is_long = std::env::var_os("VOTE_STATUS_TEST_LONG").is_some();
-    let (wanted, budget_kib, rounds) = if is_long { (15_000, 256 * 1024, 400) } else { (600, 2 * 1024, 20) };
+    let (wanted, budget_kib, rounds) = if is_long { (15_000, 256 * 1024, 400) } else { (600, 8 * 1024, 20) };
     let budget = (budget_kib * 1024).to_string();
     let plain = ["--listen-plain", "127.0.0.1:0", "--workers", "2", "--buffer-bytes-max", &budget];
     let Some(service) = Service::start(&[&plain[..], &PATIENT].concat()) else { return };

@@ -11,7 +11,7 @@ use crate::net::counters::Cause;
 use crate::net::slab::Key;
 
 impl<S: Service> Worker<S> {
-    /// To be called once a turn, after everybody was served.
+    /// To be called once a turn, after everybody was served; and where it is past the bound already.
     pub(super) fn relieve(&mut self) {
         if self.out.capacity() > OUT_KEPT_BYTES_MAX {
             self.out = Vec::new();

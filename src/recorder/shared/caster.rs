@@ -57,7 +57,7 @@ impl Caster {
         let mut asked = Vec::new();
         let mut size = 0;
         let mut next = Some(first);
-        while let Some(Request { command, respond }) = next {
+        while let Some(Request { command, respond, .. }) = next {
             if command == Command::Digest {
                 self.recorder.send(Message::Digest(respond)).ok()?;
             } else {

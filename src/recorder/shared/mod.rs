@@ -18,7 +18,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::clock::Clock;
-use crate::limits::RECORDER_QUEUE_MAX;
 use crate::readiness::Readiness;
 use crate::recorder::command::{DigestTaken, Recorded, Reply, VoteOutcome};
 use crate::recorder::counters::RecorderCounters;
@@ -225,7 +224,7 @@ impl SharedRecorder {
     #[must_use]
     pub fn parts(clock: Clock, cooldown: Cooldown, readiness: Readiness) -> Parts {
         let (sender, messages) = sync_channel(MESSAGES_MAX);
-        let (requests_sender, requests) = sync_channel(RECORDER_QUEUE_MAX);
+        let (handle, requests) = RecorderHandle::new();
         let recorder = Self {
             messages,
             table: CooldownTable::new(),
@@ -254,7 +253,7 @@ impl SharedRecorder {
         };
         let status = Arc::clone(&recorder.status);
         let caster = Caster { requests, recorder: sender, clock, status };
-        Parts { recorder, caster, door, handle: RecorderHandle { requests: requests_sender } }
+        Parts { recorder, caster, door, handle }
     }
 
     /// The table, for views of it.

@@ -1,0 +1,90 @@
+//! What holders of the key can make the control listener hold: uploads that do not end, batches, exports
+//! that are not read. All of it is within the one bound, and votes go on meanwhile.
+
+use super::figures::{one_worker, peak_kib, report, resident_kib};
+use super::{GET, ask};
+use crate::util::DEADLINE;
+use crate::util::client::{Client, get};
+use crate::util::server::Server;
+use socket2::{Domain, Socket, Type};
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Write};
+use std::net::TcpStream;
+
+const BUDGET_KIB: u64 = 8 * 1024;
+/// What the process takes besides for a moment: a batch on its way to the table, what is gathered for an answer.
+const BESIDES_KIB: u64 = 16 * 1024;
+
+/// Sends `head` and as much of `content` as is taken at once, from a client that takes little itself.
+fn begin(server: &Server, head: &str, content: &[u8]) -> TcpStream {
+    let address = server.control();
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).expect("a socket");
+    socket.set_recv_buffer_size(4 * 1024).expect("a small buffer");
+    socket.connect_timeout(&address.into(), DEADLINE).expect("the server listens");
+    let mut socket = TcpStream::from(socket);
+    let key = Server::KEY;
+    let head = head.replace("\r\n\r\n", &format!("\r\nHost: a\r\nAuthorization: Bearer {key}\r\n\r\n"));
+    socket.write_all(head.as_bytes()).expect("a head is taken");
+    socket.set_write_timeout(Some(DEADLINE)).expect("a deadline");
+    match socket.write_all(content) {
+        Ok(()) => {}
+        // It was cut off while it was at it.
+        Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {}
+        Err(error) => panic!("neither taken nor refused: {error}"),
+    }
+    socket
+}
+
+fn held_kib(server: &Server) -> u64 {
+    let page = get(server.control(), "/metrics");
+    let line = page.text().lines().find_map(|line| line.strip_prefix("vote_status_buffer_bytes "));
+    line.expect("it is there").parse::<u64>().expect("a number") / 1024
+}
+
+/// Regression: 512 uploads of a megabyte were 512 MB; a batch holds millions before its first commit.
+#[test]
+fn what_the_control_listener_holds_has_a_bound() {
+    let budget = (BUDGET_KIB * 1024).to_string();
+    let server = one_worker(&["--buffer-bytes-max", &budget, "--head-timeout", "600", "--write-timeout", "600"]);
+    let control = server.control_client();
+    let mut servers = String::new();
+    for id in 2..6_000 {
+        writeln!(servers, r#"{{"server_id":{id},"token":"{id}-{}"}}"#, "t".repeat(100)).expect("a string takes all");
+    }
+    assert_eq!(control.post("/v1/servers/batch", &servers).status, 200);
+    let vote = vec![b' '; 900_000];
+    let lines = r#"{"server_id":1,"ip":"203.0.113.7"}"#.to_owned() + "\n";
+    let lines = lines.repeat(8_000);
+    let kinds: [(&str, &str, &[u8]); 3] = [
+        ("votes that do not end", "POST /v1/votes HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n", &vote),
+        (
+            "batches that do not end",
+            "POST /v1/votes/batch?mode=cast HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n",
+            lines.as_bytes(),
+        ),
+        ("exports that are not read", "GET /v1/export HTTP/1.1\r\n\r\n", b""),
+    ];
+    for (number, (what, head, content)) in kinds.into_iter().enumerate() {
+        const COUNT: usize = 60;
+        let before = resident_kib(server.pid());
+        let mut most = 0;
+        let begun: Vec<TcpStream> = (0..COUNT)
+            .map(|_| {
+                let socket = begin(&server, head, content);
+                most = most.max(held_kib(&server));
+                socket
+            })
+            .collect();
+        let cast = control.cast(1, std::net::Ipv4Addr::new(198, 51, 100, number as u8));
+        assert_eq!(cast.status, 201, "{what}: {cast:?}");
+        ask(&mut Client::connect(server.public()));
+        let grown = peak_kib(server.pid()).saturating_sub(before);
+        report(format_args!("{COUNT} {what}: {most} of {BUDGET_KIB} KiB held, {grown} KiB more at most"));
+        assert!(most <= BUDGET_KIB, "{what}: {most} KiB held");
+        assert!(grown <= BUDGET_KIB + BESIDES_KIB, "{what}: {grown} KiB more");
+        drop(begun);
+    }
+    let mut client = Client::connect(server.public());
+    client.send(GET);
+    assert_eq!(client.read_response(false).status, 200);
+}
