@@ -15,6 +15,8 @@ pub enum Trouble {
     StoreUnusable,
     /// The store cannot be opened or read now.
     StoreUnavailable,
+    /// The store's file is no longer at its path: votes are not taken, status goes on.
+    StoreGone,
     /// Another process has opened the store since this one was started.
     StoreInUse,
     /// The clock is behind the time that the store has last known.
@@ -25,8 +27,14 @@ pub enum Trouble {
 
 impl Trouble {
     /// Every trouble, the gravest first.
-    pub const ALL: [Self; 5] =
-        [Self::StoreUnusable, Self::StoreUnavailable, Self::StoreInUse, Self::ClockBehind, Self::ControlKey];
+    pub const ALL: [Self; 6] = [
+        Self::StoreUnusable,
+        Self::StoreUnavailable,
+        Self::StoreGone,
+        Self::StoreInUse,
+        Self::ClockBehind,
+        Self::ControlKey,
+    ];
 
     /// What machines know it by.
     #[must_use]
@@ -34,6 +42,7 @@ impl Trouble {
         match self {
             Self::StoreUnusable => "store_unusable",
             Self::StoreUnavailable => "store_unavailable",
+            Self::StoreGone => "store_gone",
             Self::StoreInUse => "store_in_use",
             Self::ClockBehind => "clock_behind",
             Self::ControlKey => "control_key",
@@ -143,6 +152,12 @@ impl Readiness {
     #[inline]
     pub fn is_loaded(&self) -> bool {
         self.0.flags.load(Ordering::Acquire) & (LOADED | SUCCEEDED) == LOADED
+    }
+
+    /// Whether the state was ever loaded, whatever came after.
+    #[must_use]
+    pub fn was_loaded(&self) -> bool {
+        self.0.flags.load(Ordering::Acquire) & LOADED != 0
     }
 
     /// Whether a load balancer should send requests here.

@@ -9,6 +9,7 @@ mod device;
 mod expiry;
 mod files;
 mod full;
+mod gone;
 mod heals;
 mod history;
 pub(crate) mod ledger;

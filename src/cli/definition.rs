@@ -23,6 +23,7 @@ pub fn command() -> Command {
         .about("Answers whether a client IPv4 address may vote now for a listed game server")
         .subcommand_required(true)
         .subcommand(serve())
+        .subcommand(init())
         .subcommands(client_definition::commands())
         .subcommands(store_definition::commands())
 }
@@ -36,6 +37,12 @@ fn serve() -> Command {
         .args(limits())
         .args(deadlines())
         .args(logging())
+}
+
+fn init() -> Command {
+    Command::new("init")
+        .about("Make the empty store of a data directory, once, for serve --require-store")
+        .arg(data_dir("Where votes and servers will be kept"))
 }
 
 fn listening() -> [Arg; 9] {
@@ -78,13 +85,17 @@ fn listening() -> [Arg; 9] {
     ]
 }
 
-fn state() -> [Arg; 5] {
+fn state() -> [Arg; 6] {
     [
         flag(
             "takeover",
             "Take over from the process that runs on the data directory, if one does, without a lost request",
         ),
         data_dir("Where votes and servers are kept"),
+        flag(
+            "require-store",
+            "Make no store where none is: 503 until it is there, as with a volume that is not mounted",
+        ),
         flag("in-memory", "Keep nothing: a restart forgets all"),
         cooldown_minutes(),
         flag("demo", "In memory, with server 28, token demo and one address in cooldown, to try"),

@@ -20,6 +20,7 @@ mod definition;
 mod export;
 mod health;
 mod import;
+mod init;
 mod key;
 mod lines;
 mod log_queue;
@@ -84,6 +85,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, CliErr
     };
     match matches.subcommand() {
         Some(("serve", options)) => serve::run(options),
+        Some(("init", options)) => init::run(options),
         Some(("server", options)) => servers::run(options),
         Some(("vote", options)) => votes::vote(options),
         Some(("cancel", options)) => votes::cancel(options),

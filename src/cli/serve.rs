@@ -28,7 +28,7 @@ use crate::readiness::Readiness;
 use crate::recorder::OpenStore;
 use crate::recorder::command::{Command, Mode, NewServer, ServerName, Tokens, Vote};
 use crate::server::{self, AccessConfig, Config, Ended, Engine, Role, Signal, Store};
-use crate::store::directory::DirectoryStore;
+use crate::store::directory::{DirectoryStore, Wanted};
 use crate::store::memory::MemoryStore;
 use crate::store::{self, StoreError};
 use crate::vote::id::{ServerId, Token};
@@ -69,7 +69,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         let (control_key, readiness) = (control_key.clone(), readiness.clone());
         move || key_source.seek(control_key, readiness)
     };
-    let (store, store_name) = store(options, data_dir, seek_key)?;
+    let (store, store_name) = store(options, data_dir, &readiness, seek_key)?;
     let settings = config(options, control_key.clone(), gate, &logger)?;
     let config = Config { passed, store: store_name, readiness, ..settings };
     let signals = catch_signals(reloader(options, &config))?;
@@ -113,6 +113,7 @@ fn keeps_nothing(options: &ArgMatches) -> bool {
 fn store(
     options: &ArgMatches,
     data_dir: PathBuf,
+    readiness: &Readiness,
     seek_key: impl FnOnce() + Send + 'static,
 ) -> Result<(Store, String), CliError> {
     if !options.contains_id("store") {
@@ -121,7 +122,7 @@ fn store(
         } else {
             data_dir.display().to_string()
         };
-        return Ok((Store::Own(own_store(options, data_dir, seek_key)), name));
+        return Ok((Store::Own(own_store(options, data_dir, readiness.clone(), seek_key)), name));
     }
     seek_key();
     #[cfg(feature = "redis")]
@@ -145,12 +146,25 @@ fn passed() -> Result<Vec<(Role, OwnedFd)>, CliError> {
 }
 
 /// Opens the store when it is called.
-fn own_store(options: &ArgMatches, data_dir: PathBuf, seek_key: impl FnOnce() + Send + 'static) -> OpenStore {
+fn own_store(
+    options: &ArgMatches,
+    data_dir: PathBuf,
+    readiness: Readiness,
+    seek_key: impl FnOnce() + Send + 'static,
+) -> OpenStore {
     let keeps_nothing = keeps_nothing(options);
-    let mut seek_key = Some(seek_key);
+    let wanted = if options.get_flag("require-store") { Wanted::Existing } else { Wanted::Any };
+    let (mut seek_key, mut known) = (Some(seek_key), None);
     Box::new(move || {
-        let store: Box<dyn store::Store> =
-            if keeps_nothing { Box::new(MemoryStore) } else { Box::new(open_quietly(&data_dir)?) };
+        let store: Box<dyn store::Store> = if keeps_nothing {
+            Box::new(MemoryStore)
+        } else {
+            // What is in memory goes with no other store than the one that it was read from.
+            let wanted = known.filter(|_| readiness.was_loaded()).map_or(wanted, Wanted::This);
+            let store = open_quietly(&data_dir, wanted)?;
+            known = store.identity();
+            Box::new(store)
+        };
         if let Some(seek) = seek_key.take() {
             seek();
         }
@@ -159,10 +173,10 @@ fn own_store(options: &ArgMatches, data_dir: PathBuf, seek_key: impl FnOnce() + 
 }
 
 /// A damaged file makes the library panic; that is told in one line, not as a back-trace.
-fn open_quietly(data_dir: &Path) -> Result<DirectoryStore, StoreError> {
+fn open_quietly(data_dir: &Path, wanted: Wanted) -> Result<DirectoryStore, StoreError> {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
-    let store = DirectoryStore::open(data_dir);
+    let store = DirectoryStore::open(data_dir, wanted);
     panic::set_hook(hook);
     store
 }

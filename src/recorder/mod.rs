@@ -25,6 +25,7 @@ pub mod gone;
 mod opening;
 mod patience;
 pub mod shared;
+mod tending;
 
 use batch::{Batch, Changes};
 use command::{Command, Reply};
@@ -143,6 +144,8 @@ pub struct Recorder {
     /// Of a store from which expired votes cannot be dropped: a full disk may allow the one and not
     /// the other.
     drop_patience: Patience,
+    /// Whether the store's file is no longer at its path.
+    is_store_gone: bool,
     /// Expired rows that are dropped at the next tick.
     drop_rows: usize,
     next_tend_ms: u64,
@@ -168,6 +171,7 @@ impl Recorder {
             owed: Vec::new(),
             patience: Patience::default(),
             drop_patience: Patience::default(),
+            is_store_gone: false,
             drop_rows: DROP_ROWS_PER_TICK,
             next_tend_ms: 0,
             counters: Arc::default(),
@@ -290,7 +294,7 @@ impl Recorder {
             return Kept::Yes;
         }
         let start = self.clock.now();
-        if !self.may_try(start) {
+        if self.is_store_gone || !self.may_try(start) {
             return Kept::No;
         }
         let owed = self.owed.len();
@@ -320,6 +324,10 @@ impl Recorder {
     }
 
     fn note_commit(&mut self, committed: &Result<(), StoreError>, start: Now) {
+        if let Err(error @ StoreError::Gone(_)) = committed {
+            self.counters.commit_failures.add(1);
+            return self.note_gone(error);
+        }
         let was_failing = self.is_store_failing();
         self.patience.note(committed, start, self.clock.now());
         self.counters.commit_failures.add(u64::from(committed.is_err()));
@@ -426,20 +434,11 @@ impl Recorder {
         self.drop_expired(now);
     }
 
-    fn tend(&mut self, now: Now) {
-        if let Some(store) = &mut self.store {
-            store.tend();
-        }
-        // Votes find a store that works again, whether one came meanwhile or not.
-        if self.patience.is_failing && self.may_try(now) {
-            let committed = self.store().and_then(|store| store.commit(&[]));
-            self.note_commit(&committed, now);
-        }
-    }
-
     fn drop_expired(&mut self, now: Now) {
         let store = &self.store;
-        if !self.drop_patience.may_try(now, || store.as_ref().is_none_or(|store| store.has_more_room())) {
+        if self.is_store_gone
+            || !self.drop_patience.may_try(now, || store.as_ref().is_none_or(|store| store.has_more_room()))
+        {
             return;
         }
         let (until, rows_max) = (now.wall.minus(self.cooldown.seconds()), self.drop_rows);

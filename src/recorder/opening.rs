@@ -58,7 +58,7 @@ impl Recorder {
         let (trouble, remedy) = match error {
             StoreError::InUse(_) => (Trouble::StoreInUse, ""),
             StoreError::Unusable(_) => (Trouble::StoreUnusable, ""),
-            StoreError::Unavailable(_) | StoreError::Full(_) | StoreError::InDoubt(_) => (
+            StoreError::Unavailable(_) | StoreError::Gone(_) | StoreError::Full(_) | StoreError::InDoubt(_) => (
                 Trouble::StoreUnavailable,
                 ": see that the disk is well, mounted, not full, and may be read and written by this user",
             ),

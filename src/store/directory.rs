@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::disk;
 use super::embedded::EmbeddedStore;
+use super::place::{Identity, Place, is_at};
 use super::room::Room;
 use super::witness::Witness;
 use super::{Event, Store, StoreError};
@@ -27,23 +28,44 @@ const MORE_ROOM_BYTES: u64 = 128 << 10;
 /// The embedded store of a data directory.
 pub struct DirectoryStore {
     store: EmbeddedStore,
-    path: PathBuf,
+    place: Arc<Place>,
     room: Arc<Room>,
     /// Free on the disk when it was last found full.
     free_when_full_bytes: u64,
+    directory: PathBuf,
     /// Held until the end: the lock goes with it.
-    _lock: File,
+    lock: File,
+}
+
+/// Which store is to be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Whichever is there, or else an empty one that is made.
+    Any,
+    /// Whichever is there: where none is, a volume may not be mounted.
+    Existing,
+    /// The one that was open before.
+    This(Identity),
 }
 
 impl DirectoryStore {
-    /// Opens the store of `directory`; makes both where they are not there.
+    /// Opens the store of `directory`; makes both where they are not there and any is wanted.
     ///
     /// # Errors
-    /// Where another process uses it, or what is there cannot be used.
-    pub fn open(directory: &Path) -> Result<Self, StoreError> {
+    /// Where another process uses it, or what is there cannot be used or is not what is wanted.
+    pub fn open(directory: &Path, wanted: Wanted) -> Result<Self, StoreError> {
         let fail = |what: &str, error: io::Error| {
             StoreError::Unavailable(format!("cannot {what} in the data directory {}: {error}", directory.display()))
         };
+        let path = directory.join(STORE_FILE);
+        // Before anything is made: what is here may be the place of a volume that is not mounted.
+        if wanted != Wanted::Any && fs::symlink_metadata(&path).is_err_and(|error| is_nothing_there(&error)) {
+            let remedy = match wanted {
+                Wanted::This(_) => "the one that was open has gone: put it back",
+                _ => "none is made (--require-store): is the volume mounted? vote-status init makes an empty one, once",
+            };
+            return Err(StoreError::Unavailable(format!("there is no store {}, and {remedy}", path.display())));
+        }
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| fail("make files", error))?;
         let lock = owned(&directory.join(LOCK_FILE)).map_err(|error| fail("make the lock", error))?;
         match lock.try_lock() {
@@ -57,7 +79,6 @@ impl DirectoryStore {
             Err(TryLockError::Error(error)) => return Err(fail("take the lock", error)),
         }
         let room = Arc::new(Room::new(directory, directory.join(RESERVE_FILE)));
-        let path = directory.join(STORE_FILE);
         let name = path.display().to_string();
         let note = directory.join(WITNESS_FILE);
         let witness = Witness::open(&note).map_err(|error| fail("open the sequence note", error))?;
@@ -75,18 +96,49 @@ impl DirectoryStore {
                 _ => make(directory, &path, &room).map_err(|error| fail("make the store", error))?,
             },
         }
-        let (opened, its_room) = (path.clone(), Arc::clone(&room));
-        let open = Box::new(move |stage: &Arc<_>| disk::open(&opened, &its_room, stage));
+        let place = Arc::new(Place::new(path, if let Wanted::This(known) = wanted { Some(known) } else { None }));
+        let (its_place, its_room) = (Arc::clone(&place), Arc::clone(&room));
+        let open = Box::new(move |stage: &Arc<_>| disk::open(&its_place, &its_room, stage));
         let store = EmbeddedStore::new(open, name, witness)?;
         room.keep_back();
-        Ok(Self { store, path, room, free_when_full_bytes: 0, _lock: lock })
+        place.hold_key();
+        Ok(Self { store, place, room, free_when_full_bytes: 0, directory: directory.to_owned(), lock })
+    }
+
+    /// Which store it is.
+    #[must_use]
+    pub fn identity(&self) -> Option<Identity> {
+        self.place.identity()
+    }
+
+    /// Makes an empty store in `directory`, once.
+    ///
+    /// # Errors
+    /// Where there is one, was one, or none can be made.
+    pub fn init(directory: &Path) -> Result<(), StoreError> {
+        let path = directory.join(STORE_FILE);
+        if fs::symlink_metadata(&path).is_ok() {
+            return Err(StoreError::Unusable(format!("there is a store already: {}", path.display())));
+        }
+        Self::open(directory, Wanted::Any).map(drop)
     }
 }
 
 impl Store for DirectoryStore {
     fn commit(&mut self, events: &[Event]) -> Result<(), StoreError> {
+        if self.place.is_lost() {
+            return Err(StoreError::Gone(self.place.describe_loss()));
+        }
         let committed = self.store.commit(events);
         self.note_room(&committed);
+        // The file may have gone while it was written to: nobody is told 201 for what a restart forgets.
+        if committed.is_ok() && self.place.is_lost() {
+            let loss = self.place.describe_loss();
+            return Err(match self.store.take_back() {
+                Ok(()) => StoreError::Gone(loss),
+                Err(_) => StoreError::InDoubt(loss),
+            });
+        }
         committed
     }
 
@@ -105,24 +157,49 @@ impl Store for DirectoryStore {
     }
 
     fn size_bytes(&self) -> u64 {
-        fs::metadata(&self.path).map_or(0, |metadata| metadata.len())
+        fs::metadata(self.place.path()).map_or(0, |metadata| metadata.len())
     }
 
     fn has_more_room(&self) -> bool {
         self.room.free_bytes() > self.free_when_full_bytes.saturating_add(MORE_ROOM_BYTES)
     }
 
-    fn tend(&mut self) {
+    fn tend(&mut self) -> Result<(), StoreError> {
+        if self.place.is_lost() {
+            return Err(StoreError::Gone(self.place.describe_loss()));
+        }
         self.room.keep_back();
+        self.place.hold_key();
+        self.replace_small_files();
+        Ok(())
     }
 }
 
 impl DirectoryStore {
+    /// The store is at its place; what lies beside it and is not is made again: without the note a
+    /// start after a crash takes the store for damaged, without the lock it takes it for free.
+    fn replace_small_files(&mut self) {
+        let (note, lock) = (self.directory.join(WITNESS_FILE), self.directory.join(LOCK_FILE));
+        if let Err(error) = self.store.keep_witness_at(&note) {
+            log::debug!("{} could not be made again: {error}", note.display());
+        }
+        if !is_at(&self.lock, &lock)
+            && let Ok(file) = owned(&lock)
+            && file.try_lock().is_ok()
+        {
+            self.lock = file;
+        }
+    }
+
     fn note_room<T>(&mut self, outcome: &Result<T, StoreError>) {
         if matches!(outcome, Err(StoreError::Full(_))) {
             self.free_when_full_bytes = self.room.free_bytes();
         }
     }
+}
+
+fn is_nothing_there(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 fn owned(path: &Path) -> io::Result<File> {

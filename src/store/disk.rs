@@ -5,11 +5,11 @@ use std::fmt::{self, Debug, Formatter};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::sync::Arc;
 
 use redb::{Builder, Database, DatabaseError, StorageBackend};
 
+use super::place::Place;
 use super::room::{Extent, Room};
 use super::stage::{Stage, Watched};
 
@@ -22,8 +22,9 @@ const CACHE_BYTES: usize = 16 << 20;
 /// # Errors
 /// What the system or the library says; [`DatabaseError::DatabaseAlreadyOpen`] where another
 /// process has it.
-pub(super) fn open(path: &Path, room: &Arc<Room>, stage: &Arc<Stage>) -> Result<Database, DatabaseError> {
-    let file = OpenOptions::new().read(true).write(true).open(path)?;
+pub(super) fn open(place: &Place, room: &Arc<Room>, stage: &Arc<Stage>) -> Result<Database, DatabaseError> {
+    let file = OpenOptions::new().read(true).write(true).open(place.path())?;
+    place.expect(&file)?;
     if file.metadata()?.len() == 0 {
         return Err(io::Error::new(ErrorKind::InvalidData, "it is empty").into());
     }

@@ -8,7 +8,9 @@
 //! has a number, and the last acknowledged one is noted beside the file: see [`super::witness`].
 
 use std::collections::HashMap;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
@@ -47,7 +49,7 @@ pub struct EmbeddedStore {
     witness: Witness,
     sequence: u64,
     stage: Arc<Stage>,
-    /// What would undo the commit that failed last, should it turn out to be there.
+    /// What would undo the last commit: should it have failed and turn out to be there, or be wanted back.
     undo: Vec<Event>,
 }
 
@@ -200,7 +202,6 @@ impl EmbeddedStore {
             is_begun = true;
             let rows = write(store.database()?, events, sequence, dropped).map_err(|error| store.failed(error))?;
             store.sequence = sequence;
-            store.undo.clear();
             store.witness.note(sequence);
             Ok(rows)
         });
@@ -217,6 +218,29 @@ impl EmbeddedStore {
             let _reopened = self.guarded(|store| store.database().map(drop));
         }
         Err(if is_in_doubt { StoreError::InDoubt(error.to_string()) } else { error })
+    }
+}
+
+impl EmbeddedStore {
+    /// Takes the last commit back, which was well.
+    ///
+    /// # Errors
+    /// As with a commit; it may stand then.
+    pub(super) fn take_back(&mut self) -> Result<(), StoreError> {
+        let undo = std::mem::take(&mut self.undo);
+        self.transact(&undo, None).map(drop)
+    }
+
+    /// Has the last commit's number noted at `path`, where another file is than the open one, or none.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn keep_witness_at(&mut self, path: &Path) -> io::Result<()> {
+        if !self.witness.is_at(path) {
+            self.witness = Witness::open(path)?;
+            self.witness.note(self.sequence);
+        }
+        Ok(())
     }
 }
 

@@ -13,6 +13,7 @@ pub mod directory;
 pub mod disk;
 pub mod embedded;
 pub mod memory;
+pub mod place;
 pub mod room;
 pub mod row;
 pub mod stage;
@@ -56,6 +57,8 @@ pub enum StoreError {
     InUse(String),
     /// It cannot be read or written now; what is there is whole as far as is known.
     Unavailable(String),
+    /// Its file is no longer at its path: what is written there would be forgotten.
+    Gone(String),
     /// There is no room for more; as [`StoreError::Unavailable`] else.
     Full(String),
     /// The sync of a commit failed, or what comes after it: it may have been kept.
@@ -68,6 +71,7 @@ impl fmt::Display for StoreError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::InUse(what)
         | Self::Unavailable(what)
+        | Self::Gone(what)
         | Self::Full(what)
         | Self::InDoubt(what)
         | Self::Unusable(what)) = self;
@@ -113,6 +117,11 @@ pub trait Store: Send {
         true
     }
 
-    /// What needs looking after besides commits; to be called about once a second.
-    fn tend(&mut self) {}
+    /// What needs looking after besides commits; to be called twice a second.
+    ///
+    /// # Errors
+    /// [`StoreError::Gone`]: no change is taken until this is well again.
+    fn tend(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }

@@ -8,6 +8,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
+use super::place::is_at;
+
 /// A number, and its complement, by which a torn note is told.
 const NOTE_BYTES: usize = 16;
 
@@ -25,6 +27,11 @@ impl Witness {
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
         Ok(Self { file: Some(file) })
+    }
+
+    /// Whether the note that is open is the one at `path`.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        self.file.as_ref().is_some_and(|file| is_at(file, path))
     }
 
     /// The number, where a whole one was noted.

@@ -70,6 +70,7 @@ fn fill(control: &Control, expires_at: i64) -> u32 {
     let voted_at = expires_at - COOLDOWN_S;
     let (mut number, mut lines, mut refused_since) = (0, BATCH_LINES, None);
     while refused_since.is_none_or(|since: Instant| since.elapsed() < Duration::from_secs(4)) {
+        assert!(now_unix() < expires_at, "the disk is not full in time");
         let mut body = String::new();
         for offset in 0..lines {
             let ip = address(number + offset);

@@ -12,6 +12,11 @@ impl SmallDisk {
     /// A file system of so many bytes, unless none can be mounted here.
     pub(crate) fn mount(at: PathBuf, bytes: u64) -> Option<SmallDisk> {
         fs::create_dir(&at).expect("a folder can be made");
+        Self::cover(at, bytes)
+    }
+
+    /// The same over a folder that is there.
+    pub(crate) fn cover(at: PathBuf, bytes: u64) -> Option<SmallDisk> {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={bytes},mode=700"), "tmpfs"]).arg(&at).stderr(Stdio::null());
         mount.status().is_ok_and(|status| status.success()).then(|| SmallDisk(at))

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::{CONTROL_DRAIN_MS, House, Opening, Progress};
 use crate::net::mailbox::{Handed, Letter};
 use crate::net::parcel::{Gate, Wire};
+use crate::readiness::Trouble;
 use crate::server::handover::{self, Estate, Message, VERSION, hear, say};
 use crate::server::threads::{Event, Serving};
 use crate::server::writer::Writer;
@@ -106,6 +107,13 @@ impl House {
 
     fn answer(&mut self, wire: &Wire) -> Result<Succession, ServerError> {
         match self.next_said()? {
+            // Another process would read another store, or make an empty one.
+            Heard::Message(Message::Hello { .. }) if self.config.readiness.has(Trouble::StoreGone) => {
+                let reason = "its store is no longer at its path: see its log".to_owned();
+                // As below.
+                let _heard = say(wire, &Message::Refused { reason });
+                return Ok(Succession::None);
+            }
             Heard::Message(Message::Hello { version: VERSION }) => {}
             Heard::Message(_) => {
                 let reason = "it is of a version that gives nothing to this one".to_owned();

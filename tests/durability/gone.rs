@@ -1,0 +1,271 @@
+//! The data directory deleted, moved or covered while the service runs: what is written to such a file
+//! is forgotten by the next start, so nobody is told 201 for it. Status goes on, what is known can be
+//! saved, and once the right file is back votes are taken again.
+
+use crate::durability::files::{furnished, store_file};
+use crate::durability::ledger::{Ledger, SERVER, address, next_votes, serve};
+use crate::durability::left_out;
+use crate::durability::small_disk::SmallDisk;
+use crate::util::DEADLINE;
+use crate::util::client::get;
+use crate::util::control::Control;
+use crate::util::server::{Server, run_to_end};
+use crate::util::time::now_unix;
+use rustix::process::Signal;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::{Duration, Instant};
+
+/// A vote that is asked for so long after the file has gone is not answered 201.
+const TOLD_MAX: Duration = Duration::from_secs(1);
+
+/// Votes one after the other, each with when it was asked for and what was answered.
+struct Load {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<(u32, Instant, u16, i64)>>,
+}
+
+impl Load {
+    fn start(control: Control, first: u32) -> Load {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let thread = spawn(move || {
+            let mut asked = Vec::new();
+            let mut number = first;
+            while !over.load(Ordering::Relaxed) {
+                let (at, voted_at) = (Instant::now(), now_unix());
+                let status = control.cast_at(SERVER, &address(number).to_string(), voted_at).status;
+                asked.push((number, at, status, voted_at));
+                number += 1;
+                sleep(Duration::from_millis(1));
+            }
+            asked
+        });
+        Load { is_over, thread }
+    }
+
+    /// The votes that were taken go into `ledger`, the others are as refused; none may have been taken
+    /// from `TOLD_MAX` after `gone` on until `back`.
+    fn stop(self, ledger: &mut Ledger, gone: Instant, back: Option<Instant>) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let asked = self.thread.join().expect("the load has ended");
+        let (mut late, mut refused) = (0, 0);
+        for (number, at, status, voted_at) in asked {
+            let pair = (SERVER, address(number));
+            match status {
+                201 => drop(ledger.recorded.insert(pair, voted_at)),
+                503 => ledger.refused.push(pair),
+                _ => panic!("{status}"),
+            }
+            refused += u32::from(status == 503);
+            let is_late = at > gone + TOLD_MAX && back.is_none_or(|back| at < back);
+            late += u32::from(status == 201 && is_late);
+        }
+        println!("{} recorded, {refused} refused, {late} recorded too late", ledger.recorded.len());
+        assert!(refused > 0, "it was noticed");
+        assert_eq!(late, 0, "recorded in a file that is gone");
+    }
+}
+
+fn trouble(server: &Server) -> Option<String> {
+    let ready = get(server.control_endpoint().clone(), "/readyz");
+    assert_eq!(ready.status, 200, "status is served: {ready:?}");
+    let body = ready.json();
+    let is_gone = body["reason"] == "store_gone";
+    is_gone.then(|| body["message"].as_str().expect("what to do").to_owned())
+}
+
+fn wait_for_trouble(server: &Server, is_wanted: bool) -> Instant {
+    let until = Instant::now() + DEADLINE;
+    while trouble(server).is_some() != is_wanted {
+        assert!(Instant::now() < until, "{is_wanted}:\n{}", server.stderr());
+        sleep(Duration::from_millis(10));
+    }
+    Instant::now()
+}
+
+/// A server and a hundred votes, and more being cast.
+fn under_load(data: &Path) -> (Server, Ledger, Load) {
+    let mut ledger = furnished(data, 5);
+    let server = serve(data, &[]);
+    let control = server.control_client();
+    for number in 100..120 {
+        ledger.cast(&control, (SERVER, address(number)), now_unix());
+    }
+    let load = Load::start(control, 1_000);
+    sleep(Duration::from_millis(300));
+    (server, ledger, load)
+}
+
+/// Regression: votes went on to be answered 201, and after a restart there was nothing.
+#[test]
+fn a_deleted_directory_takes_no_votes_and_can_be_exported() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    fs::create_dir(&data).expect("a folder can be made");
+    fs::write(data.join("control.key"), Server::KEY).expect("a key can be written");
+    let (server, mut ledger, load) = under_load(&data);
+    fs::remove_dir_all(&data).expect("it can be deleted");
+    let gone = Instant::now();
+    wait_for_trouble(&server, true);
+    assert!(gone.elapsed() < TOLD_MAX + Duration::from_secs(2), "{:?}", gone.elapsed());
+    sleep(TOLD_MAX + Duration::from_millis(300));
+    let message = trouble(&server).expect("it lasts");
+    load.stop(&mut ledger, gone, None);
+    ledger.expect(&server, "from memory");
+
+    // As the line says.
+    assert!(server.stderr().contains(&message), "{}", server.stderr());
+    let key = message.split("--control-key-file ").nth(1).expect("a key").split(' ').next().expect("a path");
+    let mut export = Server::command();
+    export.env_remove("VOTE_STATUS_CONTROL_KEY").arg("export").arg(folder.path().join("saved"));
+    export.args(["--control-key-file", key, "--control-url", &format!("http://{}", server.control())]);
+    let ended = run_to_end(export);
+    assert!(ended.status.success(), "{ended:?}");
+    let saved = fs::read_to_string(folder.path().join("saved")).expect("it was saved");
+    assert_eq!(saved.lines().filter(|line| line.contains("\"ip\"")).count(), ledger.recorded.len());
+    assert!(!data.exists(), "nothing is made where something may be put back");
+}
+
+/// Each way to go and to come back, under load.
+fn goes_and_comes_back(folder: &Path, data: &Path, go: impl FnOnce(), come_back: impl FnOnce()) {
+    let (server, mut ledger, load) = under_load(data);
+    go();
+    let gone = Instant::now();
+    wait_for_trouble(&server, true);
+    sleep(TOLD_MAX);
+    let back = Instant::now();
+    come_back();
+    wait_for_trouble(&server, false);
+    sleep(Duration::from_millis(200));
+    load.stop(&mut ledger, gone, Some(back));
+    ledger.cast(&server.control_client(), (SERVER, address(900)), now_unix());
+    ledger.expect(&server, "back again");
+    server.signal(Signal::KILL);
+    drop(server);
+    ledger.expect(&serve(data, &[]), "after a kill and a restart");
+    assert!(folder.exists());
+}
+
+#[test]
+fn a_directory_that_is_moved_and_put_back() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, aside) = (folder.path().join("data"), folder.path().join("aside"));
+    let go = || fs::rename(&data, &aside).expect("it can be moved");
+    goes_and_comes_back(folder.path(), &data, go, || fs::rename(&aside, &data).expect("it can be put back"));
+}
+
+#[test]
+fn a_file_that_is_moved_and_a_copy_and_the_file_put_back() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, aside) = (folder.path().join("data"), folder.path().join("aside"));
+    let file = store_file(&data);
+    let go = || {
+        fs::rename(&file, &aside).expect("it can be moved");
+        // A copy is another file: what is in memory is not what it holds.
+        fs::copy(&aside, &file).expect("it can be copied");
+    };
+    goes_and_comes_back(folder.path(), &data, go, || fs::rename(&aside, &file).expect("it can be put back"));
+}
+
+#[test]
+fn a_link_to_the_directory_that_leads_elsewhere() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, real, other) = (folder.path().join("data"), folder.path().join("real"), folder.path().join("other"));
+    fs::create_dir(&real).expect("a folder");
+    drop(furnished(&other, 1));
+    let link = |to: &PathBuf| {
+        let _absent = fs::remove_file(&data);
+        std::os::unix::fs::symlink(to, &data).expect("a link can be made");
+    };
+    link(&real);
+    goes_and_comes_back(folder.path(), &data, || link(&other), || link(&real));
+}
+
+#[test]
+fn a_directory_that_is_covered_by_a_mount() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    fs::create_dir(&data).expect("a folder");
+    let Some(disk) = SmallDisk::cover(data.clone(), 1 << 20) else {
+        return left_out("nothing can be mounted here");
+    };
+    drop(disk);
+    let disk = std::cell::RefCell::new(None);
+    let go = || drop(disk.replace(SmallDisk::cover(data.clone(), 1 << 20)));
+    goes_and_comes_back(folder.path(), &data, go, || drop(disk.take()));
+}
+
+#[test]
+fn a_second_name_of_the_file_is_no_loss() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut ledger = furnished(folder.path(), 5);
+    let server = serve(folder.path(), &[]);
+    fs::hard_link(store_file(folder.path()), folder.path().join("backup")).expect("a link can be made");
+    let until = Instant::now() + Duration::from_millis(1_200);
+    let mut number = 100;
+    while Instant::now() < until {
+        ledger.cast(&server.control_client(), (SERVER, address(number)), now_unix());
+        number += 1;
+    }
+    assert_eq!(trouble(&server), None);
+}
+
+/// Regression: without the note a start after a kill took the store for damaged.
+#[test]
+fn small_files_beside_the_store_are_made_again() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut ledger = furnished(folder.path(), 5);
+    let server = serve(folder.path(), &[]);
+    let names = ["votes.sequence", "lock"].map(|name| folder.path().join(name));
+    names.iter().for_each(|path| fs::remove_file(path).expect("it can be deleted"));
+    let until = Instant::now() + DEADLINE;
+    while !names.iter().all(|path| path.exists()) {
+        assert!(Instant::now() < until, "they are made again");
+        sleep(Duration::from_millis(10));
+    }
+    ledger.cast(&server.control_client(), (SERVER, address(100)), now_unix());
+    server.signal(Signal::KILL);
+    drop(server);
+    ledger.expect(&serve(folder.path(), &[]), "after a kill and a restart");
+}
+
+/// Regression: where a volume was not mounted, an empty store was made and served.
+#[test]
+fn a_store_that_is_required_is_waited_for_and_made_once() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, aside) = (folder.path().join("data"), folder.path().join("aside"));
+    let init = || {
+        let mut command = Server::command();
+        command.arg("init").arg("--data-dir").arg(&data);
+        run_to_end(command)
+    };
+    let made = init();
+    assert!(made.status.success(), "{made:?}");
+    let again = init();
+    assert_eq!(again.status.code(), Some(2), "{again:?}");
+    assert!(again.stderr.contains("there is a store already"), "{again:?}");
+    let ledger = furnished(&data, 3);
+    fs::rename(&data, &aside).expect("it can be moved");
+    fs::create_dir(&data).expect("an empty mount point");
+
+    let server = serve(&data, &["--require-store"]);
+    let ready = get(server.control_endpoint().clone(), "/readyz");
+    assert_eq!((ready.status, &ready.json()["reason"]), (503, &"store_unavailable".into()), "{ready:?}");
+    assert!(ready.text().contains("--require-store"), "{ready:?}");
+    let answer = get(server.public(), &format!("/api/vote/{SERVER}/status/{}", address(1)));
+    assert_eq!((answer.status, &answer.json()["can_vote"]), (503, &true.into()), "{answer:?}");
+    assert_eq!(fs::read_dir(&data).expect("it can be read").count(), 0, "nothing is made there");
+    fs::remove_dir(&data).expect("it is empty");
+    fs::rename(&aside, &data).expect("it can be put back");
+    let until = Instant::now() + DEADLINE;
+    while get(server.control_endpoint().clone(), "/readyz").status != 200 {
+        assert!(Instant::now() < until, "{}", server.stderr());
+        sleep(Duration::from_millis(20));
+    }
+    assert!(next_votes(&server, &[(SERVER, address(1))])[0].is_some());
+    ledger.expect(&server, "once it is there");
+}
