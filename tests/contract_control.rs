@@ -1,6 +1,7 @@
 //! The control part of the contract: votes, servers and their tokens, the key, bodies, errors.
 
-mod batches;
+pub(crate) mod batches;
+mod hostile;
 mod http;
 mod metrics;
 mod servers;

@@ -1,15 +1,13 @@
-//! `vote-status export`: everything into a file, whole or not at all.
+//! `vote-status export`: everything into a file, whole or not at all, or through to where it goes on.
 
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write, stdout};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 
 use super::client::ControlClient;
 use super::progress::Progress;
+use super::sink::{Sink, unwritable};
 use super::{CliError, Exit, one};
 
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -21,16 +19,17 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// no file then, or the one that was there before.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let path = one::<PathBuf>(options, "file")?;
+    let is_standard_output = path.as_os_str() == "-";
+    // Before anything is asked for: a pipe may wait for its reader.
+    let mut sink = if is_standard_output { Sink::Through(Box::new(stdout())) } else { Sink::open(&path)? };
     let client = ControlClient::new(options)?;
     let mut stream = client.stream("/v1/export")?;
-    if path.as_os_str() == "-" {
-        copy(&client, &mut stream, &mut stdout().lock(), Path::new("standard output"))?;
-        return Ok(Exit::Success);
+    let lines = copy(&client, &mut stream, &mut sink, &path)?;
+    let is_file = matches!(sink, Sink::Whole(_));
+    sink.finish()?;
+    if is_file {
+        eprintln!("vote-status: {lines} lines exported to {}", path.display());
     }
-    let mut partial = Partial::create(&path)?;
-    let lines = copy(&client, &mut stream, &mut partial.file, &partial.path)?;
-    partial.finish()?;
-    eprintln!("vote-status: {lines} lines exported to {}", path.display());
     Ok(Exit::Success)
 }
 
@@ -56,43 +55,4 @@ fn copy(client: &ControlClient, stream: &mut impl Read, out: &mut impl Write, pa
     }
     out.flush().map_err(|error| unwritable(path, &error))?;
     Ok(lines)
-}
-
-/// The file under a name of its own until it is whole; removed if it never gets so far.
-struct Partial {
-    file: File,
-    path: PathBuf,
-    target: PathBuf,
-}
-
-impl Partial {
-    /// Tokens are secrets: the file is for its owner only, from its first byte on.
-    fn create(target: &Path) -> Result<Self, CliError> {
-        let mut name = OsString::from(target);
-        name.push(".partial");
-        let path = PathBuf::from(name);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(unwritable(&path, &error)),
-            _ => {}
-        }
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-        let file = file.map_err(|error| unwritable(&path, &error))?;
-        Ok(Self { file, path, target: target.to_owned() })
-    }
-
-    fn finish(self) -> Result<(), CliError> {
-        let finished = self.file.sync_all().and_then(|()| fs::rename(&self.path, &self.target));
-        finished.map_err(|error| unwritable(&self.target, &error))
-    }
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        // After the rename it is not there any more, which is what is wanted.
-        let _renamed = fs::remove_file(&self.path);
-    }
-}
-
-fn unwritable(path: &Path, error: &std::io::Error) -> CliError {
-    CliError::new(format_args!("cannot write {}: {error}", path.display()))
 }

@@ -72,6 +72,11 @@ pub(super) fn of_service(key_file: Option<&PathBuf>, data_dir: &Path) -> Result<
 }
 
 impl Source {
+    /// The file that is asked, where the environment does not say the key.
+    pub(super) fn file(&self) -> Option<PathBuf> {
+        env::var_os(VARIABLE).is_none().then(|| self.path.clone())
+    }
+
     /// Makes `key` known: reads it, or makes one in the data directory. Where neither can be done that is
     /// noted as a trouble and tried again by a thread of its own: status requests need no key.
     pub(super) fn seek(self, key: ControlKey, readiness: Readiness) {
@@ -132,7 +137,12 @@ fn make(path: &Path, data_dir: &Path) -> io::Result<Vec<u8>> {
     let key = random_key()?;
     // Whole under another name before it gets its own: a start that is cut short leaves no half key.
     let new = path.with_extension("key.new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    // Never into a file that is there: another user's, or one that a link leads to, would become the key's.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     file.write_all(&[&key, &b"\n"[..]].concat()).and_then(|()| file.sync_all())?;
     fs::rename(&new, path).and_then(|()| File::open(data_dir)?.sync_all())?;
     log::info!("made a control key in {}", path.display());

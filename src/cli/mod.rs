@@ -18,6 +18,7 @@ mod compare;
 mod csv;
 mod definition;
 mod export;
+mod exposure;
 mod health;
 mod import;
 mod init;
@@ -33,6 +34,7 @@ mod progress;
 mod reseed;
 mod serve;
 mod servers;
+mod sink;
 mod site;
 #[cfg(feature = "redis")]
 mod store;

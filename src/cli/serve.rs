@@ -17,7 +17,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use super::logger::Logger;
-use super::{CliError, Exit, certificates, key, machine, one, progress};
+use super::{CliError, Exit, certificates, exposure, key, machine, one, progress};
 use crate::control::ControlKey;
 use crate::limits::{
     CONNECTIONS_MAX_DEFAULT, CONTROL_CONNECTIONS_MAX, DESCRIPTORS_KEPT, DESCRIPTORS_PER_WORKER, Limits, TURNED_AWAY_MAX,
@@ -67,7 +67,11 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     }
     let seek_key = {
         let (control_key, readiness) = (control_key.clone(), readiness.clone());
-        move || key_source.seek(control_key, readiness)
+        let (key_file, data_dir) = (key_source.file(), data_dir.clone());
+        move || {
+            key_source.seek(control_key, readiness);
+            exposure::warn(key_file.as_deref(), &data_dir);
+        }
     };
     let (store, store_name) = store(options, data_dir, &readiness, seek_key)?;
     let settings = config(options, control_key.clone(), gate, &logger)?;

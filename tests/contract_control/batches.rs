@@ -224,7 +224,7 @@ fn what_is_told_of_a_batch_has_a_bound() {
 }
 
 /// The most that the process has held.
-fn memory_bytes(server: &Server) -> usize {
+pub(crate) fn memory_bytes(server: &Server) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
     1_024 * line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number")

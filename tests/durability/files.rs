@@ -257,3 +257,57 @@ pub(crate) fn await_ready(server: &Server) {
         sleep(Duration::from_millis(20));
     }
 }
+
+/// Regression: the new key was written into whatever had its name, another user's file of mode 0666 or
+/// what a link led to.
+#[test]
+fn the_key_is_made_in_a_file_of_its_own() {
+    for is_link in [false, true] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (new, other) = (folder.path().join("control.key.new"), folder.path().join("other"));
+        let planted = if is_link { &other } else { &new };
+        fs::write(planted, "planted").expect("a file");
+        fs::set_permissions(planted, fs::Permissions::from_mode(0o666)).expect("a mode");
+        if is_link {
+            std::os::unix::fs::symlink(&other, &new).expect("a link");
+        }
+        let held = fs::File::open(planted).expect("it is there");
+        let mut command = Server::command();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--data-dir"]).arg(folder.path());
+        command.env_remove("VOTE_STATUS_CONTROL_KEY");
+        let server = Server::spawn(command);
+        let key = folder.path().join("control.key");
+        let there = fs::symlink_metadata(&key).expect("a key is made");
+        assert!(there.is_file() && there.permissions().mode() & 0o777 == 0o600, "{there:?}");
+        assert_eq!(std::io::read_to_string(held).expect("a text"), "planted");
+        assert!(!new.exists() && fs::symlink_metadata(&new).is_err());
+        drop(server);
+    }
+}
+
+#[test]
+fn what_others_may_read_or_write_is_warned_of() {
+    for (directory_mode, key_mode, expected) in [
+        (0o700, 0o600, &[][..]),
+        (0o777, 0o644, &["the data directory ", "(mode 0777)", "the control key file ", "(mode 0644)"]),
+        (0o700, 0o666, &["the control key file ", "may be read and written by others (mode 0666)"]),
+    ] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let key = folder.path().join("control.key");
+        fs::write(&key, "the-control-key-of-the-tests\n").expect("a file");
+        fs::set_permissions(&key, fs::Permissions::from_mode(key_mode)).expect("a mode");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(directory_mode)).expect("a mode");
+        let mut command = Server::command();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--data-dir"]).arg(folder.path());
+        command.env_remove("VOTE_STATUS_CONTROL_KEY");
+        let mut server = Server::spawn(command);
+        server.signal(Signal::TERM);
+        assert!(server.wait_exit(DEADLINE).success());
+        let told = server.stderr();
+        for words in expected {
+            assert!(told.contains(words), "no {words:?} in {told}");
+        }
+        let warnings = told.lines().filter(|line| line.contains("by others")).count();
+        assert_eq!(warnings, expected.iter().filter(|words| words.starts_with("the ")).count(), "{told}");
+    }
+}

@@ -1,0 +1,92 @@
+//! Whether the control key's file and the data directory are their owner's alone.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::process::geteuid;
+
+/// What may be exposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Thing {
+    Key,
+    DataDir,
+}
+
+/// Warns of a key file, where there is one, and of a data directory that others may read or write.
+pub(super) fn warn(key_file: Option<&Path>, data_dir: &Path) {
+    if let Some(path) = key_file
+        && let Some(why) = found(path, Thing::Key)
+    {
+        let path = path.display();
+        log::warn!("the control key file {path} {why}: whoever has the key may record votes; chown and chmod 600 it");
+    }
+    if let Some(why) = found(data_dir, Thing::DataDir) {
+        let path = data_dir.display();
+        log::warn!("the data directory {path} {why}: votes, tokens and the key are in it; chown and chmod 700 it");
+    }
+}
+
+fn found(path: &Path, thing: Thing) -> Option<String> {
+    let there = fs::metadata(path).ok()?;
+    exposure(there.mode(), there.uid(), geteuid().as_raw(), thing)
+}
+
+/// What others than `own` may do that they should not with a thing of this mode and owner, if anything.
+fn exposure(mode: u32, owner: u32, own: u32, thing: Thing) -> Option<String> {
+    if owner != own && owner != 0 {
+        return Some(format!("belongs to another user (uid {owner})"));
+    }
+    // A key of root's is given to the service by its group: so do packages and secret stores. And a
+    // group that may list a folder has none of its files by that.
+    let is_given = owner == 0 && own != 0;
+    let group_reads = if thing == Thing::Key && !is_given { 0o040 } else { 0 };
+    let verb = match (mode & (0o004 | group_reads) != 0, mode & 0o022 != 0) {
+        (false, false) => return None,
+        (true, false) => "read",
+        (false, true) => "written",
+        (true, true) => "read and written",
+    };
+    Some(format!("may be {verb} by others (mode {:04o})", mode & 0o7777))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Thing, exposure};
+
+    #[test]
+    fn what_others_may_do() {
+        for (mode, owner, key, data_dir) in [
+            (0o100_600, 1_000, None, None),
+            (0o100_400, 1_000, None, None),
+            (0o100_640, 1_000, Some("may be read by others (mode 0640)"), None),
+            (0o100_640, 0, None, None),
+            (
+                0o100_666,
+                1_000,
+                Some("may be read and written by others (mode 0666)"),
+                Some("may be read and written by others (mode 0666)"),
+            ),
+            (0o100_644, 0, Some("may be read by others (mode 0644)"), Some("may be read by others (mode 0644)")),
+            (0o40_711, 1_000, None, None),
+            (
+                0o40_720,
+                1_000,
+                Some("may be written by others (mode 0720)"),
+                Some("may be written by others (mode 0720)"),
+            ),
+            (
+                0o41_777,
+                0,
+                Some("may be read and written by others (mode 1777)"),
+                Some("may be read and written by others (mode 1777)"),
+            ),
+            (0o100_600, 1_001, Some("belongs to another user (uid 1001)"), Some("belongs to another user (uid 1001)")),
+        ] {
+            let of = |thing| exposure(mode, owner, 1_000, thing);
+            assert_eq!(of(Thing::Key).as_deref(), key, "{mode:o} of {owner}");
+            assert_eq!(of(Thing::DataDir).as_deref(), data_dir, "{mode:o} of {owner}");
+        }
+        assert!(exposure(0o100_640, 0, 0, Thing::Key).is_some(), "root's own is given to nobody");
+    }
+}
