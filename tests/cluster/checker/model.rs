@@ -8,6 +8,7 @@
 
 use crate::durability::ledger::Pair;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 /// So close to the end of a cooldown nothing is claimed: the answer was on its way, in seconds.
 const SLACK_S: i64 = 2;
@@ -80,8 +81,15 @@ impl Model {
         self.pairs.entry(pair).or_default().is_doubtful = true;
     }
 
-    /// A vote was answered 201.
-    pub(crate) fn recorded(&mut self, pair: Pair, node: usize, voted_at: i64, now: i64) -> Result<(), Violation> {
+    /// A vote was answered 201, to a request that was under way meanwhile.
+    pub(crate) fn recorded(
+        &mut self,
+        pair: Pair,
+        node: usize,
+        voted_at: i64,
+        meanwhile: RangeInclusive<i64>,
+    ) -> Result<(), Violation> {
+        let (sent, now) = meanwhile.into_inner();
         let ends = |live: &Live| live.voted_at + self.cooldown_s;
         let state = self.pairs.entry(pair).or_default();
         if let Some(live) = state.live.as_ref().filter(|live| !state.is_doubtful && now < ends(live) - SLACK_S) {
@@ -92,8 +100,10 @@ impl Model {
         if !state.told.insert(voted_at) {
             return Err(format!("two votes of {pair:?} were told with one instant, {voted_at}"));
         }
-        if voted_at > latest + SLACK_S || voted_at < now - SLACK_S {
-            return Err(format!("the vote of {pair:?} was given at {voted_at}, and it is {now}"));
+        if voted_at > latest + SLACK_S || voted_at < sent - SLACK_S {
+            return Err(format!(
+                "the vote of {pair:?} was given at {voted_at}, and the request was answered from {sent} to {now}"
+            ));
         }
         self.acknowledge(pair, node, voted_at);
         Ok(())
@@ -230,32 +240,32 @@ mod tests {
     #[test]
     fn a_second_vote_is_a_violation_until_the_cooldown_is_over() {
         let (mut model, pair) = model();
-        assert_eq!(model.recorded(pair, 0, NOW, NOW), Ok(()));
-        assert!(model.recorded(pair, 1, NOW + 30, NOW + 30).is_err());
+        assert_eq!(model.recorded(pair, 0, NOW, NOW..=NOW), Ok(()));
+        assert!(model.recorded(pair, 1, NOW + 30, NOW + 30..=NOW + 30).is_err());
         assert!(model.refused(pair, NOW + 30).is_ok());
-        assert_eq!(model.recorded(pair, 1, NOW + 61, NOW + 61), Ok(()));
+        assert_eq!(model.recorded(pair, 1, NOW + 61, NOW + 61..=NOW + 61), Ok(()));
         assert!(model.refused((1, address(2)), NOW).is_err(), "nobody voted from there");
     }
 
     #[test]
     fn one_instant_is_told_once() {
         let (mut model, pair) = model();
-        model.recorded(pair, 0, NOW, NOW).expect("the first");
+        model.recorded(pair, 0, NOW, NOW..=NOW).expect("the first");
         model.cancelled(pair, true, NOW).expect("it is there");
-        assert!(model.recorded(pair, 0, NOW, NOW).is_err());
+        assert!(model.recorded(pair, 0, NOW, NOW..=NOW).is_err());
     }
 
     #[test]
     fn what_is_forgotten_comes_back_as_long_as_one_holder_reaches_the_store() {
         let (mut model, pair) = model();
         let before = model.moment();
-        model.recorded(pair, 2, NOW, NOW).expect("the first");
+        model.recorded(pair, 2, NOW, NOW..=NOW).expect("the first");
         model.forgotten_since(before, &BTreeSet::from([0, 2]));
         assert_eq!(model.claim(pair, 2, NOW + 1), Claim::Cooling(NOW));
-        assert!(model.recorded(pair, 0, NOW + 1, NOW + 1).is_err(), "a node has it still");
+        assert!(model.recorded(pair, 0, NOW + 1, NOW + 1..=NOW + 1).is_err(), "a node has it still");
         model.lost_node(2, true);
         assert_eq!(model.claim(pair, 2, NOW + 1), Claim::Nothing);
-        assert_eq!(model.recorded(pair, 0, NOW + 1, NOW + 1), Ok(()), "nobody has it any more");
+        assert_eq!(model.recorded(pair, 0, NOW + 1, NOW + 1..=NOW + 1), Ok(()), "nobody has it any more");
         assert!(model.settled(&BTreeMap::new(), 3, NOW + 2).is_err(), "that one was not forgotten");
     }
 

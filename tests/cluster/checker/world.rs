@@ -129,12 +129,13 @@ impl World {
     }
 
     fn vote(&mut self, node: usize, pair: Pair) -> Result<u16, Violation> {
+        let sent = now_unix();
         let Some(response) =
             self.send(node, pair, |node| node.control().request_bytes("POST", "/v1/votes", Some(&body(pair))))
         else {
             return Ok(0);
         };
-        self.note_vote(node, pair, &response)?;
+        self.note_vote(node, pair, &response, sent)?;
         Ok(response.status)
     }
 
@@ -150,10 +151,10 @@ impl World {
         answered
     }
 
-    fn note_vote(&mut self, node: usize, pair: Pair, response: &Response) -> Result<(), Violation> {
+    fn note_vote(&mut self, node: usize, pair: Pair, response: &Response, sent: i64) -> Result<(), Violation> {
         let now = now_unix();
         match response.status {
-            201 => self.model.recorded(pair, node, voted_at(response), now)?,
+            201 => self.model.recorded(pair, node, voted_at(response), sent..=now)?,
             409 => self.model.refused(pair, now)?,
             404 if pair.0 == GOES => {}
             503 => {
@@ -176,6 +177,7 @@ impl World {
     /// All that answer are asked at once: one of them may record it.
     fn race(&mut self, pair: Pair) -> Result<(), Violation> {
         self.model.sent(pair);
+        let sent = now_unix();
         let running: Vec<usize> = self.running().into_iter().cycle().take(2 * NODES).collect();
         self.operations += running.len() as u64;
         let ask = |node: usize| {
@@ -188,12 +190,12 @@ impl World {
         });
         let status = |answer: &Option<Response>| answer.as_ref().map_or(503, |answer| answer.status);
         let mut answers: Vec<(usize, Option<Response>)> = running.into_iter().zip(answers).collect();
-        // What was recorded first is what the others were refused for.
-        answers.sort_by_key(|(_, answer)| status(answer));
-        let won = answers.first().is_some_and(|(_, answer)| status(answer) == 201);
+        let won = answers.iter().any(|(_, answer)| status(answer) == 201);
+        // First whoever was recorded, or may have been: that is what the others were refused for.
+        answers.sort_by_key(|(_, answer)| status(answer) != if won { 201 } else { 503 });
         for (node, answer) in &answers {
             match answer {
-                Some(answer) if answer.status != 503 => self.note_vote(*node, pair, answer)?,
+                Some(answer) if answer.status != 503 => self.note_vote(*node, pair, answer, sent)?,
                 // It may have been the one that counts, unless another was told so.
                 _ if won => {}
                 Some(answer) => self.note_unavailable(pair, answer),
