@@ -31,6 +31,8 @@ struct State {
     live: Option<Live>,
     /// Nothing is known of it: an answer is missing, or the store may have forgotten.
     is_doubtful: bool,
+    /// A vote without an answer may be held up in the network, and recorded once the pair is free.
+    may_come: bool,
     /// Whether a vote was ever sent.
     was_tried: bool,
     /// The instants of all votes that were acknowledged.
@@ -78,7 +80,13 @@ impl Model {
 
     /// No answer, or one that says that nobody knows.
     pub(crate) fn unanswered(&mut self, pair: Pair) {
+        self.overtaken(pair);
         self.pairs.entry(pair).or_default().is_doubtful = true;
+    }
+
+    /// The same, of a vote beside which another one was answered 201.
+    pub(crate) fn overtaken(&mut self, pair: Pair) {
+        self.pairs.entry(pair).or_default().may_come = true;
     }
 
     /// A vote was answered 201, to a request that was under way meanwhile.
@@ -133,7 +141,11 @@ impl Model {
         let ends_s = self.cooldown_s + SLACK_S;
         let state = self.pairs.entry(pair).or_default();
         let is_cooling = state.live.as_ref().is_some_and(|live| now < live.voted_at + ends_s);
-        if state.is_doubtful || is_cooling { Ok(()) } else { Err(format!("{pair:?} was refused, without a live vote")) }
+        if state.is_doubtful || state.may_come || is_cooling {
+            Ok(())
+        } else {
+            Err(format!("{pair:?} was refused, without a live vote"))
+        }
     }
 
     /// A cancellation was answered 200, or 404 for there being none.
@@ -141,7 +153,8 @@ impl Model {
         let cooldown_s = self.cooldown_s;
         let state = self.pairs.entry(pair).or_default();
         let left_s = state.live.as_ref().map_or(i64::MIN, |live| live.voted_at + cooldown_s - now);
-        let is_possible = state.is_doubtful || if was_there { left_s > -SLACK_S } else { left_s < SLACK_S };
+        let is_possible =
+            state.is_doubtful || if was_there { left_s > -SLACK_S || state.may_come } else { left_s < SLACK_S };
         if !is_possible {
             return Err(format!("the vote of {pair:?} was there: {was_there}, and it has {left_s} s left"));
         }
@@ -210,10 +223,11 @@ impl Model {
             let live = state.live.as_ref().map(|live| live.voted_at);
             let left_s = live.map_or(i64::MIN, |voted_at| voted_at + self.cooldown_s - now);
             let expected = live.filter(|_| left_s > 0);
-            if !state.is_doubtful && left_s.saturating_abs() > SLACK_S && found != expected {
+            let has_come = state.may_come && expected.is_none();
+            if !state.is_doubtful && !has_come && left_s.saturating_abs() > SLACK_S && found != expected {
                 wrong.push(format!("{pair:?}: the store has {found:?}, and it must be {expected:?}"));
             }
-            state.is_doubtful = false;
+            (state.is_doubtful, state.may_come) = (false, false);
             state.live = found.map(|voted_at| Live { voted_at, holders: (0..nodes).collect(), is_forgotten: false });
             state.told.extend(found);
         }

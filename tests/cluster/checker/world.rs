@@ -196,8 +196,8 @@ impl World {
         for (node, answer) in &answers {
             match answer {
                 Some(answer) if answer.status != 503 => self.note_vote(*node, pair, answer, sent)?,
-                // It may have been the one that counts, unless another was told so.
-                _ if won => {}
+                // Another one counts, and this one may be on its way still.
+                _ if won => self.model.overtaken(pair),
                 Some(answer) => self.note_unavailable(pair, answer),
                 None => self.model.unanswered(pair),
             }
