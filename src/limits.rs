@@ -39,16 +39,20 @@ pub const LISTEN_BACKLOG: i32 = 4_096;
 pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
 /// See [`LINGER_BYTES_MAX`]; in milliseconds.
 pub const LINGER_TIMEOUT_MS: u64 = 2_000;
-/// Connections above the maximum that are kept just long enough to be told 503, by worker.
+/// Connections above the maximum that are kept just long enough to be told 503, or to take a last
+/// answer, by worker. Fewer where descriptors are few: see [`Shares`].
 pub const TURNED_AWAY_MAX: usize = 256;
+/// Who lets an answer wait for so long makes room before those who have begun to ask, in milliseconds.
+pub const STUCK_MS: u64 = 1_000;
 /// How long accepting rests when the system has no descriptor left and none can be freed, in milliseconds.
 pub const ACCEPT_PAUSE_MS: u64 = 50;
 /// Descriptors kept back from `--max-connections` for the store, signals and standard streams.
 pub const DESCRIPTORS_KEPT: usize = 64;
 /// Descriptors that one worker takes besides its connections: a poll, a mailbox, some listeners.
 pub const DESCRIPTORS_PER_WORKER: usize = 8;
-/// Open connections to the control listener.
-pub const CONTROL_CONNECTIONS_MAX: usize = 512;
+/// Open connections to the control listener; fewer where descriptors are few: see [`Shares`]. Many
+/// more than a site has reasons for: as long as there are places, a crowd without the key holds up nobody.
+pub const CONTROL_CONNECTIONS_MAX: usize = 8_192;
 /// `--max-connections` unless asked otherwise is never more than this: the kernel holds some KB for each,
 /// and a slot here takes 0.3 KB, which is kept for the next one. What they hold has its own bound.
 pub const CONNECTIONS_MAX_DEFAULT: usize = 65_536;
@@ -109,6 +113,10 @@ pub struct Limits {
     pub connections_max: usize,
     /// What all connections may hold together, those of the control listener too, in bytes.
     pub buffer_bytes_max: u64,
+    /// Open connections to the control listener.
+    pub control_connections_max: usize,
+    /// See [`TURNED_AWAY_MAX`].
+    pub turned_away_max: usize,
 }
 
 impl Default for Limits {
@@ -123,6 +131,8 @@ impl Default for Limits {
             write_timeout_ms: 30_000,
             connections_max: 10_000,
             buffer_bytes_max: BUFFER_BYTES_MAX_DEFAULT,
+            control_connections_max: CONTROL_CONNECTIONS_MAX,
+            turned_away_max: TURNED_AWAY_MAX,
         }
     }
 }
@@ -130,4 +140,60 @@ impl Default for Limits {
 impl Limits {
     /// Largest head that can be configured: head and read must fit one buffer.
     pub const HEAD_BYTES_CEILING: usize = 64 * 1024;
+}
+
+/// How the descriptors of a process are shared out. Together they are never more than there are: a
+/// process that runs out of them can only let newcomers wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares {
+    /// Open public connections over all workers.
+    pub connections_max: usize,
+    /// Open connections to the control listener.
+    pub control_connections_max: usize,
+    /// Those above the maximum, by worker: each public one has so many, and so has the control listener's.
+    pub turned_away_max: usize,
+}
+
+impl Shares {
+    /// The shares of so many descriptors and public workers. The first that are kept are for what is no
+    /// connection; the bounds of the others shrink where they would take more than a part of the rest.
+    #[must_use]
+    pub fn of(descriptors: usize, workers: usize) -> Self {
+        let loops = workers + 1;
+        let kept = DESCRIPTORS_KEPT.min(descriptors / 4) + loops * DESCRIPTORS_PER_WORKER;
+        let rest = descriptors.saturating_sub(kept);
+        let control_connections_max = (rest / 4).clamp(1, CONTROL_CONNECTIONS_MAX);
+        let turned_away_max = (rest / 8 / loops).clamp(1, TURNED_AWAY_MAX);
+        let taken = control_connections_max + loops * turned_away_max;
+        Self { connections_max: rest.saturating_sub(taken).max(1), control_connections_max, turned_away_max }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DESCRIPTORS_PER_WORKER, Shares};
+
+    #[test]
+    fn shares_are_what_there_is_and_no_more() {
+        let shares = |connections_max, control_connections_max, turned_away_max| Shares {
+            connections_max,
+            control_connections_max,
+            turned_away_max,
+        };
+        assert_eq!(Shares::of(256, 1), shares(110, 44, 11));
+        assert_eq!(Shares::of(256, 4), shares(99, 38, 3));
+        assert_eq!(Shares::of(1_024, 2), shares(585, 234, 39));
+        assert_eq!(Shares::of(20_000, 2), shares(14_166, 4_978, 256));
+        assert_eq!(Shares::of(131_072, 8), shares(120_440, 8_192, 256));
+        for descriptors in 128..5_000 {
+            for workers in 1..8 {
+                let Shares { connections_max, control_connections_max, turned_away_max } =
+                    Shares::of(descriptors, workers);
+                let all = connections_max
+                    + control_connections_max
+                    + (workers + 1) * (turned_away_max + DESCRIPTORS_PER_WORKER);
+                assert!(all <= descriptors, "{all} of {descriptors}");
+            }
+        }
+    }
 }

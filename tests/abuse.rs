@@ -3,6 +3,7 @@
 //! process's figures from `/proc`.
 
 mod control;
+mod crowds;
 pub(crate) mod figures;
 mod memory;
 mod overload;

@@ -19,9 +19,7 @@ use signal_hook::iterator::Signals;
 use super::logger::Logger;
 use super::{CliError, Exit, certificates, exposure, key, machine, one, progress};
 use crate::control::ControlKey;
-use crate::limits::{
-    CONNECTIONS_MAX_DEFAULT, CONTROL_CONNECTIONS_MAX, DESCRIPTORS_KEPT, DESCRIPTORS_PER_WORKER, Limits, TURNED_AWAY_MAX,
-};
+use crate::limits::{CONNECTIONS_MAX_DEFAULT, Limits, Shares};
 use crate::net::activation;
 use crate::net::address::Address;
 use crate::readiness::Readiness;
@@ -198,6 +196,8 @@ fn config(options: &ArgMatches, control_key: ControlKey, gate: PathBuf, logger: 
     }
     let format = logger.format();
     let addresses = |name| options.get_many::<Address>(name).unwrap_or_default().cloned().collect();
+    let asked = options.get_one::<u64>("max-connections").copied();
+    let Shares { connections_max, control_connections_max, turned_away_max } = shares(asked, size(options, "workers")?);
     let limits = Limits {
         head_bytes_max: size(options, "head-bytes-max")?,
         header_lines_max: size(options, "header-lines-max")?,
@@ -206,7 +206,9 @@ fn config(options: &ArgMatches, control_key: ControlKey, gate: PathBuf, logger: 
         head_timeout_ms: one(options, "head-timeout")?,
         idle_timeout_ms: one(options, "idle-timeout")?,
         write_timeout_ms: one(options, "write-timeout")?,
-        connections_max: connections_max(options.get_one::<u64>("max-connections").copied(), size(options, "workers")?),
+        connections_max,
+        control_connections_max,
+        turned_away_max,
         buffer_bytes_max: options.get_one("buffer-bytes-max").copied().unwrap_or_else(machine::buffer_bytes_max),
     };
     Ok(Config {
@@ -242,18 +244,18 @@ fn size(options: &ArgMatches, name: &'static str) -> Result<usize, CliError> {
 
 /// The process takes all descriptors that it may have; some are kept for other uses than public
 /// clients: among them those that are told 503, and the control listener's.
-fn connections_max(asked: Option<u64>, workers: usize) -> usize {
+fn shares(asked: Option<u64>, workers: usize) -> Shares {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     let limit = if setrlimit(Resource::Nofile, raised).is_ok() { raised } else { limit };
     let descriptors = limit.current.map_or(1 << 20, |current| usize::try_from(current).unwrap_or(1 << 20));
-    let kept = DESCRIPTORS_KEPT + CONTROL_CONNECTIONS_MAX + workers * (DESCRIPTORS_PER_WORKER + TURNED_AWAY_MAX);
-    let room = descriptors - kept.min(descriptors / 2);
+    let shares = Shares::of(descriptors, workers);
+    let room = shares.connections_max;
     let asked = asked.map(|asked| usize::try_from(asked).unwrap_or(usize::MAX));
     if let Some(asked) = asked.filter(|asked| *asked > room) {
         log::warn!("--max-connections {asked} is more than the descriptor limit of {descriptors} allows; it is {room}");
     }
-    asked.unwrap_or(CONNECTIONS_MAX_DEFAULT).min(room).max(1)
+    Shares { connections_max: asked.unwrap_or(CONNECTIONS_MAX_DEFAULT).min(room).max(1), ..shares }
 }
 
 /// Signals to stop, and what to do on SIGHUP; without that, it ends the process as usual.

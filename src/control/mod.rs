@@ -90,10 +90,15 @@ pub struct Parts {
 pub struct ControlService {
     parts: Parts,
     mailbox: Mailbox,
+    /// Of this turn.
+    metrics_page: Option<Vec<u8>>,
 }
 
 /// One control request until it is answered.
-pub struct Exchange(Box<Task>);
+pub struct Exchange {
+    task: Box<Task>,
+    is_keyed: bool,
+}
 
 enum Task {
     /// The answer is known.
@@ -114,7 +119,7 @@ impl ControlService {
     /// A service that is woken through `mailbox`.
     #[must_use]
     pub const fn new(parts: Parts, mailbox: Mailbox) -> Self {
-        Self { parts, mailbox }
+        Self { parts, mailbox, metrics_page: None }
     }
 
     fn is_authorised(&self, head: &Head<'_>) -> bool {
@@ -188,9 +193,11 @@ impl ControlService {
         self.parts.shared.as_ref().map_or_else(|| Answer::fault(Fault::NotFound), SharedView::answer)
     }
 
-    fn metrics(&self) -> Answer {
+    /// Made once a turn, however many ask: each would hold up the others for as long as it takes.
+    fn metrics(&mut self) -> Answer {
         let Parts { sources, readiness, cooldowns, shared, .. } = &self.parts;
-        let body = page::metrics(sources, readiness, cooldowns.len(), shared.as_ref()).into_bytes();
+        let make = || page::metrics(sources, readiness, cooldowns.len(), shared.as_ref()).into_bytes();
+        let body = self.metrics_page.get_or_insert_with(make).clone();
         Answer { content_type: "text/plain; version=0.0.4; charset=utf-8", body, ..Answer::json(200, &()) }
     }
 
@@ -275,17 +282,30 @@ impl Service for ControlService {
         self.parts.recorder.is_none() && request::wants_key(head) && self.is_authorised(head)
     }
 
+    fn turn_begins(&mut self) {
+        self.metrics_page = None;
+    }
+
+    fn is_decided(&self, exchange: &Exchange) -> bool {
+        // Content to what is none of the key's has no meaning, and is skipped within the time of one request.
+        matches!(&*exchange.task, Task::Answer(answer) if matches!(answer.status, 401 | 503))
+    }
+
+    fn is_keyed(&self, exchange: &Exchange) -> bool {
+        exchange.is_keyed
+    }
+
     fn begin(&mut self, head: &Head<'_>, _context: &Context) -> Exchange {
-        Exchange(Box::new(self.task(head)))
+        Exchange { task: Box::new(self.task(head)), is_keyed: request::wants_key(head) && self.is_authorised(head) }
     }
 
     /// A batch is read as it comes: it has no bound.
     fn content_bytes_max(&self, exchange: &Exchange) -> u64 {
-        if matches!(*exchange.0, Task::Batch(_)) { u64::MAX } else { self.parts.body_bytes_max }
+        if matches!(*exchange.task, Task::Batch(_)) { u64::MAX } else { self.parts.body_bytes_max }
     }
 
     fn held_bytes(&self, exchange: &Exchange) -> usize {
-        match &*exchange.0 {
+        match &*exchange.task {
             Task::Gather { body, .. } => body.capacity(),
             Task::Batch(batch) => batch.held_bytes(),
             Task::Export(export) => export.held_bytes(),
@@ -295,7 +315,7 @@ impl Service for ControlService {
     }
 
     fn content(&mut self, exchange: &mut Exchange, bytes: &[u8], context: &Context) -> Step {
-        match &mut *exchange.0 {
+        match &mut *exchange.task {
             Task::Gather { body, .. } => {
                 if body.capacity() - body.len() < bytes.len() {
                     // Not twice as much as there is: many uploads that grow at once would be past any bound.
@@ -314,7 +334,7 @@ impl Service for ControlService {
 
     fn finish(&mut self, exchange: &mut Exchange, framing: Framing, context: &Context, out: &mut Vec<u8>) -> Step {
         loop {
-            let next = match &mut *exchange.0 {
+            let next = match &mut *exchange.task {
                 Task::Answer(answer) => {
                     self.parts.responses.response(answer.status);
                     answer.append(framing, context.now, out);
@@ -353,7 +373,7 @@ impl Service for ControlService {
                     return step;
                 }
             };
-            *exchange.0 = next;
+            *exchange.task = next;
         }
     }
 

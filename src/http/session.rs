@@ -41,9 +41,26 @@ pub trait Service {
     /// What a service keeps of one request until it is answered.
     type Exchange;
 
+    /// A turn of the loop begins: all that is asked in it is asked at one moment.
+    #[inline]
+    fn turn_begins(&mut self) {}
+
     /// Whether a request has to wait as it is, unread: somebody else will answer it.
     #[inline]
     fn holds(&self, _head: &Head<'_>) -> bool {
+        false
+    }
+
+    /// Whether the answer is known from the head alone, and no content is waited for: the connection is
+    /// closed behind it instead.
+    #[inline]
+    fn is_decided(&self, _exchange: &Self::Exchange) -> bool {
+        false
+    }
+
+    /// Whether who asks has shown the key.
+    #[inline]
+    fn is_keyed(&self, _exchange: &Self::Exchange) -> bool {
         false
     }
 
@@ -144,11 +161,13 @@ pub struct Session<E> {
     phase: Phase<E>,
     /// How much of the output is answers that are whole.
     whole_bytes: usize,
+    /// A request on this connection had the key.
+    is_keyed: bool,
 }
 
 impl<E> Default for Session<E> {
     fn default() -> Self {
-        Self { phase: Phase::Head, whole_bytes: 0 }
+        Self { phase: Phase::Head, whole_bytes: 0, is_keyed: false }
     }
 }
 
@@ -180,6 +199,12 @@ impl<E> Session<E> {
             }
             Phase::Head | Phase::Closed => 0,
         }
+    }
+
+    /// Whether a request on this connection had the key.
+    #[must_use]
+    pub const fn is_keyed(&self) -> bool {
+        self.is_keyed
     }
 
     /// Handles every whole request in `input`, up to the bound on waiting output. `closing`: the
@@ -284,7 +309,14 @@ impl<E> Session<E> {
         *consumed += bytes;
         let framing = Framing::of(head, closing);
         let mut exchange = service.begin(head, context);
+        self.is_keyed |= service.is_keyed(&exchange);
         if head.length != Length::None {
+            if service.is_decided(&exchange) {
+                self.phase = Phase::Closed;
+                let last = Framing { connection: Connection::Close, ..framing };
+                let _done = service.finish(&mut exchange, last, context, out);
+                return Turn::Stop(Next::Close { linger: true });
+            }
             match Decoder::new(head.length, service.content_bytes_max(&exchange)) {
                 Ok(decoder) => {
                     let kept = service.keep(head, &exchange);

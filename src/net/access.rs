@@ -96,8 +96,23 @@ impl<S: Service + Describe> Service for Logged<S> {
     type Exchange = (S::Exchange, Option<Box<Begun>>);
 
     #[inline]
+    fn turn_begins(&mut self) {
+        self.service.turn_begins();
+    }
+
+    #[inline]
     fn holds(&self, head: &Head<'_>) -> bool {
         self.service.holds(head)
+    }
+
+    #[inline]
+    fn is_decided(&self, exchange: &Self::Exchange) -> bool {
+        self.service.is_decided(&exchange.0)
+    }
+
+    #[inline]
+    fn is_keyed(&self, exchange: &Self::Exchange) -> bool {
+        self.service.is_keyed(&exchange.0)
     }
 
     fn begin(&mut self, head: &Head<'_>, context: &Context) -> Self::Exchange {

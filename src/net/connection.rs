@@ -206,19 +206,24 @@ impl<E> Connection<E> {
 
     /// What the connection is waited on for, given what it was waited on until now; `None` for no
     /// deadline. `true` where the time starts anew.
-    pub fn deadline(&mut self, current: Option<Class>, content_extends: bool) -> (Option<Class>, bool) {
+    pub fn deadline(&mut self, current: Option<Class>) -> (Option<Class>, bool) {
         let class = match self.state {
             _ if self.has_unsent() => Class::Write,
             State::Lingering { .. } => Class::Linger,
             _ if self.is_turned_away => Class::Linger,
             State::Parked | State::Held | State::Broken => return (None, false),
-            State::Open | State::Closing { .. } if self.is_idle() => return (Some(Class::Idle), true),
+            State::Open | State::Closing { .. } if self.is_idle() && !self.has_asked => Class::Fresh,
+            State::Open | State::Closing { .. } if self.is_idle() => Class::Idle,
             State::Open | State::Closing { .. } => Class::Request,
         };
-        let is_progress = class == Class::Request && content_extends && !self.session.is_between_requests();
+        // Content is waited for as long as it comes, but only that of who has shown the key.
+        let is_keyed = self.session.is_keyed();
+        let is_progress = class == Class::Request && is_keyed && !self.session.is_between_requests();
         let is_new = std::mem::take(&mut self.is_new_request) && class == Class::Request;
         let is_new = is_new || (std::mem::take(&mut self.is_flushed) && class == Class::Write);
-        (Some(class), current != Some(class) || is_new || is_progress)
+        let is_anew = is_new || is_progress || class == Class::Idle;
+        let class = if is_keyed { class.keyed() } else { class };
+        (Some(class), current != Some(class) || is_anew)
     }
 
     /// One turn: sends what waits, reads once, answers all that is whole, writes once.

@@ -15,9 +15,40 @@ pub enum Class {
     Write,
     /// A connection that was shut must be closed by its peer.
     Linger,
+    /// A connection on which nothing was asked yet must ask.
+    Fresh,
+    /// As those without `Keyed`, of a client that has shown the key.
+    KeyedRequest,
+    /// See [`Class::KeyedRequest`].
+    KeyedIdle,
+    /// See [`Class::KeyedRequest`].
+    KeyedWrite,
 }
 
-const CLASSES: usize = 4;
+impl Class {
+    const ALL: [Self; 8] = [
+        Self::Request,
+        Self::Idle,
+        Self::Write,
+        Self::Linger,
+        Self::Fresh,
+        Self::KeyedRequest,
+        Self::KeyedIdle,
+        Self::KeyedWrite,
+    ];
+
+    /// The same for a client that has shown the key.
+    #[must_use]
+    pub const fn keyed(self) -> Self {
+        match self {
+            Self::Request | Self::KeyedRequest => Self::KeyedRequest,
+            Self::Idle | Self::Fresh | Self::KeyedIdle => Self::KeyedIdle,
+            Self::Write | Self::KeyedWrite => Self::KeyedWrite,
+            Self::Linger => Self::Linger,
+        }
+    }
+}
+
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
@@ -32,21 +63,21 @@ struct Link {
 struct Queue {
     front: u32,
     back: u32,
+    count: usize,
     length_ms: u64,
 }
 
 /// At most one deadline for each connection, by the index of its slot.
 pub struct Deadlines {
     links: Vec<Link>,
-    queues: [Queue; CLASSES],
+    queues: [Queue; Class::ALL.len()],
 }
 
 impl Deadlines {
     /// No deadline yet; the lengths of the classes in milliseconds.
     #[must_use]
     pub fn new(length_ms: impl Fn(Class) -> u64) -> Self {
-        let classes = [Class::Request, Class::Idle, Class::Write, Class::Linger];
-        let queues = classes.map(|class| Queue { front: NONE, back: NONE, length_ms: length_ms(class) });
+        let queues = Class::ALL.map(|class| Queue { front: NONE, back: NONE, count: 0, length_ms: length_ms(class) });
         Self { links: Vec::new(), queues }
     }
 
@@ -61,6 +92,7 @@ impl Deadlines {
         let due_ms = now_ms.saturating_add(queue.length_ms);
         let last = queue.back;
         queue.back = index;
+        queue.count += 1;
         if last == NONE {
             queue.front = index;
         } else {
@@ -75,6 +107,7 @@ impl Deadlines {
         let Some(class) = link.class.take() else { return };
         let (before, behind) = (link.before, link.behind);
         let queue = &mut self.queues[class as usize];
+        queue.count -= 1;
         match before {
             NONE => queue.front = behind,
             _ => self.links[before as usize].behind = behind,
@@ -96,6 +129,26 @@ impl Deadlines {
     pub fn oldest(&self, class: Class) -> Option<u32> {
         let front = self.queues[class as usize].front;
         (front != NONE).then_some(front)
+    }
+
+    /// How many wait in a class.
+    #[must_use]
+    pub const fn count(&self, class: Class) -> usize {
+        self.queues[class as usize].count
+    }
+
+    /// Who waits in a class, the longest first.
+    pub fn waiting(&self, class: Class) -> impl Iterator<Item = u32> {
+        let behind = |index: &u32| self.links.get(*index as usize).map(|link| link.behind).filter(|next| *next != NONE);
+        std::iter::successors(self.oldest(class), behind)
+    }
+
+    /// How long `index` has waited for what it has a deadline for.
+    #[must_use]
+    pub fn waits_ms(&self, index: u32, now_ms: u64) -> u64 {
+        let link = self.links.get(index as usize);
+        let since_ms = link.and_then(|link| link.due_ms.checked_sub(self.queues[link.class? as usize].length_ms));
+        since_ms.map_or(0, |since_ms| now_ms.saturating_sub(since_ms))
     }
 
     /// When the next deadline falls, in milliseconds of the same clock.
@@ -130,6 +183,7 @@ mod tests {
             Class::Idle => 75,
             Class::Write => 30,
             Class::Linger => 2,
+            Class::Fresh | Class::KeyedRequest | Class::KeyedIdle | Class::KeyedWrite => 99,
         })
     }
 
@@ -177,6 +231,9 @@ mod tests {
                 prop_assert_eq!(deadlines.next_ms(), model.iter().map(|entry| entry.2).min());
                 let idle = model.iter().find(|entry| entry.1 == 1).map(|entry| entry.0);
                 prop_assert_eq!(deadlines.oldest(Class::Idle), idle);
+                let idle: Vec<u32> = model.iter().filter(|entry| entry.1 == 1).map(|entry| entry.0).collect();
+                prop_assert_eq!(deadlines.count(Class::Idle), idle.len());
+                prop_assert_eq!(deadlines.waiting(Class::Idle).collect::<Vec<_>>(), idle);
             }
         }
     }

@@ -25,19 +25,16 @@ use super::inheritance;
 use super::listener::Listener;
 use super::mailbox::{Letter, Mailbox, Passed};
 use super::slab::{Key, Slab};
-use super::stream::Stream;
 use crate::clock::{Clock, Now};
 use crate::http::body::TRAILER_BYTES_MAX;
 use crate::http::fault::Fault;
 use crate::http::head::HeadLimits;
 use crate::http::session::{Context, Service, SessionLimits, Ticket};
-use crate::limits::{
-    ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, PASSED_BYTES_MAX, READ_BYTES_MAX,
-    TURNED_AWAY_MAX, UNSENT_BYTES_MAX,
-};
+use crate::limits::{EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, PASSED_BYTES_MAX, READ_BYTES_MAX};
 
 mod drain;
 mod relief;
+mod room;
 
 use drain::Drain;
 
@@ -47,9 +44,6 @@ const _: () = assert!(size_of::<usize>() == 8, "a token packs a slot and its gen
 const LISTENER_TOKEN: u32 = 0xFFFF_0000;
 const MAILBOX_TOKEN: u32 = 0xFFFF_FFFF;
 
-/// How many idle connections are looked at to find one that can make room.
-const IDLE_TRIES_MAX: usize = 8;
-
 /// How a worker is set up.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -57,9 +51,13 @@ pub struct Settings {
     pub limits: Limits,
     /// This worker's share of the open connections.
     pub connections_max: usize,
-    /// Content that makes progress is waited for: true for the private listener, whose uploads
-    /// may be long; false for the public one, where a request has one deadline.
-    pub content_extends: bool,
+    /// Connections above that which are kept just long enough to be told so, or to take a last answer.
+    pub turned_away_max: usize,
+    /// Answers of so many bytes end a connection's turn.
+    pub turn_bytes_max: usize,
+    /// Places above the maximum for newcomers who meet nobody that can make room: where a key is shown,
+    /// those who have shown it may hold all others.
+    pub kept_places: usize,
     /// Whether all that is read and not answered is given to another worker in the end.
     pub is_interim: bool,
 }
@@ -118,12 +116,12 @@ impl<S: Service> Worker<S> {
         let limits = settings.limits;
         let session_limits = SessionLimits {
             head: HeadLimits { head_bytes_max: limits.head_bytes_max, header_lines_max: limits.header_lines_max },
-            unsent_bytes_max: UNSENT_BYTES_MAX,
+            unsent_bytes_max: settings.turn_bytes_max,
         };
         let deadlines = Deadlines::new(|class| match class {
-            Class::Request => limits.head_timeout_ms,
-            Class::Idle => limits.idle_timeout_ms,
-            Class::Write => limits.write_timeout_ms,
+            Class::Request | Class::KeyedRequest => limits.head_timeout_ms,
+            Class::Idle | Class::Fresh | Class::KeyedIdle => limits.idle_timeout_ms,
+            Class::Write | Class::KeyedWrite => limits.write_timeout_ms,
             Class::Linger => LINGER_TIMEOUT_MS,
         });
         // What a session leaves for the next read is a head or a trailer that is not whole.
@@ -205,6 +203,7 @@ impl<S: Service> Worker<S> {
                 _ => {}
             }
             self.now = self.clock.now();
+            self.service.turn_begins();
             self.read_letters(&mut letters);
             std::mem::swap(&mut again, &mut self.again);
             for event in &events {
@@ -319,7 +318,7 @@ impl<S: Service> Worker<S> {
             let has_moved = self.counters.moved_bytes() != moved_bytes;
             self.account.note(key.index, held_bytes, has_moved, self.now.monotonic_ms);
         }
-        let (class, anew) = connection.deadline(self.deadlines.class(key.index), self.settings.content_extends);
+        let (class, anew) = connection.deadline(self.deadlines.class(key.index));
         match class {
             Some(class) if anew => self.deadlines.set(key.index, class, self.now.monotonic_ms),
             Some(_) => {}
@@ -346,106 +345,17 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    fn accept_newcomers(&mut self) {
-        if self.accept_again_ms > self.now.monotonic_ms {
-            return;
-        }
-        for index in 0..self.listeners.len() {
-            if self.listeners[index].is_pending {
-                self.accept(index, ACCEPTS_PER_TURN);
-            }
-        }
-    }
-
-    /// Takes up to `count` newcomers from one listener.
-    fn accept(&mut self, index: usize, count: usize) {
-        for _ in 0..count {
-            let listening = &mut self.listeners[index];
-            match listening.listener.accept() {
-                Ok(stream) => {
-                    self.has_made_room = false;
-                    self.welcome(stream);
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    listening.is_pending = false;
-                    return;
-                }
-                Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
-                // No descriptor or no memory: make room once, then rest a moment; never spin, and never
-                // close one after the other where that does not help.
-                Err(_shortage) => {
-                    self.counters.accept_shortages.add(1);
-                    self.has_made_room = !self.has_made_room && (self.close_longest_idle() || self.close_turned_away());
-                    if !self.has_made_room {
-                        self.accept_again_ms = self.now.monotonic_ms + ACCEPT_PAUSE_MS;
-                        return;
-                    }
-                }
-            }
-        }
-    }
-
-    fn welcome(&mut self, stream: Stream) {
-        let is_full = self.connections.len() >= self.settings.connections_max && !self.close_longest_idle();
-        let is_over = is_full && self.connections.len() >= self.settings.connections_max + TURNED_AWAY_MAX;
-        self.counters.accepted.add(1);
-        if is_over && !self.close_turned_away() {
-            return self.counters.closed[Cause::Overload as usize].add(1);
-        }
-        let key = self.connections.insert(Connection::new(stream));
-        if is_full {
-            self.turn(key, Connection::turn_away);
-        } else {
-            self.serve(key);
-        }
-    }
-
-    /// Makes room: whoever has been idle longest goes.
-    fn close_longest_idle(&mut self) -> bool {
-        for _ in 0..IDLE_TRIES_MAX {
-            let longest = self.deadlines.oldest(Class::Idle).and_then(|index| self.connections.key_of(index));
-            match longest {
-                Some(key) if self.close_if_idle(key, Cause::Idle) => return true,
-                Some(_asked_just_now) => {}
-                None => return false,
-            }
-        }
-        false
-    }
-
-    /// Makes room: those that were told their last answer and have not gone yet.
-    fn close_turned_away(&mut self) -> bool {
-        let oldest = self.deadlines.oldest(Class::Linger).and_then(|index| self.connections.key_of(index));
-        if let Some(key) = oldest {
-            self.close(key, Cause::Overload);
-        }
-        oldest.is_some()
-    }
-
-    /// Looks once more before it closes: a request that has arrived already is answered.
-    fn close_if_idle(&mut self, key: Key, cause: Cause) -> bool {
-        let Some(connection) = self.connections.get_mut(key) else { return true };
-        connection.note_readiness(true, false);
-        self.serve(key);
-        match self.connections.get_mut(key) {
-            Some(connection) if !connection.is_idle() || connection.is_queued => false,
-            Some(_) => {
-                self.close(key, cause);
-                true
-            }
-            None => true,
-        }
-    }
-
     fn expire_deadlines(&mut self) {
         while let Some((index, class)) = self.deadlines.expire(self.now.monotonic_ms) {
             let Some(key) = self.connections.key_of(index) else { continue };
             match class {
-                Class::Request => self.turn(key, |connection, turn| connection.refuse(Fault::RequestTimeout, turn)),
-                Class::Idle => {
+                Class::Request | Class::KeyedRequest => {
+                    self.turn(key, |connection, turn| connection.refuse(Fault::RequestTimeout, turn));
+                }
+                Class::Idle | Class::Fresh | Class::KeyedIdle => {
                     self.close_if_idle(key, Cause::Idle);
                 }
-                Class::Write => self.close(key, Cause::WriteTimeout),
+                Class::Write | Class::KeyedWrite => self.close(key, Cause::WriteTimeout),
                 Class::Linger => self.close(key, Cause::Done),
             }
         }

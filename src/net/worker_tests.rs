@@ -73,8 +73,14 @@ fn a_panic_is_answered_500_and_takes_no_other_connection_with_it() {
     let any = "127.0.0.1:0".parse().expect("an address");
     let Bound { address, listeners, .. } = listener::bind(&any, Families::Both, 1, 0).expect("a free port");
     let Address::Tcp(address) = address else { panic!("an internet address was asked for") };
-    let settings =
-        Settings { limits: Limits::default(), connections_max: 100, content_extends: false, is_interim: false };
+    let settings = Settings {
+        limits: Limits::default(),
+        connections_max: 100,
+        turned_away_max: 10,
+        turn_bytes_max: 65_536,
+        kept_places: 0,
+        is_interim: false,
+    };
     let worker = Worker::new(listeners, settings, Clock::new(), |_| Trap).expect("a worker");
     let mailbox = worker.mailbox();
     let thread = thread::spawn(move || worker.run());

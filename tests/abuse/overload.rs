@@ -1,9 +1,11 @@
 //! Too many clients, too few descriptors, and clients that want the worker for themselves: the
 //! others must go on being answered.
 
+use super::crowds::{ELSEWHERE, connect_from};
 use super::figures::{connections_affordable, one_worker, processor_time, report};
-use super::{CAN_VOTE, GET, NOT_READY_BODY, ask, assert_refusal};
+use super::{CAN_VOTE, GET, NOT_READY_BODY, TIMEOUT_BODY, ask, assert_refusal};
 use crate::util::client::Client;
+use crate::util::endpoint::Transport;
 use crate::util::server::Server;
 use socket2::SockRef;
 use std::net::SocketAddr;
@@ -39,7 +41,7 @@ fn the_longest_idle_connection_makes_room() {
 }
 
 #[test]
-fn a_newcomer_among_busy_ones_is_told_503() {
+fn newcomers_among_busy_ones_are_served_and_the_oldest_unfinished_one_makes_room() {
     let server = one_worker(&["--max-connections", "10", "--head-timeout", "60"]);
     let mut busy: Vec<Client> = (0..10).map(|_| Client::connect(server.public())).collect();
     for client in &mut busy {
@@ -51,14 +53,13 @@ fn a_newcomer_among_busy_ones_is_told_503() {
     assert_eq!(busy[0].read_response(false).text(), CAN_VOTE);
     busy[0].send(BEGUN);
     for _ in 0..50 {
-        let mut newcomer = Client::connect(server.public());
-        newcomer.send(GET);
-        let response = newcomer.read_response(false);
-        assert_refusal(&response, 503, NOT_READY_BODY);
-        assert_eq!(response.header("Retry-After"), Some("1"));
-        newcomer.expect_closed();
+        // The first one's place is the next one's: it is idle by then, or gone.
+        ask(&mut Client::connect(server.public()));
     }
-    for client in &mut busy {
+    // The first of them has begun anew, after the second.
+    assert_refusal(&busy[1].read_response(false), 408, TIMEOUT_BODY);
+    busy[1].expect_closed();
+    for client in busy.iter_mut().enumerate().filter(|(index, _)| *index != 1).map(|(_, client)| client) {
         client.send("\r\n");
         assert_eq!(client.read_response(false).text(), CAN_VOTE);
     }
@@ -92,8 +93,10 @@ fn without_descriptors_nothing_spins_and_service_resumes() {
     // A round trip on another one: the good one is known to be busy, so that it is not closed
     // to make room.
     ask(&mut Client::connect(server.public()));
-    // More than there are descriptors; those that are taken are busy, so none can be closed.
-    let mut crowd: Vec<Client> = (0..300).map(|_| Client::connect(server.public())).collect();
+    // More than there are descriptors, and all of them busy.
+    // They are of another address, and so end each other.
+    let elsewhere = || Client::over(Transport::Tcp(connect_from(ELSEWHERE, server.public()).expect("it listens")));
+    let mut crowd: Vec<Client> = (0..300).map(|_| elsewhere()).collect();
     for client in &mut crowd {
         // Those turned away may be closed already.
         let _ = client.try_send(BEGUN);

@@ -10,7 +10,7 @@ use std::thread;
 use super::{House, Opening, PROBES};
 use crate::control::page::WorkerSource;
 use crate::control::{ControlService, Parts};
-use crate::limits::CONTROL_CONNECTIONS_MAX;
+use crate::limits::UNSENT_BYTES_MAX;
 #[cfg(feature = "may_minihttp")]
 use crate::net::address::Address;
 use crate::net::budget::Kind;
@@ -44,7 +44,15 @@ impl House {
             parts[index % workers].push(client);
         }
         let connections_max = (limits.connections_max / workers).max(1);
-        let settings = Settings { limits, connections_max, content_extends: false, is_interim: false };
+        let turned_away_max = limits.turned_away_max;
+        let settings = Settings {
+            limits,
+            connections_max,
+            turned_away_max,
+            turn_bytes_max: UNSENT_BYTES_MAX,
+            kept_places: 0,
+            is_interim: false,
+        };
         let freshness = self.freshness();
         let secure = |listeners| self.config.secure(listeners);
         let shares = self.sockets.take(Role::Public, workers, secure).map_err(ServerError::Engine)?;
@@ -130,8 +138,15 @@ impl House {
         clients: Vec<Passed>,
     ) -> Result<Serving, ServerError> {
         let Config { limits, cooldown, .. } = self.config;
-        let (connections_max, is_interim) = (CONTROL_CONNECTIONS_MAX, recorder.is_none());
-        let settings = Settings { limits, connections_max, content_extends: true, is_interim };
+        let settings = Settings {
+            limits,
+            connections_max: limits.control_connections_max,
+            turned_away_max: limits.turned_away_max,
+            // One answer: nobody waits for those to a long pipeline of questions for a page of metrics.
+            turn_bytes_max: 1,
+            kept_places: limits.turned_away_max / 2,
+            is_interim: recorder.is_none(),
+        };
         let shares = self.sockets.take(Role::Control, 1, |listeners| listeners).map_err(ServerError::Engine)?;
         let listeners = shares.into_iter().flatten().collect();
         let responses = Arc::new(ResponseCounters::default());

@@ -1,0 +1,218 @@
+//! Newcomers, and how room is made for them. A place is never kept for who may ask: where all are
+//! taken, the first to go are those who have had an answer and are idle, then those who let answers
+//! wait, then those who have been silent from the start for a while, then those who have begun a request
+//! and not finished it, who are told 408. Who has come just now is about to ask, and goes after them.
+//! Whoever has shown a key goes last, and only while idle.
+
+use std::io::ErrorKind;
+use std::net::IpAddr;
+
+use super::Worker;
+use crate::http::fault::Fault;
+use crate::http::session::Service;
+use crate::limits::{ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, STUCK_MS};
+use crate::net::connection::Connection;
+use crate::net::counters::Cause;
+use crate::net::deadline::Class;
+use crate::net::slab::Key;
+use crate::net::stream::Stream;
+
+/// How many connections are looked at to find one that can make room.
+const TRIES_MAX: usize = 8;
+
+/// Of those who have not finished a request, so many are looked at to find who has most of them.
+const UNFINISHED_LOOKED_AT: usize = 16;
+
+impl<S: Service> Worker<S> {
+    pub(super) fn accept_newcomers(&mut self) {
+        if self.accept_again_ms > self.now.monotonic_ms {
+            return;
+        }
+        for index in 0..self.listeners.len() {
+            if self.listeners[index].is_pending {
+                self.accept(index, ACCEPTS_PER_TURN);
+            }
+        }
+    }
+
+    /// Takes up to `count` newcomers from one listener.
+    pub(super) fn accept(&mut self, index: usize, count: usize) {
+        for _ in 0..count {
+            let listening = &mut self.listeners[index];
+            match listening.listener.accept() {
+                Ok(stream) => {
+                    self.has_made_room = false;
+                    self.welcome(stream);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    listening.is_pending = false;
+                    return;
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
+                // No descriptor or no memory: make room once, then rest a moment; never spin, and never
+                // close one after the other where that does not help.
+                Err(_shortage) => {
+                    self.counters.accept_shortages.add(1);
+                    self.has_made_room = !self.has_made_room && self.free_descriptor();
+                    if !self.has_made_room {
+                        self.accept_again_ms = self.now.monotonic_ms + ACCEPT_PAUSE_MS;
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn welcome(&mut self, stream: Stream) {
+        self.counters.accepted.add(1);
+        let connections_max = self.settings.connections_max;
+        let is_full = self.occupied() >= connections_max
+            && !self.make_room()
+            && self.occupied() >= connections_max + self.settings.kept_places;
+        // Those who leave still have their descriptors.
+        let descriptors_max = connections_max + self.settings.turned_away_max;
+        if self.connections.len() >= descriptors_max && !self.close_longest_leaving() {
+            return self.counters.closed[Cause::Overload as usize].add(1);
+        }
+        let key = self.connections.insert(Connection::new(stream));
+        if is_full {
+            self.turn(key, Connection::turn_away);
+        } else {
+            self.serve(key);
+        }
+    }
+
+    /// Places that are taken: who has had the last answer, and has only to go, has none.
+    fn occupied(&self) -> usize {
+        self.connections.len() - self.deadlines.count(Class::Linger)
+    }
+
+    /// A place for a newcomer, where somebody can go for it.
+    fn make_room(&mut self) -> bool {
+        self.close_longest_idle(Class::Idle)
+            || self.close_stuck(STUCK_MS)
+            || self.end_unfinished(&[Class::Fresh], STUCK_MS)
+            || self.end_unfinished(&[Class::Request, Class::Fresh], 0)
+            || self.close_stuck(0)
+            || self.close_longest_idle(Class::KeyedIdle)
+    }
+
+    /// The same for a descriptor, which those who leave have too.
+    fn free_descriptor(&mut self) -> bool {
+        if self.close_longest_leaving() || self.close_longest_idle(Class::Idle) || self.close_stuck(STUCK_MS) {
+            return true;
+        }
+        if self.end_unfinished(&[Class::Fresh], STUCK_MS) || self.end_unfinished(&[Class::Request, Class::Fresh], 0) {
+            // It has its answer as far as the kernel takes it, and no time to take it.
+            self.close_longest_leaving();
+            return true;
+        }
+        self.close_stuck(0) || self.close_longest_idle(Class::KeyedIdle)
+    }
+
+    fn oldest(&self, class: Class) -> Option<Key> {
+        self.deadlines.oldest(class).and_then(|index| self.connections.key_of(index))
+    }
+
+    fn close_longest_idle(&mut self, class: Class) -> bool {
+        for _ in 0..TRIES_MAX {
+            match self.oldest(class) {
+                Some(key) if self.close_if_idle(key, Cause::Idle) => return true,
+                Some(_asked_just_now) => {}
+                None => return false,
+            }
+        }
+        false
+    }
+
+    /// Who has had the last answer and has not gone yet.
+    fn close_longest_leaving(&mut self) -> bool {
+        let oldest = self.oldest(Class::Linger);
+        if let Some(key) = oldest {
+            self.close(key, Cause::Overload);
+        }
+        oldest.is_some()
+    }
+
+    /// Who has not taken any of an answer for the longest time, and for `stuck_ms` at least.
+    fn close_stuck(&mut self, stuck_ms: u64) -> bool {
+        let is_stuck = |key: &Key| self.deadlines.waits_ms(key.index, self.now.monotonic_ms) >= stuck_ms;
+        let oldest = self.oldest(Class::Write).filter(is_stuck);
+        if let Some(key) = oldest {
+            self.close(key, Cause::Overload);
+        }
+        oldest.is_some()
+    }
+
+    /// Tells somebody who has begun a request, or a handshake, and not finished it that time is up; who
+    /// has not begun is closed. What has arrived meanwhile is read first.
+    fn end_unfinished(&mut self, classes: &[Class], waits_ms_min: u64) -> bool {
+        for _ in 0..TRIES_MAX {
+            let Some(key) = self.longest_unfinished(classes) else { return false };
+            if self.deadlines.waits_ms(key.index, self.now.monotonic_ms) < waits_ms_min {
+                return false;
+            }
+            if let Some(connection) = self.connections.get_mut(key) {
+                connection.note_readiness(true, false);
+                self.serve(key);
+            }
+            match self.deadlines.class(key.index).filter(|_| self.connections.get_mut(key).is_some()) {
+                Some(Class::Request) => {
+                    self.turn(key, |connection, turn| connection.refuse(Fault::RequestTimeout, turn));
+                    // Without a word where TLS cannot say one, or where the kernel takes none.
+                    if self.deadlines.class(key.index).is_some_and(|class| class != Class::Linger) {
+                        self.close(key, Cause::Overload);
+                    }
+                    return true;
+                }
+                Some(Class::Idle | Class::Fresh) if self.close_if_idle(key, Cause::Idle) => return true,
+                Some(Class::Linger) => return true,
+                None if self.connections.get_mut(key).is_none() => return true,
+                Some(_) | None => {}
+            }
+        }
+        false
+    }
+
+    /// The oldest of whoever has most of the oldest: one address that begins again and again ends its
+    /// own, and a slow client elsewhere has its time. Where all are of one address, or each of another,
+    /// it is the oldest of the first class.
+    fn longest_unfinished(&mut self, classes: &[Class]) -> Option<Key> {
+        let oldest = classes.iter().flat_map(|class| self.deadlines.waiting(*class).take(UNFINISHED_LOOKED_AT));
+        let oldest: Vec<u32> = oldest.collect();
+        let mut networks = Vec::with_capacity(oldest.len());
+        for index in &oldest {
+            let key = self.connections.key_of(*index)?;
+            let peer = self.connections.get_mut(key).and_then(|connection| connection.stream().peer());
+            networks.push(peer.map(|peer| network(peer.ip())));
+        }
+        let count = |network: &Option<u128>| networks.iter().filter(|other| *other == network).count();
+        // The first of several maxima: `max_by_key` would give the last.
+        let most = networks.iter().map(count).max()?;
+        let at = networks.iter().position(|network| count(network) == most)?;
+        self.connections.key_of(oldest[at])
+    }
+
+    /// Looks once more before it closes: a request that has arrived already is answered.
+    pub(super) fn close_if_idle(&mut self, key: Key, cause: Cause) -> bool {
+        let Some(connection) = self.connections.get_mut(key) else { return true };
+        connection.note_readiness(true, false);
+        self.serve(key);
+        match self.connections.get_mut(key) {
+            Some(connection) if !connection.is_idle() || connection.is_queued => false,
+            Some(_) => {
+                self.close(key, cause);
+                true
+            }
+            None => true,
+        }
+    }
+}
+
+/// Who is behind an address: for IPv6 a network of 64 bits, of which a host changes the rest at will.
+fn network(ip: IpAddr) -> u128 {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => u128::from(ip.to_bits()),
+        IpAddr::V6(ip) => ip.to_bits() >> 64 << 64,
+    }
+}

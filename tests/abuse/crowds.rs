@@ -1,0 +1,318 @@
+//! Crowds that hold places: they begin and do not end, and come again when they are sent away. Who
+//! means well is answered all the same, on the public listener and on the control one.
+
+use super::figures::{connections_affordable, one_worker, report};
+use super::{CAN_VOTE, GET};
+use crate::util::client::Client;
+use crate::util::endpoint::Endpoint;
+use crate::util::server::Server;
+use rustix::net::sockopt::set_socket_recv_buffer_size;
+use socket2::{Domain, Socket, Type};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+/// A member of a crowd comes from here where it is to be told from who means well.
+pub(crate) const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+/// Has a crowd end, where a test fails too.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A connection that takes next to nothing of what it is sent.
+pub(crate) fn connect_from(source: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    set_socket_recv_buffer_size(&socket, 4_096)?;
+    socket.bind(&SocketAddr::from((source, 0)).into())?;
+    socket.connect(&to.into())?;
+    Ok(socket.into())
+}
+
+/// Keeps `count` connections on which `says` was said, and opens each anew that was closed, until told
+/// to end. Gives how often it came anew.
+fn hold(source: Ipv4Addr, to: SocketAddr, count: usize, says: &[u8], is_over: &AtomicBool) -> usize {
+    let mut crowd: Vec<Option<TcpStream>> = (0..count).map(|_| None).collect();
+    let mut opened = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        for member in &mut crowd {
+            if is_over.load(Ordering::Relaxed) {
+                break;
+            }
+            // What it is told is read as far as it has come; the end of that is the end of it.
+            let is_closed = member.as_mut().is_none_or(|stream| {
+                let read = stream.read(&mut [0; 2_048]);
+                !says.ends_with(b"deaf")
+                    && !matches!(read, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+            });
+            if is_closed && let Ok(mut stream) = connect_from(source, to) {
+                let said = says.strip_suffix(b"deaf").unwrap_or(says);
+                stream.set_nonblocking(true).expect("a socket takes that");
+                // One that was closed at once comes again.
+                let _sent = stream.write(said);
+                *member = Some(stream);
+                opened += 1;
+            }
+        }
+        sleep(Duration::from_millis(1));
+    }
+    opened
+}
+
+/// Requests of one who means well, each on a connection of its own: how many were not answered 200,
+/// and the longest time.
+fn ask_for(time: Duration, endpoint: &Endpoint) -> (usize, usize, Duration) {
+    let (mut count, mut failed, mut longest) = (0, 0, Duration::ZERO);
+    let until = Instant::now() + time;
+    while Instant::now() < until || count < 200 {
+        let since = Instant::now();
+        let answer = Client::try_connect(endpoint).and_then(|mut client| {
+            client.try_send(GET)?;
+            client.try_read_response(false)
+        });
+        longest = longest.max(since.elapsed());
+        count += 1;
+        failed += usize::from(!answer.is_ok_and(|response| response.status == 200 && response.text() == CAN_VOTE));
+    }
+    (count, failed, longest)
+}
+
+#[test]
+fn heads_that_never_end_lock_nobody_out() {
+    let server = one_worker(&["--max-connections", "200"]);
+    let is_over = AtomicBool::new(false);
+    scope(|scope| {
+        let end = End(&is_over);
+        let crowd = scope.spawn(|| hold(Ipv4Addr::LOCALHOST, server.public(), 400, b"G", &is_over));
+        sleep(Duration::from_millis(300));
+        let (count, failed, longest) = ask_for(Duration::from_secs(3), &server.publics()[0]);
+        drop(end);
+        let opened = crowd.join().expect("no panic");
+        report(format_args!(
+            "200 places, a crowd of 400 that begins {opened} heads: {failed} of {count} requests without a 200, longest {} ms",
+            longest.as_millis()
+        ));
+        assert!(failed * 100 <= count, "{failed} of {count}");
+        assert!(opened >= 400, "{opened}");
+    });
+}
+
+/// A slow client has its time, however fast somebody else begins again and again.
+#[test]
+fn a_crowd_of_one_address_ends_its_own_and_not_who_is_slow() {
+    let server = one_worker(&["--max-connections", "50"]);
+    let is_over = AtomicBool::new(false);
+    scope(|scope| {
+        let end = End(&is_over);
+        let crowd = scope.spawn(|| hold(ELSEWHERE, server.public(), 100, b"GET / HTTP/1.1\r\nHo", &is_over));
+        sleep(Duration::from_millis(300));
+        let mut slow = Client::connect(server.public());
+        for piece in GET.chunks(4) {
+            slow.send(piece);
+            sleep(Duration::from_millis(100));
+        }
+        assert_eq!(slow.read_response(false).text(), CAN_VOTE);
+        drop(end);
+        let opened = crowd.join().expect("no panic");
+        report(format_args!("a slow head of {} ms beside {opened} that never end", GET.len() / 4 * 100));
+        assert!(opened > 200, "{opened}");
+    });
+}
+
+#[test]
+fn an_unfinished_head_that_makes_room_is_told_408() {
+    let server = one_worker(&["--max-connections", "2", "--head-timeout", "60"]);
+    let mut begun: Vec<Client> = (0..2).map(|_| Client::connect(server.public())).collect();
+    for client in &mut begun {
+        client.send(&GET[..20]);
+        // It is known to have begun before the next one does.
+        sleep(Duration::from_millis(50));
+    }
+    let mut newcomer = Client::connect(server.public());
+    newcomer.send(GET);
+    assert_eq!(newcomer.read_response(false).text(), CAN_VOTE);
+    let response = begun[0].read_response(false);
+    assert_eq!((response.status, response.says_close()), (408, true), "{response:?}");
+    begun[0].expect_closed();
+    begun[1].send(&GET[20..]);
+    assert_eq!(begun[1].read_response(false).text(), CAN_VOTE);
+}
+
+/// What is said without a key, on how many connections.
+fn kinds() -> [(&'static str, usize, Vec<u8>); 7] {
+    let upload = |line: &str| format!("{line} HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n{{").into_bytes();
+    let deaf = |requests: &[u8]| [requests, b"deaf"].concat();
+    [
+        ("silence", 5_000, Vec::new()),
+        ("half heads", 5_000, b"POST /v1/votes HTTP/1.1\r\nHo".to_vec()),
+        ("idle", 5_000, b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n".to_vec()),
+        ("content of a probe", 5_000, upload("GET /healthz")),
+        ("content without a key", 5_000, upload("POST /v1/votes/batch")),
+        (
+            "chunks without a key",
+            5_000,
+            b"POST /v1/votes HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nf\r\n".to_vec(),
+        ),
+        ("deaf", 600, deaf(&b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n".repeat(20))),
+    ]
+}
+
+#[test]
+fn whoever_has_no_key_delays_no_vote() {
+    /// Less than 100 ms on a machine of its own; what this one is busy with besides is no fault of the
+    /// service. A crowd that holds places would hold them for longer than this.
+    const LONGEST: Duration = Duration::from_secs(5);
+    let server = one_worker(&[]);
+    let voters = AtomicUsize::new(0);
+    for (place, (kind, count, says)) in (2..).zip(kinds()) {
+        // Each from its own, so that it finds ports at once.
+        let source = Ipv4Addr::new(127, 0, 1, place);
+        let count = connections_affordable(count);
+        let is_over = AtomicBool::new(false);
+        scope(|scope| {
+            let end = End(&is_over);
+            let crowd = scope.spawn(|| hold(source, server.control(), count, &says, &is_over));
+            sleep(Duration::from_millis(300));
+            let mut waits = Vec::new();
+            let until = Instant::now() + Duration::from_millis(1_200);
+            while Instant::now() < until {
+                let voter = Ipv4Addr::from_bits(voters.fetch_add(1, Ordering::Relaxed) as u32 + 0x0A00_0000);
+                let since = Instant::now();
+                assert_eq!(server.control_client().cast(1, voter).status, 201, "{kind}");
+                waits.push(since.elapsed());
+                let since = Instant::now();
+                let ready = crate::util::client::get(server.control(), "/readyz");
+                assert_eq!(ready.status, 200, "{kind}: {ready:?}");
+                waits.push(since.elapsed());
+            }
+            drop(end);
+            let opened = crowd.join().expect("no panic");
+            waits.sort();
+            let (median, longest) = (waits[waits.len() / 2], waits[waits.len() - 1]);
+            report(format_args!(
+                "{count} connections without a key, {kind}, opened {opened} times: {} votes and probes, median {:.1} ms, longest {:.1} ms",
+                waits.len(),
+                median.as_secs_f64() * 1e3,
+                longest.as_secs_f64() * 1e3
+            ));
+            assert!(longest <= LONGEST, "{kind}: {longest:?}");
+        });
+    }
+}
+
+/// Those who have shown the key may hold every place, and more come, and the balancer asks.
+#[test]
+fn uploads_that_stand_still_leave_room_for_a_vote() {
+    let server = one_worker(&[]);
+    let control = server.control_client();
+    let batch = control.request_bytes("POST", "/v1/votes/batch", None);
+    let batch = batch.replace("\r\n\r\n", "\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let uploads: Vec<Client> = (0..512)
+        .map(|_| {
+            let mut client = Client::connect(server.control());
+            client.send(&batch);
+            client
+        })
+        .collect();
+    for voter in 1..20 {
+        assert_eq!(control.cast(1, [203, 0, 113, voter]).status, 201);
+        assert_eq!(crate::util::client::get(server.control(), "/readyz").status, 200);
+    }
+    drop(uploads);
+}
+
+#[test]
+fn what_the_head_decides_is_answered_before_the_content_and_closes() {
+    let server = one_worker(&[]);
+    for (line, status) in [("POST /v1/votes", 401), ("PUT /v1/servers/28", 401), ("GET /v1/nothing", 401)] {
+        for framing in
+            ["Content-Length: 1000000", "Transfer-Encoding: chunked", "Content-Length: 9\r\nExpect: 100-continue"]
+        {
+            let mut client = Client::connect(server.control());
+            client.send(format!("{line} HTTP/1.1\r\nHost: h\r\n{framing}\r\n\r\n"));
+            let response = client.read_response(false);
+            assert_eq!(response.status, status, "{line}, {framing}: {response:?}");
+            assert!(response.says_close(), "{line}, {framing}");
+        }
+        // The answer is not lost to a reset where all of it is under way.
+        let mut client = Client::connect(server.control());
+        client.send(
+            [format!("{line} HTTP/1.1\r\nHost: h\r\nContent-Length: 500000\r\n\r\n").as_bytes(), &[b' '; 500_000]]
+                .concat(),
+        );
+        assert_eq!(client.read_response(false).status, status, "{line}");
+    }
+}
+
+/// A server with so many descriptors and one public listener, under TLS where `folder` is for it.
+fn with_descriptors(descriptors: usize, workers: &str, tls: &[&str]) -> Server {
+    let plain = Server::command();
+    let mut command = Command::new("/bin/sh");
+    command.arg("-c").arg(format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"")).arg(plain.get_program());
+    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--in-memory"]);
+    command.args(["--workers", workers, "--head-timeout", "60"]).args(tls);
+    command.env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
+    let server = Server::spawn(command);
+    server.control_client().add_server(1, "t");
+    server
+}
+
+fn never_stalls(descriptors: usize, workers: &str, tls: &[&str]) {
+    let server = with_descriptors(descriptors, workers, tls);
+    let count = connections_affordable(descriptors * 5 / 4);
+    let is_over = AtomicBool::new(false);
+    scope(|scope| {
+        let end = End(&is_over);
+        // Enough of a record of TLS to have begun a handshake, and of a method to have begun a request.
+        let says: &[u8] = if tls.is_empty() { b"GET / HTTP/1.1\r\nHo" } else { b"\x16\x03\x01\x02\x00\x01" };
+        let on_control = scope.spawn(|| hold(ELSEWHERE, server.control(), count / 4, b"GET / HT", &is_over));
+        let crowd = scope.spawn(|| hold(ELSEWHERE, server.public(), count, says, &is_over));
+        sleep(Duration::from_millis(1_000));
+        let (asked, failed, longest) = ask_for(Duration::from_secs(1), &server.publics()[0]);
+        assert_eq!(server.control_client().cast(1, [203, 0, 113, 7]).status, 201);
+        let page = crate::util::client::get(server.control(), "/metrics");
+        drop(end);
+        let opened = crowd.join().expect("no panic") + on_control.join().expect("no panic");
+        let shortages = page.text().lines().filter(|line| line.starts_with("vote_status_accept_shortages_total"));
+        let shortages: Vec<&str> = shortages.filter(|line| !line.ends_with(" 0")).collect();
+        report(format_args!(
+            "{descriptors} descriptors, {workers} workers, TLS {}: {opened} opened by a crowd of {count}; {failed} of {asked} requests without a 200, longest {} ms",
+            !tls.is_empty(),
+            longest.as_millis()
+        ));
+        assert!(failed * 100 <= asked, "{failed} of {asked}");
+        assert_eq!(shortages, [""; 0], "newcomers had to wait for a descriptor");
+        assert!(longest < Duration::from_secs(4), "{longest:?}");
+    });
+}
+
+#[test]
+fn few_descriptors_are_shared_out_so_that_nobody_waits_for_one() {
+    never_stalls(256, "1", &[]);
+    never_stalls(256, "4", &[]);
+    never_stalls(1_024, "3", &[]);
+    if std::env::var_os("VOTE_STATUS_TEST_LONG").is_some() {
+        never_stalls(20_000, "2", &[]);
+    }
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn few_descriptors_are_shared_out_under_tls_too() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let pair = crate::util::tls::Pair::make(folder.path(), "first", "ec");
+    let (cert, key) = (pair.cert.display().to_string(), pair.key.display().to_string());
+    let tls = ["--tls-cert", cert.as_str(), "--tls-key", key.as_str()];
+    never_stalls(256, "1", &tls);
+    never_stalls(1_024, "3", &tls);
+    if std::env::var_os("VOTE_STATUS_TEST_LONG").is_some() {
+        never_stalls(20_000, "2", &tls);
+    }
+}
