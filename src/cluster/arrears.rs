@@ -74,8 +74,9 @@ impl Arrears {
 
     /// Notes the servers that are viewed and not `listed` any more. Only a node that was up to date
     /// within a cooldown's length may: the store remembers a removal no longer. A token that differs
-    /// is only told of: which of the two is the later one nobody knows.
-    pub fn note_servers(&mut self, listed: &Snapshot, door: &FeedDoor) {
+    /// is only told of: which of the two is the later one nobody knows, unless the store `has_all` that came
+    /// to this node: then it was changed while this node was away.
+    pub fn note_servers(&mut self, listed: &Snapshot, door: &FeedDoor, has_all: bool) {
         let viewed = door.directory.clone().shared();
         let mut differing = 0;
         self.servers.clear();
@@ -86,7 +87,7 @@ impl Arrears {
                 Some(_) => {}
             }
         }
-        if differing > 0 {
+        if differing > 0 && !has_all {
             log::warn!(
                 "{differing} servers have another token in the store than here; if one was changed just before the store failed, change it again"
             );

@@ -373,7 +373,9 @@ impl Feed {
             door.wait_until_taken()?;
             self.arrears.note_votes(&state, &door);
             if was_stale_us < u64::from(door.cooldown.seconds()) * 1_000_000 {
-                self.arrears.note_servers(&state.servers, &door);
+                let known = self.known.as_ref().map(|known| known.position);
+                let has_all = known.map_or(Ok(false), |known| stream::has(&mut primary.link, known))?;
+                self.arrears.note_servers(&state.servers, &door, has_all);
             }
         }
         self.arrears.lay_over(&mut state, door.cooldown);

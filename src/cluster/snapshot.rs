@@ -25,6 +25,8 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 const SCHEMA: u64 = 1;
 /// Servers that are asked for together; the next ones are asked for while these are read.
 const SERVERS_AT_ONCE: usize = 256;
+/// Records of the directory that come in one reply, about: at most 1.6 MB, which takes a few milliseconds.
+const RECORDS_AT_ONCE: usize = 10_000;
 
 /// Where the store's log ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,14 +41,12 @@ pub struct Head {
     pub store: String,
 }
 
-/// What the store holds of one moment, but for the votes.
+/// Where a reading of the store begins.
 pub struct Snap {
     /// Where the log ended.
     pub head: Head,
     /// The length of the store's cooldown, in seconds.
     pub cooldown_s: u64,
-    /// The listed servers.
-    pub servers: Snapshot,
 }
 
 /// Why there is no state.
@@ -91,34 +91,49 @@ fn read_head(fields: &[Value]) -> Option<Head> {
     Some(Head { now_us, position, end: text(end)?.parse().ok()?, store: text(store)?.to_owned() })
 }
 
-/// Asks for the end of the log and the directory, of one moment.
+/// Asks for the end of the log, and for what the store is.
 ///
 /// # Errors
 /// [`NoState::Link`] and [`NoState::Unfit`].
 pub fn snap(link: &mut Link) -> Result<Snap, NoState> {
-    let mut command = cmd("FCALL_RO");
-    let reply = link.ask(command.arg("vs2_snap").arg(3).arg(keys::LOG).arg(keys::META).arg(keys::DIRECTORY))?;
-    let strange = |link: &Link| NoState::Link(link.strange("a directory"));
-    let Some([_, _, _, _, _, _, schema, cooldown_s, records]) = items(&reply) else { return Err(strange(link)) };
-    let fields = items(&reply).and_then(read_head).zip(number(schema)).zip(number(cooldown_s)).zip(items(records));
-    let Some((((head, schema), cooldown_s), records)) = fields else { return Err(strange(link)) };
+    let head = head(link)?;
+    let held = link.ask(cmd("HMGET").arg(keys::META).arg("schema").arg("cd"))?;
+    let Some([schema, cooldown_s]) = items(&held) else { return Err(NoState::Link(link.strange("a cooldown"))) };
+    let (schema, cooldown_s) = (number(schema).unwrap_or_default(), number(cooldown_s).unwrap_or_default());
     if schema != SCHEMA && !head.store.is_empty() {
         let host = link.host();
         return Err(NoState::Unfit(format!("the store at {host} has schema {schema}: a newer vote-status is wanted")));
     }
-    let servers = read_servers(records).ok_or_else(|| strange(link))?;
-    Ok(Snap { head, cooldown_s, servers })
+    Ok(Snap { head, cooldown_s })
 }
 
-fn read_servers(records: &[Value]) -> Option<Snapshot> {
-    let mut servers = Snapshot::default();
+/// Reads the directory in pieces, while others change it: one reply with all of it would hold the store
+/// up, for seconds where there are a million servers. What changes meanwhile is in the log behind the
+/// head that was read before, so what two servers seem to share is the one's that was read first until
+/// the log says whose it is.
+fn read_servers(link: &mut Link) -> Result<Snapshot, NoState> {
+    let (mut servers, mut cursor) = (Snapshot::default(), "0".to_owned());
+    loop {
+        let reply = link.ask(cmd("HSCAN").arg(keys::DIRECTORY).arg(&cursor).arg("COUNT").arg(RECORDS_AT_ONCE))?;
+        let next = match items(&reply) {
+            Some([next, records]) => text(next).zip(items(records)),
+            _ => None,
+        };
+        let added = next.and_then(|(next, records)| add_servers(&mut servers, records).map(|()| next));
+        let Some(next) = added else { return Err(NoState::Link(link.strange("a directory"))) };
+        if next == "0" {
+            return Ok(servers);
+        }
+        next.clone_into(&mut cursor);
+    }
+}
+
+fn add_servers(servers: &mut Snapshot, records: &[Value]) -> Option<()> {
     for record in records.chunks_exact(2) {
         let server = ServerId(u32::try_from(number(&record[0])?).ok()?);
-        if !servers.insert(server, entry::token(text(&record[1])?)?) {
-            return None;
-        }
+        let _is_first = servers.insert(server, entry::token(text(&record[1])?)?);
     }
-    Some(servers)
+    Some(())
 }
 
 /// Reads the whole state into `table`, an empty one; gives how far it goes, and the snap that it
@@ -133,7 +148,7 @@ pub fn read(
     cooldown: Cooldown,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(State, Position, Head), NoState> {
-    let Snap { head, cooldown_s, servers } = snap(&mut primary.link)?;
+    let Snap { head, cooldown_s } = snap(&mut primary.link)?;
     if !head.store.is_empty() && cooldown_s != u64::from(cooldown.seconds()) {
         let (host, minutes) = (primary.link.host(), cooldown_s / 60);
         return Err(NoState::Unfit(format!(
@@ -142,6 +157,7 @@ pub fn read(
         )));
     }
     let now = UnixSeconds(u32::try_from(head.now_us / 1_000_000).unwrap_or(u32::MAX));
+    let servers = read_servers(&mut primary.link)?;
     let ids: Vec<ServerId> = servers.iter_after(None).map(|(server, _)| server).collect();
     let host = primary.link.host().clone();
     let mut wire = Wire::open(&address.access, &host, &primary.role.run_id)?;
@@ -230,8 +246,9 @@ pub fn catch_up(
 mod tests {
     use redis::Value;
 
-    use super::{Head, ask_for, read_head, read_servers};
+    use super::{Head, add_servers, ask_for, read_head};
     use crate::recorder::shared::status::{EntryId, Position};
+    use crate::vote::directory::Snapshot;
     use crate::vote::id::ServerId;
     use crate::vote::time::UnixSeconds;
 
@@ -258,12 +275,15 @@ mod tests {
 
     #[test]
     fn directories() {
-        let servers = read_servers(&[text("28"), text("v1;demo"), text("7"), text("v1;seven")]).expect("servers");
+        let mut servers = Snapshot::default();
+        let mut add = |records: &[Value]| add_servers(&mut servers, records);
+        // The same once more, as a reading in pieces may give it; and a token that has moved on meanwhile.
+        assert!(add(&[text("28"), text("v1;demo"), text("7"), text("v1;seven")]).is_some());
+        assert!(add(&[text("28"), text("v1;demo"), text("8"), text("v1;demo")]).is_some());
+        assert!(add(&[text("28"), text("v9;demo")]).is_none());
+        assert!(add(&[text("-1"), text("v1;demo")]).is_none());
         assert_eq!(servers.find(b"demo"), Some(ServerId(28)));
         assert_eq!(servers.len(), 2);
-        assert!(read_servers(&[text("28"), text("v1;demo"), text("7"), text("v1;demo")]).is_none(), "one token twice");
-        assert!(read_servers(&[text("28"), text("v9;demo")]).is_none());
-        assert!(read_servers(&[text("-1"), text("v1;demo")]).is_none());
     }
 
     #[test]

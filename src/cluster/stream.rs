@@ -2,7 +2,7 @@
 
 use redis::cmd;
 
-use super::entry::{self, Entry, Line};
+use super::entry::{self, Entry, Line, items, number};
 use super::keys;
 use super::link::{Link, LinkError};
 use crate::recorder::shared::status::{Cause, EntryId, Position};
@@ -74,6 +74,21 @@ impl From<LinkError> for NoEntries {
     fn from(error: LinkError) -> Self {
         Self::Link(error)
     }
+}
+
+/// Whether the log still has the entry at `position`: then the store has lost nothing of what came up to it.
+///
+/// # Errors
+/// Either kind.
+pub fn has(link: &mut Link, position: Position) -> Result<bool, LinkError> {
+    let name = position.id.to_string();
+    let reply = link.ask(cmd("XREVRANGE").arg(keys::LOG).arg(&name).arg(&name).arg("COUNT").arg(1))?;
+    // One entry: its name, and its fields of which the first is the number.
+    let number = || {
+        let [_name, fields] = items(items(&reply)?.first()?)? else { return None };
+        number(items(fields)?.get(1)?)
+    };
+    Ok(number() == Some(position.n))
 }
 
 /// How far `entries` go from `position`; `None` where there are none.

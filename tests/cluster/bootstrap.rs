@@ -102,3 +102,33 @@ fn come_and_go(node: &Node, is_over: &AtomicBool, moves: &AtomicU32) {
         moves.fetch_add(1, Ordering::Relaxed);
     }
 }
+
+/// One reply with the whole directory took a store with many servers longer than a node waits for it, and
+/// kept it from everybody else meanwhile.
+#[test]
+fn a_directory_of_many_servers_comes_in_pieces() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    const SERVERS: u32 = 50_000;
+    let engine = Engine::store(&[]);
+    let mut redis = engine.connect();
+    let words: Vec<[String; 2]> = (1..=SERVERS).map(|server| [server.to_string(), format!("token-{server}")]).collect();
+    for some in words.chunks(1_000) {
+        let records: Vec<String> =
+            some.iter().flat_map(|[server, token]| [server.clone(), format!("v1;{token}")]).collect();
+        let mut set = vec!["HSET", "vs:{0}:dir"];
+        set.extend(records.iter().map(String::as_str));
+        redis.ask(&set);
+        let mut set = vec!["HSET", "vs:{0}:tok"];
+        set.extend(some.iter().flat_map(|[server, token]| [token.as_str(), server.as_str()]));
+        redis.ask(&set);
+    }
+    let node = Node::start(&engine.url(), &[]);
+    assert_eq!(settle(&mut redis, &[&node], "many servers").servers.len(), SERVERS as usize);
+    let said = redis.ask(&["INFO", "commandstats"]).text().to_owned();
+    let calls = said.lines().find_map(|line| line.strip_prefix("cmdstat_hscan:calls=")?.split(',').next());
+    let calls: u32 = calls.expect("it was read in pieces").parse().expect("a number");
+    println!("{SERVERS} servers in {calls} pieces");
+    assert!(calls >= 5, "{calls}");
+}

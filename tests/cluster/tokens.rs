@@ -1,11 +1,12 @@
 //! A server that is listed keeps its token, on a store of many nodes as on one of its own, unless its
 //! replacement is asked for; also where a store is filled again.
 
-use crate::cluster::engine::Engine;
+use crate::cluster::engine::{Engine, wait_until};
 use crate::cluster::has;
 use crate::cluster::node::{Node, client};
 use crate::cluster::oracle::settle;
 use crate::util::server::Ended;
+use rustix::process::Signal;
 use serde_json::json;
 use std::fs;
 
@@ -84,4 +85,27 @@ fn a_store_that_is_filled_twice_keeps_the_first_tokens() {
     settle(&mut redis, &[&node], "after both");
     assert_eq!(token(&node, 1), "given-before");
     assert_ne!(held, "given-before");
+}
+
+/// A node that was only paused said of every token that was changed meanwhile that it might be lost.
+#[test]
+fn a_paused_node_raises_no_alarm_about_tokens_that_it_has_missed() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let mut engine = Engine::store(&["--appendfsync", "always"]);
+    let nodes = Node::start_many(2, &engine.url(), &[]);
+    nodes[0].control().add_server(1, "first");
+    settle(&mut engine.connect(), &[&nodes[0], &nodes[1]], "before");
+    nodes[1].server().signal(Signal::STOP);
+    assert_eq!(nodes[0].control().post("/v1/servers/1/token", r#"{"token":"second"}"#).status, 200);
+    engine.kill();
+    engine.run();
+    nodes[1].server().signal(Signal::CONT);
+    for node in &nodes {
+        wait_until("it has read the state of another history", || node.rebuilds("history") > 0.5);
+        let told = node.server().stderr();
+        assert!(!told.contains("have another token in the store"), "{told}");
+    }
+    settle(&mut engine.connect(), &[&nodes[0], &nodes[1]], "after");
 }
