@@ -14,6 +14,7 @@ mod heals;
 mod history;
 pub(crate) mod ledger;
 mod power;
+mod removal;
 mod restart;
 mod retention;
 mod small_disk;

@@ -10,12 +10,13 @@ use super::command::{
     Command, DigestTaken, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome,
 };
 use super::gone::Gone;
+use super::removal::Removals;
 use super::shared::status::Position;
 use crate::store::{Address, Event, StoredVote};
 use crate::vote::digest::Digest;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
-use crate::vote::table::{CooldownTable, Pair};
+use crate::vote::table::{CooldownTable, Cooling, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 
 /// Changes that wait for one commit.
@@ -27,6 +28,10 @@ pub struct Batch<'s> {
     /// What was taken away before this batch, and by it.
     gone_before: &'s Gone,
     gone: Gone,
+    /// Votes that are still to go with their servers, and the servers of this batch that were struck off
+    /// (`true`) or listed again.
+    removals: &'s Removals,
+    struck: HashMap<ServerId, bool>,
     /// What the pairs that changed will hold; `None` for nothing.
     pairs: HashMap<Pair, Option<UnixSeconds>>,
     /// The directory that will be, once a server changed.
@@ -44,6 +49,8 @@ pub struct Changes {
     pub servers: Option<Snapshot>,
     /// What was taken away.
     pub gone: Gone,
+    /// Of servers that were struck off whether they still are, at the end.
+    pub struck: HashMap<ServerId, bool>,
 }
 
 impl<'s> Batch<'s> {
@@ -53,11 +60,13 @@ impl<'s> Batch<'s> {
         table: &'s CooldownTable,
         servers: Arc<Snapshot>,
         gone_before: &'s Gone,
+        removals: &'s Removals,
         cooldown: Cooldown,
         now: UnixSeconds,
     ) -> Self {
-        let (pairs, gone) = (HashMap::new(), Gone::default());
-        Self { table, servers, cooldown, now, gone_before, gone, pairs, next_servers: None, events: Vec::new() }
+        let (pairs, gone, struck) = (HashMap::new(), Gone::default(), HashMap::new());
+        let (next_servers, events) = (None, Vec::new());
+        Self { table, servers, cooldown, now, gone_before, gone, removals, struck, pairs, next_servers, events }
     }
 
     /// Number of events gathered.
@@ -69,7 +78,13 @@ impl<'s> Batch<'s> {
     /// The gathered changes.
     #[must_use]
     pub fn into_changes(self) -> Changes {
-        Changes { events: self.events, pairs: self.pairs, servers: self.next_servers, gone: self.gone }
+        Changes {
+            events: self.events,
+            pairs: self.pairs,
+            servers: self.next_servers,
+            gone: self.gone,
+            struck: self.struck,
+        }
     }
 
     /// Checks one command, and gathers what it changes.
@@ -200,25 +215,50 @@ impl<'s> Batch<'s> {
         if self.servers().find(token.as_str().as_bytes()).is_some() {
             return ServerOutcome::TokenInUse;
         }
+        self.finish_removal(server);
         self.servers_mut().insert(server, token.clone());
         self.events.push(Event::Server(server, token.clone()));
         outcome(token)
+    }
+
+    /// What is left of an earlier server of this id goes before it is listed again.
+    fn finish_removal(&mut self, server: ServerId) {
+        let left = match self.struck.get(&server) {
+            Some(true) => self.table.of_server(server),
+            Some(false) => return,
+            None => self.removals.of(server),
+        };
+        if left.is_empty() && !self.struck.contains_key(&server) {
+            return;
+        }
+        self.forget_all(&left);
+        self.struck.insert(server, false);
+    }
+
+    /// These votes go, but for those that this batch has taken away already.
+    pub fn forget_all(&mut self, entries: &[Cooling]) {
+        for Cooling { pair, expires_at } in entries {
+            if !self.pairs.contains_key(pair) {
+                self.forget(*pair, *expires_at);
+            }
+        }
     }
 
     fn remove(&mut self, server: ServerId) -> bool {
         if !self.servers().contains(server) {
             return false;
         }
-        let gathered: Vec<_> = self.pairs.iter().map(|(pair, held)| (*pair, *held)).collect();
-        let cast_here = gathered.into_iter().filter_map(|(pair, held)| Some((pair, held?)));
-        let in_table = self.table.of_server(server).into_iter().map(|entry| (entry.pair, entry.expires_at));
-        let unchanged: Vec<_> = in_table.filter(|(pair, _)| !self.pairs.contains_key(pair)).collect();
+        // Those of this batch at once; those in the table in parts, later: see [`Removals`].
+        let cast_here = self.pairs.iter().filter(|(pair, _)| pair.server == server);
+        let cast_here: Vec<_> = cast_here.filter_map(|(pair, held)| Some((*pair, (*held)?))).collect();
+        let in_table = self.table.of_server(server).into_iter().map(|entry| self.cooldown.voted_at(entry.expires_at));
         // Some of them may be ahead of the clock.
-        let mut latest = self.now;
-        for (pair, held) in cast_here.filter(|(pair, _)| pair.server == server).chain(unchanged) {
+        let mut latest = in_table.max().map_or(self.now, |latest| latest.max(self.now));
+        for (pair, held) in cast_here {
             self.forget(pair, held);
             latest = latest.max(self.cooldown.voted_at(held));
         }
+        self.struck.insert(server, true);
         self.gone.note_server(server, latest);
         self.servers_mut().remove(server);
         self.events.push(Event::ServerGone(server));

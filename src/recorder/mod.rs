@@ -24,6 +24,7 @@ pub mod counters;
 pub mod gone;
 mod opening;
 mod patience;
+pub mod removal;
 pub mod shared;
 mod tending;
 
@@ -32,6 +33,7 @@ use command::{Command, Reply};
 use counters::RecorderCounters;
 use gone::Gone;
 use patience::Patience;
+use removal::Removals;
 
 /// How often the recorder looks at the clock and sweeps, in milliseconds.
 const TICK_MS: u64 = 50;
@@ -144,6 +146,9 @@ pub struct Recorder {
     /// Of a store from which expired votes cannot be dropped: a full disk may allow the one and not
     /// the other.
     drop_patience: Patience,
+    /// Votes of servers that were struck off, which go in parts.
+    removals: Removals,
+    has_more_to_remove: bool,
     /// Whether the store's file is no longer at its path.
     is_store_gone: bool,
     /// Expired rows that are dropped at the next tick.
@@ -171,6 +176,8 @@ impl Recorder {
             owed: Vec::new(),
             patience: Patience::default(),
             drop_patience: Patience::default(),
+            removals: Removals::default(),
+            has_more_to_remove: false,
             is_store_gone: false,
             drop_rows: DROP_ROWS_PER_TICK,
             next_tend_ms: 0,
@@ -238,7 +245,8 @@ impl Recorder {
     /// 4. commit: durable before anybody sees it;
     /// 5. apply: visible before anybody is told;
     /// 6. answer;
-    /// 7. sweep a little, when nobody waits on it any more.
+    /// 7. sweep a little, when nobody waits on it any more, and take away a part of what goes with a
+    ///    server that was struck off.
     pub fn run(&mut self) {
         while let Some(first) = self.take_first() {
             self.keep_clock();
@@ -246,13 +254,15 @@ impl Recorder {
                 self.record(first);
             }
             self.sweep_when_due();
+            self.has_more_to_remove = self.remove_part();
         }
         self.store = None;
     }
 
     /// The next request, `Some(None)` after a tick without one, `None` at the end.
     fn take_first(&mut self) -> Option<Option<Request>> {
-        let until_tick_ms = self.next_tick_ms.saturating_sub(self.clock.now().monotonic_ms);
+        let until_tick_ms =
+            if self.has_more_to_remove { 0 } else { self.next_tick_ms.saturating_sub(self.clock.now().monotonic_ms) };
         match self.requests.recv_timeout(Duration::from_millis(until_tick_ms)) {
             Ok(request) => Some(Some(request)),
             Err(RecvTimeoutError::Timeout) => Some(None),
@@ -264,7 +274,8 @@ impl Recorder {
         // Whoever is about to ask gets to: a commit costs much the same for one vote as for sixty.
         thread::yield_now();
         let now = self.clock.now().wall;
-        let mut batch = Batch::new(&self.table, self.directory.snapshot(), &self.gone, self.cooldown, now);
+        let mut batch =
+            Batch::new(&self.table, self.directory.snapshot(), &self.gone, &self.removals, self.cooldown, now);
         let mut replies = Vec::new();
         let mut next = Some(first);
         while let Some(Request { command, respond, .. }) = next {
@@ -272,11 +283,12 @@ impl Recorder {
             next = if batch.events_len() < COMMIT_EVENTS_MAX { self.requests.try_recv().ok() } else { None };
         }
         let changes = batch.into_changes();
-        let Changes { events, pairs, servers, gone } = changes;
+        let Changes { events, pairs, servers, gone, struck } = changes;
         let kept = self.commit(events);
         if kept == Kept::Yes {
             self.gone.extend(gone);
             self.apply(pairs, servers);
+            self.note_struck(struck);
         }
         for (respond, reply) in replies {
             self.counters.count(&reply, kept == Kept::Yes);
@@ -318,36 +330,6 @@ impl Recorder {
         }
     }
 
-    fn may_try(&mut self, now: Now) -> bool {
-        let store = &self.store;
-        self.patience.may_try(now, || store.as_ref().is_none_or(|store| store.has_more_room()))
-    }
-
-    fn note_commit(&mut self, committed: &Result<(), StoreError>, start: Now) {
-        if let Err(error @ StoreError::Gone(_)) = committed {
-            self.counters.commit_failures.add(1);
-            return self.note_gone(error);
-        }
-        let was_failing = self.is_store_failing();
-        self.patience.note(committed, start, self.clock.now());
-        self.counters.commit_failures.add(u64::from(committed.is_err()));
-        self.say_store(was_failing, committed.as_ref().err(), "votes and changes are answered 503");
-    }
-
-    fn is_store_failing(&self) -> bool {
-        self.patience.is_failing || self.drop_patience.is_failing
-    }
-
-    /// Says once that the store fails, and once that it is well again.
-    fn say_store(&self, was_failing: bool, error: Option<&StoreError>, meanwhile: &str) {
-        match error {
-            Some(error) if !was_failing => log::error!("{error}; until it works again {meanwhile}"),
-            None if was_failing && !self.is_store_failing() => log::info!("the store works again"),
-            _ => {}
-        }
-        self.counters.store_failing.set(u64::from(self.is_store_failing()));
-    }
-
     fn apply(&mut self, pairs: HashMap<Pair, Option<UnixSeconds>>, servers: Option<Snapshot>) {
         if let Some(servers) = servers {
             self.publish(servers);
@@ -386,6 +368,8 @@ impl Recorder {
     }
 
     fn step_back(&mut self, before: UnixSeconds, after: UnixSeconds) -> Vec<Cooling> {
+        // What goes with servers that were struck off is known by the instants that change here.
+        while self.remove_part() {}
         // Readers go on by the old time while this works: a second more is gone for them already.
         let before = before.plus(1);
         // Rows of what has expired must not come back with the next start.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use super::removal::Removals;
 use super::{Place, Recorder, Request};
 use crate::readiness::Trouble;
 use crate::recorder::command::Command;
@@ -79,7 +80,7 @@ impl Recorder {
         let mut servers = Snapshot::default();
         let mut conflict = None;
         let since = now.minus(cooldown.seconds());
-        let mut cut = Vec::new();
+        let (mut cut, mut unlisted) = (Vec::new(), Vec::new());
         store.replay(since, &mut |event| {
             readiness.add_loaded_rows(1);
             match event {
@@ -90,6 +91,11 @@ impl Recorder {
                 }
                 Event::Vote(StoredVote { server, address: Address::V4(address), voted_at }) => {
                     let kept = Cooling { pair: Pair { server, address }, expires_at: cooldown.expires_at(voted_at) };
+                    if !servers.contains(server) {
+                        // The rest of a server that was struck off, when the process was killed between two parts.
+                        unlisted.push(kept);
+                        return;
+                    }
                     // The clock may have gone back while nobody ran.
                     let expires_at = cooldown.held_at(kept.expires_at, now);
                     if expires_at != kept.expires_at {
@@ -107,6 +113,8 @@ impl Recorder {
             return Err(StoreError::Unusable(format!("two servers have one token, one of them is {server}")));
         }
         self.gone = Gone::before(store.latest_gone()?);
+        self.removals = Removals::default();
+        self.removals.add(unlisted);
         self.table.exchange(&mut table);
         self.note_cut(&cut, now);
         self.publish(servers);

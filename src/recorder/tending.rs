@@ -1,10 +1,14 @@
 //! What the recorder looks after beside votes: whether the store is still at its place, and whether
 //! one that failed works again.
 
-use super::Recorder;
+use std::collections::HashMap;
+
+use super::batch::{Batch, Changes};
+use super::{Kept, Recorder};
 use crate::clock::Now;
 use crate::readiness::Trouble;
 use crate::store::StoreError;
+use crate::vote::id::ServerId;
 
 impl Recorder {
     /// To be called twice a second.
@@ -22,6 +26,65 @@ impl Recorder {
         if self.patience.is_failing && self.may_try(now) {
             let committed = self.store().and_then(|store| store.commit(&[]));
             self.note_commit(&committed, now);
+        }
+    }
+
+    pub(super) fn may_try(&mut self, now: Now) -> bool {
+        let store = &self.store;
+        self.patience.may_try(now, || store.as_ref().is_none_or(|store| store.has_more_room()))
+    }
+
+    pub(super) fn note_commit(&mut self, committed: &Result<(), StoreError>, start: Now) {
+        if let Err(error @ StoreError::Gone(_)) = committed {
+            self.counters.commit_failures.add(1);
+            return self.note_gone(error);
+        }
+        let was_failing = self.is_store_failing();
+        self.patience.note(committed, start, self.clock.now());
+        self.counters.commit_failures.add(u64::from(committed.is_err()));
+        self.say_store(was_failing, committed.as_ref().err(), "votes and changes are answered 503");
+    }
+
+    pub(super) fn is_store_failing(&self) -> bool {
+        self.patience.is_failing || self.drop_patience.is_failing
+    }
+
+    /// Says once that the store fails, and once that it is well again.
+    pub(super) fn say_store(&self, was_failing: bool, error: Option<&StoreError>, meanwhile: &str) {
+        match error {
+            Some(error) if !was_failing => log::error!("{error}; until it works again {meanwhile}"),
+            None if was_failing && !self.is_store_failing() => log::info!("the store works again"),
+            _ => {}
+        }
+        self.counters.store_failing.set(u64::from(self.is_store_failing()));
+    }
+
+    /// A part of what goes with servers that were struck off; whether there is more, to go at once.
+    pub(super) fn remove_part(&mut self) -> bool {
+        if self.removals.is_empty() {
+            return false;
+        }
+        let now = self.clock.now().wall;
+        let servers = self.directory.snapshot();
+        let mut batch = Batch::new(&self.table, servers, &self.gone, &self.removals, self.cooldown, now);
+        batch.forget_all(self.removals.part());
+        let Changes { events, pairs, .. } = batch.into_changes();
+        if self.commit(events) != Kept::Yes {
+            return false;
+        }
+        self.apply(pairs, None);
+        self.removals.part_is_gone();
+        !self.removals.is_empty()
+    }
+
+    /// Servers of a commit were struck off, or were and are listed again.
+    pub(super) fn note_struck(&mut self, struck: HashMap<ServerId, bool>) {
+        for (server, is_struck) in struck {
+            if is_struck {
+                self.removals.add(self.table.of_server(server));
+            } else {
+                self.removals.settle(server);
+            }
         }
     }
 

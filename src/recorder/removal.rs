@@ -1,0 +1,96 @@
+//! Votes of servers that were struck off, which leave table and store in parts: a large server's would
+//! hold up everybody's votes for a second. The server itself is struck off at once, so none of them is
+//! ever asked for; and before a server of the same id is listed again, all of them go.
+//!
+//! After a crash between two parts the rest is found by the next start: votes of no listed server.
+
+use std::collections::HashSet;
+
+use crate::vote::id::ServerId;
+use crate::vote::table::Cooling;
+
+/// Votes in one part. They are taken in order of time, as they lie in the store: some 50 pages.
+const PART_ROWS: usize = 8_192;
+
+/// What is still to go.
+#[derive(Debug, Default)]
+pub struct Removals {
+    /// The earliest vote last.
+    entries: Vec<Cooling>,
+    servers: HashSet<ServerId>,
+}
+
+impl Removals {
+    /// All of these go; their servers are not listed.
+    pub(super) fn add(&mut self, entries: Vec<Cooling>) {
+        self.servers.extend(entries.iter().map(|entry| entry.pair.server));
+        self.entries.extend(entries);
+        self.entries.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.expires_at));
+    }
+
+    /// Whether nothing is left to go.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// What is left of this server.
+    pub(super) fn of(&self, server: ServerId) -> Vec<Cooling> {
+        if !self.servers.contains(&server) {
+            return Vec::new();
+        }
+        self.entries.iter().filter(|entry| entry.pair.server == server).copied().collect()
+    }
+
+    /// All of this server has gone: it may be listed again.
+    pub(super) fn settle(&mut self, server: ServerId) {
+        if self.servers.remove(&server) {
+            self.entries.retain(|entry| entry.pair.server != server);
+        }
+    }
+
+    /// The next part.
+    pub(super) fn part(&self) -> &[Cooling] {
+        &self.entries[self.entries.len() - self.entries.len().min(PART_ROWS)..]
+    }
+
+    /// The part has gone.
+    pub(super) fn part_is_gone(&mut self) {
+        self.entries.truncate(self.entries.len() - self.entries.len().min(PART_ROWS));
+        if self.entries.is_empty() {
+            *self = Self::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Removals;
+    use crate::vote::id::ServerId;
+    use crate::vote::ipv4::Ipv4;
+    use crate::vote::table::{Cooling, Pair};
+    use crate::vote::time::UnixSeconds;
+
+    #[test]
+    fn parts_go_in_order_of_time() {
+        let entry = |server, at| Cooling {
+            pair: Pair { server: ServerId(server), address: Ipv4(at) },
+            expires_at: UnixSeconds(at),
+        };
+        let mut removals = Removals::default();
+        removals.add((0..20_000).map(|at| entry(1, at * 7 % 20_000)).collect());
+        removals.add(vec![entry(2, 5)]);
+        assert_eq!(removals.of(ServerId(2)), [entry(2, 5)]);
+        removals.settle(ServerId(2));
+        assert!(removals.of(ServerId(2)).is_empty());
+        let mut latest = None;
+        let mut parts = 0;
+        while !removals.is_empty() {
+            let (first, last) = (removals.part().last(), removals.part().first());
+            assert!(latest < first.map(|entry| entry.expires_at));
+            latest = last.map(|entry| entry.expires_at);
+            removals.part_is_gone();
+            parts += 1;
+        }
+        assert_eq!((parts, latest), (3, Some(UnixSeconds(19_999))));
+    }
+}
