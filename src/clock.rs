@@ -57,6 +57,13 @@ impl Clock {
         Now { monotonic_ms: monotonic_us / 1_000, monotonic_us, wall }
     }
 
+    /// The time of the service in milliseconds since 1970.
+    #[must_use]
+    pub fn wall_ms(&self) -> u64 {
+        let wall_us = self.offset_us.load(Ordering::Acquire).saturating_add(self.monotonic_us());
+        wall_us.max(0).unsigned_abs() / 1_000
+    }
+
     /// Microseconds since `earlier`.
     #[must_use]
     #[inline]

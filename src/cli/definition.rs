@@ -85,7 +85,7 @@ fn listening() -> [Arg; 9] {
     ]
 }
 
-fn state() -> [Arg; 6] {
+fn state() -> [Arg; 7] {
     [
         flag(
             "takeover",
@@ -98,6 +98,10 @@ fn state() -> [Arg; 6] {
         ),
         flag("in-memory", "Keep nothing: a restart forgets all"),
         cooldown_minutes(),
+        flag(
+            "accept-clock",
+            "Take the clock as it is, where it is behind the time that the store knows: for one start",
+        ),
         flag("demo", "In memory, with server 28, token demo and one address in cooldown, to try"),
     ]
 }
@@ -174,7 +178,7 @@ fn sample() -> ValueParser {
 pub(super) fn cooldown_minutes() -> Arg {
     option("cooldown-minutes", "N", "Length of the cooldown, 1 to 10080")
         .value_parser(whole(1..=u64::from(Cooldown::MINUTES_MAX)))
-        .default_value("90")
+        .default_value(Cooldown::USUAL.minutes().to_string())
 }
 
 pub(super) fn data_dir(help: &'static str) -> Arg {

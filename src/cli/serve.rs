@@ -78,6 +78,10 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     progress::watch_load(config.readiness.clone());
     let mut announced = Vec::new();
     let announce = |address: &Address, role: Role| {
+        if announced.is_empty() {
+            // Who waits for these lines finds those of the log before them.
+            log::logger().flush();
+        }
         announced.push((address.clone(), role));
         let mut out = std::io::stdout().lock();
         // A closed standard output is no reason to stop serving.
@@ -124,7 +128,9 @@ fn store(
         } else {
             data_dir.display().to_string()
         };
-        return Ok((Store::Own(own_store(options, data_dir, readiness.clone(), seek_key)), name));
+        let accepts_clock = options.get_flag("accept-clock");
+        let open = own_store(options, data_dir, readiness.clone(), seek_key);
+        return Ok((Store::Own { open, accepts_clock }, name));
     }
     seek_key();
     #[cfg(feature = "redis")]

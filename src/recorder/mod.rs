@@ -13,9 +13,10 @@ use std::time::Duration;
 use crate::clock::{Clock, Now};
 use crate::limits::{COMMIT_EVENTS_MAX, RECORDER_LINES_MAX, RECORDER_QUEUE_MAX};
 use crate::readiness::Readiness;
-use crate::store::{Address, Event, Store, StoreError, StoredVote};
+use crate::store::{Event, Store, StoreError};
 use crate::vote::directory::{Directory, Snapshot};
-use crate::vote::table::{CooldownTable, Cooling, Pair};
+use crate::vote::lengths::Lengths;
+use crate::vote::table::{CooldownTable, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
 
 pub mod batch;
@@ -27,6 +28,7 @@ mod patience;
 pub mod removal;
 pub mod shared;
 mod tending;
+mod timekeeping;
 
 use batch::{Batch, Changes};
 use command::{Command, Reply};
@@ -34,6 +36,7 @@ use counters::RecorderCounters;
 use gone::Gone;
 use patience::Patience;
 use removal::Removals;
+use timekeeping::Jump;
 
 /// How often the recorder looks at the clock and sweeps, in milliseconds.
 const TICK_MS: u64 = 50;
@@ -50,8 +53,6 @@ const TEND_MS: u64 = 500;
 const REOPEN_PATIENCE_MS: u64 = 5_000;
 /// And it is tried so often, in milliseconds.
 const REOPEN_PAUSE_MS: u64 = 10;
-/// A smaller difference between the two clocks is the reading's own error, in milliseconds.
-const STEP_MIN_MS: i64 = 20;
 
 /// Opens the store, on the recorder's thread: it may take a while, and clients are answered meanwhile.
 /// Called again where the store was given away and has come back.
@@ -136,6 +137,13 @@ pub struct Recorder {
     clock: Clock,
     cooldown: Cooldown,
     readiness: Readiness,
+    /// Whether a clock that is behind the store is taken as it is.
+    accepts_clock: bool,
+    /// For how long votes are kept, in table and store alike.
+    lengths: Lengths,
+    jump: Option<Jump>,
+    /// When the store has last kept the time, by the monotonic clock.
+    noted_at_ms: u64,
     next_tick_ms: u64,
     /// What was taken away lately.
     gone: Gone,
@@ -171,6 +179,10 @@ impl Recorder {
             clock,
             cooldown,
             readiness,
+            accepts_clock: false,
+            lengths: Lengths::of(cooldown),
+            jump: None,
+            noted_at_ms: 0,
             next_tick_ms: 0,
             gone: Gone::default(),
             owed: Vec::new(),
@@ -184,6 +196,11 @@ impl Recorder {
             counters: Arc::default(),
         };
         (recorder, handle)
+    }
+
+    /// Takes the clock as it is, where a start finds it behind the store.
+    pub const fn accept_clock(&mut self) {
+        self.accepts_clock = true;
     }
 
     /// The table, for views of it.
@@ -229,12 +246,14 @@ impl Recorder {
         handle
     }
 
+    /// The store, opened where it is not open. What is committed next goes with the time that it is.
     fn store(&mut self) -> Result<&mut dyn Store, StoreError> {
-        if self.store.is_none() {
-            self.store = Some((self.open)()?);
-        }
-        let store = self.store.as_deref_mut();
-        store.map(|store| store as &mut dyn Store).ok_or_else(|| StoreError::Unavailable("the store is closed".into()))
+        let store = match &mut self.store {
+            Some(store) => store,
+            none => none.insert((self.open)()?),
+        };
+        store.keep(self.clock.wall_ms(), &self.lengths);
+        Ok(&mut **store)
     }
 
     /// Works until every handle is dropped, and closes the store. A round, in this order and why:
@@ -256,6 +275,7 @@ impl Recorder {
             self.sweep_when_due();
             self.has_more_to_remove = self.remove_part();
         }
+        self.note_time();
         self.store = None;
     }
 
@@ -317,6 +337,7 @@ impl Recorder {
         self.note_commit(&committed, start);
         match committed {
             Ok(()) => {
+                self.noted_at_ms = start.monotonic_ms;
                 self.counters.commit_us.record(self.clock.now().monotonic_us - start.monotonic_us);
                 self.counters.commit_events.record(self.owed.len() as u64);
                 self.owed.clear();
@@ -349,53 +370,6 @@ impl Recorder {
         self.directory.publish(servers);
     }
 
-    /// Follows the system's wall clock. A step forward is followed at once: a cooldown is a promise
-    /// in wall time. Before a step back is followed, what has expired is dropped and what would
-    /// last longer than a cooldown from then on is cut to that: nothing is revived, lengthened or lost.
-    fn keep_clock(&mut self) {
-        let drift_ms = self.clock.drift_ms();
-        if drift_ms.abs() < STEP_MIN_MS {
-            return;
-        }
-        let (before, after) = (self.clock.now().wall, self.clock.foresee(drift_ms));
-        let cut = if after < before { self.step_back(before, after) } else { Vec::new() };
-        self.clock.adjust(drift_ms);
-        self.counters.clock_steps.add(1);
-        if drift_ms.abs() >= 1_000 {
-            log::warn!("the wall clock stepped by {drift_ms} ms; {} cooldowns were cut to their length", cut.len());
-        }
-        self.note_cut(&cut, after);
-    }
-
-    fn step_back(&mut self, before: UnixSeconds, after: UnixSeconds) -> Vec<Cooling> {
-        // What goes with servers that were struck off is known by the instants that change here.
-        while self.remove_part() {}
-        // Readers go on by the old time while this works: a second more is gone for them already.
-        let before = before.plus(1);
-        // Rows of what has expired must not come back with the next start.
-        let until = before.minus(self.cooldown.seconds());
-        let dropped = self.store().and_then(|store| store.drop_expired(until, usize::MAX));
-        if let Err(error) = dropped {
-            log::warn!("{error}; a restart may bring back cooldowns that had expired before the clock stepped back");
-        }
-        self.table.step_back(before, after, self.cooldown)
-    }
-
-    /// Cooldowns were cut to a length from `now`: their rows follow, with the next commit that
-    /// succeeds, so that what is done to them later meets the right row.
-    fn note_cut(&mut self, cut: &[Cooling], now: UnixSeconds) {
-        let cooldown = self.cooldown;
-        let row =
-            |pair: Pair, voted_at| StoredVote { server: pair.server, address: Address::V4(pair.address), voted_at };
-        for part in cut.chunks(COMMIT_EVENTS_MAX / 2) {
-            for Cooling { pair, expires_at } in part {
-                self.owed.push(Event::VoteGone(row(*pair, cooldown.voted_at(*expires_at))));
-                self.owed.push(Event::Vote(row(*pair, now)));
-            }
-            self.commit(Vec::new());
-        }
-    }
-
     fn sweep_when_due(&mut self) {
         let now = self.clock.now();
         if now.monotonic_ms < self.next_tick_ms {
@@ -407,7 +381,12 @@ impl Recorder {
     }
 
     fn sweep(&mut self, now: Now) {
-        self.counters.swept.add(self.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK) as u64);
+        let is_held = self.is_held(now);
+        if !is_held {
+            let (lengths, cooldown) = (&self.lengths, self.cooldown);
+            let is_over = |expires_at| lengths.is_over(cooldown.voted_at(expires_at), now.wall);
+            self.counters.swept.add(self.table.sweep_if(SWEEP_SHARDS_PER_TICK, is_over) as u64);
+        }
         self.gone.prune(now.wall, self.cooldown);
         self.counters.store_bytes.set(self.store.as_ref().map_or(0, |store| store.size_bytes()));
         if now.monotonic_ms >= self.next_tend_ms {
@@ -415,7 +394,10 @@ impl Recorder {
             self.tend(now);
         }
         self.commit(Vec::new());
-        self.drop_expired(now);
+        self.note_time_when_due(now);
+        if !is_held {
+            self.drop_expired(now);
+        }
     }
 
     fn drop_expired(&mut self, now: Now) {
@@ -425,8 +407,9 @@ impl Recorder {
         {
             return;
         }
-        let (until, rows_max) = (now.wall.minus(self.cooldown.seconds()), self.drop_rows);
-        let dropped = self.store().and_then(|store| store.drop_expired(until, rows_max));
+        let (over, rows_max) = (self.lengths.over(now.wall).collect::<Vec<_>>(), self.drop_rows);
+        let dropped =
+            self.store().and_then(|store| over.iter().map(|(from, to)| store.drop_cast(*from, *to, rows_max)).sum());
         // Nothing to drop says nothing of whether the store takes changes.
         if matches!(dropped, Ok(0)) {
             return;

@@ -6,20 +6,28 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use super::command::Command;
 use super::removal::Removals;
 use super::{Place, Recorder, Request};
 use crate::readiness::Trouble;
-use crate::recorder::command::Command;
 use crate::recorder::gone::Gone;
-use crate::store::{Address, Event, StoreError, StoredVote};
+use crate::store::{Address, Event, Past, StoreError, StoredVote};
 use crate::vote::directory::Snapshot;
-use crate::vote::table::{Cooling, Pair};
+use crate::vote::id::{ServerId, Token};
+use crate::vote::lengths::Lengths;
+use crate::vote::table::{Cooling, Loader, Pair};
+use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 
 /// The pause before a second try, in milliseconds. It doubles with each one.
 const RETRY_MIN_MS: u64 = 100;
 /// Up to this, or to the time that a try takes: to check a large store takes a while, and at most half
 /// of the disk's time may go there.
 const RETRY_MAX_MS: u64 = 5_000;
+
+/// A clock may be so far behind the store, in milliseconds: that is no step, but the end of a slew.
+const BEHIND_MAX_MS: u64 = 1_000;
+/// A clock that is behind is looked at so often, in milliseconds.
+const CLOCK_PAUSE_MS: u64 = 100;
 
 /// What can be wrong with a store at a start.
 const STORE_TROUBLES: [Trouble; 3] = [Trouble::StoreUnusable, Trouble::StoreUnavailable, Trouble::StoreInUse];
@@ -70,55 +78,177 @@ impl Recorder {
 
     /// Reads all of the store, into a table apart: what fails half-way leaves nothing behind.
     fn read(&mut self) -> Result<(), StoreError> {
+        let mut store = (self.open)()?;
+        let past = store.past()?;
+        let is_behind = self.wait_for_clock(&past);
         let start = self.clock.now();
-        let now = start.wall;
-        let store = self.store.insert((self.open)()?);
-        let (cooldown, readiness) = (self.cooldown, &self.readiness);
-        readiness.begin_load();
+        let known = seconds(last_ms(&past));
+        let before = start.wall.max(known);
+        let kept = self.lengths_before(&past);
+        let newest = past.newest.unwrap_or(start.wall);
+        let lengths = kept.followed_by(self.cooldown, start.wall.max(newest.plus(1)));
         let mut table = self.table.view().shadow();
-        let mut loader = table.loader();
-        let mut servers = Snapshot::default();
-        let mut conflict = None;
-        let since = now.minus(cooldown.seconds());
-        let (mut cut, mut unlisted) = (Vec::new(), Vec::new());
-        store.replay(since, &mut |event| {
-            readiness.add_loaded_rows(1);
+        let mut reading = Reading::new(table.loader());
+        self.readiness.begin_load();
+        let cooldown = self.cooldown;
+        store.replay(start.wall.minus(kept.longest().seconds()), &mut |event| {
+            self.readiness.add_loaded_rows(1);
             match event {
-                Event::Server(server, token) => {
-                    if !servers.insert(server, token) {
-                        conflict = Some(server);
-                    }
+                Event::Server(server, token) => reading.server(server, token),
+                Event::Vote(vote) if !kept.is_over(vote.voted_at, before) => {
+                    reading.vote(&vote, cooldown, start.wall, before);
                 }
-                Event::Vote(StoredVote { server, address: Address::V4(address), voted_at }) => {
-                    let kept = Cooling { pair: Pair { server, address }, expires_at: cooldown.expires_at(voted_at) };
-                    if !servers.contains(server) {
-                        // The rest of a server that was struck off, when the process was killed between two parts.
-                        unlisted.push(kept);
-                        return;
-                    }
-                    // The clock may have gone back while nobody ran.
-                    let expires_at = cooldown.held_at(kept.expires_at, now);
-                    if expires_at != kept.expires_at {
-                        cut.push(kept);
-                    }
-                    if now < expires_at {
-                        loader.put(Cooling { expires_at, ..kept });
-                    }
-                }
-                Event::VoteGone(_) | Event::ServerGone(_) => {}
+                Event::Vote(_) | Event::VoteGone(_) | Event::ServerGone(_) => {}
             }
         })?;
-        loader.finish();
+        let Reading { loader, servers, conflict, cut, unlisted, ended } = reading;
+        let superseded = loader.finish();
         if let Some(server) = conflict {
             return Err(StoreError::Unusable(format!("two servers have one token, one of them is {server}")));
         }
         self.gone = Gone::before(store.latest_gone()?);
         self.removals = Removals::default();
         self.removals.add(unlisted);
+        // From here on the store may be written to.
+        self.store = Some(store);
         self.table.exchange(&mut table);
-        self.note_cut(&cut, now);
         self.publish(servers);
+        if kept != lengths {
+            self.drop_over(kept, before);
+        }
+        self.lengths = lengths;
+        if start.wall < before {
+            self.drop_ended(start.wall, before);
+        }
+        self.note_cut(&cut, start.wall);
+        self.owe_superseded(&superseded);
+        if is_behind {
+            self.tell_accepted(start.wall, known, cut.len(), ended);
+            self.note_time();
+        }
         self.counters.load_ms.set(self.clock.now().monotonic_ms - start.monotonic_ms);
         Ok(())
     }
+
+    /// Waits until the clock is no longer behind what the store knows; nothing is changed before. Whether
+    /// it is behind and is to be taken as it is.
+    fn wait_for_clock(&mut self, past: &Past) -> bool {
+        loop {
+            let behind_ms = last_ms(past).saturating_sub(self.clock.wall_ms());
+            if behind_ms <= BEHIND_MAX_MS || self.accepts_clock {
+                self.readiness.settle(Trouble::ClockBehind);
+                return behind_ms > BEHIND_MAX_MS;
+            }
+            let (now, last) = (self.clock.now(), seconds(last_ms(past)));
+            let message = format!(
+                "the clock says {}, and the store was used at {last}, {} s later: set the clock right, and this goes on by itself; where the later time was the wrong one, start once with --accept-clock",
+                now.wall,
+                behind_ms.div_ceil(1_000),
+            );
+            STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.settle(trouble));
+            self.readiness.note(Trouble::ClockBehind, &message, now.monotonic_ms);
+            thread::sleep(Duration::from_millis(CLOCK_PAUSE_MS));
+            self.clock.adjust(self.clock.drift_ms());
+        }
+    }
+
+    fn tell_accepted(&self, now: UnixSeconds, known: UnixSeconds, cut: usize, ended: usize) {
+        let behind_s = known.0.saturating_sub(now.0);
+        log::warn!(
+            "the clock is taken as it is (--accept-clock): it says {now}, and the store was used at {known}, {behind_s} s later; {cut} cooldowns were cut to their length, and {ended} that had ended by then stay ended; leave the option out from now on"
+        );
+    }
+
+    /// For how long the votes in the store were kept. One of an older version does not say: as long as
+    /// usual, or as long as its votes say, or as now.
+    fn lengths_before(&self, past: &Past) -> Lengths {
+        if let Some(lengths) = &past.lengths {
+            return lengths.clone();
+        }
+        let (Some(oldest), Some(newest)) = (past.oldest, past.newest) else { return Lengths::of(self.cooldown) };
+        let span = Cooldown::from_minutes((newest.0 - oldest.0).div_ceil(60).min(Cooldown::MINUTES_MAX));
+        Lengths::of(span.unwrap_or(self.cooldown).max(self.cooldown).max(Cooldown::USUAL))
+    }
+
+    /// What was over by a shorter length must not come back under a longer one. The lengths in the store
+    /// stay as they were until it is gone.
+    fn drop_over(&mut self, kept: Lengths, now: UnixSeconds) {
+        let over: Vec<_> = kept.over(now).collect();
+        self.lengths = kept;
+        for (since, until) in over {
+            if let Err(error) = self.store().and_then(|store| store.drop_cast(since, until, usize::MAX)) {
+                log::warn!("{error}; a restart may bring back cooldowns that had ended under a shorter length");
+            }
+        }
+    }
+
+    /// Of two votes of one pair the earlier goes: cancelling the later one must not bring it back.
+    fn owe_superseded(&mut self, superseded: &[Cooling]) {
+        let row = |Cooling { pair, expires_at }: &Cooling| StoredVote {
+            server: pair.server,
+            address: Address::V4(pair.address),
+            voted_at: self.cooldown.voted_at(*expires_at),
+        };
+        let gone: Vec<_> = superseded.iter().map(|entry| Event::VoteGone(row(entry))).collect();
+        self.owed.extend(gone);
+    }
+}
+
+/// What a load has read so far.
+struct Reading<'t> {
+    loader: Loader<'t>,
+    servers: Snapshot,
+    /// A server with another one's token.
+    conflict: Option<ServerId>,
+    /// Cooldowns that would last longer than their length, as they were kept.
+    cut: Vec<Cooling>,
+    /// The rest of servers that were struck off, when the process was killed between two parts.
+    unlisted: Vec<Cooling>,
+    /// How many had ended by a later time than it is now.
+    ended: usize,
+}
+
+impl<'t> Reading<'t> {
+    fn new(loader: Loader<'t>) -> Self {
+        let (cut, unlisted) = (Vec::new(), Vec::new());
+        Self { loader, servers: Snapshot::default(), conflict: None, cut, unlisted, ended: 0 }
+    }
+
+    fn server(&mut self, server: ServerId, token: Token) {
+        if !self.servers.insert(server, token) {
+            self.conflict = Some(server);
+        }
+    }
+
+    /// Takes a vote in; `before` is the latest time that was ever known.
+    fn vote(&mut self, vote: &StoredVote, cooldown: Cooldown, now: UnixSeconds, before: UnixSeconds) {
+        let StoredVote { server, address: Address::V4(address), voted_at } = *vote;
+        let kept = Cooling { pair: Pair { server, address }, expires_at: cooldown.expires_at(voted_at) };
+        if !self.servers.contains(server) {
+            self.unlisted.push(kept);
+            return;
+        }
+        if now < kept.expires_at && kept.expires_at <= before {
+            self.ended += 1;
+            return;
+        }
+        let expires_at = cooldown.held_at(kept.expires_at, now);
+        if expires_at != kept.expires_at {
+            self.cut.push(kept);
+        }
+        self.loader.put(Cooling { expires_at, ..kept });
+    }
+}
+
+/// The latest time that is known from `past`, in milliseconds. A vote may be stamped a few seconds ahead,
+/// and says nothing where the time that was kept with it is right by as much.
+fn last_ms(past: &Past) -> u64 {
+    let known_ms = past.known_ms.unwrap_or(0);
+    let newest_ms = past.newest.map_or(0, |newest| u64::from(newest.0) * 1_000);
+    let is_ahead = past.known_ms.is_some() && newest_ms <= known_ms + u64::from(VOTE_AHEAD_MAX_S) * 1_000;
+    if is_ahead { known_ms } else { known_ms.max(newest_ms) }
+}
+
+fn seconds(ms: u64) -> UnixSeconds {
+    UnixSeconds(u32::try_from(ms / 1_000).unwrap_or(u32::MAX))
 }

@@ -58,11 +58,12 @@ pub fn run(
         notify::tell(notify::READY);
     }
     while progress == Progress::UnderWay {
-        if house.is_hindered() {
+        let is_hindered = house.is_hindered();
+        if is_hindered {
             announce_once(&house);
         }
         house.tell_manager();
-        progress = house.wait_for_news(MANAGER_MS)?;
+        progress = house.wait_for_news(is_hindered, MANAGER_MS)?;
     }
     if progress == Progress::Stopped {
         // What was asked is answered; the recorder has taken nothing that could be lost.
@@ -186,13 +187,13 @@ impl House {
     fn start(&mut self) -> Result<Progress, ServerError> {
         self.start_recorder(Opening::First)?;
         let are_passed = self.sockets.are_passed();
-        let early = if are_passed { self.wait_for_news(LOAD_PATIENCE_MS)? } else { Progress::UnderWay };
+        let early = if are_passed { self.wait_for_news(false, LOAD_PATIENCE_MS)? } else { Progress::UnderWay };
         if early == Progress::Stopped {
             return Ok(early);
         }
         self.start_public(Vec::new())?;
         self.start_control(Vec::new())?;
-        if early == Progress::UnderWay && !are_passed { self.wait_for_news(LOAD_PATIENCE_MS) } else { Ok(early) }
+        if early == Progress::UnderWay && !are_passed { self.wait_for_news(false, LOAD_PATIENCE_MS) } else { Ok(early) }
     }
 
     /// The store first: until it is read, somebody else answers, and goes on where it cannot be. Only
@@ -204,7 +205,7 @@ impl House {
         let mut progress = Progress::UnderWay;
         while progress == Progress::UnderWay && !self.is_hindered() {
             takeover.say_loading();
-            progress = self.wait_for_news(LOADING_MS)?;
+            progress = self.wait_for_news(false, LOADING_MS)?;
         }
         if progress == Progress::Stopped {
             return Ok(progress);
@@ -228,9 +229,8 @@ impl House {
         self.config.readiness.gravest().is_some()
     }
 
-    /// Until all is loaded, until something is in its way, or for so long.
-    fn wait_for_news(&mut self, patience_ms: u64) -> Result<Progress, ServerError> {
-        let was_hindered = self.is_hindered();
+    /// Until all is loaded, until something is in its way that was not, or no longer is, or for so long.
+    fn wait_for_news(&mut self, was_hindered: bool, patience_ms: u64) -> Result<Progress, ServerError> {
         let until_ms = self.clock.now().monotonic_ms + patience_ms;
         loop {
             let left_ms = until_ms.saturating_sub(self.clock.now().monotonic_ms);

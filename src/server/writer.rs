@@ -20,7 +20,12 @@ use crate::vote::time::Cooldown;
 /// Where votes and servers are kept.
 pub enum Store {
     /// By this process alone.
-    Own(OpenStore),
+    Own {
+        /// How it is opened.
+        open: OpenStore,
+        /// Whether a clock that is behind the store is taken as it is.
+        accepts_clock: bool,
+    },
     /// By a service that other nodes use as well.
     Shared {
         /// That service.
@@ -49,8 +54,11 @@ impl Writer {
         readiness: &Readiness,
     ) -> (Self, RecorderHandle, Option<SharedView>, Vec<Helper>) {
         match store {
-            Store::Own(open) => {
-                let (recorder, handle) = Recorder::new(clock.clone(), cooldown, readiness.clone(), open);
+            Store::Own { open, accepts_clock } => {
+                let (mut recorder, handle) = Recorder::new(clock.clone(), cooldown, readiness.clone(), open);
+                if accepts_clock {
+                    recorder.accept_clock();
+                }
                 (Self::Own(Box::new(recorder)), handle, None, Vec::new())
             }
             Store::Shared { store, stale_max_ms } => {

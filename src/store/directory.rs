@@ -11,7 +11,8 @@ use super::embedded::EmbeddedStore;
 use super::place::{Identity, Place, is_at};
 use super::room::Room;
 use super::witness::Witness;
-use super::{Event, Store, StoreError};
+use super::{Event, Past, Store, StoreError};
+use crate::vote::lengths::Lengths;
 use crate::vote::time::UnixSeconds;
 
 /// The store's file.
@@ -150,8 +151,16 @@ impl Store for DirectoryStore {
         self.store.latest_gone()
     }
 
-    fn drop_expired(&mut self, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {
-        let dropped = self.store.drop_expired(until, rows_max);
+    fn past(&mut self) -> Result<Past, StoreError> {
+        self.store.past()
+    }
+
+    fn keep(&mut self, known_ms: u64, lengths: &Lengths) {
+        self.store.keep(known_ms, lengths);
+    }
+
+    fn drop_cast(&mut self, since: UnixSeconds, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {
+        let dropped = self.store.drop_cast(since, until, rows_max);
         self.note_room(&dropped);
         dropped
     }

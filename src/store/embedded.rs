@@ -13,19 +13,27 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
+use redb::{
+    AccessGuard, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition,
+    TableError, WriteTransaction,
+};
 
 use super::disk::is_full;
 use super::stage::Stage;
 use super::witness::Witness;
-use super::{Event, Store, StoreError, row};
+use super::{Event, Past, Store, StoreError, row};
 use crate::vote::id::{ServerId, Token};
+use crate::vote::lengths::Lengths;
 use crate::vote::time::UnixSeconds;
 
 /// The key says it all; see [`row`].
 const VOTES: TableDefinition<'static, &[u8], ()> = TableDefinition::new("votes");
 const SERVERS: TableDefinition<'static, u32, &str> = TableDefinition::new("servers");
 const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
+
+/// From when on votes were kept for so many minutes; see [`Lengths`]. A store of an older version has none,
+/// and leaves them alone.
+const LENGTHS: TableDefinition<'static, u32, u32> = TableDefinition::new("lengths");
 
 /// Version of the tables above, under this key of `meta`.
 const SCHEMA: u64 = 1;
@@ -34,10 +42,24 @@ const SCHEMA_KEY: &str = "schema";
 const SEQUENCE_KEY: &str = "sequence";
 /// When the latest vote had been cast of all that were taken away.
 const GONE_KEY: &str = "gone";
+/// The wall time at the last commit, in milliseconds since 1970.
+const KNOWN_KEY: &str = "known_ms";
 
 /// Gives the database, each time that it has to be opened, on a file that tells the stage what goes
 /// through it: see [`super::stage::Watched`].
 pub type Opener = Box<dyn Fn(&Arc<Stage>) -> Result<Database, DatabaseError> + Send>;
+
+/// What goes with every commit.
+#[derive(Default)]
+struct Keeps {
+    known_ms: Option<u64>,
+    lengths: Option<Lengths>,
+    /// The lengths are in the file already.
+    are_lengths_kept: bool,
+}
+
+/// Votes to be dropped: from when to when they were cast, and how many at most.
+type Dropped = (UnixSeconds, UnixSeconds, usize);
 
 /// The file, open.
 pub struct EmbeddedStore {
@@ -49,6 +71,8 @@ pub struct EmbeddedStore {
     witness: Witness,
     sequence: u64,
     stage: Arc<Stage>,
+    /// What is kept with the next commit besides its changes.
+    keeps: Keeps,
     /// What would undo the last commit: should it have failed and turn out to be there, or be wanted back.
     undo: Vec<Event>,
 }
@@ -59,15 +83,27 @@ impl EmbeddedStore {
     /// # Errors
     /// Where it is in use, damaged, foreign, or of a newer version.
     pub fn new(open: Opener, name: String, witness: Witness) -> Result<Self, StoreError> {
-        let mut store =
-            Self { open, name, database: None, witness, sequence: 0, stage: Arc::default(), undo: Vec::new() };
+        let mut store = Self {
+            open,
+            name,
+            database: None,
+            witness,
+            sequence: 0,
+            stage: Arc::default(),
+            keeps: Keeps::default(),
+            undo: Vec::new(),
+        };
         let checked = store.guarded(|store| {
             let mut database = (store.open)(&store.stage).map_err(|error| store.open_error(error))?;
             let is_as_left = database.check_integrity().map_err(|error| store.open_error(error))?;
             store.sequence = store.read_schema(&database)?;
             match store.witness.read() {
                 Some(acknowledged) if acknowledged > store.sequence => return Err(store.lacking(acknowledged)),
-                None if !is_as_left => return Err(store.damaged("part of it was undone")),
+                None if !is_as_left => {
+                    // The next try would find it whole.
+                    store.witness.note(store.sequence + 1);
+                    return Err(store.damaged("part of it was undone"));
+                }
                 _ => {}
             }
             store.database = Some(database);
@@ -179,7 +215,7 @@ impl EmbeddedStore {
                 return Err(self.lacking(self.sequence));
             }
             if found > self.sequence {
-                write(&database, &self.undo, found + 1, None).map_err(|error| self.failed(error))?;
+                write(&database, &self.undo, found + 1, None, &self.keeps).map_err(|error| self.failed(error))?;
                 self.sequence = found + 1;
                 self.witness.note(self.sequence);
             }
@@ -192,7 +228,7 @@ impl EmbeddedStore {
     /// One transaction. One that has failed before its sync is not in the file. After a failure the file is opened anew, as the library refuses to go on with
     /// a handle that has failed once; at once if it can be, so that what failed is undone before the
     /// process may end, and else when it is next needed.
-    fn transact(&mut self, events: &[Event], dropped: Option<(UnixSeconds, usize)>) -> Result<usize, StoreError> {
+    fn transact(&mut self, events: &[Event], dropped: Option<Dropped>) -> Result<usize, StoreError> {
         let mut is_begun = false;
         let committed = self.guarded(|store| {
             let undo = inverse(store.database()?, events).map_err(|error| store.failed(error))?;
@@ -200,7 +236,11 @@ impl EmbeddedStore {
             let sequence = store.sequence + 1;
             store.stage.begin(dropped.is_some());
             is_begun = true;
-            let rows = write(store.database()?, events, sequence, dropped).map_err(|error| store.failed(error))?;
+            store.database()?;
+            let database =
+                store.database.as_ref().ok_or_else(|| StoreError::Unavailable("the store is closed".into()))?;
+            let rows = write(database, events, sequence, dropped, &store.keeps).map_err(|error| store.failed(error))?;
+            store.keeps.are_lengths_kept = true;
             store.sequence = sequence;
             store.witness.note(sequence);
             Ok(rows)
@@ -282,19 +322,35 @@ impl Store for EmbeddedStore {
         })
     }
 
-    fn drop_expired(&mut self, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {
+    fn past(&mut self) -> Result<Past, StoreError> {
+        self.guarded(|store| {
+            let read = store.database()?.begin_read().map_err(|error| store.failed(error))?;
+            past(&read).map_err(|error| store.damaged(&error.to_string()))
+        })
+    }
+
+    fn keep(&mut self, known_ms: u64, lengths: &Lengths) {
+        self.keeps.known_ms = Some(known_ms);
+        if self.keeps.lengths.as_ref() != Some(lengths) {
+            self.keeps.lengths = Some(lengths.clone());
+            self.keeps.are_lengths_kept = false;
+        }
+    }
+
+    fn drop_cast(&mut self, since: UnixSeconds, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {
         let store = self;
         let is_due = store.guarded(|store| {
             let read = store.database()?.begin_read().map_err(|error| store.failed(error))?;
             let votes = read.open_table(VOTES).map_err(|error| store.failed(error))?;
-            let first = votes.first().map_err(|error| store.failed(error))?;
-            Ok(first.is_some_and(|(key, _)| *key.value() < row::first_after(until)[..]))
+            let (start, end) = (row::first_at(since), row::first_after(until));
+            let mut due = votes.range(&start[..]..&end[..]).map_err(|error| store.failed(error))?;
+            Ok(due.next().transpose().map_err(|error| store.failed(error))?.is_some())
         });
         if is_due.is_err() {
             // The library goes on with no handle that has failed once.
             store.database = None;
         }
-        if is_due? { store.transact(&[], Some((until, rows_max))) } else { Ok(0) }
+        if is_due? { store.transact(&[], Some((since, until, rows_max))) } else { Ok(0) }
     }
 
     fn size_bytes(&self) -> u64 {
@@ -302,12 +358,32 @@ impl Store for EmbeddedStore {
     }
 }
 
-/// Applies `events`, drops up to so many rows up to an instant, and commits: durable when it returns.
+/// What the tables say of the time before.
+fn past(read: &ReadTransaction) -> Result<Past, redb::Error> {
+    let known_ms = read.open_table(META)?.get(KNOWN_KEY)?.map(|value| value.value());
+    let rows = match read.open_table(LENGTHS) {
+        Ok(lengths) => {
+            lengths.iter()?.map(|row| row.map(|(since, minutes)| (since.value(), minutes.value()))).collect()
+        }
+        Err(TableError::TableDoesNotExist(_)) => Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let lengths = rows.map(Lengths::from_rows)?;
+    let votes = read.open_table(VOTES)?;
+    let instant =
+        |key: Option<AccessGuard<'_, &[u8]>>| key.and_then(|key| row::vote(key.value())).map(|vote| vote.voted_at);
+    let oldest = instant(votes.first()?.map(|(key, _)| key));
+    let newest = instant(votes.last()?.map(|(key, _)| key));
+    Ok(Past { known_ms, lengths, oldest, newest })
+}
+
+/// Applies `events`, drops the rows that are due, and commits: durable when it returns.
 fn write(
     database: &Database,
     events: &[Event],
     sequence: u64,
-    dropped: Option<(UnixSeconds, usize)>,
+    dropped: Option<Dropped>,
+    keeps: &Keeps,
 ) -> Result<usize, redb::Error> {
     let write = database.begin_write()?;
     let mut rows = 0;
@@ -331,9 +407,9 @@ fn write(
                 }
             }
         }
-        if let Some((until, rows_max)) = dropped {
-            let end = row::first_after(until);
-            for row in votes.extract_from_if(..&end[..], |_, ()| true)?.take(rows_max) {
+        if let Some((since, until, rows_max)) = dropped {
+            let (start, end) = (row::first_at(since), row::first_after(until));
+            for row in votes.extract_from_if(&start[..]..&end[..], |_, ()| true)?.take(rows_max) {
                 row?;
                 rows += 1;
             }
@@ -343,6 +419,14 @@ fn write(
         if let Some(latest) = latest_gone(events) {
             let held = meta.get(GONE_KEY)?.map_or(0, |value| value.value());
             meta.insert(GONE_KEY, held.max(u64::from(latest.0)))?;
+        }
+        if let Some(known_ms) = keeps.known_ms {
+            meta.insert(KNOWN_KEY, known_ms)?;
+        }
+        if let Some(lengths) = keeps.lengths.as_ref().filter(|_| !keeps.are_lengths_kept) {
+            let mut table = write.open_table(LENGTHS)?;
+            table.retain(|_, _| false)?;
+            lengths.rows().try_for_each(|(since, minutes)| table.insert(since, minutes).map(drop))?;
         }
     }
     write.commit()?;

@@ -1,6 +1,7 @@
 //! A store that keeps nothing: `--in-memory` and `--demo`.
 
-use super::{Event, Store, StoreError};
+use super::{Event, Past, Store, StoreError};
+use crate::vote::lengths::Lengths;
 use crate::vote::time::UnixSeconds;
 
 /// Forgets everything at the end of the process.
@@ -20,7 +21,13 @@ impl Store for MemoryStore {
         Ok(None)
     }
 
-    fn drop_expired(&mut self, _until: UnixSeconds, _rows_max: usize) -> Result<usize, StoreError> {
+    fn past(&mut self) -> Result<Past, StoreError> {
+        Ok(Past::default())
+    }
+
+    fn keep(&mut self, _known_ms: u64, _lengths: &Lengths) {}
+
+    fn drop_cast(&mut self, _since: UnixSeconds, _until: UnixSeconds, _max: usize) -> Result<usize, StoreError> {
         Ok(0)
     }
 

@@ -7,6 +7,7 @@ use std::fmt;
 
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
+use crate::vote::lengths::Lengths;
 use crate::vote::time::UnixSeconds;
 
 pub mod directory;
@@ -81,6 +82,19 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
+/// What a store knows of the time that it was used in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Past {
+    /// The wall time that was kept last, in milliseconds since 1970; `None` where none ever was.
+    pub known_ms: Option<u64>,
+    /// For how long votes were kept; `None` where that was never kept.
+    pub lengths: Option<Lengths>,
+    /// When the oldest vote was cast.
+    pub oldest: Option<UnixSeconds>,
+    /// When the newest vote was cast.
+    pub newest: Option<UnixSeconds>,
+}
+
 /// Keeps votes and servers over restarts.
 pub trait Store: Send {
     /// Makes all of `events`, in their order, durable, or none of them. What came back without an
@@ -102,11 +116,28 @@ pub trait Store: Send {
     /// As [`Store::replay`].
     fn latest_gone(&mut self) -> Result<Option<UnixSeconds>, StoreError>;
 
-    /// Drops up to `rows_max` votes cast at or before `until`; how many were dropped.
+    /// What is known of the time before this start.
+    ///
+    /// # Errors
+    /// As [`Store::replay`].
+    fn past(&mut self) -> Result<Past, StoreError>;
+
+    /// The wall time, in milliseconds since 1970, and the lengths that are kept with each commit from now on.
+    fn keep(&mut self, known_ms: u64, lengths: &Lengths);
+
+    /// Drops up to `rows_max` votes cast from `since` to `until`, both included; how many were dropped.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: to be tried again later.
-    fn drop_expired(&mut self, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError>;
+    fn drop_cast(&mut self, since: UnixSeconds, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError>;
+
+    /// Drops up to `rows_max` votes cast at or before `until`; how many were dropped.
+    ///
+    /// # Errors
+    /// As [`Store::drop_cast`].
+    fn drop_expired(&mut self, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {
+        self.drop_cast(UnixSeconds(0), until, rows_max)
+    }
 
     /// Bytes taken on disk, as far as is known.
     fn size_bytes(&self) -> u64;

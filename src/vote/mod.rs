@@ -7,5 +7,6 @@ pub mod digest;
 pub mod directory;
 pub mod id;
 pub mod ipv4;
+pub mod lengths;
 pub mod table;
 pub mod time;

@@ -73,14 +73,18 @@ impl Shards {
         &self.shards[Self::shard_index(hash)]
     }
 
-    /// Takes `entries` of one shard in; where a pair has one already, the later of the two stays.
-    fn raise(&self, index: usize, entries: &mut Vec<Cooling>) {
+    /// Takes `entries` of one shard in; where a pair has one already, the later of the two stays, and
+    /// the other is told.
+    fn raise(&self, index: usize, entries: &mut Vec<Cooling>, superseded: &mut Vec<Cooling>) {
         let mut held = self.shards[index].entries.write();
         for new in entries.drain(..) {
             let hash = self.hash(new.pair);
             match held.entry(hash, |entry| entry.pair == new.pair, |entry| self.hash(entry.pair)) {
                 Slot::Occupied(mut old) => {
                     let old = old.get_mut();
+                    if old.expires_at != new.expires_at {
+                        superseded.push(if old.expires_at < new.expires_at { *old } else { new });
+                    }
                     old.expires_at = old.expires_at.max(new.expires_at);
                 }
                 Slot::Vacant(free) => {
@@ -230,7 +234,7 @@ impl CooldownTable {
 
     /// A way to put in very many entries.
     pub fn loader(&mut self) -> Loader<'_> {
-        Loader { table: self, waiting: vec![Vec::new(); SHARDS] }
+        Loader { table: self, waiting: vec![Vec::new(); SHARDS], superseded: Vec::new() }
     }
 
     /// All that is held for one server, expired or not. Walks the table under read locks.
@@ -243,19 +247,24 @@ impl CooldownTable {
         found
     }
 
-    /// Drops the expired entries of the next `shards` shards; how many were dropped. A shard is
-    /// first read, and locked for writing only where something in it has expired.
+    /// Drops the expired entries of the next `shards` shards; how many were dropped.
     pub fn sweep(&mut self, now: UnixSeconds, shards: usize) -> usize {
+        self.sweep_if(shards, |expires_at| expires_at <= now)
+    }
+
+    /// Drops the entries of the next `shards` shards that need to be held no longer, by their ends; how
+    /// many were dropped. A shard is first read, and locked for writing only where it has such.
+    pub fn sweep_if(&mut self, shards: usize, is_over: impl Fn(UnixSeconds) -> bool) -> usize {
         let mut dropped = 0;
         for _ in 0..shards {
             let shard = &self.shards.shards[self.sweep_at];
             self.sweep_at = (self.sweep_at + 1) % SHARDS;
-            if shard.entries.read().iter().all(|entry| now < entry.expires_at) {
+            if !shard.entries.read().iter().any(|entry| is_over(entry.expires_at)) {
                 continue;
             }
             let mut entries = shard.entries.write();
             let before = entries.len();
-            entries.retain(|entry| now < entry.expires_at);
+            entries.retain(|entry| !is_over(entry.expires_at));
             dropped += before - entries.len();
             // After a peak the room goes back; a quarter full leaves space to grow again.
             if entries.capacity() > 64 && entries.len() < entries.capacity() / 4 {
@@ -266,14 +275,14 @@ impl CooldownTable {
         dropped
     }
 
-    /// The wall clock went back from `before` to `now`: what had expired by `before` is dropped,
-    /// so that it is not revived, and no cooldown may last longer than a full length from `now`.
+    /// The wall clock went back from `before` to `now`: what had expired by `before` and would be live
+    /// again is dropped, and no cooldown may last longer than a full length from `now`.
     /// Gives the entries that were cut to that, as they were before. See [`Cooldown::held_at`].
     pub fn step_back(&mut self, before: UnixSeconds, now: UnixSeconds, cooldown: Cooldown) -> Vec<Cooling> {
         let mut cut = Vec::new();
         for shard in &self.shards.shards {
             let mut entries = shard.entries.write();
-            entries.retain(|entry| before < entry.expires_at);
+            entries.retain(|entry| entry.expires_at <= now || before < entry.expires_at);
             for entry in entries.iter_mut() {
                 let held = cooldown.held_at(entry.expires_at, now);
                 if held != entry.expires_at {
@@ -291,6 +300,7 @@ impl CooldownTable {
 pub struct Loader<'t> {
     table: &'t mut CooldownTable,
     waiting: Vec<Vec<Cooling>>,
+    superseded: Vec<Cooling>,
 }
 
 /// Entries that wait for one shard before they are put in together.
@@ -304,15 +314,16 @@ impl Loader<'_> {
         let waiting = &mut self.waiting[index];
         waiting.push(entry);
         if waiting.len() == WAITING_MAX {
-            shards.raise(index, waiting);
+            shards.raise(index, waiting, &mut self.superseded);
         }
     }
 
-    /// Puts in what still waits.
-    pub fn finish(mut self) {
+    /// Puts in what still waits. Gives what another entry of its pair has taken the place of.
+    pub fn finish(mut self) -> Vec<Cooling> {
         for (index, waiting) in self.waiting.iter_mut().enumerate() {
-            self.table.shards.raise(index, waiting);
+            self.table.shards.raise(index, waiting, &mut self.superseded);
         }
+        self.superseded
     }
 }
 

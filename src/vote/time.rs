@@ -89,7 +89,7 @@ impl fmt::Display for UnixSeconds {
 }
 
 /// The cooldown's length: whole minutes from 1 to 10,080 (a week).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cooldown {
     minutes: u32,
 }
@@ -97,6 +97,8 @@ pub struct Cooldown {
 impl Cooldown {
     /// Longest cooldown, in minutes.
     pub const MINUTES_MAX: u32 = 10_080;
+    /// What it is unless another is asked for.
+    pub const USUAL: Self = Self { minutes: 90 };
 
     /// A cooldown of `minutes`, or `None` outside 1 to 10,080.
     #[must_use]

@@ -48,7 +48,7 @@ struct Running {
 
 impl Running {
     /// Starts `ahead_s` ahead of the system's clock (behind, where negative), does `seed` at that
-    /// time, and then steps to the system's clock.
+    /// time, and then steps to the system's clock. Takes that as it is, where it is behind the store.
     fn start(device: &Device, ahead_s: i64, seed: Vec<Command>) -> Running {
         let store = device.store(Witness::default()).expect("the device holds a store");
         let clock = Clock::new();
@@ -57,6 +57,7 @@ impl Running {
         let mut store = Some(store);
         let open = Box::new(move || Ok(Box::new(store.take().expect("opened once")) as Box<dyn Store>));
         let (mut recorder, handle) = Recorder::new(clock.clone(), cooldown, Readiness::default(), open);
+        recorder.accept_clock();
         let cooldowns = recorder.table().view();
         recorder.load(seed).expect("the store is whole");
         let running = Running { handle, clock, cooldowns, thread: spawn(move || recorder.run()) };

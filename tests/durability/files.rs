@@ -71,6 +71,11 @@ pub(crate) fn expect_not_ready(server: &mut Server, reason: &str, name: &str, wo
     let sample = format!("vote_status_trouble{{reason=\"{reason}\"}} 1\n");
     assert!(metrics.text().contains(&sample), "{what}: no {sample} in\n{}", metrics.text());
     assert!(metrics.text().contains("vote_status_ready 0\n"), "{what}");
+    let until = Instant::now() + DEADLINE;
+    while !server.stderr().contains(" ERROR ") {
+        assert!(Instant::now() < until, "{what}: not told");
+        sleep(Duration::from_millis(5));
+    }
     let stderr = server.stderr();
     let told: Vec<&str> = stderr.lines().filter(|line| line.contains(" ERROR ")).collect();
     assert!(matches!(told[..], [line] if line.contains(message)), "{what}: not told once:\n{stderr}");

@@ -1,0 +1,217 @@
+//! Starts with a clock that is behind what the store knows, and clocks and lengths that are wrong for a
+//! moment: nothing revived, nothing forgotten. Black box.
+
+use crate::durability::files::{await_ready, expect_not_ready, stop, store_file};
+use crate::durability::ledger::{Pair, SERVER, address, next_votes};
+use crate::durability::steps::Scene;
+use crate::util::DEADLINE;
+use crate::util::client::get;
+use crate::util::server::Server;
+use crate::util::time::{now_unix, now_unix_ms, rfc3339};
+use redb::{Database, ReadableDatabase, TableDefinition};
+use rustix::process::Signal;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const HOUR_S: i64 = 3_600;
+const COOLDOWN_S: i64 = 5_400;
+const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
+const LENGTHS: TableDefinition<'static, u32, u32> = TableDefinition::new("lengths");
+
+fn pairs() -> Vec<Pair> {
+    (0..4).map(|number| (SERVER, address(number))).collect()
+}
+
+/// A store with three cooldowns that live and one that has ended, and what is shown of them.
+fn furnished(scene: &Scene, end: impl FnOnce(Server)) -> Vec<Option<String>> {
+    let server = scene.start(&[]);
+    let control = server.control_client();
+    control.add_server(SERVER, "demo");
+    let ends_soon = now_unix() + 1 - COOLDOWN_S;
+    for (number, voted_at) in [now_unix(), now_unix() - 600, now_unix() - 1_800, ends_soon].into_iter().enumerate() {
+        let number = u32::try_from(number).expect("a small number");
+        let response = control.cast_at(SERVER, &address(number).to_string(), voted_at);
+        assert!(response.status == 201 || number == 3, "{response:?}");
+    }
+    let until = Instant::now() + DEADLINE;
+    let mut shown = next_votes(&server, &pairs());
+    while shown[3].is_some() {
+        assert!(Instant::now() < until, "{shown:?}");
+        sleep(Duration::from_millis(20));
+        shown = next_votes(&server, &pairs());
+    }
+    assert!(shown[..3].iter().all(Option::is_some), "{shown:?}");
+    end(server);
+    shown
+}
+
+fn kill(server: Server) {
+    server.signal(Signal::KILL);
+    drop(server);
+}
+
+/// Requires that a start now is not ready and says why, with both times.
+fn expect_behind(scene: &Scene, what: &str) -> Server {
+    let mut server = scene.start(&[]);
+    let known = rfc3339(now_unix());
+    expect_not_ready(&mut server, "clock_behind", &known[..13], "--accept-clock", what);
+    let message = get(server.control(), "/readyz").json()["message"].to_string();
+    let says = rfc3339(scene.now());
+    assert!(message.contains(&format!("the clock says {}", &says[..13])), "{what}: {message}");
+    server
+}
+
+/// Regression: a start in 1970 answered `false` for votes of a month ago, and cut what lived for good.
+#[test]
+fn a_start_in_1970_is_not_ready_and_changes_nothing() {
+    let Some(mut scene) = Scene::new() else { return };
+    let shown = furnished(&scene, stop);
+    scene.write_step(10 - now_unix());
+    kill(expect_behind(&scene, "1970"));
+    scene.write_step(0);
+    let server = scene.start(&[]);
+    assert_eq!(next_votes(&server, &pairs()), shown);
+}
+
+/// Regression: all that was in the store was in cooldown, also what had ended.
+#[test]
+fn a_start_six_hours_behind_waits_until_the_clock_is_right() {
+    let Some(mut scene) = Scene::new() else { return };
+    // Killed: the time is kept with each commit.
+    let shown = furnished(&scene, kill);
+    scene.write_step(-6 * HOUR_S);
+    let server = expect_behind(&scene, "six hours behind");
+    scene.write_step(0);
+    await_ready(&server);
+    assert_eq!(next_votes(&server, &pairs()), shown);
+    assert!(!get(server.control(), "/metrics").text().contains("vote_status_trouble{reason=\"clock_behind\"} 1"));
+    kill(server);
+    assert_eq!(next_votes(&scene.start(&[]), &pairs()), shown, "after a kill");
+}
+
+/// It is not served from before the second has come that was the last one known, by more than a second.
+#[test]
+fn a_start_two_seconds_behind_is_ready_when_it_has_caught_up() {
+    let Some(mut scene) = Scene::new() else { return };
+    let shown = furnished(&scene, stop);
+    let stopped_ms = now_unix_ms();
+    scene.write_step(-2);
+    let server = scene.start(&[]);
+    await_ready(&server);
+    let now_ms = now_unix_ms() - 2_000;
+    assert!(now_ms >= stopped_ms - 1_200, "ready {} ms before the time that was kept", stopped_ms - now_ms);
+    assert_eq!(next_votes(&server, &pairs()), shown);
+}
+
+/// A vote may be stamped ahead of the clock: who starts right after it is not behind.
+#[test]
+fn a_start_after_a_vote_from_a_clock_ahead_is_not_behind() {
+    let Some(scene) = Scene::new() else { return };
+    let server = scene.start(&[]);
+    server.control_client().add_server(SERVER, "demo");
+    let ahead = now_unix() + 4;
+    let response = server.control_client().cast_at(SERVER, &address(1).to_string(), ahead);
+    assert_eq!(response.status, 201, "{response:?}");
+    kill(server);
+    let server = scene.start(&[]);
+    assert_eq!(next_votes(&server, &[(SERVER, address(1))]), [Some(rfc3339(ahead + COOLDOWN_S))]);
+    assert!(!server.stderr().contains("clock_behind"), "{}", server.stderr());
+}
+
+#[test]
+fn a_clock_that_is_accepted_revives_nothing_and_is_kept() {
+    let Some(mut scene) = Scene::new() else { return };
+    furnished(&scene, stop);
+    scene.write_step(-HOUR_S);
+    kill(expect_behind(&scene, "an hour behind"));
+    let server = scene.start(&["--accept-clock"]);
+    let line = "s later; 3 cooldowns were cut to their length, and ";
+    let until = Instant::now() + DEADLINE;
+    while !server.stderr().contains(line) {
+        assert!(Instant::now() < until, "{}", server.stderr());
+        sleep(Duration::from_millis(5));
+    }
+    let shown = next_votes(&server, &pairs());
+    assert_eq!(shown.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, true, false]);
+    let latest = rfc3339(scene.now() + COOLDOWN_S + 1);
+    assert!(shown.iter().flatten().all(|next| *next <= latest), "{shown:?} after {latest}");
+    kill(server);
+    // Without the option: the time that is kept was set back.
+    let server = scene.start(&[]);
+    assert_eq!(next_votes(&server, &pairs()), shown);
+}
+
+/// Regression: a clock that was a day ahead for a fraction of a second ended every cooldown for good.
+#[test]
+fn a_glitch_forward_leaves_everything_as_it_was() {
+    let Some(mut scene) = Scene::new() else { return };
+    let shown = furnished(&scene, kill);
+    let server = scene.start(&[]);
+    scene.step(&server, 24 * HOUR_S);
+    assert_eq!(next_votes(&server, &pairs()), [const { None }; 4], "ended, by the clock that is ahead");
+    // More than a look at each shard of the table, and at the rows on disk, takes.
+    sleep(Duration::from_millis(600));
+    kill(server);
+    scene.write_step(0);
+    let server = scene.start(&[]);
+    assert_eq!(next_votes(&server, &pairs()), shown, "killed in the glitch");
+    scene.step(&server, 24 * HOUR_S);
+    sleep(Duration::from_secs(7));
+    scene.step(&server, 0);
+    assert_eq!(next_votes(&server, &pairs()), shown, "after the glitch");
+    kill(server);
+    let server = scene.start(&[]);
+    assert_eq!(next_votes(&server, &pairs()), shown, "after a kill");
+    let cooldowns = get(server.control(), "/metrics");
+    assert!(cooldowns.text().contains("vote_status_ready 1"), "{cooldowns:?}");
+}
+
+/// Regression: half a second with a shorter length ended cooldowns of 90 minutes for good.
+#[test]
+fn a_start_with_a_shorter_length_ends_nothing_for_good() {
+    let Some(scene) = Scene::new() else { return };
+    let shown = furnished(&scene, stop);
+    for end in [stop, kill] {
+        let server = scene.start(&["--cooldown-minutes", "1"]);
+        let short = next_votes(&server, &pairs());
+        assert_eq!(short[1..], [const { None }; 3], "they are older than a minute");
+        // A vote is committed, and with it the lengths.
+        let response = server.control_client().cast(SERVER, address(100));
+        assert!(matches!(response.status, 201 | 409), "{response:?}");
+        sleep(Duration::from_millis(500));
+        end(server);
+        let server = scene.start(&[]);
+        assert_eq!(next_votes(&server, &pairs()), shown);
+        end(server);
+    }
+}
+
+/// A store of the version before: neither the time nor a length is in it.
+#[test]
+fn a_store_of_an_older_version_goes_on() {
+    let Some(mut scene) = Scene::new() else { return };
+    let shown = furnished(&scene, stop);
+    let age = || {
+        let database = Database::open(store_file(&scene.data())).expect("a database");
+        let write = database.begin_write().expect("it can be written");
+        assert!(write.open_table(META).expect("a table").remove("known_ms").expect("a row").is_some());
+        assert!(write.delete_table(LENGTHS).expect("a table goes"));
+        write.commit().expect("a commit");
+        let read = database.begin_read().expect("it can be read");
+        assert_eq!(
+            read.open_table(META).expect("a table").get("schema").expect("a row").map(|row| row.value()),
+            Some(1)
+        );
+    };
+    age();
+    kill(scene.start(&["--cooldown-minutes", "1"]));
+    let server = scene.start(&[]);
+    assert_eq!(next_votes(&server, &pairs()), shown);
+    stop(server);
+    age();
+    // Its votes say that it is later.
+    scene.write_step(-HOUR_S);
+    kill(expect_behind(&scene, "an older version's"));
+    scene.write_step(0);
+    assert_eq!(next_votes(&scene.start(&[]), &pairs()), shown);
+}
