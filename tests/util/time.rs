@@ -25,7 +25,6 @@ pub(crate) fn rfc3339(unix: i64) -> String {
 }
 
 /// The second that prints as `text`, from near now: printed again it must be the same.
-#[cfg(feature = "redis")]
 pub(crate) fn from_rfc3339(text: &str) -> i64 {
     let number = |from: usize, to: usize| text[from..to].parse::<i64>().expect("digits");
     // Months of 31 days are too long by some days: at most as many as the search goes back.
