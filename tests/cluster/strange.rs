@@ -106,7 +106,7 @@ fn missing_rights_are_named_with_their_keys() {
     redis.ask(&words);
     let first = Node::start(&engine.url(), &[]);
     first.add_servers(1);
-    redis.ask(&["ACL", "SETUSER", "vote-status", "-zadd", "-unlink"]);
+    redis.ask(&["ACL", "SETUSER", "vote-status", "-zadd", "clearselectors"]);
     let store = format!("redis://vote-status:of-the-node@{}", engine.addr());
     let node = Node::start(&store, &[]);
     let before = redis.ask(&["XLEN", LOG]);
@@ -120,7 +120,7 @@ fn missing_rights_are_named_with_their_keys() {
     assert_eq!((refused.status, &refused.json()["error"]), (503, &"store_unavailable".into()), "{refused:?}");
     assert_eq!(redis.ask(&["XLEN", LOG]), before, "nothing was written");
 
-    redis.ask(&["ACL", "SETUSER", "vote-status", "+zadd", "+unlink"]);
+    redis.ask(&["ACL", "SETUSER", "vote-status", "+zadd", "(+unlink ~vs:{0}:s:*)"]);
     wait_until("votes are taken", || node.control().cast(1, address(1)).status == 201);
     // Taken away while the node is connected: the function itself refuses, whole.
     for command in ["xadd", "zadd", "pexpire", "zremrangebyscore"] {

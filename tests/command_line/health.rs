@@ -35,5 +35,5 @@ fn no_answer_or_another_s_is_status_2() {
     expect_failure(&at(&nobody.url(), &[]), &[&nobody.url(), "--control-url"]);
     let server = Server::in_memory(&[]);
     let public = format!("http://{}", server.public());
-    expect_failure(&at(&public, &[]), &[&public, "404", "is it the control interface?"]);
+    expect_failure(&at(&public, &[]), &[&public, "200", "is it the control interface?"]);
 }
