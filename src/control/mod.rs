@@ -287,8 +287,12 @@ impl Service for ControlService {
     }
 
     fn is_decided(&self, exchange: &Exchange) -> bool {
-        // Content to what is none of the key's has no meaning, and is skipped within the time of one request.
-        matches!(&*exchange.task, Task::Answer(answer) if matches!(answer.status, 401 | 503))
+        match &*exchange.task {
+            Task::Answer(_) | Task::Page(_) | Task::Export(_) => true,
+            // What changes something is done for a whole request only, even where its content has no meaning.
+            Task::Gather { ask, .. } => *ask == Ask::ClusterDigest,
+            Task::Batch(_) | Task::Wait { .. } => false,
+        }
     }
 
     fn is_keyed(&self, exchange: &Exchange) -> bool {

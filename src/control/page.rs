@@ -168,7 +168,6 @@ fn refusals(page: &mut Page, sources: &Sources) {
         "Requests that were begun and not whole in time.",
         Fault::RequestTimeout,
     );
-    family("vote_status_turned_away_total", "Newcomers told 503 for want of room.", Fault::NotReady);
     family("vote_status_panics_total", "Requests that met a fault of the service and got a 500.", Fault::Internal);
 }
 
@@ -182,6 +181,9 @@ fn connections(page: &mut Page, sources: &Sources) {
     });
     family("vote_status_connections_accepted_total", Kind::Counter, "Accepted connections.", &|worker| {
         worker.engine.accepted.get()
+    });
+    family("vote_status_turned_away_total", Kind::Counter, "Newcomers told 503 for want of room.", &|worker| {
+        worker.engine.turned_away.get()
     });
     family("vote_status_accept_shortages_total", Kind::Counter, "Times without a descriptor for a newcomer.", &|w| {
         w.engine.accept_shortages.get()

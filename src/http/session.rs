@@ -51,8 +51,8 @@ pub trait Service {
         false
     }
 
-    /// Whether the answer is known from the head alone, and no content is waited for: the connection is
-    /// closed behind it instead.
+    /// Whether the head alone decides the answer, so that content could not change it: where there is some
+    /// it is not read, and the connection is closed behind the answer instead.
     #[inline]
     fn is_decided(&self, _exchange: &Self::Exchange) -> bool {
         false
@@ -163,11 +163,13 @@ pub struct Session<E> {
     whole_bytes: usize,
     /// A request on this connection had the key.
     is_keyed: bool,
+    /// The last request was answered at its head: its content is not read, and may still be coming.
+    leaves_content: bool,
 }
 
 impl<E> Default for Session<E> {
     fn default() -> Self {
-        Self { phase: Phase::Head, whole_bytes: 0, is_keyed: false }
+        Self { phase: Phase::Head, whole_bytes: 0, is_keyed: false, leaves_content: false }
     }
 }
 
@@ -248,8 +250,8 @@ impl<E> Session<E> {
                         }
                     }
                 }
-                // Who did not ask for the end may be sending the next request.
-                Phase::Closed => break Next::Close { linger: closing || !rest.is_empty() },
+                // Who did not ask for the end may be sending the next request, or content that is not read.
+                Phase::Closed => break Next::Close { linger: closing || self.leaves_content || !rest.is_empty() },
             };
             if matches!(self.phase, Phase::Head | Phase::Closed) && matches!(turn, Turn::Again) {
                 answered += 1;
@@ -307,16 +309,14 @@ impl<E> Session<E> {
             return Turn::Stop(Next::Held);
         }
         *consumed += bytes;
-        let framing = Framing::of(head, closing);
+        let mut framing = Framing::of(head, closing);
         let mut exchange = service.begin(head, context);
         self.is_keyed |= service.is_keyed(&exchange);
-        if head.length != Length::None {
-            if service.is_decided(&exchange) {
-                self.phase = Phase::Closed;
-                let last = Framing { connection: Connection::Close, ..framing };
-                let _done = service.finish(&mut exchange, last, context, out);
-                return Turn::Stop(Next::Close { linger: true });
-            }
+        let has_content = head.length != Length::None;
+        if has_content && service.is_decided(&exchange) {
+            self.leaves_content = true;
+            framing.connection = Connection::Close;
+        } else if has_content {
             match Decoder::new(head.length, service.content_bytes_max(&exchange)) {
                 Ok(decoder) => {
                     let kept = service.keep(head, &exchange);

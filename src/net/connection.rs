@@ -266,10 +266,15 @@ impl<E> Connection<E> {
     /// Says that there is no room, and closes: at once, or when it can be said.
     pub fn turn_away<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
         if self.stream.is_established() {
-            return self.refuse(Fault::NotReady, turn);
+            return self.say_no_room(turn);
         }
         self.is_turned_away = true;
         self.serve(turn)
+    }
+
+    fn say_no_room<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
+        turn.counters.turned_away.add(1);
+        self.refuse(Fault::NotReady, turn)
     }
 
     /// Says what is to be said before the connection is dropped.
@@ -317,7 +322,7 @@ impl<E> Connection<E> {
     #[cold]
     fn after_handshake<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
         if self.is_turned_away && self.stream.is_established() {
-            return self.refuse(Fault::NotReady, turn);
+            return self.say_no_room(turn);
         }
         if self.is_readable && !self.has_unsent() { Verdict::Again } else { Verdict::Wait }
     }

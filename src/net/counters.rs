@@ -14,7 +14,7 @@ pub enum Cause {
     Idle,
     /// The peer did not take its answer in time.
     WriteTimeout,
-    /// There was no room for it.
+    /// There was no room for it; or it made room for another, as it did not take its answer or was leaving.
     Overload,
     /// It held most when there was no memory left, and could not be told so.
     Memory,
@@ -68,6 +68,8 @@ pub struct EngineCounters {
     pub lag_us: Histogram<11>,
     /// Times that the system had no descriptor or no memory for a newcomer.
     pub accept_shortages: Counter,
+    /// Newcomers that were told 503 for want of a place.
+    pub turned_away: Counter,
     /// Connections that held most when there was no memory left, and could be told 503.
     pub cut_answered: Counter,
 }
@@ -82,6 +84,7 @@ impl Default for EngineCounters {
             sent_bytes: Counter::default(),
             lag_us: Histogram::new([50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 1_000_000]),
             accept_shortages: Counter::default(),
+            turned_away: Counter::default(),
             cut_answered: Counter::default(),
         }
     }

@@ -10,6 +10,7 @@ use socket2::{Domain, Socket, Type};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
+use std::time::Instant;
 
 const BUDGET_KIB: u64 = 8 * 1024;
 /// What the process takes besides for a moment: a batch on its way to the table, what is gathered for an answer.
@@ -87,4 +88,24 @@ fn what_the_control_listener_holds_has_a_bound() {
     let mut client = Client::connect(server.public());
     client.send(GET);
     assert_eq!(client.read_response(false).status, 200);
+}
+
+/// Regression: the alert on newcomers without a place went off for uploads that were cut for want of memory.
+#[test]
+fn who_is_cut_for_memory_is_not_counted_as_turned_away() {
+    let budget = (2 * 1024 * 1024).to_string();
+    let server = one_worker(&["--buffer-bytes-max", &budget, "--head-timeout", "600"]);
+    let counter = |line: &str| {
+        let page = get(server.control(), "/metrics");
+        let value = page.text().lines().find_map(|other| other.strip_prefix(line)).map(str::to_owned);
+        value.expect("it is there").trim().parse::<u64>().expect("a number")
+    };
+    let head = "POST /v1/votes HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n";
+    let begun: Vec<TcpStream> = (0..8).map(|_| begin(&server, head, &[b' '; 900_000])).collect();
+    let until = Instant::now() + DEADLINE;
+    while counter(r#"vote_status_buffer_cuts_total{listener="control",how="answered"}"#) == 0 {
+        assert!(Instant::now() < until, "nobody had to go");
+    }
+    assert_eq!(counter(r#"vote_status_turned_away_total{listener="control"}"#), 0);
+    drop(begun);
 }

@@ -228,27 +228,115 @@ fn uploads_that_stand_still_leave_room_for_a_vote() {
     drop(uploads);
 }
 
+/// What is asked, the status without the key, and the status with it unless content is wanted then.
+const DECIDED: [(&str, u16, Option<u16>); 15] = [
+    ("POST /nothing", 404, Some(404)),
+    ("POST /healthz", 405, Some(405)),
+    ("GET /healthz", 200, Some(200)),
+    ("GET /readyz", 200, Some(200)),
+    ("GET /metrics", 200, Some(200)),
+    ("GET /", 200, Some(200)),
+    ("POST /v1/votes", 401, None),
+    ("POST /v1/votes/batch", 401, None),
+    ("PUT /v1/servers/1", 401, None),
+    ("GET /v1/nothing", 401, Some(404)),
+    ("PATCH /v1/votes", 401, Some(405)),
+    ("POST /v1/votes?mode=x", 401, Some(400)),
+    ("DELETE /v1/votes/1/x", 401, Some(422)),
+    ("GET /v1/servers/1", 401, Some(200)),
+    ("GET /v1/export", 401, Some(200)),
+];
+
 #[test]
 fn what_the_head_decides_is_answered_before_the_content_and_closes() {
     let server = one_worker(&[]);
-    for (line, status) in [("POST /v1/votes", 401), ("PUT /v1/servers/28", 401), ("GET /v1/nothing", 401)] {
-        for framing in
-            ["Content-Length: 1000000", "Transfer-Encoding: chunked", "Content-Length: 9\r\nExpect: 100-continue"]
-        {
+    let key = format!("Authorization: Bearer {}\r\n", Server::KEY);
+    for (line, without, with) in DECIDED {
+        for (authorization, status) in [("", Some(without)), (&key, with)] {
+            let Some(status) = status else { continue };
+            let head = |framing| format!("{line} HTTP/1.1\r\nHost: h\r\n{authorization}{framing}\r\n\r\n");
+            answered_at_the_head(&server, &head("Content-Length: 1000000"), status);
+            answered_at_the_head(&server, &head("Content-Length: 99999999"), status);
+            answered_at_the_head(&server, &head("Transfer-Encoding: chunked"), status);
+            answered_at_the_head(&server, &head("Content-Length: 9\r\nExpect: 100-continue"), status);
+            // The answer is not lost to a reset where all of it is under way.
             let mut client = Client::connect(server.control());
-            client.send(format!("{line} HTTP/1.1\r\nHost: h\r\n{framing}\r\n\r\n"));
-            let response = client.read_response(false);
-            assert_eq!(response.status, status, "{line}, {framing}: {response:?}");
-            assert!(response.says_close(), "{line}, {framing}");
+            client.send([head("Content-Length: 500000").as_bytes(), &[b' '; 500_000]].concat());
+            assert_eq!(client.read_response(false).status, status, "{line}");
         }
-        // The answer is not lost to a reset where all of it is under way.
-        let mut client = Client::connect(server.control());
-        client.send(
-            [format!("{line} HTTP/1.1\r\nHost: h\r\nContent-Length: 500000\r\n\r\n").as_bytes(), &[b' '; 500_000]]
-                .concat(),
-        );
-        assert_eq!(client.read_response(false).status, status, "{line}");
     }
+}
+
+/// The first answer is the last one, and is there although nothing of the content is; where something is,
+/// it is taken for no request.
+fn answered_at_the_head(server: &Server, head: &str, status: u16) {
+    for content in ["", "GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n"] {
+        let mut client = Client::connect(server.control());
+        client.send([head, content].concat());
+        let response = client.read_response(false);
+        assert_eq!(response.status, status, "{head}: {response:?}");
+        assert!(response.says_close(), "{head}: {response:?}");
+        client.expect_closed();
+    }
+}
+
+/// No content: the connection goes on. Content that is wanted, or of a request that changes something, is read.
+#[test]
+fn what_has_no_content_or_wants_it_keeps_its_connection() {
+    let server = one_worker(&[]);
+    let mut client = Client::connect(server.control());
+    let vote = r#"{"server_id":1,"ip":"203.0.113.9"}"#;
+    let asked = [
+        ("GET /healthz", "", 200),
+        ("GET /healthz", "0", 200),
+        ("GET /nothing", "0", 404),
+        ("POST /metrics", "0", 405),
+        ("POST /v1/votes", vote, 201),
+        ("DELETE /v1/votes/1/203.0.113.9", "{}", 200),
+        ("POST /v1/servers/1/token", "{}", 200),
+        ("GET /v1/servers/1", "", 200),
+    ];
+    for (line, content, status) in asked {
+        let framing = match content {
+            "" => String::new(),
+            "0" => "\r\nContent-Length: 0".to_owned(),
+            content => format!("\r\nContent-Length: {}", content.len()),
+        };
+        let content = if content == "0" { "" } else { content };
+        let key = Server::KEY;
+        client.send(format!("{line} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {key}{framing}\r\n\r\n{content}"));
+        let response = client.read_response(false);
+        assert_eq!((response.status, response.says_close()), (status, false), "{line}: {response:?}");
+    }
+    client.expect_open();
+}
+
+/// The others, who were told 503 for want of memory, were counted with them.
+#[test]
+fn newcomers_that_are_turned_away_are_counted() {
+    let server = with_descriptors(100, "1", &[]);
+    let upload = server.control_client().request_bytes("POST", "/v1/votes/batch", None);
+    let upload = upload.replace("\r\n\r\n", "\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n");
+    let mut uploads = Vec::new();
+    let turned_away = loop {
+        let mut client = Client::connect(server.control());
+        client.send(&upload);
+        match client.read_response(false) {
+            interim if interim.status == 100 => uploads.push(client),
+            response => break response,
+        }
+        assert!(uploads.len() < 100, "more than there are descriptors");
+    };
+    assert_eq!((turned_away.status, turned_away.says_close()), (503, true), "{turned_away:?}");
+    for upload in &mut uploads {
+        upload.send("0\r\n\r\n");
+        assert_eq!(upload.read_response(false).status, 200);
+    }
+    drop(uploads);
+    let page = crate::util::client::get(server.control(), "/metrics");
+    let counted = |line: &str| page.text().lines().any(|other| other == line);
+    assert!(counted(r#"vote_status_turned_away_total{listener="control"} 1"#), "{}", page.text());
+    assert!(counted(r#"vote_status_turned_away_total{listener="public"} 0"#), "{}", page.text());
 }
 
 /// A server with so many descriptors and one public listener, under TLS where `folder` is for it.

@@ -46,12 +46,14 @@ impl Target {
     /// Runs every case that holds on this listener in every way; the failures, told in words,
     /// and the number of connections it took.
     pub(super) fn run(&mut self, cases: &[Case]) -> (Vec<String>, usize) {
-        let cases: Vec<&Case> =
-            cases.iter().filter(|case| self.listener == Listener::Public || case.on == Where::Both).collect();
+        let cases: Vec<Case> = match self.listener {
+            Listener::Public => cases.to_vec(),
+            Listener::Control => cases.iter().filter(|case| case.on == Where::Both).map(Case::on_control).collect(),
+        };
         let mut failures = Vec::new();
         let mut sound = Vec::new();
         let mut connections = 0;
-        for &case in &cases {
+        for case in &cases {
             let failed = self.wave(&self.uncut(case));
             connections += 3;
             if failed.is_empty() {
