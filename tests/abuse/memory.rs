@@ -3,8 +3,11 @@
 
 use super::figures::{connections_affordable, one_worker, report, resident_kib};
 use super::{CONTENT_BODY, GET, ask, assert_refusal};
-use crate::util::client::Client;
+use crate::util::DEADLINE;
+use crate::util::client::{Client, get};
+use crate::util::server::Server;
 use std::net::SocketAddr;
+use std::time::Instant;
 
 /// Sends `start`, then `more` until the server takes nothing any more or `bytes_max` are sent,
 /// and reads the answer behind all that. The server is free to stop reading a client that goes
@@ -95,6 +98,13 @@ fn answers_before_a_refusal_arrive() {
     }
 }
 
+fn received_bytes(server: &Server) -> u64 {
+    let page = get(server.control(), "/metrics");
+    let line = r#"vote_status_received_bytes_total{listener="public"} "#;
+    let value = page.text().lines().find_map(|other| other.strip_prefix(line)).map(str::to_owned);
+    value.expect("it is there").parse().expect("a number")
+}
+
 /// Heads begun and left there hold their own bytes and no more than the head's limit.
 #[test]
 fn partial_heads_hold_no_more_than_the_limit() {
@@ -111,7 +121,10 @@ fn partial_heads_hold_no_more_than_the_limit() {
             client.send(piece);
         }
     }
-    ask(&mut Client::connect(server.public()));
+    let until = Instant::now() + DEADLINE;
+    while received_bytes(&server) < (count * head.len()) as u64 {
+        assert!(Instant::now() < until, "what was sent is not read");
+    }
     let each = (resident_kib(server.pid()) - before) * 1024 / count as u64;
     report(format_args!("{count} partial heads of {PARTIAL} bytes: {each} bytes each"));
     assert!(each <= 16 * 1024 + 2 * 1024, "{each} bytes each");
