@@ -35,6 +35,10 @@ pub const EXPIRED: Ipv4 = Ipv4(0xCB00_7108);
 /// The only body that says `false`.
 pub const IN_COOLDOWN: &str = r#"{"success":false,"can_vote":false,"message":"Vous pourrez voter à nouveau dans 42 minutes","next_vote_at":"2026-11-20T11:46:56Z","cooldown_minutes":90}"#;
 const CAN_VOTE: &str = r#"{"success":true,"can_vote":true,"message":"Vous pouvez voter maintenant","next_vote_at":null,"cooldown_minutes":90}"#;
+/// A balancer is told this of a service that is loaded.
+pub const READY: &str = r#"{"status":"ready"}"#;
+/// And this of any.
+pub const ALIVE: &str = r#"{"status":"alive"}"#;
 
 /// What is to be heard.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -171,8 +175,8 @@ fn answer(head: &Head<'_>) -> Answer {
     }
     let Some(question) = question else {
         return match &path[..] {
-            b"/readyz" => json("200 OK", "", r#"{"status":"ready"}"#.to_owned()),
-            b"/healthz" => json("200 OK", "", r#"{"status":"alive"}"#.to_owned()),
+            b"/readyz" => json("200 OK", "", READY.to_owned()),
+            b"/healthz" => json("200 OK", "", ALIVE.to_owned()),
             _ => page(head, path == b"/"),
         };
     };
