@@ -19,6 +19,7 @@ mod removal;
 mod restart;
 mod retention;
 mod small_disk;
+mod starts;
 pub(crate) mod steps;
 mod undo;
 

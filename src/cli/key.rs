@@ -113,6 +113,10 @@ impl Source {
     }
 
     fn read_or_make(&self) -> Result<Vec<u8>, String> {
+        // Nothing may be waited for here: the store is opened by the same thread.
+        if fs::metadata(&self.path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+            return Err(format!("the control key file {} is no file: put one in its place", self.path.display()));
+        }
         match (fs::read(&self.path), &self.data_dir) {
             (Ok(text), _) => check(&text, &self.path.display().to_string()),
             (Err(error), Some(data_dir)) if error.kind() == ErrorKind::NotFound => make(&self.path, data_dir)

@@ -276,6 +276,8 @@ impl Recorder {
             self.has_more_to_remove = self.remove_part();
         }
         self.note_time();
+        // A last look: whoever opens the store next must not find another one.
+        self.tend(self.clock.now());
         self.store = None;
     }
 

@@ -295,6 +295,7 @@ impl Takeover {
         let _heard = say(&self.wire, &Message::Release);
         match hear(&self.wire)?.map(|said| said.message) {
             None | Some(Message::Released) => Ok(()),
+            Some(Message::Refused { reason }) => Err(io::Error::other(reason)),
             Some(_) => Err(io::Error::other(UNKNOWN_WORDS)),
         }
     }

@@ -83,7 +83,9 @@ impl Place {
     /// when the directory is gone.
     pub(super) fn hold_key(&self) {
         let path = self.path.with_file_name(KEY_FILE);
+        // To open a pipe is to wait for whoever writes to it.
         if self.key.get().is_none()
+            && path.is_file()
             && let Ok(file) = File::open(path)
         {
             self.key.get_or_init(|| file);

@@ -32,6 +32,10 @@ const TAKING_MS: u64 = 3_000;
 /// Out of descriptors, nobody can call; there may be some again after this.
 const GATE_PAUSE: Duration = Duration::from_millis(100);
 
+/// Why nothing is given.
+const STORE_GONE: &str =
+    "its store is no longer at its path, and what it knows is in memory alone: do what its log says first";
+
 /// What came of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Succession {
@@ -107,11 +111,9 @@ impl House {
 
     fn answer(&mut self, wire: &Wire) -> Result<Succession, ServerError> {
         match self.next_said()? {
-            // Another process would read another store, or make an empty one.
-            Heard::Message(Message::Hello { .. }) if self.config.readiness.has(Trouble::StoreGone) => {
-                let reason = "its store is no longer at its path: see its log".to_owned();
+            Heard::Message(Message::Hello { .. }) if self.is_store_gone() => {
                 // As below.
-                let _heard = say(wire, &Message::Refused { reason });
+                let _heard = say(wire, &Message::Refused { reason: STORE_GONE.to_owned() });
                 return Ok(Succession::None);
             }
             Heard::Message(Message::Hello { version: VERSION }) => {}
@@ -136,6 +138,12 @@ impl House {
         if self.release()? == Ended::AtOnce {
             return Ok(Succession::Stopped);
         }
+        // It may have gone since the recorder has last looked; its last look was just now.
+        if self.is_store_gone() {
+            let _heard = say(wire, &Message::Refused { reason: STORE_GONE.to_owned() });
+            wire.hang_up();
+            return self.go_on();
+        }
         let _heard = say(wire, &Message::Released);
         match self.next_said()? {
             Heard::Message(Message::Ready) => self.give(wire),
@@ -145,6 +153,11 @@ impl House {
             }
             Heard::Stop => Ok(Succession::Stopped),
         }
+    }
+
+    /// Whether another process would read another store, or make an empty one.
+    fn is_store_gone(&self) -> bool {
+        self.config.readiness.has(Trouble::StoreGone)
     }
 
     /// Ends the control worker, another in its place answers what needs no recorder; and then the
@@ -190,6 +203,10 @@ impl House {
     /// The other process has not taken over: all is as it was before.
     fn resume(&mut self) -> Result<Succession, ServerError> {
         log::warn!("the process that was to take over is gone or silent; this one goes on");
+        self.go_on()
+    }
+
+    fn go_on(&mut self) -> Result<Succession, ServerError> {
         self.handle = self.resting.as_mut().and_then(Writer::handle);
         self.start_recorder(Opening::Again)?;
         match self.wait_until_loaded(None) {
