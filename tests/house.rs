@@ -1,6 +1,7 @@
 //! The conventions of the house, read off the source files: who may import from whom, how long
 //! things may be, and which calls have one place. Knows the text of the files, nothing else.
 
+mod arrows;
 mod links;
 mod source;
 

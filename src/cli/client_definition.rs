@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 
-use super::definition::{data_dir, option};
+use super::arguments::{connection, control_url, json, option, plain};
 use crate::vote::id::ServerId;
 
 /// What the exit status says where it says more than success and failure.
@@ -108,29 +108,6 @@ fn health() -> Command {
         .about("Ask whether the service is ready for requests; wants no key")
         .args([control_url(), json()])
         .after_help(STATUS_OF_HEALTH)
-}
-
-/// Where the control interface is, and the key to it.
-pub(super) fn connection() -> [Arg; 3] {
-    [
-        control_url(),
-        option("control-key-file", "PATH", "File that holds the control key [default: as with serve]")
-            .value_parser(value_parser!(PathBuf)),
-        data_dir("Where control.key is, if no key file is named"),
-    ]
-}
-
-fn control_url() -> Arg {
-    option("control-url", "URL", "The control interface, or unix:PATH").default_value("http://127.0.0.1:8081")
-}
-
-/// An option of one call only: no environment variable stands for it.
-fn plain(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(value).help(help)
-}
-
-pub(super) fn json() -> Arg {
-    plain("json", "", "Print the answer as JSON").action(ArgAction::SetTrue)
 }
 
 fn server_id() -> Arg {

@@ -1,19 +1,18 @@
 //! Every subcommand and option, with its default, its range and its help.
 
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::thread;
 
-use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser, ValueParser};
+use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, Command, value_parser};
 
+use super::arguments::{cooldown_minutes, data_dir, flag, option, seconds, whole};
 use super::logger::{Format, LEVELS};
 use super::{client_definition, store_definition};
 use crate::limits::{BUFFER_BYTES_MAX_FLOOR, Limits};
 use crate::net::address::Address;
 use crate::server::Engine;
-use crate::vote::time::Cooldown;
 
 /// The whole command line: what the parser reads, and what the man pages and completions are made of.
 #[must_use]
@@ -175,44 +174,9 @@ fn sample() -> ValueParser {
     clap::builder::StringValueParser::new().try_map(parse).into()
 }
 
-pub(super) fn cooldown_minutes() -> Arg {
-    option("cooldown-minutes", "N", "Length of the cooldown, 1 to 10080")
-        .value_parser(whole(1..=u64::from(Cooldown::MINUTES_MAX)))
-        .default_value(Cooldown::USUAL.minutes().to_string())
-}
-
-pub(super) fn data_dir(help: &'static str) -> Arg {
-    option("data-dir", "DIR", help).value_parser(value_parser!(PathBuf)).default_value("./vote-status-data")
-}
-
-/// An option that is also the environment variable `VOTE_STATUS_NAME`.
-pub(super) fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    let variable = format!("VOTE_STATUS_{}", name.to_uppercase().replace('-', "_"));
-    Arg::new(name).long(name).value_name(value).help(help).env(variable).hide_env_values(true)
-}
-
-fn flag(name: &'static str, help: &'static str) -> Arg {
-    let arg = option(name, "", help);
-    arg.action(ArgAction::SetTrue).value_parser(clap::builder::BoolishValueParser::new())
-}
-
-pub(super) fn whole(range: RangeInclusive<u64>) -> RangedU64ValueParser<u64> {
-    value_parser!(u64).range(range)
-}
-
 fn permissions(text: &str) -> Result<u32, &'static str> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777 && !text.starts_with('+'));
     mode.ok_or("permissions are 0000 to 0777, octal")
-}
-
-/// Seconds, decimals allowed, as milliseconds.
-pub(super) fn seconds() -> ValueParser {
-    const SECONDS_MAX: f64 = 31_536_000.0;
-    let parse = |text: String| match text.parse::<f64>() {
-        Ok(seconds) if (0.0..=SECONDS_MAX).contains(&seconds) => Ok((seconds * 1_000.0).round() as u64),
-        _ => Err("a number of seconds is wanted, decimals allowed"),
-    };
-    clap::builder::StringValueParser::new().try_map(parse).into()
 }
 
 #[cfg(test)]

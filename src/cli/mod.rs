@@ -7,6 +7,7 @@ use std::io::{Write, stdout};
 use clap::ArgMatches;
 use clap::error::ErrorKind;
 
+mod arguments;
 mod certificates;
 mod check;
 mod client;

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, Command, value_parser};
 
-use super::client_definition::{connection, json};
-use super::definition::{cooldown_minutes, option, seconds, whole};
+use super::arguments::{connection, cooldown_minutes, json, option, seconds, whole};
 
 /// What `serve` takes.
 pub(super) fn serve() -> Vec<Arg> {

@@ -47,7 +47,7 @@ impl Socket {
             Security::Clear => Ok(Self::Clear(stream)),
             #[cfg(feature = "tls")]
             Security::Tls(files) => {
-                files.secure(stream, host).map(Self::Tls).map_err(|why| (Reason::Tls, format!("TLS: {why}")))
+                files.secure(stream, &host.name).map(Self::Tls).map_err(|why| (Reason::Tls, format!("TLS: {why}")))
             }
         }
         .inspect(|_| debug_assert!(!host.name.is_empty()))

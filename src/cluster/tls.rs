@@ -10,8 +10,6 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use super::address::Host;
-
 /// Where systems keep what they trust: Debian and Alpine, Red Hat, SUSE, BSD.
 const SYSTEM_FILES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
@@ -38,9 +36,9 @@ impl TlsFiles {
     pub fn secure(
         &self,
         stream: TcpStream,
-        host: &Host,
+        host_name: &str,
     ) -> Result<Box<StreamOwned<ClientConnection, TcpStream>>, String> {
-        let name = ServerName::try_from(host.name.clone()).map_err(|_| format!("{} is no name for TLS", host.name))?;
+        let name = ServerName::try_from(host_name.to_owned()).map_err(|_| format!("{host_name} is no name for TLS"))?;
         let connection = ClientConnection::new(Arc::new(self.config()?), name).map_err(|error| error.to_string())?;
         let mut stream = StreamOwned::new(connection, stream);
         while stream.conn.is_handshaking() {

@@ -13,7 +13,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
 use super::counters::EngineCounters;
 #[cfg(feature = "tls")]
-use super::tls::layer::Layer;
+use super::tls::session::Layer;
 
 /// A connected socket.
 #[derive(Debug)]

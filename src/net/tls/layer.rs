@@ -6,19 +6,9 @@ use std::sync::Arc;
 use rustix::net::SendFlags;
 use rustls::ServerConfig;
 
-use super::session::{Broken, Session, is_tls};
+use super::session::{Broken, Layer, Session, is_tls};
 use crate::net::counters::{EngineCounters, Handshake};
 use crate::net::stream::{Received, Socket, Stream, receive};
-
-/// What stands between a socket and the bytes of its client.
-pub enum Layer {
-    /// Nothing.
-    Plain,
-    /// TLS, once the client speaks. Until then it costs no session.
-    Awaited(Arc<ServerConfig>),
-    /// TLS.
-    Open(Box<Session>),
-}
 
 impl Stream {
     /// The bytes of a socket that was just accepted, under TLS.

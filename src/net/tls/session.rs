@@ -24,6 +24,16 @@ const RECORD_OVERHEAD_BYTES_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken;
 
+/// What stands between a socket and the bytes of its client.
+pub enum Layer {
+    /// Nothing.
+    Plain,
+    /// TLS, once the client speaks. Until then it costs no session.
+    Awaited(Arc<ServerConfig>),
+    /// TLS.
+    Open(Box<Session>),
+}
+
 /// One client's TLS.
 pub struct Session {
     connection: UnbufferedServerConnection,

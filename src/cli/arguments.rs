@@ -1,0 +1,67 @@
+//! Options that several subcommands share, and the kinds of value that they take.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use clap::builder::{RangedU64ValueParser, TypedValueParser, ValueParser};
+use clap::{Arg, ArgAction, value_parser};
+
+use crate::vote::time::Cooldown;
+
+pub(super) fn cooldown_minutes() -> Arg {
+    option("cooldown-minutes", "N", "Length of the cooldown, 1 to 10080")
+        .value_parser(whole(1..=u64::from(Cooldown::MINUTES_MAX)))
+        .default_value(Cooldown::USUAL.minutes().to_string())
+}
+
+pub(super) fn data_dir(help: &'static str) -> Arg {
+    option("data-dir", "DIR", help).value_parser(value_parser!(PathBuf)).default_value("./vote-status-data")
+}
+
+/// An option that is also the environment variable `VOTE_STATUS_NAME`.
+pub(super) fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    let variable = format!("VOTE_STATUS_{}", name.to_uppercase().replace('-', "_"));
+    Arg::new(name).long(name).value_name(value).help(help).env(variable).hide_env_values(true)
+}
+
+pub(super) fn flag(name: &'static str, help: &'static str) -> Arg {
+    let arg = option(name, "", help);
+    arg.action(ArgAction::SetTrue).value_parser(clap::builder::BoolishValueParser::new())
+}
+
+pub(super) fn whole(range: RangeInclusive<u64>) -> RangedU64ValueParser<u64> {
+    value_parser!(u64).range(range)
+}
+
+/// Seconds, decimals allowed, as milliseconds.
+pub(super) fn seconds() -> ValueParser {
+    const SECONDS_MAX: f64 = 31_536_000.0;
+    let parse = |text: String| match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=SECONDS_MAX).contains(&seconds) => Ok((seconds * 1_000.0).round() as u64),
+        _ => Err("a number of seconds is wanted, decimals allowed"),
+    };
+    clap::builder::StringValueParser::new().try_map(parse).into()
+}
+
+/// Where the control interface is, and the key to it.
+pub(super) fn connection() -> [Arg; 3] {
+    [
+        control_url(),
+        option("control-key-file", "PATH", "File that holds the control key [default: as with serve]")
+            .value_parser(value_parser!(PathBuf)),
+        data_dir("Where control.key is, if no key file is named"),
+    ]
+}
+
+pub(super) fn control_url() -> Arg {
+    option("control-url", "URL", "The control interface, or unix:PATH").default_value("http://127.0.0.1:8081")
+}
+
+/// An option of one call only: no environment variable stands for it.
+pub(super) fn plain(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+pub(super) fn json() -> Arg {
+    plain("json", "", "Print the answer as JSON").action(ArgAction::SetTrue)
+}
