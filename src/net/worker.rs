@@ -285,7 +285,7 @@ impl<S: Service> Worker<S> {
     fn turn(&mut self, key: Key, act: impl FnOnce(&mut Connection<S::Exchange>, &mut Turn<'_, S>) -> Verdict) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let (grant, moved_bytes) = (self.account.grant(), self.counters.moved_bytes());
-        self.session_limits.unsent_bytes_max = grant.unsent_bytes;
+        self.session_limits.unsent_bytes_max = grant.unsent_bytes.min(self.settings.turn_bytes_max);
         let mut turn = Turn {
             service: &mut self.service,
             limits: &self.session_limits,

@@ -1,8 +1,9 @@
-//! A worker with a service that panics on request: one connection suffers, the others do not.
+//! A worker with a service that panics on request: one connection suffers, the others do not. And one
+//! with a service that says in which turn it answers.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::{Settings, Worker};
@@ -14,7 +15,7 @@ use crate::http::session::{Context, Service, Step};
 use crate::limits::Limits;
 use crate::net::address::Address;
 use crate::net::listener::{self, Bound, Families};
-use crate::net::mailbox::Letter;
+use crate::net::mailbox::{Letter, Mailbox};
 
 /// Answers 200 to everything, and panics where the path says so.
 struct Trap;
@@ -49,6 +50,61 @@ impl Service for Trap {
     }
 }
 
+/// Answers with the number of the turn.
+struct Numbered(u32);
+
+impl Service for Numbered {
+    type Exchange = ();
+
+    fn turn_begins(&mut self) {
+        self.0 += 1;
+    }
+
+    fn begin(&mut self, _head: &Head<'_>, _context: &Context) {}
+
+    fn content_bytes_max(&self, _exchange: &()) -> u64 {
+        0
+    }
+
+    fn content(&mut self, _exchange: &mut (), _bytes: &[u8], _context: &Context) -> Step {
+        Step::Done
+    }
+
+    fn finish(&mut self, _exchange: &mut (), framing: Framing, context: &Context, out: &mut Vec<u8>) -> Step {
+        let body = format!("turn {};", self.0);
+        response::append(out, 200, &context.now.imf_fixdate(), &[], body.as_bytes(), framing);
+        Step::Done
+    }
+
+    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context, out: &mut Vec<u8>) {
+        response::append(out, fault.status(), &context.now.imf_fixdate(), &[], b"safe", framing);
+    }
+}
+
+/// A worker on a port of its own, until it is told to drain.
+fn start<S: Service + Send + 'static>(
+    turn_bytes_max: usize,
+    service: S,
+) -> (SocketAddr, Mailbox, JoinHandle<io::Result<()>>)
+where
+    S::Exchange: Send,
+{
+    let any = "127.0.0.1:0".parse().expect("an address");
+    let Bound { address, listeners, .. } = listener::bind(&any, Families::Both, 1, 0).expect("a free port");
+    let Address::Tcp(address) = address else { panic!("an internet address was asked for") };
+    let settings = Settings {
+        limits: Limits::default(),
+        connections_max: 100,
+        turned_away_max: 10,
+        turn_bytes_max,
+        kept_places: 0,
+        is_interim: false,
+    };
+    let worker = Worker::new(listeners, settings, Clock::new(), |_| service).expect("a worker");
+    let mailbox = worker.mailbox();
+    (address, mailbox, thread::spawn(move || worker.run()))
+}
+
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("the worker listens");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a deadline");
@@ -70,20 +126,7 @@ fn read_answer(stream: &mut TcpStream, end: &str) -> String {
 
 #[test]
 fn a_panic_is_answered_500_and_takes_no_other_connection_with_it() {
-    let any = "127.0.0.1:0".parse().expect("an address");
-    let Bound { address, listeners, .. } = listener::bind(&any, Families::Both, 1, 0).expect("a free port");
-    let Address::Tcp(address) = address else { panic!("an internet address was asked for") };
-    let settings = Settings {
-        limits: Limits::default(),
-        connections_max: 100,
-        turned_away_max: 10,
-        turn_bytes_max: 65_536,
-        kept_places: 0,
-        is_interim: false,
-    };
-    let worker = Worker::new(listeners, settings, Clock::new(), |_| Trap).expect("a worker");
-    let mailbox = worker.mailbox();
-    let thread = thread::spawn(move || worker.run());
+    let (address, mailbox, thread) = start(65_536, Trap);
 
     let mut bystander = connect(address);
     bystander.write_all(request("/").as_bytes()).expect("sent");
@@ -117,4 +160,24 @@ fn a_panic_is_answered_500_and_takes_no_other_connection_with_it() {
     drop((bystander, half_way));
     mailbox.send(Letter::Drain { accept_ms: 0, timeout_ms: 5_000 });
     thread.join().expect("no panic leaves the loop").expect("a clean end");
+}
+
+/// Regression: what the memory of all connections allows was taken in place of the worker's own bound,
+/// and a page was made 64 KiB at a time for each of those who asked for it over and over.
+#[test]
+fn a_pipeline_is_answered_one_answer_a_turn_where_the_worker_is_bound_to_that() {
+    const ASKED: usize = 20;
+    let (address, mailbox, thread) = start(1, Numbered(0));
+    let mut client = connect(address);
+    client.write_all(request("/").repeat(ASKED).as_bytes()).expect("sent");
+    let mut turns = Vec::new();
+    for _ in 0..ASKED {
+        let answer = read_answer(&mut client, ";");
+        let turn = answer.rsplit_once("turn ").expect("an answer").1.trim_end_matches(';');
+        turns.push(turn.parse::<u32>().expect("a number"));
+    }
+    assert!(turns.windows(2).all(|pair| pair[0] < pair[1]), "{turns:?}");
+    drop(client);
+    mailbox.send(Letter::Drain { accept_ms: 0, timeout_ms: 5_000 });
+    thread.join().expect("no panic").expect("a clean end");
 }
