@@ -30,8 +30,11 @@ pub const OUT_KEPT_BYTES_MAX: usize = 256 * 1024;
 /// Connections taken from one listening socket in a turn, so that a rush of newcomers does not
 /// hold up those who are served already.
 pub const ACCEPTS_PER_TURN: usize = 64;
-/// Readiness events taken from the kernel at once.
-pub const EVENTS_PER_TURN: usize = 1_024;
+/// Readiness events taken from the kernel at once: a newcomer waits for all of them.
+pub const EVENTS_PER_TURN: usize = 256;
+/// Connections that go on in a turn with what they could not finish in the one before. Thousands of long
+/// pipelines would make a turn so long that those who ask one question wait for seconds.
+pub const RESUMED_PER_TURN: usize = 64;
 /// Pending connections that the kernel holds for one listening socket.
 pub const LISTEN_BACKLOG: i32 = 4_096;
 /// While closing on a client that still sends: how much of that is read and dropped, so that the

@@ -5,10 +5,11 @@
 //! 3. letters first: they free connections that wait;
 //! 4. connections that are served already, each at most one read and one write;
 //! 5. newcomers, each read at once, before it is registered: most ask one question and go;
-//! 6. those that were not done within their share, after everybody had a turn;
+//! 6. some of those that were not done within their share, after everybody had a turn;
 //! 7. deadlines last: whoever made it in this turn has made it;
 //! 8. memory: where all connections together hold too much, the heaviest gives it up.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use crate::http::body::TRAILER_BYTES_MAX;
 use crate::http::fault::Fault;
 use crate::http::head::HeadLimits;
 use crate::http::session::{Context, Service, SessionLimits, Ticket};
-use crate::limits::{EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, PASSED_BYTES_MAX, READ_BYTES_MAX};
+use crate::limits::{EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, PASSED_BYTES_MAX, READ_BYTES_MAX, RESUMED_PER_TURN};
 
 mod drain;
 mod relief;
@@ -79,7 +80,7 @@ pub struct Worker<S: Service> {
     listeners: Vec<Listening>,
     connections: Slab<Connection<S::Exchange>>,
     deadlines: Deadlines,
-    again: Vec<Key>,
+    again: VecDeque<Key>,
     account: Account,
     /// All connections together hold too much, and it may be for this worker to do something about it.
     is_short: bool,
@@ -141,7 +142,7 @@ impl<S: Service> Worker<S> {
             listeners: pending,
             connections: Slab::default(),
             deadlines,
-            again: Vec::new(),
+            again: VecDeque::new(),
             read_buffer: vec![0; read_bytes_max].into(),
             out: Vec::new(),
             accept_again_ms: 0,
@@ -178,7 +179,7 @@ impl<S: Service> Worker<S> {
             let mut connection = Connection::resumed(stream, input);
             connection.is_queued = true;
             self.counters.accepted.add(1);
-            self.again.push(self.connections.insert(connection));
+            self.again.push_back(self.connections.insert(connection));
         }
         self
     }
@@ -205,13 +206,17 @@ impl<S: Service> Worker<S> {
             self.now = self.clock.now();
             self.service.turn_begins();
             self.read_letters(&mut letters);
-            std::mem::swap(&mut again, &mut self.again);
+            again.extend(self.again.drain(..self.again.len().min(RESUMED_PER_TURN)));
             for event in &events {
                 self.on_event(event);
                 // Many that grow in one turn: it cannot wait for the end of that.
                 if self.account.is_over() {
                     self.relieve();
                 }
+            }
+            if events.iter().count() == EVENTS_PER_TURN {
+                // There may be more, and what tells of newcomers behind them.
+                self.listeners.iter_mut().for_each(|listening| listening.is_pending = true);
             }
             self.accept_newcomers();
             for key in again.drain(..) {
@@ -307,7 +312,7 @@ impl<S: Service> Worker<S> {
             }
             Ok(Verdict::Again) if !connection.is_queued => {
                 connection.is_queued = true;
-                self.again.push(key);
+                self.again.push_back(key);
             }
             Ok(Verdict::Again) => {}
             Ok(Verdict::Wait) => {}
