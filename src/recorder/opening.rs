@@ -87,15 +87,19 @@ impl Recorder {
         let kept = self.lengths_before(&past);
         let newest = past.newest.unwrap_or(start.wall);
         let lengths = kept.followed_by(self.cooldown, start.wall.max(newest.plus(1)));
+        // A clock that is ahead may be a wrong one: what that ends is read as well, and held for a while. Not
+        // where the length changes: what was over by the one before must not come back under another.
+        let is_ahead = kept == lengths && past.known_ms.is_some() && Self::is_jump(known, start.wall);
+        let over_by = if is_ahead { known } else { before };
         let mut table = self.table.view().shadow();
         let mut reading = Reading::new(table.loader());
         self.readiness.begin_load();
         let cooldown = self.cooldown;
-        store.replay(start.wall.minus(kept.longest().seconds()), &mut |event| {
+        store.replay(start.wall.min(over_by).minus(kept.longest().seconds()), &mut |event| {
             self.readiness.add_loaded_rows(1);
             match event {
                 Event::Server(server, token) => reading.server(server, token),
-                Event::Vote(vote) if !kept.is_over(vote.voted_at, before) => {
+                Event::Vote(vote) if !kept.is_over(vote.voted_at, over_by) => {
                     reading.vote(&vote, cooldown, start.wall, before);
                 }
                 Event::Vote(_) | Event::VoteGone(_) | Event::ServerGone(_) => {}
@@ -119,6 +123,9 @@ impl Recorder {
         self.lengths = lengths;
         if start.wall < before {
             self.drop_ended(start.wall, before);
+        }
+        if is_ahead {
+            self.hold_from(known, start);
         }
         self.note_cut(&cut, start.wall);
         self.owe_superseded(&superseded);

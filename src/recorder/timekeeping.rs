@@ -25,6 +25,8 @@ pub(super) struct Jump {
     ahead_ms: i64,
     /// By the monotonic clock.
     held_until_ms: u64,
+    /// It is how long the service has not run, as far as the clock can be trusted.
+    is_of_start: bool,
 }
 
 impl Recorder {
@@ -47,7 +49,7 @@ impl Recorder {
         if drift_ms > JUMP_MIN_MS {
             let held_until_ms = self.clock.now().monotonic_ms + JUMP_HELD_MS;
             let ahead_ms = self.jump.map_or(0, |jump| jump.ahead_ms).saturating_add(drift_ms);
-            self.jump = Some(Jump { ahead_ms, held_until_ms });
+            self.jump = Some(Jump { ahead_ms, held_until_ms, is_of_start: false });
             log::warn!("what that has ended is kept for 10 minutes, should the clock step back in that time");
         }
         self.note_cut(&cut, after);
@@ -62,7 +64,8 @@ impl Recorder {
     fn step_back(&mut self, drift_ms: i64, after: UnixSeconds) -> Vec<Cooling> {
         // What goes with servers that were struck off is known by the instants that change here.
         while self.remove_part() {}
-        let ahead_ms = self.jump.map_or(0, |jump| jump.ahead_ms);
+        // A small step undoes no jump.
+        let ahead_ms = self.jump.filter(|_| drift_ms < -JUMP_MIN_MS).map_or(0, |jump| jump.ahead_ms);
         // Where the clock would be without a jump. Readers go on by the old time while this works: a
         // second more is gone for them already.
         let before = self.clock.foresee(-ahead_ms).plus(1);
@@ -120,9 +123,23 @@ impl Recorder {
         }
     }
 
-    /// Whether what has ended is held, as the clock may step back.
+    /// Whether so much has passed from `known` to `now` that it may be a jump.
+    pub(super) fn is_jump(known: UnixSeconds, now: UnixSeconds) -> bool {
+        i64::from(now.0) - i64::from(known.0) > JUMP_MIN_MS / 1_000
+    }
+
+    /// The store was last used at `known`. Whether time has passed since or the clock is wrong, nobody can
+    /// tell: it is a jump.
+    pub(super) fn hold_from(&mut self, known: UnixSeconds, start: Now) {
+        let ahead_ms = (i64::from(start.wall.0) - i64::from(known.0)) * 1_000;
+        self.jump = Some(Jump { ahead_ms, held_until_ms: start.monotonic_ms + JUMP_HELD_MS, is_of_start: true });
+    }
+
+    /// Whether what has ended is held, as the clock may step back. A full disk waits for it to be dropped:
+    /// after a long rest that is not held.
     pub(super) fn is_held(&mut self, now: Now) -> bool {
         self.jump = self.jump.filter(|jump| now.monotonic_ms < jump.held_until_ms);
-        self.jump.is_some()
+        let is_full = || self.is_store_failing() || self.store.as_ref().is_some_and(|store| !store.has_more_room());
+        self.jump.is_some_and(|jump| !(jump.is_of_start && is_full()))
     }
 }

@@ -166,6 +166,24 @@ fn a_glitch_forward_leaves_everything_as_it_was() {
     assert!(cooldowns.text().contains("vote_status_ready 1"), "{cooldowns:?}");
 }
 
+/// Regression: the rows were dropped at once, and an end to the mistake brought nothing back.
+#[test]
+fn a_start_years_ahead_ends_nothing_for_good() {
+    let Some(mut scene) = Scene::new() else { return };
+    let shown = furnished(&scene, stop);
+    scene.write_step(3 * 365 * 24 * HOUR_S);
+    let server = scene.start(&[]);
+    assert_eq!(next_votes(&server, &pairs()), [const { None }; 4], "ended, by the clock that is ahead");
+    // More than a look at the rows on disk takes.
+    sleep(Duration::from_millis(400));
+    kill(server);
+    let server = scene.start(&[]);
+    scene.step(&server, 0);
+    assert_eq!(next_votes(&server, &pairs()), shown, "once the clock is right");
+    kill(server);
+    assert_eq!(next_votes(&scene.start(&[]), &pairs()), shown, "after a kill");
+}
+
 /// Regression: half a second with a shorter length ended cooldowns of 90 minutes for good.
 #[test]
 fn a_start_with_a_shorter_length_ends_nothing_for_good() {
