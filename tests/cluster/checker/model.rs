@@ -21,6 +21,8 @@ pub(crate) type Violation = String;
 pub(crate) struct Model {
     cooldown_s: i64,
     pairs: BTreeMap<Pair, State>,
+    /// Servers whose removal had no answer: it may be held up in the network, and come later.
+    may_be_removed: BTreeSet<u32>,
     /// Counts acknowledgements, to tell those that the store forgets.
     acknowledged: u64,
 }
@@ -33,6 +35,8 @@ struct State {
     is_doubtful: bool,
     /// A vote without an answer may be held up in the network, and recorded once the pair is free.
     may_come: bool,
+    /// A cancellation without an answer may be held up in the network, and meet a later vote.
+    may_go: bool,
     /// Whether a vote was ever sent.
     was_tried: bool,
     /// The instants of all votes that were acknowledged.
@@ -64,7 +68,7 @@ pub(crate) enum Claim {
 impl Model {
     /// Of no votes yet.
     pub(crate) fn new(cooldown_s: i64) -> Model {
-        Model { cooldown_s, pairs: BTreeMap::new(), acknowledged: 0 }
+        Model { cooldown_s, pairs: BTreeMap::new(), may_be_removed: BTreeSet::new(), acknowledged: 0 }
     }
 
     /// How many acknowledgements there were: what comes later may be forgotten where the store is
@@ -87,6 +91,12 @@ impl Model {
     /// The same, of a vote beside which another one was answered 201.
     pub(crate) fn overtaken(&mut self, pair: Pair) {
         self.pairs.entry(pair).or_default().may_come = true;
+    }
+
+    /// A cancellation had no answer, or one that says that nobody knows.
+    pub(crate) fn cancellation_unanswered(&mut self, pair: Pair) {
+        let state = self.pairs.entry(pair).or_default();
+        (state.is_doubtful, state.may_go) = (true, true);
     }
 
     /// A vote was answered 201, to a request that was under way meanwhile.
@@ -132,7 +142,8 @@ impl Model {
     fn acknowledge(&mut self, pair: Pair, node: usize, voted_at: i64) {
         self.acknowledged += 1;
         let state = self.pairs.entry(pair).or_default();
-        (state.is_doubtful, state.changed) = (false, self.acknowledged);
+        let may_go = state.may_go || self.may_be_removed.contains(&pair.0);
+        (state.is_doubtful, state.changed) = (may_go, self.acknowledged);
         state.live = Some(Live { voted_at, holders: BTreeSet::from([node]), is_forgotten: false });
     }
 
@@ -166,6 +177,9 @@ impl Model {
     /// The votes of a server went with it; `is_certain` where that was answered.
     pub(crate) fn removed(&mut self, server: u32, is_certain: bool) {
         self.acknowledged += 1;
+        if !is_certain {
+            self.may_be_removed.insert(server);
+        }
         for (_, state) in self.pairs.iter_mut().filter(|((of, _), _)| *of == server) {
             if is_certain {
                 (state.live, state.is_doubtful, state.changed) = (None, false, self.acknowledged);
@@ -218,6 +232,7 @@ impl Model {
     /// all of `nodes` hold them.
     pub(crate) fn settled(&mut self, found: &BTreeMap<Pair, i64>, nodes: usize, now: i64) -> Result<(), Violation> {
         let mut wrong = Vec::new();
+        self.may_be_removed.clear();
         for (pair, state) in &mut self.pairs {
             let found = found.get(pair).copied();
             let live = state.live.as_ref().map(|live| live.voted_at);
@@ -227,7 +242,7 @@ impl Model {
             if !state.is_doubtful && !has_come && left_s.saturating_abs() > SLACK_S && found != expected {
                 wrong.push(format!("{pair:?}: the store has {found:?}, and it must be {expected:?}"));
             }
-            (state.is_doubtful, state.may_come) = (false, false);
+            (state.is_doubtful, state.may_come, state.may_go) = (false, false, false);
             state.live = found.map(|voted_at| Live { voted_at, holders: (0..nodes).collect(), is_forgotten: false });
             state.told.extend(found);
         }
@@ -281,6 +296,17 @@ mod tests {
         assert_eq!(model.claim(pair, 2, NOW + 1), Claim::Nothing);
         assert_eq!(model.recorded(pair, 0, NOW + 1, NOW + 1..=NOW + 1), Ok(()), "nobody has it any more");
         assert!(model.settled(&BTreeMap::new(), 3, NOW + 2).is_err(), "that one was not forgotten");
+    }
+
+    #[test]
+    fn a_cancellation_that_is_held_up_may_meet_a_later_vote() {
+        let (mut model, pair) = model();
+        model.cancellation_unanswered(pair);
+        model.recorded(pair, 0, NOW, NOW..=NOW).expect("the first");
+        assert_eq!(model.claim(pair, 0, NOW), Claim::Nothing);
+        assert_eq!(model.settled(&BTreeMap::new(), 3, NOW), Ok(()));
+        model.recorded(pair, 0, NOW + 1, NOW + 1..=NOW + 1).expect("nothing is on its way any more");
+        assert!(model.settled(&BTreeMap::new(), 3, NOW + 1).is_err());
     }
 
     #[test]

@@ -167,9 +167,7 @@ impl World {
     }
 
     fn note_unavailable(&mut self, pair: Pair, response: &Response) {
-        let json = response.json();
-        assert_eq!(json["error"], "store_unavailable", "{response:?}");
-        if json["message"].as_str().is_some_and(|message| message.contains("may have been recorded or not")) {
+        if is_in_doubt(response) {
             self.model.unanswered(pair);
         }
     }
@@ -228,7 +226,7 @@ impl World {
         let answered = exchange(running, running.control().request_bytes("DELETE", &path, None));
         self.operations += 1;
         let Some(response) = answered else {
-            self.model.unanswered(pair);
+            self.model.cancellation_unanswered(pair);
             return Ok(());
         };
         let now = now_unix();
@@ -237,7 +235,9 @@ impl World {
             404 if response.json()["error"] == "no_cooldown" => return self.model.cancelled(pair, false, now),
             404 if pair.0 == GOES => return Ok(()),
             503 => {
-                self.note_unavailable(pair, &response);
+                if is_in_doubt(&response) {
+                    self.model.cancellation_unanswered(pair);
+                }
                 return Ok(());
             }
             _ => return Err(format!("the cancellation of {pair:?}: {response:?}")),
@@ -337,6 +337,13 @@ fn exchange(node: &Node, request: String) -> Option<Response> {
     let mut client = Client::try_connect(node.control_addr()).ok()?;
     client.try_send(request).ok()?;
     client.try_read_response(false).ok()
+}
+
+/// Whether a 503 says that nobody knows what became of the request.
+fn is_in_doubt(response: &Response) -> bool {
+    let json = response.json();
+    assert_eq!(json["error"], "store_unavailable", "{response:?}");
+    json["message"].as_str().is_some_and(|message| message.contains("may have been recorded or not"))
 }
 
 fn body((server, ip): Pair) -> String {
