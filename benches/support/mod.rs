@@ -2,7 +2,7 @@
 
 use vote_status::http::head::HeadLimits;
 use vote_status::http::session::{Context, Session, SessionLimits, Ticket};
-use vote_status::public::{PublicService, Reply};
+use vote_status::public::{PublicReply, PublicService};
 use vote_status::readiness::Readiness;
 use vote_status::vote::directory::Directory;
 use vote_status::vote::id::{ServerId, Token};
@@ -74,7 +74,7 @@ pub(crate) const HEADS: [(&str, &str); 3] = [("curl", CURL), ("guzzle", GUZZLE),
 /// A service with server 28 and one address in cooldown, and a connection to it.
 pub(crate) struct Bench {
     service: PublicService,
-    session: Session<Reply>,
+    session: Session<PublicReply>,
     limits: SessionLimits,
     out: Vec<u8>,
 }

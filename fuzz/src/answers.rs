@@ -11,7 +11,7 @@ use vote_status::http::body::{Decoder, Length};
 use vote_status::http::fault::Fault;
 use vote_status::http::field::Section;
 use vote_status::http::head::{self, Head, HeadLimits, Method};
-use vote_status::pages::{self, Document, Form};
+use vote_status::pages::{self, Document, DocumentForm};
 use vote_status::vote::answer::ServerKey;
 use vote_status::vote::id::{ServerId, ServerIdError};
 use vote_status::vote::ipv4::Ipv4;
@@ -226,14 +226,14 @@ fn page(head: &Head<'_>, is_html: bool) -> Answer {
         include_bytes!("../../src/pages/openapi.json")
     };
     // That it unpacks to the same is for the contract's tests.
-    let body = if is_gzipped { document.body(Form { is_gzipped, is_known }) } else { plain };
+    let body = if is_gzipped { document.body(DocumentForm { is_gzipped, is_known }) } else { plain };
     let fields = format!("Content-Type: {content_type}\r\n{kept}{coding}{policy}{cors}");
     Answer { status: "200 OK", fields, body: Cow::Borrowed(body) }
 }
 
 /// It is made when the service is built, and so taken from there.
 fn tag(document: &Document, is_gzipped: bool) -> &'static str {
-    let fields = document.fields(Form { is_gzipped, is_known: true });
+    let fields = document.fields(DocumentForm { is_gzipped, is_known: true });
     fields.into_iter().find(|(name, _)| *name == "ETag").expect("a document has a tag").1
 }
 

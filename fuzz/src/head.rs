@@ -38,7 +38,7 @@ pub struct Told<'b> {
     pub expects_continue: bool,
     /// See [`Head::authorization`].
     pub authorization: Option<&'b [u8]>,
-    /// What [`Lines::values`](vote_status::http::head::Lines::values) gives for this field.
+    /// What [`HeaderLines::values`](vote_status::http::head::HeaderLines::values) gives for this field.
     pub accept_encoding: Vec<&'b [u8]>,
 }
 

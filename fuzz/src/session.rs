@@ -9,8 +9,8 @@ use vote_status::http::body::TRAILER_BYTES_MAX;
 use vote_status::http::fault::Fault;
 use vote_status::http::head::HeadLimits;
 use vote_status::http::session::{Context, Next, Session, SessionLimits, Ticket, is_head_method};
-use vote_status::pages::{self, Form};
-use vote_status::public::{PublicService, Reply};
+use vote_status::pages::{self, DocumentForm};
+use vote_status::public::{PublicService, PublicReply};
 use vote_status::readiness::Readiness;
 use vote_status::vote::directory::{Directory, Snapshot};
 use vote_status::vote::id::Token;
@@ -81,7 +81,7 @@ fn check_within(service: &mut PublicService, bounds: Bounds, closing: bool, data
 
 /// One connection without its socket, as an engine drives it.
 struct Client {
-    session: Session<Reply>,
+    session: Session<PublicReply>,
     limits: SessionLimits,
     /// No answer that is expected is longer.
     answer_bytes_max: usize,
@@ -181,7 +181,7 @@ fn longest_of_the_well_formed(answers: &Answers) -> usize {
         let (body, after) = rest.split_at(if is_head { 0 } else { length.unwrap_or(0) });
         rest = after;
         longest = longest.max(used + body.len());
-        if [&pages::PUBLIC, &pages::OPENAPI].iter().any(|page| Form::ALL.iter().any(|form| page.body(*form) == body)) {
+        if [&pages::PUBLIC, &pages::OPENAPI].iter().any(|page| DocumentForm::ALL.iter().any(|form| page.body(*form) == body)) {
             continue;
         }
         let is_safe = body.is_empty() || body.starts_with(br#"{"success":true,"can_vote":true,"#);

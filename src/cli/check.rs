@@ -6,7 +6,7 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 
 use super::client::segment;
-use super::site::{Site, agent_config};
+use super::endpoint::{Endpoint, agent_config};
 use super::{CliError, Exit, one, say};
 
 /// As long as the most patient plugin in the field waits.
@@ -21,7 +21,7 @@ const INVALID: &str = "Réponse invalide";
 /// # Errors
 /// On a network failure, and on an answer that is no status.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
-    let site = Site::parse(&one::<String>(options, "url")?, "--url")?;
+    let site = Endpoint::parse(&one::<String>(options, "url")?, "--url")?;
     let ip = segment(&one::<String>(options, "ip")?);
     let path = match options.get_one::<String>("token") {
         Some(token) => format!("/api/servers/{}/vote-status/{ip}", segment(token)),
@@ -47,23 +47,23 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
 }
 
 /// What an answer comes to.
-struct Verdict {
+struct CheckResult {
     /// None for an answer that tells nothing of the address.
     exit: Option<Exit>,
     message: String,
     json: Value,
 }
 
-fn judge(status: u16, body: &[u8]) -> Verdict {
+fn judge(status: u16, body: &[u8]) -> CheckResult {
     let Some(json) = serde_json::from_slice::<Value>(body).ok().filter(Value::is_object) else {
         let json = json!({ "success": false, "can_vote": false, "message": INVALID });
-        return Verdict { exit: None, message: INVALID.to_owned(), json };
+        return CheckResult { exit: None, message: INVALID.to_owned(), json };
     };
     // Samples of the document leave out one flag or the other, never both.
     let can_vote = json["can_vote"].as_bool().or_else(|| json["success"].as_bool());
     let is_status = status == 200 && json["error"].is_null();
     let exit = can_vote.filter(|_| is_status).map(|can| if can { Exit::Success } else { Exit::Negative });
-    Verdict { exit, message: json["message"].as_str().unwrap_or(INVALID).to_owned(), json }
+    CheckResult { exit, message: json["message"].as_str().unwrap_or(INVALID).to_owned(), json }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use serde_json::Value;
 use ureq::http::{Method, Request, Response, header};
 use ureq::{Agent, Body, BodyReader, Error};
 
-use super::site::{Site, agent_config};
+use super::endpoint::{Endpoint, agent_config};
 use super::{CliError, key, one};
 
 /// The answer to a batch comes once all of it is durable.
@@ -22,12 +22,12 @@ const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The control interface of a running service.
 pub(super) struct ControlClient {
     agent: Agent,
-    site: Site,
+    site: Endpoint,
     key: Vec<u8>,
 }
 
 /// What came back, whatever the status.
-pub(super) struct Answer {
+pub(super) struct HttpAnswer {
     /// The HTTP status.
     pub status: u16,
     /// The body as sent.
@@ -43,7 +43,7 @@ impl ControlClient {
     /// # Errors
     /// Where the address is none, or there is no key.
     pub(super) fn new(options: &ArgMatches) -> Result<Self, CliError> {
-        let site = Site::parse(&one::<String>(options, "control-url")?, "--control-url")?;
+        let site = Endpoint::parse(&one::<String>(options, "control-url")?, "--control-url")?;
         let data_dir = one::<PathBuf>(options, "data-dir")?;
         let key = key::find(options.get_one("control-key-file"), &data_dir)?.ok_or_else(|| {
             CliError::new(format_args!(
@@ -60,7 +60,7 @@ impl ControlClient {
     ///
     /// # Errors
     /// Where there is no JSON answer, or the key is refused.
-    pub(super) fn get(&self, path: &str) -> Result<Answer, CliError> {
+    pub(super) fn get(&self, path: &str) -> Result<HttpAnswer, CliError> {
         self.answer(self.agent.run(self.request(Method::GET, path)?.map(|_| ())))
     }
 
@@ -68,7 +68,7 @@ impl ControlClient {
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub(super) fn delete(&self, path: &str) -> Result<Answer, CliError> {
+    pub(super) fn delete(&self, path: &str) -> Result<HttpAnswer, CliError> {
         self.answer(self.agent.run(self.request(Method::DELETE, path)?.map(|_| ())))
     }
 
@@ -76,7 +76,7 @@ impl ControlClient {
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub(super) fn send(&self, method: Method, path: &str, body: &[u8]) -> Result<Answer, CliError> {
+    pub(super) fn send(&self, method: Method, path: &str, body: &[u8]) -> Result<HttpAnswer, CliError> {
         self.answer(self.agent.run(self.request(method, path)?.map(|()| body)))
     }
 
@@ -108,7 +108,7 @@ impl ControlClient {
         request.map_err(|error| CliError::new(format_args!("{}{path} cannot be asked for: {error}", self.url())))
     }
 
-    fn answer(&self, sent: Result<Response<Body>, Error>) -> Result<Answer, CliError> {
+    fn answer(&self, sent: Result<Response<Body>, Error>) -> Result<HttpAnswer, CliError> {
         let response = sent.map_err(|error| self.failure(&error))?;
         let status = response.status().as_u16();
         if status == 401 {
@@ -121,7 +121,7 @@ impl ControlClient {
         let text = response.into_body().into_with_config().limit(ANSWER_BYTES_MAX).read_to_string();
         let text = text.map_err(|error| self.failure(&error))?;
         match serde_json::from_str(&text) {
-            Ok(body @ Value::Object(_)) => Ok(Answer { status, text, body, url: self.url().to_owned() }),
+            Ok(body @ Value::Object(_)) => Ok(HttpAnswer { status, text, body, url: self.url().to_owned() }),
             _ => Err(CliError::new(format_args!(
                 "{} answers with status {status} and no JSON object: is it the control interface?",
                 self.url()
@@ -134,7 +134,7 @@ impl ControlClient {
     }
 }
 
-impl Answer {
+impl HttpAnswer {
     /// The member of this name, where it is a string.
     pub(super) fn text(&self, name: &str) -> &str {
         self.body[name].as_str().unwrap_or_default()

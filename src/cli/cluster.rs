@@ -2,7 +2,7 @@
 
 use clap::ArgMatches;
 
-use super::{CliError, Exit, compare, key, one, say, store};
+use super::{CliError, Exit, cluster_check, key, one, say, store};
 use crate::cluster::{admin, offer};
 
 /// Does what was asked of the store.
@@ -12,7 +12,7 @@ use crate::cluster::{admin, offer};
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     match options.subcommand() {
         Some(("init", options)) => init(options),
-        Some(("check", options)) => compare::run(options),
+        Some(("check", options)) => cluster_check::run(options),
         _ => Err(CliError::new("give a subcommand; try cluster --help")),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use serde_json::Value;
 
-use super::site::{Site, agent_config};
+use super::endpoint::{Endpoint, agent_config};
 use super::{CliError, Exit, one, say};
 
 /// Shorter than the usual patience of a container's health check, which is 30 s.
@@ -19,7 +19,7 @@ const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 /// # Errors
 /// Where nothing answers, or something else than the control interface.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
-    let site = Site::parse(&one::<String>(options, "control-url")?, "--control-url")?;
+    let site = Endpoint::parse(&one::<String>(options, "control-url")?, "--control-url")?;
     let remedy = "start `vote-status serve`, or name its control interface by --control-url";
     let fail = |error: ureq::Error| site.failure(&error, remedy);
     let agent = site.agent(agent_config().timeout_global(Some(TIMEOUT)));

@@ -9,11 +9,11 @@ use clap::ArgMatches;
 use serde_core::de::{IgnoredAny, MapAccess};
 use serde_json::json;
 
+use super::batch_upload::{LineKind, Refusal, Totals, UploadBatch};
 use super::client::ControlClient;
 use super::csv::Header;
-use super::lines::{LINE_BYTES_MAX, Line, Lines};
+use super::lines::{LINE_BYTES_MAX, Lines, TextLine};
 use super::progress::Progress;
-use super::upload::{Batch, Kind, Refusal, Totals};
 use super::{CliError, Exit, say};
 use crate::json::{Fields, Object};
 
@@ -29,11 +29,11 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let client = ControlClient::new(options)?;
     // A wrong address or key is told before megabytes are on their way.
     client.get("/v1/servers?limit=1")?.expect(&[200])?;
-    let refused = Refused::new(options.get_one::<PathBuf>("refused"))?;
-    let server_kind = if options.get_flag("replace-tokens") { Kind::ServerReplaced } else { Kind::Server };
+    let refused = RefusedRow::new(options.get_one::<PathBuf>("refused"))?;
+    let server_kind = if options.get_flag("replace-tokens") { LineKind::ServerReplaced } else { LineKind::Server };
     let mut import = Import {
         client,
-        progress: Progress::new(sources.iter().map(Source::bytes).sum()),
+        progress: Progress::new(sources.iter().map(ImportSource::bytes).sum()),
         bytes_before: 0,
         server_kind,
         refused,
@@ -54,24 +54,25 @@ enum Holds {
     Both,
 }
 
-struct Source {
+struct ImportSource {
     path: PathBuf,
     holds: Holds,
 }
 
 /// Servers first: votes are for servers that are listed.
-fn sources(options: &ArgMatches) -> Result<Vec<Source>, CliError> {
+fn sources(options: &ArgMatches) -> Result<Vec<ImportSource>, CliError> {
     let named = [("servers", Holds::Servers), ("votes", Holds::Votes), ("file", Holds::Both)];
-    let source =
-        |(name, holds)| options.get_one::<PathBuf>(name).map(|path: &PathBuf| Source { path: path.clone(), holds });
-    let sources: Vec<Source> = named.into_iter().filter_map(source).collect();
-    if sources.len() > 1 && sources.iter().all(Source::is_stdin) {
+    let source = |(name, holds)| {
+        options.get_one::<PathBuf>(name).map(|path: &PathBuf| ImportSource { path: path.clone(), holds })
+    };
+    let sources: Vec<ImportSource> = named.into_iter().filter_map(source).collect();
+    if sources.len() > 1 && sources.iter().all(ImportSource::is_stdin) {
         return Err(CliError::new("standard input can be read once: name a file for --servers or for --votes"));
     }
     Ok(sources)
 }
 
-impl Source {
+impl ImportSource {
     fn is_stdin(&self) -> bool {
         self.path.as_os_str() == "-"
     }
@@ -99,12 +100,12 @@ impl Source {
 }
 
 /// How the lines of a file are to be read, by its first line that is not blank.
-enum Format {
+enum FileFormat {
     Json,
     Csv(Header),
 }
 
-impl Format {
+impl FileFormat {
     fn detect(path: &Path, line: &[u8]) -> Result<Self, String> {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         match extension.to_ascii_lowercase().as_str() {
@@ -130,18 +131,18 @@ struct Import {
     /// Bytes of the files that are done.
     bytes_before: u64,
     /// Whether the files' tokens replace others.
-    server_kind: Kind,
-    refused: Refused,
+    server_kind: LineKind,
+    refused: RefusedRow,
     servers: Totals,
     votes: Totals,
 }
 
 /// Lines on their way, in the order of posting: the servers that votes are for come first.
-struct Batches([Batch; 2]);
+struct Batches([UploadBatch; 2]);
 
 impl Batches {
-    fn new(server_kind: Kind) -> Self {
-        Self([server_kind, Kind::Vote].map(Batch::new))
+    fn new(server_kind: LineKind) -> Self {
+        Self([server_kind, LineKind::Vote].map(UploadBatch::new))
     }
 
     /// Adds a line to the batch that it is for; whether it is time to post.
@@ -154,11 +155,11 @@ impl Batches {
 }
 
 impl Import {
-    fn take(&mut self, source: &Source) -> Result<(), CliError> {
+    fn take(&mut self, source: &ImportSource) -> Result<(), CliError> {
         let mut lines = Lines::new(source.open()?);
         let mut batches = Batches::new(self.server_kind);
-        let mut format: Option<Format> = None;
-        while let Some(Line { number, text }) = lines.next().map_err(|error| source.unreadable(&error))? {
+        let mut format: Option<FileFormat> = None;
+        while let Some(TextLine { number, text }) = lines.next().map_err(|error| source.unreadable(&error))? {
             let Some(text) = text else {
                 self.refuse(source, number, &format!("the line is longer than {LINE_BYTES_MAX} bytes"))?;
                 continue;
@@ -167,10 +168,10 @@ impl Import {
                 continue;
             }
             let Some(format) = &format else {
-                let detected = Format::detect(&source.path, text)
+                let detected = FileFormat::detect(&source.path, text)
                     .map_err(|reason| CliError::new(format_args!("{} line {number}: {reason}", source.name())))?;
                 // A header is done with; an object is the first of many.
-                if let Format::Json = detected {
+                if let FileFormat::Json = detected {
                     batches.push(source.holds, number, text);
                 }
                 format = Some(detected);
@@ -194,10 +195,10 @@ impl Import {
         Ok(())
     }
 
-    fn post(&mut self, source: &Source, batches: &mut Batches, bytes_read: u64) -> Result<(), CliError> {
+    fn post(&mut self, source: &ImportSource, batches: &mut Batches, bytes_read: u64) -> Result<(), CliError> {
         for batch in &mut batches.0 {
             let lines = batch.len();
-            let totals = if batch.kind() == Kind::Vote { &mut self.votes } else { &mut self.servers };
+            let totals = if batch.kind() == LineKind::Vote { &mut self.votes } else { &mut self.servers };
             let posted = batch.post(&self.client, totals).map_err(|error| {
                 let name = source.name();
                 CliError::new(format_args!("{error}; what was taken of {name} stays, and may be imported again"))
@@ -211,7 +212,7 @@ impl Import {
     }
 
     /// Refuses a line that never reaches the service.
-    fn refuse(&mut self, source: &Source, line: u64, reason: &str) -> Result<(), CliError> {
+    fn refuse(&mut self, source: &ImportSource, line: u64, reason: &str) -> Result<(), CliError> {
         let (totals, word) = match source.holds {
             Holds::Servers => (&mut self.servers, "invalid_server"),
             Holds::Votes | Holds::Both => (&mut self.votes, "invalid_vote"),
@@ -220,7 +221,7 @@ impl Import {
         self.refused.tell(&self.progress, source, &Refusal { line, word: word.into(), message: reason.into() })
     }
 
-    fn finish(self, is_json: bool, sources: &[Source]) -> Result<Exit, CliError> {
+    fn finish(self, is_json: bool, sources: &[ImportSource]) -> Result<Exit, CliError> {
         self.refused.finish()?;
         drop(self.progress);
         if is_json {
@@ -286,19 +287,19 @@ fn names_server(holds: Holds, object: &[u8]) -> bool {
 }
 
 /// Where refused lines are told.
-enum Refused {
+enum RefusedRow {
     File(BufWriter<File>, PathBuf),
     StandardError,
 }
 
-impl Refused {
+impl RefusedRow {
     fn new(path: Option<&PathBuf>) -> Result<Self, CliError> {
         let Some(path) = path else { return Ok(Self::StandardError) };
         let file = File::create(path).map_err(|error| unwritable(path, &error))?;
         Ok(Self::File(BufWriter::new(file), path.clone()))
     }
 
-    fn tell(&mut self, progress: &Progress, source: &Source, refusal: &Refusal) -> Result<(), CliError> {
+    fn tell(&mut self, progress: &Progress, source: &ImportSource, refusal: &Refusal) -> Result<(), CliError> {
         let Refusal { line, word, message } = refusal;
         let text = format!("{}: line {line}: {word}: {message}", source.name());
         match self {

@@ -41,7 +41,7 @@ pub(super) fn find(key_file: Option<&PathBuf>, data_dir: &Path) -> Result<Option
 }
 
 /// Where a service's key is to be had once its data directory can be used.
-pub(super) struct Source {
+pub(super) struct KeySource {
     path: PathBuf,
     /// The directory to make one in, where there is none.
     data_dir: Option<PathBuf>,
@@ -52,13 +52,13 @@ pub(super) struct Source {
 ///
 /// # Errors
 /// Where it is named and what is there is none.
-pub(super) fn of_service(key_file: Option<&PathBuf>, data_dir: &Path) -> Result<(ControlKey, Source), CliError> {
+pub(super) fn of_service(key_file: Option<&PathBuf>, data_dir: &Path) -> Result<(ControlKey, KeySource), CliError> {
     let key = ControlKey::default();
     if let Some(variable) = env::var_os(VARIABLE) {
         key.set(check(variable.as_encoded_bytes(), VARIABLE).map_err(CliError::new)?);
     }
     let Some(path) = key_file.cloned() else {
-        return Ok((key, Source { path: default_path(data_dir), data_dir: Some(data_dir.to_owned()) }));
+        return Ok((key, KeySource { path: default_path(data_dir), data_dir: Some(data_dir.to_owned()) }));
     };
     if key.get().is_none() {
         match fs::read(&path) {
@@ -68,10 +68,10 @@ pub(super) fn of_service(key_file: Option<&PathBuf>, data_dir: &Path) -> Result<
             Err(_) => {}
         }
     }
-    Ok((key, Source { path, data_dir: None }))
+    Ok((key, KeySource { path, data_dir: None }))
 }
 
-impl Source {
+impl KeySource {
     /// The file that is asked, where the environment does not say the key.
     pub(super) fn file(&self) -> Option<PathBuf> {
         env::var_os(VARIABLE).is_none().then(|| self.path.clone())

@@ -19,7 +19,7 @@ pub(super) struct Lines<R> {
 
 /// One line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line<'a> {
+pub(super) struct TextLine<'a> {
     /// Counted from 1.
     pub number: u64,
     /// Without its end; `None` where it is too long.
@@ -41,7 +41,7 @@ impl<R: BufRead> Lines<R> {
     ///
     /// # Errors
     /// The reader's.
-    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<TextLine<'_>>> {
         self.line.clear();
         let (mut is_overlong, mut is_whole, start) = (false, false, self.bytes_read);
         while !is_whole {
@@ -72,7 +72,7 @@ impl<R: BufRead> Lines<R> {
         if self.number == 1 {
             text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
         }
-        Ok(Some(Line { number: self.number, text: (!is_overlong).then_some(text) }))
+        Ok(Some(TextLine { number: self.number, text: (!is_overlong).then_some(text) }))
     }
 }
 

@@ -20,13 +20,13 @@ pub(super) struct LogQueue {
 
 #[derive(Debug, Default)]
 struct Lane {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
     dropped: Arc<SharedCounter>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     /// At most [`LOG_QUEUE_MAX`].
     waiting: VecDeque<Vec<u8>>,
     is_writing: bool,
@@ -89,7 +89,7 @@ impl Lane {
     }
 
     fn flush(&self, patience: Duration) {
-        let is_busy = |state: &mut State| state.is_writing || !state.waiting.is_empty();
+        let is_busy = |state: &mut QueueState| state.is_writing || !state.waiting.is_empty();
         let _late = self.changed.wait_while_for(&mut self.state.lock(), is_busy, patience);
     }
 }

@@ -14,19 +14,19 @@ use super::CliError;
 use super::log_queue::LogQueue;
 use crate::clock;
 use crate::metrics::SharedCounter;
-use crate::net::access::Entry;
+use crate::net::access_log::AccessEntry;
 use crate::vote::time::UnixSeconds;
 
 /// How lines are spelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum LogFormat {
     /// Time, level, message.
     Text,
     /// An object on each line.
     Json,
 }
 
-impl Format {
+impl LogFormat {
     /// Both, by name.
     pub(super) const ALL: [(&str, Self); 2] = [("text", Self::Text), ("json", Self::Json)];
 }
@@ -42,17 +42,17 @@ pub(super) const LEVELS: [(&str, LevelFilter); 4] = [
 /// The log, once it is started. Dropping it waits a moment for its last lines.
 #[derive(Debug)]
 pub(super) struct Logger {
-    format: Format,
+    format: LogFormat,
     queue: LogQueue,
 }
 
 /// What takes the messages of the whole program.
 struct Facade {
-    format: Format,
+    format: LogFormat,
     queue: LogQueue,
 }
 
-struct Line<'l> {
+struct LogLine<'l> {
     time: &'l str,
     level: &'l str,
     content: Content<'l>,
@@ -73,7 +73,7 @@ enum Content<'l> {
     },
 }
 
-impl Serialize for Line<'_> {
+impl Serialize for LogLine<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = serializer.serialize_map(None)?;
         object.serialize_entry("time", self.time)?;
@@ -99,7 +99,7 @@ impl Logger {
     ///
     /// # Errors
     /// Where there is no thread to be had.
-    pub(super) fn start(format: Format, level: LevelFilter) -> Result<Self, CliError> {
+    pub(super) fn start(format: LogFormat, level: LevelFilter) -> Result<Self, CliError> {
         let queue = LogQueue::start();
         let queue = queue.map_err(|error| CliError::new(format_args!("cannot start the log's thread: {error}")))?;
         if log::set_boxed_logger(Box::new(Facade { format, queue: queue.clone() })).is_ok() {
@@ -119,7 +119,7 @@ impl Logger {
     }
 
     /// How lines are spelled.
-    pub(super) const fn format(&self) -> Format {
+    pub(super) const fn format(&self) -> LogFormat {
         self.format
     }
 
@@ -135,11 +135,11 @@ impl Drop for Logger {
     }
 }
 
-impl Format {
+impl LogFormat {
     /// Writes a line of the access log, whatever the level is, and waits for whoever reads it. Not
     /// through the queue: many as they are, they would leave no room there for what matters more.
-    pub(super) fn write_access(self, entry: &Entry) {
-        let Entry { listener, peer, method, path, status, bytes, duration_us } = entry;
+    pub(super) fn write_access(self, entry: &AccessEntry) {
+        let AccessEntry { listener, peer, method, path, status, bytes, duration_us } = entry;
         let (peer, path) = (peer.map(|peer| peer.to_string()), path.as_str());
         let (status, bytes, duration_us) = (*status, *bytes, *duration_us);
         let content = Content::Access { listener, peer, method, path, status, bytes, duration_us };
@@ -153,12 +153,14 @@ impl Format {
 
     fn line(self, time: &str, level: &str, content: Content<'_>) -> Vec<u8> {
         let mut line = match (self, content) {
-            (Format::Json, content) => {
+            (LogFormat::Json, content) => {
                 // Text and numbers always have a spelling.
-                serde_json::to_vec(&Line { time, level: &level.to_lowercase(), content }).unwrap_or_default()
+                serde_json::to_vec(&LogLine { time, level: &level.to_lowercase(), content }).unwrap_or_default()
             }
-            (Format::Text, Content::Message { message }) => format!("{time} {level} {}", on_one_line(message)).into(),
-            (Format::Text, Content::Access { listener, peer, method, path, status, bytes, duration_us }) => {
+            (LogFormat::Text, Content::Message { message }) => {
+                format!("{time} {level} {}", on_one_line(message)).into()
+            }
+            (LogFormat::Text, Content::Access { listener, peer, method, path, status, bytes, duration_us }) => {
                 let peer = peer.as_deref().unwrap_or("-");
                 let level = level.to_uppercase();
                 format!("{time} {level} {listener} {peer} {method} {path} {status} {bytes} B {duration_us} us").into()
@@ -205,11 +207,11 @@ fn on_one_line(message: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Content, Format, literal, timestamp};
+    use super::{Content, LogFormat, literal, timestamp};
 
     fn lines(content: impl Fn() -> Content<'static>, level: &str) -> [String; 2] {
         let time = timestamp(1_795_178_096_007);
-        [Format::Text, Format::Json].map(|format| {
+        [LogFormat::Text, LogFormat::Json].map(|format| {
             let line = format.line(&time, level, content());
             String::from_utf8(line).expect("text")
         })

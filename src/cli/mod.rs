@@ -7,17 +7,17 @@ use std::io::{Write, stdout};
 use clap::ArgMatches;
 use clap::error::ErrorKind;
 
-mod arguments;
+mod args;
+mod batch_upload;
 mod certificates;
 mod check;
 mod client;
-mod client_definition;
 #[cfg(feature = "redis")]
 mod cluster;
 #[cfg(feature = "redis")]
-mod compare;
+mod cluster_check;
 mod csv;
-mod definition;
+mod endpoint;
 mod export;
 mod exposure;
 mod health;
@@ -29,21 +29,18 @@ mod log_queue;
 mod logger;
 mod machine;
 #[cfg(feature = "redis")]
-mod node;
+mod node_client;
 mod progress;
 #[cfg(feature = "redis")]
 mod reseed;
 mod serve;
 mod servers;
 mod sink;
-mod site;
 #[cfg(feature = "redis")]
 mod store;
-mod store_definition;
-mod upload;
 mod votes;
 
-pub use definition::command;
+pub use args::command;
 
 /// What the process exits with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

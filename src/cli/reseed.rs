@@ -3,7 +3,7 @@
 use clap::ArgMatches;
 
 use super::client::ControlClient;
-use super::node::{self, Held};
+use super::node_client::{self, Held};
 use super::progress::Progress;
 use super::{CliError, Exit, say, store};
 use crate::cluster::admin::{Filled, Filling};
@@ -15,12 +15,12 @@ use crate::cluster::admin::{Filled, Filling};
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let address = store::address(options)?;
     let client = ControlClient::new(options)?;
-    let standing = node::standing(&client)?;
+    let standing = node_client::standing(&client)?;
     let cooldown_s = u64::from(standing.cooldown_minutes) * 60;
     let mut filling = Filling::begin(&address, &standing.store_id, cooldown_s).map_err(CliError::new)?;
     let mut progress = Progress::new(None);
     let mut lines = 0;
-    node::export(&client, |held| {
+    node_client::export(&client, |held| {
         lines += 1;
         if lines % 1_024 == 0 {
             progress.advance(0, 1_024);

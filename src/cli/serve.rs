@@ -20,12 +20,12 @@ use super::logger::Logger;
 use super::{CliError, Exit, certificates, exposure, key, machine, one, progress};
 use crate::control::ControlKey;
 use crate::limits::{CONNECTIONS_MAX_DEFAULT, Limits, Shares};
-use crate::net::activation;
-use crate::net::address::Address;
+use crate::net::listen::address::ListenAddress;
+use crate::net::listen::systemd_sockets;
 use crate::readiness::Readiness;
 use crate::recorder::OpenStore;
 use crate::recorder::command::{Command, Mode, NewServer, ServerName, Tokens, Vote};
-use crate::server::{self, AccessConfig, Config, Ended, Engine, Role, Signal, Store};
+use crate::server::{self, AccessConfig, Config, Ended, Engine, Role, Signal, StoreChoice};
 use crate::store::directory::{DirectoryStore, Wanted};
 use crate::store::memory::MemoryStore;
 use crate::store::{self, StoreError};
@@ -77,7 +77,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let signals = catch_signals(reloader(options, &config))?;
     progress::watch_load(config.readiness.clone());
     let mut announced = Vec::new();
-    let announce = |address: &Address, role: Role| {
+    let announce = |address: &ListenAddress, role: Role| {
         if announced.is_empty() {
             // Who waits for these lines finds those of the log before them.
             log::logger().flush();
@@ -121,7 +121,7 @@ fn store(
     data_dir: PathBuf,
     readiness: &Readiness,
     seek_key: impl FnOnce() + Send + 'static,
-) -> Result<(Store, String), CliError> {
+) -> Result<(StoreChoice, String), CliError> {
     if !options.contains_id("store") {
         let name = if keeps_nothing(options) {
             "memory, where nothing is kept".to_owned()
@@ -130,7 +130,7 @@ fn store(
         };
         let accepts_clock = options.get_flag("accept-clock");
         let open = own_store(options, data_dir, readiness.clone(), seek_key);
-        return Ok((Store::Own { open, accepts_clock }, name));
+        return Ok((StoreChoice::Own { open, accepts_clock }, name));
     }
     seek_key();
     #[cfg(feature = "redis")]
@@ -142,7 +142,7 @@ fn store(
 /// The sockets that a service manager has opened, each for what its name says.
 fn passed() -> Result<Vec<(Role, OwnedFd)>, CliError> {
     let taken =
-        activation::take().map_err(|error| CliError::new(format_args!("a passed socket is of no use: {error}")));
+        systemd_sockets::take().map_err(|error| CliError::new(format_args!("a passed socket is of no use: {error}")));
     let role = |name: &str| match name {
         "public" | "" => Ok(Role::Public),
         "control" => Ok(Role::Control),
@@ -201,7 +201,7 @@ fn config(options: &ArgMatches, control_key: ControlKey, gate: PathBuf, logger: 
         return Err(CliError::new("--takeover is for the native engine and a store in the data directory"));
     }
     let format = logger.format();
-    let addresses = |name| options.get_many::<Address>(name).unwrap_or_default().cloned().collect();
+    let addresses = |name| options.get_many::<ListenAddress>(name).unwrap_or_default().cloned().collect();
     let asked = options.get_one::<u64>("max-connections").copied();
     let Shares { connections_max, control_connections_max, turned_away_max } = shares(asked, size(options, "workers")?);
     let limits = Limits {
@@ -298,7 +298,7 @@ fn demo_seed() -> Vec<Command> {
     ]
 }
 
-fn say_what_to_try(announced: &[(Address, Role)], key: &[u8]) {
+fn say_what_to_try(announced: &[(ListenAddress, Role)], key: &[u8]) {
     let is_public = |role| role != Role::Control;
     let find = |wanted| announced.iter().find(|(_, role)| is_public(*role) == wanted);
     let (Some((public, role)), Some((control, _))) = (find(true), find(false)) else { return };
@@ -313,15 +313,15 @@ fn say_what_to_try(announced: &[(Address, Role)], key: &[u8]) {
 }
 
 /// How curl on this machine is told an address.
-fn reachable(address: &Address, role: Role) -> String {
+fn reachable(address: &ListenAddress, role: Role) -> String {
     // The certificate is for another name than that of this machine.
     let scheme = if role == Role::PublicTls { "-k https" } else { "http" };
     match address {
-        Address::Unix(path) => format!("--unix-socket '{}' http://localhost", path.display()),
-        Address::Tcp(address) if address.ip().is_unspecified() => {
+        ListenAddress::Unix(path) => format!("--unix-socket '{}' http://localhost", path.display()),
+        ListenAddress::Tcp(address) if address.ip().is_unspecified() => {
             let ip = if address.is_ipv4() { [127, 0, 0, 1].into() } else { Ipv6Addr::LOCALHOST.into() };
             format!("{scheme}://{}", SocketAddr::new(ip, address.port()))
         }
-        Address::Tcp(address) => format!("{scheme}://{address}"),
+        ListenAddress::Tcp(address) => format!("{scheme}://{address}"),
     }
 }

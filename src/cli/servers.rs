@@ -4,7 +4,7 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 use ureq::http::Method;
 
-use super::client::{Answer, ControlClient};
+use super::client::{ControlClient, HttpAnswer};
 use super::{CliError, Exit, one, say};
 use crate::vote::id::ServerId;
 
@@ -46,7 +46,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     })
 }
 
-fn token(answer: &Answer) -> &str {
+fn token(answer: &HttpAnswer) -> &str {
     answer.text("token")
 }
 

@@ -7,13 +7,13 @@ use std::thread;
 use clap::ArgMatches;
 
 use super::{CliError, one};
-use crate::cluster::access::{Access, Secret};
+use crate::cluster::access::{Secret, StoreAccess};
 use crate::cluster::address::StoreAddress;
 use crate::cluster::primary::Primary;
 #[cfg(feature = "tls")]
 use crate::cluster::tls::TlsFiles;
 use crate::cluster::{Confirmation, RedisStore};
-use crate::server::Store;
+use crate::server::StoreChoice;
 
 /// The environment variable that holds the user, if the address does not.
 const USER: &str = "VOTE_STATUS_STORE_USER";
@@ -28,7 +28,7 @@ const SENTINEL_PASSWORD: &str = "VOTE_STATUS_SENTINEL_PASSWORD";
 ///
 /// # Errors
 /// Where its address is none, or a password cannot be read.
-pub(super) fn shared(options: &ArgMatches, data_dir: &Path) -> Result<(Store, String), CliError> {
+pub(super) fn shared(options: &ArgMatches, data_dir: &Path) -> Result<(StoreChoice, String), CliError> {
     let replicas = u32::try_from(one::<u64>(options, "store-wait-replicas")?).unwrap_or(1);
     let wait_ms = one::<u64>(options, "store-wait-ms")?;
     if let Err(error) = super::key::make_dir(data_dir) {
@@ -44,7 +44,7 @@ pub(super) fn shared(options: &ArgMatches, data_dir: &Path) -> Result<(Store, St
         id_path: data_dir.join("store.id"),
     };
     let name = store.address.to_string();
-    Ok((Store::Shared { store: Box::new(store), stale_max_ms: options.get_one("stale-max").copied() }, name))
+    Ok((StoreChoice::Shared { store: Box::new(store), stale_max_ms: options.get_one("stale-max").copied() }, name))
 }
 
 /// The address of the store, and how its machines and its sentinels are entered. Nothing of what was
@@ -100,7 +100,7 @@ pub(super) fn shows_password(options: &ArgMatches) -> bool {
 /// What the address leaves out: the user from the environment, the password from its file, or else from the
 /// environment. The file is read here to tell what is wrong with it, and at each connection anew.
 fn complete(
-    access: &mut Access,
+    access: &mut StoreAccess,
     options: &ArgMatches,
     file: &'static str,
     user: &str,

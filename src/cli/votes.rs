@@ -4,7 +4,7 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 use ureq::http::Method;
 
-use super::client::{Answer, ControlClient, segment};
+use super::client::{ControlClient, HttpAnswer, segment};
 use super::{CliError, Exit, one, say};
 use crate::vote::id::ServerId;
 
@@ -50,7 +50,7 @@ pub(super) fn instant(text: &str) -> Value {
     }
 }
 
-fn tell(options: &ArgMatches, answer: &Answer, exit: Exit, line: &str) -> Result<Exit, CliError> {
+fn tell(options: &ArgMatches, answer: &HttpAnswer, exit: Exit, line: &str) -> Result<Exit, CliError> {
     say(if options.get_flag("json") { &answer.text } else { line })?;
     Ok(exit)
 }

@@ -63,7 +63,7 @@ impl Security {
 
 /// How a machine is entered. Shows no password, whoever prints it.
 #[derive(Clone, Default)]
-pub struct Access {
+pub struct StoreAccess {
     /// As whom; the store's default user where nobody is named.
     pub user: Option<String>,
     /// Nothing is said of a user where there is none.
@@ -74,7 +74,7 @@ pub struct Access {
     pub security: Security,
 }
 
-impl fmt::Debug for Access {
+impl fmt::Debug for StoreAccess {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("access")
     }

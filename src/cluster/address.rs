@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use redis::IntoConnectionInfo;
 
-use super::access::{Access, Secret, Security};
+use super::access::{Secret, Security, StoreAccess};
 
 const PORT_DEFAULT: u16 = 6379;
 const SENTINEL_PORT_DEFAULT: u16 = 26379;
@@ -32,7 +32,7 @@ impl fmt::Display for Host {
 
 /// Who says where the primary is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum StoreTarget {
     /// The address itself; of a server in cluster mode the addresses of some of its machines, any of
     /// which knows whose the keys are. Never empty.
     Direct(Vec<Host>),
@@ -49,11 +49,11 @@ pub enum Target {
 #[derive(Clone)]
 pub struct StoreAddress {
     /// Who says where it is.
-    pub target: Target,
+    pub target: StoreTarget,
     /// How its machines are entered.
-    pub access: Access,
+    pub access: StoreAccess,
     /// How its sentinels are entered.
-    pub sentinel_access: Access,
+    pub sentinel_access: StoreAccess,
     /// Machines of a server in cluster mode that were heard of since the start.
     pub heard_of: Arc<Mutex<Vec<Host>>>,
 }
@@ -88,20 +88,20 @@ impl StoreAddress {
         };
         let hosts = |port| hosts.split(',').map(|text| host(text, port)).collect::<Result<Vec<_>, _>>();
         let (target, database) = match scheme {
-            "redis" | "valkey" | "rediss" | "valkeys" => (Target::Direct(hosts(PORT_DEFAULT)?), path),
+            "redis" | "valkey" | "rediss" | "valkeys" => (StoreTarget::Direct(hosts(PORT_DEFAULT)?), path),
             "redis+sentinel" | "valkey+sentinel" | "rediss+sentinel" | "valkeys+sentinel" => {
                 let (primary, database) = path.split_once('/').unwrap_or((path, ""));
                 let sentinels = hosts(SENTINEL_PORT_DEFAULT)?;
                 if primary.is_empty() {
                     return Err(NoAddress("the sentinels' name of the primary is missing: …/master-name"));
                 }
-                (Target::Sentinel { sentinels, primary: primary.to_owned() }, database)
+                (StoreTarget::Sentinel { sentinels, primary: primary.to_owned() }, database)
             }
             _ => return Err(WANTED),
         };
         let is_secure = scheme.starts_with("rediss") || scheme.starts_with("valkeys");
         let access = access(&user, database, security(is_secure)?)?;
-        let sentinel_access = Access { security: security(is_secure)?, ..Access::default() };
+        let sentinel_access = StoreAccess { security: security(is_secure)?, ..StoreAccess::default() };
         Ok(Self { target, access, sentinel_access, heard_of: Arc::default() })
     }
 
@@ -135,11 +135,11 @@ fn security(is_secure: bool) -> Result<Security, NoAddress> {
 }
 
 /// `user:password@` and the number of the database, each as it stands in an address.
-fn access(user: &str, database: &str, security: Security) -> Result<Access, NoAddress> {
+fn access(user: &str, database: &str, security: Security) -> Result<StoreAccess, NoAddress> {
     let info = format!("redis://{user}store.invalid/{database}").into_connection_info().map_err(|_| WANTED)?;
     let settings = info.redis_settings();
     let secret = |password: &str| Secret::Text(password.to_owned());
-    Ok(Access {
+    Ok(StoreAccess {
         user: settings.username().map(str::to_owned),
         password: settings.password().map_or(Secret::None, secret),
         database: u32::try_from(settings.db()).map_err(|_| WANTED)?,
@@ -147,7 +147,7 @@ fn access(user: &str, database: &str, security: Security) -> Result<Access, NoAd
     })
 }
 
-impl Target {
+impl StoreTarget {
     /// The address that was named first, where machines were named and not sentinels.
     #[must_use]
     pub fn first(&self) -> Option<&Host> {
@@ -166,8 +166,8 @@ impl fmt::Display for StoreAddress {
         let join = |hosts: &[Host]| hosts.iter().map(Host::to_string).collect::<Vec<_>>().join(",");
         let scheme = if self.access.security.is_tls() { "rediss" } else { "redis" };
         match &self.target {
-            Target::Direct(hosts) => write!(formatter, "{scheme}://{}", join(hosts)),
-            Target::Sentinel { sentinels, primary } => {
+            StoreTarget::Direct(hosts) => write!(formatter, "{scheme}://{}", join(hosts)),
+            StoreTarget::Sentinel { sentinels, primary } => {
                 write!(formatter, "{scheme}+sentinel://{}/{primary}", join(sentinels))
             }
         }
@@ -197,7 +197,7 @@ fn host(text: &str, port_default: u16) -> Result<Host, NoAddress> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Host, Secret, StoreAddress, Target};
+    use super::{Host, Secret, StoreAddress, StoreTarget};
 
     fn host(name: &str, port: u16) -> Host {
         Host { name: name.to_owned(), port }
@@ -217,7 +217,7 @@ mod tests {
             ("redis://a,b:7001", vec![host("a", 6379), host("b", 7001)], 0),
         ] {
             let address = StoreAddress::parse(text).expect(text);
-            assert_eq!(address.target, Target::Direct(expected), "{text}");
+            assert_eq!(address.target, StoreTarget::Direct(expected), "{text}");
             assert_eq!(address.access.database, database, "{text}");
             assert!(address.access.password == Secret::None && !address.access.security.is_tls(), "{text}");
         }
@@ -228,7 +228,7 @@ mod tests {
         let address = StoreAddress::parse("redis+sentinel://app:p%40ss@a,b:26380,[::1]:1/vote-status/2");
         let address = address.expect("an address");
         let sentinels = vec![host("a", 26379), host("b", 26380), host("::1", 1)];
-        assert_eq!(address.target, Target::Sentinel { sentinels, primary: "vote-status".to_owned() });
+        assert_eq!(address.target, StoreTarget::Sentinel { sentinels, primary: "vote-status".to_owned() });
         assert_eq!(address.access.user.as_deref(), Some("app"));
         assert!(address.access.password == text("p@ss") && address.access.database == 2);
         assert!(address.sentinel_access.password == Secret::None, "the sentinels have one of their own");

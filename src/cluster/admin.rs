@@ -9,7 +9,7 @@ use super::keys;
 use super::link::LinkError;
 use super::primary::Primary;
 use crate::recorder::command::ServerOutcome;
-use crate::recorder::shared::reason::Reason;
+use crate::recorder::follower::reason::Reason;
 use crate::store::StoredVote;
 use crate::vote::id::{ServerId, Token};
 

@@ -6,8 +6,8 @@ use super::entry::{items, number, text, token};
 use super::keys;
 use crate::clock::Now;
 use crate::recorder::command::{Mode, Recorded, ServerOutcome, VoteOutcome};
-use crate::recorder::shared::status::EntryId;
-use crate::store::{Address, StoredVote};
+use crate::recorder::follower::status::EntryId;
+use crate::store::{StoredVote, VoterAddress};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
 use crate::vote::table::Pair;
@@ -90,7 +90,7 @@ pub fn read_cancel(reply: &Value) -> Option<(Option<bool>, Made)> {
 /// A vote that the store had lost.
 #[must_use]
 pub fn restore(store: &str, vote: &StoredVote) -> Cmd {
-    let Address::V4(address) = vote.address;
+    let VoterAddress::V4(address) = vote.address;
     let keys = [keys::LOG, &keys::claims(vote.server), keys::DIRECTORY, keys::META, keys::GONE];
     let arguments = [store, &vote.server.to_string(), &address.0.to_string(), &vote.voted_at.0.to_string()];
     call("vs2_restore", &keys, &arguments)
@@ -229,7 +229,7 @@ mod tests {
         GivenBack, read_cancel, read_relist, read_remove, read_resolved, read_restore, read_server, read_vote, vote,
     };
     use crate::recorder::command::{Mode, Recorded, ServerOutcome, VoteOutcome};
-    use crate::recorder::shared::status::EntryId;
+    use crate::recorder::follower::status::EntryId;
     use crate::vote::id::{ServerId, Token};
     use crate::vote::ipv4::Ipv4;
     use crate::vote::table::Pair;

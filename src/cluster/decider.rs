@@ -9,11 +9,11 @@ use super::address::StoreAddress;
 use super::calls::{self, Made};
 use super::link::{LinkError, TIMEOUT};
 use super::primary::Primary;
-use super::{Confirmation, complaint::Complaint};
+use super::{Confirmation, failure_log::FailureLog};
 use crate::recorder::command::{Command, Mode, NewServer, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome};
-use crate::recorder::shared::FeedDoor;
-use crate::recorder::shared::caster::{Decided, Decider};
-use crate::recorder::shared::reason::Reason;
+use crate::recorder::follower::FeedDoor;
+use crate::recorder::follower::reason::Reason;
+use crate::recorder::follower::submitter::{Decided, Decider};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::Pair;
 
@@ -28,7 +28,7 @@ const PAUSE_MS: u64 = 200;
 const PATIENCE: u32 = 3;
 
 /// What a call is about, to read its reply by.
-enum Kind {
+enum CallKind {
     Vote(Pair),
     Cancel,
     /// The token that it may be refused for: a listed server keeps another one.
@@ -42,7 +42,7 @@ struct Call {
     command: usize,
     /// Which part.
     part: usize,
-    kind: Kind,
+    kind: CallKind,
     question: Cmd,
 }
 
@@ -64,12 +64,12 @@ struct Under {
     parts: Vec<Part>,
     entry: Made,
     entries: u64,
-    form: Form,
+    form: AnswerForm,
 }
 
 /// How the parts make an answer.
 #[derive(Clone, Copy)]
-enum Form {
+enum AnswerForm {
     Votes,
     Servers,
     One,
@@ -84,14 +84,14 @@ pub struct StoreDecider {
     /// Which of the feed's connections was the newest when `primary` was made.
     epoch: u64,
     retry_at_ms: u64,
-    complaint: Complaint,
+    complaint: FailureLog,
 }
 
 impl StoreDecider {
     /// One that has not connected yet.
     #[must_use]
     pub fn new(address: StoreAddress, door: FeedDoor, confirmation: Option<Confirmation>) -> Self {
-        Self { address, door, confirmation, primary: None, epoch: 0, retry_at_ms: 0, complaint: Complaint::default() }
+        Self { address, door, confirmation, primary: None, epoch: 0, retry_at_ms: 0, complaint: FailureLog::default() }
     }
 
     fn try_decide(&mut self, commands: Vec<Command>, under: &mut [Under]) -> Result<(), LinkError> {
@@ -113,7 +113,7 @@ impl StoreDecider {
             self.primary = None;
         }
         if let Some(mut primary) = self.primary.take() {
-            // The feed may know the same past by another name.
+            // The feed may know the same history by another name.
             if !self.door.status.is_settled(&primary.replid) && !primary.is_unchanged()? {
                 return Err(primary.changed());
             }
@@ -230,14 +230,14 @@ impl StoreDecider {
 
     fn read(&self, call: &Call, reply: &Value, under: &mut [Under]) -> Part {
         let (part, made) = match &call.kind {
-            Kind::Vote(pair) => {
+            CallKind::Vote(pair) => {
                 calls::read_vote(reply, *pair, self.door.cooldown).map(|(vote, made)| (Part::Vote(vote), made))
             }
-            Kind::Cancel => calls::read_cancel(reply).map(|(cancel, made)| (Part::Cancel(cancel), made)),
-            Kind::Server(kept) => {
+            CallKind::Cancel => calls::read_cancel(reply).map(|(cancel, made)| (Part::Cancel(cancel), made)),
+            CallKind::Server(kept) => {
                 calls::read_server(reply).map(|(server, made)| (Part::Server(differing(server, kept.as_ref())), made))
             }
-            Kind::Remove => calls::read_remove(reply).map(|(remove, made)| (Part::Remove(remove), made)),
+            CallKind::Remove => calls::read_remove(reply).map(|(remove, made)| (Part::Remove(remove), made)),
         }
         .unwrap_or((Part::Silent, None));
         let under = &mut under[call.command];
@@ -295,7 +295,7 @@ impl StoreDecider {
                 self.primary = None;
                 let end_ms = self.door.clock.now().monotonic_ms;
                 self.retry_at_ms = end_ms + (end_ms - start_ms).max(PAUSE_MS);
-                self.door.status.caster_failures.add(1);
+                self.door.status.submitter_failures.add(1);
             }
             // Another connection may lead to who does not refuse.
             LinkError::Refused(reason, _) => {
@@ -343,23 +343,23 @@ fn plan(commands: Vec<Command>, under: &mut [Under], servers: &HashMap<Token, Se
             Command::Votes(votes, mode) => {
                 for (part, vote) in votes.into_iter().enumerate() {
                     match resolved(&vote, servers) {
-                        Some(pair) => add(part, Kind::Vote(pair), call_of(store, mode, pair, &vote)),
+                        Some(pair) => add(part, CallKind::Vote(pair), call_of(store, mode, pair, &vote)),
                         None => under[command].parts[part] = Part::Vote(VoteOutcome::UnknownServer),
                     }
                 }
             }
-            Command::Cancel(server, address) => add(0, Kind::Cancel, calls::cancel(store, server, address)),
+            Command::Cancel(server, address) => add(0, CallKind::Cancel, calls::cancel(store, server, address)),
             Command::Servers(news, tokens) => {
                 for (part, NewServer { server, token, generated }) in news.into_iter().enumerate() {
                     let (said, spare, kept) = match token {
                         Some(token) if tokens == Tokens::Keep => (None, token.clone(), Some(token)),
                         token => (token, generated, None),
                     };
-                    add(part, Kind::Server(kept), calls::list(store, server, said.as_ref(), &spare));
+                    add(part, CallKind::Server(kept), calls::list(store, server, said.as_ref(), &spare));
                 }
             }
-            Command::Rotate(server, token) => add(0, Kind::Server(None), calls::rotate(store, server, &token)),
-            Command::Remove(server) => add(0, Kind::Remove, calls::remove(store, server)),
+            Command::Rotate(server, token) => add(0, CallKind::Server(None), calls::rotate(store, server, &token)),
+            Command::Remove(server) => add(0, CallKind::Remove, calls::remove(store, server)),
             // The recorder's own: it never comes here.
             Command::Digest => {}
         }
@@ -390,10 +390,10 @@ fn resolved(vote: &Vote, servers: &HashMap<Token, ServerId>) -> Option<Pair> {
 impl Under {
     fn new(command: &Command) -> Self {
         let (count, form) = match command {
-            Command::Votes(votes, _) => (votes.len(), Form::Votes),
-            Command::Servers(servers, _) => (servers.len(), Form::Servers),
-            Command::Rotate(..) => (1, Form::Servers),
-            Command::Cancel(..) | Command::Remove(_) | Command::Digest => (1, Form::One),
+            Command::Votes(votes, _) => (votes.len(), AnswerForm::Votes),
+            Command::Servers(servers, _) => (servers.len(), AnswerForm::Servers),
+            Command::Rotate(..) => (1, AnswerForm::Servers),
+            Command::Cancel(..) | Command::Remove(_) | Command::Digest => (1, AnswerForm::One),
         };
         Self { parts: vec![Part::Refused; count], entry: None, entries: 0, form }
     }
@@ -415,7 +415,7 @@ impl Under {
     }
 }
 
-impl Form {
+impl AnswerForm {
     fn reply(self, parts: Vec<Part>) -> Reply {
         let votes = |part| if let Part::Vote(outcome) = part { Some(outcome) } else { None };
         let servers = |part| if let Part::Server(outcome) = part { Some(outcome) } else { None };
@@ -433,13 +433,13 @@ impl Form {
 
 #[cfg(test)]
 mod tests {
-    use super::{Form, Part, Under};
+    use super::{AnswerForm, Part, Under};
     use crate::recorder::command::{Reply, VoteOutcome};
 
     #[test]
     fn a_command_of_which_some_was_kept_is_not_said_to_be_refused() {
         let reply = |parts: &[Part], entries| {
-            Under { parts: parts.to_vec(), entry: None, entries, form: Form::Votes }.decided().reply
+            Under { parts: parts.to_vec(), entry: None, entries, form: AnswerForm::Votes }.decided().reply
         };
         let known = Part::Vote(VoteOutcome::UnknownServer);
         assert_eq!(reply(std::slice::from_ref(&known), 0), Reply::Votes(vec![VoteOutcome::UnknownServer]));

@@ -1,11 +1,11 @@
 //! Why the feed has to begin anew: the reasons of everything that it stands on, as one.
 
-use super::arrears::NotOffered;
 use super::link::LinkError;
+use super::reoffer::NotOffered;
 use super::snapshot::NoState;
 use super::stream::NoEntries;
-use crate::recorder::shared::Gone;
-use crate::recorder::shared::status::Cause;
+use crate::recorder::follower::RecorderGone;
+use crate::recorder::follower::status::RebuildCause;
 
 /// Why a session with the store has ended.
 pub enum End {
@@ -14,15 +14,15 @@ pub enum End {
     /// The store does not answer as it should.
     Link(LinkError),
     /// What is known does not go on from here.
-    Broken(Cause),
+    Broken(RebuildCause),
     /// The store is empty, or not the one that is followed.
     Foreign(LinkError),
     /// The store is not for this node as it was started.
     Unfit(String),
 }
 
-impl From<Gone> for End {
-    fn from(_gone: Gone) -> Self {
+impl From<RecorderGone> for End {
+    fn from(_gone: RecorderGone) -> Self {
         Self::Gone
     }
 }

@@ -2,15 +2,15 @@
 
 use redis::Value;
 
-use crate::recorder::shared::status::{EntryId, Position};
-use crate::store::{Address, Event, StoredVote};
+use crate::recorder::follower::status::{EntryId, Position};
+use crate::store::{Event, StoredVote, VoterAddress};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
 use crate::vote::time::UnixSeconds;
 
 /// An entry of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct LogEntry {
     /// Its number and its name.
     pub position: Position,
     /// What it says.
@@ -19,9 +19,9 @@ pub struct Entry {
 
 /// What stands at one place of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum EntryLine {
     /// An entry of ours.
-    Ours(Entry),
+    Ours(LogEntry),
     /// One that somebody else wrote: it has no number, so it is no part of the count either.
     Strange(EntryId),
     /// One with a number that says what this version cannot read.
@@ -30,7 +30,7 @@ pub enum Line {
 
 /// The lines in a reply to `XREAD` of one log or to `XRANGE`; `None` where the reply is no such thing.
 #[must_use]
-pub fn lines(reply: &Value) -> Option<Vec<Line>> {
+pub fn lines(reply: &Value) -> Option<Vec<EntryLine>> {
     let listed = match reply {
         Value::Nil => return Some(Vec::new()),
         Value::Array(logs) => match logs.as_slice() {
@@ -69,19 +69,19 @@ pub fn number(value: &Value) -> Option<u64> {
     }
 }
 
-fn line(value: &Value) -> Option<Line> {
+fn line(value: &Value) -> Option<EntryLine> {
     let [id, fields] = items(value)? else { return None };
     let id: EntryId = text(id)?.parse().ok()?;
-    let fields = Fields(items(fields)?);
-    let Some(n) = fields.first("n").and_then(|n| n.parse().ok()) else { return Some(Line::Strange(id)) };
-    let ours = |event| Line::Ours(Entry { position: Position { n, id }, event });
-    Some(fields.event(id).map_or(Line::Unreadable(id), ours))
+    let fields = EntryFields(items(fields)?);
+    let Some(n) = fields.first("n").and_then(|n| n.parse().ok()) else { return Some(EntryLine::Strange(id)) };
+    let ours = |event| EntryLine::Ours(LogEntry { position: Position { n, id }, event });
+    Some(fields.event(id).map_or(EntryLine::Unreadable(id), ours))
 }
 
 /// Names and values in turn; few, so that looking through them is the quickest way.
-struct Fields<'a>(&'a [Value]);
+struct EntryFields<'a>(&'a [Value]);
 
-impl Fields<'_> {
+impl EntryFields<'_> {
     fn text(&self, name: &str) -> Option<&str> {
         let pair = self.0.chunks_exact(2).find(|pair| text(&pair[0]) == Some(name))?;
         text(&pair[1])
@@ -104,7 +104,7 @@ impl Fields<'_> {
                 record => Some(Event::Server(server, token(record)?)),
             };
         }
-        let address = Address::V4(Ipv4(self.number("i")?));
+        let address = VoterAddress::V4(Ipv4(self.number("i")?));
         let vote = |voted_at| Some(StoredVote { server: ServerId(self.number("s")?), address, voted_at });
         if let Some(cancelled) = self.text("c") {
             return vote(UnixSeconds(cancelled.parse().ok()?)).map(Event::VoteGone);
@@ -128,9 +128,9 @@ pub fn token(record: &str) -> Option<Token> {
 mod tests {
     use redis::{Value, parse_redis_value};
 
-    use super::{Entry, Line, lines, token};
-    use crate::recorder::shared::status::{EntryId, Position};
-    use crate::store::{Address, Event, StoredVote};
+    use super::{EntryLine, LogEntry, lines, token};
+    use crate::recorder::follower::status::{EntryId, Position};
+    use crate::store::{Event, StoredVote, VoterAddress};
     use crate::vote::id::{ServerId, Token};
     use crate::vote::ipv4::Ipv4;
     use crate::vote::time::UnixSeconds;
@@ -146,18 +146,18 @@ mod tests {
 
     fn event(id: &str, fields: &str) -> Option<Event> {
         let line = lines(&reply(id, fields)).and_then(|mut lines| lines.pop());
-        if let Some(Line::Ours(entry)) = line { Some(entry.event) } else { None }
+        if let Some(EntryLine::Ours(entry)) = line { Some(entry.event) } else { None }
     }
 
     fn vote(voted_at: u32) -> StoredVote {
-        StoredVote { server: ServerId(28), address: Address::V4(Ipv4(7)), voted_at: UnixSeconds(voted_at) }
+        StoredVote { server: ServerId(28), address: VoterAddress::V4(Ipv4(7)), voted_at: UnixSeconds(voted_at) }
     }
 
     #[test]
     fn entries_of_every_kind() {
         assert_eq!(
             lines(&reply("1795172696999-3", "n 12 s 28 i 7")),
-            Some(vec![Line::Ours(Entry {
+            Some(vec![EntryLine::Ours(LogEntry {
                 position: Position { n: 12, id: EntryId { ms: 1_795_172_696_999, sequence: 3 } },
                 event: Event::Vote(vote(1_795_172_696)),
             })])
@@ -176,7 +176,7 @@ mod tests {
         let line = |fields| lines(&reply("5-0", fields)).and_then(|mut lines| lines.pop());
         let id = EntryId { ms: 5, sequence: 0 };
         for fields in ["s 28 i 7", "n x s 28 i 7", "n -1 s 28 i 7", "s 28 n 1 i 7", "message hello"] {
-            assert_eq!(line(fields), Some(Line::Strange(id)), "{fields}");
+            assert_eq!(line(fields), Some(EntryLine::Strange(id)), "{fields}");
         }
         for fields in [
             "n 1 s 28",
@@ -187,7 +187,7 @@ mod tests {
             "n 1 d 28 r v1;",
             "n 1 s 28 i 7 t x",
         ] {
-            assert_eq!(line(fields), Some(Line::Unreadable(id)), "{fields}");
+            assert_eq!(line(fields), Some(EntryLine::Unreadable(id)), "{fields}");
         }
         assert_eq!(lines(&reply("x", "n 1 s 28 i 7")), None);
         assert_eq!(lines(&Value::Int(1)), None);

@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use super::address::StoreAddress;
 use super::admin;
-use super::arrears::Arrears;
-use super::complaint::Complaint;
 use super::end::End;
-use super::entry::Entry;
+use super::entry::LogEntry;
+use super::failure_log::FailureLog;
 use super::identity;
-use super::link::{LinkError, Role};
+use super::link::{LinkError, StoreRole};
 use super::offset::Offsets;
 use super::peers::Peers;
 use super::primary::Primary;
-use super::snapshot::{self, Head};
+use super::reoffer::Reoffer;
+use super::snapshot::{self, LogEnd};
 use super::stream::{self, ENTRIES_MAX, Read};
-use crate::recorder::shared::FeedDoor;
-use crate::recorder::shared::reason::Reason;
-use crate::recorder::shared::status::{Cause, EntryId, Position};
+use crate::recorder::follower::FeedDoor;
+use crate::recorder::follower::reason::Reason;
+use crate::recorder::follower::status::{EntryId, Position, RebuildCause};
 use crate::store::{Event, StoreError};
 
 /// How often the store is asked where its log ends, what it is and how late it is, in milliseconds.
@@ -51,12 +51,12 @@ const MEANWHILE: &str = "status requests are answered by what is known";
 const WITHOUT_VOTES: &str = "votes and changes are answered 503";
 
 /// Whether the store may not hold any more what this node has seen in it.
-const fn may_have_lost(cause: Cause) -> bool {
-    matches!(cause, Cause::History | Cause::Store | Cause::Eviction)
+const fn may_have_lost(cause: RebuildCause) -> bool {
+    matches!(cause, RebuildCause::History | RebuildCause::Store | RebuildCause::Eviction)
 }
 
 /// Of two reasons to read the state whole the one after which more is to be done.
-fn graver(one: Option<Cause>, other: Option<Cause>) -> Option<Cause> {
+fn graver(one: Option<RebuildCause>, other: Option<RebuildCause>) -> Option<RebuildCause> {
     if other.is_some_and(may_have_lost) { other } else { one.or(other) }
 }
 
@@ -76,17 +76,17 @@ pub struct Feed {
     id_path: PathBuf,
     known: Option<Known>,
     /// Why the state has to be read whole at the next chance.
-    due: Option<Cause>,
+    due: Option<RebuildCause>,
     /// What the store has lost and is to be offered again.
-    arrears: Arrears,
+    arrears: Reoffer,
     /// The other nodes, who may know what this one does not.
     peers: Peers,
     heartbeat_at_ms: u64,
     heartbeats: usize,
     offsets: Offsets,
-    complaint: Complaint,
+    complaint: FailureLog,
     /// Of votes, as long as the store drops keys or is not fit for them.
-    barrier: Complaint,
+    barrier: FailureLog,
     /// The process that was seen, and how many keys it had dropped by then.
     evicted: Option<(String, u64)>,
     /// Whether it has dropped some since the state was read.
@@ -107,12 +107,12 @@ impl Feed {
             id_path,
             known: None,
             due: None,
-            arrears: Arrears::default(),
+            arrears: Reoffer::default(),
             heartbeat_at_ms: 0,
             heartbeats: 0,
             offsets: Offsets::default(),
-            complaint: Complaint::default(),
-            barrier: Complaint::default(),
+            complaint: FailureLog::default(),
+            barrier: FailureLog::default(),
             evicted: None,
             is_eaten: false,
             is_strange_told: false,
@@ -128,14 +128,14 @@ impl Feed {
             match end {
                 End::Gone => return,
                 End::Broken(cause) => {
-                    let is_hole = matches!(cause, Cause::Gap | Cause::History);
+                    let is_hole = matches!(cause, RebuildCause::Gap | RebuildCause::History);
                     self.door.status.gaps.add(u64::from(is_hole));
                     log::warn!("the log of the store does not go on from where this node is ({})", cause.label());
                     self.want(cause);
                 }
                 End::Link(error) => self.complain(&error),
                 End::Foreign(error) => {
-                    self.want(Cause::Store);
+                    self.want(RebuildCause::Store);
                     self.complain(&error);
                 }
                 End::Unfit(why) => {
@@ -151,7 +151,7 @@ impl Feed {
     }
 
     /// A state has to be read whole.
-    fn want(&mut self, cause: Cause) {
+    fn want(&mut self, cause: RebuildCause) {
         if self.known.is_some() {
             self.due = graver(self.due, Some(cause));
         }
@@ -221,7 +221,7 @@ impl Feed {
             fit => fit.err(),
         };
         let status = &self.door.status;
-        let Role { run_id, evicted, .. } = &primary.role;
+        let StoreRole { run_id, evicted, .. } = &primary.role;
         if self.evicted.as_ref().is_some_and(|(seen, count)| seen == run_id && evicted > count) {
             self.is_eaten = true;
             status.unsettle();
@@ -231,12 +231,12 @@ impl Feed {
         self.barrier.note(&status.barrier, primary.check_eviction().err().or(unfit).as_ref(), now_ms, WITHOUT_VOTES);
         if self.is_eaten && status.barrier.kind().is_none() {
             self.is_eaten = false;
-            return Err(End::Broken(Cause::Eviction));
+            return Err(End::Broken(RebuildCause::Eviction));
         }
         Ok(())
     }
 
-    /// The store's past may have another name by now.
+    /// The store's history may have another name by now.
     fn keep_name(&mut self, primary: &mut Primary) -> Result<(), End> {
         if let Some(known) = self.known.as_mut().filter(|known| known.replid != primary.replid) {
             known.replid.clone_from(&primary.replid);
@@ -265,15 +265,15 @@ impl Feed {
         Ok(())
     }
 
-    /// Whether what is known goes on in a store with this past and this end of its log.
-    fn judge(&self, replid: &str, head: &Head) -> Option<Cause> {
-        let Some(Known { replid: known, position, .. }) = &self.known else { return Some(Cause::Start) };
+    /// Whether what is known goes on in a store with this history and this end of its log.
+    fn judge(&self, replid: &str, head: &LogEnd) -> Option<RebuildCause> {
+        let Some(Known { replid: known, position, .. }) = &self.known else { return Some(RebuildCause::Start) };
         let is_same_end = head.position.n != position.n || head.position.id == position.id;
-        (known != replid || head.position.n < position.n || !is_same_end).then_some(Cause::History)
+        (known != replid || head.position.n < position.n || !is_same_end).then_some(RebuildCause::History)
     }
 
     /// Asks where the log ends: what that says of the store, of the time, and of how far behind this is.
-    fn heartbeat(&mut self, primary: &mut Primary) -> Result<Head, End> {
+    fn heartbeat(&mut self, primary: &mut Primary) -> Result<LogEnd, End> {
         self.heartbeat_at_ms = self.now_ms() + HEARTBEAT_MS;
         let sent_us = self.door.clock.now().monotonic_us;
         let head = snapshot::head(&mut primary.link)?;
@@ -286,7 +286,7 @@ impl Feed {
     }
 
     /// A node never follows an empty store or another one than it knows: what it serves is worth more.
-    fn check_store(&self, head: &Head, primary: &Primary) -> Result<(), End> {
+    fn check_store(&self, head: &LogEnd, primary: &Primary) -> Result<(), End> {
         let host = primary.link.host();
         let refuse = |why: String| Err(End::Foreign(LinkError::Refused(Reason::WrongStore, why)));
         let kept = match self.door.status.store() {
@@ -319,7 +319,7 @@ impl Feed {
 
     /// The store's clock stamps votes, so the node answers by it. Where that goes back, votes that
     /// were over are not: the store is asked which.
-    fn keep_clock(&mut self, head: &Head, sent_us: u64, received_us: u64) -> Result<(), End> {
+    fn keep_clock(&mut self, head: &LogEnd, sent_us: u64, received_us: u64) -> Result<(), End> {
         let us = |us: u64| i64::try_from(us).unwrap_or(i64::MAX);
         let offset_us = self.offsets.add(head.now_us, us(sent_us), us(received_us));
         let drift_us = offset_us - self.door.clock.offset_us();
@@ -328,13 +328,13 @@ impl Feed {
         }
         self.door.status.set_clock_offset(offset_us - self.door.clock.system_offset_us());
         if drift_us < -STEP_BACK_US && self.known.is_some() {
-            return Err(End::Broken(Cause::Clock));
+            return Err(End::Broken(RebuildCause::Clock));
         }
         Ok(())
     }
 
     /// Reads the state whole and has it take the place of the one that is served.
-    fn rebuild(&mut self, primary: &mut Primary, cause: Cause) -> Result<(), End> {
+    fn rebuild(&mut self, primary: &mut Primary, cause: RebuildCause) -> Result<(), End> {
         if may_have_lost(cause) {
             self.door.status.unsettle();
         }
@@ -356,7 +356,7 @@ impl Feed {
             identity::keep(&self.id_path, &head.store);
             self.door.status.set_store(&head.store);
         }
-        if cause == Cause::Start {
+        if cause == RebuildCause::Start {
             let is_new = position == Position::default() && state.servers.is_empty();
             self.peers.begin(primary, is_new, self.now_ms())?;
             // Who sees the node ready sends votes.
@@ -365,7 +365,7 @@ impl Feed {
         }
         self.door.status.set_fresh_at(fresh_at_us);
         if may_have_lost(cause) {
-            self.door.status.past.add(1);
+            self.door.status.history.add(1);
             self.peers.begin_again(self.now_ms());
         }
         if may_have_lost(cause) {
@@ -395,7 +395,7 @@ impl Feed {
         Ok(())
     }
 
-    /// What an earlier past of the store had taken, and was on its way to this node when it ended.
+    /// What an earlier history of the store had taken, and was on its way to this node when it ended.
     fn owe_unseen(&mut self) {
         if self.arrears.note_unseen(&self.door) {
             self.door.status.unsettle();
@@ -405,7 +405,7 @@ impl Feed {
     /// One question to the log, and what else is due.
     fn turn(&mut self, primary: &mut Primary) -> Result<(), End> {
         self.owe_unseen();
-        let Some(known) = &mut self.known else { return Err(End::Broken(Cause::Start)) };
+        let Some(known) = &mut self.known else { return Err(End::Broken(RebuildCause::Start)) };
         let now = self.door.clock.now();
         let is_offering = self.arrears.is_due(now.monotonic_ms);
         let is_patient = !is_offering && !self.peers.is_waiting();
@@ -421,7 +421,7 @@ impl Feed {
         }
         let ours = entries.len();
         if let Some(reached) = stream::follow(known.position, &entries).map_err(End::Broken)? {
-            let events: Vec<Event> = entries.into_iter().map(|Entry { event, .. }| event).collect();
+            let events: Vec<Event> = entries.into_iter().map(|LogEntry { event, .. }| event).collect();
             self.door.changes(events, reached)?;
             known.position = reached;
             self.door.status.events.add(ours as u64);
@@ -469,14 +469,14 @@ impl Feed {
 #[cfg(test)]
 mod tests {
     use super::graver;
-    use crate::recorder::shared::status::Cause;
+    use crate::recorder::follower::status::RebuildCause;
 
     #[test]
     fn a_hole_is_no_reason_to_forget_that_something_may_be_lost() {
         assert_eq!(graver(None, None), None);
-        assert_eq!(graver(Some(Cause::Gap), Some(Cause::History)), Some(Cause::History));
-        assert_eq!(graver(Some(Cause::Store), Some(Cause::Gap)), Some(Cause::Store));
-        assert_eq!(graver(Some(Cause::Clock), None), Some(Cause::Clock));
-        assert_eq!(graver(None, Some(Cause::Start)), Some(Cause::Start));
+        assert_eq!(graver(Some(RebuildCause::Gap), Some(RebuildCause::History)), Some(RebuildCause::History));
+        assert_eq!(graver(Some(RebuildCause::Store), Some(RebuildCause::Gap)), Some(RebuildCause::Store));
+        assert_eq!(graver(Some(RebuildCause::Clock), None), Some(RebuildCause::Clock));
+        assert_eq!(graver(None, Some(RebuildCause::Start)), Some(RebuildCause::Start));
     }
 }

@@ -4,8 +4,8 @@ use redis::{Value, cmd};
 
 use super::entry::{items, text};
 use super::keys;
-use super::link::{Link, LinkError};
-use crate::recorder::shared::reason::Reason;
+use super::link::{LinkError, StoreLink};
+use crate::recorder::follower::reason::Reason;
 use crate::vote::id::ServerId;
 
 /// What every node has the store do.
@@ -20,7 +20,7 @@ pub const FORMER_LIBRARY: &str = "vs1";
 ///
 /// # Errors
 /// Where the store cannot be asked, or knows no functions.
-pub fn ensure(link: &mut Link) -> Result<bool, LinkError> {
+pub fn ensure(link: &mut StoreLink) -> Result<bool, LinkError> {
     if let Some(code) = loaded(link, LIBRARY)? {
         return Ok(is_same(&code, CODE));
     }
@@ -34,7 +34,7 @@ pub fn ensure(link: &mut Link) -> Result<bool, LinkError> {
 }
 
 /// Functions are each machine's own: of a server in cluster mode one may have them and another not.
-fn lacking(error: LinkError, link: &Link) -> LinkError {
+fn lacking(error: LinkError, link: &StoreLink) -> LinkError {
     let LinkError::Refused(_, why) = error else { return error };
     let host = link.host();
     let why = format!("the store at {host} lacks the functions {LIBRARY}, and they cannot be loaded there: {why}");
@@ -45,7 +45,7 @@ fn lacking(error: LinkError, link: &Link) -> LinkError {
 ///
 /// # Errors
 /// Either kind.
-pub fn missing_rights(link: &mut Link) -> Result<Vec<String>, LinkError> {
+pub fn missing_rights(link: &mut StoreLink) -> Result<Vec<String>, LinkError> {
     let (any_server, mut question) = (keys::claims(ServerId(0)), cmd("FCALL_RO"));
     let keys = [keys::LOG, &any_server, keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE, keys::NODES];
     question.arg("vs2_rights").arg(keys.len()).arg(&keys[..]);
@@ -76,7 +76,7 @@ fn without_comment(line: &str) -> &str {
 ///
 /// # Errors
 /// Where the store cannot be asked, or knows no functions.
-pub fn loaded(link: &mut Link, library: &str) -> Result<Option<String>, LinkError> {
+pub fn loaded(link: &mut StoreLink, library: &str) -> Result<Option<String>, LinkError> {
     let reply = link.ask(cmd("FUNCTION").arg("LIST").arg("LIBRARYNAME").arg(library).arg("WITHCODE"));
     let reply = reply.map_err(|error| match error {
         LinkError::Refused(reason, why) if why.contains("unknown command") => {

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use redis::{Cmd, Parser, Value, cmd};
 
-use super::access::Access;
+use super::access::StoreAccess;
 use super::address::Host;
 use super::entry::text;
-use super::socket::{self, Socket};
-use crate::recorder::shared::reason::Reason;
+use super::socket::{self, StoreSocket};
+use crate::recorder::follower::reason::Reason;
 use crate::store::StoreError;
 
 /// A connection, and then each reply, is there within this, or the machine is taken to be gone.
@@ -62,20 +62,20 @@ impl From<LinkError> for StoreError {
 }
 
 /// An open connection.
-pub struct Link {
-    socket: Socket,
+pub struct StoreLink {
+    socket: StoreSocket,
     parser: Parser,
     host: Host,
 }
 
-impl Link {
+impl StoreLink {
     /// Connects and greets within `timeout`; replies may take as long.
     ///
     /// # Errors
     /// [`LinkError::Lost`], with what to look at.
-    pub fn connect(access: &Access, host: &Host, timeout: Duration) -> Result<Self, LinkError> {
+    pub fn connect(access: &StoreAccess, host: &Host, timeout: Duration) -> Result<Self, LinkError> {
         let password = access.password.read().map_err(|why| LinkError::Lost(Reason::Authentication, why))?;
-        let socket = Socket::connect(host, &access.security, timeout).map_err(|(reason, why)| {
+        let socket = StoreSocket::connect(host, &access.security, timeout).map_err(|(reason, why)| {
             LinkError::Lost(reason, format!("the store at {host} cannot be reached: {why}"))
         })?;
         let mut link = Self { socket, parser: Parser::new(), host: host.clone() };
@@ -104,7 +104,7 @@ impl Link {
 
     /// The connection itself, where no reply is on its way.
     #[must_use]
-    pub fn into_socket(self) -> Socket {
+    pub fn into_socket(self) -> StoreSocket {
         self.socket
     }
 
@@ -180,14 +180,14 @@ impl Link {
     ///
     /// # Errors
     /// Either kind.
-    pub fn role(&mut self) -> Result<Role, LinkError> {
-        let reply = self.ask(&Role::question())?;
+    pub fn role(&mut self) -> Result<StoreRole, LinkError> {
+        let reply = self.ask(&StoreRole::question())?;
         let info = match &reply {
             Value::VerbatimString { text, .. } => Some(text.as_str()),
             other => text(other),
         };
         let Some(info) = info else { return Err(self.strange("a description of itself")) };
-        Role::read(info).map_err(|field| {
+        StoreRole::read(info).map_err(|field| {
             let why =
                 format!("the store at {} does not say its {field} (INFO): that is needed to follow it", self.host);
             LinkError::Lost(Reason::Unfit, why)
@@ -197,7 +197,7 @@ impl Link {
 
 /// Hears replies, and keeps the error of the connection: the parser passes on only that there was one.
 struct Ear<'a> {
-    socket: &'a mut Socket,
+    socket: &'a mut StoreSocket,
     failure: Option<io::Error>,
 }
 
@@ -257,14 +257,14 @@ pub fn refusal(why: &str) -> Reason {
 
 /// What a machine says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Role {
+pub struct StoreRole {
     /// Whether it takes writes.
     pub is_primary: bool,
     /// Another one means another process.
     pub run_id: String,
-    /// Another one means another past.
+    /// Another one means another history.
     pub replid: String,
-    /// Whether its past goes on from one that it had under another primary.
+    /// Whether its history goes on from one that it had under another primary.
     pub was_replica: bool,
     /// How it makes room when it is full, where that drops keys; a limit may be set at any moment.
     pub policy: Option<String>,
@@ -274,7 +274,7 @@ pub struct Role {
     pub is_clustered: bool,
 }
 
-impl Role {
+impl StoreRole {
     /// What a machine is asked for it.
     #[must_use]
     pub fn question() -> Cmd {
@@ -289,7 +289,7 @@ impl Role {
     /// The field that it lacks.
     pub fn read(info: &str) -> Result<Self, &'static str> {
         let field = |name: &'static str| info_field(info, name);
-        // All noughts where it is the only past that this machine has.
+        // All noughts where it is the only history that this machine has.
         let was_replica = field("master_replid2").is_some_and(|replid| replid.bytes().any(|digit| digit != b'0'));
         Ok(Self {
             is_primary: field("role").ok_or("role")? == "master",
@@ -311,8 +311,8 @@ pub fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Role, refusal};
-    use crate::recorder::shared::reason::Reason;
+    use super::{StoreRole, refusal};
+    use crate::recorder::follower::reason::Reason;
 
     const INFO: &str = "# Server\r\nrun_id:5f\r\n# Replication\r\nrole:master\r\nmaster_replid:a1\r\n\
         master_replid2:0000\r\n# Memory\r\nmaxmemory_policy:allkeys-lru\r\n\
@@ -320,17 +320,17 @@ mod tests {
 
     #[test]
     fn descriptions() {
-        let role = Role::read(INFO).expect("a description");
+        let role = StoreRole::read(INFO).expect("a description");
         assert_eq!((role.is_primary, role.was_replica, role.is_clustered), (true, false, true));
         assert_eq!((role.run_id.as_str(), role.replid.as_str(), role.evicted), ("5f", "a1", 4));
         assert_eq!(role.policy.as_deref(), Some("allkeys-lru"));
         let replica = INFO.replace("role:master", "role:slave").replace("0000", "0b00");
-        let role = Role::read(&replica).expect("a description");
+        let role = StoreRole::read(&replica).expect("a description");
         assert_eq!((role.is_primary, role.was_replica), (false, true));
         let refusing = INFO.replace("allkeys-lru", "noeviction");
-        assert_eq!(Role::read(&refusing).expect("a description").policy, None);
+        assert_eq!(StoreRole::read(&refusing).expect("a description").policy, None);
         for field in ["role", "run_id", "master_replid"] {
-            assert_eq!(Role::read(&INFO.replace(&format!("{field}:"), "other:")), Err(field));
+            assert_eq!(StoreRole::read(&INFO.replace(&format!("{field}:"), "other:")), Err(field));
         }
     }
 

@@ -5,9 +5,9 @@ use super::admin;
 use super::link::LinkError;
 use super::primary::Primary;
 use super::snapshot::{self, NoState};
-use crate::recorder::shared::reason::Reason;
-use crate::recorder::shared::state::State;
-use crate::recorder::shared::status::Position;
+use crate::recorder::follower::reason::Reason;
+use crate::recorder::follower::state::FullState;
+use crate::recorder::follower::status::Position;
 use crate::vote::digest::Digest;
 use crate::vote::table::CooldownTable;
 use crate::vote::time::{Cooldown, UnixSeconds};
@@ -16,7 +16,7 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 pub struct Mirror {
     primary: Primary,
     /// Servers and votes.
-    pub state: State,
+    pub state: FullState,
     /// How far it goes.
     pub position: Position,
     /// The store's id.

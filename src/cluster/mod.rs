@@ -9,18 +9,18 @@
 
 use std::path::PathBuf;
 
-use crate::recorder::shared::caster::Decider;
-use crate::recorder::shared::{FeedDoor, SharedStore};
+use crate::recorder::follower::submitter::Decider;
+use crate::recorder::follower::{FeedDoor, SharedStore};
 
 pub mod access;
 pub mod address;
 pub mod admin;
-pub mod arrears;
+pub mod bulk_reader;
 pub mod calls;
-pub mod complaint;
 pub mod decider;
 pub mod end;
 pub mod entry;
+pub mod failure_log;
 pub mod feed;
 pub mod functions;
 pub mod identity;
@@ -31,12 +31,12 @@ pub mod offer;
 pub mod offset;
 pub mod peers;
 pub mod primary;
+pub mod reoffer;
 pub mod snapshot;
 pub mod socket;
 pub mod stream;
 #[cfg(feature = "tls")]
 pub mod tls;
-pub mod wire;
 
 use address::StoreAddress;
 use decider::StoreDecider;

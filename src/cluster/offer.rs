@@ -6,9 +6,9 @@ use redis::{Cmd, cmd};
 use super::address::StoreAddress;
 use super::functions;
 use super::keys;
-use super::link::{Link, LinkError, TIMEOUT, info_field};
+use super::link::{LinkError, StoreLink, TIMEOUT, info_field};
 use super::primary::Primary;
-use crate::recorder::shared::reason::Reason;
+use crate::recorder::follower::reason::Reason;
 
 /// The first version that has functions.
 const MAJOR_MIN: u32 = 7;
@@ -32,7 +32,7 @@ pub fn look(address: &StoreAddress) -> Result<Lacks, LinkError> {
         // It is there and does not say what it is: the rest of the list is worth asking for.
         Err(error) if matches!(error.reason(), Reason::Rights | Reason::Unfit) => {
             let Some(host) = address.target.first() else { return Err(error) };
-            Link::connect(&address.access, host, TIMEOUT)?
+            StoreLink::connect(&address.access, host, TIMEOUT)?
         }
         Err(error) => return Err(error),
     };
@@ -53,7 +53,7 @@ pub fn look(address: &StoreAddress) -> Result<Lacks, LinkError> {
     Ok(lacks)
 }
 
-fn look_at_info(link: &mut Link, lacks: &mut Lacks) {
+fn look_at_info(link: &mut StoreLink, lacks: &mut Lacks) {
     let question = cmd("INFO");
     let info = match link.ask(&question).map(|reply| super::entry::text(&reply).map(str::to_owned)) {
         Ok(Some(info)) => info,

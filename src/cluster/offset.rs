@@ -7,7 +7,7 @@ const SAMPLES: usize = 8;
 const SLACK_US: i64 = 5_000;
 
 #[derive(Clone, Copy, Debug)]
-struct Sample {
+struct ClockSample {
     offset_us: i64,
     round_trip_us: i64,
 }
@@ -15,7 +15,7 @@ struct Sample {
 /// The latest samples.
 #[derive(Debug, Default)]
 pub struct Offsets {
-    samples: Vec<Sample>,
+    samples: Vec<ClockSample>,
 }
 
 impl Offsets {
@@ -24,7 +24,7 @@ impl Offsets {
     /// the monotonic clock: that of the shortest round trip, whose middle can be the least wrong.
     pub fn add(&mut self, store_us: i64, sent_us: i64, received_us: i64) -> i64 {
         let round_trip_us = (received_us - sent_us).max(0);
-        let new = Sample { offset_us: store_us - sent_us - round_trip_us / 2, round_trip_us };
+        let new = ClockSample { offset_us: store_us - sent_us - round_trip_us / 2, round_trip_us };
         // What lies further apart than both can be wrong was read off another clock.
         self.samples.retain(|old| {
             let apart_us = (old.offset_us - new.offset_us).abs();

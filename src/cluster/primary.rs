@@ -2,12 +2,12 @@
 
 use redis::{Value, cmd};
 
-use super::address::{Host, StoreAddress, Target};
+use super::address::{Host, StoreAddress, StoreTarget};
 use super::entry::{items, number, text};
 use super::functions;
 use super::keys;
-use super::link::{Link, LinkError, Role, SENTINEL_TIMEOUT, TIMEOUT};
-use crate::recorder::shared::reason::Reason;
+use super::link::{LinkError, SENTINEL_TIMEOUT, StoreLink, StoreRole, TIMEOUT};
+use crate::recorder::follower::reason::Reason;
 
 /// A machine of a server in cluster mode names another one that has the keys; more than so many in a
 /// row know no better than the first.
@@ -18,11 +18,11 @@ const HEARD_OF_MAX: usize = 64;
 /// A connection to the primary.
 pub struct Primary {
     /// The connection.
-    pub link: Link,
-    /// The id of its past.
+    pub link: StoreLink,
+    /// The id of its history.
     pub replid: String,
     /// What it last said of itself.
-    pub role: Role,
+    pub role: StoreRole,
     /// Why no vote may be sent to it: functions of another form than this version's, or rights that are
     /// missing; each a line.
     unfit: Option<LinkError>,
@@ -43,10 +43,10 @@ impl Primary {
     ///
     /// # Errors
     /// As [`Primary::open`].
-    pub fn connect(address: &StoreAddress) -> Result<(Link, Role), LinkError> {
+    pub fn connect(address: &StoreAddress) -> Result<(StoreLink, StoreRole), LinkError> {
         let (link, role) = match &address.target {
-            Target::Direct(hosts) => direct(address, hosts)?,
-            Target::Sentinel { sentinels, primary } => enter(address, &find(address, sentinels, primary)?)?,
+            StoreTarget::Direct(hosts) => direct(address, hosts)?,
+            StoreTarget::Sentinel { sentinels, primary } => enter(address, &find(address, sentinels, primary)?)?,
         };
         if role.is_primary {
             return Ok((link, role));
@@ -81,8 +81,8 @@ impl Primary {
         Err(LinkError::Refused(Reason::Eviction, why))
     }
 
-    /// Whether it still is the primary that it was, with the same past. A process that has always been
-    /// a primary gives its past another name when its first replica comes, or its last one has been
+    /// Whether it still is the primary that it was, with the same history. A process that has always been
+    /// a primary gives its history another name when its first replica comes, or its last one has been
     /// gone for long: nothing is lost by that, and the name is taken over.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl Primary {
     pub fn changed(&self) -> LinkError {
         let host = self.link.host();
         let why = if self.role.is_primary {
-            format!("the store at {host} has another past than a moment ago: it was started again, or promoted")
+            format!("the store at {host} has another history than a moment ago: it was started again, or promoted")
         } else {
             format!("the store at {host} is a replica now: its primary is wanted")
         };
@@ -115,7 +115,7 @@ impl Primary {
     /// # Errors
     /// Where more than half of them name another one. A sentinel that does not answer says nothing.
     pub fn check_named(&self, address: &StoreAddress, turn: usize) -> Result<(), LinkError> {
-        let Target::Sentinel { sentinels, primary } = &address.target else { return Ok(()) };
+        let StoreTarget::Sentinel { sentinels, primary } = &address.target else { return Ok(()) };
         let own = self.link.host();
         let doubts = |host: Host| host != *own;
         if ask(address, &sentinels[turn % sentinels.len()], primary).ok().flatten().is_some_and(doubts)
@@ -130,7 +130,7 @@ impl Primary {
 }
 
 /// Why no vote may be sent to this machine.
-fn judge(link: &mut Link) -> Result<Option<LinkError>, LinkError> {
+fn judge(link: &mut StoreLink) -> Result<Option<LinkError>, LinkError> {
     let library = functions::LIBRARY;
     if !functions::ensure(link)? {
         let why = format!(
@@ -150,15 +150,15 @@ fn judge(link: &mut Link) -> Result<Option<LinkError>, LinkError> {
 }
 
 /// A connection to this machine, and what it says of itself.
-fn enter(address: &StoreAddress, host: &Host) -> Result<(Link, Role), LinkError> {
-    let mut link = Link::connect(&address.access, host, TIMEOUT)?;
+fn enter(address: &StoreAddress, host: &Host) -> Result<(StoreLink, StoreRole), LinkError> {
+    let mut link = StoreLink::connect(&address.access, host, TIMEOUT)?;
     let role = link.role()?;
     Ok((link, role))
 }
 
 /// The machine at this address; of a server in cluster mode the one that has the keys, whichever of its
 /// machines is asked. Those that were named are tried first, then those that were heard of.
-fn direct(address: &StoreAddress, hosts: &[Host]) -> Result<(Link, Role), LinkError> {
+fn direct(address: &StoreAddress, hosts: &[Host]) -> Result<(StoreLink, StoreRole), LinkError> {
     let heard_of = address.heard_of.lock().clone();
     let mut why = None;
     for host in hosts.iter().chain(&heard_of) {
@@ -179,7 +179,7 @@ fn direct(address: &StoreAddress, hosts: &[Host]) -> Result<(Link, Role), LinkEr
 }
 
 /// Goes on to the machine that has the keys, where this one says that it has not.
-fn owner(address: &StoreAddress, found: (Link, Role)) -> Result<(Link, Role), LinkError> {
+fn owner(address: &StoreAddress, found: (StoreLink, StoreRole)) -> Result<(StoreLink, StoreRole), LinkError> {
     let (mut link, mut role) = found;
     if !role.is_clustered {
         return Ok((link, role));
@@ -212,7 +212,7 @@ fn moved_to(why: &str, from: &Host) -> Option<Host> {
 
 /// Keeps the other machines in mind: the one that was named may be the next to die. A user who may not
 /// ask names more of them.
-fn hear_of(address: &StoreAddress, link: &mut Link) {
+fn hear_of(address: &StoreAddress, link: &mut StoreLink) {
     let Ok(reply) = link.ask(cmd("CLUSTER").arg("SLOTS")) else { return };
     let mut heard = Vec::new();
     for range in items(&reply).unwrap_or_default() {
@@ -260,7 +260,7 @@ fn named_by_most(named: &[Host], asked: usize) -> Option<&Host> {
 }
 
 fn ask(address: &StoreAddress, sentinel: &Host, primary: &str) -> Result<Option<Host>, LinkError> {
-    let mut link = Link::connect(&address.sentinel_access, sentinel, SENTINEL_TIMEOUT)?;
+    let mut link = StoreLink::connect(&address.sentinel_access, sentinel, SENTINEL_TIMEOUT)?;
     let reply = link.ask(cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(primary))?;
     match items(&reply) {
         Some([name, port]) => {

@@ -6,14 +6,14 @@
 use redis::{Value, cmd};
 
 use super::address::StoreAddress;
+use super::bulk_reader::BulkReader;
 use super::entry::{self, items, number, text};
 use super::keys;
-use super::link::{Link, LinkError};
+use super::link::{LinkError, StoreLink};
 use super::primary::Primary;
 use super::stream::{self, NoEntries, Read};
-use super::wire::Wire;
-use crate::recorder::shared::state::State;
-use crate::recorder::shared::status::{Cause, EntryId, Position};
+use crate::recorder::follower::state::FullState;
+use crate::recorder::follower::status::{EntryId, Position, RebuildCause};
 use crate::store::Event;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::ServerId;
@@ -30,7 +30,7 @@ const RECORDS_AT_ONCE: usize = 10_000;
 
 /// Where the store's log ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct LogEnd {
     /// The store's time, in microseconds since 1970.
     pub now_us: i64,
     /// The newest entry of ours.
@@ -44,7 +44,7 @@ pub struct Head {
 /// Where a reading of the store begins.
 pub struct Snap {
     /// Where the log ended.
-    pub head: Head,
+    pub head: LogEnd,
     /// The length of the store's cooldown, in seconds.
     pub cooldown_s: u64,
 }
@@ -55,7 +55,7 @@ pub enum NoState {
     /// The store cannot be read.
     Link(LinkError),
     /// The log broke off meanwhile.
-    Broken(Cause),
+    Broken(RebuildCause),
     /// The store is of another form or another cooldown than this node.
     Unfit(String),
 }
@@ -64,7 +64,7 @@ impl From<NoEntries> for NoState {
     fn from(none: NoEntries) -> Self {
         match none {
             NoEntries::Link(error) => Self::Link(error),
-            NoEntries::Unreadable => Self::Broken(Cause::Gap),
+            NoEntries::Unreadable => Self::Broken(RebuildCause::Gap),
         }
     }
 }
@@ -79,23 +79,23 @@ impl From<LinkError> for NoState {
 ///
 /// # Errors
 /// Either kind.
-pub fn head(link: &mut Link) -> Result<Head, LinkError> {
+pub fn head(link: &mut StoreLink) -> Result<LogEnd, LinkError> {
     let reply = link.ask(cmd("FCALL_RO").arg("vs2_head").arg(2).arg(keys::LOG).arg(keys::META))?;
     items(&reply).and_then(read_head).ok_or_else(|| link.strange("an end of the log"))
 }
 
-fn read_head(fields: &[Value]) -> Option<Head> {
+fn read_head(fields: &[Value]) -> Option<LogEnd> {
     let [seconds, us, n, id, store, end, ..] = fields else { return None };
     let position = Position { n: number(n)?, id: text(id)?.parse().ok()? };
     let now_us = i64::try_from(number(seconds)?.checked_mul(1_000_000)?.checked_add(number(us)?)?).ok()?;
-    Some(Head { now_us, position, end: text(end)?.parse().ok()?, store: text(store)?.to_owned() })
+    Some(LogEnd { now_us, position, end: text(end)?.parse().ok()?, store: text(store)?.to_owned() })
 }
 
 /// Asks for the end of the log, and for what the store is.
 ///
 /// # Errors
 /// [`NoState::Link`] and [`NoState::Unfit`].
-pub fn snap(link: &mut Link) -> Result<Snap, NoState> {
+pub fn snap(link: &mut StoreLink) -> Result<Snap, NoState> {
     let head = head(link)?;
     let held = link.ask(cmd("HMGET").arg(keys::META).arg("schema").arg("cd"))?;
     let Some([schema, cooldown_s]) = items(&held) else { return Err(NoState::Link(link.strange("a cooldown"))) };
@@ -111,7 +111,7 @@ pub fn snap(link: &mut Link) -> Result<Snap, NoState> {
 /// up, for seconds where there are a million servers. What changes meanwhile is in the log behind the
 /// head that was read before, so what two servers seem to share is the one's that was read first until
 /// the log says whose it is.
-fn read_servers(link: &mut Link) -> Result<Snapshot, NoState> {
+fn read_servers(link: &mut StoreLink) -> Result<Snapshot, NoState> {
     let (mut servers, mut cursor) = (Snapshot::default(), "0".to_owned());
     loop {
         let reply = link.ask(cmd("HSCAN").arg(keys::DIRECTORY).arg(&cursor).arg("COUNT").arg(RECORDS_AT_ONCE))?;
@@ -147,7 +147,7 @@ pub fn read(
     mut table: CooldownTable,
     cooldown: Cooldown,
     progress: &mut dyn FnMut(u64),
-) -> Result<(State, Position, Head), NoState> {
+) -> Result<(FullState, Position, LogEnd), NoState> {
     let Snap { head, cooldown_s } = snap(&mut primary.link)?;
     if !head.store.is_empty() && cooldown_s != u64::from(cooldown.seconds()) {
         let (host, minutes) = (primary.link.host(), cooldown_s / 60);
@@ -160,15 +160,15 @@ pub fn read(
     let servers = read_servers(&mut primary.link)?;
     let ids: Vec<ServerId> = servers.iter_after(None).map(|(server, _)| server).collect();
     let host = primary.link.host().clone();
-    let mut wire = Wire::open(&address.access, &host, &primary.role.run_id)?;
+    let mut wire = BulkReader::open(&address.access, &host, &primary.role.run_id)?;
     read_votes(&mut wire, &ids, now, cooldown, &mut table, progress)?;
-    let mut state = State { table, servers };
+    let mut state = FullState { table, servers };
     let position = catch_up(&mut primary.link, &mut state, head.position, cooldown, None)?;
     Ok((state, position, head))
 }
 
 fn read_votes(
-    wire: &mut Wire,
+    wire: &mut BulkReader,
     servers: &[ServerId],
     now: UnixSeconds,
     cooldown: Cooldown,
@@ -218,8 +218,8 @@ fn ask_for(servers: &[ServerId], until: UnixSeconds) -> Vec<u8> {
 /// # Errors
 /// Where it cannot be read, or has a hole.
 pub fn catch_up(
-    link: &mut Link,
-    state: &mut State,
+    link: &mut StoreLink,
+    state: &mut FullState,
     mut position: Position,
     cooldown: Cooldown,
     until: Option<u64>,
@@ -246,8 +246,8 @@ pub fn catch_up(
 mod tests {
     use redis::Value;
 
-    use super::{Head, add_servers, ask_for, read_head};
-    use crate::recorder::shared::status::{EntryId, Position};
+    use super::{LogEnd, add_servers, ask_for, read_head};
+    use crate::recorder::follower::status::{EntryId, Position};
     use crate::vote::directory::Snapshot;
     use crate::vote::id::ServerId;
     use crate::vote::time::UnixSeconds;
@@ -261,7 +261,7 @@ mod tests {
         let ends = [text("5-1"), text("abc"), text("6-0")];
         let mut fields = vec![Value::Int(1_795_172_696), Value::Int(250), Value::Int(7)];
         fields.extend(ends);
-        let expected = Head {
+        let expected = LogEnd {
             now_us: 1_795_172_696_000_250,
             position: Position { n: 7, id: EntryId { ms: 5, sequence: 1 } },
             end: EntryId { ms: 6, sequence: 0 },

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::access::Security;
 use super::address::Host;
-use crate::recorder::shared::reason::Reason;
+use crate::recorder::follower::reason::Reason;
 
 /// An open connection.
-pub enum Socket {
+pub enum StoreSocket {
     /// Bytes as they are.
     Clear(TcpStream),
     /// Under TLS.
@@ -17,7 +17,7 @@ pub enum Socket {
     Tls(Box<rustls::StreamOwned<rustls::ClientConnection, TcpStream>>),
 }
 
-impl Socket {
+impl StoreSocket {
     /// Connects within `timeout` to the first address of this name that takes it.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-impl Read for Socket {
+impl Read for StoreSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         uninterrupted(|| match self {
             Self::Clear(stream) => stream.read(buffer),
@@ -113,7 +113,7 @@ impl Read for Socket {
     }
 }
 
-impl Write for Socket {
+impl Write for StoreSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         uninterrupted(|| match self {
             Self::Clear(stream) => stream.write(bytes),

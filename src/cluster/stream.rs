@@ -2,10 +2,10 @@
 
 use redis::cmd;
 
-use super::entry::{self, Entry, Line, items, number};
+use super::entry::{self, EntryLine, LogEntry, items, number};
 use super::keys;
-use super::link::{Link, LinkError};
-use crate::recorder::shared::status::{Cause, EntryId, Position};
+use super::link::{LinkError, StoreLink};
+use crate::recorder::follower::status::{EntryId, Position, RebuildCause};
 
 /// Entries that are read at once: with this many for each round trip a node on another continent
 /// still follows tens of thousands a second.
@@ -18,7 +18,7 @@ pub const BLOCK_MS: u64 = 200;
 #[derive(Debug, Default)]
 pub struct Read {
     /// Our entries.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LogEntry>,
     /// Entries that somebody else wrote, between ours: they are passed over.
     pub strange: Vec<EntryId>,
     /// The name of the last entry, whoever wrote it: what is behind it comes next.
@@ -32,7 +32,7 @@ pub struct Read {
 /// # Errors
 /// Where the log cannot be read; [`NoEntries::Unreadable`] where one of ours is of a later version. It cannot
 /// be followed then, and the state has to be read whole behind it.
-pub fn read(link: &mut Link, after: EntryId, is_patient: bool) -> Result<Read, NoEntries> {
+pub fn read(link: &mut StoreLink, after: EntryId, is_patient: bool) -> Result<Read, NoEntries> {
     let mut command = cmd("XREAD");
     command.arg("COUNT").arg(ENTRIES_MAX);
     if is_patient {
@@ -43,15 +43,15 @@ pub fn read(link: &mut Link, after: EntryId, is_patient: bool) -> Result<Read, N
     let mut read = Read { end: after, count: lines.len(), ..Read::default() };
     for line in lines {
         match line {
-            Line::Ours(entry) => {
+            EntryLine::Ours(entry) => {
                 read.end = entry.position.id;
                 read.entries.push(entry);
             }
-            Line::Strange(id) => {
+            EntryLine::Strange(id) => {
                 read.end = id;
                 read.strange.push(id);
             }
-            Line::Unreadable(id) => {
+            EntryLine::Unreadable(id) => {
                 let host = link.host();
                 log::warn!("entry {id} of the log of the store at {host} is of a form that this version does not know");
                 return Err(NoEntries::Unreadable);
@@ -80,7 +80,7 @@ impl From<LinkError> for NoEntries {
 ///
 /// # Errors
 /// Either kind.
-pub fn has(link: &mut Link, position: Position) -> Result<bool, LinkError> {
+pub fn has(link: &mut StoreLink, position: Position) -> Result<bool, LinkError> {
     let name = position.id.to_string();
     let reply = link.ask(cmd("XREVRANGE").arg(keys::LOG).arg(&name).arg(&name).arg("COUNT").arg(1))?;
     // One entry: its name, and its fields of which the first is the number.
@@ -94,17 +94,17 @@ pub fn has(link: &mut Link, position: Position) -> Result<bool, LinkError> {
 /// How far `entries` go from `position`; `None` where there are none.
 ///
 /// # Errors
-/// Where their numbers do not follow: [`Cause::Gap`] where some were missed, [`Cause::History`]
+/// Where their numbers do not follow: [`RebuildCause::Gap`] where some were missed, [`RebuildCause::History`]
 /// where they go on from an earlier point than this one. A read from a position that is gone gives
 /// no error: the numbers alone tell.
-pub fn follow(position: Position, entries: &[Entry]) -> Result<Option<Position>, Cause> {
+pub fn follow(position: Position, entries: &[LogEntry]) -> Result<Option<Position>, RebuildCause> {
     let mut reached = position;
-    for Entry { position: next, .. } in entries {
+    for LogEntry { position: next, .. } in entries {
         if next.n > reached.n + 1 {
-            return Err(Cause::Gap);
+            return Err(RebuildCause::Gap);
         }
         if next.n <= reached.n {
-            return Err(Cause::History);
+            return Err(RebuildCause::History);
         }
         reached = *next;
     }
@@ -114,8 +114,8 @@ pub fn follow(position: Position, entries: &[Entry]) -> Result<Option<Position>,
 #[cfg(test)]
 mod tests {
     use super::follow;
-    use crate::cluster::entry::Entry;
-    use crate::recorder::shared::status::{Cause, EntryId, Position};
+    use crate::cluster::entry::LogEntry;
+    use crate::recorder::follower::status::{EntryId, Position, RebuildCause};
     use crate::store::Event;
     use crate::vote::id::ServerId;
 
@@ -123,8 +123,8 @@ mod tests {
         Position { n, id: EntryId { ms: n * 10, sequence: 0 } }
     }
 
-    fn entries(numbers: &[u64]) -> Vec<Entry> {
-        numbers.iter().map(|n| Entry { position: at(*n), event: Event::ServerGone(ServerId(1)) }).collect()
+    fn entries(numbers: &[u64]) -> Vec<LogEntry> {
+        numbers.iter().map(|n| LogEntry { position: at(*n), event: Event::ServerGone(ServerId(1)) }).collect()
     }
 
     #[test]
@@ -132,10 +132,10 @@ mod tests {
         assert_eq!(follow(at(7), &[]), Ok(None));
         assert_eq!(follow(at(7), &entries(&[8, 9])), Ok(Some(at(9))));
         assert_eq!(follow(at(0), &entries(&[1])), Ok(Some(at(1))));
-        assert_eq!(follow(at(7), &entries(&[9])), Err(Cause::Gap));
-        assert_eq!(follow(at(7), &entries(&[8, 10])), Err(Cause::Gap));
-        assert_eq!(follow(at(7), &entries(&[7])), Err(Cause::History));
-        assert_eq!(follow(at(7), &entries(&[8, 8])), Err(Cause::History));
-        assert_eq!(follow(at(7), &entries(&[1])), Err(Cause::History));
+        assert_eq!(follow(at(7), &entries(&[9])), Err(RebuildCause::Gap));
+        assert_eq!(follow(at(7), &entries(&[8, 10])), Err(RebuildCause::Gap));
+        assert_eq!(follow(at(7), &entries(&[7])), Err(RebuildCause::History));
+        assert_eq!(follow(at(7), &entries(&[8, 8])), Err(RebuildCause::History));
+        assert_eq!(follow(at(7), &entries(&[1])), Err(RebuildCause::History));
     }
 }

@@ -6,9 +6,9 @@
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
-use super::reply::{Answer, EXPIRED, IN_FUTURE, TOKEN_DIFFERS};
+use super::body::{self, BodyLine, Invalid};
+use super::reply::{ControlAnswer, EXPIRED, IN_FUTURE, TOKEN_DIFFERS};
 use super::summary::Summary;
-use super::wire::{self, Invalid, Line};
 use crate::http::session::Step;
 use crate::limits::COMMIT_EVENTS_MAX;
 use crate::recorder::command::{Command, Mode, NewServer, Reply, ServerOutcome, Tokens, Vote, VoteOutcome};
@@ -29,14 +29,14 @@ const TOKEN_BYTES: usize = 48;
 
 /// Which kind of line a batch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum BatchKind {
     /// `POST /v1/votes/batch`
     Votes(Mode),
     /// `POST /v1/servers/batch`
     Servers(Tokens),
 }
 
-impl Kind {
+impl BatchKind {
     const fn word(self) -> &'static str {
         match self {
             Self::Votes(_) => "invalid_vote",
@@ -52,11 +52,11 @@ struct UnderWay {
 }
 
 /// Sends a command to the recorder; `None` where it takes no more.
-pub type Ask<'a> = &'a dyn Fn(Command) -> Option<Receiver<Reply>>;
+pub type SubmitCommand<'a> = &'a dyn Fn(Command) -> Option<Receiver<Reply>>;
 
 /// One batch between its first byte and its answer.
-pub struct Batch {
-    kind: Kind,
+pub struct BatchRequest {
+    kind: BatchKind,
     /// A line whose end has not come yet.
     partial: Vec<u8>,
     is_overlong: bool,
@@ -71,10 +71,10 @@ pub struct Batch {
     summary: Summary,
 }
 
-impl Batch {
+impl BatchRequest {
     /// A batch before its first line.
     #[must_use]
-    pub fn new(kind: Kind, errors_max: usize) -> Self {
+    pub fn new(kind: BatchKind, errors_max: usize) -> Self {
         Self {
             kind,
             partial: Vec::new(),
@@ -102,7 +102,7 @@ impl Batch {
     }
 
     /// Takes a piece of the stream.
-    pub fn content(&mut self, mut bytes: &[u8], generate: &dyn Fn() -> Token, ask: Ask<'_>) -> Step {
+    pub fn content(&mut self, mut bytes: &[u8], generate: &dyn Fn() -> Token, ask: SubmitCommand<'_>) -> Step {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
             if self.partial.is_empty() && !self.is_overlong {
@@ -119,7 +119,7 @@ impl Batch {
     }
 
     /// Goes on after the last piece: the answer, once every command has come back.
-    pub fn finish(&mut self, generate: &dyn Fn() -> Token, ask: Ask<'_>) -> Option<Answer> {
+    pub fn finish(&mut self, generate: &dyn Fn() -> Token, ask: SubmitCommand<'_>) -> Option<ControlAnswer> {
         self.end_line(generate, ask);
         self.send(ask);
         self.collect();
@@ -133,17 +133,17 @@ impl Batch {
                 "the store takes no changes now: {} lines were recorded, {rest}; send the batch again",
                 self.summary.recorded
             );
-            return Some(Answer::store_unavailable_saying(&message));
+            return Some(ControlAnswer::store_unavailable_saying(&message));
         }
-        Some(Answer::json(200, &self.summary))
+        Some(ControlAnswer::json(200, &self.summary))
     }
 
     /// Tells the log what has changed; votes are counted elsewhere.
     fn note(&self) {
         let Summary { recorded, unchanged, invalid, .. } = self.summary;
         let (what, level) = match self.kind {
-            Kind::Servers(_) => ("servers", log::Level::Info),
-            Kind::Votes(_) => ("votes", log::Level::Debug),
+            BatchKind::Servers(_) => ("servers", log::Level::Info),
+            BatchKind::Votes(_) => ("votes", log::Level::Debug),
         };
         log::log!(level, "a batch of {what}: {recorded} recorded, {unchanged} unchanged, {invalid} invalid");
     }
@@ -158,7 +158,7 @@ impl Batch {
         }
     }
 
-    fn end_line(&mut self, generate: &dyn Fn() -> Token, ask: Ask<'_>) {
+    fn end_line(&mut self, generate: &dyn Fn() -> Token, ask: SubmitCommand<'_>) {
         if std::mem::take(&mut self.is_overlong) {
             self.line += 1;
             self.refuse_overlong();
@@ -168,7 +168,7 @@ impl Batch {
         }
     }
 
-    fn take_line(&mut self, text: &[u8], generate: &dyn Fn() -> Token, ask: Ask<'_>) {
+    fn take_line(&mut self, text: &[u8], generate: &dyn Fn() -> Token, ask: SubmitCommand<'_>) {
         self.line += 1;
         if text.len() > LINE_BYTES_MAX {
             return self.refuse_overlong();
@@ -178,14 +178,14 @@ impl Batch {
         if text.is_empty() || self.is_store_unavailable {
             return;
         }
-        match (wire::line(text, self.kind.word(), generate), self.kind) {
+        match (body::line(text, self.kind.word(), generate), self.kind) {
             // Recorded as of now, the same file would move its votes each time.
-            (Ok(Line::Vote(Vote { voted_at: None, .. })), Kind::Votes(Mode::Record)) => {
+            (Ok(BodyLine::Vote(Vote { voted_at: None, .. })), BatchKind::Votes(Mode::Record)) => {
                 self.summary.invalid += 1;
                 return self.summary.refuse(self.line, "invalid_vote", WITHOUT_TIME);
             }
-            (Ok(Line::Vote(vote)), Kind::Votes(_)) => self.votes.push(vote),
-            (Ok(Line::Server(server)), Kind::Servers(_)) => self.servers.push(server),
+            (Ok(BodyLine::Vote(vote)), BatchKind::Votes(_)) => self.votes.push(vote),
+            (Ok(BodyLine::Server(server)), BatchKind::Servers(_)) => self.servers.push(server),
             (Ok(_), _) => {
                 self.summary.skipped += 1;
                 return;
@@ -206,13 +206,13 @@ impl Batch {
     }
 
     /// Gives the gathered lines to the recorder.
-    fn send(&mut self, ask: Ask<'_>) {
+    fn send(&mut self, ask: SubmitCommand<'_>) {
         if self.lines.is_empty() {
             return;
         }
         let command = match self.kind {
-            Kind::Votes(mode) => Command::Votes(std::mem::take(&mut self.votes), mode),
-            Kind::Servers(tokens) => Command::Servers(std::mem::take(&mut self.servers), tokens),
+            BatchKind::Votes(mode) => Command::Votes(std::mem::take(&mut self.votes), mode),
+            BatchKind::Servers(tokens) => Command::Servers(std::mem::take(&mut self.servers), tokens),
         };
         let lines = std::mem::take(&mut self.lines);
         match ask(command) {

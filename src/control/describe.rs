@@ -1,31 +1,33 @@
 //! What the access log may tell of a control request: the path as it was understood.
 
 use super::ControlService;
-use super::request::{self, Ask};
+use super::request::{self, ControlRequest};
 use crate::http::head::Head;
-use crate::net::access::Describe;
+use crate::net::access_log::Describe;
 use crate::vote::id::ServerId;
 
 impl Describe for ControlService {
     fn describe(&mut self, head: &Head<'_>) -> String {
         let Ok(ask) = request::read(head) else { return "-".into() };
         match ask {
-            Ask::Page => "/".into(),
-            Ask::Health => "/healthz".into(),
-            Ask::Ready => "/readyz".into(),
-            Ask::Metrics => "/metrics".into(),
-            Ask::Vote(_) => "/v1/votes".into(),
-            Ask::VoteBatch(..) => "/v1/votes/batch".into(),
-            Ask::Cancel(server, address) => format!("/v1/votes/{}/{address}", self.listed(server)),
-            Ask::ListServers(..) => "/v1/servers".into(),
-            Ask::ServerBatch(..) => "/v1/servers/batch".into(),
-            Ask::ShowServer(server) | Ask::PutServer(server) | Ask::RemoveServer(server) => {
+            ControlRequest::Page => "/".into(),
+            ControlRequest::Health => "/healthz".into(),
+            ControlRequest::Ready => "/readyz".into(),
+            ControlRequest::Metrics => "/metrics".into(),
+            ControlRequest::Vote(_) => "/v1/votes".into(),
+            ControlRequest::VoteBatch(..) => "/v1/votes/batch".into(),
+            ControlRequest::Cancel(server, address) => format!("/v1/votes/{}/{address}", self.listed(server)),
+            ControlRequest::ListServers(..) => "/v1/servers".into(),
+            ControlRequest::ServerBatch(..) => "/v1/servers/batch".into(),
+            ControlRequest::ShowServer(server)
+            | ControlRequest::PutServer(server)
+            | ControlRequest::RemoveServer(server) => {
                 format!("/v1/servers/{}", self.listed(server))
             }
-            Ask::RotateToken(server) => format!("/v1/servers/{}/token", self.listed(server)),
-            Ask::Export => "/v1/export".into(),
-            Ask::Cluster => "/v1/cluster".into(),
-            Ask::ClusterDigest => "/v1/cluster/digest".into(),
+            ControlRequest::RotateToken(server) => format!("/v1/servers/{}/token", self.listed(server)),
+            ControlRequest::Export => "/v1/export".into(),
+            ControlRequest::Cluster => "/v1/cluster".into(),
+            ControlRequest::ClusterDigest => "/v1/cluster/digest".into(),
         }
     }
 }

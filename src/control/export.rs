@@ -17,7 +17,7 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 /// A chunk is sent once it holds this much, in bytes.
 const CHUNK_BYTES: usize = 32 * 1024;
 
-enum Stage {
+enum ExportStage {
     Head,
     Servers(Option<ServerId>),
     Votes(usize),
@@ -25,7 +25,7 @@ enum Stage {
 
 /// One export between its head and its last chunk.
 pub struct Export {
-    stage: Stage,
+    stage: ExportStage,
     servers: Arc<Snapshot>,
     cooldowns: CooldownView,
     cooldown: Cooldown,
@@ -37,18 +37,18 @@ impl Export {
     /// An export of this state.
     #[must_use]
     pub const fn new(servers: Arc<Snapshot>, cooldowns: CooldownView, cooldown: Cooldown) -> Self {
-        Self { stage: Stage::Head, servers, cooldowns, cooldown, lines: Vec::new(), shard: Vec::new() }
+        Self { stage: ExportStage::Head, servers, cooldowns, cooldown, lines: Vec::new(), shard: Vec::new() }
     }
 
     /// Appends the next part.
     pub fn append(&mut self, framing: Framing, now: UnixSeconds, out: &mut Vec<u8>) -> Step {
-        if let Stage::Head = self.stage {
+        if let ExportStage::Head = self.stage {
             let fields = [("Content-Type", "application/x-ndjson"), ("Cache-Control", "no-store"), NOSNIFF];
             append_head(out, 200, &now.imf_fixdate(), &fields);
             out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
             out.extend_from_slice(framing.connection.line());
             out.extend_from_slice(b"\r\n");
-            self.stage = Stage::Servers(None);
+            self.stage = ExportStage::Servers(None);
             return if framing.head_only { Step::Done } else { Step::More };
         }
         let mut is_over = false;
@@ -80,17 +80,17 @@ impl Export {
     /// Adds the lines of some servers or of one shard; `false` at the end.
     fn add_lines(&mut self, now: UnixSeconds) -> bool {
         match self.stage {
-            Stage::Head => {}
-            Stage::Servers(after) => {
+            ExportStage::Head => {}
+            ExportStage::Servers(after) => {
                 let mut last = None;
                 for (id, token) in self.servers.iter_after(after).take(256) {
                     let _written = serde_json::to_writer(&mut self.lines, &ServerBody::new(id, token));
                     self.lines.push(b'\n');
                     last = Some(id);
                 }
-                self.stage = if last.is_some() { Stage::Servers(last) } else { Stage::Votes(0) };
+                self.stage = if last.is_some() { ExportStage::Servers(last) } else { ExportStage::Votes(0) };
             }
-            Stage::Votes(index) => {
+            ExportStage::Votes(index) => {
                 self.shard.clear();
                 if !self.cooldowns.copy_shard(index, now, &mut self.shard) {
                     return false;
@@ -103,7 +103,7 @@ impl Export {
                     let _written =
                         writeln!(self.lines, r#"{{"server_id":{server},"ip":"{address}","voted_at":"{voted_at}"}}"#);
                 }
-                self.stage = Stage::Votes(index + 1);
+                self.stage = ExportStage::Votes(index + 1);
             }
         }
         true

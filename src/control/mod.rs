@@ -16,7 +16,7 @@ use crate::http::session::{Context, Service, Step, Ticket};
 use crate::limits::{PAGE_SERVERS_DEFAULT, PAGE_SERVERS_MAX};
 use crate::net::counters::ResponseCounters;
 use crate::net::mailbox::{Letter, Mailbox};
-use crate::pages::{self, Form};
+use crate::pages::{self, DocumentForm};
 use crate::random;
 use crate::readiness::{Readiness, Trouble};
 use crate::recorder::RecorderHandle;
@@ -27,22 +27,22 @@ use crate::vote::table::CooldownView;
 use crate::vote::time::Cooldown;
 
 pub mod batch;
+pub mod body;
+pub mod cluster;
 mod describe;
 pub mod export;
 mod journal;
-pub mod page;
+pub mod metrics;
 pub mod reply;
 pub mod request;
-pub mod shared;
 pub mod summary;
-pub mod wire;
 
-use batch::{Batch, Kind};
+use batch::{BatchKind, BatchRequest};
+use cluster::ClusterView;
 use export::Export;
-use page::Sources;
-use reply::{Answer, Asked, ServerBody, ServersBody};
-use request::Ask;
-use shared::SharedView;
+use metrics::Sources;
+use reply::{Asked, ControlAnswer, ServerBody, ServersBody};
+use request::ControlRequest;
 
 /// The control key, once it is known: it may stand in a file that cannot be read yet.
 #[derive(Clone, Debug, Default)]
@@ -62,7 +62,7 @@ impl ControlKey {
 }
 
 /// What the control service is made of.
-pub struct Parts {
+pub struct ControlParts {
     /// Who wants in must know it. Until it is known, who asks is told that the service is not ready.
     pub key: ControlKey,
     /// Where changes go; `None` while another process has the store: what wants the key waits for
@@ -83,34 +83,34 @@ pub struct Parts {
     /// Where this service counts its own responses.
     pub responses: Arc<ResponseCounters>,
     /// The store that is shared with other nodes, if one is.
-    pub shared: Option<SharedView>,
+    pub shared: Option<ClusterView>,
 }
 
 /// Answers the control listener's requests.
 pub struct ControlService {
-    parts: Parts,
+    parts: ControlParts,
     mailbox: Mailbox,
     /// Of this turn.
     metrics_page: Option<Vec<u8>>,
 }
 
 /// One control request until it is answered.
-pub struct Exchange {
+pub struct ControlExchange {
     task: Box<Task>,
     is_keyed: bool,
 }
 
 enum Task {
     /// The answer is known.
-    Answer(Answer),
+    Answer(ControlAnswer),
     /// The operator's page.
-    Page(Form),
+    Page(DocumentForm),
     /// Content is gathered, then asked for.
-    Gather { ask: Ask, body: Vec<u8> },
+    Gather { ask: ControlRequest, body: Vec<u8> },
     /// The recorder is at it.
     Wait { asked: Asked, reply: Receiver<Reply> },
     /// Lines are streaming in.
-    Batch(Batch),
+    Batch(BatchRequest),
     /// Lines are streaming out.
     Export(Export),
 }
@@ -118,7 +118,7 @@ enum Task {
 impl ControlService {
     /// A service that is woken through `mailbox`.
     #[must_use]
-    pub const fn new(parts: Parts, mailbox: Mailbox) -> Self {
+    pub const fn new(parts: ControlParts, mailbox: Mailbox) -> Self {
         Self { parts, mailbox, metrics_page: None }
     }
 
@@ -131,53 +131,57 @@ impl ControlService {
     fn task(&mut self, head: &Head<'_>) -> Task {
         let wants_key = request::wants_key(head);
         if wants_key && self.parts.key.get().is_none() {
-            return Task::Answer(Answer::fault(Fault::NotReady));
+            return Task::Answer(ControlAnswer::fault(Fault::NotReady));
         }
         if wants_key && !self.is_authorised(head) {
-            return Task::Answer(Answer::unauthorized());
+            return Task::Answer(ControlAnswer::unauthorized());
         }
         let ask = match request::read(head) {
             Ok(ask) => ask,
             Err(answer) => return Task::Answer(answer),
         };
         if wants_key && !self.parts.readiness.is_loaded() {
-            return Task::Answer(Answer::fault(Fault::NotReady));
+            return Task::Answer(ControlAnswer::fault(Fault::NotReady));
         }
         match ask {
             // It holds nothing: what it asks for wants the key.
-            Ask::Page => Task::Page(pages::CONTROL.form(head.lines)),
-            Ask::Health => Task::Answer(Answer::json(200, &json!({ "alive": true }))),
-            Ask::Ready => Task::Answer(self.ready()),
-            Ask::Metrics => Task::Answer(self.metrics()),
-            Ask::Cluster | Ask::ClusterDigest if self.parts.shared.is_none() => {
-                Task::Answer(Answer::fault(Fault::NotFound))
+            ControlRequest::Page => Task::Page(pages::CONTROL.form(head.lines)),
+            ControlRequest::Health => Task::Answer(ControlAnswer::json(200, &json!({ "alive": true }))),
+            ControlRequest::Ready => Task::Answer(self.ready()),
+            ControlRequest::Metrics => Task::Answer(self.metrics()),
+            ControlRequest::Cluster | ControlRequest::ClusterDigest if self.parts.shared.is_none() => {
+                Task::Answer(ControlAnswer::fault(Fault::NotFound))
             }
-            Ask::Cluster => Task::Answer(self.cluster()),
-            Ask::ListServers(after, limit) => Task::Answer(self.list(after, limit)),
-            Ask::ShowServer(server) => Task::Answer(self.show(server)),
-            Ask::VoteBatch(mode, errors_max) => Task::Batch(Batch::new(Kind::Votes(mode), errors_max)),
-            Ask::ServerBatch(tokens, errors_max) => Task::Batch(Batch::new(Kind::Servers(tokens), errors_max)),
-            Ask::Export if head.http_1_0 => Task::Answer(Answer::fault(Fault::VersionNotSupported)),
-            Ask::Export => {
+            ControlRequest::Cluster => Task::Answer(self.cluster()),
+            ControlRequest::ListServers(after, limit) => Task::Answer(self.list(after, limit)),
+            ControlRequest::ShowServer(server) => Task::Answer(self.show(server)),
+            ControlRequest::VoteBatch(mode, errors_max) => {
+                Task::Batch(BatchRequest::new(BatchKind::Votes(mode), errors_max))
+            }
+            ControlRequest::ServerBatch(tokens, errors_max) => {
+                Task::Batch(BatchRequest::new(BatchKind::Servers(tokens), errors_max))
+            }
+            ControlRequest::Export if head.http_1_0 => Task::Answer(ControlAnswer::fault(Fault::VersionNotSupported)),
+            ControlRequest::Export => {
                 log::info!("an export was asked for: it holds every server's token");
                 let servers = self.parts.directory.shared();
                 Task::Export(Export::new(servers, self.parts.cooldowns.clone(), self.parts.cooldown))
             }
-            Ask::Vote(_)
-            | Ask::Cancel(..)
-            | Ask::PutServer(_)
-            | Ask::RemoveServer(_)
-            | Ask::RotateToken(_)
-            | Ask::ClusterDigest => Task::Gather { ask, body: Vec::new() },
+            ControlRequest::Vote(_)
+            | ControlRequest::Cancel(..)
+            | ControlRequest::PutServer(_)
+            | ControlRequest::RemoveServer(_)
+            | ControlRequest::RotateToken(_)
+            | ControlRequest::ClusterDigest => Task::Gather { ask, body: Vec::new() },
         }
     }
 
-    fn ready(&self) -> Answer {
+    fn ready(&self) -> ControlAnswer {
         let readiness = &self.parts.readiness;
         let trouble = readiness.gravest();
         match &self.parts.shared {
             Some(shared) if readiness.is_ready() => return shared.ready(),
-            None if readiness.is_ready() => return Answer::json(200, &told(true, None, trouble)),
+            None if readiness.is_ready() => return ControlAnswer::json(200, &told(true, None, trouble)),
             _ => {}
         }
         let stands = if readiness.is_stopping() { "stopping" } else { "loading" };
@@ -186,53 +190,57 @@ impl ControlService {
         if let Some(shared) = &self.parts.shared {
             body["store"] = shared.store();
         }
-        Answer { field: Some(("Retry-After", "1")), ..Answer::json(503, &body) }
+        ControlAnswer { field: Some(("Retry-After", "1")), ..ControlAnswer::json(503, &body) }
     }
 
-    fn cluster(&self) -> Answer {
-        self.parts.shared.as_ref().map_or_else(|| Answer::fault(Fault::NotFound), SharedView::answer)
+    fn cluster(&self) -> ControlAnswer {
+        self.parts.shared.as_ref().map_or_else(|| ControlAnswer::fault(Fault::NotFound), ClusterView::answer)
     }
 
     /// Made once a turn, however many ask: each would hold up the others for as long as it takes.
-    fn metrics(&mut self) -> Answer {
-        let Parts { sources, readiness, cooldowns, shared, .. } = &self.parts;
-        let make = || page::metrics(sources, readiness, cooldowns.len(), shared.as_ref()).into_bytes();
+    fn metrics(&mut self) -> ControlAnswer {
+        let ControlParts { sources, readiness, cooldowns, shared, .. } = &self.parts;
+        let make = || metrics::metrics(sources, readiness, cooldowns.len(), shared.as_ref()).into_bytes();
         let body = self.metrics_page.get_or_insert_with(make).clone();
-        Answer { content_type: "text/plain; version=0.0.4; charset=utf-8", body, ..Answer::json(200, &()) }
+        ControlAnswer {
+            content_type: "text/plain; version=0.0.4; charset=utf-8",
+            body,
+            ..ControlAnswer::json(200, &())
+        }
     }
 
-    fn list(&mut self, after: Option<ServerId>, limit: Option<usize>) -> Answer {
+    fn list(&mut self, after: Option<ServerId>, limit: Option<usize>) -> ControlAnswer {
         let limit = limit.unwrap_or(PAGE_SERVERS_DEFAULT).clamp(1, PAGE_SERVERS_MAX);
         let mut rest = self.parts.directory.current().iter_after(after);
         let page: Vec<(ServerId, &Token)> = rest.by_ref().take(limit).collect();
         let next = page.last().filter(|_| rest.next().is_some()).map(|(server, _)| server.0);
         let servers = page.into_iter().map(|(server, token)| ServerBody::new(server, token)).collect();
-        Answer::json(200, &ServersBody { servers, next })
+        ControlAnswer::json(200, &ServersBody { servers, next })
     }
 
-    fn show(&mut self, server: ServerId) -> Answer {
+    fn show(&mut self, server: ServerId) -> ControlAnswer {
         match self.parts.directory.current().token(server) {
-            Some(token) => Answer::json(200, &ServerBody::new(server, token)),
-            None => Answer::unknown_server(),
+            Some(token) => ControlAnswer::json(200, &ServerBody::new(server, token)),
+            None => ControlAnswer::unknown_server(),
         }
     }
 
     /// Turns gathered content into a command under way.
-    fn start(&self, ask: Ask, body: &[u8], ticket: Ticket) -> Result<Task, Answer> {
+    fn start(&self, ask: ControlRequest, body: &[u8], ticket: Ticket) -> Result<Task, ControlAnswer> {
         let (asked, command) = match ask {
-            Ask::Vote(mode) => (Asked::Vote, Command::Votes(vec![wire::vote(body)?], mode)),
-            Ask::Cancel(server, address) => (Asked::Cancel, Command::Cancel(server, address)),
-            Ask::PutServer(server) => {
-                let new = wire::server(server, body, generate_token())?;
+            ControlRequest::Vote(mode) => (Asked::Vote, Command::Votes(vec![body::vote(body)?], mode)),
+            ControlRequest::Cancel(server, address) => (Asked::Cancel, Command::Cancel(server, address)),
+            ControlRequest::PutServer(server) => {
+                let new = body::server(server, body, generate_token())?;
                 (Asked::Server(server), Command::Servers(vec![new], Tokens::Replace))
             }
-            Ask::RotateToken(server) => (Asked::Server(server), Command::Rotate(server, generate_token())),
-            Ask::RemoveServer(server) => (Asked::Remove(server), Command::Remove(server)),
-            Ask::ClusterDigest => (Asked::Digest, Command::Digest),
-            _ => return Err(Answer::fault(Fault::Internal)),
+            ControlRequest::RotateToken(server) => (Asked::Server(server), Command::Rotate(server, generate_token())),
+            ControlRequest::RemoveServer(server) => (Asked::Remove(server), Command::Remove(server)),
+            ControlRequest::ClusterDigest => (Asked::Digest, Command::Digest),
+            _ => return Err(ControlAnswer::fault(Fault::Internal)),
         };
         let reply = submit(self.parts.recorder.as_ref(), &self.mailbox, ticket, command)
-            .ok_or_else(Answer::store_unavailable)?;
+            .ok_or_else(ControlAnswer::store_unavailable)?;
         Ok(Task::Wait { asked, reply })
     }
 }
@@ -276,7 +284,7 @@ fn generate_token() -> Token {
 const GATHER_STEP_BYTES: usize = 16 * 1024;
 
 impl Service for ControlService {
-    type Exchange = Exchange;
+    type Exchange = ControlExchange;
 
     fn holds(&self, head: &Head<'_>) -> bool {
         self.parts.recorder.is_none() && request::wants_key(head) && self.is_authorised(head)
@@ -286,29 +294,32 @@ impl Service for ControlService {
         self.metrics_page = None;
     }
 
-    fn is_decided(&self, exchange: &Exchange) -> bool {
+    fn is_decided(&self, exchange: &ControlExchange) -> bool {
         match &*exchange.task {
             Task::Answer(_) | Task::Page(_) | Task::Export(_) => true,
             // What changes something is done for a whole request only, even where its content has no meaning.
-            Task::Gather { ask, .. } => *ask == Ask::ClusterDigest,
+            Task::Gather { ask, .. } => *ask == ControlRequest::ClusterDigest,
             Task::Batch(_) | Task::Wait { .. } => false,
         }
     }
 
-    fn is_keyed(&self, exchange: &Exchange) -> bool {
+    fn is_keyed(&self, exchange: &ControlExchange) -> bool {
         exchange.is_keyed
     }
 
-    fn begin(&mut self, head: &Head<'_>, _context: &Context) -> Exchange {
-        Exchange { task: Box::new(self.task(head)), is_keyed: request::wants_key(head) && self.is_authorised(head) }
+    fn begin(&mut self, head: &Head<'_>, _context: &Context) -> ControlExchange {
+        ControlExchange {
+            task: Box::new(self.task(head)),
+            is_keyed: request::wants_key(head) && self.is_authorised(head),
+        }
     }
 
     /// A batch is read as it comes: it has no bound.
-    fn content_bytes_max(&self, exchange: &Exchange) -> u64 {
+    fn content_bytes_max(&self, exchange: &ControlExchange) -> u64 {
         if matches!(*exchange.task, Task::Batch(_)) { u64::MAX } else { self.parts.body_bytes_max }
     }
 
-    fn held_bytes(&self, exchange: &Exchange) -> usize {
+    fn held_bytes(&self, exchange: &ControlExchange) -> usize {
         match &*exchange.task {
             Task::Gather { body, .. } => body.capacity(),
             Task::Batch(batch) => batch.held_bytes(),
@@ -318,7 +329,7 @@ impl Service for ControlService {
         }
     }
 
-    fn content(&mut self, exchange: &mut Exchange, bytes: &[u8], context: &Context) -> Step {
+    fn content(&mut self, exchange: &mut ControlExchange, bytes: &[u8], context: &Context) -> Step {
         match &mut *exchange.task {
             Task::Gather { body, .. } => {
                 if body.capacity() - body.len() < bytes.len() {
@@ -336,7 +347,13 @@ impl Service for ControlService {
         }
     }
 
-    fn finish(&mut self, exchange: &mut Exchange, framing: Framing, context: &Context, out: &mut Vec<u8>) -> Step {
+    fn finish(
+        &mut self,
+        exchange: &mut ControlExchange,
+        framing: Framing,
+        context: &Context,
+        out: &mut Vec<u8>,
+    ) -> Step {
         loop {
             let next = match &mut *exchange.task {
                 Task::Answer(answer) => {
@@ -353,14 +370,14 @@ impl Service for ControlService {
                 Task::Wait { asked, reply } => match reply.try_recv() {
                     Ok(Reply::Digest(taken)) => {
                         let store = self.parts.shared.as_ref().and_then(|shared| shared.freshness.status.store());
-                        Task::Answer(SharedView::digest_answer(store, &taken))
+                        Task::Answer(ClusterView::digest_answer(store, &taken))
                     }
                     Ok(reply) => {
                         journal::note(*asked, &reply);
                         Task::Answer(reply::answer(*asked, &reply))
                     }
                     Err(TryRecvError::Empty) => return Step::Parked,
-                    Err(TryRecvError::Disconnected) => Task::Answer(Answer::store_unavailable()),
+                    Err(TryRecvError::Disconnected) => Task::Answer(ControlAnswer::store_unavailable()),
                 },
                 Task::Batch(batch) => {
                     let ask = |command| submit(self.parts.recorder.as_ref(), &self.mailbox, context.ticket, command);
@@ -383,6 +400,6 @@ impl Service for ControlService {
 
     fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context, out: &mut Vec<u8>) {
         self.parts.responses.refused(fault);
-        Answer::fault(fault).append(framing, context.now, out);
+        ControlAnswer::fault(fault).append(framing, context.now, out);
     }
 }

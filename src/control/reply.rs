@@ -3,7 +3,7 @@
 use serde_core::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;
 
-use super::wire::Invalid;
+use super::body::Invalid;
 use crate::http::fault::Fault;
 use crate::http::response::{self, Framing};
 use crate::recorder::command::{Recorded, Reply, ServerOutcome, VoteOutcome};
@@ -12,7 +12,7 @@ use crate::vote::time::UnixSeconds;
 
 /// An answer that is ready to be sent.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ControlAnswer {
     /// The status.
     pub status: u16,
     /// A field besides the common ones.
@@ -25,7 +25,7 @@ pub struct Answer {
 
 const JSON: &str = "application/json; charset=utf-8";
 
-impl Answer {
+impl ControlAnswer {
     /// An object under this status.
     #[must_use]
     pub fn json(status: u16, body: &impl Serialize) -> Self {
@@ -90,7 +90,7 @@ impl Answer {
 /// Browsers must not guess at types.
 pub const NOSNIFF: (&str, &str) = ("X-Content-Type-Options", "nosniff");
 
-impl From<Invalid> for Answer {
+impl From<Invalid> for ControlAnswer {
     fn from(invalid: Invalid) -> Self {
         Self::error(invalid.status, invalid.word, &invalid.message)
     }
@@ -113,36 +113,41 @@ pub enum Asked {
 
 /// The answer that a recorder's reply makes.
 #[must_use]
-pub fn answer(asked: Asked, reply: &Reply) -> Answer {
+pub fn answer(asked: Asked, reply: &Reply) -> ControlAnswer {
     match (asked, reply) {
-        (Asked::Vote, Reply::Votes(outcomes)) => outcomes.first().map_or_else(Answer::store_unavailable, vote),
-        (Asked::Cancel, Reply::Cancelled(None)) => Answer::unknown_server(),
-        (Asked::Cancel, Reply::Cancelled(Some(true))) => Answer::json(200, &json!({ "cancelled": true })),
+        (Asked::Vote, Reply::Votes(outcomes)) => outcomes.first().map_or_else(ControlAnswer::store_unavailable, vote),
+        (Asked::Cancel, Reply::Cancelled(None)) => ControlAnswer::unknown_server(),
+        (Asked::Cancel, Reply::Cancelled(Some(true))) => ControlAnswer::json(200, &json!({ "cancelled": true })),
         (Asked::Cancel, Reply::Cancelled(Some(false))) => {
-            Answer::error(404, "no_cooldown", "this address is in no cooldown for this server")
+            ControlAnswer::error(404, "no_cooldown", "this address is in no cooldown for this server")
         }
         (Asked::Server(id), Reply::Servers(outcomes)) => {
-            outcomes.first().map_or_else(Answer::store_unavailable, |outcome| server(id, outcome))
+            outcomes.first().map_or_else(ControlAnswer::store_unavailable, |outcome| server(id, outcome))
         }
-        (Asked::Remove(id), Reply::Removed(true)) => Answer::json(200, &json!({ "removed": true, "server_id": id.0 })),
-        (Asked::Remove(_), Reply::Removed(false)) => Answer::unknown_server(),
-        (_, Reply::StoreSilent) => Answer::store_unavailable_saying(SILENT),
-        _ => Answer::store_unavailable(),
+        (Asked::Remove(id), Reply::Removed(true)) => {
+            ControlAnswer::json(200, &json!({ "removed": true, "server_id": id.0 }))
+        }
+        (Asked::Remove(_), Reply::Removed(false)) => ControlAnswer::unknown_server(),
+        (_, Reply::StoreSilent) => ControlAnswer::store_unavailable_saying(SILENT),
+        _ => ControlAnswer::store_unavailable(),
     }
 }
 
-fn vote(outcome: &VoteOutcome) -> Answer {
+fn vote(outcome: &VoteOutcome) -> ControlAnswer {
     match outcome {
-        VoteOutcome::Recorded(recorded) => Answer::json(201, &RecordedBody { recorded, is_unchanged: false }),
-        VoteOutcome::Unchanged(recorded) => Answer::json(200, &RecordedBody { recorded, is_unchanged: true }),
+        VoteOutcome::Recorded(recorded) => ControlAnswer::json(201, &RecordedBody { recorded, is_unchanged: false }),
+        VoteOutcome::Unchanged(recorded) => ControlAnswer::json(200, &RecordedBody { recorded, is_unchanged: true }),
         VoteOutcome::InCooldown(expires_at) => {
             let message = "this address has voted for this server within the cooldown";
             let next_vote_at = expires_at.to_string();
-            Answer::json(409, &json!({ "error": "in_cooldown", "message": message, "next_vote_at": next_vote_at }))
+            ControlAnswer::json(
+                409,
+                &json!({ "error": "in_cooldown", "message": message, "next_vote_at": next_vote_at }),
+            )
         }
-        VoteOutcome::UnknownServer => Answer::unknown_server(),
-        VoteOutcome::Expired => Answer::error(422, "invalid_vote", EXPIRED),
-        VoteOutcome::InFuture => Answer::error(422, "invalid_vote", IN_FUTURE),
+        VoteOutcome::UnknownServer => ControlAnswer::unknown_server(),
+        VoteOutcome::Expired => ControlAnswer::error(422, "invalid_vote", EXPIRED),
+        VoteOutcome::InFuture => ControlAnswer::error(422, "invalid_vote", IN_FUTURE),
     }
 }
 
@@ -183,16 +188,16 @@ impl Serialize for RecordedBody<'_> {
     }
 }
 
-fn server(id: ServerId, outcome: &ServerOutcome) -> Answer {
+fn server(id: ServerId, outcome: &ServerOutcome) -> ControlAnswer {
     match outcome {
-        ServerOutcome::Created(token) => Answer::json(201, &ServerBody::new(id, token)),
+        ServerOutcome::Created(token) => ControlAnswer::json(201, &ServerBody::new(id, token)),
         ServerOutcome::Changed(token) | ServerOutcome::Unchanged(token) => {
-            Answer::json(200, &ServerBody::new(id, token))
+            ControlAnswer::json(200, &ServerBody::new(id, token))
         }
-        ServerOutcome::TokenInUse => Answer::error(409, "token_in_use", "this token is another server's"),
+        ServerOutcome::TokenInUse => ControlAnswer::error(409, "token_in_use", "this token is another server's"),
         // Who names one server means to change it: it is never asked so.
-        ServerOutcome::TokenDiffers => Answer::error(409, "token_differs", TOKEN_DIFFERS),
-        ServerOutcome::Unknown => Answer::unknown_server(),
+        ServerOutcome::TokenDiffers => ControlAnswer::error(409, "token_differs", TOKEN_DIFFERS),
+        ServerOutcome::Unknown => ControlAnswer::unknown_server(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a control request asks for, by its path and method.
 
-use super::reply::Answer;
+use super::reply::ControlAnswer;
 use crate::http::fault::Fault;
 use crate::http::head::{Head, Method};
 use crate::http::route;
@@ -10,7 +10,7 @@ use crate::vote::ipv4::Ipv4;
 
 /// One thing that can be asked of the control interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum ControlRequest {
     /// `GET /`
     Page,
     /// `GET /healthz`
@@ -61,66 +61,71 @@ pub fn wants_key(head: &Head<'_>) -> bool {
 ///
 /// # Errors
 /// The answer to what cannot be asked.
-pub fn read(head: &Head<'_>) -> Result<Ask, Answer> {
+pub fn read(head: &Head<'_>) -> Result<ControlRequest, ControlAnswer> {
     let path = route::decode(head.path);
     let query = Query(head.query.unwrap_or_default());
     let segments: Vec<&[u8]> = path.split(|byte| *byte == b'/').skip(1).collect();
-    let not_found = || Answer::fault(Fault::NotFound);
+    let not_found = || ControlAnswer::fault(Fault::NotFound);
     match *segments.as_slice() {
-        [b""] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Page)]),
-        [b"healthz"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Health)]),
-        [b"readyz"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Ready)]),
-        [b"metrics"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Metrics)]),
-        [b"v1", b"export"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Export)]),
-        [b"v1", b"cluster"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::Cluster)]),
-        [b"v1", b"cluster", b"digest"] => by_method(head, "GET, HEAD", &[(Method::Get, Ask::ClusterDigest)]),
-        [b"v1", b"votes"] => by_method(head, "POST", &[(Method::Post, Ask::Vote(query.mode(Mode::Cast)?))]),
+        [b""] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::Page)]),
+        [b"healthz"] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::Health)]),
+        [b"readyz"] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::Ready)]),
+        [b"metrics"] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::Metrics)]),
+        [b"v1", b"export"] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::Export)]),
+        [b"v1", b"cluster"] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::Cluster)]),
+        [b"v1", b"cluster", b"digest"] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::ClusterDigest)]),
+        [b"v1", b"votes"] => by_method(head, "POST", &[(Method::Post, ControlRequest::Vote(query.mode(Mode::Cast)?))]),
         [b"v1", b"votes", b"batch"] => {
-            let ask = Ask::VoteBatch(query.mode(Mode::Record)?, query.errors_max()?);
+            let ask = ControlRequest::VoteBatch(query.mode(Mode::Record)?, query.errors_max()?);
             by_method(head, "POST", &[(Method::Post, ask)])
         }
         [b"v1", b"votes", id, ip] => {
             if head.method != Method::Delete {
-                return Err(Answer::method_not_allowed("DELETE"));
+                return Err(ControlAnswer::method_not_allowed("DELETE"));
             }
             let address = Ipv4::parse_user(ip);
-            let address = address.ok_or_else(|| Answer::error(422, "invalid_vote", "ip must be an IPv4 address"))?;
-            Ok(Ask::Cancel(server_id(id)?, address))
+            let address =
+                address.ok_or_else(|| ControlAnswer::error(422, "invalid_vote", "ip must be an IPv4 address"))?;
+            Ok(ControlRequest::Cancel(server_id(id)?, address))
         }
         [b"v1", b"servers"] => {
-            let ask = Ask::ListServers(query.number("after")?.map(ServerId), query.size("limit")?);
+            let ask = ControlRequest::ListServers(query.number("after")?.map(ServerId), query.size("limit")?);
             by_method(head, "GET, HEAD", &[(Method::Get, ask)])
         }
         [b"v1", b"servers", b"batch"] => {
-            let ask = Ask::ServerBatch(query.tokens()?, query.errors_max()?);
+            let ask = ControlRequest::ServerBatch(query.tokens()?, query.errors_max()?);
             by_method(head, "POST", &[(Method::Post, ask)])
         }
         [b"v1", b"servers", id] => {
             let id = server_id(id)?;
             let methods = [
-                (Method::Get, Ask::ShowServer(id)),
-                (Method::Put, Ask::PutServer(id)),
-                (Method::Delete, Ask::RemoveServer(id)),
+                (Method::Get, ControlRequest::ShowServer(id)),
+                (Method::Put, ControlRequest::PutServer(id)),
+                (Method::Delete, ControlRequest::RemoveServer(id)),
             ];
             by_method(head, "GET, HEAD, PUT, DELETE", &methods)
         }
         [b"v1", b"servers", id, b"token"] => {
             let id = server_id(id)?;
-            by_method(head, "POST", &[(Method::Post, Ask::RotateToken(id))])
+            by_method(head, "POST", &[(Method::Post, ControlRequest::RotateToken(id))])
         }
         _ => Err(not_found()),
     }
 }
 
-fn by_method(head: &Head<'_>, allow: &'static str, asks: &[(Method, Ask)]) -> Result<Ask, Answer> {
+fn by_method(
+    head: &Head<'_>,
+    allow: &'static str,
+    asks: &[(Method, ControlRequest)],
+) -> Result<ControlRequest, ControlAnswer> {
     // HEAD is GET without the body.
     let method = if head.method == Method::Head { Method::Get } else { head.method };
     let found = asks.iter().find(|(taken, _)| *taken == method);
-    found.map(|(_, ask)| *ask).ok_or_else(|| Answer::method_not_allowed(allow))
+    found.map(|(_, ask)| *ask).ok_or_else(|| ControlAnswer::method_not_allowed(allow))
 }
 
-fn server_id(segment: &[u8]) -> Result<ServerId, Answer> {
-    ServerId::parse(segment).map_err(|_| Answer::unknown_server())
+fn server_id(segment: &[u8]) -> Result<ServerId, ControlAnswer> {
+    ServerId::parse(segment).map_err(|_| ControlAnswer::unknown_server())
 }
 
 struct Query<'a>(&'a [u8]);
@@ -132,36 +137,36 @@ impl Query<'_> {
         pairs.filter_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"=")).next_back()
     }
 
-    fn mode(&self, default: Mode) -> Result<Mode, Answer> {
+    fn mode(&self, default: Mode) -> Result<Mode, ControlAnswer> {
         match self.value("mode") {
             None => Ok(default),
             Some(b"cast") => Ok(Mode::Cast),
             Some(b"record") => Ok(Mode::Record),
-            Some(_) => Err(Answer::error(400, "bad_request", "mode is cast or record")),
+            Some(_) => Err(ControlAnswer::error(400, "bad_request", "mode is cast or record")),
         }
     }
 
-    fn tokens(&self) -> Result<Tokens, Answer> {
+    fn tokens(&self) -> Result<Tokens, ControlAnswer> {
         match self.value("replace_tokens") {
             None | Some(b"0") => Ok(Tokens::Keep),
             Some(b"1") => Ok(Tokens::Replace),
-            Some(_) => Err(Answer::error(400, "bad_request", "replace_tokens is 0 or 1")),
+            Some(_) => Err(ControlAnswer::error(400, "bad_request", "replace_tokens is 0 or 1")),
         }
     }
 
-    fn number(&self, name: &'static str) -> Result<Option<u32>, Answer> {
+    fn number(&self, name: &'static str) -> Result<Option<u32>, ControlAnswer> {
         let Some(value) = self.value(name) else { return Ok(None) };
         match ServerId::parse(value) {
             Ok(ServerId(number)) => Ok(Some(number)),
-            Err(_) => Err(Answer::error(400, "bad_request", &format!("{name} is a whole number"))),
+            Err(_) => Err(ControlAnswer::error(400, "bad_request", &format!("{name} is a whole number"))),
         }
     }
 
-    fn size(&self, name: &'static str) -> Result<Option<usize>, Answer> {
+    fn size(&self, name: &'static str) -> Result<Option<usize>, ControlAnswer> {
         Ok(self.number(name)?.map(|number| number as usize))
     }
 
-    fn errors_max(&self) -> Result<usize, Answer> {
+    fn errors_max(&self) -> Result<usize, ControlAnswer> {
         Ok(self.size("errors_max")?.unwrap_or(ERRORS_MAX_DEFAULT).min(ERRORS_MAX))
     }
 }

@@ -35,14 +35,14 @@ pub struct Summary {
     pub token_differs: u64,
     /// Lines of the other kind: an export holds both, and each batch call takes its own.
     pub skipped: u64,
-    refused: Refused,
+    refused: RefusedLine,
 }
 
 /// The first refused lines. No line is told behind one that is not: who wants to know of the others
 /// asks again from the last one on.
 #[derive(Debug)]
-struct Refused {
-    lines: BTreeMap<u64, Line>,
+struct RefusedLine {
+    lines: BTreeMap<u64, SummaryLine>,
     lines_max: usize,
     /// What the lines take in the answer.
     bytes: usize,
@@ -51,13 +51,13 @@ struct Refused {
 }
 
 #[derive(Debug)]
-struct Line {
+struct SummaryLine {
     number: u64,
     word: &'static str,
     message: String,
 }
 
-impl Line {
+impl SummaryLine {
     /// How much of the answer it takes, at most. There are no other escapes: an echo has no control
     /// characters.
     fn bytes(&self) -> usize {
@@ -70,7 +70,7 @@ impl Summary {
     /// Before the first line; at most so many refused ones are told.
     #[must_use]
     pub const fn new(lines_max: usize) -> Self {
-        let refused = Refused { lines: BTreeMap::new(), lines_max, bytes: COUNTS_BYTES, first_untold: u64::MAX };
+        let refused = RefusedLine { lines: BTreeMap::new(), lines_max, bytes: COUNTS_BYTES, first_untold: u64::MAX };
         Self {
             recorded: 0,
             unchanged: 0,
@@ -97,12 +97,12 @@ impl Summary {
     }
 }
 
-impl Refused {
+impl RefusedLine {
     fn note(&mut self, number: u64, word: &'static str, message: &str) {
         if number >= self.first_untold {
             return;
         }
-        let line = Line { number, word, message: json::echo(message, ECHO_BYTES_MAX) };
+        let line = SummaryLine { number, word, message: json::echo(message, ECHO_BYTES_MAX) };
         self.bytes += line.bytes();
         self.lines.insert(number, line);
         while self.lines.len() > self.lines_max || self.bytes > BATCH_ANSWER_BYTES_MAX {
@@ -135,13 +135,13 @@ impl Serialize for Summary {
     }
 }
 
-impl Serialize for Refused {
+impl Serialize for RefusedLine {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.lines.values())
     }
 }
 
-impl Serialize for Line {
+impl Serialize for SummaryLine {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = serializer.serialize_map(None)?;
         object.serialize_entry("line", &self.number)?;

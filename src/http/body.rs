@@ -39,7 +39,7 @@ pub struct Piece<'b> {
 
 /// Where in a body the decoder stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum DecoderState {
     Bytes { left: u64 },
     ChunkLine,
     ChunkData { left: u64 },
@@ -50,7 +50,7 @@ enum State {
 /// Decodes one body, in pieces as they come.
 #[derive(Clone, Copy, Debug)]
 pub struct Decoder {
-    state: State,
+    state: DecoderState,
     /// Content that may still come; more is [`Fault::ContentTooLarge`].
     allowance: u64,
     extension_bytes: usize,
@@ -63,10 +63,10 @@ impl Decoder {
     /// [`Fault::ContentTooLarge`] where the length is known and too large.
     pub fn new(length: Length, content_bytes_max: u64) -> Result<Self, Fault> {
         let state = match length {
-            Length::None => State::Bytes { left: 0 },
+            Length::None => DecoderState::Bytes { left: 0 },
             Length::Bytes(bytes) if bytes > content_bytes_max => return Err(Fault::ContentTooLarge),
-            Length::Bytes(bytes) => State::Bytes { left: bytes },
-            Length::Chunked => State::ChunkLine,
+            Length::Bytes(bytes) => DecoderState::Bytes { left: bytes },
+            Length::Chunked => DecoderState::ChunkLine,
         };
         Ok(Self { state, allowance: content_bytes_max, extension_bytes: 0 })
     }
@@ -78,28 +78,28 @@ impl Decoder {
     /// The fault that answers the request.
     pub fn decode<'b>(&mut self, input: &'b [u8]) -> Result<Piece<'b>, Fault> {
         match self.state {
-            State::Bytes { left } => {
+            DecoderState::Bytes { left } => {
                 let content = self.take(input, left);
                 let left = left - content.len() as u64;
-                self.state = State::Bytes { left };
+                self.state = DecoderState::Bytes { left };
                 Ok(Piece { consumed: content.len(), content, ended: left == 0 })
             }
-            State::ChunkLine => self.chunk_line(input),
-            State::ChunkData { left } => {
+            DecoderState::ChunkLine => self.chunk_line(input),
+            DecoderState::ChunkData { left } => {
                 let content = self.take(input, left);
                 let left = left - content.len() as u64;
-                self.state = if left == 0 { State::ChunkEnd } else { State::ChunkData { left } };
+                self.state = if left == 0 { DecoderState::ChunkEnd } else { DecoderState::ChunkData { left } };
                 Ok(Piece { consumed: content.len(), content, ended: false })
             }
-            State::ChunkEnd => match input {
+            DecoderState::ChunkEnd => match input {
                 [b'\r', b'\n', ..] => {
-                    self.state = State::ChunkLine;
+                    self.state = DecoderState::ChunkLine;
                     Ok(framing(2))
                 }
                 [] | [b'\r'] => Ok(framing(0)),
                 _ => Err(Fault::BadRequest),
             },
-            State::Trailer => trailer(input),
+            DecoderState::Trailer => trailer(input),
         }
     }
 
@@ -127,7 +127,7 @@ impl Decoder {
         let size = std::str::from_utf8(size).ok().and_then(|hex| u64::from_str_radix(hex, 16).ok());
         let size = size.ok_or(Fault::BadRequest)?;
         self.allowance = self.allowance.checked_sub(size).ok_or(Fault::ContentTooLarge)?;
-        self.state = if size == 0 { State::Trailer } else { State::ChunkData { left: size } };
+        self.state = if size == 0 { DecoderState::Trailer } else { DecoderState::ChunkData { left: size } };
         Ok(framing(line_feed + 1))
     }
 }

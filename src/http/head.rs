@@ -61,15 +61,15 @@ pub struct Head<'b> {
     /// `Authorization`, if there is exactly one.
     pub authorization: Option<&'b [u8]>,
     /// The header lines, for what few requests are asked.
-    pub lines: Lines<'b>,
+    pub lines: HeaderLines<'b>,
 }
 
 /// The header lines of a head, each with its end, up to an empty one. Bytes behind that may be there
 /// and are none of theirs.
 #[derive(Clone, Copy, Debug)]
-pub struct Lines<'b>(&'b [u8]);
+pub struct HeaderLines<'b>(&'b [u8]);
 
-impl<'b> Lines<'b> {
+impl<'b> HeaderLines<'b> {
     /// The values of the fields with this name, without the blanks around them.
     pub fn values(self, name: &str) -> impl Iterator<Item = &'b [u8]> {
         let lines = self.0.split(|byte| *byte == b'\n').take_while(|line| *line != b"\r");
@@ -109,7 +109,7 @@ fn parse_any(within: &[u8], skipped: usize, limits: HeadLimits) -> Section<Head<
 fn parse_fields<'b>(line: RequestLine<'b>, within: &'b [u8], skipped: usize, limits: HeadLimits) -> Section<Head<'b>> {
     let is_full = within.len() == limits.head_bytes_max;
     let lines = &within[line.bytes..];
-    let mut fields = Fields::default();
+    let mut fields = FieldSummary::default();
     match field::parse(lines, limits.header_lines_max, &mut fields) {
         Section::Complete((), used) => match fields.into_head(&line, lines) {
             Ok(head) => Section::Complete(head, skipped + line.bytes + used),
@@ -206,7 +206,7 @@ fn version(bytes: &[u8]) -> Result<Option<bool>, Fault> {
 
 /// What the header lines say, gathered line by line.
 #[derive(Default)]
-struct Fields<'b> {
+struct FieldSummary<'b> {
     host: Option<&'b [u8]>,
     content_length: Option<u64>,
     transfer_encoding: bool,
@@ -220,7 +220,7 @@ struct Fields<'b> {
     authorizations: u8,
 }
 
-impl<'b> Visitor<'b> for Fields<'b> {
+impl<'b> Visitor<'b> for FieldSummary<'b> {
     /// Most fields are of no meaning here, and most of those are told by length and first letter.
     #[inline]
     fn field(&mut self, name: &'b [u8], value: &'b [u8]) -> Result<(), Fault> {
@@ -232,7 +232,7 @@ impl<'b> Visitor<'b> for Fields<'b> {
     }
 }
 
-impl<'b> Fields<'b> {
+impl<'b> FieldSummary<'b> {
     fn decisive(&mut self, name: &'b [u8], value: &'b [u8]) -> Result<(), Fault> {
         let is = |expected: &str| name.eq_ignore_ascii_case(expected.as_bytes());
         match name.len() {
@@ -315,7 +315,7 @@ impl<'b> Fields<'b> {
             length,
             expects_continue,
             authorization: self.authorization.filter(|_| self.authorizations == 1),
-            lines: Lines(lines),
+            lines: HeaderLines(lines),
         })
     }
 

@@ -5,7 +5,7 @@ use super::head::{Head, Method};
 
 /// The `Connection` field of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Connection {
+pub enum ConnectionField {
     /// HTTP/1.1 goes on: nothing to say.
     Persistent,
     /// `keep-alive`, to an HTTP/1.0 client that asked for it.
@@ -14,7 +14,7 @@ pub enum Connection {
     Close,
 }
 
-impl Connection {
+impl ConnectionField {
     /// The whole line, or nothing.
     #[must_use]
     pub const fn line(self) -> &'static [u8] {
@@ -34,7 +34,7 @@ pub struct Framing {
     /// The client knows no chunked coding.
     pub http_1_0: bool,
     /// The `Connection` field.
-    pub connection: Connection,
+    pub connection: ConnectionField,
 }
 
 impl Framing {
@@ -43,9 +43,9 @@ impl Framing {
     #[inline]
     pub fn of(head: &Head<'_>, closing: bool) -> Self {
         let connection = match (head.keep_alive && !closing, head.http_1_0) {
-            (false, _) => Connection::Close,
-            (true, true) => Connection::KeepAlive,
-            (true, false) => Connection::Persistent,
+            (false, _) => ConnectionField::Close,
+            (true, true) => ConnectionField::KeepAlive,
+            (true, false) => ConnectionField::Persistent,
         };
         Self { head_only: head.method == Method::Head, http_1_0: head.http_1_0, connection }
     }
@@ -53,7 +53,7 @@ impl Framing {
     /// Form of the last response on a connection.
     #[must_use]
     pub const fn last(head_only: bool) -> Self {
-        Self { head_only, http_1_0: false, connection: Connection::Close }
+        Self { head_only, http_1_0: false, connection: ConnectionField::Close }
     }
 }
 
@@ -61,10 +61,10 @@ impl Framing {
 pub const DATE_BYTES: usize = 29;
 
 /// The fields of a response besides `Date`, `Content-Length` and `Connection`.
-pub type Fields<'a> = &'a [(&'a str, &'a str)];
+pub type HeaderFields<'a> = &'a [(&'a str, &'a str)];
 
 /// Appends status line, `Date` and `fields`; what follows is the length and the empty line.
-pub fn append_head(out: &mut Vec<u8>, status: u16, date: &[u8; DATE_BYTES], fields: Fields<'_>) {
+pub fn append_head(out: &mut Vec<u8>, status: u16, date: &[u8; DATE_BYTES], fields: HeaderFields<'_>) {
     let mut number = itoa::Buffer::new();
     for part in ["HTTP/1.1 ", number.format(status), " ", reason(status), "\r\nDate: "] {
         out.extend_from_slice(part.as_bytes());
@@ -83,7 +83,7 @@ pub fn append(
     out: &mut Vec<u8>,
     status: u16,
     date: &[u8; DATE_BYTES],
-    fields: Fields<'_>,
+    fields: HeaderFields<'_>,
     body: &[u8],
     framing: Framing,
 ) {
@@ -112,9 +112,9 @@ pub struct Prepared {
 impl Prepared {
     /// Formats a response; its date is set before it is first used.
     #[must_use]
-    pub fn new(status: u16, fields: Fields<'_>, body: &[u8]) -> Self {
+    pub fn new(status: u16, fields: HeaderFields<'_>, body: &[u8]) -> Self {
         let mut bytes = Vec::new();
-        let framing = Framing { head_only: false, http_1_0: false, connection: Connection::Persistent };
+        let framing = Framing { head_only: false, http_1_0: false, connection: ConnectionField::Persistent };
         append(&mut bytes, status, &[b'0'; DATE_BYTES], fields, body, framing);
         let fields_end = bytes.len() - body.len() - 2;
         let date_at = "HTTP/1.1 200 ".len() + reason(status).len() + "\r\nDate: ".len();
@@ -130,7 +130,7 @@ impl Prepared {
     #[inline]
     pub fn append(&self, out: &mut Vec<u8>, framing: Framing) {
         let end = if framing.head_only { self.fields_end + 2 } else { self.bytes.len() };
-        if framing.connection == Connection::Persistent {
+        if framing.connection == ConnectionField::Persistent {
             out.extend_from_slice(&self.bytes[..end]);
         } else {
             out.extend_from_slice(&self.bytes[..self.fields_end]);

@@ -9,7 +9,7 @@ use super::body::{Decoder, Length};
 use super::fault::Fault;
 use super::field::Section;
 use super::head::{self, Head, HeadLimits};
-use super::response::{Connection, Framing};
+use super::response::{ConnectionField, Framing};
 use crate::vote::time::UnixSeconds;
 
 /// Names a connection to whoever will wake it: never one that came later in its place.
@@ -174,7 +174,7 @@ impl<E> Default for Session<E> {
 }
 
 /// How one step of the session left it.
-enum Turn {
+enum Flow {
     Again,
     Stop(Next),
 }
@@ -238,26 +238,26 @@ impl<E> Session<E> {
                         service.decide_again(exchange, &kept, context);
                     }
                     if closing && !*is_begun {
-                        framing.connection = Connection::Close;
+                        framing.connection = ConnectionField::Close;
                     }
                     let framing = *framing;
                     match service.finish(exchange, framing, context, out) {
                         Step::Done => self.answered(framing),
-                        Step::Parked => Turn::Stop(Next::Parked),
+                        Step::Parked => Flow::Stop(Next::Parked),
                         Step::More => {
                             *is_begun = true;
-                            Turn::Stop(Next::Output)
+                            Flow::Stop(Next::Output)
                         }
                     }
                 }
                 // Who did not ask for the end may be sending the next request, or content that is not read.
                 Phase::Closed => break Next::Close { linger: closing || self.leaves_content || !rest.is_empty() },
             };
-            if matches!(self.phase, Phase::Head | Phase::Closed) && matches!(turn, Turn::Again) {
+            if matches!(self.phase, Phase::Head | Phase::Closed) && matches!(turn, Flow::Again) {
                 answered += 1;
                 self.whole_bytes = out.len();
             }
-            if let Turn::Stop(next) = turn {
+            if let Flow::Stop(next) = turn {
                 break next;
             }
         };
@@ -294,19 +294,19 @@ impl<E> Session<E> {
         limits: &SessionLimits,
         out: &mut Vec<u8>,
         consumed: &mut usize,
-    ) -> Turn {
+    ) -> Flow {
         // Looked at where it lies: a copy of what was written in smaller parts waits for each of them.
         let parsed = head::parse(input, limits.head);
         let (head, bytes) = match &parsed {
             Section::Complete(head, bytes) => (head, *bytes),
-            Section::Partial => return Turn::Stop(Next::Input),
+            Section::Partial => return Flow::Stop(Next::Input),
             Section::Rejected(fault) => {
                 self.refuse(*fault, is_head_method(input), service, context, out);
-                return Turn::Stop(Next::Close { linger: true });
+                return Flow::Stop(Next::Close { linger: true });
             }
         };
         if !closing && service.holds(head) {
-            return Turn::Stop(Next::Held);
+            return Flow::Stop(Next::Held);
         }
         *consumed += bytes;
         let mut framing = Framing::of(head, closing);
@@ -315,7 +315,7 @@ impl<E> Session<E> {
         let has_content = head.length != Length::None;
         if has_content && service.is_decided(&exchange) {
             self.leaves_content = true;
-            framing.connection = Connection::Close;
+            framing.connection = ConnectionField::Close;
         } else if has_content {
             match Decoder::new(head.length, service.content_bytes_max(&exchange)) {
                 Ok(decoder) => {
@@ -324,24 +324,24 @@ impl<E> Session<E> {
                 }
                 Err(fault) => {
                     self.refuse(fault, framing.head_only, service, context, out);
-                    return Turn::Stop(Next::Close { linger: true });
+                    return Flow::Stop(Next::Close { linger: true });
                 }
             }
             if head.expects_continue {
                 out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
                 self.whole_bytes = out.len();
             }
-            return Turn::Again;
+            return Flow::Again;
         }
         match service.finish(&mut exchange, framing, context, out) {
             Step::Done => self.answered(framing),
             Step::Parked => {
                 self.phase = Phase::Finish { exchange, framing, is_begun: false, kept: None };
-                Turn::Stop(Next::Parked)
+                Flow::Stop(Next::Parked)
             }
             Step::More => {
                 self.phase = Phase::Finish { exchange, framing, is_begun: true, kept: None };
-                Turn::Stop(Next::Output)
+                Flow::Stop(Next::Output)
             }
         }
     }
@@ -353,13 +353,13 @@ impl<E> Session<E> {
         context: &Context,
         out: &mut Vec<u8>,
         consumed: &mut usize,
-    ) -> Turn {
-        let Phase::Content { exchange, decoder, framing, .. } = &mut self.phase else { return Turn::Again };
+    ) -> Flow {
+        let Phase::Content { exchange, decoder, framing, .. } = &mut self.phase else { return Flow::Again };
         let piece = match decoder.decode(input) {
             Ok(piece) => piece,
             Err(fault) => {
                 self.refuse(fault, false, service, context, out);
-                return Turn::Stop(Next::Close { linger: true });
+                return Flow::Stop(Next::Close { linger: true });
             }
         };
         *consumed += piece.consumed;
@@ -370,19 +370,19 @@ impl<E> Session<E> {
             if let Phase::Content { exchange, kept, .. } = std::mem::replace(&mut self.phase, Phase::Closed) {
                 self.phase = Phase::Finish { exchange, framing, is_begun: false, kept };
             }
-            return Turn::Again;
+            return Flow::Again;
         }
         match step {
-            Step::Parked => Turn::Stop(Next::Parked),
-            Step::Done | Step::More if piece.consumed == 0 => Turn::Stop(Next::Input),
-            Step::Done | Step::More => Turn::Again,
+            Step::Parked => Flow::Stop(Next::Parked),
+            Step::Done | Step::More if piece.consumed == 0 => Flow::Stop(Next::Input),
+            Step::Done | Step::More => Flow::Again,
         }
     }
 
     #[inline]
-    fn answered(&mut self, framing: Framing) -> Turn {
-        self.phase = if framing.connection == Connection::Close { Phase::Closed } else { Phase::Head };
-        Turn::Again
+    fn answered(&mut self, framing: Framing) -> Flow {
+        self.phase = if framing.connection == ConnectionField::Close { Phase::Closed } else { Phase::Head };
+        Flow::Again
     }
 }
 

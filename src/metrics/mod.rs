@@ -85,7 +85,7 @@ impl<const BOUNDS: usize> Histogram<BOUNDS> {
 
 /// What kind of metric a family is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only ever rises.
     Counter,
     /// Rises and falls.
@@ -96,17 +96,17 @@ pub enum Kind {
 
 /// A page in the Prometheus text format.
 #[derive(Debug, Default)]
-pub struct Page {
+pub struct MetricsText {
     text: String,
 }
 
-impl Page {
+impl MetricsText {
     /// Begins a family: its samples follow.
-    pub fn family(&mut self, name: &str, kind: Kind, help: &str) {
+    pub fn family(&mut self, name: &str, kind: MetricKind, help: &str) {
         let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
         };
         // A String takes whatever is written to it.
         let _written = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
@@ -125,7 +125,7 @@ impl Page {
     }
 
     /// A family of one sample without labels.
-    pub fn single(&mut self, name: &str, kind: Kind, help: &str, value: impl Display) {
+    pub fn single(&mut self, name: &str, kind: MetricKind, help: &str, value: impl Display) {
         self.family(name, kind, help);
         self.sample(name, &[], value);
     }
@@ -166,7 +166,7 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
-    use super::{Histogram, Kind, Page};
+    use super::{Histogram, MetricKind, MetricsText};
 
     #[test]
     fn pages_are_spelled_as_prometheus_reads_them() {
@@ -175,11 +175,11 @@ mod tests {
             parts[0].record(value);
         }
         parts[1].record(2_000);
-        let mut page = Page::default();
-        page.family("a_total", Kind::Counter, "How many.");
+        let mut page = MetricsText::default();
+        page.family("a_total", MetricKind::Counter, "How many.");
         page.sample("a_total", &[("b", "c"), ("d", "e")], 7);
-        page.single("g", Kind::Gauge, "Now.", 1.5);
-        page.family("h_seconds", Kind::Histogram, "How long.");
+        page.single("g", MetricKind::Gauge, "Now.", 1.5);
+        page.family("h_seconds", MetricKind::Histogram, "How long.");
         page.histogram("h_seconds", &[("b", "c")], 1_000.0, &parts.each_ref());
         assert_eq!(
             page.into_text(),

@@ -10,7 +10,7 @@ use super::mailbox::Mailbox;
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct AccountLink {
     /// 0 where it stands in no queue.
     bytes: u32,
     before: u32,
@@ -18,12 +18,12 @@ struct Link {
     since_ms: u64,
 }
 
-impl Link {
+impl AccountLink {
     const FREE: Self = Self { bytes: 0, before: NONE, behind: NONE, since_ms: 0 };
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Queue {
+struct AccountQueue {
     front: u32,
     back: u32,
 }
@@ -33,8 +33,8 @@ pub struct Account {
     budget: Arc<Budget>,
     board: Arc<Board>,
     /// By slot; as many as the highest slot that ever held something.
-    links: Vec<Link>,
-    queues: [Queue; SIZES],
+    links: Vec<AccountLink>,
+    queues: [AccountQueue; SIZES],
     held_bytes: u64,
     told_bytes: u64,
     grant: Grant,
@@ -47,7 +47,7 @@ impl Account {
     #[must_use]
     pub fn new(budget: Arc<Budget>, kind: Kind, mailbox: Mailbox) -> Self {
         let board = budget.join(kind, mailbox);
-        let queues = [Queue { front: NONE, back: NONE }; SIZES];
+        let queues = [AccountQueue { front: NONE, back: NONE }; SIZES];
         Self {
             budget,
             board,
@@ -74,7 +74,7 @@ impl Account {
             if bytes == 0 {
                 return;
             }
-            self.links.resize(index as usize + 1, Link::FREE);
+            self.links.resize(index as usize + 1, AccountLink::FREE);
         }
         let before = self.links[index as usize].bytes;
         if bytes == before && !has_moved {
@@ -137,7 +137,7 @@ impl Account {
     }
 
     fn take_out(&mut self, index: u32) {
-        let link = std::mem::replace(&mut self.links[index as usize], Link::FREE);
+        let link = std::mem::replace(&mut self.links[index as usize], AccountLink::FREE);
         if link.bytes == 0 {
             return;
         }
@@ -160,7 +160,7 @@ impl Account {
             NONE => self.queues[size].front = index,
             last => self.links[last as usize].behind = index,
         }
-        self.links[index as usize] = Link { bytes, before: last, behind: NONE, since_ms: now_ms };
+        self.links[index as usize] = AccountLink { bytes, before: last, behind: NONE, since_ms: now_ms };
         self.show_front(size);
     }
 

@@ -7,14 +7,14 @@ use std::io::ErrorKind;
 
 use super::counters::EngineCounters;
 use super::deadline::Class;
-use super::mailbox::Passed;
+use super::mailbox::PassedClient;
 use super::stream::{Received, Stream};
 use crate::http::fault::Fault;
 use crate::http::session::{Advanced, Context, Next, Service, Session, SessionLimits, is_head_method};
 use crate::limits::{LINGER_BYTES_MAX, PASSED_BYTES_MAX};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ConnectionState {
     /// Reads, or works through what was read.
     Open,
     /// Waits to be woken.
@@ -41,7 +41,7 @@ pub enum Verdict {
 }
 
 /// What a turn lends to the connection that it serves.
-pub struct Turn<'w, S: Service> {
+pub struct TurnContext<'w, S: Service> {
     /// Who answers.
     pub service: &'w mut S,
     /// Bounds on the session.
@@ -66,7 +66,7 @@ pub struct Connection<E> {
     session: Session<E>,
     /// Begun and not whole; or, while `has_work`, not looked at yet.
     input: Vec<u8>,
-    state: State,
+    state: ConnectionState,
     /// The input is to be worked through before more is read.
     has_work: bool,
     /// The kernel may hold more input, or the end of it.
@@ -98,7 +98,7 @@ impl<E> Connection<E> {
             stream,
             session: Session::default(),
             input: Vec::new(),
-            state: State::Open,
+            state: ConnectionState::Open,
             has_work: false,
             is_readable: true,
             reads_on: false,
@@ -121,7 +121,7 @@ impl<E> Connection<E> {
     /// Whether it is nothing but a socket and some input: who has these two can serve it.
     #[must_use]
     pub fn can_be_passed(&self) -> bool {
-        matches!(self.state, State::Open | State::Held)
+        matches!(self.state, ConnectionState::Open | ConnectionState::Held)
             && self.stream.is_bare()
             && self.session.is_between_requests()
             && self.input.len() <= PASSED_BYTES_MAX
@@ -129,9 +129,9 @@ impl<E> Connection<E> {
 
     /// The two; `None` where there is more.
     #[must_use]
-    pub fn into_passed(self) -> Option<Passed> {
+    pub fn into_passed(self) -> Option<PassedClient> {
         let input = self.input;
-        self.stream.into_socket().map(|socket| Passed { socket: socket.into(), input })
+        self.stream.into_socket().map(|socket| PassedClient { socket: socket.into(), input })
     }
 
     /// The stream, to register its socket.
@@ -148,8 +148,8 @@ impl<E> Connection<E> {
 
     /// What the connection waits for is there.
     pub fn wake(&mut self) {
-        if self.state == State::Parked {
-            self.state = State::Open;
+        if self.state == ConnectionState::Parked {
+            self.state = ConnectionState::Open;
         }
     }
 
@@ -162,7 +162,7 @@ impl<E> Connection<E> {
     /// Whether nothing was asked that is not answered yet. An empty line before a request is none.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.state == State::Open
+        self.state == ConnectionState::Open
             && matches!(self.input[..], [] | [b'\r'] | [b'\r', b'\n'])
             && self.stream.is_idle()
             && self.session.is_between_requests()
@@ -171,7 +171,7 @@ impl<E> Connection<E> {
     /// Whether it waits to be given away.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.state == State::Held
+        self.state == ConnectionState::Held
     }
 
     /// Whether something was answered: a connection without is one that is about to ask.
@@ -190,17 +190,19 @@ impl<E> Connection<E> {
     /// place of the answer to what may have been done already.
     #[must_use]
     pub const fn can_be_refused(&self) -> bool {
-        matches!(self.state, State::Open | State::Parked) && !self.has_unsent() && !self.session.owes_an_answer()
+        matches!(self.state, ConnectionState::Open | ConnectionState::Parked)
+            && !self.has_unsent()
+            && !self.session.owes_an_answer()
     }
 
     /// Whether the peer went away before its time.
     #[must_use]
     pub const fn is_broken(&self) -> bool {
-        matches!(self.state, State::Broken)
+        matches!(self.state, ConnectionState::Broken)
     }
 
     fn broken(&mut self) -> Verdict {
-        self.state = State::Broken;
+        self.state = ConnectionState::Broken;
         Verdict::Drop
     }
 
@@ -209,12 +211,14 @@ impl<E> Connection<E> {
     pub fn deadline(&mut self, current: Option<Class>) -> (Option<Class>, bool) {
         let class = match self.state {
             _ if self.has_unsent() => Class::Write,
-            State::Lingering { .. } => Class::Linger,
+            ConnectionState::Lingering { .. } => Class::Linger,
             _ if self.is_turned_away => Class::Linger,
-            State::Parked | State::Held | State::Broken => return (None, false),
-            State::Open | State::Closing { .. } if self.is_idle() && !self.has_asked => Class::Fresh,
-            State::Open | State::Closing { .. } if self.is_idle() => Class::Idle,
-            State::Open | State::Closing { .. } => Class::Request,
+            ConnectionState::Parked | ConnectionState::Held | ConnectionState::Broken => return (None, false),
+            ConnectionState::Open | ConnectionState::Closing { .. } if self.is_idle() && !self.has_asked => {
+                Class::Fresh
+            }
+            ConnectionState::Open | ConnectionState::Closing { .. } if self.is_idle() => Class::Idle,
+            ConnectionState::Open | ConnectionState::Closing { .. } => Class::Request,
         };
         // Content is waited for as long as it comes, but only that of who has shown the key.
         let is_keyed = self.session.is_keyed();
@@ -227,7 +231,7 @@ impl<E> Connection<E> {
     }
 
     /// One turn: sends what waits, reads once, answers all that is whole, writes once.
-    pub fn serve<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
+    pub fn serve<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         if self.has_unsent() {
             match self.stream.flush(turn.counters) {
                 Ok(()) if self.has_unsent() => return Verdict::Wait,
@@ -236,22 +240,22 @@ impl<E> Connection<E> {
             }
         }
         match self.state {
-            State::Open if self.has_work => self.work(turn),
-            State::Open if self.is_readable => self.read(turn),
+            ConnectionState::Open if self.has_work => self.work(turn),
+            ConnectionState::Open if self.is_readable => self.read(turn),
             // Nobody takes it: it is answered here after all.
-            State::Held if turn.closing => {
-                self.state = State::Open;
+            ConnectionState::Held if turn.closing => {
+                self.state = ConnectionState::Open;
                 self.work(turn)
             }
-            State::Open | State::Parked | State::Held => Verdict::Wait,
-            State::Closing { linger } => self.close(linger, turn),
-            State::Lingering { .. } => self.linger(turn),
-            State::Broken => Verdict::Drop,
+            ConnectionState::Open | ConnectionState::Parked | ConnectionState::Held => Verdict::Wait,
+            ConnectionState::Closing { linger } => self.close(linger, turn),
+            ConnectionState::Lingering { .. } => self.linger(turn),
+            ConnectionState::Broken => Verdict::Drop,
         }
     }
 
     /// Answers the request under way with `fault` and closes.
-    pub fn refuse<S: Service<Exchange = E>>(&mut self, fault: Fault, turn: &mut Turn<'_, S>) -> Verdict {
+    pub fn refuse<S: Service<Exchange = E>>(&mut self, fault: Fault, turn: &mut TurnContext<'_, S>) -> Verdict {
         if !self.stream.is_established() {
             return self.give_up(turn);
         }
@@ -264,7 +268,7 @@ impl<E> Connection<E> {
     }
 
     /// Says that there is no room, and closes: at once, or when it can be said.
-    pub fn turn_away<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
+    pub fn turn_away<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         if self.stream.is_established() {
             return self.say_no_room(turn);
         }
@@ -272,7 +276,7 @@ impl<E> Connection<E> {
         self.serve(turn)
     }
 
-    fn say_no_room<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
+    fn say_no_room<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         turn.counters.turned_away.add(1);
         self.refuse(Fault::NotReady, turn)
     }
@@ -282,12 +286,12 @@ impl<E> Connection<E> {
         self.stream.part(counters);
     }
 
-    fn read<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
+    fn read<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         let held = self.input.len();
         let buffer = &mut *turn.read_buffer;
         if held == buffer.len() {
             // Only where all that is read is to be passed on: the rest waits in the kernel.
-            self.state = State::Held;
+            self.state = ConnectionState::Held;
             return Verdict::Wait;
         }
         buffer[..held].copy_from_slice(&self.input);
@@ -320,7 +324,7 @@ impl<E> Connection<E> {
 
     /// What came was for TLS; or there is no room for who sent it.
     #[cold]
-    fn after_handshake<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
+    fn after_handshake<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         if self.is_turned_away && self.stream.is_established() {
             return self.say_no_room(turn);
         }
@@ -330,22 +334,22 @@ impl<E> Connection<E> {
     /// TLS cannot go on, or has not come far enough for an answer: what it says of that is the
     /// last word.
     #[cold]
-    fn give_up<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
-        self.state = State::Closing { linger: true };
+    fn give_up<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
+        self.state = ConnectionState::Closing { linger: true };
         self.input = Vec::new();
         self.has_work = false;
         if self.has_unsent() { Verdict::Wait } else { self.close(true, turn) }
     }
 
     /// Goes on with input that had to wait.
-    fn work<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
+    fn work<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         let input = std::mem::take(&mut self.input);
         let advanced = self.session.advance(&input, turn.closing, turn.service, &turn.context, turn.limits, turn.out);
         keep(&mut self.input, &input[advanced.consumed..]);
         self.after(advanced, turn)
     }
 
-    fn end_of_input<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
+    fn end_of_input<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         if self.is_idle() {
             return Verdict::Drop;
         }
@@ -354,26 +358,26 @@ impl<E> Connection<E> {
         self.refuse(Fault::BadRequest, turn)
     }
 
-    fn after<S: Service<Exchange = E>>(&mut self, advanced: Advanced, turn: &mut Turn<'_, S>) -> Verdict {
+    fn after<S: Service<Exchange = E>>(&mut self, advanced: Advanced, turn: &mut TurnContext<'_, S>) -> Verdict {
         turn.service.answered(|| self.stream.peer());
         self.is_new_request |= advanced.answered > 0;
         self.has_asked |= advanced.answered > 0;
         self.has_work = matches!(advanced.next, Next::Output | Next::Parked);
         match advanced.next {
             Next::Close { linger } => return self.send_and_close(linger || self.is_readable, turn),
-            Next::Parked => self.state = State::Parked,
-            Next::Held => self.state = State::Held,
+            Next::Parked => self.state = ConnectionState::Parked,
+            Next::Held => self.state = ConnectionState::Held,
             Next::Input | Next::Output => {}
         }
         if self.stream.send(turn.out, false, turn.counters).is_err() {
             return self.broken();
         }
-        let may_go_on = self.state == State::Open && (self.has_work || self.is_readable);
+        let may_go_on = self.state == ConnectionState::Open && (self.has_work || self.is_readable);
         if may_go_on && !self.has_unsent() { Verdict::Again } else { Verdict::Wait }
     }
 
-    fn send_and_close<S: Service<Exchange = E>>(&mut self, linger: bool, turn: &mut Turn<'_, S>) -> Verdict {
-        self.state = State::Closing { linger };
+    fn send_and_close<S: Service<Exchange = E>>(&mut self, linger: bool, turn: &mut TurnContext<'_, S>) -> Verdict {
+        self.state = ConnectionState::Closing { linger };
         self.input = Vec::new();
         match self.stream.send(turn.out, true, turn.counters) {
             Err(_gone) => self.broken(),
@@ -382,16 +386,16 @@ impl<E> Connection<E> {
         }
     }
 
-    fn close<S: Service<Exchange = E>>(&mut self, linger: bool, turn: &mut Turn<'_, S>) -> Verdict {
+    fn close<S: Service<Exchange = E>>(&mut self, linger: bool, turn: &mut TurnContext<'_, S>) -> Verdict {
         if !linger || self.stream.shut().is_err() {
             return Verdict::Drop;
         }
-        self.state = State::Lingering { dropped_bytes: 0 };
+        self.state = ConnectionState::Lingering { dropped_bytes: 0 };
         self.linger(turn)
     }
 
-    fn linger<S: Service<Exchange = E>>(&mut self, turn: &mut Turn<'_, S>) -> Verdict {
-        let State::Lingering { dropped_bytes } = &mut self.state else { return Verdict::Drop };
+    fn linger<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
+        let ConnectionState::Lingering { dropped_bytes } = &mut self.state else { return Verdict::Drop };
         match self.stream.read_past(turn.read_buffer, turn.counters) {
             Ok(0) => Verdict::Drop,
             Ok(bytes) => {

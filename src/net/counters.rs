@@ -5,7 +5,7 @@ use crate::metrics::{Counter, Histogram};
 
 /// Why a connection was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum CloseCause {
     /// Its exchange was over: the client or the answer said so.
     Done,
     /// The peer was gone before it had taken its answer, or reset the connection.
@@ -20,7 +20,7 @@ pub enum Cause {
     Memory,
 }
 
-impl Cause {
+impl CloseCause {
     /// Every cause, with its label.
     pub const ALL: [(Self, &'static str); 6] = [
         (Self::Done, "done"),
@@ -56,7 +56,7 @@ pub struct EngineCounters {
     /// Connections accepted.
     pub accepted: Counter,
     /// Connections closed, by cause.
-    pub closed: [Counter; Cause::ALL.len()],
+    pub closed: [Counter; CloseCause::ALL.len()],
     /// Clients of TLS, by how far they came.
     pub handshakes: [Counter; Handshake::ALL.len()],
     /// Bytes read from clients.

@@ -52,7 +52,7 @@ impl Class {
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
-struct Link {
+struct QueueLink {
     class: Option<Class>,
     due_ms: u64,
     before: u32,
@@ -60,7 +60,7 @@ struct Link {
 }
 
 #[derive(Clone, Copy)]
-struct Queue {
+struct DeadlineQueue {
     front: u32,
     back: u32,
     count: usize,
@@ -69,15 +69,16 @@ struct Queue {
 
 /// At most one deadline for each connection, by the index of its slot.
 pub struct Deadlines {
-    links: Vec<Link>,
-    queues: [Queue; Class::ALL.len()],
+    links: Vec<QueueLink>,
+    queues: [DeadlineQueue; Class::ALL.len()],
 }
 
 impl Deadlines {
     /// No deadline yet; the lengths of the classes in milliseconds.
     #[must_use]
     pub fn new(length_ms: impl Fn(Class) -> u64) -> Self {
-        let queues = Class::ALL.map(|class| Queue { front: NONE, back: NONE, count: 0, length_ms: length_ms(class) });
+        let queues =
+            Class::ALL.map(|class| DeadlineQueue { front: NONE, back: NONE, count: 0, length_ms: length_ms(class) });
         Self { links: Vec::new(), queues }
     }
 
@@ -86,7 +87,7 @@ impl Deadlines {
         self.clear(index);
         let at = index as usize;
         if at >= self.links.len() {
-            self.links.resize(at + 1, Link { class: None, due_ms: 0, before: NONE, behind: NONE });
+            self.links.resize(at + 1, QueueLink { class: None, due_ms: 0, before: NONE, behind: NONE });
         }
         let queue = &mut self.queues[class as usize];
         let due_ms = now_ms.saturating_add(queue.length_ms);
@@ -98,7 +99,7 @@ impl Deadlines {
         } else {
             self.links[last as usize].behind = index;
         }
-        self.links[at] = Link { class: Some(class), due_ms, before: last, behind: NONE };
+        self.links[at] = QueueLink { class: Some(class), due_ms, before: last, behind: NONE };
     }
 
     /// Takes the deadline of `index` away.

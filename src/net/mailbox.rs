@@ -39,12 +39,12 @@ pub struct Handed {
     /// Sockets that accept.
     pub listeners: Vec<OwnedFd>,
     /// Clients that wait for no answer.
-    pub clients: Vec<Passed>,
+    pub clients: Vec<PassedClient>,
 }
 
 /// A client that waits for no answer, and so has nothing here but its socket.
 #[derive(Debug)]
-pub struct Passed {
+pub struct PassedClient {
     /// The connection.
     pub socket: OwnedFd,
     /// The beginning of a request, or nothing.

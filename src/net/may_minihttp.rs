@@ -19,7 +19,7 @@ use crate::http::body::Length;
 use crate::http::fault::{Fault, reason};
 use crate::http::field::Section;
 use crate::http::head::{self, Head, HeadLimits};
-use crate::http::response::{Connection, Framing};
+use crate::http::response::{ConnectionField, Framing};
 use crate::http::session::is_head_method;
 use crate::limits::Limits;
 use crate::readiness::Readiness;
@@ -35,12 +35,12 @@ const DRAIN_GRACE_MS: u64 = 500;
 /// status line, `Date` and `Content-Length` in its own way.
 pub trait PartsService: Send + 'static {
     /// Answers a request, or what is wrong with it.
-    fn answer(&mut self, request: Result<&Head<'_>, Fault>, now: UnixSeconds) -> Parts<'_>;
+    fn answer(&mut self, request: Result<&Head<'_>, Fault>, now: UnixSeconds) -> ResponseParts<'_>;
 }
 
 /// A response, but for what the engine writes by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parts<'a> {
+pub struct ResponseParts<'a> {
     /// The status code.
     pub status: u16,
     /// Field lines without their line ends; that crate takes only what lives for ever.
@@ -51,7 +51,7 @@ pub struct Parts<'a> {
 
 /// What the engine is set up with.
 #[derive(Clone)]
-pub struct Settings {
+pub struct EngineSettings {
     /// Those that can be held here: the sizes of heads and of skipped content.
     pub limits: Limits,
     /// The time.
@@ -65,12 +65,17 @@ pub struct Settings {
 ///
 /// # Errors
 /// Where an address cannot be listened on.
-pub fn start<S: PartsService>(addresses: Vec<SocketAddr>, services: Vec<S>, settings: &Settings) -> io::Result<()> {
+pub fn start<S: PartsService>(
+    addresses: Vec<SocketAddr>,
+    services: Vec<S>,
+    settings: &EngineSettings,
+) -> io::Result<()> {
     may::config().set_workers(services.len()).set_stack_size(STACK_WORDS).set_worker_pin(false);
-    let desks = services.into_iter().map(|service| Mutex::new(Desk { service, head_bytes: Vec::new() })).collect();
-    let desks: Arc<[Mutex<Desk<S>>]> = desks;
+    let loop_states =
+        services.into_iter().map(|service| Mutex::new(LoopState { service, head_bytes: Vec::new() })).collect();
+    let loop_states: Arc<[Mutex<LoopState<S>>]> = loop_states;
     for address in addresses {
-        let clients = Clients { desks: Arc::clone(&desks), settings: settings.clone() };
+        let clients = Clients { loop_states: Arc::clone(&loop_states), settings: settings.clone() };
         // Its end is never waited for: the accepting coroutine ends with the process.
         let _accepting = clients.start(address)?;
     }
@@ -94,58 +99,63 @@ pub fn run(letters: &Receiver<Letter>) -> io::Result<()> {
 
 /// What one event loop answers with. A connection keeps to its loop, so that the lock is free;
 /// it is never held while a client is waited for.
-struct Desk<S> {
+struct LoopState<S> {
     service: S,
     head_bytes: Vec<u8>,
 }
 
 /// Makes what serves a connection.
 struct Clients<S> {
-    desks: Arc<[Mutex<Desk<S>>]>,
-    settings: Settings,
+    loop_states: Arc<[Mutex<LoopState<S>>]>,
+    settings: EngineSettings,
 }
 
 impl<S: PartsService> HttpServiceFactory for Clients<S> {
     type Service = Client<S>;
 
     fn new_service(&self, id: usize) -> Client<S> {
-        let desk = id % self.desks.len();
-        Client { desks: Arc::clone(&self.desks), desk, settings: self.settings.clone(), is_over: false }
+        let loop_state = id % self.loop_states.len();
+        Client {
+            loop_states: Arc::clone(&self.loop_states),
+            loop_state,
+            settings: self.settings.clone(),
+            is_over: false,
+        }
     }
 }
 
 /// One connection.
 struct Client<S> {
-    desks: Arc<[Mutex<Desk<S>>]>,
-    desk: usize,
-    settings: Settings,
+    loop_states: Arc<[Mutex<LoopState<S>>]>,
+    loop_state: usize,
+    settings: EngineSettings,
     /// The last answer said `Connection: close`. It is the client that has to.
     is_over: bool,
 }
 
 impl<S: PartsService> HttpService for Client<S> {
     fn call(&mut self, request: Request<'_, '_, '_>, response: &mut Response<'_>) -> io::Result<()> {
-        let mut desk = self.desks[self.desk].lock();
-        let Desk { service, head_bytes } = &mut *desk;
+        let mut loop_state = self.loop_states[self.loop_state].lock();
+        let LoopState { service, head_bytes } = &mut *loop_state;
         copy_head(&request, head_bytes);
         let has_content = self.read(head_bytes).is_ok_and(|head| head.length != Length::None);
         let connection = if has_content {
             let bytes = head_bytes.clone();
-            drop(desk);
+            drop(loop_state);
             // Legal, and of no meaning here: dropping its reader skips it. What is asked is decided after.
             drop(request.body());
-            self.answer(&bytes, &mut self.desks[self.desk].lock().service, response)
+            self.answer(&bytes, &mut self.loop_states[self.loop_state].lock().service, response)
         } else {
             self.answer(head_bytes, service, response)
         };
-        self.is_over = connection == Connection::Close;
+        self.is_over = connection == ConnectionField::Close;
         Ok(())
     }
 }
 
 impl<S: PartsService> Client<S> {
     /// Answers this head; what becomes of the connection.
-    fn answer(&self, head_bytes: &[u8], service: &mut S, response: &mut Response<'_>) -> Connection {
+    fn answer(&self, head_bytes: &[u8], service: &mut S, response: &mut Response<'_>) -> ConnectionField {
         let head = self.read(head_bytes);
         let framing = match &head {
             Ok(head) => Framing::of(head, self.settings.readiness.is_stopping()),
@@ -190,15 +200,15 @@ fn copy_head(request: &Request<'_, '_, '_>, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(b"\r\n");
 }
 
-fn write(parts: Parts<'_>, framing: Framing, response: &mut Response<'_>) {
+fn write(parts: ResponseParts<'_>, framing: Framing, response: &mut Response<'_>) {
     response.status_code(parts.status.into(), reason(parts.status));
     for line in parts.lines {
         response.header(line);
     }
     match framing.connection {
-        Connection::Persistent => {}
-        Connection::KeepAlive => drop(response.header("Connection: keep-alive")),
-        Connection::Close => drop(response.header("Connection: close")),
+        ConnectionField::Persistent => {}
+        ConnectionField::KeepAlive => drop(response.header("Connection: keep-alive")),
+        ConnectionField::Close => drop(response.header("Connection: close")),
     }
     if !framing.head_only {
         response.body_mut().extend_from_slice(parts.body);

@@ -6,27 +6,22 @@
 //! ```
 //!
 //! [`worker`] is the loop, [`connection`] one client's session, [`stream`] its socket, [`slab`]
-//! where they live, [`deadline`] when they must have done something, [`listener`] the sockets that
-//! accept, [`address`] where, [`socket_file`] what a Unix one leaves in the file system, and
-//! [`mailbox`] how other threads reach a loop. [`access`] stands before a service and tells of
+//! where they live, [`deadline`] when they must have done something, [`listen`] the sockets that
+//! accept, and [`mailbox`] how other threads reach a loop. [`access_log`] stands before a service and tells of
 //! some of its requests. `may_minihttp` is another engine, to compare with.
 
-pub mod access;
+pub mod access_log;
 pub mod account;
-pub mod activation;
-pub mod address;
 pub mod budget;
 pub mod connection;
 pub mod counters;
 pub mod deadline;
-pub mod inheritance;
-pub mod listener;
+pub mod fd_channel;
+pub mod listen;
 pub mod mailbox;
 #[cfg(feature = "may_minihttp")]
 pub mod may_minihttp;
-pub mod parcel;
 pub mod slab;
-pub mod socket_file;
 pub mod stream;
 #[cfg(feature = "tls")]
 pub mod tls;

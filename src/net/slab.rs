@@ -3,21 +3,21 @@
 
 /// Names one occupant of one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct SlabKey {
     /// The slot.
     pub index: u32,
     /// How many occupants the slot had before.
     pub generation: u32,
 }
 
-impl Key {
+impl SlabKey {
     /// Both parts in one word; the index in the low half.
     #[must_use]
     pub const fn packed(self) -> u64 {
         (self.generation as u64) << 32 | self.index as u64
     }
 
-    /// The inverse of [`Key::packed`].
+    /// The inverse of [`SlabKey::packed`].
     #[must_use]
     pub const fn unpacked(word: u64) -> Self {
         Self { index: word as u32, generation: (word >> 32) as u32 }
@@ -55,27 +55,27 @@ impl<T> Slab<T> {
     }
 
     /// Gives a slot to `occupant`. The number of slots is bounded by the caller.
-    pub fn insert(&mut self, occupant: T) -> Key {
+    pub fn insert(&mut self, occupant: T) -> SlabKey {
         if let Some(index) = self.free.pop() {
             let slot = &mut self.slots[index as usize];
             debug_assert!(slot.occupant.is_none(), "a free slot has no occupant");
             slot.occupant = Some(occupant);
-            return Key { index, generation: slot.generation };
+            return SlabKey { index, generation: slot.generation };
         }
         let index = u32::try_from(self.slots.len()).expect("connections are bounded by descriptors");
         self.slots.push(Slot { generation: 0, occupant: Some(occupant) });
-        Key { index, generation: 0 }
+        SlabKey { index, generation: 0 }
     }
 
     /// The occupant that `key` names, if it is still there.
     #[inline]
-    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub fn get_mut(&mut self, key: SlabKey) -> Option<&mut T> {
         let slot = self.slots.get_mut(key.index as usize)?;
         if slot.generation == key.generation { slot.occupant.as_mut() } else { None }
     }
 
     /// Takes the occupant out and ends its generation.
-    pub fn remove(&mut self, key: Key) -> Option<T> {
+    pub fn remove(&mut self, key: SlabKey) -> Option<T> {
         let slot = self.slots.get_mut(key.index as usize)?;
         if slot.generation != key.generation {
             return None;
@@ -88,22 +88,22 @@ impl<T> Slab<T> {
 
     /// The occupants' keys.
     #[must_use]
-    pub fn keys(&self) -> Vec<Key> {
+    pub fn keys(&self) -> Vec<SlabKey> {
         let occupied = self.slots.iter().zip(0..).filter(|(slot, _)| slot.occupant.is_some());
-        occupied.map(|(slot, index)| Key { index, generation: slot.generation }).collect()
+        occupied.map(|(slot, index)| SlabKey { index, generation: slot.generation }).collect()
     }
 
     /// The key of the occupant of slot `index`.
     #[must_use]
-    pub fn key_of(&self, index: u32) -> Option<Key> {
+    pub fn key_of(&self, index: u32) -> Option<SlabKey> {
         let slot = self.slots.get(index as usize)?;
-        slot.occupant.as_ref().map(|_| Key { index, generation: slot.generation })
+        slot.occupant.as_ref().map(|_| SlabKey { index, generation: slot.generation })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Key, Slab};
+    use super::{Slab, SlabKey};
 
     #[test]
     fn a_key_dies_with_its_occupant() {
@@ -117,6 +117,6 @@ mod tests {
         assert_eq!(slab.get_mut(second), Some(&mut "second"));
         assert_eq!(slab.len(), 1);
         assert_eq!(slab.keys(), [second]);
-        assert_eq!(Key::unpacked(second.packed()), second);
+        assert_eq!(SlabKey::unpacked(second.packed()), second);
     }
 }

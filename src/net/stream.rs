@@ -17,14 +17,14 @@ use super::tls::session::Layer;
 
 /// A connected socket.
 #[derive(Debug)]
-pub enum Socket {
+pub enum ClientSocket {
     /// Over the network.
     Tcp(TcpStream),
     /// From this machine.
     Unix(UnixStream),
 }
 
-impl AsFd for Socket {
+impl AsFd for ClientSocket {
     #[inline]
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
@@ -34,7 +34,7 @@ impl AsFd for Socket {
     }
 }
 
-impl Source for Socket {
+impl Source for ClientSocket {
     fn register(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
         match self {
             Self::Tcp(socket) => socket.register(registry, token, interests),
@@ -57,11 +57,11 @@ impl Source for Socket {
     }
 }
 
-impl From<Socket> for OwnedFd {
-    fn from(socket: Socket) -> Self {
+impl From<ClientSocket> for OwnedFd {
+    fn from(socket: ClientSocket) -> Self {
         match socket {
-            Socket::Tcp(socket) => socket.into(),
-            Socket::Unix(socket) => socket.into(),
+            ClientSocket::Tcp(socket) => socket.into(),
+            ClientSocket::Unix(socket) => socket.into(),
         }
     }
 }
@@ -90,7 +90,7 @@ pub enum Received {
 
 /// A client's bytes in either direction.
 pub struct Stream {
-    pub(super) socket: Socket,
+    pub(super) socket: ClientSocket,
     /// Not taken by the kernel yet, as it goes over the wire. Bounded by who sends: it asks
     /// [`Stream::has_unsent`] before it answers more.
     pub(super) unsent: Vec<u8>,
@@ -101,7 +101,7 @@ pub struct Stream {
 impl Stream {
     /// The bytes of a socket that was just accepted.
     #[must_use]
-    pub const fn new(socket: Socket) -> Self {
+    pub const fn new(socket: ClientSocket) -> Self {
         Self {
             socket,
             unsent: Vec::new(),
@@ -111,7 +111,7 @@ impl Stream {
     }
 
     /// The socket, to register it.
-    pub fn socket(&mut self) -> &mut Socket {
+    pub fn socket(&mut self) -> &mut ClientSocket {
         &mut self.socket
     }
 
@@ -119,8 +119,8 @@ impl Stream {
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         match &self.socket {
-            Socket::Tcp(socket) => socket.peer_addr().ok(),
-            Socket::Unix(_) => None,
+            ClientSocket::Tcp(socket) => socket.peer_addr().ok(),
+            ClientSocket::Unix(_) => None,
         }
     }
 
@@ -136,7 +136,7 @@ impl Stream {
 
     /// The socket, where it is all that there is.
     #[must_use]
-    pub fn into_socket(self) -> Option<Socket> {
+    pub fn into_socket(self) -> Option<ClientSocket> {
         if self.is_bare() { Some(self.socket) } else { None }
     }
 
@@ -270,7 +270,7 @@ impl Stream {
 }
 
 #[inline]
-pub(super) fn receive(socket: &Socket, buffer: &mut [u8], counters: &EngineCounters) -> io::Result<usize> {
+pub(super) fn receive(socket: &ClientSocket, buffer: &mut [u8], counters: &EngineCounters) -> io::Result<usize> {
     let (bytes, _) = rustix::net::recv(socket, buffer, RecvFlags::empty())?;
     counters.received_bytes.add(bytes as u64);
     Ok(bytes)
@@ -278,7 +278,7 @@ pub(super) fn receive(socket: &Socket, buffer: &mut [u8], counters: &EngineCount
 
 /// Bytes taken; 0 where the kernel's buffer is full. A peer that has gone is an error, not a signal.
 #[inline]
-fn send_once(socket: &Socket, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
+fn send_once(socket: &ClientSocket, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
     match rustix::net::send(socket, bytes, flags | SendFlags::NOSIGNAL) {
         Ok(sent) => Ok(sent),
         Err(Errno::AGAIN | Errno::INTR) => Ok(0),

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use super::command::{
     Command, DigestTaken, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome,
 };
-use super::gone::Gone;
+use super::follower::status::Position;
+use super::gone::CancelledVotes;
 use super::removal::Removals;
-use super::shared::status::Position;
-use crate::store::{Address, Event, StoredVote};
+use crate::store::{Event, StoredVote, VoterAddress};
 use crate::vote::digest::Digest;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
@@ -26,8 +26,8 @@ pub struct Batch<'s> {
     cooldown: Cooldown,
     now: UnixSeconds,
     /// What was taken away before this batch, and by it.
-    gone_before: &'s Gone,
-    gone: Gone,
+    gone_before: &'s CancelledVotes,
+    gone: CancelledVotes,
     /// Votes that are still to go with their servers, and the servers of this batch that were struck off
     /// (`true`) or listed again.
     removals: &'s Removals,
@@ -48,7 +48,7 @@ pub struct Changes {
     /// For the directory.
     pub servers: Option<Snapshot>,
     /// What was taken away.
-    pub gone: Gone,
+    pub gone: CancelledVotes,
     /// Of servers that were struck off whether they still are, at the end.
     pub struck: HashMap<ServerId, bool>,
 }
@@ -59,12 +59,12 @@ impl<'s> Batch<'s> {
     pub fn new(
         table: &'s CooldownTable,
         servers: Arc<Snapshot>,
-        gone_before: &'s Gone,
+        gone_before: &'s CancelledVotes,
         removals: &'s Removals,
         cooldown: Cooldown,
         now: UnixSeconds,
     ) -> Self {
-        let (pairs, gone, struck) = (HashMap::new(), Gone::default(), HashMap::new());
+        let (pairs, gone, struck) = (HashMap::new(), CancelledVotes::default(), HashMap::new());
         let (next_servers, events) = (None, Vec::new());
         Self { table, servers, cooldown, now, gone_before, gone, removals, struck, pairs, next_servers, events }
     }
@@ -160,7 +160,8 @@ impl<'s> Batch<'s> {
     /// Where the end of the cooldown has to be, for the vote to be of a later second than one of the pair that
     /// was taken away. What is recorded, not cast, is of the caller's own books and stays as it is.
     fn made_unique(&self, pair: Pair, vote: &Vote, expires_at: UnixSeconds) -> UnixSeconds {
-        let of = |gone: &Gone| if vote.voted_at.is_some() { gone.pair(pair) } else { gone.latest(pair, self.now) };
+        let of =
+            |gone: &CancelledVotes| if vote.voted_at.is_some() { gone.pair(pair) } else { gone.latest(pair, self.now) };
         let latest = of(self.gone_before).max(of(&self.gone));
         latest.map_or(expires_at, |latest| expires_at.max(self.cooldown.expires_at(latest.plus(1))))
     }
@@ -172,7 +173,7 @@ impl<'s> Batch<'s> {
 
     fn stored(&self, pair: Pair, expires_at: UnixSeconds) -> StoredVote {
         let voted_at = self.cooldown.voted_at(expires_at);
-        StoredVote { server: pair.server, address: Address::V4(pair.address), voted_at }
+        StoredVote { server: pair.server, address: VoterAddress::V4(pair.address), voted_at }
     }
 
     fn cancel(&mut self, pair: Pair) -> Option<bool> {

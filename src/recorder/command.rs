@@ -1,6 +1,6 @@
 //! What the recorder can be asked, and what it answers.
 
-use super::shared::status::Position;
+use super::follower::status::Position;
 use crate::vote::digest::Digest;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;

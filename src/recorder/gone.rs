@@ -11,7 +11,7 @@ use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 
 /// What was taken away lately.
 #[derive(Debug, Default)]
-pub struct Gone {
+pub struct CancelledVotes {
     /// When the pair's cancelled vote had been cast.
     pairs: HashMap<Pair, UnixSeconds>,
     /// By when the votes of a removed server had been cast.
@@ -20,7 +20,7 @@ pub struct Gone {
     before: Option<UnixSeconds>,
 }
 
-impl Gone {
+impl CancelledVotes {
     /// What is known from before the start.
     #[must_use]
     pub fn before(latest: Option<UnixSeconds>) -> Self {
@@ -81,7 +81,7 @@ impl Gone {
 
 #[cfg(test)]
 mod tests {
-    use super::Gone;
+    use super::CancelledVotes;
     use crate::limits::GONE_PAIRS_MAX;
     use crate::vote::id::ServerId;
     use crate::vote::ipv4::Ipv4;
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_latest_that_is_gone_counts() {
-        let mut gone = Gone::before(Some(NOW.minus(3)));
+        let mut gone = CancelledVotes::before(Some(NOW.minus(3)));
         assert_eq!(gone.latest(pair(1, 1), NOW), Some(NOW.minus(3)));
         gone.note_server(ServerId(1), NOW.minus(1));
         gone.note_pair(pair(1, 1), NOW.plus(2));
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn what_is_long_gone_is_forgotten_and_no_more_is_kept_than_there_is_room_for() {
         let cooldown = Cooldown::from_minutes(90).expect("in range");
-        let mut gone = Gone::default();
+        let mut gone = CancelledVotes::default();
         gone.note_pair(pair(1, 1), NOW);
         gone.prune(NOW.plus(5_399), cooldown);
         assert_eq!(gone.pair(pair(1, 1)), Some(NOW));

@@ -22,18 +22,18 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 pub mod batch;
 pub mod command;
 pub mod counters;
+pub mod follower;
 pub mod gone;
 mod opening;
 mod patience;
 pub mod removal;
-pub mod shared;
 mod tending;
 mod timekeeping;
 
 use batch::{Batch, Changes};
 use command::{Command, Reply};
 use counters::RecorderCounters;
-use gone::Gone;
+use gone::CancelledVotes;
 use patience::Patience;
 use removal::Removals;
 use timekeeping::Jump;
@@ -74,17 +74,17 @@ struct Request {
     command: Command,
     respond: Respond,
     /// Its place in the queue, until it is taken out.
-    _place: Place,
+    _place: QueuePlace,
 }
 
 /// So many lines of those that may wait. Counted apart from commands: of these one may be a single vote
 /// or some thousand, and its client may be gone long before its turn.
-struct Place {
+struct QueuePlace {
     lines: usize,
     waiting: Arc<AtomicUsize>,
 }
 
-impl Drop for Place {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
         self.waiting.fetch_sub(self.lines, Ordering::Relaxed);
     }
@@ -114,7 +114,7 @@ impl RecorderHandle {
     /// [`Overloaded`]: the command was not taken and `respond` will not be called.
     pub fn submit(&self, command: Command, respond: Respond) -> Result<(), Overloaded> {
         let lines = command.lines();
-        let place = Place { lines, waiting: Arc::clone(&self.waiting) };
+        let place = QueuePlace { lines, waiting: Arc::clone(&self.waiting) };
         // Given back by the place, where it is not taken.
         if self.waiting.fetch_add(lines, Ordering::Relaxed) + lines > RECORDER_LINES_MAX {
             return Err(Overloaded);
@@ -146,7 +146,7 @@ pub struct Recorder {
     noted_at_ms: u64,
     next_tick_ms: u64,
     /// What was taken away lately.
-    gone: Gone,
+    gone: CancelledVotes,
     /// Changes that are in the table and not in the store yet.
     owed: Vec<Event>,
     /// Of a store that takes no changes.
@@ -184,7 +184,7 @@ impl Recorder {
             jump: None,
             noted_at_ms: 0,
             next_tick_ms: 0,
-            gone: Gone::default(),
+            gone: CancelledVotes::default(),
             owed: Vec::new(),
             patience: Patience::default(),
             drop_patience: Patience::default(),

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::command::Command;
 use super::removal::Removals;
-use super::{Place, Recorder, Request};
+use super::{QueuePlace, Recorder, Request};
 use crate::readiness::Trouble;
-use crate::recorder::gone::Gone;
-use crate::store::{Address, Event, Past, StoreError, StoredVote};
+use crate::recorder::gone::CancelledVotes;
+use crate::store::{Event, Past, StoreError, StoredVote, VoterAddress};
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::lengths::Lengths;
@@ -56,7 +56,7 @@ impl Recorder {
         }
         STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.settle(trouble));
         for command in seed {
-            let place = Place { lines: 0, waiting: Arc::default() };
+            let place = QueuePlace { lines: 0, waiting: Arc::default() };
             self.record(Request { command, respond: Box::new(drop), _place: place });
         }
         self.readiness.set_ready();
@@ -110,7 +110,7 @@ impl Recorder {
         if let Some(server) = conflict {
             return Err(StoreError::Unusable(format!("two servers have one token, one of them is {server}")));
         }
-        self.gone = Gone::before(store.latest_gone()?);
+        self.gone = CancelledVotes::before(store.latest_gone()?);
         self.removals = Removals::default();
         self.removals.add(unlisted);
         // From here on the store may be written to.
@@ -193,7 +193,7 @@ impl Recorder {
     fn owe_superseded(&mut self, superseded: &[Cooling]) {
         let row = |Cooling { pair, expires_at }: &Cooling| StoredVote {
             server: pair.server,
-            address: Address::V4(pair.address),
+            address: VoterAddress::V4(pair.address),
             voted_at: self.cooldown.voted_at(*expires_at),
         };
         let gone: Vec<_> = superseded.iter().map(|entry| Event::VoteGone(row(entry))).collect();
@@ -229,7 +229,7 @@ impl<'t> Reading<'t> {
 
     /// Takes a vote in; `before` is the latest time that was ever known.
     fn vote(&mut self, vote: &StoredVote, cooldown: Cooldown, now: UnixSeconds, before: UnixSeconds) {
-        let StoredVote { server, address: Address::V4(address), voted_at } = *vote;
+        let StoredVote { server, address: VoterAddress::V4(address), voted_at } = *vote;
         let kept = Cooling { pair: Pair { server, address }, expires_at: cooldown.expires_at(voted_at) };
         if !self.servers.contains(server) {
             self.unlisted.push(kept);

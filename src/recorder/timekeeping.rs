@@ -3,7 +3,7 @@
 
 use super::{COMMIT_EVENTS_MAX, Recorder};
 use crate::clock::Now;
-use crate::store::{Address, Event, StoredVote};
+use crate::store::{Event, StoredVote, VoterAddress};
 use crate::vote::table::{Cooling, Pair};
 use crate::vote::time::UnixSeconds;
 
@@ -95,8 +95,11 @@ impl Recorder {
     /// succeeds, so that what is done to them later meets the right row.
     pub(super) fn note_cut(&mut self, cut: &[Cooling], now: UnixSeconds) {
         let cooldown = self.cooldown;
-        let row =
-            |pair: Pair, voted_at| StoredVote { server: pair.server, address: Address::V4(pair.address), voted_at };
+        let row = |pair: Pair, voted_at| StoredVote {
+            server: pair.server,
+            address: VoterAddress::V4(pair.address),
+            voted_at,
+        };
         for part in cut.chunks(COMMIT_EVENTS_MAX / 2) {
             for Cooling { pair, expires_at } in part {
                 self.owed.push(Event::VoteGone(row(*pair, cooldown.voted_at(*expires_at))));

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Listeners answer 503 until the store is read; they stop before the recorder does. A process that
-//! takes over from a running one begins the other way round: see `handover.rs`.
+//! takes over from a running one begins the other way round: see `takeover`.
 
 use std::fmt;
 use std::io;
@@ -17,8 +17,8 @@ use std::sync::Arc;
 use crate::control::ControlKey;
 use crate::limits::Limits;
 use crate::metrics::SharedCounter;
-use crate::net::address::Address;
-use crate::net::listener::Listener;
+use crate::net::listen::address::ListenAddress;
+use crate::net::listen::listener::Listener;
 #[cfg(feature = "tls")]
 use crate::net::tls::certificates::Tls;
 use crate::readiness::Readiness;
@@ -26,30 +26,31 @@ use crate::recorder::command::Command;
 use crate::store::StoreError;
 use crate::vote::time::Cooldown;
 
-mod access;
-mod handover;
-mod house;
-mod lines;
+mod access_log;
+mod backend;
+mod banner;
 mod notify;
+mod run;
 mod sockets;
+mod start;
+mod takeover;
 mod threads;
-mod writer;
 
-pub use access::AccessConfig;
-pub use house::run;
-pub use writer::Store;
+pub use access_log::AccessConfig;
+pub use backend::StoreChoice;
+pub use run::run;
 
 /// Everything that `serve` was told, checked.
 pub struct Config {
     /// Public addresses.
-    pub listen: Vec<Address>,
+    pub listen: Vec<ListenAddress>,
     /// Public addresses that stay plain where the others do not.
-    pub listen_plain: Vec<Address>,
+    pub listen_plain: Vec<ListenAddress>,
     /// What the public internet addresses speak.
     #[cfg(feature = "tls")]
     pub tls: Option<Tls>,
     /// The private address.
-    pub control: Address,
+    pub control: ListenAddress,
     /// Permissions of socket files.
     pub listen_mode: u32,
     /// What runs the public event loops.
@@ -87,9 +88,9 @@ pub struct Config {
 
 impl Config {
     /// What is listened for at one of the addresses that may speak TLS.
-    fn role_of(&self, address: &Address) -> Role {
+    fn role_of(&self, address: &ListenAddress) -> Role {
         #[cfg(feature = "tls")]
-        if self.tls.is_some() && matches!(address, Address::Tcp(_)) {
+        if self.tls.is_some() && matches!(address, ListenAddress::Tcp(_)) {
             return Role::PublicTls;
         }
         let _plain = address;
@@ -173,7 +174,7 @@ pub enum Ended {
 #[derive(Debug)]
 pub enum ServerError {
     /// An address cannot be listened on.
-    Bind(Address, io::Error),
+    Bind(ListenAddress, io::Error),
     /// A socket that was passed cannot be listened on.
     Passed(Role, io::Error),
     /// The running process gives nothing.

@@ -4,17 +4,17 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::handover::Listed;
+use super::takeover::protocol::Listed;
 use super::{Config, Engine, Role, ServerError};
-use crate::net::address::Address;
-use crate::net::inheritance;
-use crate::net::listener::{self, Bound, Families, Listener};
-use crate::net::socket_file::SocketFile;
+use crate::net::listen::address::ListenAddress;
+use crate::net::listen::adopt;
+use crate::net::listen::listener::{self, Bound, Families, Listener};
+use crate::net::listen::unix_file::SocketFile;
 
 /// An address to listen on.
-struct Place {
+struct SocketPlace {
     role: Role,
-    address: Address,
+    address: ListenAddress,
     families: Families,
     /// Another process has said that it gives the listeners, and whether a socket file with them.
     promise: Option<Listed>,
@@ -25,7 +25,7 @@ struct Place {
 
 /// Everything to listen on.
 pub(super) struct Sockets {
-    places: Vec<Place>,
+    places: Vec<SocketPlace>,
     /// Listeners to bind for a public address.
     count: usize,
     /// Permissions of socket files.
@@ -38,22 +38,22 @@ impl Sockets {
     pub(super) fn open(config: &mut Config, promised: &[Listed]) -> Result<Self, ServerError> {
         let mut places = Vec::new();
         for (role, socket) in std::mem::take(&mut config.passed) {
-            let inherited = inheritance::listener(socket);
+            let inherited = adopt::listener(socket);
             let (address, listener) = inherited.map_err(|error| ServerError::Passed(role, error))?;
             let role = if role == Role::Public { config.role_of(&address) } else { role };
-            places.push(Place { listeners: vec![listener], ..Place::new(role, address, &[]) });
+            places.push(SocketPlace { listeners: vec![listener], ..SocketPlace::new(role, address, &[]) });
         }
         let are_passed = !places.is_empty();
         let mut wanted = Vec::new();
-        if places.iter().all(Place::is_control) {
+        if places.iter().all(SocketPlace::is_control) {
             let secured = config.listen.iter().map(|address| (config.role_of(address), address));
             let plain = config.listen_plain.iter().map(|address| (Role::Public, address));
             let others = [config.listen.as_slice(), &config.listen_plain].concat();
-            let public = secured.chain(plain).map(|(role, address)| Place::new(role, address.clone(), &others));
+            let public = secured.chain(plain).map(|(role, address)| SocketPlace::new(role, address.clone(), &others));
             wanted.extend(public);
         }
-        if !places.iter().any(Place::is_control) {
-            wanted.push(Place::new(Role::Control, config.control.clone(), &[]));
+        if !places.iter().any(SocketPlace::is_control) {
+            wanted.push(SocketPlace::new(Role::Control, config.control.clone(), &[]));
         }
         let mut promised = promised.to_vec();
         for place in &mut wanted {
@@ -62,7 +62,7 @@ impl Sockets {
             place.promise = found.map(|index| promised.swap_remove(index));
         }
         places.extend(wanted);
-        places.sort_by_key(Place::is_control);
+        places.sort_by_key(SocketPlace::is_control);
         let count = if config.engine == Engine::Native { config.workers } else { 1 };
         let mut sockets = Self { places, count, mode: config.listen_mode, are_passed };
         sockets.bind_missing(Role::Public)?;
@@ -73,9 +73,9 @@ impl Sockets {
     /// Takes what was promised, and binds what was not kept.
     pub(super) fn inherit(&mut self, role: Role, given: Vec<OwnedFd>) -> Result<(), ServerError> {
         for socket in given {
-            let inherited = inheritance::listener(socket);
+            let inherited = adopt::listener(socket);
             let (address, listener) = inherited.map_err(|error| ServerError::Passed(role, error))?;
-            let is_it = |place: &&mut Place| place.is_of(role) && place.is_at(&address);
+            let is_it = |place: &&mut SocketPlace| place.is_of(role) && place.is_at(&address);
             match self.places.iter_mut().find(is_it) {
                 Some(place) => {
                     place.listeners.push(listener);
@@ -94,7 +94,7 @@ impl Sockets {
 
     fn bind_missing(&mut self, role: Role) -> Result<(), ServerError> {
         let count = if role == Role::Control { 1 } else { self.count };
-        let is_missing = |place: &&mut Place| place.listeners.is_empty() && place.promise.is_none();
+        let is_missing = |place: &&mut SocketPlace| place.listeners.is_empty() && place.promise.is_none();
         for place in self.places.iter_mut().filter(|place| place.is_of(role)).filter(is_missing) {
             let bound = listener::bind(&place.address, place.families, count, self.mode);
             let bound = bound.map_err(|error| ServerError::Bind(place.address.clone(), error))?;
@@ -109,13 +109,13 @@ impl Sockets {
     }
 
     /// Where they listen.
-    pub(super) fn addresses(&self) -> impl Iterator<Item = (&Address, Role)> {
+    pub(super) fn addresses(&self) -> impl Iterator<Item = (&ListenAddress, Role)> {
         self.places.iter().map(|place| (&place.address, place.role))
     }
 
     /// The same, for whoever is to take them.
     pub(super) fn places(&self) -> Vec<Listed> {
-        let listed = |place: &Place| {
+        let listed = |place: &SocketPlace| {
             let (role, address) = (place.role, place.address.clone());
             Listed { role, address, has_file: place.file.is_some() }
         };
@@ -134,7 +134,7 @@ impl Sockets {
         for place in self.places.iter_mut().filter(|place| place.is_of(role)) {
             let listeners = std::mem::take(&mut place.listeners);
             let listeners = if place.role == Role::PublicTls { secure(listeners) } else { listeners };
-            let listeners = inheritance::share(listeners, workers)?;
+            let listeners = adopt::share(listeners, workers)?;
             for (share, listeners) in shares.iter_mut().zip(listeners) {
                 share.extend(listeners);
             }
@@ -153,8 +153,8 @@ impl Sockets {
     }
 }
 
-impl Place {
-    fn new(role: Role, address: Address, others: &[Address]) -> Self {
+impl SocketPlace {
+    fn new(role: Role, address: ListenAddress, others: &[ListenAddress]) -> Self {
         let families = Families::beside(&address, others);
         Self { role, address, families, promise: None, listeners: Vec::new(), file: None }
     }
@@ -162,7 +162,7 @@ impl Place {
     /// Whether that is what is wanted here: port 0 is whichever there is.
     fn is_met_by(&self, listed: &Listed) -> bool {
         let is_address = match (&self.address, &listed.address) {
-            (Address::Tcp(wanted), Address::Tcp(there)) if wanted.port() == 0 => wanted.ip() == there.ip(),
+            (ListenAddress::Tcp(wanted), ListenAddress::Tcp(there)) if wanted.port() == 0 => wanted.ip() == there.ip(),
             (wanted, there) => wanted == there,
         };
         self.is_of(listed.role) && is_address
@@ -177,13 +177,15 @@ impl Place {
         self.is_control() == (role == Role::Control)
     }
 
-    fn is_at(&self, address: &Address) -> bool {
+    fn is_at(&self, address: &ListenAddress) -> bool {
         self.promise.as_ref().map_or(&self.address, |listed| &listed.address) == address
     }
 
     /// The socket file, where it comes with the listeners.
-    fn take_file(&mut self, address: &Address) {
-        if let (Address::Unix(path), Some(Listed { has_file: true, .. }), None) = (address, &self.promise, &self.file) {
+    fn take_file(&mut self, address: &ListenAddress) {
+        if let (ListenAddress::Unix(path), Some(Listed { has_file: true, .. }), None) =
+            (address, &self.promise, &self.file)
+        {
             self.file = SocketFile::found(path).ok();
         }
     }

@@ -6,28 +6,28 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
-use super::handover::Message;
+use super::takeover::protocol::TakeoverMessage;
 use super::{ServerError, Signal};
 use crate::clock::Clock;
 use crate::http::session::Service;
-use crate::net::access::{AccessLog, Describe, Logged};
+use crate::net::access_log::{AccessLog, Describe, Logged};
 use crate::net::budget::{Budget, Kind};
 use crate::net::counters::EngineCounters;
-use crate::net::listener::Listener;
-use crate::net::mailbox::{Letter, Mailbox, Passed};
-use crate::net::parcel::Wire;
-use crate::net::worker::{Settings, Worker};
+use crate::net::fd_channel::FdChannel;
+use crate::net::listen::listener::Listener;
+use crate::net::mailbox::{Letter, Mailbox, PassedClient};
+use crate::net::worker::{Worker, WorkerSettings};
 use crate::store::StoreError;
 
 /// What the threads and the outside tell the main thread.
-pub(super) enum Event {
+pub(super) enum ServerEvent {
     Signal,
     Loaded(Result<(), StoreError>),
     Ended(&'static str, io::Result<()>),
     /// A new process wants to take over.
-    Called(Wire),
+    Called(FdChannel),
     /// It said something.
-    Said(Message),
+    Said(TakeoverMessage),
     /// It is gone.
     HungUp,
 }
@@ -41,14 +41,14 @@ pub(super) struct Serving {
 /// What a worker is made of besides its service.
 pub(super) struct Setup {
     pub(super) listeners: Vec<Listener>,
-    pub(super) settings: Settings,
+    pub(super) settings: WorkerSettings,
     pub(super) clock: Clock,
     pub(super) counters: Arc<EngineCounters>,
     /// The memory that it shares with the others.
     pub(super) share: (Arc<Budget>, Kind),
     pub(super) log: Option<AccessLog>,
     /// Those whom another process has served until now.
-    pub(super) clients: Vec<Passed>,
+    pub(super) clients: Vec<PassedClient>,
 }
 
 /// Starts a worker, its service behind the access log where there is one.
@@ -56,7 +56,7 @@ pub(super) fn start_worker<S>(
     name: &'static str,
     setup: Setup,
     make: impl FnOnce(&Mailbox) -> S,
-    events: &Sender<Event>,
+    events: &Sender<ServerEvent>,
 ) -> Result<Serving, ServerError>
 where
     S: Service + Describe + Send + 'static,
@@ -77,8 +77,8 @@ fn run_worker<S>(
     worker: io::Result<Worker<S>>,
     counters: Arc<EngineCounters>,
     (budget, kind): (Arc<Budget>, Kind),
-    clients: Vec<Passed>,
-    events: &Sender<Event>,
+    clients: Vec<PassedClient>,
+    events: &Sender<ServerEvent>,
 ) -> Result<Serving, ServerError>
 where
     S: Service + Send + 'static,
@@ -94,21 +94,21 @@ where
 pub(super) fn start_thread(
     name: &'static str,
     run: impl FnOnce() -> io::Result<()> + Send + 'static,
-    events: Sender<Event>,
+    events: Sender<ServerEvent>,
 ) -> Result<JoinHandle<()>, ServerError> {
     let work = move || {
         let ended = catch_unwind(AssertUnwindSafe(run));
         let ended = ended.unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
-        let _main_is_waiting = events.send(Event::Ended(name, ended));
+        let _main_is_waiting = events.send(ServerEvent::Ended(name, ended));
     };
     thread::Builder::new().name(name.into()).spawn(work).map_err(ServerError::Engine)
 }
 
 /// Passes signals on, until the main thread is gone.
-pub(super) fn forward(signals: Receiver<Signal>, events: Sender<Event>) -> Result<(), ServerError> {
+pub(super) fn forward(signals: Receiver<Signal>, events: Sender<ServerEvent>) -> Result<(), ServerError> {
     let work = move || {
         for Signal::Stop in signals {
-            if events.send(Event::Signal).is_err() {
+            if events.send(ServerEvent::Signal).is_err() {
                 return;
             }
         }

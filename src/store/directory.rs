@@ -6,18 +6,18 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::commit_marker::CommitMarker;
 use super::disk;
 use super::embedded::EmbeddedStore;
-use super::place::{Identity, Place, is_at};
+use super::place::{FileId, FilePlace, is_at};
 use super::room::Room;
-use super::witness::Witness;
 use super::{Event, Past, Store, StoreError};
 use crate::vote::lengths::Lengths;
 use crate::vote::time::UnixSeconds;
 
 /// The store's file.
 const STORE_FILE: &str = "votes.redb";
-/// See [`Witness`].
+/// See [`CommitMarker`].
 const WITNESS_FILE: &str = "votes.sequence";
 /// See [`Room`].
 const RESERVE_FILE: &str = "votes.reserve";
@@ -29,7 +29,7 @@ const MORE_ROOM_BYTES: u64 = 128 << 10;
 /// The embedded store of a data directory.
 pub struct DirectoryStore {
     store: EmbeddedStore,
-    place: Arc<Place>,
+    place: Arc<FilePlace>,
     room: Arc<Room>,
     /// Free on the disk when it was last found full.
     free_when_full_bytes: u64,
@@ -46,7 +46,7 @@ pub enum Wanted {
     /// Whichever is there: where none is, a volume may not be mounted.
     Existing,
     /// The one that was open before.
-    This(Identity),
+    This(FileId),
 }
 
 impl DirectoryStore {
@@ -82,7 +82,7 @@ impl DirectoryStore {
         let room = Arc::new(Room::new(directory, directory.join(RESERVE_FILE)));
         let name = path.display().to_string();
         let note = directory.join(WITNESS_FILE);
-        let witness = Witness::open(&note).map_err(|error| fail("open the sequence note", error))?;
+        let witness = CommitMarker::open(&note).map_err(|error| fail("open the sequence note", error))?;
         match fs::symlink_metadata(&path) {
             Ok(_) => {}
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(fail("look for the store", error)),
@@ -97,7 +97,7 @@ impl DirectoryStore {
                 _ => make(directory, &path, &room).map_err(|error| fail("make the store", error))?,
             },
         }
-        let place = Arc::new(Place::new(path, if let Wanted::This(known) = wanted { Some(known) } else { None }));
+        let place = Arc::new(FilePlace::new(path, if let Wanted::This(known) = wanted { Some(known) } else { None }));
         let (its_place, its_room) = (Arc::clone(&place), Arc::clone(&room));
         let open = Box::new(move |stage: &Arc<_>| disk::open(&its_place, &its_room, stage));
         let store = EmbeddedStore::new(open, name, witness)?;
@@ -108,7 +108,7 @@ impl DirectoryStore {
 
     /// Which store it is.
     #[must_use]
-    pub fn identity(&self) -> Option<Identity> {
+    pub fn identity(&self) -> Option<FileId> {
         self.place.identity()
     }
 

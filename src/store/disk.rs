@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use redb::{Builder, Database, DatabaseError, StorageBackend};
 
-use super::place::Place;
+use super::place::FilePlace;
 use super::room::{Extent, Room};
-use super::stage::{Stage, Watched};
+use super::stage::{CommitStage, Watched};
 
 /// Memory for pages of the file, in bytes: what is asked is answered from the table, not from here.
 const CACHE_BYTES: usize = 16 << 20;
@@ -22,7 +22,7 @@ const CACHE_BYTES: usize = 16 << 20;
 /// # Errors
 /// What the system or the library says; [`DatabaseError::DatabaseAlreadyOpen`] where another
 /// process has it.
-pub(super) fn open(place: &Place, room: &Arc<Room>, stage: &Arc<Stage>) -> Result<Database, DatabaseError> {
+pub(super) fn open(place: &FilePlace, room: &Arc<Room>, stage: &Arc<CommitStage>) -> Result<Database, DatabaseError> {
     let file = OpenOptions::new().read(true).write(true).open(place.path())?;
     place.expect(&file)?;
     if file.metadata()?.len() == 0 {
@@ -39,7 +39,7 @@ pub(super) fn make(file: File, room: &Arc<Room>) -> Result<(), DatabaseError> {
     on(file, room, &Arc::default()).map(drop)
 }
 
-fn on(file: File, room: &Arc<Room>, stage: &Arc<Stage>) -> Result<Database, DatabaseError> {
+fn on(file: File, room: &Arc<Room>, stage: &Arc<CommitStage>) -> Result<Database, DatabaseError> {
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(DatabaseError::DatabaseAlreadyOpen),
@@ -56,7 +56,7 @@ fn on(file: File, room: &Arc<Room>, stage: &Arc<Stage>) -> Result<Database, Data
 struct StoreFile {
     extent: Arc<Extent>,
     room: Arc<Room>,
-    stage: Arc<Stage>,
+    stage: Arc<CommitStage>,
 }
 
 impl StoreFile {

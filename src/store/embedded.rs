@@ -5,7 +5,7 @@
 //!
 //! The library undoes its last commit where it finds it damaged, because a power cut in the middle
 //! of one looks the same. A commit that was acknowledged must not go that way in silence, so each
-//! has a number, and the last acknowledged one is noted beside the file: see [`super::witness`].
+//! has a number, and the last acknowledged one is noted beside the file: see [`super::commit_marker`].
 
 use std::collections::HashMap;
 use std::io;
@@ -18,9 +18,9 @@ use redb::{
     TableError, WriteTransaction,
 };
 
+use super::commit_marker::CommitMarker;
 use super::disk::is_full;
-use super::stage::Stage;
-use super::witness::Witness;
+use super::stage::CommitStage;
 use super::{Event, Past, Store, StoreError, row};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::lengths::Lengths;
@@ -47,7 +47,7 @@ const KNOWN_KEY: &str = "known_ms";
 
 /// Gives the database, each time that it has to be opened, on a file that tells the stage what goes
 /// through it: see [`super::stage::Watched`].
-pub type Opener = Box<dyn Fn(&Arc<Stage>) -> Result<Database, DatabaseError> + Send>;
+pub type Opener = Box<dyn Fn(&Arc<CommitStage>) -> Result<Database, DatabaseError> + Send>;
 
 /// What goes with every commit.
 #[derive(Default)]
@@ -68,9 +68,9 @@ pub struct EmbeddedStore {
     name: String,
     /// `None` after a failure: opened again when it is next needed.
     database: Option<Database>,
-    witness: Witness,
+    witness: CommitMarker,
     sequence: u64,
-    stage: Arc<Stage>,
+    stage: Arc<CommitStage>,
     /// What is kept with the next commit besides its changes.
     keeps: Keeps,
     /// What would undo the last commit: should it have failed and turn out to be there, or be wanted back.
@@ -82,7 +82,7 @@ impl EmbeddedStore {
     ///
     /// # Errors
     /// Where it is in use, damaged, foreign, or of a newer version.
-    pub fn new(open: Opener, name: String, witness: Witness) -> Result<Self, StoreError> {
+    pub fn new(open: Opener, name: String, witness: CommitMarker) -> Result<Self, StoreError> {
         let mut store = Self {
             open,
             name,
@@ -277,7 +277,7 @@ impl EmbeddedStore {
     /// What the system says.
     pub(super) fn keep_witness_at(&mut self, path: &Path) -> io::Result<()> {
         if !self.witness.is_at(path) {
-            self.witness = Witness::open(path)?;
+            self.witness = CommitMarker::open(path)?;
             self.witness.note(self.sequence);
         }
         Ok(())
@@ -440,7 +440,7 @@ fn latest_gone(events: &[Event]) -> Option<UnixSeconds> {
 
 /// The rows of `events` in the file's order, each with whether it is there after them. An import's
 /// votes lie all over the file: in order, each page is met once.
-fn last_word_on_each_row(events: &[Event]) -> Vec<(row::Key, bool)> {
+fn last_word_on_each_row(events: &[Event]) -> Vec<(row::RowKey, bool)> {
     let mut rows: Vec<_> = events
         .iter()
         .rev()

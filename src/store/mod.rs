@@ -10,6 +10,7 @@ use crate::vote::ipv4::Ipv4;
 use crate::vote::lengths::Lengths;
 use crate::vote::time::UnixSeconds;
 
+pub mod commit_marker;
 pub mod directory;
 pub mod disk;
 pub mod embedded;
@@ -18,11 +19,10 @@ pub mod place;
 pub mod room;
 pub mod row;
 pub mod stage;
-pub mod witness;
 
 /// A client's address as it is kept. A type that can grow: rows carry its family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Address {
+pub enum VoterAddress {
     /// IPv4.
     V4(Ipv4),
 }
@@ -33,7 +33,7 @@ pub struct StoredVote {
     /// For which server.
     pub server: ServerId,
     /// From where.
-    pub address: Address,
+    pub address: VoterAddress,
     /// When.
     pub voted_at: UnixSeconds,
 }

@@ -16,18 +16,18 @@ use std::sync::OnceLock;
 const KEY_FILE: &str = "control.key";
 
 /// Device and inode.
-pub type Identity = (u64, u64);
+pub type FileId = (u64, u64);
 
 /// The place of the store's file.
-pub(super) struct Place {
+pub(super) struct FilePlace {
     path: PathBuf,
-    identity: OnceLock<Identity>,
+    identity: OnceLock<FileId>,
     key: OnceLock<File>,
 }
 
-impl Place {
+impl FilePlace {
     /// The place at `path`; its file is the known one, or the first that is opened there.
-    pub(super) fn new(path: PathBuf, known: Option<Identity>) -> Self {
+    pub(super) fn new(path: PathBuf, known: Option<FileId>) -> Self {
         Self { path, identity: known.map_or_else(OnceLock::new, OnceLock::from), key: OnceLock::new() }
     }
 
@@ -49,7 +49,7 @@ impl Place {
     }
 
     /// Which file it is, once it was opened.
-    pub(super) fn identity(&self) -> Option<Identity> {
+    pub(super) fn identity(&self) -> Option<FileId> {
         self.identity.get().copied()
     }
 
@@ -100,6 +100,6 @@ pub(super) fn is_at(file: &File, path: &Path) -> bool {
     matches!((open, here), (Ok(open), Ok(here)) if open == here)
 }
 
-fn identity(metadata: &Metadata) -> Identity {
+fn identity(metadata: &Metadata) -> FileId {
     (metadata.dev(), metadata.ino())
 }

@@ -1,7 +1,7 @@
 //! The key of a vote's row: instant, server, family of the address, address; numbers big-endian,
 //! so that keys sort by time. A longer family needs no other table and no migration.
 
-use super::{Address, StoredVote};
+use super::{StoredVote, VoterAddress};
 use crate::vote::id::ServerId;
 use crate::vote::ipv4::Ipv4;
 use crate::vote::time::UnixSeconds;
@@ -12,9 +12,9 @@ const KEY_BYTES_IPV4: usize = 13;
 
 /// A key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key([u8; KEY_BYTES_IPV4]);
+pub struct RowKey([u8; KEY_BYTES_IPV4]);
 
-impl Key {
+impl RowKey {
     /// As it stands in the file.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8] {
@@ -24,14 +24,14 @@ impl Key {
 
 /// The key of a vote.
 #[must_use]
-pub fn key(vote: &StoredVote) -> Key {
-    let Address::V4(address) = vote.address;
+pub fn key(vote: &StoredVote) -> RowKey {
+    let VoterAddress::V4(address) = vote.address;
     let mut key = [0; KEY_BYTES_IPV4];
     key[0..4].copy_from_slice(&vote.voted_at.0.to_be_bytes());
     key[4..8].copy_from_slice(&vote.server.0.to_be_bytes());
     key[8] = FAMILY_IPV4;
     key[9..13].copy_from_slice(&address.0.to_be_bytes());
-    Key(key)
+    RowKey(key)
 }
 
 /// The vote of a key, or `None` where it is none that we wrote.
@@ -42,7 +42,7 @@ pub fn vote(key: &[u8]) -> Option<StoredVote> {
     (key[8] == FAMILY_IPV4).then(|| StoredVote {
         voted_at: UnixSeconds(word(0)),
         server: ServerId(word(4)),
-        address: Address::V4(Ipv4(word(9))),
+        address: VoterAddress::V4(Ipv4(word(9))),
     })
 }
 
@@ -61,7 +61,7 @@ pub const fn first_after(instant: UnixSeconds) -> [u8; 4] {
 #[cfg(test)]
 mod tests {
     use super::{first_after, key, vote};
-    use crate::store::{Address, StoredVote};
+    use crate::store::{StoredVote, VoterAddress};
     use crate::vote::id::ServerId;
     use crate::vote::ipv4::Ipv4;
     use crate::vote::time::UnixSeconds;
@@ -70,7 +70,7 @@ mod tests {
     fn keys_hold_the_vote_and_sort_by_time() {
         let at = |seconds| StoredVote {
             server: ServerId(28),
-            address: Address::V4(Ipv4(0xCB00_7107)),
+            address: VoterAddress::V4(Ipv4(0xCB00_7107)),
             voted_at: UnixSeconds(seconds),
         };
         let expected = [0, 0, 1, 0, 0, 0, 0, 28, 4, 0xCB, 0, 0x71, 7];

@@ -13,13 +13,13 @@ use redb::StorageBackend;
 
 /// Shared by the store and the file under the library; all of it happens on the recorder's thread.
 #[derive(Debug, Default)]
-pub struct Stage {
+pub struct CommitStage {
     is_header_written: AtomicBool,
     is_sync_begun: AtomicBool,
     is_refused_the_reserve: AtomicBool,
 }
 
-impl Stage {
+impl CommitStage {
     /// A commit begins. Only one that makes room may take of the room that is kept back for it.
     pub(super) fn begin(&self, makes_room: bool) {
         self.is_header_written.store(false, Ordering::Relaxed);
@@ -58,12 +58,12 @@ impl Stage {
 /// What the library works on, watched.
 pub struct Watched<B> {
     inner: B,
-    stage: Arc<Stage>,
+    stage: Arc<CommitStage>,
 }
 
 impl<B: StorageBackend> Watched<B> {
     /// `inner`, of which `stage` is told.
-    pub fn new(inner: B, stage: &Arc<Stage>) -> Self {
+    pub fn new(inner: B, stage: &Arc<CommitStage>) -> Self {
         Self { inner, stage: Arc::clone(stage) }
     }
 }

@@ -129,7 +129,7 @@ fn memory_goes_back_after_a_peak() {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum TableStep {
     Insert(u32, u32, u32),
     Remove(u32, u32),
     Sweep(usize),
@@ -137,13 +137,13 @@ enum Step {
     Back(u32),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<TableStep>> {
     let step = prop_oneof![
-        4 => (0..3u32, 0..8u32, 0..200u32).prop_map(|(server, address, after)| Step::Insert(server, address, after)),
-        2 => (0..3u32, 0..8u32).prop_map(|(server, address)| Step::Remove(server, address)),
-        1 => (0..SHARDS * 2).prop_map(Step::Sweep),
-        2 => (0..90u32).prop_map(Step::Forward),
-        1 => (1..300u32).prop_map(Step::Back),
+        4 => (0..3u32, 0..8u32, 0..200u32).prop_map(|(server, address, after)| TableStep::Insert(server, address, after)),
+        2 => (0..3u32, 0..8u32).prop_map(|(server, address)| TableStep::Remove(server, address)),
+        1 => (0..SHARDS * 2).prop_map(TableStep::Sweep),
+        2 => (0..90u32).prop_map(TableStep::Forward),
+        1 => (1..300u32).prop_map(TableStep::Back),
     ];
     vec(step, 0..120)
 }
@@ -158,17 +158,17 @@ proptest! {
         let mut now = 1_000_u32;
         for step in steps {
             match step {
-                Step::Insert(server, address, after) => {
+                TableStep::Insert(server, address, after) => {
                     table.insert(pair(server, address), UnixSeconds(now + after));
                     model.insert(pair(server, address), now + after);
                 }
-                Step::Remove(server, address) => {
+                TableStep::Remove(server, address) => {
                     table.remove(pair(server, address));
                     model.remove(&pair(server, address));
                 }
-                Step::Sweep(shards) => { table.sweep(UnixSeconds(now), shards); }
-                Step::Forward(seconds) => now += seconds,
-                Step::Back(seconds) => {
+                TableStep::Sweep(shards) => { table.sweep(UnixSeconds(now), shards); }
+                TableStep::Forward(seconds) => now += seconds,
+                TableStep::Back(seconds) => {
                     let back = now - seconds.min(now);
                     table.step_back(UnixSeconds(now), UnixSeconds(back), cooldown);
                     model.retain(|_, expires_at| now < *expires_at);

@@ -12,7 +12,7 @@ use crate::util::time::now_unix;
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
-use vote_status::store::witness::Witness;
+use vote_status::store::commit_marker::CommitMarker;
 
 /// Random damage to a file; says what was done.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) -> String {
@@ -104,7 +104,7 @@ fn a_damaged_device_is_read_right_or_refused() {
     let note = folder.path().join("note");
     let device = Device::formatted();
     let mut kept = Kept::default();
-    let noting = || Witness::open(&note).expect("the note can be opened");
+    let noting = || CommitMarker::open(&note).expect("the note can be opened");
     let mut store = device.store(noting()).expect("a new store opens");
     let mut history = History::new();
     for _ in 0..300 {

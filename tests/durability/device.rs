@@ -7,9 +7,9 @@ use redb::{Builder, Database, DatabaseError, StorageBackend};
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard};
 use vote_status::store::StoreError;
+use vote_status::store::commit_marker::CommitMarker;
 use vote_status::store::embedded::{EmbeddedStore, Opener};
-use vote_status::store::stage::{Stage, Watched};
-use vote_status::store::witness::Witness;
+use vote_status::store::stage::{CommitStage, Watched};
 
 /// What a disk writes whole or not at all.
 const SECTOR_BYTES: usize = 512;
@@ -106,13 +106,13 @@ impl Device {
     /// Opens a database on it, as often as needed.
     pub(crate) fn opener(&self) -> Opener {
         let device = self.clone();
-        Box::new(move |stage: &Arc<Stage>| -> Result<Database, DatabaseError> {
+        Box::new(move |stage: &Arc<CommitStage>| -> Result<Database, DatabaseError> {
             Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(Watched::new(device.clone(), stage))
         })
     }
 
     /// Opens the store on it.
-    pub(crate) fn store(&self, witness: Witness) -> Result<EmbeddedStore, StoreError> {
+    pub(crate) fn store(&self, witness: CommitMarker) -> Result<EmbeddedStore, StoreError> {
         EmbeddedStore::new(self.opener(), "the device".to_owned(), witness)
     }
 

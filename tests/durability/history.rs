@@ -3,7 +3,7 @@
 
 use crate::util::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
-use vote_status::store::{Address, Event, Store, StoreError, StoredVote};
+use vote_status::store::{Event, Store, StoreError, StoredVote, VoterAddress};
 use vote_status::vote::id::{ServerId, Token};
 use vote_status::vote::ipv4::Ipv4;
 use vote_status::vote::time::UnixSeconds;
@@ -74,7 +74,7 @@ impl Kept {
 }
 
 fn row(vote: &StoredVote) -> (u32, u32, u32) {
-    let Address::V4(address) = vote.address;
+    let VoterAddress::V4(address) = vote.address;
     (vote.voted_at.0, vote.server.0, address.0)
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn server(id: u32, token: &str) -> Event {
 }
 
 fn stored((voted_at, server, address): (u32, u32, u32)) -> StoredVote {
-    let (server, address) = (ServerId(server), Address::V4(Ipv4(address)));
+    let (server, address) = (ServerId(server), VoterAddress::V4(Ipv4(address)));
     StoredVote { server, address, voted_at: UnixSeconds(voted_at) }
 }
 

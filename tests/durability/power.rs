@@ -9,7 +9,7 @@ use crate::util::random::Random;
 use std::fs;
 use std::path::Path;
 use vote_status::store::StoreError;
-use vote_status::store::witness::Witness;
+use vote_status::store::commit_marker::CommitMarker;
 
 const COMMITS: usize = 2_000;
 /// After every step of a run.
@@ -27,7 +27,7 @@ impl Run {
         let device = Device::formatted();
         let before = device.bytes();
         device.start_log();
-        let mut store = device.store(Witness::default()).expect("a new store opens");
+        let mut store = device.store(CommitMarker::default()).expect("a new store opens");
         let (mut history, mut kept, mut steps) = (History::new(), Kept::default(), Vec::new());
         for number in 1..=COMMITS {
             let step = history.next(&kept, random);
@@ -70,9 +70,9 @@ impl Run {
 
 /// The note that a cut leaves beside the file: of any acknowledged commit, empty, or torn; never
 /// of a later commit.
-fn leave_note(path: &Path, acknowledged: usize, random: &mut Random) -> Witness {
+fn leave_note(path: &Path, acknowledged: usize, random: &mut Random) -> CommitMarker {
     fs::write(path, b"").expect("the note can be written");
-    let witness = Witness::open(path).expect("the note can be opened");
+    let witness = CommitMarker::open(path).expect("the note can be opened");
     match random.below(8) {
         0 => {}
         1 => fs::write(path, [7; 16]).expect("the note can be written"),
@@ -82,7 +82,7 @@ fn leave_note(path: &Path, acknowledged: usize, random: &mut Random) -> Witness 
     witness
 }
 
-fn check_cut(bytes: Vec<u8>, witness: Witness, steps: usize, kept: &Kept, next: &Kept) {
+fn check_cut(bytes: Vec<u8>, witness: CommitMarker, steps: usize, kept: &Kept, next: &Kept) {
     let device = Device::holding(bytes);
     let mut store = device.store(witness).unwrap_or_else(|error| panic!("after {steps} steps: {error}"));
     let found = Kept::of(&mut store).unwrap_or_else(|error| panic!("after {steps} steps: {error}"));
@@ -96,7 +96,7 @@ fn check_cut(bytes: Vec<u8>, witness: Witness, steps: usize, kept: &Kept, next: 
         step.run(&mut store).unwrap_or_else(|error| panic!("after {steps} steps: {error}"));
         then.take(&step);
         drop(store);
-        let mut store = device.store(Witness::default()).expect("it was closed in order");
+        let mut store = device.store(CommitMarker::default()).expect("it was closed in order");
         let found = Kept::of(&mut store).expect("it can be read");
         found.expect(&then, &format!("after {steps} steps and one"));
     }
@@ -141,7 +141,7 @@ fn a_file_that_lost_a_noted_commit_is_refused() {
         if steps.is_multiple_of(100) {
             let device = Device::holding(platter.cut_losing_all());
             for attempt in 0..2 {
-                let witness = Witness::open(&note).expect("the note can be opened");
+                let witness = CommitMarker::open(&note).expect("the note can be opened");
                 // One further than any commit that may be there: the one under way, and one to undo it.
                 witness.note(steps as u64 + 3);
                 let opened = device.store(witness).map(drop);

@@ -59,12 +59,12 @@ fn votes_go_on_while_a_large_server_is_struck_off() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (server, mut ledger) = prepared(folder.path());
     let (control, is_over) = (server.control_client(), Arc::new(AtomicBool::new(false)));
-    let (caster, over) = (control.clone(), Arc::clone(&is_over));
+    let (submitter, over) = (control.clone(), Arc::clone(&is_over));
     let casting = spawn(move || {
         let (mut number, mut longest, mut cast) = (1_000, Duration::ZERO, Vec::new());
         while !over.load(Ordering::Relaxed) {
             let (start, voted_at) = (Instant::now(), now_unix());
-            assert_eq!(caster.cast_at(SERVER, &address(number).to_string(), voted_at).status, 201);
+            assert_eq!(submitter.cast_at(SERVER, &address(number).to_string(), voted_at).status, 201);
             longest = longest.max(start.elapsed());
             cast.push((number, voted_at));
             number += 1;

@@ -12,8 +12,8 @@ use vote_status::control::reply::{Asked, answer};
 use vote_status::readiness::Readiness;
 use vote_status::recorder::Recorder;
 use vote_status::recorder::command::{Command, Mode, NewServer, Reply, ServerName, Tokens, Vote};
+use vote_status::store::commit_marker::CommitMarker;
 use vote_status::store::embedded::EmbeddedStore;
-use vote_status::store::witness::Witness;
 use vote_status::store::{Event, Store, StoreError};
 use vote_status::vote::id::{ServerId, Token};
 use vote_status::vote::ipv4::Ipv4;
@@ -23,7 +23,7 @@ use vote_status::vote::time::Cooldown;
 const AT: u32 = 1_795_178_096;
 
 fn opened(device: &Device) -> EmbeddedStore {
-    device.store(Witness::default()).expect("the device holds a whole store")
+    device.store(CommitMarker::default()).expect("the device holds a whole store")
 }
 
 fn votes(store: &mut dyn Store) -> Vec<(u32, u32, u32)> {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use rustix::net::SendFlags;
 use rustls::ServerConfig;
 
-use super::session::{Broken, Layer, Session, is_tls};
+use super::session::{Broken, Layer, TlsSession, is_tls};
 use crate::net::counters::{EngineCounters, Handshake};
-use crate::net::stream::{Received, Socket, Stream, receive};
+use crate::net::stream::{ClientSocket, Received, Stream, receive};
 
 impl Stream {
     /// The bytes of a socket that was just accepted, under TLS.
     #[must_use]
-    pub fn secured(socket: Socket, config: Arc<ServerConfig>) -> Self {
+    pub fn secured(socket: ClientSocket, config: Arc<ServerConfig>) -> Self {
         Self { layer: Layer::Awaited(config), ..Self::new(socket) }
     }
 
@@ -77,7 +77,7 @@ impl Stream {
                 plain[..read].copy_from_slice(wire);
                 return Ok(Received::Foreign { bytes: read });
             }
-            let Ok(session) = Session::new(Arc::clone(config)) else { return Ok(Received::Broken) };
+            let Ok(session) = TlsSession::new(Arc::clone(config)) else { return Ok(Received::Broken) };
             self.layer = Layer::Open(Box::new(session));
             counters.handshakes[Handshake::Begun as usize].add(1);
         }

@@ -31,11 +31,11 @@ pub enum Layer {
     /// TLS, once the client speaks. Until then it costs no session.
     Awaited(Arc<ServerConfig>),
     /// TLS.
-    Open(Box<Session>),
+    Open(Box<TlsSession>),
 }
 
 /// One client's TLS.
-pub struct Session {
+pub struct TlsSession {
     connection: UnbufferedServerConnection,
     /// Came over the wire, and is no whole record or message yet; at most [`TLS_HELD_BYTES_MAX`].
     held: Vec<u8>,
@@ -51,7 +51,7 @@ pub const fn is_tls(first: u8) -> bool {
     first == HANDSHAKE_RECORD
 }
 
-impl Session {
+impl TlsSession {
     /// The session of a client that has begun to speak.
     ///
     /// # Errors

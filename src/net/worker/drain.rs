@@ -13,7 +13,7 @@ use super::{Listening, Worker};
 use crate::http::session::Service;
 use crate::limits::LISTEN_BACKLOG;
 use crate::net::connection::Connection;
-use crate::net::counters::Cause;
+use crate::net::counters::CloseCause;
 use crate::net::mailbox::Handed;
 
 /// More than the kernel holds for a listening socket at a time.
@@ -63,7 +63,7 @@ impl<S: Service> Worker<S> {
             }
             self.deadlines.clear(key.index);
             let Some(mut connection) = self.connections.remove(key) else { continue };
-            self.counters.closed[Cause::Done as usize].add(1);
+            self.counters.closed[CloseCause::Done as usize].add(1);
             if connection.is_holder {
                 self.account.forget(key.index);
             }
@@ -104,7 +104,7 @@ impl<S: Service> Worker<S> {
         for key in self.connections.keys() {
             let Some(connection) = self.connections.get_mut(key) else { continue };
             if connection.is_idle() && of_kind(connection) {
-                self.close_if_idle(key, Cause::Done);
+                self.close_if_idle(key, CloseCause::Done);
             }
         }
     }

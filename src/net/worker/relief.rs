@@ -7,8 +7,8 @@ use crate::http::fault::Fault;
 use crate::http::session::Service;
 use crate::limits::{CUTS_PER_TURN, OUT_KEPT_BYTES_MAX};
 use crate::net::connection::Connection;
-use crate::net::counters::Cause;
-use crate::net::slab::Key;
+use crate::net::counters::CloseCause;
+use crate::net::slab::SlabKey;
 
 impl<S: Service> Worker<S> {
     /// To be called once a turn, after everybody was served; and where it is past the bound already.
@@ -36,20 +36,20 @@ impl<S: Service> Worker<S> {
         self.is_short = true;
     }
 
-    fn cut(&mut self, key: Key) {
+    fn cut(&mut self, key: SlabKey) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         if connection.is_idle() {
             // Of TLS, which holds its keys. It has asked nothing: an answer would be taken for the next one.
-            self.close_if_idle(key, Cause::Memory);
+            self.close_if_idle(key, CloseCause::Memory);
         } else if connection.can_be_refused() {
             self.counters.cut_answered.add(1);
             self.turn(key, |connection, turn| connection.refuse(Fault::NotReady, turn));
             // A client that has not done its handshake gets no answer.
             if self.connections.get_mut(key).is_some_and(|connection| Connection::has_unsent(connection)) {
-                self.close(key, Cause::Memory);
+                self.close(key, CloseCause::Memory);
             }
         } else {
-            self.close(key, Cause::Memory);
+            self.close(key, CloseCause::Memory);
         }
     }
 }

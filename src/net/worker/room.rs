@@ -12,9 +12,9 @@ use crate::http::fault::Fault;
 use crate::http::session::Service;
 use crate::limits::{ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, STUCK_MS};
 use crate::net::connection::Connection;
-use crate::net::counters::Cause;
+use crate::net::counters::CloseCause;
 use crate::net::deadline::Class;
-use crate::net::slab::Key;
+use crate::net::slab::SlabKey;
 use crate::net::stream::Stream;
 
 /// How many connections are looked at to find one that can make room.
@@ -72,7 +72,7 @@ impl<S: Service> Worker<S> {
         // Those who leave still have their descriptors.
         let descriptors_max = connections_max + self.settings.turned_away_max;
         if self.connections.len() >= descriptors_max && !self.close_longest_leaving() {
-            return self.counters.closed[Cause::Overload as usize].add(1);
+            return self.counters.closed[CloseCause::Overload as usize].add(1);
         }
         let key = self.connections.insert(Connection::new(stream));
         if is_full {
@@ -110,14 +110,14 @@ impl<S: Service> Worker<S> {
         self.close_stuck(0) || self.close_longest_idle(Class::KeyedIdle)
     }
 
-    fn oldest(&self, class: Class) -> Option<Key> {
+    fn oldest(&self, class: Class) -> Option<SlabKey> {
         self.deadlines.oldest(class).and_then(|index| self.connections.key_of(index))
     }
 
     fn close_longest_idle(&mut self, class: Class) -> bool {
         for _ in 0..TRIES_MAX {
             match self.oldest(class) {
-                Some(key) if self.close_if_idle(key, Cause::Idle) => return true,
+                Some(key) if self.close_if_idle(key, CloseCause::Idle) => return true,
                 Some(_asked_just_now) => {}
                 None => return false,
             }
@@ -129,17 +129,17 @@ impl<S: Service> Worker<S> {
     fn close_longest_leaving(&mut self) -> bool {
         let oldest = self.oldest(Class::Linger);
         if let Some(key) = oldest {
-            self.close(key, Cause::Overload);
+            self.close(key, CloseCause::Overload);
         }
         oldest.is_some()
     }
 
     /// Who has not taken any of an answer for the longest time, and for `stuck_ms` at least.
     fn close_stuck(&mut self, stuck_ms: u64) -> bool {
-        let is_stuck = |key: &Key| self.deadlines.waits_ms(key.index, self.now.monotonic_ms) >= stuck_ms;
+        let is_stuck = |key: &SlabKey| self.deadlines.waits_ms(key.index, self.now.monotonic_ms) >= stuck_ms;
         let oldest = self.oldest(Class::Write).filter(is_stuck);
         if let Some(key) = oldest {
-            self.close(key, Cause::Overload);
+            self.close(key, CloseCause::Overload);
         }
         oldest.is_some()
     }
@@ -161,11 +161,11 @@ impl<S: Service> Worker<S> {
                     self.turn(key, |connection, turn| connection.refuse(Fault::RequestTimeout, turn));
                     // Without a word where TLS cannot say one, or where the kernel takes none.
                     if self.deadlines.class(key.index).is_some_and(|class| class != Class::Linger) {
-                        self.close(key, Cause::Overload);
+                        self.close(key, CloseCause::Overload);
                     }
                     return true;
                 }
-                Some(Class::Idle | Class::Fresh) if self.close_if_idle(key, Cause::Idle) => return true,
+                Some(Class::Idle | Class::Fresh) if self.close_if_idle(key, CloseCause::Idle) => return true,
                 Some(Class::Linger) => return true,
                 None if self.connections.get_mut(key).is_none() => return true,
                 Some(_) | None => {}
@@ -177,7 +177,7 @@ impl<S: Service> Worker<S> {
     /// The oldest of whoever has most of the oldest: one address that begins again and again ends its
     /// own, and a slow client elsewhere has its time. Where all are of one address, or each of another,
     /// it is the oldest of the first class.
-    fn longest_unfinished(&mut self, classes: &[Class]) -> Option<Key> {
+    fn longest_unfinished(&mut self, classes: &[Class]) -> Option<SlabKey> {
         let oldest = classes.iter().flat_map(|class| self.deadlines.waiting(*class).take(UNFINISHED_LOOKED_AT));
         let oldest: Vec<u32> = oldest.collect();
         let mut networks = Vec::with_capacity(oldest.len());
@@ -194,7 +194,7 @@ impl<S: Service> Worker<S> {
     }
 
     /// Looks once more before it closes: a request that has arrived already is answered.
-    pub(super) fn close_if_idle(&mut self, key: Key, cause: Cause) -> bool {
+    pub(super) fn close_if_idle(&mut self, key: SlabKey, cause: CloseCause) -> bool {
         let Some(connection) = self.connections.get_mut(key) else { return true };
         connection.note_readiness(true, false);
         self.serve(key);

@@ -1,0 +1,123 @@
+//! Every subcommand that is a client of a running service, with its options and its help.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
+
+use crate::cli::args::common::{connection, control_url, json, option, plain};
+use crate::vote::id::ServerId;
+
+/// What the exit status says where it says more than success and failure.
+const STATUS_OF_IMPORT: &str =
+    "Exit status: 0 when every line was taken or held already, 1 when some were refused, 2 on a failure.";
+const STATUS_OF_CHECK: &str =
+    "Exit status: 0 when the address can vote, 1 when it is in cooldown, 2 on a network failure or an error answer.";
+const STATUS_OF_HEALTH: &str =
+    "Exit status: 0 when it is ready for requests, 1 when it says that it is not, 2 when it does not answer.";
+const STATUS_OF_VOTE: &str = "Exit status: 0 when it is recorded, 1 when the address is in cooldown, 2 on a failure.";
+const STATUS_OF_CANCEL: &str = "Exit status: 0 when it is cancelled, 1 when there was no cooldown, 2 on a failure.";
+
+/// The subcommands, in the order of the help.
+pub(super) fn commands() -> [Command; 7] {
+    [server(), vote(), cancel(), import(), export(), check(), health()]
+}
+
+fn server() -> Command {
+    let token = plain("token", "TOKEN", "The token [default: the one it has, or else one is made]");
+    let subcommands = [
+        Command::new("add").about("List a server, or change its token").arg(server_id()).arg(token).arg(json()),
+        Command::new("rotate").about("Give a server a new token").arg(server_id()).arg(json()),
+        Command::new("remove").about("Remove a server, with its cooldowns").arg(server_id()).arg(json()),
+        Command::new("show").about("Show a server").arg(server_id()).arg(json()),
+        Command::new("list").about("Show all servers").arg(json()),
+    ];
+    Command::new("server")
+        .about("The servers that may be voted for")
+        .subcommand_required(true)
+        .subcommands(subcommands.map(|command| command.args(connection())))
+}
+
+fn vote() -> Command {
+    let voted_at = plain("voted-at", "INSTANT", "When: RFC 3339 with an offset, or Unix seconds [default: now]")
+        .allow_negative_numbers(true);
+    Command::new("vote")
+        .about("Record a vote")
+        .args([server_id(), address(), voted_at, json()])
+        .args(connection())
+        .after_help(STATUS_OF_VOTE)
+}
+
+fn cancel() -> Command {
+    Command::new("cancel")
+        .about("Cancel a vote: the address can vote again")
+        .args([server_id(), address(), json()])
+        .args(connection())
+        .after_help(STATUS_OF_CANCEL)
+}
+
+fn import() -> Command {
+    let path = |arg: Arg| arg.value_parser(value_parser!(PathBuf)).value_name("FILE");
+    let refused = "File for the refused lines, with number and reason [default: standard error]";
+    Command::new("import")
+        .about("Take in servers and votes, as NDJSON or as CSV with a header line")
+        .args([
+            path(Arg::new("file")).help("Servers and votes in one file, as from export; - for standard input"),
+            path(plain("servers", "FILE", "Servers: server_id, token")),
+            path(plain("votes", "FILE", "Votes: server_id or token, ip, voted_at")),
+            path(plain("refused", "FILE", refused)),
+            plain(
+                "replace-tokens",
+                "",
+                "A server that has another token gets the file's; else it keeps its own and the line is refused",
+            )
+            .action(ArgAction::SetTrue),
+            json(),
+        ])
+        .group(ArgGroup::new("parts").args(["servers", "votes"]).multiple(true).conflicts_with("file"))
+        .group(ArgGroup::new("source").args(["file", "servers", "votes"]).multiple(true).required(true))
+        .args(connection())
+        .after_help(STATUS_OF_IMPORT)
+}
+
+fn export() -> Command {
+    let file = Arg::new("file").value_name("FILE").required(true).value_parser(value_parser!(PathBuf));
+    Command::new("export")
+        .about("Write out the servers and the votes still in cooldown, as NDJSON")
+        .arg(file.help("Where to; - for standard output. It holds the tokens: keep it secret"))
+        .args(connection())
+}
+
+fn check() -> Command {
+    let url = option("url", "URL", "Where the service is, without the path, or unix:PATH")
+        .default_value("http://127.0.0.1:8080");
+    Command::new("check")
+        .about("Ask whether an address may vote now, as a server's plugin does")
+        .args([
+            plain("server", "ID", "The server, by its number"),
+            plain("token", "TOKEN", "The server, by its token"),
+            address(),
+            url,
+            json(),
+        ])
+        .group(ArgGroup::new("name").args(["server", "token"]).required(true))
+        .after_help(STATUS_OF_CHECK)
+}
+
+fn health() -> Command {
+    Command::new("health")
+        .about("Ask whether the service is ready for requests; wants no key")
+        .args([control_url(), json()])
+        .after_help(STATUS_OF_HEALTH)
+}
+
+fn server_id() -> Arg {
+    let parse = |text: &str| match ServerId::parse(text.as_bytes()) {
+        Ok(server) => Ok(server),
+        Err(_) => Err("a server's number is wanted, 0 to 4294967295"),
+    };
+    Arg::new("id").value_name("ID").required(true).value_parser(parse).help("The server's number")
+}
+
+fn address() -> Arg {
+    Arg::new("ip").value_name("IP").required(true).help("The player's address")
+}

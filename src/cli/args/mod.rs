@@ -1,0 +1,39 @@
+//! Every subcommand and option, with its default, its range and its help.
+
+mod client;
+pub(super) mod common;
+mod serve;
+mod store;
+
+use clap::Command;
+
+use common::data_dir;
+
+/// The whole command line: what the parser reads, and what the man pages and completions are made of.
+#[must_use]
+pub fn command() -> Command {
+    Command::new("vote-status")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Answers whether a client IPv4 address may vote now for a listed game server")
+        .subcommand_required(true)
+        .subcommand(serve::command())
+        .subcommand(init())
+        .subcommands(client::commands())
+        .subcommands(store::commands())
+}
+
+fn init() -> Command {
+    Command::new("init")
+        .about("Make the empty store of a data directory, once, for serve --require-store")
+        .arg(data_dir("Where votes and servers will be kept"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::command;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        command().debug_assert();
+    }
+}

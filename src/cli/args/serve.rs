@@ -1,0 +1,161 @@
+//! The options of `serve`.
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+use std::thread;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
+use clap::{Arg, ArgAction, Command, value_parser};
+
+use super::common::{cooldown_minutes, data_dir, flag, option, seconds, whole};
+use super::store;
+use crate::cli::logger::{LEVELS, LogFormat};
+use crate::limits::{BUFFER_BYTES_MAX_FLOOR, Limits};
+use crate::net::listen::address::ListenAddress;
+use crate::server::Engine;
+
+pub(super) fn command() -> Command {
+    Command::new("serve")
+        .about("Run the service")
+        .args(listening())
+        .args(state())
+        .args(store::serve())
+        .args(limits())
+        .args(deadlines())
+        .args(logging())
+}
+
+fn listening() -> [Arg; 9] {
+    let workers = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    [
+        option("listen", "ADDR", "Public address, or unix:PATH; may be given several times; [::]:8080 takes IPv4 too")
+            .value_parser(value_parser!(ListenAddress))
+            .action(ArgAction::Append)
+            .value_delimiter(',')
+            .default_value("0.0.0.0:8080"),
+        option("control", "ADDR", "Private address of the control interface, or unix:PATH")
+            .value_parser(value_parser!(ListenAddress))
+            .default_value("127.0.0.1:8081"),
+        option("listen-plain", "ADDR", "Public address without TLS beside those with it; may be given several times")
+            .value_parser(value_parser!(ListenAddress))
+            .action(ArgAction::Append)
+            .value_delimiter(','),
+        option("tls-cert", "FILE", "Certificate chain as PEM: every --listen ADDR speaks TLS (cargo feature tls)")
+            .value_parser(value_parser!(PathBuf))
+            .requires("tls-key"),
+        option("tls-key", "FILE", "Its private key as PEM; both are read again on SIGHUP")
+            .value_parser(value_parser!(PathBuf))
+            .requires("tls-cert"),
+        option("listen-mode", "MODE", "Permissions of Unix sockets, octal: who may write may connect")
+            .value_parser(permissions)
+            .default_value("0660"),
+        option(
+            "control-key-file",
+            "PATH",
+            "File that holds the control key [default: control.key in the data directory, made on the first start]",
+        )
+        .value_parser(value_parser!(PathBuf)),
+        option("workers", "N", "Event loops for the public listeners [default: one for each CPU]")
+            .value_parser(whole(1..=1_024))
+            .default_value(workers.to_string())
+            .hide_default_value(true),
+        option("engine", "NAME", "What serves the public listeners; the second one is there to compare with")
+            .value_parser(named(Engine::ALL))
+            .default_value(Engine::ALL[0].0),
+    ]
+}
+
+fn state() -> [Arg; 7] {
+    [
+        flag(
+            "takeover",
+            "Take over from the process that runs on the data directory, if one does, without a lost request",
+        ),
+        data_dir("Where votes and servers are kept"),
+        flag(
+            "require-store",
+            "Make no store where none is: 503 until it is there, as with a volume that is not mounted",
+        ),
+        flag("in-memory", "Keep nothing: a restart forgets all"),
+        cooldown_minutes(),
+        flag(
+            "accept-clock",
+            "Take the clock as it is, where it is behind the time that the store knows: for one start",
+        ),
+        flag("demo", "In memory, with server 28, token demo and one address in cooldown, to try"),
+    ]
+}
+
+fn limits() -> [Arg; 6] {
+    let defaults = Limits::default();
+    [
+        option("head-bytes-max", "N", "Largest request head, in bytes, 1024 to 65536")
+            .value_parser(whole(1_024..=Limits::HEAD_BYTES_CEILING as u64))
+            .default_value(defaults.head_bytes_max.to_string()),
+        option("header-lines-max", "N", "Header lines of a request, 1 to 1000")
+            .value_parser(whole(1..=1_000))
+            .default_value(defaults.header_lines_max.to_string()),
+        option("body-bytes-max", "N", "Largest body of a single control request, in bytes")
+            .value_parser(whole(0..=1 << 30))
+            .default_value(defaults.body_bytes_max.to_string()),
+        option("skip-body-bytes-max", "N", "Largest body of a public request, which is skipped, in bytes")
+            .value_parser(whole(0..=1 << 30))
+            .default_value(defaults.skip_body_bytes_max.to_string()),
+        option("max-connections", "N", "Open public connections [default: from the descriptor limit]")
+            .value_parser(whole(1..=100_000_000)),
+        option(
+            "buffer-bytes-max",
+            "N",
+            "What all connections may hold together, in bytes [default: 256 MiB, or an eighth of the machine]",
+        )
+        .value_parser(whole(BUFFER_BYTES_MAX_FLOOR..=1 << 40)),
+    ]
+}
+
+fn deadlines() -> [Arg; 5] {
+    let defaults = Limits::default();
+    let timeout = |name, help, default_ms: u64| {
+        option(name, "SECONDS", help).value_parser(seconds()).default_value((default_ms as f64 / 1_000.0).to_string())
+    };
+    [
+        timeout("head-timeout", "A request must be whole this long after its first byte", defaults.head_timeout_ms),
+        timeout("idle-timeout", "An idle connection is closed after this", defaults.idle_timeout_ms),
+        timeout("write-timeout", "A client must take its answer within this", defaults.write_timeout_ms),
+        timeout("drain-delay", "After the signal to stop, newcomers are still taken for so long", 0),
+        timeout("drain-timeout", "What is under way after that is given so long", 10_000),
+    ]
+}
+
+fn logging() -> [Arg; 3] {
+    [
+        option("log-level", "LEVEL", "What is told on standard error: error, warn, info or debug")
+            .value_parser(named(&LEVELS))
+            .default_value("info"),
+        option("log-format", "FORMAT", "Lines for people (text) or for machines (json)")
+            .value_parser(named(&LogFormat::ALL))
+            .default_value("text"),
+        option("access-log", "1/N", "Tell of one request in N, 1 for all [default: none]").value_parser(sample()),
+    ]
+}
+
+/// One of these names, as what it stands for.
+fn named<T: Copy + Send + Sync + 'static>(names: &'static [(&'static str, T)]) -> ValueParser {
+    let of = |name: String| names.iter().find(|(other, _)| *other == name).map(|(_, value)| *value);
+    let possible = PossibleValuesParser::new(names.iter().map(|(name, _)| *name));
+    possible.try_map(move |name| of(name).ok_or("no such name")).into()
+}
+
+/// `1/N`, or `1` for `1/1`.
+fn sample() -> ValueParser {
+    let parse = |text: String| {
+        let one_in = if text == "1" { Some("1") } else { text.strip_prefix("1/") };
+        let one_in = one_in.and_then(|one_in| one_in.parse::<NonZeroU32>().ok());
+        one_in.ok_or("1 is wanted, or 1/N with N from 1 to 4294967295")
+    };
+    clap::builder::StringValueParser::new().try_map(parse).into()
+}
+
+fn permissions(text: &str) -> Result<u32, &'static str> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777 && !text.starts_with('+'));
+    mode.ok_or("permissions are 0000 to 0777, octal")
+}

@@ -1,0 +1,70 @@
+//! The options that name a store shared with other nodes, for `serve` and for the subcommands that
+//! look after one.
+
+use std::path::PathBuf;
+
+use clap::{Arg, Command, value_parser};
+
+use crate::cli::args::common::{connection, cooldown_minutes, json, option, seconds, whole};
+
+/// What `serve` takes.
+pub(super) fn serve() -> Vec<Arg> {
+    let [store, access @ ..] = address();
+    let mut all = vec![store.conflicts_with_all(["in-memory", "demo"])];
+    all.extend(access);
+    all.extend([
+        option("store-wait-replicas", "N", "A vote is confirmed once so many replicas of the store hold it, 0 or 1")
+            .value_parser(whole(0..=1))
+            .default_value("0"),
+        option("store-wait-ms", "N", "How long is waited for that; the vote counts in any case")
+            .value_parser(whole(1..=1_000))
+            .default_value("50"),
+        option(
+            "stale-max",
+            "SECONDS",
+            "A node that has not heard of the store for so long is not ready [default: none]",
+        )
+        .value_parser(seconds()),
+    ]);
+    all
+}
+
+/// The subcommands that look after a shared store.
+pub(super) fn commands() -> Vec<Command> {
+    if !cfg!(feature = "redis") {
+        return Vec::new();
+    }
+    let [store, access @ ..] = address();
+    let address: Vec<Arg> = std::iter::once(store.required(true)).chain(access).collect();
+    let init = Command::new("init")
+        .about("Give an empty store its id, once, before the first node is started")
+        .args(address.clone())
+        .arg(cooldown_minutes());
+    let check = Command::new("check")
+        .about("Compare what a node holds with the store, while both go on")
+        .args(address.clone())
+        .args(connection())
+        .arg(json())
+        .after_help("Exit status: 0 when they hold the same, 1 when they do not, 2 on a failure.");
+    vec![
+        Command::new("cluster").about("A store that nodes share").subcommand_required(true).subcommands([init, check]),
+        Command::new("reseed").about("Fill an empty store with what a node holds").args(address).args(connection()),
+    ]
+}
+
+/// Where a shared store is, and how it is entered.
+pub(super) fn address() -> [Arg; 6] {
+    let file = |name, help| option(name, "PATH", help).value_parser(value_parser!(PathBuf));
+    [
+        option(
+            "store",
+            "URL",
+            "A Redis or Valkey shared with other nodes, instead of a file: redis://host:6379, or redis+sentinel://host,host/name; rediss for TLS",
+        ),
+        file("store-password-file", "File that holds the store's password, read at each connection"),
+        file("sentinel-password-file", "File that holds the sentinels' password, if they want one"),
+        file("store-ca", "Certificates in PEM that the store's is believed by [default: the system's]"),
+        file("store-cert", "Certificate in PEM to show to the store, its chain behind it").requires("store-key"),
+        file("store-key", "Private key in PEM for --store-cert").requires("store-cert"),
+    ]
+}

@@ -1,0 +1,199 @@
+//! Lines gathered into batches and posted, and what the service says of them. Knows the batch
+//! calls of the control interface, not where the lines come from.
+
+use serde_json::{Value, json};
+use ureq::http::Method;
+
+use super::CliError;
+use super::client::ControlClient;
+use super::lines::LINE_BYTES_MAX;
+use crate::json::echo;
+use crate::limits::ECHO_BYTES_MAX;
+
+/// Lines in one request.
+const LINES_MAX: usize = 50_000;
+/// Why a server's line was refused.
+const TOKEN_DIFFERS: &str = "the server has another token and keeps it; --replace-tokens takes the file's";
+/// Bytes in one request after which no line is added.
+const BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// What a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LineKind {
+    /// A server.
+    Server,
+    /// A server whose token is taken though the service has another one for it.
+    ServerReplaced,
+    /// A vote.
+    Vote,
+}
+
+impl LineKind {
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Server => "/v1/servers/batch?errors_max=10000",
+            Self::ServerReplaced => "/v1/servers/batch?replace_tokens=1&errors_max=10000",
+            Self::Vote => "/v1/votes/batch?errors_max=10000",
+        }
+    }
+}
+
+/// What became of the lines of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    /// Taken.
+    pub recorded: u64,
+    /// Held already.
+    pub unchanged: u64,
+    /// Refused: older than the cooldown.
+    pub expired: u64,
+    /// Refused: of no listed server.
+    pub unknown_server: u64,
+    /// Refused: a listed server keeps its own token.
+    pub token_differs: u64,
+    /// Refused: of a wrong form, or in conflict with what is there.
+    pub invalid: u64,
+    /// Of the other kind, and left to its own call.
+    pub skipped: u64,
+}
+
+impl Totals {
+    /// Lines that were refused.
+    pub(super) const fn refused(&self) -> u64 {
+        self.expired + self.unknown_server + self.token_differs + self.invalid
+    }
+
+    /// The same as JSON.
+    pub(super) fn object(&self) -> Value {
+        let Self { recorded, unchanged, expired, unknown_server, token_differs, invalid, skipped } = self;
+        json!({
+            "recorded": recorded, "unchanged": unchanged, "expired": expired,
+            "unknown_server": unknown_server, "token_differs": token_differs, "invalid": invalid, "skipped": skipped,
+        })
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.recorded += other.recorded;
+        self.unchanged += other.unchanged;
+        self.expired += other.expired;
+        self.unknown_server += other.unknown_server;
+        self.token_differs += other.token_differs;
+        self.invalid += other.invalid;
+        self.skipped += other.skipped;
+    }
+
+    /// Adds what the answer to a batch counts, or gives the name of what it does not.
+    fn add(&mut self, answer: &Value) -> Result<(), &'static str> {
+        let count = |name| answer[name].as_u64().ok_or(name);
+        self.recorded += count("recorded")?;
+        self.unchanged += count("unchanged")?;
+        self.expired += count("expired")?;
+        self.unknown_server += count("unknown_server")?;
+        // Counted only where there are some; the invalid count holds those of another token.
+        let token_differs = count("token_differs").unwrap_or_default();
+        self.token_differs += token_differs;
+        self.invalid += count("invalid")?.saturating_sub(token_differs);
+        self.skipped += count("skipped").unwrap_or_default();
+        Ok(())
+    }
+}
+
+/// A refused line.
+pub(super) struct Refusal {
+    /// Its number in its file.
+    pub line: u64,
+    /// The stable word.
+    pub word: String,
+    /// For people.
+    pub message: String,
+}
+
+/// Lines of one kind on their way.
+pub(super) struct UploadBatch {
+    kind: LineKind,
+    /// At most `BYTES_MAX` and one line.
+    body: Vec<u8>,
+    /// The number of each line in its file, at most `LINES_MAX`.
+    numbers: Vec<u64>,
+}
+
+impl UploadBatch {
+    /// An empty batch.
+    pub(super) const fn new(kind: LineKind) -> Self {
+        Self { kind, body: Vec::new(), numbers: Vec::new() }
+    }
+
+    /// Adds a line, which holds no line end.
+    pub(super) fn push(&mut self, number: u64, text: &[u8]) {
+        debug_assert!(!text.contains(&b'\n') && !text.trim_ascii().is_empty());
+        self.body.extend_from_slice(text);
+        self.body.push(b'\n');
+        self.numbers.push(number);
+    }
+
+    /// What it is for.
+    pub(super) const fn kind(&self) -> LineKind {
+        self.kind
+    }
+
+    /// Lines that wait.
+    pub(super) const fn len(&self) -> u64 {
+        self.numbers.len() as u64
+    }
+
+    /// Whether it is time to post.
+    pub(super) fn is_full(&self) -> bool {
+        self.numbers.len() >= LINES_MAX || self.body.len() >= BYTES_MAX
+    }
+
+    /// Posts what is there and leaves the batch empty; gives what was refused.
+    ///
+    /// # Errors
+    /// Where the service cannot be asked, or takes none of it.
+    pub(super) fn post(&mut self, client: &ControlClient, totals: &mut Totals) -> Result<Vec<Refusal>, CliError> {
+        if self.numbers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut refusals = Vec::new();
+        // Lines that are told of, and where in the body the others begin.
+        let (mut told, mut start) = (0, 0);
+        loop {
+            let answer = client.send(Method::POST, self.kind.path(), &self.body[start..])?.expect(&[200])?.body;
+            let strange = |name| {
+                CliError::new(format_args!("{}: not the answer to a batch: {name} is missing or wrong", client.url()))
+            };
+            let mut counted = Totals::default();
+            counted.add(&answer).map_err(strange)?;
+            if start == 0 {
+                totals.join(&counted);
+            }
+            let errors = answer["errors"].as_array().ok_or("errors").map_err(strange)?;
+            for error in errors {
+                refusals.push(self.refusal(told, error).ok_or("errors").map_err(strange)?);
+            }
+            // An answer has its bound: of the lines behind the last one that it tells nothing is
+            // known yet, and to post them again changes nothing.
+            let last = errors.last().and_then(|error| error["line"].as_u64());
+            let Some(last) = last.filter(|_| (errors.len() as u64) < counted.refused()) else { break };
+            for _ in 0..last {
+                start += memchr::memchr(b'\n', &self.body[start..]).map_or(0, |end| end + 1);
+                told += 1;
+            }
+        }
+        self.body.clear();
+        self.numbers.clear();
+        Ok(refusals)
+    }
+
+    /// A refused line that an answer to all lines but the first `told` tells of.
+    fn refusal(&self, told: usize, error: &Value) -> Option<Refusal> {
+        let index = usize::try_from(error["line"].as_u64()?.checked_sub(1)?).ok()?;
+        let shown = |text: &Value| Some(echo(text.as_str()?, ECHO_BYTES_MAX));
+        let (word, message) = (shown(&error["error"])?, shown(&error["message"])?);
+        // The remedy as it is called here.
+        let message = if word == "token_differs" { TOKEN_DIFFERS.to_owned() } else { message };
+        Some(Refusal { line: *self.numbers.get(told + index)?, word, message })
+    }
+}
+
+const _: () = assert!(BYTES_MAX > LINE_BYTES_MAX);

@@ -1,0 +1,208 @@
+//! `vote-status cluster check`: whether a node holds what the store holds, while both go on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::thread;
+use std::time::Duration;
+
+use clap::ArgMatches;
+use serde_json::json;
+
+use super::client::ControlClient;
+use super::node_client::{self, Held, NodeDigest};
+use super::{CliError, Exit, say, store};
+use crate::cluster::mirror::Mirror;
+use crate::store::VoterAddress;
+use crate::vote::digest::Digest;
+use crate::vote::id::{ServerId, Token};
+use crate::vote::ipv4::Ipv4;
+use crate::vote::table::{CooldownTable, Pair, SHARDS};
+use crate::vote::time::UnixSeconds;
+
+/// Two digests of one entry may differ by a vote that ended in the second between two clocks: only
+/// what differs each time counts.
+const TRIES: usize = 3;
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(1_100);
+/// Differences that are told one by one.
+const DIFFERENCES_MAX: usize = 10;
+/// Votes that end so soon are in the one and no more in the other, in seconds.
+const ENDING_S: u32 = 10;
+
+/// Compares, and says what it comes to.
+///
+/// # Errors
+/// Where one of the two cannot be asked.
+pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
+    let address = store::address(options)?;
+    let client = ControlClient::new(options)?;
+    let mut mirror = Mirror::read(&address).map_err(CliError::new)?;
+    let is_json = options.get_flag("json");
+    let mut last = None;
+    for _ in 0..TRIES {
+        let node = node_client::digest(&client, mirror.position.n)?;
+        if node.store_id != mirror.store {
+            let (url, other, store) = (client.url(), &node.store_id, &mirror.store);
+            return Err(CliError::new(format_args!(
+                "{url} follows store {other}, and the store at {address} is {store}"
+            )));
+        }
+        mirror.advance(Some(node.n)).map_err(CliError::new)?;
+        let own = mirror.digest(UnixSeconds(node.now));
+        if is_equal(&node, &own) && mirror.position.id.to_string() == node.id {
+            say_verdict(is_json, true, &node, &own, &[])?;
+            return Ok(Exit::Success);
+        }
+        last = Some((node, own));
+        thread::sleep(PAUSE);
+    }
+    let first = differences(&client, &mut mirror)?;
+    thread::sleep(PAUSE);
+    let second = differences(&client, &mut mirror)?;
+    let lasting: Vec<Difference> = first.intersection(&second).take(DIFFERENCES_MAX).cloned().collect();
+    if let Some((node, own)) = last {
+        say_verdict(is_json, false, &node, &own, &lasting)?;
+    }
+    Ok(Exit::Negative)
+}
+
+fn hex(sum: u64) -> String {
+    format!("{sum:016x}")
+}
+
+fn is_equal(node: &NodeDigest, own: &Digest) -> bool {
+    (node.servers, node.votes) == (own.servers, own.votes)
+        && node.servers_digest == hex(own.servers_sum)
+        && node.votes_digest == hex(own.votes_sum)
+}
+
+/// Something that the one holds and the other does not, or not so.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Difference {
+    /// A server; whether each holds it, and whether by the same token. The tokens are not told.
+    Server { server: u32, node: bool, store: bool },
+    /// A vote, and when each says that it was cast.
+    Vote { server: u32, address: u32, node: Option<u32>, store: Option<u32> },
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server { server, node, store } => {
+                let says = |held: bool| if held { "another token" } else { "not listed" };
+                write!(formatter, "server {server}: node {}, store {}", says(*node), says(*store))
+            }
+            Self::Vote { server, address, node, store } => {
+                let says = |voted_at: Option<u32>| {
+                    voted_at.map_or_else(|| "no vote".to_owned(), |seconds| UnixSeconds(seconds).to_string())
+                };
+                let address = Ipv4(*address);
+                write!(formatter, "server {server} ip {address}: node {}, store {}", says(*node), says(*store))
+            }
+        }
+    }
+}
+
+/// What differs between what the node exports and the store at the end of that.
+fn differences(client: &ControlClient, mirror: &mut Mirror) -> Result<BTreeSet<Difference>, CliError> {
+    let mut servers: BTreeMap<ServerId, Token> = BTreeMap::new();
+    let mut votes = CooldownTable::new();
+    let cooldown = mirror.cooldown;
+    let now = UnixSeconds(node_client::digest(client, 0)?.now).plus(ENDING_S);
+    node_client::export(client, |held| {
+        match held {
+            Held::Server(server, token) => {
+                servers.insert(server, token);
+            }
+            Held::Vote(vote) => {
+                let VoterAddress::V4(address) = vote.address;
+                votes.insert(Pair { server: vote.server, address }, cooldown.expires_at(vote.voted_at));
+            }
+        }
+        Ok(())
+    })?;
+    mirror.advance(None).map_err(CliError::new)?;
+    let mut found = BTreeSet::new();
+    compare_servers(&servers, mirror, &mut found);
+    // Each vote is met in its own table, and looked up in the other.
+    compare_votes(&votes, &mirror.state.table, now, &mut |pair, voted_at, other| {
+        let (server, address) = (pair.server.0, pair.address.0);
+        let of = |end: UnixSeconds| cooldown.voted_at(end).0;
+        found.insert(Difference::Vote { server, address, node: Some(of(voted_at)), store: other.map(of) });
+    });
+    compare_votes(&mirror.state.table, &votes, now, &mut |pair, voted_at, other| {
+        let (server, address) = (pair.server.0, pair.address.0);
+        let of = |end: UnixSeconds| cooldown.voted_at(end).0;
+        found.insert(Difference::Vote { server, address, node: other.map(of), store: Some(of(voted_at)) });
+    });
+    Ok(found)
+}
+
+fn compare_servers(node: &BTreeMap<ServerId, Token>, mirror: &Mirror, found: &mut BTreeSet<Difference>) {
+    let store = &mirror.state.servers;
+    let listed = store.iter_after(None).map(|(server, _)| server);
+    for server in node.keys().copied().chain(listed) {
+        if node.get(&server) != store.token(server) {
+            let difference = Difference::Server {
+                server: server.0,
+                node: node.contains_key(&server),
+                store: store.contains(server),
+            };
+            found.insert(difference);
+        }
+    }
+}
+
+fn compare_votes(
+    own: &CooldownTable,
+    other: &CooldownTable,
+    now: UnixSeconds,
+    found: &mut dyn FnMut(Pair, UnixSeconds, Option<UnixSeconds>),
+) {
+    let (view, mut shard) = (own.view(), Vec::new());
+    for index in 0..SHARDS {
+        shard.clear();
+        view.copy_shard(index, now, &mut shard);
+        for entry in &shard {
+            let held = other.expires_at(entry.pair);
+            if held != Some(entry.expires_at) {
+                found(entry.pair, entry.expires_at, held);
+            }
+        }
+    }
+}
+
+fn say_verdict(
+    is_json: bool,
+    is_equal: bool,
+    node: &NodeDigest,
+    own: &Digest,
+    differences: &[Difference],
+) -> Result<Exit, CliError> {
+    let (servers_digest, votes_digest) = (hex(own.servers_sum), hex(own.votes_sum));
+    if is_json {
+        let side = |servers: u64, servers_digest: &str, votes: u64, votes_digest: &str| json!({ "servers": servers, "servers_digest": servers_digest, "votes": votes, "votes_digest": votes_digest });
+        return say(json!({
+            "equal": is_equal,
+            "n": node.n,
+            "node": side(node.servers, &node.servers_digest, node.votes, &node.votes_digest),
+            "store": side(own.servers, &servers_digest, own.votes, &votes_digest),
+            "differences": differences.iter().map(Difference::to_string).collect::<Vec<_>>(),
+        }));
+    }
+    say(format_args!(
+        "{} at entry {}: node {} servers {} and {} votes {}, store {} servers {servers_digest} and {} votes {votes_digest}",
+        if is_equal { "equal" } else { "different" },
+        node.n,
+        node.servers,
+        node.servers_digest,
+        node.votes,
+        node.votes_digest,
+        own.servers,
+        own.votes
+    ))?;
+    for difference in differences {
+        say(difference)?;
+    }
+    Ok(Exit::Success)
+}

@@ -1,0 +1,203 @@
+//! Where a service is, as the subcommands are told: an `http` address, or the path of a Unix
+//! socket behind `unix:`. Knows how to reach it and what to say where that fails, not what is asked.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ureq::config::{Config, ConfigBuilder};
+use ureq::http::Uri;
+use ureq::typestate::AgentScope;
+use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport};
+use ureq::{Agent, Error};
+
+use super::CliError;
+
+/// A connection is there within this, or not at all.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A service that can be asked.
+pub(super) struct Endpoint {
+    /// As it was given, without its trailing slash.
+    name: String,
+    /// Stands before every path.
+    base: String,
+    socket: Option<PathBuf>,
+}
+
+impl Endpoint {
+    /// Checks an address as far as it can be. `option` is what gave it.
+    ///
+    /// # Errors
+    /// Where it is none, or needs what was not built in.
+    pub(super) fn parse(text: &str, option: &str) -> Result<Self, CliError> {
+        let fail = |why: &str| Err(CliError::new(format_args!("{option} {text}: {why}")));
+        match text.strip_prefix("unix:") {
+            Some("") => return fail("a path is wanted behind unix:"),
+            Some(path) => {
+                let base = "http://localhost".to_owned();
+                return Ok(Self { name: text.to_owned(), base, socket: Some(path.into()) });
+            }
+            None => {}
+        }
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic()) && !text.contains(['?', '#']);
+        let uri = text.parse::<Uri>().ok().filter(|_| is_plain);
+        let Some(uri) = uri.filter(|uri| uri.host().is_some_and(|host| !host.is_empty())) else {
+            return fail("an address such as http://127.0.0.1:8081 or unix:PATH is wanted");
+        };
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some("https") if cfg!(feature = "tls") => {}
+            Some("https") => return fail("https needs a build with the cargo feature tls"),
+            _ => return fail("an address that begins with http:// or unix: is wanted"),
+        }
+        let base = text.trim_end_matches('/').to_owned();
+        Ok(Self { name: base.clone(), base, socket: None })
+    }
+
+    /// What to call it.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The address of `path`.
+    pub(super) fn uri(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    /// What asks it.
+    pub(super) fn agent(&self, config: ConfigBuilder<AgentScope>) -> Agent {
+        let config = config.build();
+        match &self.socket {
+            Some(path) => Agent::with_parts(config, UnixConnector { path: path.clone() }, NoResolver),
+            None => config.new_agent(),
+        }
+    }
+
+    /// Why there is no answer, in one line. `remedy` is for where nobody listens.
+    pub(super) fn failure(&self, error: &Error, remedy: &str) -> CliError {
+        let name = &self.name;
+        match error {
+            Error::Io(io) if is_nobody_there(io, self.socket.is_some()) => {
+                CliError::new(format_args!("nothing listens at {name}: {remedy}"))
+            }
+            Error::Timeout(_) => CliError::new(format_args!("{name} did not answer in time")),
+            Error::HostNotFound => CliError::new(format_args!("{name}: there is no such host")),
+            Error::Io(io) => CliError::new(format_args!("the connection to {name} failed: {io}")),
+            Error::Protocol(_) => CliError::new(format_args!("{name} does not speak HTTP as it should: {error}")),
+            other => CliError::new(format_args!("{name} cannot be asked: {other}")),
+        }
+    }
+}
+
+fn is_nobody_there(error: &std::io::Error, is_file: bool) -> bool {
+    error.kind() == ErrorKind::ConnectionRefused || (is_file && error.kind() == ErrorKind::NotFound)
+}
+
+/// A configuration that shows every status and follows no redirect; secrets go to nobody but to
+/// the address that was named, so no proxy of the environment is used either.
+pub(super) fn agent_config() -> ConfigBuilder<AgentScope> {
+    let user_agent = concat!("vote-status/", env!("CARGO_PKG_VERSION"));
+    Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .proxy(None)
+        .user_agent(user_agent)
+        .accept("application/json")
+        .timeout_connect(Some(CONNECT_TIMEOUT))
+}
+
+/// Connects to one socket file, whatever the address says.
+#[derive(Debug)]
+struct UnixConnector {
+    path: PathBuf,
+}
+
+impl Connector for UnixConnector {
+    type Out = UnixTransport;
+
+    fn connect(&self, details: &ConnectionDetails<'_>, _chained: Option<()>) -> Result<Option<UnixTransport>, Error> {
+        let stream = UnixStream::connect(&self.path)?;
+        let (input, output) = (details.config.input_buffer_size(), details.config.output_buffer_size());
+        Ok(Some(UnixTransport { stream, buffers: LazyBuffers::new(input, output) }))
+    }
+}
+
+#[derive(Debug)]
+struct UnixTransport {
+    stream: UnixStream,
+    buffers: LazyBuffers,
+}
+
+impl Transport for UnixTransport {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
+        self.stream.set_write_timeout(timeout.not_zero().map(|time| *time))?;
+        let sent = self.stream.write_all(&self.buffers.output()[..amount]);
+        sent.map_err(|error| timed_out(error, timeout))
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
+        self.stream.set_read_timeout(timeout.not_zero().map(|time| *time))?;
+        let read = loop {
+            match self.stream.read(self.buffers.input_append_buf()) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read.map_err(|error| timed_out(error, timeout))?,
+            }
+        };
+        self.buffers.input_appended(read);
+        Ok(read > 0)
+    }
+
+    /// A connection is cheap here: each request has its own, and none meets one that is closing.
+    fn is_open(&mut self) -> bool {
+        false
+    }
+}
+
+fn timed_out(error: std::io::Error, timeout: NextTimeout) -> Error {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::Timeout(timeout.reason),
+        _ => Error::Io(error),
+    }
+}
+
+/// There is nothing to look up for a path; something has to be found all the same.
+#[derive(Debug)]
+struct NoResolver;
+
+impl Resolver for NoResolver {
+    fn resolve(&self, _uri: &Uri, _config: &Config, _timeout: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
+        let mut found = self.empty();
+        found.push(SocketAddr::from(([127, 0, 0, 1], 0)));
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Endpoint;
+
+    #[test]
+    fn addresses() {
+        for good in ["http://127.0.0.1:8081", "http://localhost:8081/", "http://[::1]:8081", "http://vote.example/a/"] {
+            let site = Endpoint::parse(good, "--url").unwrap_or_else(|error| panic!("{good}: {error}"));
+            assert_eq!(site.name(), good.trim_end_matches('/'));
+            assert_eq!(site.uri("/v1"), format!("{}/v1", good.trim_end_matches('/')));
+        }
+        for bad in ["", "127.0.0.1:8081", "localhost:8081", "ftp://a", "http://", "http://a b", "http://a/?x", "unix:"]
+        {
+            assert!(Endpoint::parse(bad, "--url").is_err(), "{bad}");
+        }
+        assert_eq!(Endpoint::parse("https://a", "--url").is_ok(), cfg!(feature = "tls"));
+        let site = Endpoint::parse("unix:/run/a b", "--url").unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(site.name(), "unix:/run/a b");
+        assert_eq!(site.uri("/v1"), "http://localhost/v1");
+    }
+}

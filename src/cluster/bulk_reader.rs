@@ -1,0 +1,188 @@
+//! Reads very many votes out of the store. The library makes a value of each number on the way,
+//! which takes three times as long; these replies have one form, and are read as they come.
+
+use std::io::{BufRead, BufReader, Read, Write};
+
+use super::access::StoreAccess;
+use super::address::Host;
+use super::link::{LinkError, StoreLink, TIMEOUT, refusal};
+use super::socket::{self, StoreSocket};
+use crate::recorder::follower::reason::Reason;
+
+/// Room for replies on their way, in bytes.
+const BUFFER_BYTES: usize = 256 * 1024;
+/// Longest text of a number or a length, with its line end.
+const LINE_BYTES_MAX: u64 = 64;
+
+/// A connection for such replies only.
+pub struct BulkReader {
+    reader: BufReader<StoreSocket>,
+    host: Host,
+}
+
+impl BulkReader {
+    /// Connects at the machine of this process: a name may stand for several, and what is read here goes
+    /// with the log that is read there.
+    ///
+    /// # Errors
+    /// Where it leads to another machine.
+    pub fn open(access: &StoreAccess, host: &Host, run_id: &str) -> Result<Self, LinkError> {
+        let mut link = StoreLink::connect(access, host, TIMEOUT)?;
+        let role = link.role()?;
+        if !role.is_primary || role.run_id != run_id {
+            let why = format!("the store at {host} is another machine at each connection");
+            return Err(LinkError::Lost(Reason::Role, why));
+        }
+        // A primary that is busy saving takes its time, and a start can be begun again.
+        link.set_timeout(TIMEOUT * 5)?;
+        Ok(Self { reader: BufReader::with_capacity(BUFFER_BYTES, link.into_socket()), host: host.clone() })
+    }
+
+    /// Sends commands, one behind the other.
+    ///
+    /// # Errors
+    /// [`LinkError::Lost`]
+    pub fn send(&mut self, packed: &[u8]) -> Result<(), LinkError> {
+        let socket = self.reader.get_mut();
+        socket.write_all(packed).and_then(|()| socket.flush()).map_err(|error| self.failed(ReadError::Io(error)))
+    }
+
+    /// Reads one reply: pairs of whole numbers.
+    ///
+    /// # Errors
+    /// Either kind.
+    pub fn pairs(&mut self, visit: &mut dyn FnMut(u32, u32)) -> Result<(), LinkError> {
+        read_pairs(&mut self.reader, visit).map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, fault: ReadError) -> LinkError {
+        let host = &self.host;
+        match fault {
+            ReadError::Io(error) => LinkError::Lost(
+                socket::reason_of(&error),
+                format!("the store at {host} does not answer: {}", socket::say(&error)),
+            ),
+            ReadError::Form => {
+                LinkError::Lost(Reason::Garbled, format!("the store at {host} gives votes that make no sense"))
+            }
+            ReadError::Refusal(line) => {
+                let why = String::from_utf8_lossy(&line[1..]);
+                LinkError::Refused(refusal(&why), format!("the store at {host} refuses: {why}"))
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+enum ReadError {
+    Io(std::io::Error),
+    /// Not what was asked for.
+    Form,
+    /// An error of the store, as it said it.
+    Refusal(Vec<u8>),
+}
+
+impl From<std::io::Error> for ReadError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+fn read_pairs(reader: &mut impl BufRead, visit: &mut dyn FnMut(u32, u32)) -> Result<(), ReadError> {
+    let mut line = Vec::with_capacity(LINE_BYTES_MAX as usize);
+    read_line(reader, &mut line)?;
+    let count: u32 = match line.split_first() {
+        Some((b'*', count)) => decimal(count).ok_or(ReadError::Form)?,
+        Some((b'-', _)) => return Err(ReadError::Refusal(line)),
+        _ => return Err(ReadError::Form),
+    };
+    if !count.is_multiple_of(2) {
+        return Err(ReadError::Form);
+    }
+    for _ in 0..count / 2 {
+        let first = read_number(reader, &mut line)?;
+        let second = read_number(reader, &mut line)?;
+        visit(first, second);
+    }
+    Ok(())
+}
+
+/// A text that is a number: its length on one line, itself on the next.
+fn read_number(reader: &mut impl BufRead, line: &mut Vec<u8>) -> Result<u32, ReadError> {
+    read_line(reader, line)?;
+    let length: u32 = line.strip_prefix(b"$").and_then(decimal).ok_or(ReadError::Form)?;
+    read_line(reader, line)?;
+    if line.len() != length as usize {
+        return Err(ReadError::Form);
+    }
+    decimal(line).ok_or(ReadError::Form)
+}
+
+/// A line without its end.
+fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> Result<(), ReadError> {
+    line.clear();
+    reader.by_ref().take(LINE_BYTES_MAX * 4).read_until(b'\n', line)?;
+    if line.is_empty() {
+        return Err(ReadError::Io(std::io::ErrorKind::UnexpectedEof.into()));
+    }
+    if !line.ends_with(b"\r\n") {
+        return Err(ReadError::Form);
+    }
+    line.truncate(line.len() - 2);
+    Ok(())
+}
+
+fn decimal(text: &[u8]) -> Option<u32> {
+    if text.is_empty() || text.len() > 10 || !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    u32::try_from(text.iter().fold(0_u64, |value, digit| value * 10 + u64::from(digit - b'0'))).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufReader;
+
+    use super::{ReadError, decimal, read_pairs};
+
+    /// What is read of `wire`, whatever size the pieces are that it comes in.
+    fn read(wire: &str) -> Result<Vec<(u32, u32)>, ReadError> {
+        let mut outcomes = (1..=wire.len().max(1)).map(|piece| {
+            let mut pairs = Vec::new();
+            let mut reader = BufReader::with_capacity(piece, wire.as_bytes());
+            read_pairs(&mut reader, &mut |first, second| pairs.push((first, second))).map(|()| pairs)
+        });
+        let first = outcomes.next().expect("one");
+        for other in outcomes {
+            assert_eq!(format!("{other:?}"), format!("{first:?}"), "{wire:?}");
+        }
+        first
+    }
+
+    #[test]
+    fn pairs_are_read_in_pieces_of_any_size() {
+        let wire = "*4\r\n$1\r\n7\r\n$10\r\n1795172696\r\n$10\r\n4294967295\r\n$1\r\n0\r\n";
+        assert_eq!(read(wire).expect("pairs"), [(7, 1_795_172_696), (u32::MAX, 0)]);
+        assert_eq!(read("*0\r\n").expect("nothing"), []);
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for wire in [
+            "*1\r\n$1\r\n7\r\n",
+            "*2\r\n$2\r\n7\r\n$1\r\n1\r\n",
+            "*2\r\n$1\r\nx\r\n$1\r\n1\r\n",
+            "*2\r\n$1\r\n7\n$1\r\n1\r\n",
+            "*2\r\n:7\r\n$1\r\n1\r\n",
+            "*-1\r\n",
+            "$1\r\n7\r\n",
+            "*2\r\n$10\r\n4294967296\r\n$1\r\n1\r\n",
+            "\r\n",
+        ] {
+            assert!(matches!(read(wire), Err(ReadError::Form)), "{wire:?}");
+        }
+        assert!(matches!(read("*2\r\n$1\r\n7\r\n"), Err(ReadError::Io(_))), "cut off");
+        assert!(matches!(read("-LOADING it is\r\n"), Err(ReadError::Refusal(line)) if line == b"-LOADING it is"));
+        assert_eq!(decimal(b"99999999999"), None);
+    }
+}

@@ -1,0 +1,267 @@
+//! What the store has lost in a failure and this node still knows: noted, shown on, and offered to it.
+//! Every node may offer: the store refuses what it has, what was taken away since, and what has no place,
+//! and says what it has in its place. Until it has answered, this node shows what was acknowledged.
+
+use redis::{Cmd, Value};
+
+use super::calls::{self, GivenBack};
+use super::link::LinkError;
+use super::primary::Primary;
+use crate::recorder::follower::state::FullState;
+use crate::recorder::follower::{FeedDoor, RecorderGone};
+use crate::store::{Event, StoredVote, VoterAddress};
+use crate::vote::directory::Snapshot;
+use crate::vote::id::{ServerId, Token};
+use crate::vote::table::{Cooling, Pair, SHARDS};
+use crate::vote::time::{Cooldown, UnixSeconds};
+
+/// What is offered in one go.
+const OFFERS_AT_ONCE: usize = 1_024;
+/// A store that refuses offers is left alone for so long, in milliseconds.
+const PAUSE_MS: u64 = 1_000;
+
+/// What is owed to the store.
+#[derive(Default)]
+pub struct Reoffer {
+    /// Offered before any vote, which needs its server.
+    servers: Vec<(ServerId, Token)>,
+    votes: Vec<StoredVote>,
+    retry_at_ms: u64,
+    /// Whether it was said that the store refuses.
+    is_refused: bool,
+}
+
+impl Reoffer {
+    /// Whether nothing is owed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.servers.is_empty() && self.votes.is_empty()
+    }
+
+    /// Whether there is something to offer now.
+    #[must_use]
+    pub fn is_due(&self, now_ms: u64) -> bool {
+        !self.is_empty() && now_ms >= self.retry_at_ms
+    }
+
+    /// Servers and votes that are owed.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.servers.len() + self.votes.len()
+    }
+
+    /// Notes the live votes that are viewed and not in `next`, the state that the store has now. The
+    /// store remembers a cancellation, and a removal of a server, as long as a vote lives.
+    pub fn note_votes(&mut self, next: &FullState, door: &FeedDoor) {
+        let (now, cooldown) = (door.clock.now().wall, door.cooldown);
+        // What was owed before and is viewed is found again below.
+        self.votes.retain(|vote| {
+            let held = door.cooldowns.live(pair(vote), now);
+            held.is_none_or(|held| held < cooldown.expires_at(vote.voted_at))
+        });
+        let mut shard = Vec::new();
+        for index in 0..SHARDS {
+            shard.clear();
+            door.cooldowns.copy_shard(index, now, &mut shard);
+            let lost = shard.iter().filter(|Cooling { pair, expires_at }| is_later(next, *pair, *expires_at));
+            self.votes.extend(lost.map(|Cooling { pair, expires_at }| StoredVote {
+                server: pair.server,
+                address: VoterAddress::V4(pair.address),
+                voted_at: cooldown.voted_at(*expires_at),
+            }));
+        }
+    }
+
+    /// Notes the servers that are viewed and not `listed` any more. Only a node that was up to date
+    /// within a cooldown's length may: the store remembers a removal no longer. A token that differs
+    /// is only told of: which of the two is the later one nobody knows, unless the store `has_all` that came
+    /// to this node: then it was changed while this node was away.
+    pub fn note_servers(&mut self, listed: &Snapshot, door: &FeedDoor, has_all: bool) {
+        let viewed = door.directory.clone().shared();
+        let mut differing = 0;
+        self.servers.clear();
+        for (server, token) in viewed.iter_after(None) {
+            match listed.token(server) {
+                None => self.servers.push((server, token.clone())),
+                Some(other) if other != token => differing += 1,
+                Some(_) => {}
+            }
+        }
+        if differing > 0 && !has_all {
+            log::warn!(
+                "{differing} servers have another token in the store than here; if one was changed just before the store failed, change it again"
+            );
+        }
+    }
+
+    /// Puts what is owed over the state that the store has now: what was acknowledged is shown until the
+    /// store has taken it back, or has said what it has in its place.
+    pub fn lay_over(&self, state: &mut FullState, cooldown: Cooldown) {
+        for (server, token) in &self.servers {
+            // Where the token is another server's by now, that one keeps it.
+            let _is_shown = !state.servers.contains(*server) && state.servers.insert(*server, token.clone());
+        }
+        for vote in &self.votes {
+            let (pair, expires_at) = (pair(vote), cooldown.expires_at(vote.voted_at));
+            if state.servers.contains(pair.server) && is_later(state, pair, expires_at) {
+                state.table.insert(pair, expires_at);
+            }
+        }
+    }
+
+    /// Notes what an earlier history of the store had taken, and was on its way to this node when it
+    /// ended; whether there was anything.
+    pub fn note_unseen(&mut self, door: &FeedDoor) -> bool {
+        let now = door.clock.now().wall;
+        let before = self.votes.len();
+        self.votes.extend(door.take_unseen().into_iter().filter(|vote| {
+            let held = door.cooldowns.live(pair(vote), now);
+            held.is_none_or(|held| held < door.cooldown.expires_at(vote.voted_at))
+        }));
+        door.status.owed.set(self.len() as u64);
+        self.votes.len() > before
+    }
+
+    /// Offers some of it.
+    ///
+    /// # Errors
+    /// [`NotOffered`]; what was offered is offered again then.
+    pub fn offer(&mut self, primary: &mut Primary, door: &FeedDoor) -> Result<(), NotOffered> {
+        let Some(store) = door.status.store() else { return Ok(()) };
+        let refusal = match primary.check_fit() {
+            // No vote goes there from this node either, until the store is one for this version.
+            Err(refusal @ LinkError::Refused(..)) => Some(refusal),
+            Err(lost) => return Err(lost.into()),
+            Ok(()) if self.servers.is_empty() => self.offer_votes(primary, door, store)?,
+            Ok(()) => self.offer_servers(primary, door, store)?,
+        };
+        door.status.owed.set(self.len() as u64);
+        if let Some(refusal) = &refusal {
+            self.retry_at_ms = door.clock.now().monotonic_ms + PAUSE_MS;
+            if !self.is_refused {
+                let owed = self.len();
+                log::error!(
+                    "lost votes cannot be given back yet: {refusal}; {owed} votes and servers are known to nodes alone, and lost with the last of them: do not restart this node"
+                );
+            }
+        }
+        self.is_refused = refusal.is_some();
+        Ok(())
+    }
+
+    /// Gives a refusal, if there was one: what it was of is owed still.
+    fn offer_servers(
+        &mut self,
+        primary: &mut Primary,
+        door: &FeedDoor,
+        store: &str,
+    ) -> Result<Option<LinkError>, NotOffered> {
+        let offered = &self.servers[self.servers.len().saturating_sub(OFFERS_AT_ONCE)..];
+        let questions = offered.iter().map(|(server, token)| calls::relist(store, *server, token));
+        let replies = ask(primary, questions)?;
+        let offered = self.servers.split_off(self.servers.len() - offered.len());
+        let (mut taken, mut refused, mut refusal, mut corrections) = (0_u64, 0_u64, None, Vec::new());
+        for ((server, token), reply) in offered.into_iter().zip(replies) {
+            match reply.map(|reply| calls::read_relist(&reply)) {
+                Ok(Some(GivenBack::Taken)) => taken += 1,
+                Ok(Some(GivenBack::Refused(held))) => {
+                    refused += 1;
+                    corrections.push(match held {
+                        Some(held) => Event::Server(server, held),
+                        None => Event::ServerGone(server),
+                    });
+                }
+                other => {
+                    refusal = Some(why(other, primary));
+                    self.servers.push((server, token));
+                }
+            }
+        }
+        door.correct(corrections)?;
+        if taken + refused > 0 {
+            log::info!("lost servers were offered: {taken} listed again and {refused} refused");
+        }
+        Ok(refusal)
+    }
+
+    /// As [`Reoffer::offer_servers`].
+    fn offer_votes(
+        &mut self,
+        primary: &mut Primary,
+        door: &FeedDoor,
+        store: &str,
+    ) -> Result<Option<LinkError>, NotOffered> {
+        let offered = &self.votes[self.votes.len().saturating_sub(OFFERS_AT_ONCE)..];
+        let replies = ask(primary, offered.iter().map(|vote| calls::restore(store, vote)))?;
+        let offered = self.votes.split_off(self.votes.len() - offered.len());
+        let (mut refusal, mut corrections) = (None, Vec::new());
+        for (vote, reply) in offered.into_iter().zip(replies) {
+            match reply.map(|reply| calls::read_restore(&reply)) {
+                Ok(Some(GivenBack::Taken)) => door.status.restored.add(1),
+                Ok(Some(GivenBack::Refused(held))) => {
+                    door.status.not_restored.add(1);
+                    corrections.push(Event::VoteGone(vote));
+                    corrections.extend(held.map(|voted_at| Event::Vote(StoredVote { voted_at, ..vote })));
+                }
+                other => {
+                    refusal = Some(why(other, primary));
+                    self.votes.push(vote);
+                }
+            }
+        }
+        door.correct(corrections)?;
+        if self.votes.is_empty() {
+            let (restored, refused) = (door.status.restored.get(), door.status.not_restored.get());
+            log::info!("lost votes were offered: {restored} restored and {refused} refused since the start");
+        }
+        Ok(refusal)
+    }
+}
+
+/// Why nothing was offered.
+pub enum NotOffered {
+    /// The connection is of no use.
+    Link(LinkError),
+    /// The recorder is gone.
+    Gone,
+}
+
+impl From<LinkError> for NotOffered {
+    fn from(error: LinkError) -> Self {
+        Self::Link(error)
+    }
+}
+
+impl From<RecorderGone> for NotOffered {
+    fn from(_gone: RecorderGone) -> Self {
+        Self::Gone
+    }
+}
+
+/// All replies, each with its own refusal.
+fn ask(
+    primary: &mut Primary,
+    questions: impl Iterator<Item = Cmd>,
+) -> Result<Vec<Result<Value, LinkError>>, LinkError> {
+    let (mut packed, mut count) = (Vec::new(), 0);
+    for question in questions {
+        question.write_packed_command(&mut packed);
+        count += 1;
+    }
+    let (replies, lost) = primary.link.ask_all(&packed, count);
+    lost.map_or(Ok(replies), Err)
+}
+
+fn why<T>(reply: Result<Option<T>, LinkError>, primary: &Primary) -> LinkError {
+    reply.err().unwrap_or_else(|| primary.link.strange("an answer to what was given back"))
+}
+
+/// Whether the state has none or an earlier vote of the pair.
+fn is_later(state: &FullState, pair: Pair, expires_at: UnixSeconds) -> bool {
+    state.table.expires_at(pair).is_none_or(|held| held < expires_at)
+}
+
+const fn pair(vote: &StoredVote) -> Pair {
+    let VoterAddress::V4(address) = vote.address;
+    Pair { server: vote.server, address }
+}

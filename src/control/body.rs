@@ -1,0 +1,290 @@
+//! What stands in the bodies of the control interface: JSON as it comes in, checked into commands.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde_core::de::{Deserialize, Deserializer, Error, Expected, MapAccess, Visitor};
+
+use crate::json::{Fields, Object, Text, echo};
+use crate::limits::ECHO_BYTES_MAX;
+use crate::recorder::command::{NewServer, ServerName, Vote};
+use crate::vote::id::{ServerId, Token};
+use crate::vote::ipv4::Ipv4;
+use crate::vote::time::UnixSeconds;
+
+/// Why a body or a line was not taken.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// The status of a single request.
+    pub status: u16,
+    /// The stable word.
+    pub word: &'static str,
+    /// For people.
+    pub message: Cow<'static, str>,
+}
+
+fn invalid(status: u16, word: &'static str, message: impl Into<Cow<'static, str>>) -> Invalid {
+    Invalid { status, word, message: message.into() }
+}
+
+/// One line or body, a vote or a server, before its rules are applied.
+#[derive(Default)]
+struct Raw<'a> {
+    server_id: Option<u32>,
+    token: Option<Text<'a>>,
+    ip: Option<Text<'a>>,
+    voted_at: Option<Instant>,
+}
+
+impl<'de> Fields<'de> for Raw<'de> {
+    const NAMES: &'static [&'static str] = &["server_id", "token", "ip", "voted_at"];
+    const OTHERS_REFUSED: bool = true;
+
+    fn take<A: MapAccess<'de>>(&mut self, name: &'static str, object: &mut A) -> Result<(), A::Error> {
+        match name {
+            "server_id" => self.server_id = object.next_value()?,
+            "token" => self.token = object.next_value()?,
+            "ip" => self.ip = Some(said(name, object)?),
+            _ => self.voted_at = Some(said(name, object)?),
+        }
+        Ok(())
+    }
+}
+
+/// A value that may be left out, and must not be null: what a database gives for a time that it does
+/// not know is no vote of now. A null server or token is the name that a server is not known by.
+fn said<'de, T: Deserialize<'de>, A: MapAccess<'de>>(name: &str, object: &mut A) -> Result<T, A::Error> {
+    object.next_value::<Option<T>>()?.ok_or_else(|| A::Error::custom(format_args!("{name} must not be null")))
+}
+
+/// RFC 3339 with an offset, or Unix seconds.
+struct Instant(UnixSeconds);
+
+impl<'de> Deserialize<'de> for Instant {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(InstantVisitor)
+    }
+}
+
+struct InstantVisitor;
+
+impl Visitor<'_> for InstantVisitor {
+    type Value = Instant;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an RFC 3339 instant with an offset, or a number of Unix seconds")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Instant, E> {
+        let instant = UnixSeconds::parse_rfc3339(text);
+        instant.map(Instant).ok_or_else(|| E::custom(format_args!("voted_at must be {}", &self as &dyn Expected)))
+    }
+
+    fn visit_u64<E: Error>(self, seconds: u64) -> Result<Instant, E> {
+        let seconds = u32::try_from(seconds);
+        seconds.map(|seconds| Instant(UnixSeconds(seconds))).map_err(|_| E::custom("voted_at is after the year 2106"))
+    }
+
+    fn visit_i64<E: Error>(self, seconds: i64) -> Result<Instant, E> {
+        let seconds = u64::try_from(seconds).map_err(|_| E::custom("voted_at is before 1970"))?;
+        self.visit_u64(seconds)
+    }
+
+    fn visit_f64<E: Error>(self, seconds: f64) -> Result<Instant, E> {
+        // Instants are truncated to their second; what does not fit is refused by the integer's rule.
+        if seconds.is_finite() {
+            self.visit_i64(seconds.trunc() as i64)
+        } else {
+            Err(E::custom("voted_at is no number"))
+        }
+    }
+}
+
+fn read<'a>(text: &'a [u8], word: &'static str) -> Result<Raw<'a>, Invalid> {
+    serde_json::from_slice(text).map(|Object(raw)| raw).map_err(|error| {
+        let reason = error.to_string();
+        // Bodies are one line: where in it says nothing that the reason does not.
+        let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(reason, _)| reason);
+        let reason = echo(reason, ECHO_BYTES_MAX);
+        if error.is_data() {
+            invalid(422, word, reason)
+        } else {
+            invalid(400, "invalid_json", format!("the body is no JSON object: {reason}"))
+        }
+    })
+}
+
+/// Reads a vote.
+///
+/// # Errors
+/// What to answer.
+pub fn vote(text: &[u8]) -> Result<Vote, Invalid> {
+    into_vote(read(text, "invalid_vote")?)
+}
+
+fn into_vote(raw: Raw<'_>) -> Result<Vote, Invalid> {
+    let refuse = |message| Err(invalid(422, "invalid_vote", message));
+    let server = match (raw.server_id, raw.token) {
+        (Some(id), None) => ServerName::Id(ServerId(id)),
+        (None, Some(token)) => match Token::new(&token) {
+            Some(token) => ServerName::Token(token),
+            // No server can have it.
+            None => return Err(invalid(404, "unknown_server", "no server has this token")),
+        },
+        (Some(_), Some(_)) => return refuse("name the server by server_id or by token, not by both"),
+        (None, None) => return refuse("name the server by server_id or by token"),
+    };
+    let Some(ip) = raw.ip else { return refuse("ip is missing") };
+    let Some(address) = Ipv4::parse_user(ip.as_bytes()) else { return refuse("ip must be an IPv4 address") };
+    Ok(Vote { server, address, voted_at: raw.voted_at.map(|instant| instant.0) })
+}
+
+/// Reads a server to list under `id`; an empty body asks for a token to be made.
+///
+/// # Errors
+/// What to answer.
+pub fn server(id: ServerId, text: &[u8], generated: Token) -> Result<NewServer, Invalid> {
+    let text = if text.trim_ascii().is_empty() { b"{}" } else { text };
+    let raw = read(text, "invalid_token")?;
+    if raw.ip.is_some() || raw.voted_at.is_some() || raw.server_id.is_some_and(|named| named != id.0) {
+        return Err(invalid(422, "invalid_token", "the body may hold a token, and nothing else"));
+    }
+    into_server(id, raw.token.as_deref(), generated)
+}
+
+fn into_server(server: ServerId, token: Option<&str>, generated: Token) -> Result<NewServer, Invalid> {
+    let token = match token.map(Token::new) {
+        Some(None) => {
+            let rule = "a token is 1 to 128 characters of A-Z a-z 0-9 - . _ ~";
+            return Err(invalid(422, "invalid_token", rule));
+        }
+        Some(token) => token,
+        None => None,
+    };
+    Ok(NewServer { server, token, generated })
+}
+
+/// A line of a batch or of an export.
+#[derive(Debug, PartialEq, Eq)]
+pub enum BodyLine {
+    /// A vote.
+    Vote(Vote),
+    /// A server.
+    Server(NewServer),
+}
+
+/// Reads a line; what it holds tells which kind it is.
+///
+/// # Errors
+/// What to report of the line. `word` is the word for a line of neither kind.
+pub fn line(text: &[u8], word: &'static str, generate: impl FnOnce() -> Token) -> Result<BodyLine, Invalid> {
+    let raw = read(text, word).map_err(|error| Invalid { word, ..error })?;
+    let names_server = raw.server_id.filter(|_| raw.ip.is_none() && raw.voted_at.is_none());
+    match names_server {
+        Some(id) if word == "invalid_server" || raw.token.is_some() => {
+            into_server(ServerId(id), raw.token.as_deref(), generate()).map(BodyLine::Server)
+        }
+        _ => into_vote(raw).map(BodyLine::Vote),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BodyLine, Invalid, line, server, vote};
+    use crate::recorder::command::{NewServer, ServerName, Vote};
+    use crate::vote::id::{ServerId, Token};
+    use crate::vote::ipv4::Ipv4;
+    use crate::vote::time::UnixSeconds;
+
+    fn generated() -> Token {
+        Token::new("generated").expect("a token")
+    }
+
+    fn outcome<T>(read: Result<T, Invalid>) -> Result<T, (u16, &'static str)> {
+        read.map_err(|error| (error.status, error.word))
+    }
+
+    #[test]
+    fn votes() {
+        let by_id = |voted_at: Option<u32>| Vote {
+            server: ServerName::Id(ServerId(28)),
+            address: Ipv4(0xCB00_7107),
+            voted_at: voted_at.map(UnixSeconds),
+        };
+        for (text, expected) in [
+            (r#"{"server_id":28,"ip":"203.0.113.7"}"#, Ok(by_id(None))),
+            (r#"{"server_id":28,"ip":"::ffff:203.0.113.7"}"#, Ok(by_id(None))),
+            (r#"{"server_id":28,"token":null,"ip":"203.0.113.7"}"#, Ok(by_id(None))),
+            (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":null}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":28,"ip":null}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":null,"token":null,"ip":"203.0.113.7"}"#, Err((422, "invalid_vote"))),
+            (
+                r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"2026-11-20T12:34:56Z"}"#,
+                Ok(by_id(Some(1_795_178_096))),
+            ),
+            (
+                r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"2026-11-20T13:34:56.7+01:00"}"#,
+                Ok(by_id(Some(1_795_178_096))),
+            ),
+            (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":1795178096}"#, Ok(by_id(Some(1_795_178_096)))),
+            (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":1795178096.9}"#, Ok(by_id(Some(1_795_178_096)))),
+            (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"2026-11-20T12:34:56"}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"1795178096"}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":-1}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":4294967296}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":true}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":28,"ip":"203.0.113.07"}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":28,"ip":"2001:db8::1"}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":28}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":-1,"ip":"203.0.113.7"}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":"28","ip":"203.0.113.7"}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":28,"token":"demo","ip":"203.0.113.7"}"#, Err((422, "invalid_vote"))),
+            (r#"{"ip":"203.0.113.7"}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":28,"ip":"203.0.113.7","votedAt":1}"#, Err((422, "invalid_vote"))),
+            (r#"{"token":"no such form!","ip":"203.0.113.7"}"#, Err((404, "unknown_server"))),
+            (r#"{"server_id":28,"ip":"203.0.113.7"} x"#, Err((400, "invalid_json"))),
+            (r#"{"server_id":28,"#, Err((400, "invalid_json"))),
+            ("", Err((400, "invalid_json"))),
+            ("[]", Err((422, "invalid_vote"))),
+        ] {
+            assert_eq!(outcome(vote(text.as_bytes())), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn servers() {
+        let listed = |token: Option<&str>| NewServer {
+            server: ServerId(28),
+            token: token.and_then(Token::new),
+            generated: generated(),
+        };
+        for (text, expected) in [
+            ("", Ok(listed(None))),
+            ("{}", Ok(listed(None))),
+            (r#"{"token":null}"#, Ok(listed(None))),
+            (r#"{"ip":null}"#, Err((422, "invalid_token"))),
+            (r#"{"token":"demo"}"#, Ok(listed(Some("demo")))),
+            (r#"{"server_id":28,"token":"demo"}"#, Ok(listed(Some("demo")))),
+            (r#"{"server_id":29,"token":"demo"}"#, Err((422, "invalid_token"))),
+            (r#"{"token":"de mo"}"#, Err((422, "invalid_token"))),
+            (r#"{"token":""}"#, Err((422, "invalid_token"))),
+            (r#"{"token":7}"#, Err((422, "invalid_token"))),
+            (r#"{"name":"x"}"#, Err((422, "invalid_token"))),
+            ("{", Err((400, "invalid_json"))),
+        ] {
+            assert_eq!(outcome(server(ServerId(28), text.as_bytes(), generated())), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_says_itself_what_it_is() {
+        let read = |text: &str, word| outcome(line(text.as_bytes(), word, generated));
+        assert!(matches!(read(r#"{"server_id":1,"token":"a"}"#, "invalid_vote"), Ok(BodyLine::Server(_))));
+        assert!(matches!(read(r#"{"server_id":1}"#, "invalid_server"), Ok(BodyLine::Server(_))));
+        assert!(matches!(read(r#"{"server_id":1,"ip":"1.2.3.4"}"#, "invalid_server"), Ok(BodyLine::Vote(_))));
+        // A vote of which the address is not known lists no server.
+        assert_eq!(read(r#"{"server_id":1,"ip":null}"#, "invalid_server"), Err((422, "invalid_server")));
+        assert_eq!(read(r#"{"server_id":1}"#, "invalid_vote"), Err((422, "invalid_vote")));
+        assert_eq!(read("garbage", "invalid_vote"), Err((400, "invalid_vote")));
+    }
+}

@@ -1,0 +1,209 @@
+//! What the control interface tells of a store that is shared with other nodes: the state of
+//! things, the digest, the metrics.
+
+use serde_json::{Value, json};
+
+use super::reply::ControlAnswer;
+use crate::metrics::{MetricKind, MetricsText};
+use crate::recorder::command::DigestTaken;
+use crate::recorder::follower::reason::Reason;
+use crate::recorder::follower::status::{Freshness, RebuildCause};
+use crate::vote::time::Cooldown;
+
+/// A view of where the node stands.
+#[derive(Clone)]
+pub struct ClusterView {
+    /// How old its state may be, and what the threads say of themselves.
+    pub freshness: Freshness,
+    /// The cooldown's length.
+    pub cooldown: Cooldown,
+}
+
+impl ClusterView {
+    /// How old the state may be, in seconds to the millisecond.
+    #[must_use]
+    pub fn staleness_seconds(&self) -> f64 {
+        (self.freshness.staleness_us() / 1_000) as f64 / 1_000.0
+    }
+
+    /// Whether the state is older than was allowed.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        self.freshness.is_stale()
+    }
+
+    /// `GET /readyz`, where the state is loaded.
+    #[must_use]
+    pub fn ready(&self) -> ControlAnswer {
+        let (staleness, store) = (self.staleness_seconds(), self.store());
+        if !self.is_stale() {
+            return ControlAnswer::json(200, &json!({ "ready": true, "staleness_seconds": staleness, "store": store }));
+        }
+        let body = json!({ "ready": false, "reason": "stale", "staleness_seconds": staleness, "store": store });
+        ControlAnswer { field: Some(("Retry-After", "1")), ..ControlAnswer::json(503, &body) }
+    }
+
+    /// What is wrong with the store at this moment: why its log is not followed, and why votes are refused.
+    #[must_use]
+    pub fn store(&self) -> Value {
+        let told = |told: Option<(Reason, String)>| {
+            told.map(|(reason, what)| json!({ "reason": reason.label(), "message": what }))
+        };
+        let [feed, votes] = self.reasons();
+        json!({ "following": self.freshness.status.is_following(), "feed": told(feed), "votes": told(votes) })
+    }
+
+    /// Of the feed, and of votes.
+    fn reasons(&self) -> [Option<(Reason, String)>; 2] {
+        let status = &self.freshness.status;
+        [status.feed_reason.get(), status.barrier.get().or_else(|| status.votes_reason.get())]
+    }
+
+    /// `GET /v1/cluster`
+    #[must_use]
+    pub fn answer(&self) -> ControlAnswer {
+        let status = &self.freshness.status;
+        let position = status.position();
+        ControlAnswer::json(
+            200,
+            &json!({
+                "store_id": status.store(),
+                "cooldown_minutes": self.cooldown.minutes(),
+                "following": status.is_following(),
+                "id": position.id.to_string(),
+                "n": position.n,
+                "lag_events": status.lag_events(),
+                "staleness_seconds": self.staleness_seconds(),
+            }),
+        )
+    }
+
+    /// `GET /v1/cluster/digest`
+    #[must_use]
+    pub fn digest_answer(store: Option<&str>, taken: &DigestTaken) -> ControlAnswer {
+        let DigestTaken { digest, now, position } = taken;
+        let sum = |sum: u64| Value::from(format!("{sum:016x}"));
+        ControlAnswer::json(
+            200,
+            &json!({
+                "store_id": store,
+                "id": position.id.to_string(),
+                "n": position.n,
+                "now": now.0,
+                "servers": digest.servers,
+                "servers_digest": sum(digest.servers_sum),
+                "votes": digest.votes,
+                "votes_digest": sum(digest.votes_sum),
+            }),
+        )
+    }
+
+    /// Adds the figures of the store to a page.
+    pub(super) fn add_to(&self, page: &mut MetricsText) {
+        let status = &self.freshness.status;
+        let seconds = |us: f64| us / 1_000_000.0;
+        let mut gauge = |name: &str, help: &str, value: f64| page.single(name, MetricKind::Gauge, help, value);
+        let following = f64::from(u8::from(status.is_following()));
+        gauge("vote_status_store_following", "1 while the shared store's log is followed.", following);
+        let staleness = seconds(self.freshness.staleness_us() as f64);
+        gauge("vote_status_store_staleness_seconds", "How old the state may be.", staleness);
+        let lag = status.lag_events() as f64;
+        gauge("vote_status_store_lag_events", "Entries of the log not applied yet, at the last look.", lag);
+        let round_trip = seconds(status.round_trip_us.get() as f64);
+        gauge("vote_status_store_round_trip_seconds", "Time that the store took to answer last.", round_trip);
+        let offset = seconds(status.clock_offset_us() as f64);
+        gauge("vote_status_store_clock_offset_seconds", "The store's clock minus this machine's.", offset);
+
+        let owed = status.owed.get() as f64;
+        gauge("vote_status_store_owed", "Lost votes and servers that the store has not taken back yet.", owed);
+        let name = "vote_status_store_reason";
+        page.family(name, MetricKind::Gauge, "1 for the reason why the log is not followed, or votes are refused.");
+        for (connection, now) in ["feed", "votes"].into_iter().zip(self.reasons()) {
+            for (reason, label) in Reason::ALL {
+                let is_it = now.as_ref().is_some_and(|(now, _)| *now == reason);
+                page.sample(name, &[("connection", connection), ("reason", label)], u64::from(is_it));
+            }
+        }
+        let name = "vote_status_store_rebuilds_total";
+        page.family(name, MetricKind::Counter, "States read whole from the store, by cause.");
+        for (cause, label) in RebuildCause::ALL {
+            page.sample(name, &[("cause", label)], status.rebuilds(cause));
+        }
+        let name = "vote_status_store_reoffers_total";
+        page.family(name, MetricKind::Counter, "Recent votes that the store had lost, offered to it again.");
+        page.sample(name, &[("outcome", "restored")], status.restored.get());
+        page.sample(name, &[("outcome", "refused")], status.not_restored.get());
+        let name = "vote_status_store_connection_failures_total";
+        page.family(name, MetricKind::Counter, "Failures of the connections to the store.");
+        page.sample(name, &[("connection", "feed")], status.feed_failures.get());
+        page.sample(name, &[("connection", "votes")], status.submitter_failures.get());
+        let mut counter = |name: &str, help: &str, value: u64| page.single(name, MetricKind::Counter, help, value);
+        counter("vote_status_store_events_total", "Entries of the log that were applied.", status.events.get());
+        counter("vote_status_store_strange_total", "Entries of the log that others wrote.", status.strange.get());
+        counter("vote_status_store_gaps_total", "Times that the log did not go on from here.", status.gaps.get());
+        let unconfirmed = status.unconfirmed.get();
+        counter("vote_status_store_unconfirmed_total", "Votes that too few replicas confirmed in time.", unconfirmed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::ClusterView;
+    use crate::clock::Clock;
+    use crate::metrics::MetricsText;
+    use crate::recorder::follower::status::{Freshness, SharedStatus};
+    use crate::vote::time::Cooldown;
+
+    fn view(stale_max_ms: Option<u64>) -> ClusterView {
+        let cooldown = Cooldown::from_minutes(90).expect("in range");
+        let freshness = Freshness { status: Arc::new(SharedStatus::default()), clock: Clock::new(), stale_max_ms };
+        ClusterView { freshness, cooldown }
+    }
+
+    /// The rows of its table, by kind and labels, and the families of a page.
+    #[test]
+    fn every_figure_has_its_row_in_the_documentation_and_no_other() {
+        let text = include_str!("../../docs/OPERATIONS.md");
+        let table = text.split_once("behind `vote_status_store_`").map_or("", |(_, rest)| rest);
+        let rows = table.lines().skip_while(|line| !line.starts_with("| `")).take_while(|line| line.starts_with("| `"));
+        let documented: Vec<String> = rows
+            .map(|row| {
+                let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+                format!("vote_status_store_{} {} {}", cells[1].trim_matches('`'), cells[2], cells[3].trim_matches('`'))
+            })
+            .collect();
+        let mut page = MetricsText::default();
+        view(None).add_to(&mut page);
+        let text = page.into_text();
+        let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let told: Vec<String> = families
+            .map(|family| {
+                let name = family.split(' ').next().unwrap_or_default();
+                let sample = text.lines().find(|line| line.starts_with(&format!("{name}{{")));
+                let labels =
+                    sample.and_then(|sample| sample.split_once('{')?.1.split_once('}')).map_or("", |(all, _)| all);
+                let names: Vec<&str> = labels.split(',').filter_map(|label| Some(label.split_once('=')?.0)).collect();
+                format!("{family} {}", names.join("`, `"))
+            })
+            .collect();
+        assert_eq!(told, documented);
+    }
+
+    #[test]
+    fn a_node_is_ready_until_it_has_heard_nothing_for_too_long() {
+        assert_eq!(view(None).ready().status, 200);
+        assert_eq!(view(Some(60_000)).ready().status, 200);
+        let stale = view(Some(0));
+        while !stale.is_stale() {
+            std::thread::yield_now();
+        }
+        let answer = stale.ready();
+        assert_eq!(answer.status, 503);
+        assert!(
+            String::from_utf8_lossy(&answer.body)
+                .starts_with(r#"{"ready":false,"reason":"stale","staleness_seconds":0"#)
+        );
+    }
+}

@@ -1,0 +1,356 @@
+//! `GET /metrics`: everything that is counted, added up at the scrape. The names and their meaning
+//! are listed in docs/OPERATIONS.md, which a test holds to what stands here.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+
+use rustix::param::{clock_ticks_per_second, page_size};
+use rustix::process::{Resource, getrlimit};
+
+use super::cluster::ClusterView;
+use crate::http::fault::Fault;
+use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
+use crate::metrics::{Counter, Histogram, MetricKind, MetricsText, SharedCounter};
+use crate::net::access_log::AccessCounters;
+use crate::net::budget::Budget;
+use crate::net::counters::{CloseCause, EngineCounters, Handshake, ResponseCounters};
+use crate::readiness::{Readiness, Trouble};
+use crate::recorder::counters::RecorderCounters;
+use crate::vote::time::UnixSeconds;
+
+/// Whatever counts.
+#[derive(Clone)]
+pub struct Sources {
+    /// When the service was started.
+    pub started_at: UnixSeconds,
+    /// What serves the public listeners.
+    pub engine: &'static str,
+    /// Each public worker's answers to status requests.
+    pub answers: Vec<Arc<AnswerCounters>>,
+    /// Each worker.
+    pub workers: Vec<WorkerSource>,
+    /// What all connections hold.
+    pub budget: Arc<Budget>,
+    /// Each worker's access log, where there is one.
+    pub access: Vec<Arc<AccessCounters>>,
+    /// The recorder.
+    pub recorder: Arc<RecorderCounters>,
+    /// Lines of the log that were dropped.
+    pub log_dropped: Arc<SharedCounter>,
+}
+
+/// One worker and the service that it runs.
+#[derive(Clone)]
+pub struct WorkerSource {
+    /// The listener that it serves, by its label.
+    pub listener: &'static str,
+    /// Its connections.
+    pub engine: Arc<EngineCounters>,
+    /// Its responses, those to status requests aside.
+    pub responses: Arc<ResponseCounters>,
+    /// Its share of the open connections.
+    pub connections_max: usize,
+}
+
+const LISTENERS: [&str; 2] = ["public", "control"];
+/// Counters of commits and of lags are in microseconds.
+const MICROSECONDS: f64 = 1_000_000.0;
+
+/// Faults of a request that is no HTTP, or is more than is taken.
+const PARSE_FAULTS: [Fault; 7] = [
+    Fault::BadRequest,
+    Fault::ContentTooLarge,
+    Fault::UriTooLong,
+    Fault::ExpectationFailed,
+    Fault::HeadersTooLarge,
+    Fault::NotImplemented,
+    Fault::VersionNotSupported,
+];
+
+/// The page; `cooldowns` are the entries that the table holds.
+#[must_use]
+pub fn metrics(sources: &Sources, readiness: &Readiness, cooldowns: usize, shared: Option<&ClusterView>) -> String {
+    let mut page = MetricsText::default();
+    page.family("vote_status_build_info", MetricKind::Gauge, "Always 1; the labels tell what runs.");
+    let build = [("version", env!("CARGO_PKG_VERSION")), ("engine", sources.engine)];
+    page.sample("vote_status_build_info", &build, 1);
+    let ready = u8::from(readiness.is_ready() && !shared.is_some_and(ClusterView::is_stale));
+    page.single("vote_status_ready", MetricKind::Gauge, "1 while a load balancer should send requests here.", ready);
+    troubles(&mut page, readiness);
+    requests(&mut page, sources);
+    refusals(&mut page, sources);
+    connections(&mut page, sources);
+    buffers(&mut page, sources);
+    event_loops(&mut page, sources);
+    votes(&mut page, &sources.recorder);
+    access_log(&mut page, &sources.access);
+    let help = "Lines of the log that were dropped, those of the access log aside.";
+    page.single("vote_status_log_dropped_total", MetricKind::Counter, help, sources.log_dropped.get());
+    state(&mut page, &sources.recorder, readiness, cooldowns);
+    if let Some(shared) = shared {
+        shared.add_to(&mut page);
+    }
+    process(&mut page, sources.started_at);
+    page.into_text()
+}
+
+impl Sources {
+    fn of<'s>(&'s self, listener: &str) -> impl Iterator<Item = &'s WorkerSource> {
+        self.workers.iter().filter(move |worker| worker.listener == listener)
+    }
+
+    /// A family of one sample for each listener.
+    fn family(
+        &self,
+        page: &mut MetricsText,
+        name: &str,
+        kind: MetricKind,
+        help: &str,
+        value: &dyn Fn(&WorkerSource) -> u64,
+    ) {
+        page.family(name, kind, help);
+        for listener in LISTENERS {
+            page.sample(name, &[("listener", listener)], self.of(listener).map(value).sum::<u64>());
+        }
+    }
+}
+
+fn troubles(page: &mut MetricsText, readiness: &Readiness) {
+    let name = "vote_status_trouble";
+    page.family(name, MetricKind::Gauge, "1 while this keeps the service from being ready, or from taking votes.");
+    for trouble in Trouble::ALL {
+        page.sample(name, &[("reason", trouble.word())], u8::from(readiness.has(trouble)));
+    }
+}
+
+fn requests(page: &mut MetricsText, sources: &Sources) {
+    let name = "vote_status_requests_total";
+    page.family(name, MetricKind::Counter, "Status requests by variant and outcome.");
+    let mut by_status = BTreeMap::<(&str, u16), u64>::new();
+    for variant in Variant::ALL {
+        for outcome in Outcome::ALL {
+            // A server's number is never a wrong token, nor a token a wrong number.
+            let exists = match outcome {
+                Outcome::InvalidServerId | Outcome::UnknownServer => variant == Variant::Id,
+                Outcome::UnknownToken => variant == Variant::Token,
+                _ => true,
+            };
+            let total: u64 = sources.answers.iter().map(|answers| answers.requests(variant, outcome)).sum();
+            *by_status.entry(("public", outcome.status())).or_default() += total;
+            let (label, error) = outcome.labels();
+            let mut labels = vec![("variant", variant.label()), ("outcome", label)];
+            labels.extend(error.map(|error| ("error", error)));
+            if exists {
+                page.sample(name, &labels, total);
+            }
+        }
+    }
+    for worker in &sources.workers {
+        for (status, count) in worker.responses.responses() {
+            *by_status.entry((worker.listener, status)).or_default() += count;
+        }
+    }
+    let name = "vote_status_responses_total";
+    page.family(name, MetricKind::Counter, "Responses by status, interim ones aside.");
+    for ((listener, status), count) in by_status {
+        page.sample(name, &[("listener", listener), ("status", &status.to_string())], count);
+    }
+}
+
+fn refusals(page: &mut MetricsText, sources: &Sources) {
+    let name = "vote_status_parse_errors_total";
+    page.family(name, MetricKind::Counter, "Requests that were no HTTP, or more than is taken, by the error answered.");
+    for listener in LISTENERS {
+        for fault in PARSE_FAULTS {
+            let count: u64 = sources.of(listener).map(|worker| worker.responses.refusals(fault)).sum();
+            page.sample(name, &[("listener", listener), ("kind", fault.word())], count);
+        }
+    }
+    let mut family = |name: &str, help: &str, fault: Fault| {
+        sources.family(page, name, MetricKind::Counter, help, &|worker| worker.responses.refusals(fault));
+    };
+    family(
+        "vote_status_request_timeouts_total",
+        "Requests that were begun and not whole in time.",
+        Fault::RequestTimeout,
+    );
+    family("vote_status_panics_total", "Requests that met a fault of the service and got a 500.", Fault::Internal);
+}
+
+fn connections(page: &mut MetricsText, sources: &Sources) {
+    let mut family = |name: &str, kind: MetricKind, help: &str, value: &dyn Fn(&WorkerSource) -> u64| {
+        sources.family(page, name, kind, help, value);
+    };
+    family("vote_status_connections_open", MetricKind::Gauge, "Open connections.", &|worker| worker.engine.open());
+    family("vote_status_connections_max", MetricKind::Gauge, "Connections that may be open.", &|worker| {
+        worker.connections_max as u64
+    });
+    family("vote_status_connections_accepted_total", MetricKind::Counter, "Accepted connections.", &|worker| {
+        worker.engine.accepted.get()
+    });
+    family("vote_status_turned_away_total", MetricKind::Counter, "Newcomers told 503 for want of room.", &|worker| {
+        worker.engine.turned_away.get()
+    });
+    family(
+        "vote_status_accept_shortages_total",
+        MetricKind::Counter,
+        "Times without a descriptor for a newcomer.",
+        &|w| w.engine.accept_shortages.get(),
+    );
+    family("vote_status_received_bytes_total", MetricKind::Counter, "Bytes read from clients.", &|worker| {
+        worker.engine.received_bytes.get()
+    });
+    family("vote_status_sent_bytes_total", MetricKind::Counter, "Bytes sent to clients.", &|worker| {
+        worker.engine.sent_bytes.get()
+    });
+    let name = "vote_status_connections_closed_total";
+    page.family(name, MetricKind::Counter, "Closed connections by cause.");
+    for listener in LISTENERS {
+        for (cause, label) in CloseCause::ALL {
+            let count: u64 = sources.of(listener).map(|worker| worker.engine.closed[cause as usize].get()).sum();
+            page.sample(name, &[("listener", listener), ("cause", label)], count);
+        }
+    }
+    let name = "vote_status_tls_handshakes_total";
+    page.family(name, MetricKind::Counter, "Clients of listeners that speak TLS, by how far they came.");
+    for (stage, label) in Handshake::ALL {
+        let count: u64 = sources.of("public").map(|worker| worker.engine.handshakes[stage as usize].get()).sum();
+        page.sample(name, &[("stage", label)], count);
+    }
+}
+
+fn buffers(page: &mut MetricsText, sources: &Sources) {
+    let budget = &sources.budget;
+    let help = "Memory that connections hold: input, unsent output, TLS.";
+    page.single("vote_status_buffer_bytes", MetricKind::Gauge, help, budget.held_bytes());
+    page.single("vote_status_buffer_bytes_max", MetricKind::Gauge, "Its bound.", budget.bytes_max());
+    let name = "vote_status_buffer_cuts_total";
+    page.family(name, MetricKind::Counter, "Connections that gave up what they held, for want of memory.");
+    for listener in LISTENERS {
+        let sum = |value: &dyn Fn(&EngineCounters) -> u64| -> u64 {
+            sources.of(listener).map(|worker| value(&worker.engine)).sum()
+        };
+        let answered = sum(&|engine| engine.cut_answered.get());
+        let closed = sum(&|engine| engine.closed[CloseCause::Memory as usize].get());
+        for (how, count) in [("answered", answered), ("closed", closed)] {
+            page.sample(name, &[("listener", listener), ("how", how)], count);
+        }
+    }
+}
+
+fn event_loops(page: &mut MetricsText, sources: &Sources) {
+    let name = "vote_status_event_loop_lag_seconds";
+    page.family(
+        name,
+        MetricKind::Histogram,
+        "Turns of the event loops by how long they kept what became ready waiting.",
+    );
+    for listener in LISTENERS {
+        let parts: Vec<&Histogram<_>> = sources.of(listener).map(|worker| &worker.engine.lag_us).collect();
+        page.histogram(name, &[("listener", listener)], MICROSECONDS, &parts);
+    }
+}
+
+fn votes(page: &mut MetricsText, recorder: &RecorderCounters) {
+    let name = "vote_status_votes_total";
+    page.family(name, MetricKind::Counter, "Votes asked to be recorded, by outcome.");
+    for (outcome, count) in recorder.votes() {
+        page.sample(name, &[("outcome", outcome)], count);
+    }
+    let cancelled = recorder.cancelled.get();
+    page.single("vote_status_cancelled_total", MetricKind::Counter, "Cooldowns that were ended early.", cancelled);
+    let name = "vote_status_commit_duration_seconds";
+    page.family(name, MetricKind::Histogram, "Time of a successful commit, until it is durable.");
+    page.histogram(name, &[], MICROSECONDS, &[&recorder.commit_us]);
+    let name = "vote_status_commit_events";
+    page.family(name, MetricKind::Histogram, "Changes in a successful commit.");
+    page.histogram(name, &[], 1.0, &[&recorder.commit_events]);
+    let failures = recorder.commit_failures.get();
+    page.single("vote_status_commit_failures_total", MetricKind::Counter, "Commits that failed.", failures);
+}
+
+fn access_log(page: &mut MetricsText, logs: &[Arc<AccessCounters>]) {
+    let logged: u64 = logs.iter().map(|log| log.logged.get()).sum();
+    page.single("vote_status_access_log_lines_total", MetricKind::Counter, "Lines of the access log.", logged);
+    let dropped: u64 = logs.iter().map(|log| log.dropped.get()).sum();
+    let help = "Lines that were dropped, as nobody took them in time.";
+    page.single("vote_status_access_log_dropped_total", MetricKind::Counter, help, dropped);
+}
+
+fn state(page: &mut MetricsText, recorder: &RecorderCounters, readiness: &Readiness, cooldowns: usize) {
+    let help = "Cooldowns held, expired ones not swept yet included.";
+    page.single("vote_status_cooldowns", MetricKind::Gauge, help, cooldowns);
+    let mut single =
+        |name: &str, kind: MetricKind, help: &str, counter: &Counter| page.single(name, kind, help, counter.get());
+    single("vote_status_servers", MetricKind::Gauge, "Listed servers.", &recorder.servers);
+    single(
+        "vote_status_swept_total",
+        MetricKind::Counter,
+        "Expired cooldowns taken out of the table.",
+        &recorder.swept,
+    );
+    single("vote_status_dropped_total", MetricKind::Counter, "Expired rows dropped from the store.", &recorder.dropped);
+    single("vote_status_store_bytes", MetricKind::Gauge, "Size of the store on disk.", &recorder.store_bytes);
+    single(
+        "vote_status_store_failing",
+        MetricKind::Gauge,
+        "1 while the store takes no changes.",
+        &recorder.store_failing,
+    );
+    single("vote_status_clock_steps_total", MetricKind::Counter, "Steps of the wall clock.", &recorder.clock_steps);
+    let mut seconds = |name: &str, kind: MetricKind, help: &str, seconds: f64| page.single(name, kind, help, seconds);
+    let sweep_s = recorder.sweep_us.get() as f64 / MICROSECONDS;
+    seconds(
+        "vote_status_sweep_seconds_total",
+        MetricKind::Counter,
+        "Time that sweeping took, in table and store.",
+        sweep_s,
+    );
+    let load_s = recorder.load_ms.get() as f64 / 1_000.0;
+    seconds("vote_status_load_seconds", MetricKind::Gauge, "Time that the load at the start took.", load_s);
+    page.single("vote_status_loaded_rows", MetricKind::Gauge, "Rows that it has read so far.", readiness.loaded_rows());
+}
+
+/// The figures of the process under their usual names; what the system does not tell is left out.
+fn process(page: &mut MetricsText, started_at: UnixSeconds) {
+    page.single("process_start_time_seconds", MetricKind::Gauge, "Start of the service, in Unix time.", started_at.0);
+    let fields = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The second field is the name in parentheses and may hold anything; the rest is plain.
+    let fields: Vec<u64> = fields
+        .rsplit_once(") ")
+        .map(|(_, rest)| rest.split(' ').map(|field| field.parse().unwrap_or(0)).collect())
+        .unwrap_or_default();
+    // proc(5) counts from 1, and the name is field 2.
+    let field = |number: usize| fields.get(number - 3).copied();
+    if let (Some(user), Some(system)) = (field(14), field(15)) {
+        let seconds = (user + system) as f64 / clock_ticks_per_second() as f64;
+        page.single("process_cpu_seconds_total", MetricKind::Counter, "CPU time, user and system.", seconds);
+    }
+    if let Some(threads) = field(20) {
+        page.single("process_threads", MetricKind::Gauge, "Threads.", threads);
+    }
+    if let Some(bytes) = field(23) {
+        page.single("process_virtual_memory_bytes", MetricKind::Gauge, "Virtual memory.", bytes);
+    }
+    if let Some(pages) = field(24) {
+        let bytes = pages * page_size() as u64;
+        page.single("process_resident_memory_bytes", MetricKind::Gauge, "Resident memory.", bytes);
+    }
+    if let Some(descriptors) = open_descriptors() {
+        page.single("process_open_fds", MetricKind::Gauge, "Open descriptors.", descriptors);
+    }
+    if let Some(limit) = getrlimit(Resource::Nofile).current {
+        page.single("process_max_fds", MetricKind::Gauge, "Descriptors that may be open.", limit);
+    }
+}
+
+/// Newer systems tell their number as the size of the directory; elsewhere they are counted, which
+/// takes its time with many.
+fn open_descriptors() -> Option<u64> {
+    const DIRECTORY: &str = "/proc/self/fd";
+    match fs::metadata(DIRECTORY).ok()?.len() {
+        0 => Some(fs::read_dir(DIRECTORY).ok()?.count() as u64),
+        count => Some(count),
+    }
+}

@@ -1,0 +1,274 @@
+//! Listening sockets: bound so that every worker has its own, and so that a second instance of
+//! the service on the same address is refused, not joined. Files of Unix sockets are in
+//! [`super::unix_file`], sockets that another process has bound in [`super::adopt`].
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::path::Path;
+
+use mio::event::Source;
+use mio::net::{TcpListener, UnixListener};
+use mio::{Interest, Registry, Token};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+use super::address::ListenAddress;
+use super::unix_file::{self, SocketFile};
+use crate::limits::LISTEN_BACKLOG;
+use crate::net::stream::{self, Stream};
+#[cfg(feature = "tls")]
+use crate::net::tls::certificates::Tls;
+
+/// A listening socket of one worker.
+#[derive(Debug)]
+pub enum Listener {
+    /// For the network, with `SO_REUSEPORT`: the kernel gives every worker its share.
+    Tcp(TcpListener),
+    /// For this machine. The workers' descriptors stand for one socket: who comes first takes the
+    /// newcomer. All are woken for it, which costs little where a few proxies keep connections.
+    Unix(UnixListener),
+    /// For the network, under TLS.
+    #[cfg(feature = "tls")]
+    Tls(TcpListener, Tls),
+}
+
+/// An address that is listened on.
+#[derive(Debug)]
+pub struct Bound {
+    /// The address, its port as it was chosen.
+    pub address: ListenAddress,
+    /// One for each worker.
+    pub listeners: Vec<Listener>,
+    /// What is to be taken away once nothing listens there any more.
+    pub file: Option<SocketFile>,
+}
+
+/// What an IPv6 address that stands for all (`[::]`) takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Families {
+    /// IPv4 too.
+    Both,
+    /// IPv6 alone: somebody else has the port for IPv4.
+    Ipv6Only,
+}
+
+impl Families {
+    /// What `address` takes beside `others`.
+    #[must_use]
+    pub fn beside(address: &ListenAddress, others: &[ListenAddress]) -> Self {
+        let has_port = |other: &ListenAddress| match (address, other) {
+            (ListenAddress::Tcp(address), ListenAddress::Tcp(other)) => {
+                other.is_ipv4() && other.port() == address.port() && other.port() != 0
+            }
+            _ => false,
+        };
+        if others.iter().any(has_port) { Self::Ipv6Only } else { Self::Both }
+    }
+}
+
+/// Binds `count` listeners to one address; port 0 is chosen once, for all of them. A socket file
+/// gets `mode` as its permissions.
+///
+/// # Errors
+/// What the system says, [`io::ErrorKind::AddrInUse`] where anything listens there already.
+pub fn bind(address: &ListenAddress, families: Families, count: usize, mode: u32) -> io::Result<Bound> {
+    match address {
+        ListenAddress::Tcp(address) => bind_tcp(*address, families, count),
+        ListenAddress::Unix(path) => bind_unix(path, count, mode),
+    }
+}
+
+impl Listener {
+    /// Takes a newcomer.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] where there is none, others as the system says.
+    #[inline]
+    pub fn accept(&self) -> io::Result<Stream> {
+        let socket = match self {
+            Self::Tcp(listener) => stream::ClientSocket::Tcp(listener.accept()?.0),
+            Self::Unix(listener) => stream::ClientSocket::Unix(listener.accept()?.0),
+            #[cfg(feature = "tls")]
+            Self::Tls(listener, tls) => {
+                return Ok(Stream::secured(stream::ClientSocket::Tcp(listener.accept()?.0), tls.config()));
+            }
+        };
+        Ok(Stream::new(socket))
+    }
+
+    /// The same listener under TLS, if it is one for the network: who is on this machine sees all
+    /// the same.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn secured(self, tls: &Tls) -> Self {
+        match self {
+            Self::Tcp(listener) => Self::Tls(listener, tls.clone()),
+            other => other,
+        }
+    }
+}
+
+impl From<Listener> for OwnedFd {
+    fn from(listener: Listener) -> Self {
+        match listener {
+            Listener::Tcp(listener) => listener.into(),
+            Listener::Unix(listener) => listener.into(),
+            #[cfg(feature = "tls")]
+            Listener::Tls(listener, _) => listener.into(),
+        }
+    }
+}
+
+impl Source for Listener {
+    fn register(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
+        match self {
+            Self::Tcp(listener) => listener.register(registry, token, interests),
+            Self::Unix(listener) => listener.register(registry, token, interests),
+            #[cfg(feature = "tls")]
+            Self::Tls(listener, _) => listener.register(registry, token, interests),
+        }
+    }
+
+    fn reregister(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
+        match self {
+            Self::Tcp(listener) => listener.reregister(registry, token, interests),
+            Self::Unix(listener) => listener.reregister(registry, token, interests),
+            #[cfg(feature = "tls")]
+            Self::Tls(listener, _) => listener.reregister(registry, token, interests),
+        }
+    }
+
+    fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        match self {
+            Self::Tcp(listener) => listener.deregister(registry),
+            Self::Unix(listener) => listener.deregister(registry),
+            #[cfg(feature = "tls")]
+            Self::Tls(listener, _) => listener.deregister(registry),
+        }
+    }
+}
+
+fn bind_tcp(address: SocketAddr, families: Families, count: usize) -> io::Result<Bound> {
+    // With SO_REUSEPORT alone, a second instance would silently take half of the connections.
+    // A socket without it is refused while any other listens.
+    let probe = tcp_socket(address, families)?;
+    probe.bind(&address.into())?;
+    let address = if address.port() == 0 { local_address(&probe)? } else { address };
+    drop(probe);
+    let listeners = (0..count.max(1)).map(|_| bind_one(address, families)).collect::<io::Result<_>>()?;
+    Ok(Bound { address: ListenAddress::Tcp(address), listeners, file: None })
+}
+
+fn bind_one(address: SocketAddr, families: Families) -> io::Result<Listener> {
+    let socket = tcp_socket(address, families)?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&address.into())?;
+    listen_tcp(socket)
+}
+
+pub(super) fn listen_tcp(socket: Socket) -> io::Result<Listener> {
+    // Inherited by the connections: an answer is one write, there is nothing to wait for.
+    socket.set_nodelay(true)?;
+    // Inherited too: an urgent byte stays where it was sent. Taken out, as it is otherwise, it would be
+    // missing from a request, and of an address without its last digit another one's answer comes out.
+    socket.set_out_of_band_inline(true)?;
+    socket.listen(LISTEN_BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(Listener::Tcp(TcpListener::from_std(socket.into())))
+}
+
+fn tcp_socket(address: SocketAddr, families: Families) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        // Said each time: what it is otherwise depends on a setting of the system.
+        socket.set_only_v6(families == Families::Ipv6Only)?;
+    }
+    Ok(socket)
+}
+
+fn local_address(socket: &Socket) -> io::Result<SocketAddr> {
+    let unknown = || io::Error::other("the bound socket has no internet address");
+    socket.local_addr()?.as_socket().ok_or_else(unknown)
+}
+
+fn bind_unix(path: &Path, count: usize, mode: u32) -> io::Result<Bound> {
+    let _alone = unix_file::lock_folder(path);
+    unix_file::make_way(path)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    // From here on the file is taken away again where anything fails. Nobody can connect before
+    // the permissions are right, as nothing listens yet.
+    let file = SocketFile::made(path, mode)?;
+    socket.listen(LISTEN_BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    let first = StdUnixListener::from(socket);
+    let shared = (1..count).map(|_| first.try_clone()).collect::<io::Result<Vec<_>>>()?;
+    let listeners = shared.into_iter().chain([first]);
+    let listeners = listeners.map(|listener| Listener::Unix(UnixListener::from_std(listener))).collect();
+    Ok(Bound { address: ListenAddress::Unix(path.to_owned()), listeners, file: Some(file) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bound, Families, ListenAddress, bind};
+    use std::io::ErrorKind;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::thread::scope;
+
+    #[test]
+    fn an_address_in_use_is_refused_even_to_ourselves() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = ListenAddress::Unix(folder.path().join("socket"));
+        for address in ["127.0.0.1:0".parse().expect("an address"), path] {
+            let first = bind(&address, Families::Both, 2, 0o600).expect("free");
+            assert_eq!(first.listeners.len(), 2);
+            let address = first.address.clone();
+            assert_eq!(
+                bind(&address, Families::Both, 1, 0o600).expect_err("in use").kind(),
+                ErrorKind::AddrInUse,
+                "{address}"
+            );
+            drop(first);
+            bind(&address, Families::Both, 1, 0o600).expect("free again");
+        }
+    }
+
+    /// What one start has bound and does not listen on yet is not what a process has left behind.
+    #[test]
+    fn of_many_starts_at_once_one_has_the_socket() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("socket");
+        let address = ListenAddress::Unix(path.clone());
+        for round in 0..100 {
+            drop(UnixListener::bind(&path).expect("the last one has taken its file away"));
+            let starts: Vec<_> = scope(|scope| {
+                let start = || bind(&address, Families::Both, 1, 0o600);
+                let starting: Vec<_> = (0..8).map(|_| scope.spawn(start)).collect();
+                starting.into_iter().map(|one| one.join().expect("no panic")).collect()
+            });
+            let (bound, refused): (Vec<_>, Vec<_>) = starts.into_iter().partition(Result::is_ok);
+            assert_eq!((bound.len(), refused.len()), (1, 7), "round {round}: {refused:?}");
+            for error in refused.into_iter().filter_map(Result::err) {
+                assert_eq!(error.kind(), ErrorKind::AddrInUse, "round {round}");
+            }
+            UnixStream::connect(&path).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        }
+    }
+
+    #[test]
+    fn all_of_ipv6_is_all_of_ipv4_too_unless_that_has_a_socket_of_its_own() {
+        let any = "[::]:0".parse().expect("an address");
+        let Bound { address: ipv6, listeners, .. } = bind(&any, Families::Both, 1, 0).expect("a free port");
+        let ListenAddress::Tcp(bound) = ipv6 else { panic!("an internet address was asked for") };
+        let ipv4 = ListenAddress::Tcp(([0, 0, 0, 0], bound.port()).into());
+        assert_eq!(bind(&ipv4, Families::Both, 1, 0).expect_err("taken by [::]").kind(), ErrorKind::AddrInUse);
+        drop(listeners);
+        let listen = [ipv6.clone(), ipv4];
+        assert_eq!(Families::beside(&ipv6, &listen), Families::Ipv6Only);
+        assert_eq!(Families::beside(&ipv6, &["0.0.0.0:1".parse().expect("an address")]), Families::Both);
+        let _both =
+            listen.each_ref().map(|one| bind(one, Families::beside(one, &listen), 2, 0).expect("both are free"));
+    }
+}

@@ -1,0 +1,9 @@
+//! Listening sockets, wherever they come from: bound by this process ([`listener`], at an [`address`], with
+//! the file that a Unix socket has in [`unix_file`]), passed by a service manager ([`systemd_sockets`]), or
+//! taken over from the process that ran until now ([`adopt`]).
+
+pub mod address;
+pub mod adopt;
+pub mod listener;
+pub mod systemd_sockets;
+pub mod unix_file;

@@ -1,0 +1,35 @@
+//! Listening sockets that a service manager has opened and passes at the start: `LISTEN_FDS`,
+//! `LISTEN_PID` and `LISTEN_FDNAMES`, as systemd does it. It must not know which listener is for what.
+
+use std::env;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use listenfd::ListenFd;
+
+/// A socket, and the name under which it was passed.
+pub struct PassedSocket {
+    /// Empty where no name was given.
+    pub name: String,
+    /// The socket, listening or able to.
+    pub socket: OwnedFd,
+}
+
+/// Takes what was passed to this process; nothing the second time. To be called while the process
+/// has one thread: the environment is changed.
+///
+/// # Errors
+/// Where something was passed that is no stream socket.
+pub fn take() -> io::Result<Vec<PassedSocket>> {
+    let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut names = names.split(':');
+    let mut passed = ListenFd::from_env();
+    let mut sockets = Vec::new();
+    for index in 0..passed.len() {
+        let name = names.next().unwrap_or_default().to_owned();
+        let tcp = passed.take_tcp_listener(index).map(|socket| socket.map(OwnedFd::from));
+        let socket = tcp.or_else(|_| passed.take_unix_listener(index).map(|socket| socket.map(OwnedFd::from)))?;
+        sockets.extend(socket.map(|socket| PassedSocket { name, socket }));
+    }
+    Ok(sockets)
+}

@@ -1,0 +1,161 @@
+//! The file of a Unix socket: it outlives the process that made it unless it is taken away, and
+//! one that was left behind is in the way of the next.
+
+use std::fs::{self, File, Permissions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, SystemTime};
+
+use socket2::{Domain, SockAddr, Socket, Type};
+
+/// Looks at a folder that another process holds, and the pause between two of them: binding takes
+/// far less, and whoever holds it longer is not one of us.
+const LOCK_TRIES_MAX: u32 = 200;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// A socket file that this process has made. Dropping it takes the file away, unless another one
+/// stands in its place by then.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    identity: SocketFileId,
+}
+
+/// Device, number and birth of a file, the last where the file system knows it: a number is given
+/// anew once its file is gone. Not its last change, which is the operator's as well (`chgrp`).
+type SocketFileId = (u64, u64, Option<SystemTime>);
+
+impl SocketFile {
+    /// The file at `path`, which was made just now, from here on with the permissions `mode`.
+    ///
+    /// # Errors
+    /// Where the permissions cannot be set.
+    pub fn made(path: &Path, mode: u32) -> io::Result<Self> {
+        let file = Self { path: path.to_owned(), identity: identity(path)? };
+        fs::set_permissions(path, Permissions::from_mode(mode))?;
+        Ok(file)
+    }
+
+    /// The file at `path`, which another process has made and leaves to this one.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn found(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: path.to_owned(), identity: identity(path)? })
+    }
+
+    /// Leaves the file to another process.
+    pub fn leave(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _alone = lock_folder(&self.path);
+        if identity(&self.path).is_ok_and(|found| found == self.identity)
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            log::warn!("cannot take {} away: {error}", self.path.display());
+        }
+    }
+}
+
+fn identity(path: &Path) -> io::Result<SocketFileId> {
+    let file = fs::symlink_metadata(path)?;
+    Ok((file.dev(), file.ino(), file.created().ok()))
+}
+
+/// Keeps other instances of the service from making or taking away sockets beside `path` until it
+/// is dropped: between its making and its listening a socket looks like one that was left behind.
+/// Where the folder cannot be locked there is none, and no start is refused for that.
+pub fn lock_folder(path: &Path) -> Option<File> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = File::open(folder.unwrap_or(Path::new("."))).ok()?;
+    for _ in 0..LOCK_TRIES_MAX {
+        match folder.try_lock() {
+            Ok(()) => return Some(folder),
+            Err(TryLockError::WouldBlock) => sleep(LOCK_PAUSE),
+            Err(TryLockError::Error(_)) => return None,
+        }
+    }
+    None
+}
+
+/// Takes away what a process that has ended has left at `path`.
+///
+/// # Errors
+/// [`ErrorKind::AddrInUse`] where somebody answers there, [`ErrorKind::AlreadyExists`] where it is
+/// no socket, others as the system says.
+pub fn make_way(path: &Path) -> io::Result<()> {
+    let file = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        file => file?,
+    };
+    if !file.file_type().is_socket() {
+        let why = "what is there is no socket: move it away, or give another path";
+        return Err(io::Error::new(ErrorKind::AlreadyExists, why));
+    }
+    let probe = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // A crowded listener would make the probe wait.
+    probe.set_nonblocking(true)?;
+    match probe.connect(&SockAddr::unix(path)?) {
+        Ok(()) => Err(ErrorKind::AddrInUse.into()),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(ErrorKind::AddrInUse.into()),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            log::info!("{} was left by a process that has ended: it is replaced", path.display());
+            fs::remove_file(path)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SocketFile, make_way};
+    use std::fs;
+    use std::io::ErrorKind;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::{UnixDatagram, UnixListener};
+
+    #[test]
+    fn only_what_nobody_answers_on_makes_way() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("socket");
+        make_way(&path).expect("nothing is there");
+        let listener = UnixListener::bind(&path).expect("bound");
+        assert_eq!(make_way(&path).expect_err("it answers").kind(), ErrorKind::AddrInUse);
+        drop(listener);
+        make_way(&path).expect("nobody answers");
+        assert!(!path.exists());
+        // Another kind of socket is somebody's, too.
+        let datagram = UnixDatagram::bind(&path).expect("bound");
+        make_way(&path).expect_err("it is held");
+        drop(datagram);
+        fs::remove_file(&path).expect("it is there");
+        fs::write(&path, "kept").expect("written");
+        assert_eq!(make_way(&path).expect_err("a file").kind(), ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&path).expect("it is there"), "kept");
+    }
+
+    #[test]
+    fn a_file_is_taken_away_by_its_maker_only() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("socket");
+        let listener = UnixListener::bind(&path).expect("bound");
+        let file = SocketFile::made(&path, 0o640).expect("made");
+        let mode = fs::metadata(&path).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+        // Another instance has put its own there.
+        fs::rename(&path, folder.path().join("old")).expect("moved");
+        let other = UnixListener::bind(&path).expect("bound");
+        let others = SocketFile::made(&path, 0o600).expect("made");
+        drop(file);
+        assert!(path.exists(), "another's file is gone");
+        drop(others);
+        assert!(!path.exists(), "the file was left");
+        drop((listener, other));
+    }
+}

@@ -1,0 +1,389 @@
+//! The event loop of one thread. A turn, in this order and why:
+//!
+//! 1. wait for the kernel, at most until the next deadline;
+//! 2. read the clocks, once: everything in a turn happens at one moment;
+//! 3. letters first: they free connections that wait;
+//! 4. connections that are served already, each at most one read and one write;
+//! 5. newcomers, each read at once, before it is registered: most ask one question and go;
+//! 6. some of those that were not done within their share, after everybody had a turn;
+//! 7. deadlines last: whoever made it in this turn has made it;
+//! 8. memory: where all connections together hold too much, the heaviest gives it up.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::{Events, Interest, Poll, Token};
+
+use crate::clock::{Clock, Now};
+use crate::http::body::TRAILER_BYTES_MAX;
+use crate::http::fault::Fault;
+use crate::http::head::HeadLimits;
+use crate::http::session::{Context, Service, SessionLimits, Ticket};
+use crate::limits::{EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, PASSED_BYTES_MAX, READ_BYTES_MAX, RESUMED_PER_TURN};
+use crate::net::account::Account;
+use crate::net::budget::{Budget, Kind};
+use crate::net::connection::{Connection, TurnContext, Verdict};
+use crate::net::counters::{CloseCause, EngineCounters};
+use crate::net::deadline::{Class, Deadlines};
+use crate::net::listen::adopt;
+use crate::net::listen::listener::Listener;
+use crate::net::mailbox::{Letter, Mailbox, PassedClient};
+use crate::net::slab::{Slab, SlabKey};
+
+mod drain;
+mod relief;
+mod room;
+
+use drain::Drain;
+
+const _: () = assert!(size_of::<usize>() == 8, "a token packs a slot and its generation");
+
+/// Tokens below this name connections; listeners follow, then the mailbox.
+const LISTENER_TOKEN: u32 = 0xFFFF_0000;
+const MAILBOX_TOKEN: u32 = 0xFFFF_FFFF;
+
+/// How a worker is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerSettings {
+    /// Bounds and deadlines.
+    pub limits: Limits,
+    /// This worker's share of the open connections.
+    pub connections_max: usize,
+    /// Connections above that which are kept just long enough to be told so, or to take a last answer.
+    pub turned_away_max: usize,
+    /// Answers of so many bytes end a connection's turn.
+    pub turn_bytes_max: usize,
+    /// Places above the maximum for newcomers who meet nobody that can make room: where a key is shown,
+    /// those who have shown it may hold all others.
+    pub kept_places: usize,
+    /// Whether all that is read and not answered is given to another worker in the end.
+    pub is_interim: bool,
+}
+
+struct Listening {
+    listener: Listener,
+    /// The kernel may hold newcomers that were not taken yet.
+    is_pending: bool,
+}
+
+/// One event loop and all that it owns.
+pub struct Worker<S: Service> {
+    poll: Poll,
+    mailbox: Mailbox,
+    clock: Clock,
+    service: S,
+    settings: WorkerSettings,
+    session_limits: SessionLimits,
+    listeners: Vec<Listening>,
+    connections: Slab<Connection<S::Exchange>>,
+    deadlines: Deadlines,
+    again: VecDeque<SlabKey>,
+    account: Account,
+    /// All connections together hold too much, and it may be for this worker to do something about it.
+    is_short: bool,
+    read_buffer: Box<[u8]>,
+    out: Vec<u8>,
+    now: Now,
+    accept_again_ms: u64,
+    /// A connection was closed for a newcomer who has not come yet.
+    has_made_room: bool,
+    drain: Option<Drain>,
+    counters: Arc<EngineCounters>,
+}
+
+impl<S: Service> Worker<S> {
+    /// A worker for these listeners. Nothing is accepted before [`Worker::run`].
+    ///
+    /// `service` is made once the mailbox is there, for services whose answers come later.
+    ///
+    /// # Errors
+    /// Where the system gives no descriptor, or a listener cannot be registered.
+    pub fn new(
+        listeners: Vec<Listener>,
+        settings: WorkerSettings,
+        clock: Clock,
+        service: impl FnOnce(&Mailbox) -> S,
+    ) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let mailbox = Mailbox::new(&poll, Token(MAILBOX_TOKEN as usize))?;
+        let mut pending = Vec::new();
+        for (mut listener, token) in listeners.into_iter().zip(LISTENER_TOKEN..MAILBOX_TOKEN) {
+            poll.registry().register(&mut listener, Token(token as usize), Interest::READABLE)?;
+            pending.push(Listening { listener, is_pending: false });
+        }
+        let limits = settings.limits;
+        let session_limits = SessionLimits {
+            head: HeadLimits { head_bytes_max: limits.head_bytes_max, header_lines_max: limits.header_lines_max },
+            unsent_bytes_max: settings.turn_bytes_max,
+        };
+        let deadlines = Deadlines::new(|class| match class {
+            Class::Request | Class::KeyedRequest => limits.head_timeout_ms,
+            Class::Idle | Class::Fresh | Class::KeyedIdle => limits.idle_timeout_ms,
+            Class::Write | Class::KeyedWrite => limits.write_timeout_ms,
+            Class::Linger => LINGER_TIMEOUT_MS,
+        });
+        // What a session leaves for the next read is a head or a trailer that is not whole.
+        let held_bytes_max = limits.head_bytes_max.max(TRAILER_BYTES_MAX) + 2;
+        let read_bytes_max = if settings.is_interim { PASSED_BYTES_MAX } else { READ_BYTES_MAX + held_bytes_max };
+        let budget = Budget::new(limits.buffer_bytes_max);
+        Ok(Self {
+            service: service(&mailbox),
+            account: Account::new(budget, Kind::Public, mailbox.clone()),
+            is_short: false,
+            mailbox,
+            poll,
+            now: clock.now(),
+            clock,
+            settings,
+            session_limits,
+            listeners: pending,
+            connections: Slab::default(),
+            deadlines,
+            again: VecDeque::new(),
+            read_buffer: vec![0; read_bytes_max].into(),
+            out: Vec::new(),
+            accept_again_ms: 0,
+            has_made_room: false,
+            drain: None,
+            counters: Arc::default(),
+        })
+    }
+
+    /// What this worker counts.
+    #[must_use]
+    pub fn counters(&self) -> Arc<EngineCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// The same worker, counting there: for a service that has to know where before it is made.
+    #[must_use]
+    pub fn counting(self, counters: Arc<EngineCounters>) -> Self {
+        Self { counters, ..self }
+    }
+
+    /// The same worker, within a budget that it shares with others.
+    #[must_use]
+    pub fn within(self, budget: Arc<Budget>, kind: Kind) -> Self {
+        Self { account: Account::new(budget, kind, self.mailbox.clone()), ..self }
+    }
+
+    /// The same worker, with clients that another one has served until now.
+    #[must_use]
+    pub fn adopting(mut self, clients: Vec<PassedClient>) -> Self {
+        for PassedClient { socket, input } in clients {
+            // What is no socket is no client.
+            let Ok(stream) = adopt::client(socket) else { continue };
+            let mut connection = Connection::resumed(stream, input);
+            connection.is_queued = true;
+            self.counters.accepted.add(1);
+            self.again.push_back(self.connections.insert(connection));
+        }
+        self
+    }
+
+    /// Where letters for this worker go.
+    #[must_use]
+    pub fn mailbox(&self) -> Mailbox {
+        self.mailbox.clone()
+    }
+
+    /// Serves until told to drain, and then until that is done.
+    ///
+    /// # Errors
+    /// Where the poll itself fails: nothing can be served any more.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS_PER_TURN);
+        let mut letters = Vec::new();
+        let mut again = Vec::new();
+        while !self.is_drained() {
+            match self.poll.poll(&mut events, self.wait()) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            self.now = self.clock.now();
+            self.service.turn_begins();
+            self.read_letters(&mut letters);
+            again.extend(self.again.drain(..self.again.len().min(RESUMED_PER_TURN)));
+            for event in &events {
+                self.on_event(event);
+                // Many that grow in one turn: it cannot wait for the end of that.
+                if self.account.is_over() {
+                    self.relieve();
+                }
+            }
+            if events.iter().count() == EVENTS_PER_TURN {
+                // There may be more, and what tells of newcomers behind them.
+                self.listeners.iter_mut().for_each(|listening| listening.is_pending = true);
+            }
+            self.accept_newcomers();
+            for key in again.drain(..) {
+                if let Some(connection) = self.connections.get_mut(key) {
+                    connection.is_queued = false;
+                    self.serve(key);
+                }
+            }
+            self.expire_deadlines();
+            self.relieve();
+            self.go_on_draining();
+            self.counters.lag_us.record(self.clock.since_us(self.now));
+        }
+        Ok(())
+    }
+
+    fn wait(&self) -> Option<Duration> {
+        let is_accept_due = self.listeners.iter().any(|listening| listening.is_pending);
+        if !self.again.is_empty() || self.is_short || (is_accept_due && self.accept_again_ms <= self.now.monotonic_ms) {
+            return Some(Duration::ZERO);
+        }
+        let accept_ms = is_accept_due.then_some(self.accept_again_ms);
+        let drain_ms = self.drain.map(|drain| drain.next_ms(self.now.monotonic_ms));
+        let due_ms = [self.deadlines.next_ms(), accept_ms, drain_ms].into_iter().flatten().min()?;
+        // One more: the kernel counts whole milliseconds and must not wake us a moment too early.
+        Some(Duration::from_millis(due_ms.saturating_sub(self.now.monotonic_ms).saturating_add(1)))
+    }
+
+    fn read_letters(&mut self, letters: &mut Vec<Letter>) {
+        self.mailbox.take(letters);
+        for letter in letters.drain(..) {
+            match letter {
+                Letter::Wake(Ticket(word)) => {
+                    let key = SlabKey::unpacked(word);
+                    if let Some(connection) = self.connections.get_mut(key) {
+                        connection.wake();
+                        self.serve(key);
+                    }
+                }
+                Letter::Relieve => self.note_shortage(),
+                Letter::Drain { accept_ms, timeout_ms } => self.start_draining(accept_ms, timeout_ms),
+                Letter::HandOver { to, timeout_ms } => self.hand_over(&to, timeout_ms),
+            }
+        }
+    }
+
+    #[inline]
+    fn on_event(&mut self, event: &mio::event::Event) {
+        let word = event.token().0 as u64;
+        let key = SlabKey::unpacked(word);
+        if key.index >= LISTENER_TOKEN {
+            if let Some(listening) = self.listeners.get_mut((key.index - LISTENER_TOKEN) as usize) {
+                listening.is_pending = true;
+            }
+            return;
+        }
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.note_readiness(event.is_readable(), event.is_read_closed() || event.is_priority());
+        // One turn for each: who is to go on anyway does so after the others.
+        if !connection.is_queued {
+            self.serve(key);
+        }
+    }
+
+    fn serve(&mut self, key: SlabKey) {
+        self.turn(key, Connection::serve);
+    }
+
+    /// Gives one connection its turn, and does what comes of it.
+    #[inline]
+    fn turn(
+        &mut self,
+        key: SlabKey,
+        act: impl FnOnce(&mut Connection<S::Exchange>, &mut TurnContext<'_, S>) -> Verdict,
+    ) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let (grant, moved_bytes) = (self.account.grant(), self.counters.moved_bytes());
+        self.session_limits.unsent_bytes_max = grant.unsent_bytes.min(self.settings.turn_bytes_max);
+        let mut turn = TurnContext {
+            service: &mut self.service,
+            limits: &self.session_limits,
+            read_bytes_max: grant.read_bytes,
+            read_buffer: &mut self.read_buffer,
+            out: &mut self.out,
+            counters: &self.counters,
+            context: Context { now: self.now.wall, ticket: Ticket(key.packed()) },
+            closing: self.drain.is_some(),
+        };
+        // A panic is the fault of one request; no other connection may suffer from it.
+        let verdict = catch_unwind(AssertUnwindSafe(|| act(connection, &mut turn)))
+            .or_else(|_panic| catch_unwind(AssertUnwindSafe(|| connection.refuse(Fault::Internal, &mut turn))));
+        self.out.clear();
+        match verdict {
+            Ok(Verdict::Drop) | Err(_) => {
+                let cause = if connection.is_broken() { CloseCause::Broken } else { CloseCause::Done };
+                return self.close(key, cause);
+            }
+            Ok(Verdict::Again) if !connection.is_queued => {
+                connection.is_queued = true;
+                self.again.push_back(key);
+            }
+            Ok(Verdict::Again) => {}
+            Ok(Verdict::Wait) => {}
+        }
+        let held_bytes = connection.held_bytes(&self.service);
+        if held_bytes > 0 || connection.is_holder {
+            connection.is_holder = held_bytes > 0;
+            let has_moved = self.counters.moved_bytes() != moved_bytes;
+            self.account.note(key.index, held_bytes, has_moved, self.now.monotonic_ms);
+        }
+        let (class, anew) = connection.deadline(self.deadlines.class(key.index));
+        match class {
+            Some(class) if anew => self.deadlines.set(key.index, class, self.now.monotonic_ms),
+            Some(_) => {}
+            None => self.deadlines.clear(key.index),
+        }
+        let wants_write = connection.has_unsent();
+        if (connection.registered.is_none() || (wants_write && connection.registered == Some(false)))
+            && register(&self.poll, connection, key, wants_write).is_err()
+        {
+            self.close(key, CloseCause::Overload);
+        }
+    }
+
+    fn close(&mut self, key: SlabKey, cause: CloseCause) {
+        self.deadlines.clear(key.index);
+        // Dropping the socket takes it out of the poll.
+        if let Some(mut connection) = self.connections.remove(key) {
+            if connection.is_holder {
+                self.account.forget(key.index);
+            }
+            // What has panicked once may do so again; it is closed all the same.
+            let _parted = catch_unwind(AssertUnwindSafe(|| connection.part(&self.counters)));
+            self.counters.closed[cause as usize].add(1);
+        }
+    }
+
+    fn expire_deadlines(&mut self) {
+        while let Some((index, class)) = self.deadlines.expire(self.now.monotonic_ms) {
+            let Some(key) = self.connections.key_of(index) else { continue };
+            match class {
+                Class::Request | Class::KeyedRequest => {
+                    self.turn(key, |connection, turn| connection.refuse(Fault::RequestTimeout, turn));
+                }
+                Class::Idle | Class::Fresh | Class::KeyedIdle => {
+                    self.close_if_idle(key, CloseCause::Idle);
+                }
+                Class::Write | Class::KeyedWrite => self.close(key, CloseCause::WriteTimeout),
+                Class::Linger => self.close(key, CloseCause::Done),
+            }
+        }
+    }
+}
+
+fn register<E>(poll: &Poll, connection: &mut Connection<E>, key: SlabKey, wants_write: bool) -> io::Result<()> {
+    // Priority is urgent data. Asked for, so that it is known: see Connection::note_readiness.
+    let readable = Interest::READABLE | Interest::PRIORITY;
+    let interest = if wants_write { readable | Interest::WRITABLE } else { readable };
+    let token = Token(key.packed() as usize);
+    let is_new = connection.registered.is_none();
+    connection.registered = Some(wants_write);
+    if is_new {
+        poll.registry().register(connection.stream().socket(), token, interest)
+    } else {
+        poll.registry().reregister(connection.stream().socket(), token, interest)
+    }
+}
+
+#[cfg(test)]
+mod tests;

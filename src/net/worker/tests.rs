@@ -1,0 +1,193 @@
+//! A worker with a service that panics on request: one connection suffers, the others do not. And one
+//! with a service that says in which turn it answers.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use super::{Worker, WorkerSettings};
+use crate::clock::Clock;
+use crate::http::fault::Fault;
+use crate::http::head::Head;
+use crate::http::response::{self, Framing};
+use crate::http::session::{Context, Service, Step};
+use crate::limits::{Limits, RESUMED_PER_TURN};
+use crate::net::listen::address::ListenAddress;
+use crate::net::listen::listener::{self, Bound, Families};
+use crate::net::mailbox::{Letter, Mailbox};
+
+/// Answers 200 to everything, and panics where the path says so.
+struct Trap;
+
+impl Service for Trap {
+    type Exchange = bool;
+
+    fn begin(&mut self, head: &Head<'_>, _context: &Context) -> bool {
+        assert!(head.path != b"/panic-at-once", "planted");
+        head.path == b"/panic-at-the-end"
+    }
+
+    fn content_bytes_max(&self, _exchange: &bool) -> u64 {
+        100
+    }
+
+    fn content(&mut self, _exchange: &mut bool, bytes: &[u8], _context: &Context) -> Step {
+        assert!(bytes != b"panic", "planted");
+        Step::Done
+    }
+
+    fn finish(&mut self, exchange: &mut bool, framing: Framing, context: &Context, out: &mut Vec<u8>) -> Step {
+        out.extend_from_slice(b"half an answer that must never be sent");
+        assert!(!*exchange, "planted");
+        out.truncate(out.len() - 38);
+        response::append(out, 200, &context.now.imf_fixdate(), &[], b"fine", framing);
+        Step::Done
+    }
+
+    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context, out: &mut Vec<u8>) {
+        response::append(out, fault.status(), &context.now.imf_fixdate(), &[], b"safe", framing);
+    }
+}
+
+/// Answers with the number of the turn.
+struct Numbered(u32);
+
+impl Service for Numbered {
+    type Exchange = ();
+
+    fn turn_begins(&mut self) {
+        self.0 += 1;
+    }
+
+    fn begin(&mut self, _head: &Head<'_>, _context: &Context) {}
+
+    fn content_bytes_max(&self, _exchange: &()) -> u64 {
+        0
+    }
+
+    fn content(&mut self, _exchange: &mut (), _bytes: &[u8], _context: &Context) -> Step {
+        Step::Done
+    }
+
+    fn finish(&mut self, _exchange: &mut (), framing: Framing, context: &Context, out: &mut Vec<u8>) -> Step {
+        let body = format!("turn {};", self.0);
+        response::append(out, 200, &context.now.imf_fixdate(), &[], body.as_bytes(), framing);
+        Step::Done
+    }
+
+    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context, out: &mut Vec<u8>) {
+        response::append(out, fault.status(), &context.now.imf_fixdate(), &[], b"safe", framing);
+    }
+}
+
+/// A worker on a port of its own. Who connects before it runs waits for it.
+fn worker<S: Service>(turn_bytes_max: usize, service: S) -> (SocketAddr, Mailbox, Worker<S>) {
+    let any = "127.0.0.1:0".parse().expect("an address");
+    let Bound { address, listeners, .. } = listener::bind(&any, Families::Both, 1, 0).expect("a free port");
+    let ListenAddress::Tcp(address) = address else { panic!("an internet address was asked for") };
+    let settings = WorkerSettings {
+        limits: Limits::default(),
+        connections_max: 1_000,
+        turned_away_max: 10,
+        turn_bytes_max,
+        kept_places: 0,
+        is_interim: false,
+    };
+    let worker = Worker::new(listeners, settings, Clock::new(), |_| service).expect("a worker");
+    (address, worker.mailbox(), worker)
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("the worker listens");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a deadline");
+    stream
+}
+
+fn request(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n")
+}
+
+fn read_answer(stream: &mut TcpStream, end: &str) -> String {
+    let mut answer = Vec::new();
+    let mut byte = [0];
+    while !answer.ends_with(end.as_bytes()) && stream.read(&mut byte).expect("an answer in time") == 1 {
+        answer.push(byte[0]);
+    }
+    String::from_utf8(answer).expect("ASCII")
+}
+
+#[test]
+fn a_panic_is_answered_500_and_takes_no_other_connection_with_it() {
+    let (address, mailbox, worker) = worker(65_536, Trap);
+    let thread = thread::spawn(move || worker.run());
+
+    let mut bystander = connect(address);
+    bystander.write_all(request("/").as_bytes()).expect("sent");
+    assert!(read_answer(&mut bystander, "fine").starts_with("HTTP/1.1 200 "));
+    let mut half_way = connect(address);
+    half_way.write_all(b"GET / HTTP/1.1\r\nHo").expect("sent");
+    for poisoned in [
+        request("/panic-at-once"),
+        request("/panic-at-the-end"),
+        request("/") + &request("/panic-at-once"),
+        "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\npanic".to_owned(),
+    ] {
+        let mut client = connect(address);
+        client.write_all(poisoned.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).expect("closed in order");
+        // An answer that was whole before the panic is not lost.
+        let last = if poisoned.starts_with("GET / HTTP/1.1\r\nHost: h\r\n\r\n") {
+            answer.split_once("fine").expect("the first answer").1
+        } else {
+            &answer
+        };
+        assert!(last.starts_with("HTTP/1.1 500 ") && answer.ends_with("\r\n\r\nsafe"), "{answer}");
+        assert!(answer.contains("Connection: close"), "{answer}");
+        bystander.write_all(request("/").as_bytes()).expect("sent");
+        assert!(read_answer(&mut bystander, "fine").starts_with("HTTP/1.1 200 "));
+    }
+    half_way.write_all(b"st: h\r\n\r\n").expect("sent");
+    assert!(read_answer(&mut half_way, "fine").starts_with("HTTP/1.1 200 "));
+
+    drop((bystander, half_way));
+    mailbox.send(Letter::Drain { accept_ms: 0, timeout_ms: 5_000 });
+    thread.join().expect("no panic leaves the loop").expect("a clean end");
+}
+
+/// The turns in which `count` answers were given.
+fn read_turns(client: &mut TcpStream, count: usize) -> Vec<u32> {
+    let answers = (0..count).map(|_| read_answer(client, ";"));
+    let turn = |answer: String| answer.rsplit_once("turn ")?.1.trim_end_matches(';').parse().ok();
+    answers.map(|answer| turn(answer).expect("the number of a turn")).collect()
+}
+
+/// Regression: what the memory of all connections allows was taken in place of the worker's own bound,
+/// and a page was made 64 KiB at a time for each of those who asked for it over and over. And all who
+/// were not done went on in each turn: with thousands of them a newcomer waited for seconds.
+#[test]
+fn a_long_pipeline_gets_one_answer_a_turn_and_many_of_them_take_turns() {
+    const ASKED: usize = 10;
+    const CLIENTS: usize = 3 * RESUMED_PER_TURN;
+    let (address, mailbox, worker) = worker(1, Numbered(0));
+    let connect_and_ask = |_| {
+        let mut client = connect(address);
+        client.write_all(request("/").repeat(ASKED).as_bytes()).expect("sent");
+        client
+    };
+    let mut clients: Vec<TcpStream> = (0..CLIENTS).map(connect_and_ask).collect();
+    let thread = thread::spawn(move || worker.run());
+    let mut resumed = HashMap::new();
+    for client in &mut clients {
+        let turns = read_turns(client, ASKED);
+        assert!(turns.windows(2).all(|pair| pair[0] < pair[1]), "{turns:?}");
+        turns[1..].iter().for_each(|turn| *resumed.entry(*turn).or_insert(0) += 1);
+    }
+    assert_eq!(resumed.values().sum::<usize>(), CLIENTS * (ASKED - 1));
+    assert_eq!(resumed.values().max(), Some(&RESUMED_PER_TURN));
+    drop(clients);
+    mailbox.send(Letter::Drain { accept_ms: 0, timeout_ms: 5_000 });
+    thread.join().expect("no panic").expect("a clean end");
+}

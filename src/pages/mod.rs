@@ -1,0 +1,128 @@
+//! The documents that are given out beside the answers: the page for callers, its description for
+//! tools, the page for operators. Each is in the program, plain and compressed; a request chooses.
+//! It must not know under which address and on which listener they are.
+
+use crate::http::head::HeaderLines;
+use crate::http::negotiation::{names_tag, wants_gzip};
+use crate::http::response::{self, Framing};
+use crate::vote::time::UnixSeconds;
+
+/// One document, in both of its codings.
+#[derive(Debug)]
+pub struct Document {
+    content_type: &'static str,
+    /// What a browser lets it do, where it does anything.
+    policy: Option<&'static str>,
+    plain: Coded,
+    gzipped: Coded,
+}
+
+#[derive(Debug)]
+struct Coded {
+    bytes: &'static [u8],
+    /// Its entity tag, quotes included.
+    tag: &'static str,
+}
+
+macro_rules! document {
+    ($name:literal, $content_type:literal, $policy:expr) => {
+        Document {
+            content_type: $content_type,
+            policy: $policy,
+            plain: Coded {
+                bytes: include_bytes!(concat!("", $name)),
+                tag: concat!("\"", include_str!(concat!(env!("OUT_DIR"), "/", $name, ".tag")), "\""),
+            },
+            gzipped: Coded {
+                bytes: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".gz")),
+                tag: concat!("\"", include_str!(concat!(env!("OUT_DIR"), "/", $name, ".tag")), "-gzip\""),
+            },
+        }
+    };
+}
+
+/// The page for callers.
+pub static PUBLIC: Document = document!("public.html", "text/html; charset=utf-8", Some(include_str!("public.csp")));
+/// What the page says, for tools.
+pub static OPENAPI: Document = document!("openapi.json", "application/json", None);
+/// The page for operators.
+pub static CONTROL: Document = document!("control.html", "text/html; charset=utf-8", Some(include_str!("control.csp")));
+
+/// How a document is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DocumentForm {
+    /// Compressed.
+    pub is_gzipped: bool,
+    /// Not at all: the client has it already.
+    pub is_known: bool,
+}
+
+impl DocumentForm {
+    /// Every form, in the order of [`DocumentForm::index`].
+    pub const ALL: [Self; 4] = [
+        Self { is_gzipped: false, is_known: false },
+        Self { is_gzipped: false, is_known: true },
+        Self { is_gzipped: true, is_known: false },
+        Self { is_gzipped: true, is_known: true },
+    ];
+
+    /// Its place in tables.
+    #[must_use]
+    pub fn index(self) -> usize {
+        2 * usize::from(self.is_gzipped) + usize::from(self.is_known)
+    }
+
+    /// The status of the answer.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        if self.is_known { 304 } else { 200 }
+    }
+}
+
+impl Document {
+    /// The form that a request wants.
+    #[must_use]
+    pub fn form(&self, lines: HeaderLines<'_>) -> DocumentForm {
+        let is_gzipped = wants_gzip(lines.values("Accept-Encoding"));
+        let tag = self.coded(is_gzipped).tag;
+        DocumentForm { is_gzipped, is_known: names_tag(lines.values("If-None-Match"), tag) }
+    }
+
+    const fn coded(&self, is_gzipped: bool) -> &Coded {
+        if is_gzipped { &self.gzipped } else { &self.plain }
+    }
+
+    /// The fields that tell of it.
+    #[must_use]
+    pub fn fields(&self, form: DocumentForm) -> Vec<(&'static str, &'static str)> {
+        // Kept, and asked for again each time: what it says is of the program that runs now.
+        let mut fields = vec![
+            ("Cache-Control", "no-cache"),
+            ("X-Content-Type-Options", "nosniff"),
+            ("Vary", "Accept-Encoding"),
+            ("ETag", self.coded(form.is_gzipped).tag),
+        ];
+        if form.is_known {
+            return fields;
+        }
+        fields.insert(0, ("Content-Type", self.content_type));
+        if form.is_gzipped {
+            fields.push(("Content-Encoding", "gzip"));
+        }
+        if let Some(policy) = self.policy {
+            fields.extend([("Content-Security-Policy", policy), ("Referrer-Policy", "no-referrer")]);
+        }
+        fields
+    }
+
+    /// What is sent of it.
+    #[must_use]
+    pub const fn body(&self, form: DocumentForm) -> &'static [u8] {
+        if form.is_known { &[] } else { self.coded(form.is_gzipped).bytes }
+    }
+
+    /// Appends a whole response with it.
+    pub fn append(&self, form: DocumentForm, framing: Framing, now: UnixSeconds, out: &mut Vec<u8>) {
+        response::append(out, form.status(), &now.imf_fixdate(), &self.fields(form), self.body(form), framing);
+    }
+}

@@ -1,0 +1,281 @@
+//! Every public answer, made ahead: status, fields and body of the contract's tables. It must not
+//! know how an engine writes a response, and makes one of whatever the engine wants for each.
+
+use crate::http::fault::Fault;
+use crate::http::response::HeaderFields;
+use crate::metrics::answers::Variant;
+use crate::pages::{self, Document, DocumentForm};
+use crate::vote::answer::{self, Answer};
+use crate::vote::time::{Cooldown, UnixSeconds};
+
+/// What is answered to one request, known once its head is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PublicReply {
+    /// To a status request of this variant.
+    Status(Variant, Answer),
+    /// To `OPTIONS`.
+    Options,
+    /// To who asks for a document.
+    Page(PublicDocument, DocumentForm),
+    /// To a balancer.
+    Health(Health),
+    /// To anything else.
+    Refused(Fault),
+}
+
+impl PublicReply {
+    /// Whether the same request may be answered otherwise a moment later.
+    #[inline]
+    pub(super) const fn is_of_its_moment(self) -> bool {
+        matches!(self, Self::Status(..) | Self::Health(_) | Self::Refused(Fault::NotReady))
+    }
+}
+
+/// What a balancer is told: no more than it has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// There is somebody who answers.
+    Alive,
+    /// Requests may be sent here.
+    Ready,
+    /// They are better sent elsewhere: nothing is loaded, or the service is going away.
+    NotReady,
+}
+
+impl Health {
+    const ALL: [Self; 3] = [Self::Alive, Self::Ready, Self::NotReady];
+
+    /// The status that tells it.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::Alive | Self::Ready => 200,
+            Self::NotReady => 503,
+        }
+    }
+
+    const fn body(self) -> &'static str {
+        match self {
+            Self::Alive => r#"{"status":"alive"}"#,
+            Self::Ready => r#"{"status":"ready"}"#,
+            Self::NotReady => r#"{"status":"not_ready"}"#,
+        }
+    }
+
+    fn fields(self) -> Vec<(&'static str, &'static str)> {
+        let mut fields = COMMON.to_vec();
+        fields.extend((self == Self::NotReady).then_some(RETRY_AFTER));
+        fields
+    }
+}
+
+/// What people and tools read of the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PublicDocument {
+    /// The documentation, with a form to try it.
+    Documentation,
+    /// The same for tools.
+    OpenApi,
+}
+
+impl PublicDocument {
+    const ALL: [Self; 2] = [Self::Documentation, Self::OpenApi];
+
+    /// What is at a decoded path.
+    #[must_use]
+    pub fn at(path: &[u8]) -> Option<Self> {
+        match path {
+            b"/" => Some(Self::Documentation),
+            b"/openapi.json" => Some(Self::OpenApi),
+            _ => None,
+        }
+    }
+
+    /// The page itself.
+    #[must_use]
+    pub const fn document(self) -> &'static Document {
+        match self {
+            Self::Documentation => &pages::PUBLIC,
+            Self::OpenApi => &pages::OPENAPI,
+        }
+    }
+}
+
+/// One `T` for each answer. In those that depend on the vote, blanks are left to fill.
+pub(super) struct ResponseSet<T> {
+    cooldown: Cooldown,
+    can_vote: T,
+    in_cooldown: [InCooldown<T>; MINUTES_DIGITS_MAX],
+    invalid_ip: T,
+    invalid_server_id: T,
+    unknown_server: T,
+    unknown_token: T,
+    options: T,
+    pages: [[T; DocumentForm::ALL.len()]; PublicDocument::ALL.len()],
+    health: [T; Health::ALL.len()],
+    faults: [T; Fault::ALL.len()],
+}
+
+/// 10,080 minutes, the longest cooldown, have five digits.
+const MINUTES_DIGITS_MAX: usize = 5;
+
+const COMMON: [(&str, &str); 4] = [
+    ("Content-Type", "application/json; charset=utf-8"),
+    ("Cache-Control", "no-store"),
+    ("Access-Control-Allow-Origin", "*"),
+    ("X-Content-Type-Options", "nosniff"),
+];
+const ALLOW: (&str, &str) = ("Allow", "GET, HEAD, OPTIONS");
+const RETRY_AFTER: (&str, &str) = ("Retry-After", "1");
+
+impl<T> ResponseSet<T> {
+    /// Has one made of each status, fields and body.
+    pub(super) fn new(cooldown: Cooldown, make: impl Fn(u16, HeaderFields<'_>, &[u8]) -> T) -> Self {
+        let safe = |status, word: &str, message: &str, fields: HeaderFields<'_>| {
+            make(status, fields, answer::safe_body(cooldown, message, word).as_bytes())
+        };
+        let options = [
+            COMMON[1],
+            COMMON[2],
+            COMMON[3],
+            ALLOW,
+            ("Access-Control-Allow-Methods", "GET, HEAD, OPTIONS"),
+            ("Access-Control-Allow-Headers", "*"),
+            ("Access-Control-Max-Age", "86400"),
+        ];
+        let page = |page: PublicDocument, form: DocumentForm| {
+            let mut fields = page.document().fields(form);
+            fields.push(COMMON[2]);
+            make(form.status(), &fields, page.document().body(form))
+        };
+        Self {
+            cooldown,
+            can_vote: make(200, &COMMON, answer::can_vote_body(cooldown).as_bytes()),
+            in_cooldown: std::array::from_fn(|index| InCooldown::new(cooldown, index + 1, &make)),
+            invalid_ip: safe(400, "invalid_ip", "Adresse IPv4 invalide", &COMMON),
+            invalid_server_id: safe(400, "invalid_server_id", "Identifiant de serveur invalide", &COMMON),
+            unknown_server: safe(404, "unknown_server", "Serveur inconnu", &COMMON),
+            unknown_token: safe(404, "unknown_token", "Token inconnu", &COMMON),
+            pages: PublicDocument::ALL.map(|asked| DocumentForm::ALL.map(|form| page(asked, form))),
+            options: make(204, &options, b""),
+            health: Health::ALL.map(|health| make(health.status(), &health.fields(), health.body().as_bytes())),
+            faults: Fault::ALL.map(|fault| {
+                let mut fields = COMMON.to_vec();
+                fields.extend(extra_field(fault));
+                safe(fault.status(), fault.word(), message(fault), &fields)
+            }),
+        }
+    }
+
+    /// What answers, and the blanks to be filled in it.
+    #[inline]
+    pub(super) fn find(&self, reply: PublicReply, now: UnixSeconds) -> (&T, Option<Blanks>) {
+        let ahead = match reply {
+            PublicReply::Status(_, Answer::CanVote) => &self.can_vote,
+            PublicReply::Status(_, Answer::InCooldown { expires_at }) => {
+                let minutes = self.cooldown.minutes_remaining(expires_at, now);
+                let digits = minutes.checked_ilog10().unwrap_or_default() as usize + 1;
+                let template = &self.in_cooldown[digits - 1];
+                return (&template.ahead, Some(Blanks { minutes, expires_at, places: template.places }));
+            }
+            PublicReply::Status(_, Answer::InvalidIp) => &self.invalid_ip,
+            PublicReply::Status(_, Answer::InvalidServerId) => &self.invalid_server_id,
+            PublicReply::Status(_, Answer::UnknownServer) => &self.unknown_server,
+            PublicReply::Status(_, Answer::UnknownToken) => &self.unknown_token,
+            PublicReply::Options => &self.options,
+            PublicReply::Page(page, form) => &self.pages[page as usize][form.index()],
+            PublicReply::Health(health) => &self.health[health as usize],
+            PublicReply::Refused(fault) => &self.faults[fault as usize],
+        };
+        (ahead, None)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        let cooling = self.in_cooldown.iter_mut().map(|template| &mut template.ahead);
+        let single = [
+            &mut self.can_vote,
+            &mut self.invalid_ip,
+            &mut self.invalid_server_id,
+            &mut self.unknown_server,
+            &mut self.unknown_token,
+            &mut self.options,
+        ];
+        let aside = self.pages.iter_mut().flatten().chain(&mut self.health);
+        cooling.chain(single).chain(aside).chain(&mut self.faults)
+    }
+}
+
+/// "In cooldown" for one number of digits: its length is known, two places are left blank.
+struct InCooldown<T> {
+    ahead: T,
+    places: Places,
+}
+
+/// Places of the minutes and of the instant, counted from the end of the body.
+#[derive(Clone, Copy)]
+struct Places {
+    minutes_from_end: usize,
+    instant_from_end: usize,
+}
+
+impl<T> InCooldown<T> {
+    fn new(cooldown: Cooldown, digits: usize, make: impl Fn(u16, HeaderFields<'_>, &[u8]) -> T) -> Self {
+        let largest = 10_u32.pow(u32::try_from(digits).unwrap_or_default()) - 1;
+        let placeholder = UnixSeconds(0);
+        let body = answer::in_cooldown_body(cooldown, largest, placeholder);
+        let from_end = |pattern: &str| body.len() - body.find(pattern).unwrap_or_default();
+        let places = Places {
+            minutes_from_end: from_end(&format!("{largest} minutes")),
+            instant_from_end: from_end(&placeholder.to_string()),
+        };
+        Self { ahead: make(200, &COMMON, body.as_bytes()), places }
+    }
+}
+
+/// What depends on the vote.
+pub(super) struct Blanks {
+    minutes: u32,
+    expires_at: UnixSeconds,
+    places: Places,
+}
+
+impl Blanks {
+    /// Fills them in `bytes`, which end with the body.
+    #[inline]
+    pub(super) fn fill(&self, bytes: &mut [u8]) {
+        let end = bytes.len();
+        let mut number = itoa::Buffer::new();
+        let minutes = number.format(self.minutes).as_bytes();
+        let minutes_at = end - self.places.minutes_from_end;
+        bytes[minutes_at..minutes_at + minutes.len()].copy_from_slice(minutes);
+        let instant = self.expires_at.rfc3339();
+        let instant_at = end - self.places.instant_from_end;
+        bytes[instant_at..instant_at + instant.len()].copy_from_slice(&instant);
+    }
+}
+
+const fn extra_field(fault: Fault) -> Option<(&'static str, &'static str)> {
+    match fault {
+        Fault::MethodNotAllowed => Some(ALLOW),
+        Fault::NotReady => Some(RETRY_AFTER),
+        _ => None,
+    }
+}
+
+/// The contract's French text for people.
+const fn message(fault: Fault) -> &'static str {
+    match fault {
+        Fault::BadRequest => "Requête invalide",
+        Fault::NotFound => "Ressource introuvable",
+        Fault::MethodNotAllowed => "Méthode non autorisée",
+        Fault::RequestTimeout => "Délai de requête dépassé",
+        Fault::ContentTooLarge => "Corps trop volumineux",
+        Fault::UriTooLong => "URI trop longue",
+        Fault::ExpectationFailed => "Attente non satisfaite",
+        Fault::HeadersTooLarge => "En-têtes trop volumineux",
+        Fault::Internal => "Erreur interne",
+        Fault::NotImplemented => "Codage de transfert non pris en charge",
+        Fault::NotReady => "Service momentanément indisponible",
+        Fault::VersionNotSupported => "Version HTTP non prise en charge",
+    }
+}

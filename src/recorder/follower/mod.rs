@@ -1,0 +1,482 @@
+//! The recorder of a node that shares its store with others. It is the one door to table and
+//! directory here too, and events of this node and of others come through it alike:
+//!
+//! ```text
+//! control ─ command → submitter ─ decides ─→ store ─ log → feed ─ events → recorder → table
+//!                        └─ what was decided, and by which entry ───────→ recorder ─ answer → control
+//! ```
+//!
+//! The store decides, so a change is durable before it is here. It is acknowledged once the own
+//! feed has brought it: visible before anybody is told. See [`Follower::run`].
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::clock::Clock;
+use crate::readiness::Readiness;
+use crate::recorder::command::{DigestTaken, Recorded, Reply, VoteOutcome};
+use crate::recorder::counters::RecorderCounters;
+use crate::recorder::{RecorderHandle, Respond, SWEEP_SHARDS_PER_TICK, TICK_MS};
+use crate::store::{Event, StoreError, StoredVote, VoterAddress};
+use crate::vote::digest::Digest;
+use crate::vote::directory::{Directory, DirectoryView, Snapshot};
+use crate::vote::table::{CooldownTable, CooldownView, Pair};
+use crate::vote::time::Cooldown;
+
+pub mod reason;
+pub mod state;
+pub mod status;
+pub mod submitter;
+
+use state::FullState;
+use status::{EntryId, Position, SharedStatus};
+use submitter::{Decider, Submitter};
+
+/// Messages that wait for the recorder; who has more waits.
+const MESSAGES_MAX: usize = 64;
+/// How long an answer waits for the own feed, in milliseconds: a feed that follows brings the entry
+/// within a moment, however busy the machine; for one that does not follow nobody is kept waiting.
+const ACKNOWLEDGE_FOLLOWING_MS: u64 = 1_000;
+/// See [`ACKNOWLEDGE_FOLLOWING_MS`].
+const ACKNOWLEDGE_AWAY_MS: u64 = 50;
+/// Votes that are kept in mind as taken and not seen; while the feed does not follow none is taken.
+const UNSEEN_MAX: usize = 262_144;
+/// The store's clock moves by more than this only where somebody has set it, in microseconds.
+const STEP_US: u64 = 500_000;
+
+/// A store that nodes share, before it is started.
+pub trait SharedStore: Send {
+    /// What decides, and what follows: the second runs on a thread of its own until the recorder is gone.
+    fn open(self: Box<Self>, door: FeedDoor) -> (Box<dyn Decider>, Box<dyn FnOnce() + Send>);
+}
+
+/// A command that the store has decided.
+struct Settled {
+    reply: Reply,
+    /// In which of the store's histories it was decided: see [`SharedStatus::history`].
+    history: u64,
+    /// Votes in the command, for counting.
+    votes: u64,
+    entry: Option<EntryId>,
+    settled_ms: u64,
+    respond: Respond,
+}
+
+enum FollowerMessage {
+    Changes(Vec<Event>, Position),
+    Corrections(Vec<Event>),
+    Taken(SyncSender<()>),
+    Replace(Box<FullState>, Position, SyncSender<FullState>),
+    Time(i64),
+    Failed(StoreError),
+    Settled { settled: Vec<Settled>, entries: u64, took_us: u64 },
+    Digest(Respond),
+    NoMoreRequests,
+}
+
+/// A vote that the store has taken and that is not in the table.
+struct Unseen {
+    /// In which of the store's histories it was taken, counted as this node has met them.
+    history: u64,
+    /// By which entry it would come.
+    entry: EntryId,
+    vote: StoredVote,
+}
+
+/// The recorder is gone: the process is ending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecorderGone;
+
+/// Where what follows the store tells what it has learnt.
+#[derive(Clone)]
+pub struct FeedDoor {
+    messages: SyncSender<FollowerMessage>,
+    unseen: Arc<Mutex<Vec<Unseen>>>,
+    /// What is viewed.
+    pub cooldowns: CooldownView,
+    /// The servers that are viewed.
+    pub directory: DirectoryView,
+    /// Where the node stands.
+    pub status: Arc<SharedStatus>,
+    /// For the progress of the first load.
+    pub readiness: Readiness,
+    /// The time of the service.
+    pub clock: Clock,
+    /// The cooldown's length.
+    pub cooldown: Cooldown,
+}
+
+impl FeedDoor {
+    /// Entries of the log, in order, and how far they go.
+    ///
+    /// # Errors
+    /// Where nobody takes them any more.
+    pub fn changes(&self, events: Vec<Event>, position: Position) -> Result<(), RecorderGone> {
+        self.send(FollowerMessage::Changes(events, position))
+    }
+
+    /// What the store has where this node showed something else: no entry of the log says so.
+    ///
+    /// # Errors
+    /// As [`FeedDoor::changes`].
+    pub fn correct(&self, events: Vec<Event>) -> Result<(), RecorderGone> {
+        if events.is_empty() { Ok(()) } else { self.send(FollowerMessage::Corrections(events)) }
+    }
+
+    /// Waits until all that was told before is in what is viewed.
+    ///
+    /// # Errors
+    /// As [`FeedDoor::changes`].
+    pub fn wait_until_taken(&self) -> Result<(), RecorderGone> {
+        let (sender, taken) = sync_channel(1);
+        self.send(FollowerMessage::Taken(sender))?;
+        taken.recv().map_err(|_| RecorderGone)
+    }
+
+    /// A whole state in place of the one that is viewed; gives that one back.
+    ///
+    /// # Errors
+    /// As [`FeedDoor::changes`].
+    pub fn replace(&self, state: FullState, position: Position) -> Result<FullState, RecorderGone> {
+        let (sender, replaced) = sync_channel(1);
+        self.send(FollowerMessage::Replace(Box::new(state), position, sender))?;
+        replaced.recv().map_err(|_| RecorderGone)
+    }
+
+    /// The store's time minus the monotonic clock, in microseconds: the time of the service.
+    ///
+    /// # Errors
+    /// As [`FeedDoor::changes`].
+    pub fn time(&self, offset_us: i64) -> Result<(), RecorderGone> {
+        self.send(FollowerMessage::Time(offset_us))
+    }
+
+    /// The store cannot be used as this node was started: it has to end. Counts only before the
+    /// first state.
+    ///
+    /// # Errors
+    /// As [`FeedDoor::changes`].
+    pub fn fail(&self, error: StoreError) -> Result<(), RecorderGone> {
+        self.send(FollowerMessage::Failed(error))
+    }
+
+    /// Takes the votes that an earlier history of the store had taken and the feed had not brought:
+    /// where the store fails at such a moment nobody else knows them. Those of the present history
+    /// come by the feed, or have come.
+    #[must_use]
+    pub fn take_unseen(&self) -> Vec<StoredVote> {
+        let mut unseen = self.unseen.lock();
+        if unseen.is_empty() {
+            return Vec::new();
+        }
+        let (history, reached) = (self.status.history.get(), self.status.position().id);
+        let lost = unseen.extract_if(.., |unseen| unseen.history != history).map(|unseen| unseen.vote).collect();
+        unseen.retain(|unseen| unseen.entry > reached);
+        lost
+    }
+
+    fn send(&self, message: FollowerMessage) -> Result<(), RecorderGone> {
+        self.messages.send(message).map_err(|_| RecorderGone)
+    }
+}
+
+/// The parts of a node's write side, to be given to their threads.
+pub struct FollowerParts {
+    /// Owns the state.
+    pub recorder: Follower,
+    /// Goes between.
+    pub submitter: Submitter,
+    /// For what follows the store.
+    pub door: FeedDoor,
+    /// For the control service.
+    pub handle: RecorderHandle,
+}
+
+/// The state of a node.
+pub struct Follower {
+    messages: Receiver<FollowerMessage>,
+    table: CooldownTable,
+    directory: Directory,
+    clock: Clock,
+    cooldown: Cooldown,
+    readiness: Readiness,
+    status: Arc<SharedStatus>,
+    counters: Arc<RecorderCounters>,
+    next_tick_ms: u64,
+    /// What is decided and not acknowledged. Their entries rise: one submitter decides in order.
+    waiting: VecDeque<Settled>,
+    /// See [`FeedDoor::take_unseen`].
+    unseen: Arc<Mutex<Vec<Unseen>>>,
+    /// Whether the feed has brought a state.
+    has_state: bool,
+    /// No command comes any more.
+    is_ending: bool,
+    failed: Option<StoreError>,
+}
+
+impl Follower {
+    /// The parts, with an empty state until the feed has brought one.
+    #[must_use]
+    pub fn parts(clock: Clock, cooldown: Cooldown, readiness: Readiness) -> FollowerParts {
+        let (sender, messages) = sync_channel(MESSAGES_MAX);
+        let (handle, requests) = RecorderHandle::new();
+        let recorder = Self {
+            messages,
+            table: CooldownTable::new(),
+            directory: Directory::new(),
+            clock: clock.clone(),
+            cooldown,
+            readiness: readiness.clone(),
+            status: Arc::default(),
+            counters: Arc::default(),
+            next_tick_ms: 0,
+            waiting: VecDeque::new(),
+            unseen: Arc::default(),
+            has_state: false,
+            is_ending: false,
+            failed: None,
+        };
+        let door = FeedDoor {
+            messages: sender.clone(),
+            unseen: Arc::clone(&recorder.unseen),
+            cooldowns: recorder.table.view(),
+            directory: recorder.directory.view(),
+            status: Arc::clone(&recorder.status),
+            readiness,
+            clock: clock.clone(),
+            cooldown,
+        };
+        let status = Arc::clone(&recorder.status);
+        let submitter = Submitter { requests, recorder: sender, clock, status };
+        FollowerParts { recorder, submitter, door, handle }
+    }
+
+    /// The table, for views of it.
+    #[must_use]
+    pub const fn table(&self) -> &CooldownTable {
+        &self.table
+    }
+
+    /// The directory, for views of it.
+    #[must_use]
+    pub const fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// What the recorder counts.
+    #[must_use]
+    pub fn counters(&self) -> Arc<RecorderCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// Where the node stands.
+    #[must_use]
+    pub fn status(&self) -> Arc<SharedStatus> {
+        Arc::clone(&self.status)
+    }
+
+    /// Waits for the first state, and says that the service is ready.
+    ///
+    /// # Errors
+    /// Where the store cannot be used as this node was started.
+    pub fn load(&mut self) -> Result<(), StoreError> {
+        let start_ms = self.clock.now().monotonic_ms;
+        while !self.has_state {
+            let Ok(message) = self.messages.recv() else { break };
+            self.take(message);
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
+        }
+        self.counters.load_ms.set(self.clock.now().monotonic_ms - start_ms);
+        self.readiness.set_ready();
+        Ok(())
+    }
+
+    /// Works until no command comes any more and every one is acknowledged. A round, in this order
+    /// and why:
+    ///
+    /// 1. take a message: of the feed it changes what is visible, of the submitter it adds who waits;
+    /// 2. acknowledge those whose entry is visible now, or who have waited long enough;
+    /// 3. sweep a little, when nobody waits on it any more.
+    pub fn run(&mut self) {
+        while !(self.is_ending && self.waiting.is_empty()) {
+            match self.messages.recv_timeout(self.pause()) {
+                Ok(message) => self.take(message),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.acknowledge();
+            self.sweep();
+        }
+    }
+
+    /// Until the next tick, or until somebody has waited long enough.
+    fn pause(&self) -> Duration {
+        let now_ms = self.clock.now().monotonic_ms;
+        let patience_ms = self.patience_ms();
+        let first = self.waiting.front().map_or(u64::MAX, |first| first.settled_ms + patience_ms);
+        Duration::from_millis(self.next_tick_ms.min(first).saturating_sub(now_ms))
+    }
+
+    fn patience_ms(&self) -> u64 {
+        if self.status.is_following() { ACKNOWLEDGE_FOLLOWING_MS } else { ACKNOWLEDGE_AWAY_MS }
+    }
+
+    fn take(&mut self, message: FollowerMessage) {
+        match message {
+            FollowerMessage::Changes(events, position) => {
+                self.change(&events);
+                self.status.set_position(position);
+            }
+            FollowerMessage::Corrections(events) => self.change(&events),
+            FollowerMessage::Taken(sender) => {
+                // Whoever waited has gone: nobody has to know.
+                let _gone = sender.send(());
+            }
+            FollowerMessage::Replace(state, position, replaced) => {
+                let old = self.replace(*state, position);
+                // Whoever built the state has gone: the old one is dropped here.
+                let _gone = replaced.send(old);
+            }
+            FollowerMessage::Time(offset_us) => self.set_time(offset_us),
+            FollowerMessage::Failed(error) => self.failed = Some(error),
+            FollowerMessage::Settled { settled, entries, took_us } => {
+                if entries > 0 {
+                    self.counters.commit_us.record(took_us);
+                    self.counters.commit_events.record(entries);
+                }
+                self.waiting.extend(settled);
+            }
+            FollowerMessage::Digest(respond) => respond(Reply::Digest(self.digest())),
+            FollowerMessage::NoMoreRequests => self.is_ending = true,
+        }
+    }
+
+    fn change(&mut self, events: &[Event]) {
+        let current = self.directory.snapshot();
+        let mut servers = Cow::Borrowed(&*current);
+        for event in events {
+            state::apply(event, &mut self.table, &mut servers, self.cooldown);
+        }
+        if let Cow::Owned(next) = servers {
+            self.publish(next);
+        }
+    }
+
+    /// New servers before their votes, old votes before their servers: nobody is told of a vote
+    /// for a server that is not there.
+    fn replace(&mut self, mut state: FullState, position: Position) -> FullState {
+        let servers = Snapshot::clone(&self.directory.snapshot());
+        self.publish(std::mem::replace(&mut state.servers, servers));
+        self.table.exchange(&mut state.table);
+        self.has_state = true;
+        for settled in &self.waiting {
+            self.note_unseen(settled);
+        }
+        self.status.set_position(position);
+        state
+    }
+
+    fn publish(&mut self, servers: Snapshot) {
+        self.counters.servers.set(servers.len() as u64);
+        self.directory.publish(servers);
+    }
+
+    /// The store's clock stamps votes, so the node answers by it. The table is left as it is: it
+    /// mirrors the store, and what a step back would revive is read anew by the feed.
+    fn set_time(&mut self, offset_us: i64) {
+        let moved_us = offset_us - self.clock.offset_us();
+        self.clock.set_offset_us(offset_us);
+        if moved_us.unsigned_abs() > STEP_US && self.readiness.is_loaded() {
+            self.counters.clock_steps.add(1);
+            let moved_ms = moved_us / 1_000;
+            log::warn!("the store's clock moved by {moved_ms} ms; let chrony slew it instead of stepping it");
+        }
+    }
+
+    /// Answers those whose entry is visible, or who have waited long enough, in their order. What is
+    /// not visible is not acknowledged: the store has it, but this node may not show it for a while.
+    fn acknowledge(&mut self) {
+        let now_ms = self.clock.now().monotonic_ms;
+        let patience_ms = self.patience_ms();
+        while let Some(first) = self.waiting.front() {
+            let is_visible = self.is_visible(first);
+            if !is_visible && now_ms < first.settled_ms + patience_ms {
+                return;
+            }
+            let Some(first) = self.waiting.pop_front() else { return };
+            self.note_unseen(&first);
+            let Settled { reply, votes, respond, .. } = first;
+            let reply = if is_visible { reply } else { Reply::StoreSilent };
+            match &reply {
+                Reply::StoreUnavailable | Reply::StoreSilent => {
+                    self.counters.commit_failures.add(1);
+                    self.counters.count_unavailable(votes);
+                }
+                reply => self.counters.count(reply, true),
+            }
+            respond(reply);
+        }
+    }
+
+    /// Whether the feed has brought what was decided. Names of entries say so within one history of the
+    /// store only: in another one there may be a later entry, and not this one.
+    fn is_visible(&self, settled: &Settled) -> bool {
+        let Some(entry) = settled.entry else { return true };
+        let is_reached = entry <= self.status.position().id;
+        let holds_votes = || matches!(settled.reply, Reply::Votes(_)) && self.missing(settled).next().is_none();
+        is_reached && (settled.history == self.status.history.get() || holds_votes())
+    }
+
+    /// Votes that the store has taken and the table does not hold.
+    fn missing<'a>(&'a self, settled: &'a Settled) -> impl Iterator<Item = StoredVote> + 'a {
+        let outcomes = if let Reply::Votes(outcomes) = &settled.reply { outcomes.as_slice() } else { &[] };
+        outcomes.iter().filter_map(|outcome| {
+            let VoteOutcome::Recorded(Recorded { server, address, voted_at, expires_at, .. }) = *outcome else {
+                return None;
+            };
+            let held = self.table.expires_at(Pair { server, address });
+            let vote = StoredVote { server, address: VoterAddress::V4(address), voted_at };
+            held.is_none_or(|held| held < expires_at).then_some(vote)
+        })
+    }
+
+    /// What the table does not hold though the store has taken it is on its way, or lost with the
+    /// store that took it.
+    fn note_unseen(&self, settled: &Settled) {
+        let Some(entry) = settled.entry else { return };
+        let mut unseen = self.unseen.lock();
+        let room = UNSEEN_MAX - unseen.len();
+        let history = settled.history;
+        unseen.extend(self.missing(settled).take(room).map(|vote| Unseen { history, entry, vote }));
+        if room > 0 && unseen.len() == UNSEEN_MAX {
+            log::warn!(
+                "{UNSEEN_MAX} votes are on their way from the store; were it to fail now, this node could not give back more"
+            );
+        }
+    }
+
+    fn digest(&self) -> DigestTaken {
+        let now = self.clock.now().wall;
+        let digest = Digest::of(&self.directory.snapshot(), &self.table.view(), self.cooldown, now);
+        DigestTaken { digest, now, position: self.status.position() }
+    }
+
+    fn sweep(&mut self) {
+        let now = self.clock.now();
+        if now.monotonic_ms < self.next_tick_ms {
+            return;
+        }
+        self.next_tick_ms = now.monotonic_ms + TICK_MS;
+        self.counters.swept.add(self.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK) as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! Servers and cooldowns as a store has them, and what an event makes of them. One function for
+//! both: for the state that is viewed, and for one that is built apart from it.
+
+use std::borrow::Cow;
+
+use crate::store::{Event, StoredVote, VoterAddress};
+use crate::vote::directory::Snapshot;
+use crate::vote::table::{CooldownTable, Pair};
+use crate::vote::time::Cooldown;
+
+/// A whole state, built apart.
+pub struct FullState {
+    /// A shadow of the table that is viewed.
+    pub table: CooldownTable,
+    /// The listed servers.
+    pub servers: Snapshot,
+}
+
+impl FullState {
+    /// Applies events in their order.
+    pub fn apply(&mut self, events: &[Event], cooldown: Cooldown) {
+        let mut servers = Cow::Owned(std::mem::take(&mut self.servers));
+        for event in events {
+            apply(event, &mut self.table, &mut servers, cooldown);
+        }
+        self.servers = servers.into_owned();
+    }
+}
+
+/// Applies one event. Each is an assignment: applied again, or over a state that is ahead of it, the
+/// last one on a pair or a server still has the last word.
+pub(super) fn apply(event: &Event, table: &mut CooldownTable, servers: &mut Cow<'_, Snapshot>, cooldown: Cooldown) {
+    match event {
+        Event::Vote(vote) => table.insert(pair(vote), cooldown.expires_at(vote.voted_at)),
+        Event::VoteGone(vote) => {
+            table.remove(pair(vote));
+        }
+        Event::Server(server, token) => {
+            if !servers.to_mut().insert(*server, token.clone()) {
+                // The store keeps tokens apart; only a hand in it can have done this.
+                log::error!("the store gives server {server} a token that is another server's; that is not followed");
+            }
+        }
+        Event::ServerGone(server) => {
+            servers.to_mut().remove(*server);
+            table.remove_server(*server);
+        }
+    }
+}
+
+fn pair(vote: &StoredVote) -> Pair {
+    let VoterAddress::V4(address) = vote.address;
+    Pair { server: vote.server, address }
+}

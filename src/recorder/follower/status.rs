@@ -1,0 +1,278 @@
+//! Where a node stands with the store that it shares with others, and what is counted of it. Each
+//! number has one writer; everybody may read.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use super::reason::Current;
+use crate::clock::Clock;
+use crate::metrics::Counter;
+
+/// The name of an entry of the store's log: names rise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EntryId {
+    /// Milliseconds by the store's clock.
+    pub ms: u64,
+    /// Tells apart what came in one millisecond.
+    pub sequence: u64,
+}
+
+impl fmt::Display for EntryId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}-{}", self.ms, self.sequence)
+    }
+}
+
+/// The text is no entry's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoEntryId;
+
+impl FromStr for EntryId {
+    type Err = NoEntryId;
+
+    fn from_str(text: &str) -> Result<Self, NoEntryId> {
+        let (ms, sequence) = text.split_once('-').ok_or(NoEntryId)?;
+        let number = |text: &str| text.parse().map_err(|_| NoEntryId);
+        Ok(Self { ms: number(ms)?, sequence: number(sequence)? })
+    }
+}
+
+/// How far a state has come: an entry, and its number in a count without gaps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// The entry's number; 0 before the first one.
+    pub n: u64,
+    /// Its name.
+    pub id: EntryId,
+}
+
+/// Why the state was read whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RebuildCause {
+    /// The node has none yet.
+    Start,
+    /// Entries of the log are gone that it had not seen.
+    Gap,
+    /// The store has another history than the one that it followed.
+    History,
+    /// The store had been empty, or another one.
+    Store,
+    /// The store's clock went back.
+    Clock,
+    /// The store has dropped keys to make room.
+    Eviction,
+}
+
+impl RebuildCause {
+    /// Every cause, with its label.
+    pub const ALL: [(Self, &str); 6] = [
+        (Self::Start, "start"),
+        (Self::Gap, "gap"),
+        (Self::History, "history"),
+        (Self::Store, "store"),
+        (Self::Clock, "clock"),
+        (Self::Eviction, "eviction"),
+    ];
+
+    /// Its label.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        Self::ALL.iter().find(|(cause, _)| *cause == self).map_or("", |(_, label)| label)
+    }
+}
+
+/// Where a node stands with its store.
+#[derive(Debug, Default)]
+pub struct SharedStatus {
+    /// The store that is followed; set at the first load and never again.
+    store: OnceLock<String>,
+    is_following: AtomicBool,
+    /// The history of the store of which the feed has made the most: see [`SharedStatus::settle`].
+    settled: Mutex<Option<String>>,
+    /// When the question was sent of which the answer says "nothing newer", in microseconds of the
+    /// monotonic clock.
+    fresh_at_us: AtomicU64,
+    n: AtomicU64,
+    id_ms: AtomicU64,
+    id_sequence: AtomicU64,
+    clock_offset_us: AtomicI64,
+    rebuilds: [Counter; RebuildCause::ALL.len()],
+    /// Pasts of the store that the feed has met, where each may lack what the one before it had.
+    /// Written by the feed, as all up to `unconfirmed`.
+    pub history: Counter,
+    /// The newest entry's number when it was last asked for.
+    pub head_n: Counter,
+    /// Entries that were passed on to the recorder.
+    pub events: Counter,
+    /// Entries whose number was not the next one.
+    pub gaps: Counter,
+    /// Entries of the log that somebody else wrote.
+    pub strange: Counter,
+    /// Recent votes that the store had lost and took again.
+    pub restored: Counter,
+    /// Votes and servers that the store has lost and has neither taken back nor refused yet.
+    pub owed: Counter,
+    /// Those that it refused: cancelled, voted again, or of a server that is gone.
+    pub not_restored: Counter,
+    /// Failures of the feed's connection.
+    pub feed_failures: Counter,
+    /// Connections that the feed has made: who holds an older one has a reason to make anew.
+    pub connections: Counter,
+    /// Time that the store took to answer last, in microseconds.
+    pub round_trip_us: Counter,
+    /// Votes taken that too few replicas had confirmed in time. Written by the submitter, as is the next.
+    pub unconfirmed: Counter,
+    /// Failures of the submitter's connection.
+    pub submitter_failures: Counter,
+    /// Why the log is not followed.
+    pub feed_reason: Current,
+    /// Why votes are refused, at the last one that was.
+    pub votes_reason: Current,
+    /// Why the feed wants no votes to be sent, whatever the submitter thinks.
+    pub barrier: Current,
+}
+
+impl SharedStatus {
+    /// The store that is followed, once one is.
+    #[must_use]
+    pub fn store(&self) -> Option<&str> {
+        self.store.get().map(String::as_str)
+    }
+
+    /// Says which store is followed. Only the first call counts.
+    pub fn set_store(&self, store: &str) {
+        let _first = self.store.get_or_init(|| store.to_owned());
+    }
+
+    /// Whether the feed is connected and what it brings is believed.
+    #[must_use]
+    pub fn is_following(&self) -> bool {
+        self.is_following.load(Ordering::Acquire)
+    }
+
+    /// See [`SharedStatus::is_following`].
+    pub fn set_following(&self, is_following: bool) {
+        self.is_following.store(is_following, Ordering::Release);
+    }
+
+    /// The feed has read the state of a store with this history, and what it knew and the store had
+    /// lost is given back. Until then no vote may be sent there: one that was lost would be taken again.
+    pub fn settle(&self, history: &str) {
+        *self.settled.lock() = Some(history.to_owned());
+    }
+
+    /// The store may have lost something.
+    pub fn unsettle(&self) {
+        *self.settled.lock() = None;
+    }
+
+    /// Whether votes may be sent to a store with this history.
+    #[must_use]
+    pub fn is_settled(&self, history: &str) -> bool {
+        self.settled.lock().as_deref() == Some(history)
+    }
+
+    /// Everything that the store knew at this moment is in the state, or on the way to the recorder.
+    pub fn set_fresh_at(&self, monotonic_us: u64) {
+        self.fresh_at_us.store(monotonic_us, Ordering::Relaxed);
+    }
+
+    /// How old the state may be at this moment, in microseconds.
+    #[must_use]
+    pub fn staleness_us(&self, monotonic_us: u64) -> u64 {
+        monotonic_us.saturating_sub(self.fresh_at_us.load(Ordering::Relaxed))
+    }
+
+    /// How far the table has come.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        let id = EntryId { ms: self.id_ms.load(Ordering::Relaxed), sequence: self.id_sequence.load(Ordering::Relaxed) };
+        Position { n: self.n.load(Ordering::Relaxed), id }
+    }
+
+    /// See [`SharedStatus::position`]; the recorder's to say.
+    pub(super) fn set_position(&self, position: Position) {
+        self.n.store(position.n, Ordering::Relaxed);
+        self.id_ms.store(position.id.ms, Ordering::Relaxed);
+        self.id_sequence.store(position.id.sequence, Ordering::Relaxed);
+    }
+
+    /// Entries that the store had when it was last asked and the table has not.
+    #[must_use]
+    pub fn lag_events(&self) -> u64 {
+        self.head_n.get().saturating_sub(self.n.load(Ordering::Relaxed))
+    }
+
+    /// The store's clock minus this machine's, in microseconds.
+    #[must_use]
+    pub fn clock_offset_us(&self) -> i64 {
+        self.clock_offset_us.load(Ordering::Relaxed)
+    }
+
+    /// See [`SharedStatus::clock_offset_us`].
+    pub fn set_clock_offset(&self, offset_us: i64) {
+        self.clock_offset_us.store(offset_us, Ordering::Relaxed);
+    }
+
+    /// How often the state was read whole for this cause.
+    #[must_use]
+    pub fn rebuilds(&self, cause: RebuildCause) -> u64 {
+        self.rebuilds[cause as usize].get()
+    }
+
+    /// Counts one more; the feed's to say.
+    pub fn count_rebuild(&self, cause: RebuildCause) {
+        self.rebuilds[cause as usize].add(1);
+    }
+}
+
+/// Tells how old a node's state may be, and whether that is too old.
+#[derive(Clone)]
+pub struct Freshness {
+    /// What the threads say of themselves.
+    pub status: Arc<SharedStatus>,
+    /// To tell how old something is.
+    pub clock: Clock,
+    /// A node whose state is older than this, in milliseconds, is not ready.
+    pub stale_max_ms: Option<u64>,
+}
+
+impl Freshness {
+    /// How old the state may be, in microseconds.
+    #[must_use]
+    pub fn staleness_us(&self) -> u64 {
+        self.status.staleness_us(self.clock.now().monotonic_us)
+    }
+
+    /// Whether the state is older than was allowed.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        self.stale_max_ms.is_some_and(|max_ms| self.staleness_us() / 1_000 > max_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EntryId, NoEntryId, RebuildCause};
+
+    #[test]
+    fn names_of_entries() {
+        assert_eq!("1795172696123-7".parse(), Ok(EntryId { ms: 1_795_172_696_123, sequence: 7 }));
+        assert_eq!(EntryId { ms: 12, sequence: 0 }.to_string(), "12-0");
+        for bad in ["", "1", "1-", "-1", "1-x", "1-2-3"] {
+            assert_eq!(bad.parse::<EntryId>(), Err(NoEntryId), "{bad}");
+        }
+        assert!(EntryId { ms: 2, sequence: 0 } > EntryId { ms: 1, sequence: 9 });
+    }
+
+    #[test]
+    fn every_cause_has_its_place() {
+        for (index, (cause, label)) in RebuildCause::ALL.into_iter().enumerate() {
+            assert_eq!((cause as usize, cause.label()), (index, label));
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The recorder between a scripted store and a scripted feed: who is answered when, and what is
+//! visible then.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::state::FullState;
+use super::status::{EntryId, Position};
+use super::submitter::{Decided, Decider};
+use super::{FeedDoor, Follower, FollowerParts};
+use crate::clock::Clock;
+use crate::readiness::Readiness;
+use crate::recorder::RecorderHandle;
+use crate::recorder::command::{Command, Mode, Recorded, Reply, ServerName, Vote, VoteOutcome};
+use crate::store::{Event, StoreError, StoredVote, VoterAddress};
+use crate::vote::directory::{DirectoryView, Snapshot};
+use crate::vote::id::{ServerId, Token};
+use crate::vote::ipv4::Ipv4;
+use crate::vote::table::{CooldownView, Pair};
+use crate::vote::time::{Cooldown, UnixSeconds};
+
+const SERVER: ServerId = ServerId(28);
+const ADDRESS: Ipv4 = Ipv4(7);
+/// Longer than anything here may take, however busy the machine.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+fn at(n: u64) -> Position {
+    Position { n, id: EntryId { ms: n, sequence: 0 } }
+}
+
+fn cooldown() -> Cooldown {
+    Cooldown::from_minutes(90).expect("in range")
+}
+
+/// Takes every vote, as the entry of number 5.
+struct Yes {
+    voted_at: UnixSeconds,
+}
+
+impl Decider for Yes {
+    fn decide(&mut self, commands: Vec<Command>) -> Vec<Decided> {
+        let recorded = Recorded {
+            server: SERVER,
+            address: ADDRESS,
+            voted_at: self.voted_at,
+            expires_at: cooldown().expires_at(self.voted_at),
+            is_confirmed: true,
+        };
+        let reply = Reply::Votes(vec![VoteOutcome::Recorded(recorded)]);
+        commands.iter().map(|_| Decided { reply: reply.clone(), entry: Some(at(5).id), entries: 1 }).collect()
+    }
+}
+
+struct Node {
+    door: FeedDoor,
+    handle: Option<RecorderHandle>,
+    cooldowns: CooldownView,
+    directory: DirectoryView,
+    voted_at: UnixSeconds,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Node {
+    /// A node with server 28 listed, as of entry 4.
+    fn start() -> Self {
+        let clock = Clock::new();
+        let voted_at = clock.now().wall;
+        let FollowerParts { mut recorder, submitter, door, handle } =
+            Follower::parts(clock, cooldown(), Readiness::default());
+        let (cooldowns, directory) = (recorder.table().view(), recorder.directory().view());
+        let deciding = thread::spawn(move || submitter.run(Box::new(Yes { voted_at })));
+        let recording = thread::spawn(move || {
+            recorder.load().expect("a state comes");
+            recorder.run();
+        });
+        let node =
+            Self { door, handle: Some(handle), cooldowns, directory, voted_at, threads: vec![deciding, recording] };
+        node.replace(&[Event::Server(SERVER, Token::new("demo").expect("a token"))], at(4));
+        node
+    }
+
+    fn vote(&self) -> StoredVote {
+        StoredVote { server: SERVER, address: VoterAddress::V4(ADDRESS), voted_at: self.voted_at }
+    }
+
+    fn replace(&self, events: &[Event], position: Position) -> FullState {
+        let mut state = FullState { table: self.door.cooldowns.shadow(), servers: Snapshot::default() };
+        state.apply(events, cooldown());
+        self.door.replace(state, position).expect("the recorder is there")
+    }
+
+    fn cast(&self) -> Receiver<Reply> {
+        let (sender, replies) = channel();
+        let vote = Vote { server: ServerName::Id(SERVER), address: ADDRESS, voted_at: None };
+        let respond = Box::new(move |reply| sender.send(reply).expect("somebody waits"));
+        let handle = self.handle.as_ref().expect("not stopped");
+        handle.submit(Command::Votes(vec![vote], Mode::Cast), respond).expect("there is room");
+        replies
+    }
+
+    /// Waits until what was told before has been taken in: messages keep their order.
+    fn settle(&self) {
+        let (sender, replies) = channel();
+        let respond = Box::new(move |reply| sender.send(reply).expect("somebody waits"));
+        self.handle.as_ref().expect("not stopped").submit(Command::Digest, respond).expect("there is room");
+        assert!(matches!(replies.recv_timeout(DEADLINE), Ok(Reply::Digest(_))));
+    }
+
+    fn is_visible(&self) -> bool {
+        self.cooldowns.live(Pair { server: SERVER, address: ADDRESS }, self.voted_at).is_some()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        drop(self.handle.take());
+        for thread in self.threads.drain(..) {
+            let ended = thread.join();
+            assert!(ended.is_ok() || thread::panicking(), "a thread panicked");
+        }
+    }
+}
+
+#[test]
+fn a_vote_is_acknowledged_once_the_own_feed_has_brought_it() {
+    let node = Node::start();
+    node.door.status.set_following(true);
+    let replies = node.cast();
+    assert!(replies.recv_timeout(Duration::from_millis(100)).is_err(), "it is not visible yet");
+    node.door.changes(vec![Event::Vote(node.vote())], at(5)).expect("the recorder is there");
+    let reply = replies.recv_timeout(DEADLINE).expect("an answer");
+    assert!(matches!(&reply, Reply::Votes(outcomes) if matches!(outcomes[..], [VoteOutcome::Recorded(_)])));
+    assert!(node.is_visible());
+    node.door.status.history.add(1);
+    assert_eq!(node.door.take_unseen(), []);
+}
+
+#[test]
+fn a_feed_that_does_not_follow_keeps_nobody_waiting_and_the_vote_is_kept_in_mind() {
+    let node = Node::start();
+    let replies = node.cast();
+    assert_eq!(replies.recv_timeout(DEADLINE), Ok(Reply::StoreSilent), "what is not shown is not acknowledged");
+    assert!(!node.is_visible());
+    assert_eq!(node.door.take_unseen(), [], "it may still come");
+    node.door.status.history.add(1);
+    assert_eq!(node.door.take_unseen(), [node.vote()]);
+    assert_eq!(node.door.take_unseen(), []);
+}
+
+#[test]
+fn what_has_come_late_is_kept_in_mind_no_more() {
+    let node = Node::start();
+    assert!(node.cast().recv_timeout(DEADLINE).is_ok());
+    // It came, and was cancelled at once.
+    let gone = vec![Event::Vote(node.vote()), Event::VoteGone(node.vote())];
+    node.door.changes(gone, at(6)).expect("the recorder is there");
+    node.settle();
+    assert_eq!(node.door.take_unseen(), []);
+    node.door.status.history.add(1);
+    assert_eq!(node.door.take_unseen(), []);
+}
+
+#[test]
+fn a_new_state_takes_the_place_of_the_old_one_which_comes_back() {
+    let mut node = Node::start();
+    node.door.changes(vec![Event::Vote(node.vote())], at(5)).expect("the recorder is there");
+    let other = StoredVote { address: VoterAddress::V4(Ipv4(8)), ..node.vote() };
+    let demo = Token::new("demo").expect("a token");
+    let old = node.replace(&[Event::Server(ServerId(29), demo), Event::Vote(other)], at(9));
+    assert!(old.table.expires_at(Pair { server: SERVER, address: ADDRESS }).is_some());
+    assert!(old.servers.contains(SERVER));
+    assert!(!node.is_visible());
+    assert_eq!(node.cooldowns.len(), 1);
+    assert_eq!(node.directory.current().find(b"demo"), Some(ServerId(29)));
+    assert_eq!(node.door.status.position(), at(9));
+}
+
+#[test]
+fn what_waits_when_a_new_state_comes_is_kept_in_mind_at_once() {
+    let node = Node::start();
+    node.door.status.set_following(true);
+    let replies = node.cast();
+    // Decided by now or soon; the replacement comes after it where it is.
+    loop {
+        node.replace(&[], at(4));
+        if !node.door.unseen.lock().is_empty() {
+            break;
+        }
+    }
+    node.door.status.history.add(1);
+    assert_eq!(node.door.take_unseen().first(), Some(&node.vote()));
+    node.door.status.set_following(false);
+    assert!(replies.recv_timeout(DEADLINE).is_ok());
+}
+
+/// The names of two histories cannot be compared.
+#[test]
+fn a_later_entry_of_another_past_acknowledges_nothing() {
+    let node = Node::start();
+    node.door.status.set_following(true);
+    let replies = node.cast();
+    assert!(replies.recv_timeout(Duration::from_millis(100)).is_err(), "it is not visible yet");
+    node.door.status.history.add(1);
+    node.replace(&[], at(9));
+    assert_eq!(replies.recv_timeout(DEADLINE), Ok(Reply::StoreSilent));
+    assert_eq!(node.door.take_unseen().first(), Some(&node.vote()));
+}
+
+#[test]
+fn a_server_that_goes_takes_its_votes_along() {
+    let mut node = Node::start();
+    let changes = vec![Event::Vote(node.vote()), Event::ServerGone(SERVER)];
+    node.door.changes(changes, at(6)).expect("the recorder is there");
+    node.settle();
+    assert!(!node.directory.current().contains(SERVER));
+    assert!(node.cooldowns.is_empty());
+}
+
+#[test]
+fn a_store_that_is_not_for_this_node_ends_the_load() {
+    let FollowerParts { mut recorder, door, .. } = Follower::parts(Clock::new(), cooldown(), Readiness::default());
+    door.fail(StoreError::Unusable("another cooldown".into())).expect("the recorder is there");
+    assert_eq!(recorder.load().expect_err("refused").to_string(), "another cooldown");
+}

@@ -1,0 +1,133 @@
+//! The write side in its two forms: a store of this process alone, or one that nodes share. The
+//! rest of the program does not see which it is.
+
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::control::cluster::ClusterView;
+use crate::readiness::Readiness;
+use crate::recorder::command::Command;
+use crate::recorder::counters::RecorderCounters;
+use crate::recorder::follower::status::Freshness;
+use crate::recorder::follower::submitter::{Decider, Submitter};
+use crate::recorder::follower::{FeedDoor, Follower, SharedStore};
+use crate::recorder::{OpenStore, Recorder, RecorderHandle};
+use crate::store::StoreError;
+use crate::vote::directory::Directory;
+use crate::vote::table::CooldownTable;
+use crate::vote::time::Cooldown;
+
+/// Where votes and servers are kept.
+pub enum StoreChoice {
+    /// By this process alone.
+    Own {
+        /// How it is opened.
+        open: OpenStore,
+        /// Whether a clock that is behind the store is taken as it is.
+        accepts_clock: bool,
+    },
+    /// By a service that other nodes use as well.
+    Shared {
+        /// That service.
+        store: Box<dyn SharedStore>,
+        /// A node whose state is older than this, in milliseconds, is not ready.
+        stale_max_ms: Option<u64>,
+    },
+}
+
+/// A thread's name and its work.
+pub(super) type Helper = (&'static str, Box<dyn FnOnce() + Send>);
+
+/// The recorder, and what it works with.
+pub(super) enum Backend {
+    Own(Box<Recorder>),
+    Shared(Box<Follower>),
+}
+
+impl Backend {
+    /// The recorder with an empty state, where commands go, a view of where it stands with others,
+    /// and the threads that it needs besides its own.
+    pub(super) fn new(
+        store: StoreChoice,
+        clock: &Clock,
+        cooldown: Cooldown,
+        readiness: &Readiness,
+    ) -> (Self, RecorderHandle, Option<ClusterView>, Vec<Helper>) {
+        match store {
+            StoreChoice::Own { open, accepts_clock } => {
+                let (mut recorder, handle) = Recorder::new(clock.clone(), cooldown, readiness.clone(), open);
+                if accepts_clock {
+                    recorder.accept_clock();
+                }
+                (Self::Own(Box::new(recorder)), handle, None, Vec::new())
+            }
+            StoreChoice::Shared { store, stale_max_ms } => {
+                let parts = Follower::parts(clock.clone(), cooldown, readiness.clone());
+                let freshness = Freshness { status: parts.recorder.status(), clock: clock.clone(), stale_max_ms };
+                let view = ClusterView { freshness, cooldown };
+                let helpers = helpers(store, parts.submitter, parts.door);
+                (Self::Shared(Box::new(parts.recorder)), parts.handle, Some(view), helpers)
+            }
+        }
+    }
+
+    pub(super) fn table(&self) -> &CooldownTable {
+        match self {
+            Self::Own(recorder) => recorder.table(),
+            Self::Shared(recorder) => recorder.table(),
+        }
+    }
+
+    pub(super) fn directory(&self) -> &Directory {
+        match self {
+            Self::Own(recorder) => recorder.directory(),
+            Self::Shared(recorder) => recorder.directory(),
+        }
+    }
+
+    pub(super) fn counters(&self) -> Arc<RecorderCounters> {
+        match self {
+            Self::Own(recorder) => recorder.counters(),
+            Self::Shared(recorder) => recorder.counters(),
+        }
+    }
+
+    /// Reads the state in and says that the service is ready. A demonstration's `seed` is only for
+    /// a store of one's own.
+    pub(super) fn load(&mut self, seed: Vec<Command>) -> Result<(), StoreError> {
+        match self {
+            Self::Own(recorder) => recorder.load(seed),
+            Self::Shared(recorder) => recorder.load(),
+        }
+    }
+
+    /// Opens the store again, after [`Backend::run`] has closed it. One that is shared is nobody's to close.
+    pub(super) fn reopen(&mut self) -> Result<(), StoreError> {
+        match self {
+            Self::Own(recorder) => recorder.reopen(),
+            Self::Shared(_) => Ok(()),
+        }
+    }
+
+    /// Where commands go from now on, in place of the handles that were dropped; `None` for a store
+    /// that is shared, which is never handed over.
+    pub(super) fn handle(&mut self) -> Option<RecorderHandle> {
+        match self {
+            Self::Own(recorder) => Some(recorder.handle()),
+            Self::Shared(_) => None,
+        }
+    }
+
+    /// Works until nobody can ask any more.
+    pub(super) fn run(&mut self) {
+        match self {
+            Self::Own(recorder) => recorder.run(),
+            Self::Shared(recorder) => recorder.run(),
+        }
+    }
+}
+
+fn helpers(store: Box<dyn SharedStore>, submitter: Submitter, door: FeedDoor) -> Vec<Helper> {
+    let (decider, follow): (Box<dyn Decider>, _) = store.open(door);
+    vec![("feed", follow), ("submitter", Box::new(move || submitter.run(decider)))]
+}

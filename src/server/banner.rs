@@ -1,0 +1,67 @@
+//! What the service says of itself in the log, at its start and at its end.
+
+use std::fmt::Display;
+
+use super::{Config, Role};
+use crate::control::metrics::Sources;
+use crate::limits::Limits;
+use crate::metrics::answers::{Outcome, Variant};
+
+/// What of the configuration is told once the service is ready.
+pub(super) struct About {
+    store: String,
+    cooldown_minutes: u32,
+    engine: &'static str,
+    workers: usize,
+    limits: Limits,
+    access_log: String,
+}
+
+impl About {
+    pub(super) fn new(config: &Config) -> Self {
+        let one_in = config.access_log.as_ref().map(|log| log.one_in.get());
+        Self {
+            store: config.store.clone(),
+            cooldown_minutes: config.cooldown.minutes(),
+            engine: config.engine.name(),
+            workers: config.workers,
+            limits: config.limits,
+            access_log: one_in.map_or_else(|| "off".to_owned(), |one_in| format!("1/{one_in}")),
+        }
+    }
+
+    /// The service answers from a loaded state.
+    pub(super) fn say_ready(&self, addresses: &[(impl Display, Role)], servers: usize, cooldowns: usize, load_ms: u64) {
+        let Self { store, cooldown_minutes, engine, workers, limits, access_log } = self;
+        log::info!(
+            "version {} ready: {servers} servers, {cooldowns} cooldowns of {cooldown_minutes} minutes, read in {load_ms} ms from {store}",
+            env!("CARGO_PKG_VERSION")
+        );
+        let listeners: Vec<_> = addresses.iter().map(|(address, role)| format!("{address} ({role})")).collect();
+        log::info!("listening on {}; engine {engine}, {workers} workers", listeners.join(", "));
+        log::info!(
+            "limits: {} connections, which hold {} bytes together; heads of {} bytes and {} lines; content of {} bytes (public) and {} (control); {} ms for a request, {} ms idle, {} ms to take an answer; access log {access_log}",
+            limits.connections_max,
+            limits.buffer_bytes_max,
+            limits.head_bytes_max,
+            limits.header_lines_max,
+            limits.skip_body_bytes_max,
+            limits.body_bytes_max,
+            limits.head_timeout_ms,
+            limits.idle_timeout_ms,
+            limits.write_timeout_ms,
+        );
+    }
+}
+
+/// The service has ended in order.
+pub(super) fn say_stopped(sources: &Sources, seconds: u32) {
+    let requests: u64 = sources
+        .answers
+        .iter()
+        .flat_map(|answers| Variant::ALL.map(|variant| Outcome::ALL.map(|outcome| answers.requests(variant, outcome))))
+        .flatten()
+        .sum();
+    let votes = sources.recorder.votes().find(|(outcome, _)| *outcome == "recorded").map_or(0, |(_, votes)| votes);
+    log::info!("stopped after {seconds} s: {requests} status requests answered, {votes} votes recorded");
+}
