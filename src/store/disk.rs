@@ -60,12 +60,13 @@ struct StoreFile {
 }
 
 impl StoreFile {
-    /// Does `work`, and where the disk is full does it again with a piece of what is kept back, as
-    /// long as there is any. A piece at a time, and at once: whoever else writes takes what is free.
-    fn with_reserve(&self, work: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    /// Does `work` that takes `bytes`, and where the disk is full does it again with so much of what is
+    /// kept back, as long as there is any for it. No more at a time, and at once: whoever else writes
+    /// takes what is free.
+    fn with_reserve(&self, bytes: usize, work: impl Fn() -> io::Result<()>) -> io::Result<()> {
         loop {
             match work() {
-                Err(error) if is_disk_full(&error) && self.stage.may_use_reserve() && self.room.give() => {}
+                Err(error) if is_disk_full(&error) && self.room.give(bytes as u64, self.stage.reserved_percent()) => {}
                 outcome => return outcome,
             }
         }
@@ -88,7 +89,7 @@ impl StorageBackend for StoreFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.with_reserve(|| self.extent.set_used(len, self.room.is_scarce()))
+        self.with_reserve(0, || self.extent.set_used(len, self.room.is_scarce()))
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -96,7 +97,7 @@ impl StorageBackend for StoreFile {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.with_reserve(|| self.extent.file.write_all_at(data, offset))
+        self.with_reserve(data.len(), || self.extent.file.write_all_at(data, offset))
     }
 
     fn close(&self) -> io::Result<()> {

@@ -20,7 +20,7 @@ use redb::{
 
 use super::commit_marker::CommitMarker;
 use super::disk::is_full;
-use super::stage::CommitStage;
+use super::stage::{CommitStage, Purpose};
 use super::{Event, Past, Store, StoreError, row};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::lengths::Lengths;
@@ -73,6 +73,8 @@ pub struct EmbeddedStore {
     stage: Arc<CommitStage>,
     /// What is kept with the next commit besides its changes.
     keeps: Keeps,
+    /// Votes that were dropped and whose place no other has taken yet.
+    rows_free: usize,
     /// What would undo the last commit: should it have failed and turn out to be there, or be wanted back.
     undo: Vec<Event>,
 }
@@ -91,6 +93,7 @@ impl EmbeddedStore {
             sequence: 0,
             stage: Arc::default(),
             keeps: Keeps::default(),
+            rows_free: 0,
             undo: Vec::new(),
         };
         let checked = store.guarded(|store| {
@@ -230,11 +233,17 @@ impl EmbeddedStore {
     /// process may end, and else when it is next needed.
     fn transact(&mut self, events: &[Event], dropped: Option<Dropped>) -> Result<usize, StoreError> {
         let mut is_begun = false;
+        let votes = events.iter().filter(|event| matches!(event, Event::Vote(_))).count();
+        let purpose = match dropped {
+            Some(_) => Purpose::Drop,
+            None if votes < self.rows_free => Purpose::InPlace,
+            None => Purpose::More,
+        };
         let committed = self.guarded(|store| {
             let undo = inverse(store.database()?, events).map_err(|error| store.failed(error))?;
             store.undo = undo;
             let sequence = store.sequence + 1;
-            store.stage.begin(dropped.is_some());
+            store.stage.begin(purpose);
             is_begun = true;
             store.database()?;
             let database =
@@ -242,6 +251,7 @@ impl EmbeddedStore {
             let rows = write(database, events, sequence, dropped, &store.keeps).map_err(|error| store.failed(error))?;
             store.keeps.are_lengths_kept = true;
             store.sequence = sequence;
+            store.rows_free = store.rows_free.saturating_sub(votes) + rows;
             store.witness.note(sequence);
             Ok(rows)
         });

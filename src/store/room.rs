@@ -20,8 +20,10 @@ use rustix::process::{Resource, getrlimit};
 const RESERVE_BYTES_MAX: u64 = 1 << 20;
 /// On a small disk it is such a part of it.
 const RESERVE_SHARE: u64 = 16;
-/// It is given up, and made again, in pieces of so many bytes.
+/// It is made again in pieces of so many bytes.
 const PIECE_BYTES: usize = 64 << 10;
+/// And given up in whole blocks, which are of so many bytes nearly everywhere.
+const BLOCK_BYTES: u64 = 4 << 10;
 /// Where less than so many times the reserve is free, room is scarce.
 const SCARCE_RESERVES: u64 = 2;
 /// Where room is scarce, so many times the reserve stay in the store's file for its own votes.
@@ -75,11 +77,15 @@ impl Room {
         })
     }
 
-    /// Gives up a piece of what is kept back; whether there was one.
-    pub(super) fn give(&self) -> bool {
+    /// Gives up `bytes`, in whole blocks, of what is kept back, down to so many hundredths of it;
+    /// whether there were any.
+    pub(super) fn give(&self, bytes: u64, reserved_percent: u64) -> bool {
+        let Some(reserved) = self.statistics().map(|found| wanted(&found) * reserved_percent / 100) else {
+            return false;
+        };
         let mut reserve = unpoisoned(&self.reserve);
-        let left = reserve.bytes.saturating_sub(PIECE_BYTES as u64);
-        let given = reserve.bytes > 0 && reserve.file.as_ref().is_some_and(|file| file.set_len(left).is_ok());
+        let left = reserve.bytes.saturating_sub(bytes.max(1).next_multiple_of(BLOCK_BYTES));
+        let given = reserve.bytes > reserved && reserve.file.as_ref().is_some_and(|file| file.set_len(left).is_ok());
         if given {
             reserve.bytes = left;
         }
@@ -184,4 +190,30 @@ impl Extent {
 
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BLOCK_BYTES, Room};
+    use std::fs;
+
+    /// Regression: a vote in the place of an expired one found no room on a full disk, where the library
+    /// chose a page that no block was behind yet.
+    #[test]
+    fn half_of_what_is_kept_back_is_for_votes_in_the_place_of_others() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("reserve");
+        let room = Room::new(folder.path(), path.clone());
+        room.keep_back();
+        let kept = || fs::metadata(&path).expect("it is there").len();
+        let whole = kept();
+        assert!(whole > 0 && whole.is_multiple_of(BLOCK_BYTES), "{whole}");
+        assert!(!room.give(1, 100));
+        assert!(room.give(1, 50) && room.give(BLOCK_BYTES + 1, 50));
+        assert_eq!(kept(), whole - 3 * BLOCK_BYTES);
+        while room.give(1, 50) {}
+        assert_eq!(kept(), whole / 2);
+        while room.give(1, 0) {}
+        assert_eq!(kept(), 0);
+    }
 }

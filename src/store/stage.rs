@@ -1,4 +1,4 @@
-//! How far the library has come with a commit, and whether it may use the room that is kept back.
+//! How far the library has come with a commit, and how much of the room that is kept back it may use.
 //!
 //! The library tells a failed commit from a failed sync no more than by an error number. Whether a
 //! vote may be in the file all the same hangs on which of the two it was, so what goes through to
@@ -7,7 +7,7 @@
 use std::fmt::{self, Debug, Formatter};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use redb::StorageBackend;
 
@@ -16,20 +16,39 @@ use redb::StorageBackend;
 pub struct CommitStage {
     is_header_written: AtomicBool,
     is_sync_begun: AtomicBool,
-    is_refused_the_reserve: AtomicBool,
+    /// So many hundredths of the room that is kept back are not for this commit.
+    reserved_percent: AtomicU64,
+}
+
+/// What a commit needs the room that is kept back for, on a full disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// It makes the store larger: it gets none.
+    More,
+    /// It takes the place of votes that were dropped. Their pages are free, but the library may
+    /// choose one that no block of the disk is behind yet. It gets half: the other half is for the
+    /// next votes to be dropped.
+    InPlace,
+    /// It drops votes: it gets all.
+    Drop,
 }
 
 impl CommitStage {
-    /// A commit begins. Only one that makes room may take of the room that is kept back for it.
-    pub(super) fn begin(&self, makes_room: bool) {
+    /// A commit begins.
+    pub(super) fn begin(&self, purpose: Purpose) {
         self.is_header_written.store(false, Ordering::Relaxed);
         self.is_sync_begun.store(false, Ordering::Relaxed);
-        self.is_refused_the_reserve.store(!makes_room, Ordering::Relaxed);
+        let percent = match purpose {
+            Purpose::More => 100,
+            Purpose::InPlace => 50,
+            Purpose::Drop => 0,
+        };
+        self.reserved_percent.store(percent, Ordering::Relaxed);
     }
 
     /// It has ended. What follows, opening and closing, may use the room that is kept back.
     pub(super) fn end(&self) {
-        self.is_refused_the_reserve.store(false, Ordering::Relaxed);
+        self.reserved_percent.store(0, Ordering::Relaxed);
     }
 
     /// Whether the commit that failed had come to its sync: it may be in the file.
@@ -37,8 +56,8 @@ impl CommitStage {
         self.is_sync_begun.load(Ordering::Relaxed)
     }
 
-    pub(super) fn may_use_reserve(&self) -> bool {
-        !self.is_refused_the_reserve.load(Ordering::Relaxed)
+    pub(super) fn reserved_percent(&self) -> u64 {
+        self.reserved_percent.load(Ordering::Relaxed)
     }
 
     fn note_write(&self, offset: u64) {
