@@ -30,14 +30,14 @@ async function loads(page, response) {
 const threeCases = (name) => async (page) => {
   await isAccessible(page);
   await askByKeyboard(page, "28", "203.0.113.7");
-  await sees(page, "#verdict", "✓ Peut voter");
+  await sees(page, "#verdict", "○ Peut voter");
   await sees(page, "#explanation", "Vous pouvez voter maintenant");
   await isAccessible(page);
   await screenshot(page, `public-${name}-can-vote`);
 
   await page.keyboard.press("Shift+Tab");
   await askByKeyboard(page, "28", SETTINGS.coolingIp);
-  await sees(page, "#verdict", "◷ En attente");
+  await sees(page, "#verdict", "✓ A voté");
   await sees(page, "#explanation", /^Vous pourrez voter à nouveau dans (8\d|90) minutes$/);
   const first = seconds(await sees(page, "#countdown", /^1:(2\d:\d\d|30:00)$/));
   await page.waitForFunction((before) => document.querySelector("#countdown").textContent !== before,
@@ -61,7 +61,7 @@ const threeCases = (name) => async (page) => {
 async function tokenVariant(page) {
   await page.locator("[name=by][value=token]").check();
   await askByKeyboard(page, "demo", ` ${SETTINGS.coolingIp} `);
-  await sees(page, "#verdict", "◷ En attente");
+  await sees(page, "#verdict", "✓ A voté");
   await sees(page, "#line", `GET ${SETTINGS.publicUrl}/api/servers/demo/vote-status/${SETTINGS.coolingIp} → 200`);
 }
 
@@ -95,8 +95,8 @@ async function waitEnds(page) {
     return route.fulfill({ json: body, headers: { Date: new Date().toUTCString() } });
   });
   await askByKeyboard(page, "28", "203.0.113.7");
-  await sees(page, "#verdict", "◷ En attente");
-  await sees(page, "#verdict", "✓ Peut voter");
+  await sees(page, "#verdict", "✓ A voté");
+  await sees(page, "#verdict", "○ Peut voter");
   assert.equal(questions.length, 2);
 }
 
@@ -112,7 +112,7 @@ async function english(page) {
   await tabTo(page, "[data-language=en]");
   await page.keyboard.press("Enter");
   await sees(page, "h1", "Vote status");
-  await sees(page, "#verdict", "◷ In cooldown");
+  await sees(page, "#verdict", "✓ Has voted");
   assert.equal(await page.title(), "Vote status – Version 1.0");
   assert.equal(await page.locator(".fr:visible").count(), 0);
   await isAccessible(page);
@@ -122,6 +122,25 @@ async function english(page) {
   await page.locator("[data-language=fr]").click();
   await sees(page, "h1", "Statut de vote");
   assert.equal(await page.locator(".en:visible").count(), 0);
+}
+
+/** Regression: the page opened in French for everybody. It follows the browser, and then the switch. */
+async function browserLanguage(page) {
+  await sees(page, "h1", "Vote status");
+  await page.locator("[data-language=fr]").click();
+  await page.reload();
+  await sees(page, "h1", "Statut de vote");
+}
+
+/** The sentence that keeps a plugin from paying twice, with the cooldown's length as the service has it. */
+async function pluginDelay(page) {
+  await page.route("**/api/**", (route) => route.fulfill({
+    json: { success: true, can_vote: true, message: "x", next_vote_at: null, cooldown_minutes: 120 },
+  }));
+  await sees(page, "#plugin .note b:visible", "Le délai entre deux votes, dans le plugin, doit valoir au moins 90 minutes.");
+  await askByKeyboard(page, "28", "203.0.113.7");
+  await sees(page, "#plugin .note b:visible", "Le délai entre deux votes, dans le plugin, doit valoir au moins 120 minutes.");
+  await page.locator("#plugin").screenshot({ path: path.join(SETTINGS.screenshots, "public-plugin.png") });
 }
 
 /** Each sample is its file, with this service's address; the button copies it whole. */
@@ -175,6 +194,8 @@ const CHECKS = [
   { name: "samples", run: samples },
   { name: "errors", run: errors },
   { name: "English", run: english },
+  { name: "an English browser", run: browserLanguage, locale: "en-GB" },
+  { name: "the plugin's delay", run: pluginDelay },
 ];
 for (const [screen, viewport] of [["360", PHONE], ["1280", DESK]]) {
   for (const scheme of ["light", "dark"]) {
