@@ -16,7 +16,9 @@ impl Describe for ControlService {
             ControlRequest::Metrics => "/metrics".into(),
             ControlRequest::Vote(_) => "/v1/votes".into(),
             ControlRequest::VoteBatch(..) => "/v1/votes/batch".into(),
-            ControlRequest::Cancel(server, address) => format!("/v1/votes/{}/{address}", self.listed(server)),
+            ControlRequest::ShowVote(server, address) | ControlRequest::Cancel(server, address) => {
+                format!("/v1/votes/{}/{address}", self.listed(server))
+            }
             ControlRequest::ListServers(..) => "/v1/servers".into(),
             ControlRequest::ServerBatch(..) => "/v1/servers/batch".into(),
             ControlRequest::ShowServer(server)

@@ -23,8 +23,8 @@ use crate::recorder::RecorderHandle;
 use crate::recorder::command::{Command, Reply, Tokens};
 use crate::vote::directory::DirectoryView;
 use crate::vote::id::{ServerId, Token};
-use crate::vote::table::CooldownView;
-use crate::vote::time::Cooldown;
+use crate::vote::table::{CooldownView, Pair};
+use crate::vote::time::{Cooldown, UnixSeconds};
 
 pub mod batch;
 pub mod body;
@@ -128,7 +128,7 @@ impl ControlService {
         scheme.eq_ignore_ascii_case(b"Bearer ") && bool::from(key.trim_ascii().ct_eq(own))
     }
 
-    fn task(&mut self, head: &Head<'_>) -> Task {
+    fn task(&mut self, head: &Head<'_>, context: &Context) -> Task {
         let wants_key = request::wants_key(head);
         if wants_key && self.parts.key.get().is_none() {
             return Task::Answer(ControlAnswer::fault(Fault::NotReady));
@@ -155,6 +155,9 @@ impl ControlService {
             ControlRequest::Cluster => Task::Answer(self.cluster()),
             ControlRequest::ListServers(after, limit) => Task::Answer(self.list(after, limit)),
             ControlRequest::ShowServer(server) => Task::Answer(self.show(server)),
+            ControlRequest::ShowVote(server, address) => {
+                Task::Answer(self.show_vote(Pair { server, address }, context.now))
+            }
             ControlRequest::VoteBatch(mode, errors_max) => {
                 Task::Batch(BatchRequest::new(BatchKind::Votes(mode), errors_max))
             }
@@ -222,6 +225,16 @@ impl ControlService {
         match self.parts.directory.current().token(server) {
             Some(token) => ControlAnswer::json(200, &ServerBody::new(server, token)),
             None => ControlAnswer::unknown_server(),
+        }
+    }
+
+    fn show_vote(&mut self, pair: Pair, now: UnixSeconds) -> ControlAnswer {
+        if !self.parts.directory.current().contains(pair.server) {
+            return ControlAnswer::unknown_server();
+        }
+        match self.parts.cooldowns.live(pair, now) {
+            Some(expires_at) => ControlAnswer::vote(pair, self.parts.cooldown.voted_at(expires_at), expires_at),
+            None => ControlAnswer::no_cooldown(),
         }
     }
 
@@ -307,9 +320,9 @@ impl Service for ControlService {
         exchange.is_keyed
     }
 
-    fn begin(&mut self, head: &Head<'_>, _context: &Context) -> ControlExchange {
+    fn begin(&mut self, head: &Head<'_>, context: &Context) -> ControlExchange {
         ControlExchange {
-            task: Box::new(self.task(head)),
+            task: Box::new(self.task(head, context)),
             is_keyed: request::wants_key(head) && self.is_authorised(head),
         }
     }

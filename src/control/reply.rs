@@ -8,6 +8,7 @@ use crate::http::fault::Fault;
 use crate::http::response::{self, Framing};
 use crate::recorder::command::{Recorded, Reply, ServerOutcome, VoteOutcome};
 use crate::vote::id::{ServerId, Token};
+use crate::vote::table::Pair;
 use crate::vote::time::UnixSeconds;
 
 /// An answer that is ready to be sent.
@@ -79,6 +80,18 @@ impl ControlAnswer {
         Self::error(404, "unknown_server", "no such server")
     }
 
+    /// 404 for a pair that is in no cooldown.
+    #[must_use]
+    pub fn no_cooldown() -> Self {
+        Self::error(404, "no_cooldown", "this address is in no cooldown for this server")
+    }
+
+    /// The live vote of a pair.
+    #[must_use]
+    pub fn vote(pair: Pair, voted_at: UnixSeconds, expires_at: UnixSeconds) -> Self {
+        Self::json(200, &VoteBody { pair, voted_at, expires_at })
+    }
+
     /// Appends the whole response.
     pub fn append(&self, framing: Framing, now: UnixSeconds, out: &mut Vec<u8>) {
         let mut fields = vec![("Content-Type", self.content_type), ("Cache-Control", "no-store"), NOSNIFF];
@@ -118,9 +131,7 @@ pub fn answer(asked: Asked, reply: &Reply) -> ControlAnswer {
         (Asked::Vote, Reply::Votes(outcomes)) => outcomes.first().map_or_else(ControlAnswer::store_unavailable, vote),
         (Asked::Cancel, Reply::Cancelled(None)) => ControlAnswer::unknown_server(),
         (Asked::Cancel, Reply::Cancelled(Some(true))) => ControlAnswer::json(200, &json!({ "cancelled": true })),
-        (Asked::Cancel, Reply::Cancelled(Some(false))) => {
-            ControlAnswer::error(404, "no_cooldown", "this address is in no cooldown for this server")
-        }
+        (Asked::Cancel, Reply::Cancelled(Some(false))) => ControlAnswer::no_cooldown(),
         (Asked::Server(id), Reply::Servers(outcomes)) => {
             outcomes.first().map_or_else(ControlAnswer::store_unavailable, |outcome| server(id, outcome))
         }
@@ -184,6 +195,24 @@ impl Serialize for RecordedBody<'_> {
             // Fewer replicas than were asked for held it in time.
             object.serialize_entry("confirmed", &false)?;
         }
+        object.end()
+    }
+}
+
+/// A vote that is held.
+struct VoteBody {
+    pair: Pair,
+    voted_at: UnixSeconds,
+    expires_at: UnixSeconds,
+}
+
+impl Serialize for VoteBody {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("server_id", &self.pair.server.0)?;
+        object.serialize_entry("ip", &self.pair.address.to_string())?;
+        object.serialize_entry("voted_at", &self.voted_at.to_string())?;
+        object.serialize_entry("next_vote_at", &self.expires_at.to_string())?;
         object.end()
     }
 }

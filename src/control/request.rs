@@ -23,6 +23,8 @@ pub enum ControlRequest {
     Vote(Mode),
     /// `POST /v1/votes/batch`; how many refused lines are told one by one.
     VoteBatch(Mode, usize),
+    /// `GET /v1/votes/{server_id}/{ip}`
+    ShowVote(ServerId, Ipv4),
     /// `DELETE /v1/votes/{server_id}/{ip}`
     Cancel(ServerId, Ipv4),
     /// `GET /v1/servers?after=ID&limit=N`
@@ -80,13 +82,17 @@ pub fn read(head: &Head<'_>) -> Result<ControlRequest, ControlAnswer> {
             by_method(head, "POST", &[(Method::Post, ask)])
         }
         [b"v1", b"votes", id, ip] => {
-            if head.method != Method::Delete {
-                return Err(ControlAnswer::method_not_allowed("DELETE"));
-            }
+            // The method first: what has no such method is told so, whatever its path names.
+            let is_cancel = by_method(head, "GET, HEAD, DELETE", &[(Method::Get, false), (Method::Delete, true)])?;
             let address = Ipv4::parse_user(ip);
             let address =
                 address.ok_or_else(|| ControlAnswer::error(422, "invalid_vote", "ip must be an IPv4 address"))?;
-            Ok(ControlRequest::Cancel(server_id(id)?, address))
+            let pair = (server_id(id)?, address);
+            Ok(if is_cancel {
+                ControlRequest::Cancel(pair.0, pair.1)
+            } else {
+                ControlRequest::ShowVote(pair.0, pair.1)
+            })
         }
         [b"v1", b"servers"] => {
             let ask = ControlRequest::ListServers(query.number("after")?.map(ServerId), query.size("limit")?);
@@ -113,11 +119,7 @@ pub fn read(head: &Head<'_>) -> Result<ControlRequest, ControlAnswer> {
     }
 }
 
-fn by_method(
-    head: &Head<'_>,
-    allow: &'static str,
-    asks: &[(Method, ControlRequest)],
-) -> Result<ControlRequest, ControlAnswer> {
+fn by_method<T: Copy>(head: &Head<'_>, allow: &'static str, asks: &[(Method, T)]) -> Result<T, ControlAnswer> {
     // HEAD is GET without the body.
     let method = if head.method == Method::Head { Method::Get } else { head.method };
     let found = asks.iter().find(|(taken, _)| *taken == method);

@@ -2,7 +2,7 @@
 """Writes the Content-Security-Policy of each page; with --check, only tells whether they are current.
 
 Owns what a page may do: run its one script and use its one style, both named by their hash, and
-connect where it has to. Also holds the pages to their size, and to having no outside asset.
+connect to its own service. Also holds the pages to their size, and to having no outside asset.
 """
 
 import base64
@@ -12,9 +12,6 @@ import re
 import sys
 
 PAGES = pathlib.Path(__file__).resolve().parents[2] / "src" / "pages"
-# The public page asks its own service. The operator's page also asks the public listener, whose
-# address is the operator's to say.
-CONNECT = {"public": "'self'", "control": "'self' http: https:"}
 BYTES_MAX = {"public": 40_000, "control": 60_000}
 
 
@@ -27,13 +24,13 @@ def source(page, tag):
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def policy(name, page):
+def policy(page):
     """The value of the header as it is sent: without a line end, so that it can be embedded as it is."""
     rules = (
         "default-src 'none'",
         f"script-src {source(page, 'script')}",
         f"style-src {source(page, 'style')}",
-        f"connect-src {CONNECT[name]}",
+        "connect-src 'self'",
         "img-src data:",
         "base-uri 'none'",
         "form-action 'none'",
@@ -57,11 +54,11 @@ def check_page(name, page):
 
 def main():
     stale = []
-    for name in CONNECT:
+    for name in BYTES_MAX:
         page = (PAGES / f"{name}.html").read_text("utf-8")
         size = check_page(name, page)
         file = PAGES / f"{name}.csp"
-        wanted = policy(name, page)
+        wanted = policy(page)
         if sys.argv[1:] != ["--check"]:
             file.write_text(wanted, "utf-8")
         elif not file.exists() or file.read_text("utf-8") != wanted:

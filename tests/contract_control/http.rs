@@ -38,6 +38,7 @@ fn every_path_under_v1_wants_the_key() {
             "POST /v1/votes",
             "POST /v1/votes?mode=record",
             "DELETE /v1/votes/28/203.0.113.7",
+            "GET /v1/votes/28/203.0.113.7",
             "GET /v1/nothing",
             "PATCH /v1/votes",
             "GET /v1/",
@@ -130,7 +131,8 @@ fn what_is_not_there_is_said() {
     for (request, allow) in [
         ("GET /v1/votes", "POST"),
         ("PATCH /v1/votes", "POST"),
-        ("POST /v1/votes/28/203.0.113.7", "DELETE"),
+        ("POST /v1/votes/28/203.0.113.7", "GET"),
+        ("PUT /v1/votes/28/203.0.113", "DELETE"),
         ("DELETE /v1/servers", "GET"),
         ("POST /v1/servers/28", "PUT"),
         ("GET /v1/servers/28/token", "POST"),

@@ -1,7 +1,7 @@
-//! `POST /v1/votes` in both modes and `DELETE /v1/votes/{server_id}/{ip}`.
+//! `POST /v1/votes` in both modes, `GET` and `DELETE /v1/votes/{server_id}/{ip}`.
 
 use crate::contract_control::{expect, expect_error, expect_error_with};
-use crate::util::client::get;
+use crate::util::client::{Client, get};
 use crate::util::response::Response;
 use crate::util::server::Server;
 use crate::util::time::{from_rfc3339, now_unix, rfc3339};
@@ -232,6 +232,37 @@ fn a_cancelled_vote_is_gone() {
     assert_eq!(control.cast(28, [203, 0, 113, 7]).status, 201);
     let mapped = "/v1/votes/28/%3A%3Affff%3A203.0.113.7";
     expect("mapped", &control.delete(mapped), 200, &cancelled);
+}
+
+#[test]
+fn a_vote_that_is_live_is_shown() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    let path = "/v1/votes/28/203.0.113.7";
+    expect_error("before", &control.get(path), 404, "no_cooldown");
+    let cast = control.cast(28, [203, 0, 113, 7]).json();
+    let shown = format!(
+        r#"{{"server_id":28,"ip":"203.0.113.7","voted_at":{},"next_vote_at":{}}}"#,
+        cast["voted_at"], cast["next_vote_at"]
+    );
+    for same in [path, "/v1/votes/28/%3A%3Affff%3A203.0.113.7"] {
+        let answer = control.get(same);
+        assert_eq!((answer.status, answer.text()), (200, shown.as_str()), "{same}");
+    }
+    let mut client = Client::connect(server.control());
+    client.send(control.request_bytes("HEAD", path, None));
+    assert_eq!(client.read_response(true).header("Content-Length"), Some(shown.len().to_string().as_str()));
+    for (other, status, error) in [
+        ("/v1/votes/28/203.0.113.8", 404, "no_cooldown"),
+        ("/v1/votes/29/203.0.113.7", 404, "unknown_server"),
+        ("/v1/votes/x/203.0.113.7", 404, "unknown_server"),
+        ("/v1/votes/28/203.0.113", 422, "invalid_vote"),
+    ] {
+        expect_error(other, &control.get(other), status, error);
+    }
+    assert_eq!(control.delete(path).status, 200);
+    expect_error("cancelled", &control.get(path), 404, "no_cooldown");
 }
 
 /// Replaces the first `NOW±n` by Unix seconds; `NOW-0000` stands for now in milliseconds.
