@@ -1,16 +1,13 @@
 """What every competitor is to the rest of the run, and what a started one can be asked."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 from lib import process, usage
 
 PATH = "/api/vote/28/status/203.0.113.7"
 # Registered in every competitor that keeps state, and in cooldown from the start.
 COOLDOWN_PATH = "/api/vote/28/status/203.0.113.9"
-
-
-class Missing(Exception):
-    """This competitor cannot take part on this machine; the text is the reason for the report."""
 
 
 @dataclass(frozen=True)
@@ -25,32 +22,33 @@ class Setup:
 class Running:
     """A started competitor."""
 
-    label: str
     port: int
     processes: list
-    # ("control", port, key) or ("redis", port): where the writer of scenario 6 casts votes.
-    votes: tuple = ()
-    # Bytes of memory before and after the cooldowns were loaded, where they were loaded from outside.
+    # Opens a connection for votes: returns a function that casts one for an address of server 28.
+    open_caster: callable = None
+    # Where it is vote-status: opens a connection to its control listener.
+    open_control: callable = None
+    # Its memory before and after the cooldowns were loaded.
     memory_before: usage.Memory = None
-    memory_after: usage.Memory = None
-    _pids: list = field(default_factory=list)
+    memory_loaded: usage.Memory = None
+    # Given by the fleet: the label in this group, and the Competitor that it is.
+    label: str = ""
+    competitor: object = None
 
     @property
     def url(self):
         return f"http://127.0.0.1:{self.port}"
 
+    @cached_property
     def pids(self):
-        """All its processes; the tree is looked up once, since no competitor forks while it is timed."""
-        if not self._pids:
-            for started in self.processes:
-                self._pids.extend(process.descendants(started.pid))
-        return self._pids
+        """All its processes; looked up once, since no competitor forks while it is timed."""
+        return [pid for started in self.processes for pid in process.descendants(started.pid)]
 
     def cpu_time(self):
-        return usage.cpu_time(self.pids())
+        return usage.cpu_time(self.pids)
 
     def memory(self):
-        return usage.memory(self.pids())
+        return usage.memory(self.pids)
 
     def alive(self):
         return all(started.poll() is None for started in self.processes)

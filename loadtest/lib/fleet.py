@@ -1,5 +1,7 @@
 """The started competitors of one group: all of them wait on the server's CPU while one is timed."""
 
+import contextlib
+
 from lib import answer, process, wrk
 from lib.competitor import PATH
 
@@ -12,27 +14,30 @@ class Fleet:
         self._cpu, self._load_cpu = cpus
         self._progress = progress
         self.running = []
-        self.slow = set()
-        # (label, what happened), in order
+        # What happened, in order, each with the label of the competitor.
         self.failed = []
+
+    @contextlib.contextmanager
+    def noting(self, label, what=""):
+        """What fails inside is noted, and the run goes on behind it."""
+        try:
+            yield
+        except (process.Failed, OSError) as error:
+            self.failed.append(f"{label}: {what}{error}")
 
     def __enter__(self):
         for label, competitor, setup in self._entries:
             self._progress.say(f"starting {label}")
             before = process.started_count()
-            try:
+            with self.noting(label):
                 started = competitor.start(label.replace(" ", "-"), setup, self._cpu)
+                started.label, started.competitor = label, competitor
                 answer.check(started, competitor.stateful)
                 if seconds := competitor.warm_up_seconds:
                     wrk.run(started.url + PATH, "head.lua", ("curl",), 64, seconds, self._load_cpu)
-            except (process.Failed, OSError) as error:
-                self.failed.append((label, str(error)))
+                self.running.append(started)
+            if not self.find(label):
                 process.stop_since(before)
-                continue
-            started.label = label
-            self.running.append(started)
-            if competitor.slow:
-                self.slow.add(label)
         return self
 
     def __exit__(self, *_):

@@ -4,7 +4,6 @@ import threading
 import time
 
 from lib import paths, process
-from lib.nodes import EVERY_CPU, free_port
 from lib.propagation import Asker, cast_request, status_request
 
 CONFIGURATION = """\
@@ -15,7 +14,7 @@ defaults
     timeout connect 1s
     timeout client 30s
     timeout server 5s
-    # A node that dies in the middle of a read: another one is asked. Reads change nothing.
+    # Where a node dies in the middle of a read, another one is asked: to read twice does no harm.
     retries 3
     option redispatch 1
     retry-on conn-failure empty-response response-timeout 503
@@ -36,8 +35,9 @@ backend control
     retry-on conn-failure
 {controls}
 """
-# A vote that another node took may not be shown yet: for milliseconds, or where the primary died just then until
-# the Sentinels have found another one. They doubt it for 1 s, and then elect; older than this is wrong.
+# A node may show a vote that another node took a little later: by milliseconds, or, where the primary died just then,
+# once the Sentinels have elected another one. They wait for 1 s before they do. A vote that is older is shown, or the
+# answer is wrong.
 LATE_SECONDS_MAX = 5.0
 
 
@@ -45,29 +45,31 @@ class Front:
     """A running HAProxy."""
 
     def __init__(self, nodes):
-        self.port, self.control_port, folder = free_port(), free_port(), paths.fresh("haproxy")
-        # A node that is slow to its check is not cut off from those whom it is about to answer.
-        check = "check inter 200ms fall 2 rise 1"
-        server = "    server {name} 127.0.0.1:{port} {check} port {control}".format
-        lines = [
-            [
-                server(name=f"node{nth}", port=port, check=check, control=node.control_port)
+        self.port, self.control_port, folder = process.free_port(), process.free_port(), paths.fresh("haproxy")
+
+        def servers(port_of):
+            # Two failed checks take a node out: one late answer does not.
+            check = "check inter 200ms fall 2 rise 1 port"
+            return "\n".join(
+                f"    server node{nth} 127.0.0.1:{port_of(node)} {check} {node.control_port}"
                 for nth, node in enumerate(nodes)
-                for port in [getattr(node, which)]
-            ]
-            for which in ("port", "control_port")
-        ]
+            )
+
         text = CONFIGURATION.format(
-            public=self.port, control=self.control_port, nodes="\n".join(lines[0]), controls="\n".join(lines[1])
+            public=self.port,
+            control=self.control_port,
+            nodes=servers(lambda node: node.port),
+            controls=servers(lambda node: node.control_port),
         )
         file, log = folder / "haproxy.cfg", folder / "haproxy.log"
         file.write_text(text)
-        self.process = process.spawn(["haproxy", "-db", "-f", file], EVERY_CPU, log)
-        process.wait_until(self.process, lambda: process.accepts(self.port), log)
+        self.process = process.spawn(["haproxy", "-db", "-f", file], process.EVERY_CPU, log)
+        process.wait_for_port(self.process, self.port, log)
 
 
 class Traffic:
-    """Readers and a caster at work; what they saw."""
+    """Four readers and a caster at work behind HAProxy, and what they saw. `recorded` are votes from before, which every
+    answer has to show; `never` are addresses without one."""
 
     def __init__(self, front, key, recorded, never):
         self._front, self._key = front, key
@@ -101,7 +103,7 @@ class Traffic:
         return found
 
     def _guard(self, work):
-        """A reader that dies has failed."""
+        """A thread that ends with an exception is a failure of the run."""
         try:
             work()
         except Exception as error:
@@ -109,7 +111,7 @@ class Traffic:
             raise
 
     def _read(self, offset):
-        """Asks for votes that were recorded, for such as never were, and for those just cast."""
+        """Asks for votes that were recorded, for addresses without one, and for votes that were cast just now."""
         asker, nth = None, offset
         while not self._stop.is_set():
             nth += 1
@@ -119,7 +121,7 @@ class Traffic:
                 asker.send(status_request(server, ip))
                 status, body = asker.read()
             except OSError as error:
-                # HAProxy ends kept connections of its own accord; a connection that never answered is a failure.
+                # HAProxy answers whatever comes, a dead node or not: that it hung up is a failure.
                 self.failed.append(repr(error))
                 asker = None
                 continue

@@ -4,9 +4,8 @@ A competitor that this rate would push too far is asked for half of its own maxi
 says so.
 """
 
-from lib import figures, oha
+from lib import oha, runner
 from lib.competitor import PATH
-from lib.process import Failed
 
 CALIBRATION_SECONDS = 1
 # The common rate is for those whose own maximum is at least this share of vote-status's.
@@ -18,32 +17,17 @@ def measure(fleet, options, reference, cpu, progress):
     most = {}
     for started in fleet.running:
         progress.step(f"scenario 5 · maximum · {started.label}")
-        try:
+        with fleet.noting(started.label):
             most[started.label] = oha.maximum(started.url + PATH, CALIBRATION_SECONDS, cpu)
-        except Failed as error:
-            fleet.failed.append((started.label, str(error)))
     base = most.get(reference) or max(most.values(), default=0)
     runs = {}
-    for number in range(options.pairs):
-        order = fleet.running if number % 2 == 0 else fleet.running[::-1]
-        for started in order:
-            if started.label not in most or (options.quick and number > 0 and started.label in fleet.slow):
-                continue
-            own = most[started.label]
-            rate = int((base if own >= base * SHARE_MIN else own) / 2)
-            progress.step(f"scenario 5 · {rate:,} a second · {started.label} · round {number + 1}")
-            try:
-                run = _once(started, rate, options.seconds, cpu)
-            except Failed as error:
-                fleet.failed.append((started.label, str(error)))
-                continue
-            runs.setdefault(started.label, []).append({"round": number, "rate": rate, **run})
+    for number, started in runner.rounds(fleet, options):
+        if (own := most.get(started.label)) is None:
+            continue
+        rate = int((base if own >= base * SHARE_MIN else own) / 2)
+        progress.step(f"scenario 5 · {rate:,} a second · {started.label} · round {number + 1}")
+        with fleet.noting(started.label):
+            run = runner.measured(started, lambda: oha.fixed_rate(started.url + PATH, rate, options.seconds, cpu))
+            rate_met = run["requests_per_second"] >= rate * oha.RATE_MET
+            runs.setdefault(started.label, []).append({"round": number, "rate": rate, "rate_met": rate_met, **run})
     return runs
-
-
-def _once(started, rate, seconds, cpu):
-    before = started.cpu_time()
-    counted = oha.fixed_rate(started.url + PATH, rate, seconds, cpu)
-    run = figures.of_run(counted, started.cpu_time() - before, started.memory())
-    run["rate_met"] = run["requests_per_second"] >= rate * oha.RATE_MET
-    return run

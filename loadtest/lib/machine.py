@@ -4,10 +4,9 @@ import datetime
 import os
 import platform
 import shutil
-import subprocess
 from pathlib import Path
 
-from lib import oha, paths, wrk
+from lib import oha, paths, process, wrk
 
 
 def describe():
@@ -47,11 +46,11 @@ def versions():
     }
 
 
-def _output(program, *arguments):
+def _output(*command):
     """What a program prints, or an empty string where there is no such program."""
-    if not shutil.which(program) and not Path(program).exists():
+    if not shutil.which(command[0]):
         return ""
-    done = subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True, check=False)
+    done = process.output(command)
     return (done.stdout + done.stderr).strip() if done.returncode == 0 else ""
 
 

@@ -5,7 +5,7 @@ import socket
 import time
 
 from lib.competitor import PATH
-from lib.control import SERVERS, Control
+from lib.control import SERVERS
 from lib.process import Failed
 
 # With as many live votes as the table holds, spread over the 90 minutes, this share of them comes and
@@ -23,8 +23,7 @@ SETTLE_SECONDS = 10
 
 def idle(started, connections):
     """Bytes per kept connection that has had one answer and is idle now."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - DESCRIPTORS_SPARE
-    wanted = min(connections, limit)
+    wanted = min(connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - DESCRIPTORS_SPARE)
     request = f"GET {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
     before = started.memory()
     sockets = []
@@ -35,25 +34,21 @@ def idle(started, connections):
             client.sendall(request)
             if not client.recv(4096).startswith(b"HTTP/1.1 200"):
                 raise Failed(f"connection {len(sockets)} was not answered")
-        after = started.memory()
+        return {"connections": wanted, **_each(before, started.memory(), wanted)}
     except OSError as error:
         raise Failed(f"connection {len(sockets)}: {error}") from error
     finally:
         for client in sockets:
             client.close()
-    return {
-        "connections": wanted,
-        "rss_bytes_each": (after.rss - before.rss) / wanted,
-        "pss_bytes_each": (after.pss - before.pss) / wanted,
-        "rss_bytes": after.rss,
-    }
 
 
 def cooldowns(started, count):
     """Bytes per live cooldown, from the memory before and after they were loaded."""
-    before, after = started.memory_before, started.memory_after
+    return {"cooldowns": count, **_each(started.memory_before, started.memory_loaded, count)}
+
+
+def _each(before, after, count):
     return {
-        "cooldowns": count,
         "rss_bytes_each": (after.rss - before.rss) / count,
         "pss_bytes_each": (after.pss - before.pss) / count,
         "rss_bytes": after.rss,
@@ -62,13 +57,11 @@ def cooldowns(started, count):
 
 def churn(started, count, share, progress):
     """Memory before and after votes, that share of the live ones, that came and expired on top of them."""
-    _, port, key = started.votes
-    control = Control(port, key)
     votes = int(count * share) // BATCH_LINES * BATCH_LINES
-    before = started.memory()
+    control, before = started.open_control(), started.memory()
     for done in range(0, votes, BATCH_LINES):
         voted_at = int(time.time()) - COOLDOWN_SECONDS + CHURN_LIFE_SECONDS
-        control.request("POST", "/v1/votes/batch", _lines(done, voted_at), "application/x-ndjson")
+        control.text("POST", "/v1/votes/batch", _lines(done, voted_at), "application/x-ndjson")
         progress.say(f"scenario 7 · churn · {done:,} of {votes:,} votes")
     # The votes live for three seconds; what the sweep has not given back by then stays in the figure.
     time.sleep(SETTLE_SECONDS)

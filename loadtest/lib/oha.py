@@ -2,10 +2,8 @@
 
 import json
 import os
-import subprocess
 
-from lib import paths
-from lib.process import Failed
+from lib import paths, process
 
 VERSION = "1.16.0"
 PROGRAM = paths.TOOLS / "bin" / "oha"
@@ -24,14 +22,10 @@ def fixed_rate(url, rate, seconds, cpu):
 
 
 def _run(words, seconds, cpu):
-    script = paths.LOADTEST / "oha" / words[0]
-    command = ["taskset", "-c", str(cpu), str(script), *map(str, words[1:])]
-    environment = {**os.environ, "OHA": str(PROGRAM)}
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=seconds + 60, env=environment
-    )
+    command = ["taskset", "-c", cpu, paths.LOADTEST / "oha" / words[0], *words[1:]]
+    done = process.output(command, timeout=seconds + 60, env={**os.environ, "OHA": str(PROGRAM)})
     if done.returncode != 0:
-        raise Failed(f"oha: {done.stderr.strip()[-200:]}")
+        raise process.Failed(f"oha: {done.stderr.strip()[-200:]}")
     return _figures(json.loads(done.stdout))
 
 
@@ -43,7 +37,5 @@ def _figures(said):
         "requests_per_second": said["summary"]["requestsPerSec"],
         "latency_us": {name: seconds * 1e6 for name, seconds in percentiles.items() if seconds is not None},
         # Requests that were under way when the time was up are not errors.
-        "errors": {
-            name: count for name, count in said["errorDistribution"].items() if "deadline" not in name
-        },
+        "errors": {name: count for name, count in said["errorDistribution"].items() if "deadline" not in name},
     }

@@ -1,11 +1,27 @@
-"""The command line of `loadtest/run`: what was typed, checked."""
+"""The command lines: what was typed, checked."""
 
 import argparse
+import sys
 from pathlib import Path
 
-from lib.paths import WORK
+from lib.paths import BINARY, WORK
 
 SCENARIOS = range(1, 8)
+
+
+def parser(doc):
+    """For a command that measures a binary which is there already."""
+    made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--binary", type=Path, default=BINARY)
+    return made
+
+
+def parse_with_binary(made):
+    options = made.parse_args()
+    if not options.binary.exists():
+        sys.exit(f"{options.binary} is not there: build it, as --help says, or name another with --binary")
+    options.binary = options.binary.resolve()
+    return options
 
 
 def parse(arguments, names):
@@ -14,42 +30,21 @@ def parse(arguments, names):
         prog="loadtest/run",
         description="Times vote-status beside the plainest epoll loop and its peers. See loadtest/README.md.",
     )
-    parser.add_argument(
-        "--quick", action="store_true", help="everything once, within 10 minutes, builds included"
-    )
-    parser.add_argument(
-        "--peers", type=_list_of(names), metavar="A,B", help="only these: " + ", ".join(names)
-    )
-    parser.add_argument(
-        "--scenarios", type=_list_of(list(map(str, SCENARIOS))), metavar="1,2", help="only these of 1 to 7"
-    )
-    parser.add_argument(
-        "--seconds", type=_whole(1, 600), help="length of one timed run (default 10; quick 1)"
-    )
-    parser.add_argument("--pairs", type=_whole(1, 100), help="alternating rounds (default 5)")
-    parser.add_argument(
-        "--cooldowns",
-        type=_whole(10_000, 10_000_000),
-        default=10_000_000,
-        help="live cooldowns in scenarios 4 and 7 (default 10000000)",
-    )
-    parser.add_argument(
-        "--connections",
-        type=_whole(10, 100_000),
-        default=10_000,
-        help="idle connections in scenario 7 (default 10000)",
-    )
-    parser.add_argument("--binary", type=Path, help="measure this vote-status instead of building one")
-    parser.add_argument(
-        "--output",
-        type=Path,
-        default=WORK / "report",
-        help="folder for the report (default loadtest/work/report)",
-    )
+    add, numbers = parser.add_argument, [*map(str, SCENARIOS)]
+    add("--quick", action="store_true", help="everything once, within 10 minutes, builds included")
+    add("--peers", type=_list_of(names), metavar="A,B", help="only these: " + ", ".join(names))
+    add("--scenarios", type=_list_of(numbers), metavar="1,2", default=numbers, help="only these of 1 to 7")
+    add("--seconds", type=_whole(1, 600), help="length of one timed run (default 10; quick 1)")
+    add("--pairs", type=_whole(1, 100), default=5, help="alternating rounds (default %(default)s)")
+    held = "live cooldowns in scenarios 4 and 7 (default %(default)s)"
+    add("--cooldowns", type=_whole(10_000, 10_000_000), default=10_000_000, help=held)
+    idle = "idle connections in scenario 7 (default %(default)s)"
+    add("--connections", type=_whole(10, 100_000), default=10_000, help=idle)
+    add("--binary", type=Path, help="measure this vote-status instead of building one")
+    add("--output", type=Path, default=WORK / "report", help="folder for the report (default loadtest/work/report)")
     options = parser.parse_args(arguments)
     options.seconds = options.seconds or (1 if options.quick else 10)
-    options.pairs = options.pairs or 5
-    options.scenarios = [int(number) for number in options.scenarios or map(str, SCENARIOS)]
+    options.scenarios = [*map(int, options.scenarios)]
     return options
 
 

@@ -11,7 +11,8 @@ WORK = LOADTEST / "work"
 TOOLS = WORK / "tools"
 PEER_TARGET = WORK / "target"
 SERVICE_TARGET = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
-# The files of the processes of this run: two runs at a time do not disturb each other's.
+BINARY = SERVICE_TARGET / "release" / "vote-status"
+# The files of this run's processes, so that two runs at a time do not disturb each other.
 RUN = WORK / "run" / str(os.getpid())
 
 

@@ -1,14 +1,58 @@
-"""Everything that vote-status is compared with: how each is built and started."""
+"""The competitors, vote-status among them: how each is built and started."""
 
+import functools
 import os
+import re
 import shutil
-import subprocess
 from pathlib import Path
 
 from lib import paths, process, redis
-from lib.competitor import Competitor, Missing, Running
+from lib.competitor import Competitor, Running
+from lib.control import Control
+from lib.process import Missing, build
+from lib.service import Service
 
 NGINX_MODULES = Path("/usr/lib/nginx/modules")
+
+
+class VoteStatus(Competitor):
+    name = title = "vote-status"
+    stateful = durable = True
+    engine = None
+    # A binary that was named on the command line is taken as it is.
+    binary = None
+
+    def build(self, log):
+        if not self.binary:
+            build(["cargo", "build", "--release", "--locked"], log, cwd=paths.REPOSITORY)
+            self.binary = paths.BINARY
+        if not self.binary.exists():
+            raise Missing(f"there is no {self.binary}")
+
+    def start(self, label, setup, cpu):
+        more = ["--workers", "1"] + (["--engine", self.engine] if self.engine else [])
+        service = Service(self.binary, label, more, cpu, in_memory=not setup.durable)
+        control = service.control
+        running = Running(service.port, [service.process])
+        running.open_control = lambda: Control(service.control_port, service.key)
+        running.open_caster = lambda: functools.partial(running.open_control().vote, 28)
+        control.put_server(28)
+        control.vote(28, "203.0.113.9")
+        running.memory_before = running.memory()
+        if setup.cooldowns:
+            control.load(setup.cooldowns)
+        running.memory_loaded = running.memory()
+        return running
+
+
+class SecondEngine(VoteStatus):
+    name = engine = "may_minihttp"
+    title = "vote-status on may_minihttp"
+
+    def build(self, log):
+        super().build(log)
+        if not re.search("possible values:.*may_minihttp", process.output([self.binary, "serve", "--help"]).stdout):
+            raise Missing("this vote-status was built without the second engine")
 
 
 class Limit(Competitor):
@@ -16,14 +60,12 @@ class Limit(Competitor):
     title = "plain epoll loop (the limit)"
 
     def build(self, log):
-        if not shutil.which("cc"):
-            raise Missing("no C compiler (Debian: gcc)")
+        _require(shutil.which("cc"), "no C compiler (Debian: gcc)")
         source, self.binary = paths.PEERS / "limit" / "limit.c", paths.WORK / "limit"
-        run(["cc", "-O2", "-Wall", "-Wextra", "-o", self.binary, source], log)
+        build(["cc", "-O2", "-Wall", "-Wextra", "-o", self.binary, source], log)
 
     def start(self, label, setup, cpu):
-        port, log = process.free_port(), paths.fresh(label) / "stderr.log"
-        return _listening(label, port, [process.spawn([self.binary, port], cpu, log)], log)
+        return _listening(label, cpu, lambda port: [self.binary, port])
 
 
 class RustPeer(Competitor):
@@ -33,132 +75,158 @@ class RustPeer(Competitor):
 
     def __init__(self, name, title):
         self.name, self.title = name, title
-        self.binary = paths.PEER_TARGET / "release" / f"peer-{name}"
 
     def build(self, log):
         environment = {**os.environ, "CARGO_TARGET_DIR": str(paths.PEER_TARGET)}
         command = ["cargo", "build", "--release", "--locked", "-p", f"peer-{self.name}"]
-        run(command, log, cwd=paths.PEERS, env=environment)
+        build(command, log, cwd=paths.PEERS, env=environment)
 
     def start(self, label, setup, cpu):
-        port, log = process.free_port(), paths.fresh(label) / "stderr.log"
-        started = process.spawn([self.binary, port, setup.cooldowns], cpu, log)
-        return _listening(label, port, [started], log)
+        binary = paths.PEER_TARGET / "release" / f"peer-{self.name}"
+        return _listening(label, cpu, lambda port: [binary, port, setup.cooldowns])
+
+
+class RedisPeer(Competitor):
+    """A competitor that keeps its state in a Redis of its own, whose CPU time and memory count."""
+
+    stateful = durable = slow = True
+
+    def build(self, log):
+        _require(shutil.which("redis-server"), "redis-server is not installed (Debian: redis-server)")
+
+    def start(self, label, setup, cpu):
+        settings = {"save": "", **({"appendonly": "yes", "appendfsync": "always"} if setup.durable else {})}
+        store = redis.Server(f"{label}-redis", settings, cpu)
+        redis.fill_for_peer(store.port, setup.cooldowns)
+        running = self.start_beside(store, label, cpu)
+        running.open_caster = lambda: redis.caster(store.port)
+        running.processes.insert(0, store.process)
+        return running
+
+    def start_beside(self, store, label, cpu):
+        raise NotImplementedError
 
 
 class Nginx(Competitor):
     name = "nginx"
     title = "nginx, static body"
-    config = "nginx/static.conf"
 
     def build(self, log):
         _require_nginx()
 
     def start(self, label, setup, cpu):
-        port, folder = process.free_port(), paths.fresh(label)
-        return _listening(label, port, [self._nginx(folder, cpu, port)], folder / "error.log")
-
-    def _nginx(self, folder, cpu, port, redis_port=0):
-        config = _config(self.config, folder, port, redis_port, user="user root;" if _is_root() else "")
-        log = folder / "error.log"
-        return process.spawn([_nginx_program(), "-p", folder, "-e", log, "-c", config], cpu, log)
+        return _nginx("nginx/static.conf", label, cpu)
 
 
-class NginxLua(Nginx):
+class NginxLua(RedisPeer):
     name = "nginx-lua"
     title = "nginx + Lua + Redis"
-    config = "nginx/lua.conf"
-    stateful = durable = slow = True
 
     def build(self, log):
+        super().build(log)
         _require_nginx()
-        redis.require()
-        if not (NGINX_MODULES / "ngx_http_lua_module.so").exists():
-            raise Missing("nginx has no Lua (Debian: libnginx-mod-http-lua)")
-        if not Path("/usr/share/lua/5.1/nginx/redis.lua").exists():
-            raise Missing("Lua has no Redis client for nginx (Debian: lua-nginx-redis)")
+        has_lua = (NGINX_MODULES / "ngx_http_lua_module.so").exists()
+        _require(has_lua, "nginx has no Lua (Debian: libnginx-mod-http-lua)")
+        has_client = Path("/usr/share/lua/5.1/nginx/redis.lua").exists()
+        _require(has_client, "Lua has no Redis client for nginx (Debian: lua-nginx-redis)")
 
-    def start(self, label, setup, cpu):
-        store, redis_port = redis.start(label, setup, cpu)
-        port, folder = process.free_port(), paths.fresh(label)
-        started = [store, self._nginx(folder, cpu, port, redis_port)]
-        return _listening(label, port, started, folder / "error.log", redis_port)
+    def start_beside(self, store, label, cpu):
+        modules = ("ndk_http_module.so", "ngx_http_lua_module.so")
+        folder = paths.PEERS / "nginx"
+        lua = f'lua_package_path "{folder}/?.lua;;"; init_by_lua_block {{ require "status" }}'
+        return _nginx("nginx/lua.conf", label, cpu, modules, lua, REDIS=store.port)
 
 
-class Php(Nginx):
+class Php(RedisPeer):
     name = "php-fpm"
     title = "nginx + PHP-FPM + Redis"
-    config = "php/nginx.conf"
-    stateful = durable = slow = True
 
     def build(self, log):
+        super().build(log)
         _require_nginx()
-        redis.require()
-        if not _fpm_program():
-            raise Missing("PHP-FPM is not installed (Debian: php-fpm)")
-        modules = subprocess.run([_fpm_program(), "-m"], capture_output=True, text=True, check=False).stdout
-        if "redis" not in modules.split():
-            raise Missing("PHP has no Redis extension (Debian: php-redis)")
+        _require(_fpm_program(), "PHP-FPM is not installed (Debian: php-fpm)")
+        has_client = "redis" in process.output([_fpm_program(), "-m"]).stdout.split()
+        _require(has_client, "PHP has no Redis extension (Debian: php-redis)")
 
-    def start(self, label, setup, cpu):
-        store, redis_port = redis.start(label, setup, cpu)
-        port, folder = process.free_port(), paths.fresh(label)
+    def start_beside(self, store, label, cpu):
+        folder = paths.fresh(f"{label}-fpm")
         user = "user = root\ngroup = root" if _is_root() else ""
-        config = _config("php/fpm.conf", folder, port, redis_port, user)
-        command = [_fpm_program(), "-F", "-y", config] + (["-R"] if _is_root() else [])
-        workers = process.spawn(command, cpu, folder / "fpm.log")
-        process.wait_until(workers, (folder / "php.sock").exists, folder / "fpm.log")
-        started = [store, workers, self._nginx(folder, cpu, port, redis_port)]
-        return _listening(label, port, started, folder / "error.log", redis_port)
+        config = _filled("php/fpm.conf", folder, USER=user)
+        command, log = [_fpm_program(), "-F", "-y", config, *(["-R"] if _is_root() else [])], folder / "fpm.log"
+        workers = process.spawn(command, cpu, log)
+        process.wait_until(workers, (folder / "php.sock").exists, log)
+        running = _nginx("nginx/php.conf", label, cpu, REDIS=store.port, FPM=folder, PHP=paths.PEERS / "php")
+        running.processes.insert(0, workers)
+        return running
 
 
-class Node(Competitor):
+class Node(RedisPeer):
     name = "node"
     title = "Node http + ioredis"
-    stateful = durable = slow = True
     warm_up_seconds = 3
 
     def build(self, log):
-        redis.require()
+        super().build(log)
         for program, package in (("node", "nodejs"), ("npm", "npm")):
-            if not shutil.which(program):
-                raise Missing(f"{program} is not installed (Debian: {package})")
-        run(["npm", "ci", "--no-audit", "--no-fund"], log, cwd=paths.PEERS / "node")
+            _require(shutil.which(program), f"{program} is not installed (Debian: {package})")
+        build(["npm", "ci", "--no-audit", "--no-fund"], log, cwd=paths.PEERS / "node")
 
-    def start(self, label, setup, cpu):
-        store, redis_port = redis.start(label, setup, cpu)
-        port, log = process.free_port(), paths.fresh(label) / "stderr.log"
-        command = ["node", paths.PEERS / "node" / "server.js", port, redis_port]
-        return _listening(label, port, [store, process.spawn(command, cpu, log)], log, redis_port)
+    def start_beside(self, store, label, cpu):
+        return _listening(label, cpu, lambda port: ["node", paths.PEERS / "node" / "server.js", port, store.port])
 
 
-def run(command, log, **more):
-    """Runs a build command into the log, or raises Missing with its last lines."""
-    with open(log, "ab") as output:
-        done = subprocess.run(list(map(str, command)), stdout=output, stderr=output, check=False, **more)
-    if done.returncode != 0:
-        raise Missing(f"{' '.join(map(str, command[:3]))} failed: {process.tail(log)}")
+def all_competitors():
+    """In the order in which they are timed."""
+    return [
+        Limit(),
+        VoteStatus(),
+        Nginx(),
+        SecondEngine(),
+        RustPeer("axum", "axum + dashmap"),
+        RustPeer("actix", "actix-web + dashmap"),
+        NginxLua(),
+        Node(),
+        Php(),
+    ]
 
 
-def _listening(label, port, started, log, redis_port=None):
-    votes = ("redis", redis_port) if redis_port else ()
-    process.wait_until(started[-1], lambda: process.accepts(port), log)
-    return Running(label, port, started, votes=votes)
+def _require(found, otherwise):
+    if not found:
+        raise Missing(otherwise)
 
 
-def _config(name, folder, port, redis_port, user):
-    """Fills a configuration in and writes it beside the process's other files."""
+def _listening(label, cpu, command):
+    """Starts `command(port)` in a folder of its own, and waits until the port takes connections."""
+    port, log = process.free_port(), paths.fresh(label) / "stderr.log"
+    started = process.spawn(command(port), cpu, log)
+    process.wait_for_port(started, port, log)
+    return Running(port, [started])
+
+
+def _nginx(location, label, cpu, modules=(), lua="", **words):
+    """nginx with one location of loadtest/peers/nginx."""
+
+    def command(port):
+        folder = paths.RUN / label
+        file = _filled(
+            "nginx/http.conf",
+            folder,
+            PORT=port,
+            LOCATION=_filled(location, folder, **words),
+            MODULES="\n".join(f"load_module {NGINX_MODULES / name};" for name in modules),
+            LUA=lua,
+            USER="user root;" if _is_root() else "",
+        )
+        return [_nginx_program(), "-p", folder, "-e", folder / "stderr.log", "-c", file]
+
+    return _listening(label, cpu, command)
+
+
+def _filled(name, folder, **words):
+    """Fills the words between @ signs in and writes the configuration beside the process's other files."""
     template = paths.PEERS / name
     text = template.read_text()
-    words = {
-        "WORK": folder,
-        "HERE": template.parent,
-        "MODULES": NGINX_MODULES,
-        "PORT": port,
-        "REDIS": redis_port,
-        "USER": user,
-    }
-    for word, value in words.items():
+    for word, value in {"WORK": folder, **words}.items():
         text = text.replace(f"@{word}@", str(value))
     config = folder / template.name
     config.write_text(text)
@@ -166,8 +234,7 @@ def _config(name, folder, port, redis_port, user):
 
 
 def _require_nginx():
-    if not _nginx_program():
-        raise Missing("nginx is not installed (Debian: nginx)")
+    _require(_nginx_program(), "nginx is not installed (Debian: nginx)")
 
 
 def _nginx_program():
@@ -176,8 +243,7 @@ def _nginx_program():
 
 def _fpm_program():
     """Debian's php-fpm carries its version in its name."""
-    found = sorted(Path("/usr/sbin").glob("php-fpm*"))
-    return found[-1] if found else None
+    return max(Path("/usr/sbin").glob("php-fpm*"), default=None)
 
 
 def _is_root():

@@ -1,4 +1,4 @@
-"""What is timed, in which groups, with which competitors. How is in runner, latency and memory."""
+"""What is timed, in which groups, with which competitors. How it is timed is in runner, latency and memory."""
 
 from dataclasses import dataclass, field
 
@@ -54,15 +54,8 @@ def keep_alive(quick):
     if quick:
         corners = [(64, "curl"), (512, "guzzle")]
     return [
-        Variant(
-            f"keep-alive-{connections}-{head}",
-            1,
-            f"keep-alive, {connections} connections, {head} head",
-            "head.lua",
-            (head,),
-            connections,
-        )
-        for connections, head in corners
+        Variant(f"keep-alive-{count}-{head}", 1, f"keep-alive, {count} connections, {head} head", "head.lua", (head,), count)
+        for count, head in corners
     ]
 
 

@@ -1,27 +1,50 @@
-"""Processes of competitors: started on the server's CPU, stopped by their own ids, nothing else touched."""
+"""Starts and stops the programs of a run: pinned to CPUs, logged to files, stopped by their own ids."""
 
 import os
 import resource
+import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
+from lib import paths
+
 START_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 10
-# Every process started by this run, so that none outlives it.
+EVERY_CPU = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+# Every process that this run has started, so that none outlives it.
 _STARTED = []
+# Where the search for a free port goes on. These ports are below those that the kernel gives to outgoing
+# connections, so a server that was killed finds its own port free when it is started again.
+_next_port = 12_000 + os.getpid() % 1_000 * 20
 
 
 class Failed(Exception):
-    """A competitor did not start, answered wrong, or died; the text is for the report."""
+    """A program did not start, answered wrong, or died; the text is for the report."""
+
+
+class Missing(Exception):
+    """A competitor cannot take part on this machine; the text is the reason for the report."""
+
+
+def run_command(main):
+    """Runs a command's `main`; what it started is stopped even where it is told to end."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    finally:
+        stop_since(0)
+        paths.sweep()
 
 
 def raise_descriptor_limit():
-    """Every process inherits as many descriptors as this one may have."""
+    """Takes as many descriptors as the system allows; every program started from here inherits them."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard
 
 
 def cpus():
@@ -32,19 +55,37 @@ def cpus():
 
 def free_port():
     """A port that was free a moment ago, for servers that cannot say which one they took."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    global _next_port
+    while True:
+        _next_port += 1
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", _next_port))
+                return _next_port
+            except OSError:
+                continue
 
 
-def spawn(command, cpu, log, **more):
-    """Starts `command` on one CPU; what it prints goes to the file `log`, unless `stdout` is given."""
-    pinned = ["taskset", "-c", str(cpu), *map(str, command)]
+def spawn(command, cpus, log, **more):
+    """Starts `command` on these CPUs; what it prints goes to the file `log`, unless `stdout` is given."""
     with open(log, "ab") as output:
-        more.setdefault("stdout", output)
-        started = subprocess.Popen(pinned, stdin=subprocess.DEVNULL, stderr=output, **more)
+        more = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output, **more}
+        started = subprocess.Popen(["taskset", "-c", str(cpus), *map(str, command)], **more)
     _STARTED.append(started)
     return started
+
+
+def build(command, log, **more):
+    """Runs a build command into the log, or raises Missing with its last lines."""
+    with open(log, "ab") as output:
+        done = subprocess.run(list(map(str, command)), stdout=output, stderr=output, check=False, **more)
+    if done.returncode != 0:
+        raise Missing(f"{' '.join(map(str, command[:3]))} failed: {tail(log)}")
+
+
+def output(command, **more):
+    """A finished program: its status, and what it printed as text."""
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **more)
 
 
 def tail(log, lines=3):
@@ -64,13 +105,17 @@ def wait_until(process, ready, log):
         time.sleep(0.02)
 
 
-def accepts(port):
-    """Does anything accept connections on the port?"""
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        return True
-    except OSError:
-        return False
+def wait_for_port(process, port, log):
+    """Returns once the process accepts connections there."""
+
+    def accepts():
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return True
+        except OSError:
+            return False
+
+    wait_until(process, accepts, log)
 
 
 def started_count():
@@ -84,17 +129,25 @@ def stop_since(count):
 
 
 def stop(process):
-    """SIGTERM, then SIGKILL after a while; children of a master go with their master."""
+    """SIGTERM, then SIGKILL after a while. A killed master cannot end its children, so they are killed as well."""
+    if process.poll() is not None:
+        return
     children = descendants(process.pid)[1:]
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(STOP_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            for pid in children:
-                _kill(pid)
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        kill(process)
+        for pid in children:
+            try:
+                os.kill(pid, 9)
+            except ProcessLookupError:
+                pass  # it went with its master
+
+
+def kill(process):
+    process.kill()
+    process.wait()
 
 
 def descendants(root):
@@ -110,10 +163,3 @@ def descendants(root):
     for pid in found:
         found.extend(children.get(pid, []))
     return found
-
-
-def _kill(pid):
-    try:
-        os.kill(pid, 9)
-    except ProcessLookupError:
-        pass  # it went with its master

@@ -6,10 +6,9 @@ import time
 
 class Progress:
     def __init__(self, steps):
-        self._steps = steps
-        self._done = 0
-        self._began = time.monotonic()
-        self._terminal = sys.stderr.isatty()
+        self._steps, self._done, self._began = steps, 0, time.monotonic()
+        # What begins a line on a terminal: back to its first column, and clear it.
+        self._clear = "\r\x1b[2K" if sys.stderr.isatty() else ""
         self._said = ""
 
     def step(self, text):
@@ -18,8 +17,9 @@ class Progress:
         left = ""
         if self._done > 3:
             each = (time.monotonic() - self._began) / (self._done - 1)
-            left = f" · {self._clock(each * (self._steps - self._done + 1))} left"
-        self._show(f"[{self._done}/{self._steps}] {text}{left}", text.rpartition(" · ")[0] or text)
+            minutes, seconds = divmod(int(each * (self._steps - self._done + 1)), 60)
+            left = f" · {minutes}:{seconds:02d} left"
+        self._show(f"[{self._done}/{self._steps}] {text}{left}", text)
 
     def say(self, text):
         """Something that is not counted."""
@@ -27,24 +27,15 @@ class Progress:
 
     def note(self, text):
         """A line that stays."""
-        self._clear()
-        print(text, file=sys.stderr, flush=True)
+        print(f"{self._clear}{text}", file=sys.stderr, flush=True)
 
     def close(self):
-        self._clear()
+        print(self._clear, end="", file=sys.stderr, flush=True)
 
-    def _show(self, line, short):
-        if self._terminal:
-            print(f"\r\x1b[2K{line[:150]}", end="", file=sys.stderr, flush=True)
-        elif (words := short.split(" · ")[:2]) != self._said:
-            self._said = words
-            print(" · ".join(words), file=sys.stderr, flush=True)
-
-    def _clear(self):
-        if self._terminal:
-            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
-
-    @staticmethod
-    def _clock(seconds):
-        minutes, rest = divmod(int(seconds), 60)
-        return f"{minutes}:{rest:02d}"
+    def _show(self, line, text):
+        scenario = " · ".join(text.split(" · ")[:2])
+        if self._clear:
+            print(f"{self._clear}{line[:150]}", end="", file=sys.stderr, flush=True)
+        elif scenario != self._said:
+            self._said = scenario
+            self.note(scenario)

@@ -4,6 +4,8 @@ import json
 import socket
 import time
 
+from lib.process import Failed
+
 
 class Asker:
     """One kept connection that sends and reads whole responses."""
@@ -35,10 +37,6 @@ class Asker:
             raise ConnectionError("the connection ended")
         self._rest += got
 
-    def close(self):
-        self._socket.close()
-
-
 def status_request(server, ip):
     return f"GET /api/vote/{server}/status/{ip} HTTP/1.1\r\nHost: h\r\n\r\n".encode()
 
@@ -49,13 +47,13 @@ def cast_request(key, server, ip):
     return (head + body).encode()
 
 
-def measure(caster, nodes, count, interval, to_all):
-    """Sorted seconds of `count` votes: until one of the nodes, taken in turn, shows it, or until all do."""
-    control = Asker(caster.control_port)
-    askers = [Asker(node.port) for node in nodes]
+def measure(caster, nodes, count, interval, network, to_all):
+    """Sorted seconds of `count` votes: until one of the nodes, taken in turn, shows it, or until all do. The addresses
+    are of `network`, two numbers with a dot."""
+    control, *askers = [Asker(port) for port in (caster.control_port, *(node.port for node in nodes))]
     took = []
     for nth in range(count):
-        server, ip = 28, f"198.{18 + to_all}.{nth // 256}.{nth % 256}"
+        server, ip = 28, f"{network}.{nth // 256}.{nth % 256}"
         request, waiting = status_request(server, ip), askers if to_all else [askers[nth % len(askers)]]
         began = time.perf_counter()
         control.send(cast_request(caster.key, server, ip))
@@ -66,10 +64,8 @@ def measure(caster, nodes, count, interval, to_all):
         took.append(time.perf_counter() - began)
         status, body = control.read()
         if status != 201:
-            raise AssertionError(f"a vote was answered {status} {body}")
+            raise Failed(f"a vote was answered {status} {body}")
         time.sleep(max(0, interval - (time.perf_counter() - began)))
-    for asker in [control, *askers]:
-        asker.close()
     return sorted(took)
 
 

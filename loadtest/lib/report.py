@@ -4,28 +4,22 @@ from lib import chart, figures
 from lib.plan import OURS, TITLES
 
 CPU_NOTE = "CPU time per request, of all the competitor's processes; shorter is better"
+RUN_COLUMNS = ["requests/s", "CPU µs/request", "user", "system", "against vote-status", "p50", "p99", "RSS MiB"]
+PERCENTILES = ["p50", "p90", "p99", "p99.9", "p99.99"]
 
 
 def write(results, folder):
     """Writes report.md and its charts beside it."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [
-        "# Load test",
-        "",
-        *_machine(results),
-        "",
-        "## Speed to reach",
-        "",
-        *targets(results["targets"]),
-        "",
-    ]
-    lines += _missing(results)
+    lines = ["# Load test", "", *_machine(results), "", "## Speed to reach", "", *targets(results["targets"]), ""]
+    lines += _listed("Missing", [f"**{name}**: {reason}" for name, reason in results["missing"].items()])
     for variant in results["variants"]:
         lines += _variant(variant, results["titles"], folder)
     if results["latency"]:
-        lines += _latency(results, folder)
-    lines += _memory(results["memory"], results["titles"], folder)
-    lines += _failures(results["failures"])
+        lines += _latency(results["latency"], results["titles"], folder)
+    if results["memory"]:
+        lines += _memory(results["memory"], results["titles"], folder)
+    lines += _listed("Failures", results["failures"])
     (folder / "report.md").write_text("\n".join(lines) + "\n")
 
 
@@ -35,8 +29,8 @@ def targets(rows):
     for row in rows:
         word = {True: "met", False: "**missed**", None: "—"}[row["met"]]
         verdict = f"{word} ({row['note']})" if row["note"] else word
-        at_most, measured = _amount(row["at_most"], row["unit"]), _amount(row["measured"], row["unit"])
-        lines.append(_row([row["name"], at_most, measured, verdict]))
+        form = "{:.2f} ×" if row["unit"] == "×" else "{:,.2f} bytes"
+        lines.append(_row([row["name"], _number(row["at_most"], form), _number(row["measured"], form), verdict]))
     return lines
 
 
@@ -45,8 +39,7 @@ def _machine(results):
     kind = "virtual machine" if machine["virtual"] else "machine"
     versions = ", ".join(f"{name}: {text}" for name, text in machine["versions"].items() if text)
     return [
-        f"{machine['date']}, commit {machine['commit']}. "
-        f"{kind} with {machine['cpus']} CPUs ({machine['cpu']}), "
+        f"{machine['date']}, commit {machine['commit']}. {kind} with {machine['cpus']} CPUs ({machine['cpu']}), "
         f"{machine['memory_mib']} MiB, kernel {machine['kernel']}, {machine['system']}; "
         f"load before the run {machine['load_average']:.2f}.",
         "",
@@ -59,83 +52,57 @@ def _machine(results):
     ]
 
 
-def _missing(results):
-    if not results["missing"]:
-        return []
-    lines = ["## Missing", ""]
-    return lines + [f"* **{name}**: {reason}" for name, reason in results["missing"].items()] + [""]
-
-
 def _variant(variant, titles, folder):
     runs = variant["runs"]
     lines = [f"## {variant['scenario']}. {variant['title']}", ""]
     if runs:
-        name = f"{variant['key']}.svg"
-        (folder / name).write_text(_cpu_chart(variant["title"], runs, titles))
-        lines += [f"![{variant['title']}]({name})", ""]
-        lines += [
-            "| | requests/s | CPU µs/request | user | system | against vote-status | p50 | p99 | RSS MiB |",
-            "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
-        ]
-        lines += [_run_row(label, runs, titles) for label in _by_cpu(runs)] + [""]
+        order = sorted(runs, key=lambda label: figures.median(runs[label], "cpu_us"))
+        bars = [_cpu_bar(label, runs[label], titles) for label in order]
+        legend = [("user", "user time"), ("system", "system time")]
+        lines += _chart(folder, variant["key"], variant["title"], chart.svg(variant["title"], CPU_NOTE, bars, legend))
+        lines += _table(RUN_COLUMNS, {label: _run_cells(label, runs) for label in order}, titles) + [""]
     for label, reason in variant["left_out"].items():
         lines.append(f"* left out: {titles.get(label, label)}: {reason}")
     return lines + _vote_notes(runs, titles) + _error_notes(runs) + [""]
 
 
-def _run_row(label, runs, titles):
+def _run_cells(label, runs):
     found = runs[label]
-    ratio = figures.ratio(found, [runs[OURS]], "cpu_us") if OURS in runs else None
-    cells = [
-        _bold(titles.get(label, label), label),
+    return [
         f"{figures.median(found, 'requests_per_second'):,.0f}",
         f"{figures.median(found, 'cpu_us'):.2f}",
         f"{figures.pooled(found, 'user_us'):.2f}",
         f"{figures.pooled(found, 'system_us'):.2f}",
-        _number(ratio, "{:.2f} ×"),
-        _microseconds(figures.median(found, "latency_us.p50")),
-        _microseconds(figures.median(found, "latency_us.p99")),
+        _number(figures.ratio(found, [runs[OURS]], "cpu_us") if OURS in runs else None, "{:.2f} ×"),
+        *[_microseconds(figures.median(found, f"latency_us.{name}")) for name in ("p50", "p99")],
         f"{figures.median(found, 'rss_bytes') / 2**20:,.1f}",
     ]
-    return _row(cells)
 
 
-def _cpu_chart(title, runs, titles):
-    bars = []
-    for label in _by_cpu(runs):
-        least, most = figures.spread(runs[label], "cpu_us")
-        total = figures.median(runs[label], "cpu_us")
-        share = figures.pooled(runs[label], "user_us") / figures.pooled(runs[label], "cpu_us")
-        parts = [total * share, total * (1 - share)]
-        text = f"{total:.1f} µs" if total < 100 else f"{total:.0f} µs"
-        bars.append(chart.Bar(titles.get(label, label), parts, least, most, text, label == OURS))
-    return chart.svg(title, CPU_NOTE, bars, [("user", "user time"), ("system", "system time")])
+def _cpu_bar(label, runs, titles):
+    total = figures.median(runs, "cpu_us")
+    share = figures.pooled(runs, "user_us") / figures.pooled(runs, "cpu_us")
+    text = f"{total:.1f} µs" if total < 100 else f"{total:.0f} µs"
+    parts = [total * share, total * (1 - share)]
+    return chart.Bar(titles.get(label, label), parts, *figures.spread(runs, "cpu_us"), text, label == OURS)
 
 
-def _latency(results, folder):
-    runs, titles = results["latency"], results["titles"]
-    names = ["p50", "p90", "p99", "p99.9", "p99.99"]
+def _latency(runs, titles, folder):
     order = sorted(runs, key=lambda label: figures.median(runs[label], "latency_us.p99") or 0)
-    bars = []
+    bars, rows = [], {}
     for label in order:
-        middle = figures.median(runs[label], "latency_us.p99")
-        least, most = figures.spread(runs[label], "latency_us.p99")
-        text = f"{_microseconds(middle)} at {runs[label][0]['rate']:,}/s"
-        bars.append(chart.Bar(titles.get(label, label), [middle], least, most, text, label == OURS))
-    (folder / "latency.svg").write_text(
-        chart.svg(
-            "p99 latency at a fixed rate", "corrected for coordinated omission; shorter is better", bars, []
-        )
-    )
-    lines = [f"## 5. {TITLES[5]}", "", "![p99 latency](latency.svg)", ""]
-    lines += [f"| | rate | CPU µs/request | {' | '.join(names)} |", "|---|--:|--:|" + "--:|" * len(names)]
-    for label in order:
-        cells = [_microseconds(figures.median(runs[label], f"latency_us.{name}")) for name in names]
-        met = "" if all(run["rate_met"] for run in runs[label]) else " (not met)"
-        rate = f"{runs[label][0]['rate']:,}/s{met}"
-        cpu = f"{figures.median(runs[label], 'cpu_us'):.2f}"
-        lines.append(_row([_bold(titles.get(label, label), label), rate, cpu, *cells]))
-    return lines + [
+        found, rate = runs[label], f"{runs[label][0]['rate']:,}/s"
+        middles = {name: figures.median(found, f"latency_us.{name}") for name in PERCENTILES}
+        text, spread = f"{_microseconds(middles['p99'])} at {rate}", figures.spread(found, "latency_us.p99")
+        bars.append(chart.Bar(titles.get(label, label), [middles["p99"]], *spread, text, label == OURS))
+        met = "" if all(run["rate_met"] for run in found) else " (not met)"
+        rows[label] = [rate + met, f"{figures.median(found, 'cpu_us'):.2f}", *map(_microseconds, middles.values())]
+    note = "corrected for coordinated omission; shorter is better"
+    return [
+        f"## 5. {TITLES[5]}",
+        "",
+        *_chart(folder, "latency", "p99 latency", chart.svg("p99 latency at a fixed rate", note, bars, [])),
+        *_table(["rate", "CPU µs/request", *PERCENTILES], rows, titles),
         "",
         "oha, half of its maximum on vote-status; a competitor whose own maximum is below three quarters "
         "of that gets half of its own.",
@@ -144,8 +111,6 @@ def _latency(results, folder):
 
 
 def _memory(memory, titles, folder):
-    if not memory:
-        return []
     lines = [f"## 7. {TITLES[7]}", ""]
     if idle := memory.get("idle"):
         lines += _idle(idle, titles, folder)
@@ -165,35 +130,16 @@ def _memory(memory, titles, folder):
 
 def _idle(idle, titles, folder):
     order = sorted(idle, key=lambda label: idle[label]["rss_bytes_each"])
-    bars = []
+    bars, rows = [], {}
     for label in order:
-        each = max(idle[label]["rss_bytes_each"], 0)
-        bars.append(
-            chart.Bar(titles.get(label, label), [each], each, each, f"{each:,.0f} bytes", label == OURS)
-        )
-    connections = idle[order[0]]["connections"]
-    title = f"memory per idle connection, of {connections:,}"
-    (folder / "idle.svg").write_text(
-        chart.svg(title, "resident memory of all processes; shorter is better", bars, [])
-    )
-    lines = [
-        f"![{title}](idle.svg)",
-        "",
-        "| | bytes per idle connection (RSS) | (PSS) | all, MiB |",
-        "|---|--:|--:|--:|",
-    ]
-    for label in order:
-        found = idle[label]
-        each = [f"{found[name]:,.0f}" for name in ("rss_bytes_each", "pss_bytes_each")]
-        total = f"{found['rss_bytes'] / 2**20:,.1f}"
-        lines.append(_row([_bold(titles.get(label, label), label), *each, total]))
-    return lines + [""]
-
-
-def _failures(failures):
-    if not failures:
-        return []
-    return ["## Failures", ""] + [f"* {text}" for text in failures] + [""]
+        rss, pss, total = (idle[label][name] for name in ("rss_bytes_each", "pss_bytes_each", "rss_bytes"))
+        each = max(rss, 0)
+        bars.append(chart.Bar(titles.get(label, label), [each], each, each, f"{each:,.0f} bytes", label == OURS))
+        rows[label] = [f"{rss:,.0f}", f"{pss:,.0f}", f"{total / 2**20:,.1f}"]
+    title = f"memory per idle connection, of {idle[order[0]]['connections']:,}"
+    drawn = chart.svg(title, "resident memory of all processes; shorter is better", bars, [])
+    columns = ["bytes per idle connection (RSS)", "(PSS)", "all, MiB"]
+    return [*_chart(folder, "idle", title, drawn), *_table(columns, rows, titles), ""]
 
 
 def _vote_notes(runs, titles):
@@ -216,16 +162,27 @@ def _error_notes(runs):
     return lines
 
 
-def _by_cpu(runs):
-    return sorted(runs, key=lambda label: figures.median(runs[label], "cpu_us"))
+def _listed(title, texts):
+    return [f"## {title}", "", *(f"* {text}" for text in texts), ""] if texts else []
+
+
+def _chart(folder, name, title, drawn):
+    """Writes a chart; the lines that show it."""
+    (folder / f"{name}.svg").write_text(drawn)
+    return [f"![{title}]({name}.svg)", ""]
+
+
+def _table(columns, rows, titles):
+    """A row a competitor, ours in bold; the figures to the right."""
+    lines = [f"| | {' | '.join(columns)} |", "|---|" + "--:|" * len(columns)]
+    for label, cells in rows.items():
+        title = titles.get(label, label)
+        lines.append(_row([f"**{title}**" if label == OURS else title, *cells]))
+    return lines
 
 
 def _row(cells):
     return f"| {' | '.join(cells)} |"
-
-
-def _bold(text, label):
-    return f"**{text}**" if label == OURS else text
 
 
 def _number(value, form):
@@ -233,12 +190,4 @@ def _number(value, form):
 
 
 def _microseconds(value):
-    if value is None:
-        return "—"
-    return f"{value / 1000:,.1f} ms" if value >= 1000 else f"{value:,.0f} µs"
-
-
-def _amount(value, unit):
-    if value is None:
-        return "—"
-    return f"{value:.2f} ×" if unit == "×" else f"{value:,.2f} bytes"
+    return _number(value, "{:,.0f} µs") if value is None or value < 1000 else f"{value / 1000:,.1f} ms"

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from lib import latency, machine, memory, plan, process, runner, target
+from lib import latency, machine, memory, plan, runner, target
 from lib.fleet import Fleet
 from lib.plan import OURS
 
@@ -18,11 +18,7 @@ class Session:
         self.results = {
             "machine": machine.describe(),
             "options": {
-                "quick": options.quick,
-                "seconds": options.seconds,
-                "pairs": options.pairs,
-                "cooldowns": options.cooldowns,
-                "connections": options.connections,
+                name: getattr(options, name) for name in ("quick", "seconds", "pairs", "cooldowns", "connections")
             },
             "titles": {**{each.name: each.title for each in competitors}, plan.SMALL: plan.SMALL},
             "missing": missing,
@@ -47,36 +43,23 @@ class Session:
         with Fleet(group.entries, self._cpus, self._progress) as fleet:
             for variant in group.variants:
                 runs = runner.time_variant(variant, fleet, self._options, self._load_cpu, self._progress)
-                self._note_variant(variant, runs, group)
+                said = {"key": variant.key, "scenario": variant.scenario, "title": variant.title}
+                self.results["variants"].append({**said, "runs": runs, "left_out": group.left_out})
             if group.latency:
-                self.results["latency"] = latency.measure(
-                    fleet, self._options, OURS, self._load_cpu, self._progress
-                )
+                latencies = latency.measure(fleet, self._options, OURS, self._load_cpu, self._progress)
+                self.results["latency"] = latencies
             if group.idle:
                 self._idle(fleet)
             if group.cooldowns:
                 self._cooldowns(fleet)
-            self.results["failures"] += [f"{label}: {text}" for label, text in fleet.failed]
-
-    def _note_variant(self, variant, runs, group):
-        self.results["variants"].append(
-            {
-                "key": variant.key,
-                "scenario": variant.scenario,
-                "title": variant.title,
-                "runs": runs,
-                "left_out": group.left_out,
-            }
-        )
+            self.results["failures"] += fleet.failed
 
     def _idle(self, fleet):
         found = self.results["memory"].setdefault("idle", {})
         for started in fleet.running:
             self._progress.step(f"scenario 7 · idle connections · {started.label}")
-            try:
+            with fleet.noting(started.label, "idle connections: "):
                 found[started.label] = memory.idle(started, self._options.connections)
-            except (process.Failed, OSError) as error:
-                fleet.failed.append((started.label, f"idle connections: {error}"))
 
     def _cooldowns(self, fleet):
         started = fleet.find(OURS)
@@ -85,8 +68,6 @@ class Session:
         count = self._options.cooldowns
         self._progress.step("scenario 7 · churn · vote-status")
         self.results["memory"]["cooldowns"] = memory.cooldowns(started, count)
-        try:
-            share = memory.QUICK_SHARE if self._options.quick else memory.HOUR_SHARE
+        share = memory.QUICK_SHARE if self._options.quick else memory.HOUR_SHARE
+        with fleet.noting(OURS, "churn: "):
             self.results["memory"]["churn"] = memory.churn(started, count, share, self._progress)
-        except (process.Failed, OSError) as error:
-            fleet.failed.append((OURS, f"churn: {error}"))

@@ -29,17 +29,10 @@ class Row:
 def rows(variants, latency, memory, bench, cooldowns=10_000_000):
     """The table. `variants` is {key: {label: runs}}, `bench` {head: ratio to httparse}."""
     runs = {**variants, **({"latency": latency} if latency else {})}
+    new = "CPU per request, new connection each"
     return [
-        _against(
-            "CPU per request, keep-alive 64, against the limit", 1.03, runs, "keep-alive-64-curl", ["limit"]
-        ),
-        _against(
-            "CPU per request, new connection each, against the better of the limit and nginx",
-            1.00,
-            runs,
-            "new-connection",
-            ["limit", "nginx"],
-        ),
+        _against("CPU per request, keep-alive 64, against the limit", 1.03, runs, "keep-alive-64-curl", ["limit"]),
+        _against(f"{new}, against the better of the limit and nginx", 1.00, runs, "new-connection", ["limit", "nginx"]),
         _against("CPU per request, pipelined × 16, against the limit", 1.10, runs, "pipelined", ["limit"]),
         _best_peer("CPU per request against the best peer, worst of the other scenarios", 0.98, runs, _cpu),
         _best_peer("user time against the best peer, worst of the other scenarios", 0.60, runs, _user),

@@ -26,16 +26,17 @@ class Memory:
     pss: int
 
 
-def cpu_time(pids):
-    """Read thread by thread: the kernel splits a total by all that its owner ever did, so a thread that
-    has loaded the state would colour the split of the one that answers.
+def cpu_time(pids, threads=""):
+    """CPU time of the threads whose names begin so. It is read thread by thread: the kernel splits a process's total in
+    user and system time by all that the process ever did, and loading its state would count for the answers as well.
     """
     user = system = 0
     for pid in pids:
         for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
-            fields = stat.read_text().rpartition(")")[2].split()
-            user += int(fields[11])
-            system += int(fields[12])
+            name, _, fields = stat.read_text().rpartition(")")
+            if name.partition("(")[2].startswith(threads):
+                user += int(fields.split()[11])
+                system += int(fields.split()[12])
     return CpuTime(user / _TICKS_PER_SECOND, system / _TICKS_PER_SECOND)
 
 

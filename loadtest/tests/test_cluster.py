@@ -4,7 +4,7 @@ import threading
 import time
 import unittest
 
-from lib import nodes, paced
+from lib import redis, votes
 from lib.front import LATE_SECONDS_MAX, Traffic
 from lib.propagation import cast_request, percentile, status_request
 
@@ -26,10 +26,10 @@ class Requests(unittest.TestCase):
         self.assertTrue(status_request(28, "192.0.2.1").startswith(b"GET /api/vote/28/status/192.0.2.1 HTTP/1.1\r\n"))
 
     def test_commands_of_redis(self):
-        self.assertEqual(nodes.command(["SET", "a", 12]), b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$2\r\n12\r\n")
+        self.assertEqual(redis.command("SET", "a", 12), b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$2\r\n12\r\n")
 
     def test_paced_votes_are_all_of_their_own(self):
-        lines = [paced._line(nth) for nth in range(100_000)]
+        lines = [votes.line(nth) for nth in range(100_000)]
         self.assertEqual(len(set(lines)), 100_000)
         self.assertEqual(lines[1], '{"server_id":29,"ip":"11.0.0.1"}\n')
 
