@@ -191,7 +191,11 @@ impl UploadBatch {
         let shown = |text: &Value| Some(echo(text.as_str()?, ECHO_BYTES_MAX));
         let (word, message) = (shown(&error["error"])?, shown(&error["message"])?);
         // The remedy as it is called here.
-        let message = if word == "token_differs" { TOKEN_DIFFERS.to_owned() } else { message };
+        let message = match word.as_str() {
+            "token_differs" => TOKEN_DIFFERS.to_owned(),
+            "invalid_vote" if message.starts_with("voted_at must be ") => format!("{message}; or --utc-offset +01:00"),
+            _ => message,
+        };
         Some(Refusal { line: *self.numbers.get(told + index)?, word, message })
     }
 }

@@ -7,14 +7,16 @@ use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use serde_core::de::{IgnoredAny, MapAccess};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::batch_upload::{LineKind, Refusal, Totals, UploadBatch};
 use super::client::ControlClient;
 use super::csv::Header;
 use super::lines::{LINE_BYTES_MAX, Lines, TextLine};
 use super::progress::Progress;
+use super::utc_offset::UtcOffset;
 use super::{CliError, Exit, say};
+use crate::clock::Clock;
 use crate::json::{Fields, Object};
 
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -31,12 +33,16 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     client.get("/v1/servers?limit=1")?.expect(&[200])?;
     let refused = RefusedRow::new(options.get_one::<PathBuf>("refused"))?;
     let server_kind = if options.get_flag("replace-tokens") { LineKind::ServerReplaced } else { LineKind::Server };
+    let now = Clock::new().now().wall;
     let mut import = Import {
         client,
         progress: Progress::new(sources.iter().map(ImportSource::bytes).sum()),
         bytes_before: 0,
         server_kind,
+        ignored: options.get_many("ignore-columns").unwrap_or_default().cloned().collect(),
+        offset: options.get_one::<String>("utc-offset").map(|text| UtcOffset::new(text.clone(), now)),
         refused,
+        generated: Vec::new(),
         servers: Totals::default(),
         votes: Totals::default(),
     };
@@ -106,23 +112,33 @@ enum FileFormat {
 }
 
 impl FileFormat {
-    fn detect(path: &Path, line: &[u8]) -> Result<Self, String> {
+    fn detect(path: &Path, line: &[u8], ignored: &[String]) -> Result<Self, String> {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         match extension.to_ascii_lowercase().as_str() {
-            "csv" | "tsv" => Header::parse(line).map(Self::Csv),
+            "csv" | "tsv" => Header::parse(line, ignored).map(Self::Csv),
             "ndjson" | "jsonl" => Ok(Self::Json),
             _ if line.trim_ascii().starts_with(b"{") => Ok(Self::Json),
-            _ => Header::parse(line).map(Self::Csv),
+            _ => Header::parse(line, ignored).map(Self::Csv),
         }
     }
 
-    /// One line as a JSON object.
-    fn object<'a>(&self, line: &'a [u8]) -> Result<Cow<'a, [u8]>, String> {
-        match self {
-            Self::Json => Ok(Cow::Borrowed(line)),
-            Self::Csv(header) => header.object(line).map(Cow::Owned),
+    /// One line as a JSON object; `offset` is that of dates without one.
+    fn object<'a>(&self, line: &'a [u8], offset: Option<&UtcOffset>) -> Result<Cow<'a, [u8]>, String> {
+        match (self, offset) {
+            (Self::Csv(header), _) => header.object(line, offset).map(Cow::Owned),
+            (Self::Json, None) => Ok(Cow::Borrowed(line)),
+            (Self::Json, Some(offset)) => with_offset(line, offset),
         }
     }
+}
+
+/// A line as it is, but for a date without an offset. What is wrong with it is the service's to say.
+fn with_offset<'a>(line: &'a [u8], offset: &UtcOffset) -> Result<Cow<'a, [u8]>, String> {
+    let Ok(mut object) = serde_json::from_slice::<Map<String, Value>>(line) else { return Ok(Cow::Borrowed(line)) };
+    let Some(date) = object.get("voted_at").and_then(Value::as_str) else { return Ok(Cow::Borrowed(line)) };
+    let Some(whole) = offset.complete(date)? else { return Ok(Cow::Borrowed(line)) };
+    object.insert("voted_at".to_owned(), Value::from(whole));
+    Ok(Cow::Owned(Value::Object(object).to_string().into_bytes()))
 }
 
 struct Import {
@@ -132,23 +148,44 @@ struct Import {
     bytes_before: u64,
     /// Whether the files' tokens replace others.
     server_kind: LineKind,
+    /// Columns that are to be left out.
+    ignored: Vec<String>,
+    offset: Option<UtcOffset>,
     refused: RefusedRow,
+    /// Servers that were not listed and came without a token, with what the service made for them.
+    generated: Vec<(u64, String)>,
     servers: Totals,
     votes: Totals,
 }
 
 /// Lines on their way, in the order of posting: the servers that votes are for come first.
-struct Batches([UploadBatch; 2]);
+struct Batches {
+    kinds: [UploadBatch; 2],
+    /// Servers among them that come without a token.
+    tokenless: Vec<u64>,
+}
 
 impl Batches {
     fn new(server_kind: LineKind) -> Self {
-        Self([server_kind, LineKind::Vote].map(UploadBatch::new))
+        Self { kinds: [server_kind, LineKind::Vote].map(UploadBatch::new), tokenless: Vec::new() }
     }
 
     /// Adds a line to the batch that it is for; whether it is time to post.
     fn push(&mut self, holds: Holds, number: u64, object: &[u8]) -> bool {
-        let [servers, votes] = &mut self.0;
-        let batch = if names_server(holds, object) { servers } else { votes };
+        let [servers, votes] = &mut self.kinds;
+        let members = match holds {
+            Holds::Votes => None,
+            Holds::Servers | Holds::Both => {
+                serde_json::from_slice(object).ok().map(|Object::<Members>(members)| members)
+            }
+        };
+        let is_server = members.as_ref().is_some_and(|members| !members.has_ip && !members.has_voted_at);
+        if let Some(Members { server_id: Some(id), has_token: false, .. }) = members
+            && is_server
+        {
+            self.tokenless.push(id);
+        }
+        let batch = if is_server || holds == Holds::Servers { servers } else { votes };
         batch.push(number, object);
         batch.is_full()
     }
@@ -167,17 +204,21 @@ impl Import {
             if text.trim_ascii().is_empty() {
                 continue;
             }
-            let Some(format) = &format else {
-                let detected = FileFormat::detect(&source.path, text)
-                    .map_err(|reason| CliError::new(format_args!("{} line {number}: {reason}", source.name())))?;
+            let is_first = format.is_none();
+            if is_first {
+                let detected = FileFormat::detect(&source.path, text, &self.ignored);
+                format = Some(
+                    detected
+                        .map_err(|reason| CliError::new(format_args!("{} line {number}: {reason}", source.name())))?,
+                );
+            }
+            let format = match &format {
                 // A header is done with; an object is the first of many.
-                if let FileFormat::Json = detected {
-                    batches.push(source.holds, number, text);
-                }
-                format = Some(detected);
-                continue;
+                None | Some(FileFormat::Csv(_)) if is_first => continue,
+                None => continue,
+                Some(format) => format,
             };
-            let object = match format.object(text) {
+            let object = match format.object(text, self.offset.as_ref()) {
                 Ok(object) => object,
                 Err(reason) => {
                     self.refuse(source, number, &reason)?;
@@ -196,7 +237,8 @@ impl Import {
     }
 
     fn post(&mut self, source: &ImportSource, batches: &mut Batches, bytes_read: u64) -> Result<(), CliError> {
-        for batch in &mut batches.0 {
+        let new = self.unlisted(std::mem::take(&mut batches.tokenless))?;
+        for batch in &mut batches.kinds {
             let lines = batch.len();
             let totals = if batch.kind() == LineKind::Vote { &mut self.votes } else { &mut self.servers };
             let posted = batch.post(&self.client, totals).map_err(|error| {
@@ -208,7 +250,27 @@ impl Import {
             }
             self.progress.advance(self.bytes_before + bytes_read, lines);
         }
+        for id in new {
+            let record = self.client.get(&format!("/v1/servers/{id}"))?;
+            // One whose line was refused is listed no more than before.
+            if record.status == 200 {
+                self.generated.push((id, record.text("token").to_owned()));
+            }
+        }
         Ok(())
+    }
+
+    /// Those of `servers` that the service does not list.
+    fn unlisted(&self, mut servers: Vec<u64>) -> Result<Vec<u64>, CliError> {
+        servers.sort_unstable();
+        servers.dedup();
+        let mut unlisted = Vec::new();
+        for id in servers {
+            if self.client.get(&format!("/v1/servers/{id}"))?.status == 404 {
+                unlisted.push(id);
+            }
+        }
+        Ok(unlisted)
     }
 
     /// Refuses a line that never reaches the service.
@@ -225,8 +287,13 @@ impl Import {
         self.refused.finish()?;
         drop(self.progress);
         if is_json {
-            say(json!({ "servers": self.servers.object(), "votes": self.votes.object() }))?;
+            let generated = |(id, token): &(u64, String)| json!({ "server_id": id, "token": token });
+            let generated: Vec<Value> = self.generated.iter().map(generated).collect();
+            say(json!({ "servers": self.servers.object(), "votes": self.votes.object(), "generated": generated }))?;
         } else {
+            for (id, token) in &self.generated {
+                say(format_args!("server {id} came without a token, and was given {token}"))?;
+            }
             for (name, holds, totals) in
                 [("servers", Holds::Servers, self.servers), ("votes", Holds::Votes, self.votes)]
             {
@@ -257,32 +324,30 @@ fn summary(name: &str, totals: &Totals) -> String {
     line
 }
 
-/// What tells a vote from a server. Whether it is right is the service's to judge.
+/// What tells a vote from a server, and a server's own. Whether it is right is the service's to judge.
 #[derive(Default)]
 struct Members {
     has_ip: bool,
     has_voted_at: bool,
+    has_token: bool,
+    server_id: Option<u64>,
 }
 
 impl<'de> Fields<'de> for Members {
-    const NAMES: &'static [&'static str] = &["ip", "voted_at"];
+    const NAMES: &'static [&'static str] = &["ip", "voted_at", "token", "server_id"];
     const OTHERS_REFUSED: bool = false;
 
     fn take<A: MapAccess<'de>>(&mut self, name: &'static str, object: &mut A) -> Result<(), A::Error> {
-        // Null or not: a vote of which something is not known is no server.
-        object.next_value::<IgnoredAny>()?;
-        *(if name == "ip" { &mut self.has_ip } else { &mut self.has_voted_at }) = true;
-        Ok(())
-    }
-}
-
-fn names_server(holds: Holds, object: &[u8]) -> bool {
-    match holds {
-        Holds::Servers => true,
-        Holds::Votes => false,
-        Holds::Both => {
-            matches!(serde_json::from_slice(object), Ok(Object(Members { has_ip: false, has_voted_at: false })))
+        match name {
+            "server_id" => self.server_id = object.next_value::<Value>()?.as_u64(),
+            "token" => self.has_token = object.next_value::<Option<IgnoredAny>>()?.is_some(),
+            _ => {
+                // Null or not: a vote of which something is not known is no server.
+                object.next_value::<IgnoredAny>()?;
+                *(if name == "ip" { &mut self.has_ip } else { &mut self.has_voted_at }) = true;
+            }
         }
+        Ok(())
     }
 }
 

@@ -38,6 +38,7 @@ mod servers;
 mod sink;
 #[cfg(feature = "redis")]
 mod store;
+mod utc_offset;
 mod votes;
 
 pub use args::command;

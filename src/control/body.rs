@@ -30,7 +30,7 @@ fn invalid(status: u16, word: &'static str, message: impl Into<Cow<'static, str>
 /// One line or body, a vote or a server, before its rules are applied.
 #[derive(Default)]
 struct Raw<'a> {
-    server_id: Option<u32>,
+    server_id: Option<ServerNumber>,
     token: Option<Text<'a>>,
     ip: Option<Text<'a>>,
     voted_at: Option<Instant>,
@@ -57,6 +57,38 @@ fn said<'de, T: Deserialize<'de>, A: MapAccess<'de>>(name: &str, object: &mut A)
     object.next_value::<Option<T>>()?.ok_or_else(|| A::Error::custom(format_args!("{name} must not be null")))
 }
 
+#[derive(Clone, Copy)]
+/// A server's number, refused in words that name the remedy: PHP's arrays and forms have it as a string.
+struct ServerNumber(ServerId);
+
+impl<'de> Deserialize<'de> for ServerNumber {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ServerNumberVisitor)
+    }
+}
+
+struct ServerNumberVisitor;
+
+impl Visitor<'_> for ServerNumberVisitor {
+    type Value = ServerNumber;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("server_id as a whole number from 0 to 4294967295")
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<ServerNumber, E> {
+        let id = u32::try_from(number).map_err(|_| E::custom("server_id must be at most 4294967295"))?;
+        Ok(ServerNumber(ServerId(id)))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<ServerNumber, E> {
+        Err(E::custom(match ServerId::parse(text.as_bytes()) {
+            Ok(id) => format!("server_id must be a number, {id} and not \"{id}\": in PHP, (int) $id"),
+            Err(_) => "server_id must be a number, not a string".to_owned(),
+        }))
+    }
+}
+
 /// RFC 3339 with an offset, or Unix seconds.
 struct Instant(UnixSeconds);
 
@@ -72,7 +104,10 @@ impl Visitor<'_> for InstantVisitor {
     type Value = Instant;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an RFC 3339 instant with an offset, or a number of Unix seconds")
+        formatter.write_str(
+            "an RFC 3339 instant with an offset, such as 2026-11-20T12:34:56+01:00, or Unix seconds as a number, \
+             which UNIX_TIMESTAMP() gives in MySQL",
+        )
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Instant, E> {
@@ -125,7 +160,7 @@ pub fn vote(text: &[u8]) -> Result<Vote, Invalid> {
 fn into_vote(raw: Raw<'_>) -> Result<Vote, Invalid> {
     let refuse = |message| Err(invalid(422, "invalid_vote", message));
     let server = match (raw.server_id, raw.token) {
-        (Some(id), None) => ServerName::Id(ServerId(id)),
+        (Some(ServerNumber(id)), None) => ServerName::Id(id),
         (None, Some(token)) => match Token::new(&token) {
             Some(token) => ServerName::Token(token),
             // No server can have it.
@@ -146,7 +181,7 @@ fn into_vote(raw: Raw<'_>) -> Result<Vote, Invalid> {
 pub fn server(id: ServerId, text: &[u8], generated: Token) -> Result<NewServer, Invalid> {
     let text = if text.trim_ascii().is_empty() { b"{}" } else { text };
     let raw = read(text, "invalid_token")?;
-    if raw.ip.is_some() || raw.voted_at.is_some() || raw.server_id.is_some_and(|named| named != id.0) {
+    if raw.ip.is_some() || raw.voted_at.is_some() || raw.server_id.is_some_and(|ServerNumber(named)| named != id) {
         return Err(invalid(422, "invalid_token", "the body may hold a token, and nothing else"));
     }
     into_server(id, raw.token.as_deref(), generated)
@@ -182,7 +217,7 @@ pub fn line(text: &[u8], word: &'static str, generate: impl FnOnce() -> Token) -
     let names_server = raw.server_id.filter(|_| raw.ip.is_none() && raw.voted_at.is_none());
     match names_server {
         Some(id) if word == "invalid_server" || raw.token.is_some() => {
-            into_server(ServerId(id), raw.token.as_deref(), generate()).map(BodyLine::Server)
+            into_server(id.0, raw.token.as_deref(), generate()).map(BodyLine::Server)
         }
         _ => into_vote(raw).map(BodyLine::Vote),
     }
@@ -248,6 +283,20 @@ mod tests {
             ("[]", Err((422, "invalid_vote"))),
         ] {
             assert_eq!(outcome(vote(text.as_bytes())), expected, "{text}");
+        }
+    }
+
+    /// Regression: PHP's strings were refused as `invalid type: string "28", expected u32`.
+    #[test]
+    fn a_server_s_number_is_asked_for_in_the_words_of_the_interface() {
+        let vote_of = |id: &str| vote(format!(r#"{{"server_id":{id},"ip":"203.0.113.7"}}"#).as_bytes());
+        for (id, expected) in [
+            (r#""28""#, r#"server_id must be a number, 28 and not "28": in PHP, (int) $id"#),
+            (r#""028""#, "server_id must be a number, not a string"),
+            ("4294967296", "server_id must be at most 4294967295"),
+            ("-1", "invalid type: integer `-1`, expected server_id as a whole number from 0 to 4294967295"),
+        ] {
+            assert_eq!(vote_of(id).expect_err(id).message, expected);
         }
     }
 

@@ -46,7 +46,11 @@ fn twice_the_same_files_change_nothing_the_second_time() {
     let (servers, votes) = (write(&folder, "servers", servers), write(&folder, "votes", &votes));
     let args = ["import", "--servers", text(&servers), "--votes", text(&votes)];
     let first = run(&server, &args);
-    let expected = "servers: 2 recorded, 0 unchanged, 0 refused\nvotes: 3 recorded, 0 unchanged, 0 refused\n";
+    let made = server.control_client().get("/v1/servers/29").json()["token"].as_str().expect("a token").to_owned();
+    let expected = format!(
+        "server 29 came without a token, and was given {made}\n\
+         servers: 2 recorded, 0 unchanged, 0 refused\nvotes: 3 recorded, 0 unchanged, 0 refused\n"
+    );
     assert_eq!(expect_quiet(&first, 0), expected);
     let answers = || {
         [(28, "203.0.113.1"), (28, "203.0.113.2"), (29, "203.0.113.3")]
@@ -77,7 +81,7 @@ fn csv_with_quotes_and_windows_line_ends() {
     let none = json!({
         "recorded": 2, "unchanged": 0, "expired": 0, "unknown_server": 0, "token_differs": 0, "invalid": 0, "skipped": 0,
     });
-    assert_eq!(parse(expect_quiet(&ended, 0)), json!({"servers": none, "votes": none}));
+    assert_eq!(parse(expect_quiet(&ended, 0)), json!({"servers": none, "votes": none, "generated": []}));
     assert_eq!(status(&server, 28, "203.0.113.1")["next_vote_at"], rfc3339(now - 60 + COOLDOWN));
     assert_eq!(status(&server, 29, "203.0.113.2")["next_vote_at"], rfc3339(now - 120 + COOLDOWN));
     assert_eq!(run(&server, &["server", "list"]).stdout, "28\tdemo\n29\ta.b\n");
@@ -181,6 +185,60 @@ fn a_vote_without_its_time_is_refused() {
     }
     assert_eq!(status(&server, 28, "203.0.113.1")["can_vote"], true);
     assert_eq!(run(&server, &["server", "list"]).stdout, "28\tdemo\n");
+}
+
+/// Regression: `43<TAB>NULL` from `mysql --batch` listed server 43 with the token NULL, an empty one made a token
+/// that nobody was told, and columns of a table that are not the interface's had no way in.
+#[test]
+fn a_table_as_a_database_gives_it() {
+    let (server, folder) = (Server::in_memory(&[]), folder());
+    let table = "name\tserver_id\ttoken\tcreated_at\nA\t28\tdemo\t2020-01-01\nB\t43\tNULL\t2020-01-01\n\
+                 C\t44\t\\N\t2020-01-01\nD\t45\t\t2020-01-01\n";
+    let servers = write(&folder, "servers.tsv", table);
+    let refused = run(&server, &["import", "--servers", text(&servers)]);
+    expect_failure(&refused, &["line 1", "leave columns out by --ignore-columns name,created_at"]);
+    let ended = run(&server, &["import", "--servers", text(&servers), "--ignore-columns", "name,created_at"]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    for (line, token) in [(3, "NULL"), (4, "\\N"), (5, "")] {
+        let told = format!("{}: line {line}: invalid_server: token is {token:?}, which is none: ", text(&servers));
+        assert!(ended.stderr.contains(&told), "{told}: {ended:?}");
+    }
+    assert_eq!(run(&server, &["server", "list"]).stdout, "28\tdemo\n");
+
+    let without = write(&folder, "without.csv", "server_id\n43\n28\n43\n");
+    let first = run(&server, &["import", "--servers", text(&without), "--json"]);
+    let summary = parse(expect_quiet(&first, 0));
+    let made = server.control_client().get("/v1/servers/43").json();
+    assert_eq!(summary["generated"], json!([{"server_id": 43, "token": made["token"]}]));
+    let second = run(&server, &["import", "--servers", text(&without)]);
+    assert_eq!(expect_quiet(&second, 0), "servers: 0 recorded, 3 unchanged, 0 refused\n");
+}
+
+/// A date as a table has it, in local time, is told what to do, and taken with --utc-offset.
+#[test]
+fn dates_without_an_offset() {
+    let (server, folder, now) = (Server::in_memory(&[]), folder(), now_unix());
+    server.control_client().add_server(28, "demo");
+    let local = |unix: i64| rfc3339(unix + 3_600).replace('T', " ").replace('Z', "");
+    let csv = format!("server_id,ip,voted_at\n28,203.0.113.1,{}\n", local(now - 600));
+    let json = format!("{{\"server_id\":28,\"ip\":\"203.0.113.2\",\"voted_at\":\"{}\"}}\n", local(now - 900));
+    for (name, ip, lines, age) in [("votes.csv", "203.0.113.1", csv, 600), ("votes", "203.0.113.2", json, 900)] {
+        let votes = write(&folder, name, &lines);
+        let refused = run(&server, &["import", "--votes", text(&votes)]);
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        for words in ["2026-11-20T12:34:56+01:00", "UNIX_TIMESTAMP()", "--utc-offset +01:00"] {
+            assert!(refused.stderr.contains(words), "without {words}: {refused:?}");
+        }
+        let taken = run(&server, &["import", "--votes", text(&votes), "--utc-offset", "+01:00"]);
+        // Within days of a change of the hour such dates are refused, and told why.
+        if taken.status.code() == Some(0) {
+            assert_eq!(status(&server, 28, ip)["next_vote_at"], rfc3339(now - age + COOLDOWN));
+        } else {
+            assert!(taken.stderr.contains("is ambiguous: the hour has changed in Europe"), "{taken:?}");
+        }
+    }
+    let wrong = run(&server, &["import", "--votes", "-", "--utc-offset", "Paris"]);
+    expect_failure(&wrong, &["--utc-offset", "an offset is wanted, such as +01:00"]);
 }
 
 /// Regression: an import of yesterday's export brought back a token that had been rotated since.

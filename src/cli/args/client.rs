@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 
 use crate::cli::args::common::{connection, control_url, json, option, plain};
+use crate::cli::utc_offset;
 use crate::vote::id::ServerId;
 
 /// What the exit status says where it says more than success and failure.
@@ -65,6 +66,16 @@ fn import() -> Command {
             path(plain("servers", "FILE", "Servers: server_id, token")),
             path(plain("votes", "FILE", "Votes: server_id or token, ip, voted_at")),
             path(plain("refused", "FILE", refused)),
+            plain("ignore-columns", "NAMES", "Columns of a CSV file to leave out, with commas between them")
+                .value_delimiter(',')
+                .action(ArgAction::Append),
+            plain(
+                "utc-offset",
+                "OFFSET",
+                "Of dates that have none, +01:00 for Paris in winter; they are refused where the hour has just changed",
+            )
+            .allow_hyphen_values(true)
+            .value_parser(utc_offset::parse),
             plain(
                 "replace-tokens",
                 "",
