@@ -145,9 +145,7 @@ pub(super) fn export(
 }
 
 fn held(text: &[u8]) -> Option<Held> {
-    // An export names every token: none has to be made.
-    let unused = Token::new("unused")?;
-    match body::line(text, "invalid", || unused).ok()? {
+    match body::line(text, "invalid").ok()? {
         BodyLine::Server(server) => Some(Held::Server(server.server, server.token?)),
         BodyLine::Vote(vote) => {
             let ServerName::Id(server) = vote.server else { return None };

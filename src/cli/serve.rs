@@ -290,12 +290,8 @@ fn catch_signals(reload: Option<Box<dyn Fn() + Send>>) -> Result<Receiver<Signal
 
 fn demo_seed() -> Vec<Command> {
     let (server, token) = (ServerId(28), Token::new("demo"));
-    let Some(generated) = token.clone() else { return Vec::new() };
     let vote = Vote { server: ServerName::Id(server), address: DEMO_COOLING, voted_at: None };
-    vec![
-        Command::Servers(vec![NewServer { server, token, generated }], Tokens::Replace),
-        Command::Votes(vec![vote], Mode::Cast),
-    ]
+    vec![Command::Servers(vec![NewServer { server, token }], Tokens::Replace), Command::Votes(vec![vote], Mode::Cast)]
 }
 
 fn say_what_to_try(announced: &[(ListenAddress, Role)], key: &[u8]) {

@@ -127,13 +127,12 @@ fn read_given_back<T>(reply: &Value, read: impl Fn(&Value) -> Option<T>) -> Opti
     }
 }
 
-/// A server to list: with this token, or with the one it has, or else with `generated`. So with no
-/// token said, and one in the place of `generated`, a listed server keeps its own.
+/// A server to list: with this token, or with the one it has, or else with `spare`.
 #[must_use]
-pub fn list(store: &str, server: ServerId, token: Option<&Token>, generated: &Token) -> Cmd {
+pub fn list(store: &str, server: ServerId, token: Option<&Token>, spare: &Token) -> Cmd {
     let keys = [keys::LOG, keys::DIRECTORY, keys::TOKENS, keys::META];
     let said = token.map_or("", Token::as_str);
-    call("vs2_server", &keys, &[store, "list", &server.to_string(), said, generated.as_str()])
+    call("vs2_server", &keys, &[store, "list", &server.to_string(), said, spare.as_str()])
 }
 
 /// A server that the store had lost.

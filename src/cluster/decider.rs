@@ -10,7 +10,9 @@ use super::calls::{self, Made};
 use super::link::{LinkError, TIMEOUT};
 use super::primary::Primary;
 use super::{Confirmation, failure_log::FailureLog};
-use crate::recorder::command::{Command, Mode, NewServer, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome};
+use crate::recorder::command::{
+    Command, Mode, NewServer, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome, generate_token,
+};
 use crate::recorder::follower::FeedDoor;
 use crate::recorder::follower::reason::Reason;
 use crate::recorder::follower::submitter::{Decided, Decider};
@@ -350,15 +352,20 @@ fn plan(commands: Vec<Command>, under: &mut [Under], servers: &HashMap<Token, Se
             }
             Command::Cancel(server, address) => add(0, CallKind::Cancel, calls::cancel(store, server, address)),
             Command::Servers(news, tokens) => {
-                for (part, NewServer { server, token, generated }) in news.into_iter().enumerate() {
-                    let (said, spare, kept) = match token {
-                        Some(token) if tokens == Tokens::Keep => (None, token.clone(), Some(token)),
-                        token => (token, generated, None),
+                for (part, NewServer { server, token }) in news.into_iter().enumerate() {
+                    let Some(spare) = token.clone().or_else(generate_token) else {
+                        under[command].parts[part] = Part::Server(ServerOutcome::NotGenerated);
+                        continue;
                     };
+                    // Where a listed server keeps its token, the one that is said is for a new one only.
+                    let (said, kept) = if tokens == Tokens::Keep { (None, token) } else { (token, None) };
                     add(part, CallKind::Server(kept), calls::list(store, server, said.as_ref(), &spare));
                 }
             }
-            Command::Rotate(server, token) => add(0, CallKind::Server(None), calls::rotate(store, server, &token)),
+            Command::Rotate(server) => match generate_token() {
+                Some(token) => add(0, CallKind::Server(None), calls::rotate(store, server, &token)),
+                None => under[command].parts[0] = Part::Server(ServerOutcome::NotGenerated),
+            },
             Command::Remove(server) => add(0, CallKind::Remove, calls::remove(store, server)),
             // The recorder's own: it never comes here.
             Command::Digest => {}

@@ -12,7 +12,6 @@ use super::summary::Summary;
 use crate::http::session::Step;
 use crate::limits::COMMIT_EVENTS_MAX;
 use crate::recorder::command::{Command, Mode, NewServer, Reply, ServerOutcome, Tokens, Vote, VoteOutcome};
-use crate::vote::id::Token;
 
 /// Lines that go to the recorder as one command.
 const COMMAND_LINES_MAX: usize = 8_192;
@@ -102,14 +101,14 @@ impl BatchRequest {
     }
 
     /// Takes a piece of the stream.
-    pub fn content(&mut self, mut bytes: &[u8], generate: &dyn Fn() -> Token, ask: SubmitCommand<'_>) -> Step {
+    pub fn content(&mut self, mut bytes: &[u8], ask: SubmitCommand<'_>) -> Step {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
             if self.partial.is_empty() && !self.is_overlong {
-                self.take_line(line, generate, ask);
+                self.take_line(line, ask);
             } else {
                 self.hold(line);
-                self.end_line(generate, ask);
+                self.end_line(ask);
             }
             bytes = rest;
         }
@@ -119,8 +118,8 @@ impl BatchRequest {
     }
 
     /// Goes on after the last piece: the answer, once every command has come back.
-    pub fn finish(&mut self, generate: &dyn Fn() -> Token, ask: SubmitCommand<'_>) -> Option<ControlAnswer> {
-        self.end_line(generate, ask);
+    pub fn finish(&mut self, ask: SubmitCommand<'_>) -> Option<ControlAnswer> {
+        self.end_line(ask);
         self.send(ask);
         self.collect();
         if !self.under_way.is_empty() {
@@ -158,17 +157,17 @@ impl BatchRequest {
         }
     }
 
-    fn end_line(&mut self, generate: &dyn Fn() -> Token, ask: SubmitCommand<'_>) {
+    fn end_line(&mut self, ask: SubmitCommand<'_>) {
         if std::mem::take(&mut self.is_overlong) {
             self.line += 1;
             self.refuse_overlong();
         } else if !self.partial.is_empty() {
             let line = std::mem::take(&mut self.partial);
-            self.take_line(&line, generate, ask);
+            self.take_line(&line, ask);
         }
     }
 
-    fn take_line(&mut self, text: &[u8], generate: &dyn Fn() -> Token, ask: SubmitCommand<'_>) {
+    fn take_line(&mut self, text: &[u8], ask: SubmitCommand<'_>) {
         self.line += 1;
         if text.len() > LINE_BYTES_MAX {
             return self.refuse_overlong();
@@ -178,7 +177,7 @@ impl BatchRequest {
         if text.is_empty() || self.is_store_unavailable {
             return;
         }
-        match (body::line(text, self.kind.word(), generate), self.kind) {
+        match (body::line(text, self.kind.word()), self.kind) {
             // Recorded as of now, the same file would move its votes each time.
             (Ok(BodyLine::Vote(Vote { voted_at: None, .. })), BatchKind::Votes(Mode::Record)) => {
                 self.summary.invalid += 1;
@@ -286,6 +285,10 @@ impl BatchRequest {
             ServerOutcome::TokenInUse | ServerOutcome::Unknown => {
                 self.summary.invalid += 1;
                 self.summary.refuse(line, "token_in_use", "this token is another server's");
+            }
+            ServerOutcome::NotGenerated => {
+                self.summary.invalid += 1;
+                self.summary.refuse(line, "internal_error", "no token could be generated");
             }
         }
     }

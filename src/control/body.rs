@@ -178,16 +178,16 @@ fn into_vote(raw: Raw<'_>) -> Result<Vote, Invalid> {
 ///
 /// # Errors
 /// What to answer.
-pub fn server(id: ServerId, text: &[u8], generated: Token) -> Result<NewServer, Invalid> {
+pub fn server(id: ServerId, text: &[u8]) -> Result<NewServer, Invalid> {
     let text = if text.trim_ascii().is_empty() { b"{}" } else { text };
     let raw = read(text, "invalid_token")?;
     if raw.ip.is_some() || raw.voted_at.is_some() || raw.server_id.is_some_and(|ServerNumber(named)| named != id) {
         return Err(invalid(422, "invalid_token", "the body may hold a token, and nothing else"));
     }
-    into_server(id, raw.token.as_deref(), generated)
+    into_server(id, raw.token.as_deref())
 }
 
-fn into_server(server: ServerId, token: Option<&str>, generated: Token) -> Result<NewServer, Invalid> {
+fn into_server(server: ServerId, token: Option<&str>) -> Result<NewServer, Invalid> {
     let token = match token.map(Token::new) {
         Some(None) => {
             let rule = "a token is 1 to 128 characters of A-Z a-z 0-9 - . _ ~";
@@ -196,7 +196,7 @@ fn into_server(server: ServerId, token: Option<&str>, generated: Token) -> Resul
         Some(token) => token,
         None => None,
     };
-    Ok(NewServer { server, token, generated })
+    Ok(NewServer { server, token })
 }
 
 /// A line of a batch or of an export.
@@ -212,12 +212,12 @@ pub enum BodyLine {
 ///
 /// # Errors
 /// What to report of the line. `word` is the word for a line of neither kind.
-pub fn line(text: &[u8], word: &'static str, generate: impl FnOnce() -> Token) -> Result<BodyLine, Invalid> {
+pub fn line(text: &[u8], word: &'static str) -> Result<BodyLine, Invalid> {
     let raw = read(text, word).map_err(|error| Invalid { word, ..error })?;
     let names_server = raw.server_id.filter(|_| raw.ip.is_none() && raw.voted_at.is_none());
     match names_server {
         Some(id) if word == "invalid_server" || raw.token.is_some() => {
-            into_server(id.0, raw.token.as_deref(), generate()).map(BodyLine::Server)
+            into_server(id.0, raw.token.as_deref()).map(BodyLine::Server)
         }
         _ => into_vote(raw).map(BodyLine::Vote),
     }
@@ -230,10 +230,6 @@ mod tests {
     use crate::vote::id::{ServerId, Token};
     use crate::vote::ipv4::Ipv4;
     use crate::vote::time::UnixSeconds;
-
-    fn generated() -> Token {
-        Token::new("generated").expect("a token")
-    }
 
     fn outcome<T>(read: Result<T, Invalid>) -> Result<T, (u16, &'static str)> {
         read.map_err(|error| (error.status, error.word))
@@ -302,11 +298,7 @@ mod tests {
 
     #[test]
     fn servers() {
-        let listed = |token: Option<&str>| NewServer {
-            server: ServerId(28),
-            token: token.and_then(Token::new),
-            generated: generated(),
-        };
+        let listed = |token: Option<&str>| NewServer { server: ServerId(28), token: token.and_then(Token::new) };
         for (text, expected) in [
             ("", Ok(listed(None))),
             ("{}", Ok(listed(None))),
@@ -321,13 +313,13 @@ mod tests {
             (r#"{"name":"x"}"#, Err((422, "invalid_token"))),
             ("{", Err((400, "invalid_json"))),
         ] {
-            assert_eq!(outcome(server(ServerId(28), text.as_bytes(), generated())), expected, "{text}");
+            assert_eq!(outcome(server(ServerId(28), text.as_bytes())), expected, "{text}");
         }
     }
 
     #[test]
     fn a_line_says_itself_what_it_is() {
-        let read = |text: &str, word| outcome(line(text.as_bytes(), word, generated));
+        let read = |text: &str, word| outcome(line(text.as_bytes(), word));
         assert!(matches!(read(r#"{"server_id":1,"token":"a"}"#, "invalid_vote"), Ok(BodyLine::Server(_))));
         assert!(matches!(read(r#"{"server_id":1}"#, "invalid_server"), Ok(BodyLine::Server(_))));
         assert!(matches!(read(r#"{"server_id":1,"ip":"1.2.3.4"}"#, "invalid_server"), Ok(BodyLine::Vote(_))));

@@ -17,7 +17,6 @@ use crate::limits::{PAGE_SERVERS_DEFAULT, PAGE_SERVERS_MAX};
 use crate::net::counters::ResponseCounters;
 use crate::net::mailbox::{Letter, Mailbox};
 use crate::pages::{self, DocumentForm};
-use crate::random;
 use crate::readiness::{Readiness, Trouble};
 use crate::recorder::RecorderHandle;
 use crate::recorder::command::{Command, Reply, Tokens};
@@ -244,10 +243,10 @@ impl ControlService {
             ControlRequest::Vote(mode) => (Asked::Vote, Command::Votes(vec![body::vote(body)?], mode)),
             ControlRequest::Cancel(server, address) => (Asked::Cancel, Command::Cancel(server, address)),
             ControlRequest::PutServer(server) => {
-                let new = body::server(server, body, generate_token())?;
+                let new = body::server(server, body)?;
                 (Asked::Server(server), Command::Servers(vec![new], Tokens::Replace))
             }
-            ControlRequest::RotateToken(server) => (Asked::Server(server), Command::Rotate(server, generate_token())),
+            ControlRequest::RotateToken(server) => (Asked::Server(server), Command::Rotate(server)),
             ControlRequest::RemoveServer(server) => (Asked::Remove(server), Command::Remove(server)),
             ControlRequest::ClusterDigest => (Asked::Digest, Command::Digest),
             _ => return Err(ControlAnswer::fault(Fault::Internal)),
@@ -285,12 +284,6 @@ fn submit(
         mailbox.send(Letter::Wake(ticket));
     };
     recorder?.submit(command, Box::new(respond)).ok().map(|()| receiver)
-}
-
-/// A token of 128 bits from the system's generator.
-fn generate_token() -> Token {
-    // Without randomness there is no secret to give out; the request's panic becomes a 500.
-    Token::from_random(random::bits().expect("the system gives random bits"))
 }
 
 /// Room for content grows by this much at least, so that what comes byte by byte is not copied each time.
@@ -354,7 +347,7 @@ impl Service for ControlService {
             }
             Task::Batch(batch) => {
                 let ask = |command| submit(self.parts.recorder.as_ref(), &self.mailbox, context.ticket, command);
-                batch.content(bytes, &generate_token, &ask)
+                batch.content(bytes, &ask)
             }
             Task::Answer(_) | Task::Page(_) | Task::Wait { .. } | Task::Export(_) => Step::Done,
         }
@@ -394,7 +387,7 @@ impl Service for ControlService {
                 },
                 Task::Batch(batch) => {
                     let ask = |command| submit(self.parts.recorder.as_ref(), &self.mailbox, context.ticket, command);
-                    match batch.finish(&generate_token, &ask) {
+                    match batch.finish(&ask) {
                         Some(answer) => Task::Answer(answer),
                         None => return Step::Parked,
                     }

@@ -227,6 +227,7 @@ fn server(id: ServerId, outcome: &ServerOutcome) -> ControlAnswer {
         // Who names one server means to change it: it is never asked so.
         ServerOutcome::TokenDiffers => ControlAnswer::error(409, "token_differs", TOKEN_DIFFERS),
         ServerOutcome::Unknown => ControlAnswer::unknown_server(),
+        ServerOutcome::NotGenerated => ControlAnswer::fault(Fault::Internal),
     }
 }
 

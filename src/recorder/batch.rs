@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::command::{
     Command, DigestTaken, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome,
+    generate_token,
 };
 use super::follower::status::Position;
 use super::gone::CancelledVotes;
@@ -95,7 +96,7 @@ impl<'s> Batch<'s> {
             Command::Servers(servers, tokens) => {
                 Reply::Servers(servers.into_iter().map(|server| self.list(server, tokens)).collect())
             }
-            Command::Rotate(server, token) => Reply::Servers(vec![self.rotate(server, token)]),
+            Command::Rotate(server) => Reply::Servers(vec![self.rotate(server)]),
             Command::Remove(server) => Reply::Removed(self.remove(server)),
             Command::Digest => Reply::Digest(self.digest()),
         }
@@ -199,20 +200,27 @@ impl<'s> Batch<'s> {
             (Some(held), None) => ServerOutcome::Unchanged(held),
             (Some(held), Some(token)) if held == token => ServerOutcome::Unchanged(held),
             (Some(_), Some(_)) if tokens == Tokens::Keep => ServerOutcome::TokenDiffers,
-            (Some(_), Some(token)) => self.give_token(new.server, token, ServerOutcome::Changed),
-            (None, token) => self.give_token(new.server, token.unwrap_or(new.generated), ServerOutcome::Created),
+            (Some(_), token) => self.give_token(new.server, token, ServerOutcome::Changed),
+            (None, token) => self.give_token(new.server, token.or_else(generate_token), ServerOutcome::Created),
         }
     }
 
-    fn rotate(&mut self, server: ServerId, token: Token) -> ServerOutcome {
+    fn rotate(&mut self, server: ServerId) -> ServerOutcome {
         if self.servers().contains(server) {
-            self.give_token(server, token, ServerOutcome::Changed)
+            self.give_token(server, generate_token(), ServerOutcome::Changed)
         } else {
             ServerOutcome::Unknown
         }
     }
 
-    fn give_token(&mut self, server: ServerId, token: Token, outcome: fn(Token) -> ServerOutcome) -> ServerOutcome {
+    /// Lists the server with this token; `None` where one was to be generated and could not be.
+    fn give_token(
+        &mut self,
+        server: ServerId,
+        token: Option<Token>,
+        outcome: fn(Token) -> ServerOutcome,
+    ) -> ServerOutcome {
+        let Some(token) = token else { return ServerOutcome::NotGenerated };
         if self.servers().find(token.as_str().as_bytes()).is_some() {
             return ServerOutcome::TokenInUse;
         }

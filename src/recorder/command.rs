@@ -1,6 +1,7 @@
 //! What the recorder can be asked, and what it answers.
 
 use super::follower::status::Position;
+use crate::random;
 use crate::vote::digest::Digest;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
@@ -49,10 +50,9 @@ pub enum Tokens {
 pub struct NewServer {
     /// Its id.
     pub server: ServerId,
-    /// Its token; a listed server keeps the one it has where none is said.
+    /// Its token. Where none is said a listed server keeps the one it has, and a new one gets one that
+    /// is generated.
     pub token: Option<Token>,
-    /// Taken where a token is needed and none is said.
-    pub generated: Token,
 }
 
 /// One thing to do; the whole of it in one commit.
@@ -64,8 +64,8 @@ pub enum Command {
     Cancel(ServerId, Ipv4),
     /// List servers, each for itself.
     Servers(Vec<NewServer>, Tokens),
-    /// Give a listed server this new token.
-    Rotate(ServerId, Token),
+    /// Give a listed server a new token, which is generated.
+    Rotate(ServerId),
     /// Strike a server off, with its cooldowns.
     Remove(ServerId),
     /// Tell the digest of all that is held; changes nothing.
@@ -131,6 +131,18 @@ pub enum ServerOutcome {
     TokenInUse,
     /// There is no such server.
     Unknown,
+    /// It needs a token, and none could be generated: see [`generate_token`].
+    NotGenerated,
+}
+
+/// A token of 128 bits that nobody can foresee; `None` where the system has no randomness to give, and
+/// then the log says so.
+#[must_use]
+pub fn generate_token() -> Option<Token> {
+    let bits = random::bits().inspect_err(|error| {
+        log::error!("the system gives no random numbers, so no token can be generated: {error}");
+    });
+    bits.ok().map(Token::from_random)
 }
 
 /// The answer to a command.

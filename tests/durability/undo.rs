@@ -72,8 +72,7 @@ fn told_of_a_vote(failure: Failure) -> Reply {
     let cooldown = Cooldown::from_minutes(90).expect("a length");
     let (mut recorder, handle) = Recorder::new(Clock::new(), cooldown, Readiness::default(), open);
     let server = ServerId(28);
-    let token = Token::new("demo").expect("a token");
-    let listed = NewServer { server, token: Some(token.clone()), generated: token };
+    let listed = NewServer { server, token: Token::new("demo") };
     recorder.load(vec![Command::Servers(vec![listed], Tokens::Keep)]).expect("the store is whole");
     device.fail(failure);
     let (sender, replies) = channel();
