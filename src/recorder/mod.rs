@@ -3,7 +3,6 @@
 //! Durable, then visible, then acknowledged: see [`Recorder::run`]. It also keeps the clock,
 //! because a step of the wall clock has to meet the table at one moment.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -14,16 +13,15 @@ use crate::clock::{Clock, Now};
 use crate::limits::{COMMIT_EVENTS_MAX, RECORDER_LINES_MAX, RECORDER_QUEUE_MAX};
 use crate::readiness::Readiness;
 use crate::store::{Event, Store, StoreError};
-use crate::vote::directory::{Directory, Snapshot};
 use crate::vote::lengths::Lengths;
-use crate::vote::table::{CooldownTable, Pair};
-use crate::vote::time::{Cooldown, UnixSeconds};
+use crate::vote::time::Cooldown;
 
 pub mod batch;
 pub mod command;
 pub mod counters;
 pub mod follower;
 pub mod gone;
+pub mod live_state;
 mod opening;
 mod patience;
 pub mod removal;
@@ -32,8 +30,8 @@ mod timekeeping;
 
 use batch::{Batch, Changes};
 use command::{Command, Reply};
-use counters::RecorderCounters;
 use gone::CancelledVotes;
+use live_state::LiveState;
 use patience::Patience;
 use removal::Removals;
 use timekeeping::Jump;
@@ -129,8 +127,7 @@ impl RecorderHandle {
 /// The state and its store.
 pub struct Recorder {
     requests: Receiver<Request>,
-    table: CooldownTable,
-    directory: Directory,
+    live: LiveState,
     open: OpenStore,
     /// `None` until it is opened, and once it is given away.
     store: Option<Box<dyn Store>>,
@@ -162,7 +159,6 @@ pub struct Recorder {
     /// Expired rows that are dropped at the next tick.
     drop_rows: usize,
     next_tend_ms: u64,
-    counters: Arc<RecorderCounters>,
 }
 
 impl Recorder {
@@ -172,8 +168,7 @@ impl Recorder {
         let (handle, requests) = RecorderHandle::new();
         let recorder = Self {
             requests,
-            table: CooldownTable::new(),
-            directory: Directory::new(),
+            live: LiveState::default(),
             open,
             store: None,
             clock,
@@ -193,7 +188,6 @@ impl Recorder {
             is_store_gone: false,
             drop_rows: DROP_ROWS_PER_TICK,
             next_tend_ms: 0,
-            counters: Arc::default(),
         };
         (recorder, handle)
     }
@@ -203,22 +197,10 @@ impl Recorder {
         self.accepts_clock = true;
     }
 
-    /// The table, for views of it.
+    /// What is viewed and counted.
     #[must_use]
-    pub const fn table(&self) -> &CooldownTable {
-        &self.table
-    }
-
-    /// The directory, for views of it.
-    #[must_use]
-    pub const fn directory(&self) -> &Directory {
-        &self.directory
-    }
-
-    /// What the recorder counts.
-    #[must_use]
-    pub fn counters(&self) -> Arc<RecorderCounters> {
-        Arc::clone(&self.counters)
+    pub const fn live(&self) -> &LiveState {
+        &self.live
     }
 
     /// Opens the store again, after [`Recorder::run`] has closed it. Nobody has recorded anything
@@ -258,20 +240,25 @@ impl Recorder {
 
     /// Works until every handle is dropped, and closes the store. A round, in this order and why:
     ///
-    /// 1. take what waits: one commit carries all of it;
+    /// 1. wait for the first who asks, or for a tick;
     /// 2. keep the clock: what follows happens at one moment;
-    /// 3. check each command against the state and against those before it;
+    /// 3. check what waits by now, each command against the state and against those before it: one
+    ///    commit carries all of it;
     /// 4. commit: durable before anybody sees it;
     /// 5. apply: visible before anybody is told;
     /// 6. answer;
-    /// 7. sweep a little, when nobody waits on it any more, and take away a part of what goes with a
-    ///    server that was struck off.
+    /// 7. sweep a little, when nobody waits on it any more;
+    /// 8. take away a part of what goes with a server that was struck off.
     pub fn run(&mut self) {
-        while let Some(first) = self.take_first() {
+        while let Some(first) = self.wait() {
             self.keep_clock();
-            if let Some(first) = first {
-                self.record(first);
+            let waiting = first.into_iter().chain(self.requests.try_iter());
+            let (mut changes, replies) = self.check(waiting.map(|Request { command, respond, .. }| (command, respond)));
+            let kept = self.commit(std::mem::take(&mut changes.events));
+            if kept == Kept::Yes {
+                self.apply(changes);
             }
+            self.answer(replies, kept);
             self.sweep_when_due();
             self.has_more_to_remove = self.remove_part();
         }
@@ -281,45 +268,38 @@ impl Recorder {
         self.store = None;
     }
 
-    /// The next request, `Some(None)` after a tick without one, `None` at the end.
-    fn take_first(&mut self) -> Option<Option<Request>> {
+    /// The first request, `Some(None)` after a tick without one, `None` at the end.
+    fn wait(&self) -> Option<Option<Request>> {
         let until_tick_ms =
             if self.has_more_to_remove { 0 } else { self.next_tick_ms.saturating_sub(self.clock.now().monotonic_ms) };
         match self.requests.recv_timeout(Duration::from_millis(until_tick_ms)) {
-            Ok(request) => Some(Some(request)),
+            Ok(first) => {
+                // Whoever is about to ask gets to: a commit costs much the same for one vote as for sixty.
+                thread::yield_now();
+                Some(Some(first))
+            }
             Err(RecvTimeoutError::Timeout) => Some(None),
             Err(RecvTimeoutError::Disconnected) => None,
         }
     }
 
-    fn record(&mut self, first: Request) {
-        // Whoever is about to ask gets to: a commit costs much the same for one vote as for sixty.
-        thread::yield_now();
-        let now = self.clock.now().wall;
-        let mut batch =
-            Batch::new(&self.table, self.directory.snapshot(), &self.gone, &self.removals, self.cooldown, now);
+    /// What commands change, of as many as one commit has room for, and what each is answered.
+    fn check(&self, asked: impl Iterator<Item = (Command, Respond)>) -> (Changes, Vec<(Respond, Reply)>) {
+        let mut batch = self.batch();
         let mut replies = Vec::new();
-        let mut next = Some(first);
-        while let Some(Request { command, respond, .. }) = next {
+        for (command, respond) in asked {
             replies.push((respond, batch.check(command)));
-            next = if batch.events_len() < COMMIT_EVENTS_MAX { self.requests.try_recv().ok() } else { None };
+            if batch.events_len() >= COMMIT_EVENTS_MAX {
+                break;
+            }
         }
-        let changes = batch.into_changes();
-        let Changes { events, pairs, servers, gone, struck } = changes;
-        let kept = self.commit(events);
-        if kept == Kept::Yes {
-            self.gone.extend(gone);
-            self.apply(pairs, servers);
-            self.note_struck(struck);
-        }
-        for (respond, reply) in replies {
-            self.counters.count(&reply, kept == Kept::Yes);
-            respond(match kept {
-                Kept::Yes => reply,
-                Kept::Perhaps => Reply::StoreSilent,
-                Kept::No => Reply::StoreUnavailable,
-            });
-        }
+        (batch.into_changes(), replies)
+    }
+
+    /// An empty batch on top of the state of this moment.
+    fn batch(&self) -> Batch<'_> {
+        let (now, servers) = (self.clock.now().wall, self.live.directory.snapshot());
+        Batch::new(&self.live.table, servers, &self.gone, &self.removals, self.cooldown, now)
     }
 
     /// Makes what is owed and `events` durable, all or nothing; whether it is.
@@ -340,8 +320,8 @@ impl Recorder {
         match committed {
             Ok(()) => {
                 self.noted_at_ms = start.monotonic_ms;
-                self.counters.commit_us.record(self.clock.now().monotonic_us - start.monotonic_us);
-                self.counters.commit_events.record(self.owed.len() as u64);
+                self.live.counters.commit_us.record(self.clock.now().monotonic_us - start.monotonic_us);
+                self.live.counters.commit_events.record(self.owed.len() as u64);
                 self.owed.clear();
                 return Kept::Yes;
             }
@@ -353,23 +333,33 @@ impl Recorder {
         }
     }
 
-    fn apply(&mut self, pairs: HashMap<Pair, Option<UnixSeconds>>, servers: Option<Snapshot>) {
+    /// Shows what is durable.
+    fn apply(&mut self, changes: Changes) {
+        let Changes { events: _, pairs, servers, gone, struck } = changes;
+        self.gone.extend(gone);
         if let Some(servers) = servers {
-            self.publish(servers);
+            self.live.publish(servers);
         }
         for (pair, expires_at) in pairs {
             match expires_at {
-                Some(expires_at) => self.table.insert(pair, expires_at),
+                Some(expires_at) => self.live.table.insert(pair, expires_at),
                 None => {
-                    self.table.remove(pair);
+                    self.live.table.remove(pair);
                 }
             }
         }
+        self.note_struck(struck);
     }
 
-    fn publish(&mut self, servers: Snapshot) {
-        self.counters.servers.set(servers.len() as u64);
-        self.directory.publish(servers);
+    fn answer(&self, replies: Vec<(Respond, Reply)>, kept: Kept) {
+        for (respond, reply) in replies {
+            self.live.counters.count(&reply, kept == Kept::Yes);
+            respond(match kept {
+                Kept::Yes => reply,
+                Kept::Perhaps => Reply::StoreSilent,
+                Kept::No => Reply::StoreUnavailable,
+            });
+        }
     }
 
     fn sweep_when_due(&mut self) {
@@ -379,7 +369,7 @@ impl Recorder {
         }
         self.next_tick_ms = now.monotonic_ms + TICK_MS;
         self.sweep(now);
-        self.counters.sweep_us.add(self.clock.since_us(now));
+        self.live.counters.sweep_us.add(self.clock.since_us(now));
     }
 
     fn sweep(&mut self, now: Now) {
@@ -387,15 +377,14 @@ impl Recorder {
         if !is_held {
             let (lengths, cooldown) = (&self.lengths, self.cooldown);
             let is_over = |expires_at| lengths.is_over(cooldown.voted_at(expires_at), now.wall);
-            self.counters.swept.add(self.table.sweep_if(SWEEP_SHARDS_PER_TICK, is_over) as u64);
+            self.live.counters.swept.add(self.live.table.sweep_if(SWEEP_SHARDS_PER_TICK, is_over) as u64);
         }
         self.gone.prune(now.wall, self.cooldown);
-        self.counters.store_bytes.set(self.store.as_ref().map_or(0, |store| store.size_bytes()));
+        self.live.counters.store_bytes.set(self.store.as_ref().map_or(0, |store| store.size_bytes()));
         if now.monotonic_ms >= self.next_tend_ms {
             self.next_tend_ms = now.monotonic_ms + TEND_MS;
             self.tend(now);
         }
-        self.commit(Vec::new());
         self.note_time_when_due(now);
         if !is_held {
             self.drop_expired(now);
@@ -420,7 +409,7 @@ impl Recorder {
         self.drop_patience.note(&dropped, now, self.clock.now());
         match &dropped {
             Ok(rows) => {
-                self.counters.dropped.add(*rows as u64);
+                self.live.counters.dropped.add(*rows as u64);
                 self.drop_rows = (2 * rows_max).min(DROP_ROWS_PER_TICK);
                 self.patience.try_now();
             }

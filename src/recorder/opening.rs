@@ -2,13 +2,12 @@
 //! service, not its end: status requests are answered 503 meanwhile, which pays nobody, and opening is
 //! tried until it works.
 
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use super::command::Command;
 use super::removal::Removals;
-use super::{QueuePlace, Recorder, Request};
+use super::{Kept, Recorder, Respond};
 use crate::readiness::Trouble;
 use crate::recorder::gone::CancelledVotes;
 use crate::store::{Event, Past, StoreError, StoredVote, VoterAddress};
@@ -55,12 +54,21 @@ impl Recorder {
             is_first = false;
         }
         STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.settle(trouble));
-        for command in seed {
-            let place = QueuePlace { lines: 0, waiting: Arc::default() };
-            self.record(Request { command, respond: Box::new(drop), _place: place });
+        if !seed.is_empty() {
+            self.record_seed(seed);
         }
         self.readiness.set_ready();
         Ok(())
+    }
+
+    fn record_seed(&mut self, seed: Vec<Command>) {
+        let unasked = seed.into_iter().map(|command| (command, Box::new(drop) as Respond));
+        let (mut changes, replies) = self.check(unasked);
+        let kept = self.commit(std::mem::take(&mut changes.events));
+        if kept == Kept::Yes {
+            self.apply(changes);
+        }
+        self.answer(replies, kept);
     }
 
     fn note_unopened(&self, error: &StoreError) {
@@ -91,7 +99,7 @@ impl Recorder {
         // where the length changes: what was over by the one before must not come back under another.
         let is_ahead = kept == lengths && past.known_ms.is_some() && Self::is_jump(known, start.wall);
         let over_by = if is_ahead { known } else { before };
-        let mut table = self.table.view().shadow();
+        let mut table = self.live.table.view().shadow();
         let mut reading = Reading::new(table.loader());
         self.readiness.begin_load();
         let cooldown = self.cooldown;
@@ -115,8 +123,8 @@ impl Recorder {
         self.removals.add(unlisted);
         // From here on the store may be written to.
         self.store = Some(store);
-        self.table.exchange(&mut table);
-        self.publish(servers);
+        self.live.table.exchange(&mut table);
+        self.live.publish(servers);
         if kept != lengths {
             self.drop_over(kept, before);
         }
@@ -133,7 +141,7 @@ impl Recorder {
             self.tell_accepted(start.wall, known, cut.len(), ended);
             self.note_time();
         }
-        self.counters.load_ms.set(self.clock.now().monotonic_ms - start.monotonic_ms);
+        self.live.counters.load_ms.set(self.clock.now().monotonic_ms - start.monotonic_ms);
         Ok(())
     }
 

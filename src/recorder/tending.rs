@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 
-use super::batch::{Batch, Changes};
 use super::{Kept, Recorder};
 use crate::clock::Now;
 use crate::readiness::Trouble;
@@ -44,12 +43,12 @@ impl Recorder {
 
     pub(super) fn note_commit(&mut self, committed: &Result<(), StoreError>, start: Now) {
         if let Err(error @ StoreError::Gone(_)) = committed {
-            self.counters.commit_failures.add(1);
+            self.live.counters.commit_failures.add(1);
             return self.note_gone(error);
         }
         let was_failing = self.is_store_failing();
         self.patience.note(committed, start, self.clock.now());
-        self.counters.commit_failures.add(u64::from(committed.is_err()));
+        self.live.counters.commit_failures.add(u64::from(committed.is_err()));
         self.say_store(was_failing, committed.as_ref().err(), "votes and changes are answered 503");
     }
 
@@ -64,7 +63,7 @@ impl Recorder {
             None if was_failing && !self.is_store_failing() => log::info!("the store works again"),
             _ => {}
         }
-        self.counters.store_failing.set(u64::from(self.is_store_failing()));
+        self.live.counters.store_failing.set(u64::from(self.is_store_failing()));
     }
 
     /// A part of what goes with servers that were struck off; whether there is more, to go at once.
@@ -72,15 +71,13 @@ impl Recorder {
         if self.removals.is_empty() {
             return false;
         }
-        let now = self.clock.now().wall;
-        let servers = self.directory.snapshot();
-        let mut batch = Batch::new(&self.table, servers, &self.gone, &self.removals, self.cooldown, now);
+        let mut batch = self.batch();
         batch.forget_all(self.removals.part());
-        let Changes { events, pairs, .. } = batch.into_changes();
-        if self.commit(events) != Kept::Yes {
+        let mut changes = batch.into_changes();
+        if self.commit(std::mem::take(&mut changes.events)) != Kept::Yes {
             return false;
         }
-        self.apply(pairs, None);
+        self.apply(changes);
         self.removals.part_is_gone();
         !self.removals.is_empty()
     }
@@ -89,7 +86,7 @@ impl Recorder {
     pub(super) fn note_struck(&mut self, struck: HashMap<ServerId, bool>) {
         for (server, is_struck) in struck {
             if is_struck {
-                self.removals.add(self.table.of_server(server));
+                self.removals.add(self.live.table.of_server(server));
             } else {
                 self.removals.settle(server);
             }

@@ -42,7 +42,7 @@ impl Recorder {
         let after = self.clock.foresee(drift_ms);
         let cut = if drift_ms < 0 { self.step_back(drift_ms, after) } else { Vec::new() };
         self.clock.adjust(drift_ms);
-        self.counters.clock_steps.add(1);
+        self.live.counters.clock_steps.add(1);
         if drift_ms.abs() >= STEP_TOLD_MS {
             log::warn!("the wall clock stepped by {drift_ms} ms; {} cooldowns were cut to their length", cut.len());
         }
@@ -76,7 +76,7 @@ impl Recorder {
         if after < before {
             self.drop_ended(after, before);
         }
-        self.table.step_back(before, after, self.cooldown)
+        self.live.table.step_back(before, after, self.cooldown)
     }
 
     /// Drops the rows of what ended by `before` and is not over at `after`: they must not come back, nor

@@ -1,20 +1,16 @@
 //! The write side in its two forms: a store of this process alone, or one that nodes share. The
 //! rest of the program does not see which it is.
 
-use std::sync::Arc;
-
 use crate::clock::Clock;
 use crate::control::cluster::ClusterView;
 use crate::readiness::Readiness;
 use crate::recorder::command::Command;
-use crate::recorder::counters::RecorderCounters;
 use crate::recorder::follower::status::Freshness;
 use crate::recorder::follower::submitter::{Decider, Submitter};
 use crate::recorder::follower::{FeedDoor, Follower, SharedStore};
+use crate::recorder::live_state::LiveState;
 use crate::recorder::{OpenStore, Recorder, RecorderHandle};
 use crate::store::StoreError;
-use crate::vote::directory::Directory;
-use crate::vote::table::CooldownTable;
 use crate::vote::time::Cooldown;
 
 /// Where votes and servers are kept.
@@ -71,24 +67,11 @@ impl Backend {
         }
     }
 
-    pub(super) fn table(&self) -> &CooldownTable {
+    /// What is viewed and counted.
+    pub(super) fn live(&self) -> &LiveState {
         match self {
-            Self::Own(recorder) => recorder.table(),
-            Self::Shared(recorder) => recorder.table(),
-        }
-    }
-
-    pub(super) fn directory(&self) -> &Directory {
-        match self {
-            Self::Own(recorder) => recorder.directory(),
-            Self::Shared(recorder) => recorder.directory(),
-        }
-    }
-
-    pub(super) fn counters(&self) -> Arc<RecorderCounters> {
-        match self {
-            Self::Own(recorder) => recorder.counters(),
-            Self::Shared(recorder) => recorder.counters(),
+            Self::Own(recorder) => recorder.live(),
+            Self::Shared(recorder) => recorder.live(),
         }
     }
 

@@ -144,7 +144,7 @@ impl Run {
     ) -> Result<Self, ServerError> {
         let clock = Clock::new();
         let (writer, handle, shared, helpers) = Backend::new(store, &clock, config.cooldown, &config.readiness);
-        let views = Views { directory: writer.directory().view(), cooldowns: writer.table().view() };
+        let views = Views { directory: writer.live().directory(), cooldowns: writer.live().cooldowns() };
         let (sender, events) = channel();
         forward(signals, sender.clone())?;
         let sources = Sources {
@@ -154,7 +154,7 @@ impl Run {
             access: Vec::new(),
             workers: Vec::new(),
             budget: Budget::new(config.limits.buffer_bytes_max),
-            recorder: writer.counters(),
+            recorder: writer.live().counters(),
             log_dropped: Arc::clone(&config.log_dropped),
         };
         let access = config.access_log.take().map(AccessLogger::start).transpose().map_err(ServerError::Engine)?;

@@ -58,7 +58,7 @@ impl Running {
         let open = Box::new(move || Ok(Box::new(store.take().expect("opened once")) as Box<dyn Store>));
         let (mut recorder, handle) = Recorder::new(clock.clone(), cooldown, Readiness::default(), open);
         recorder.accept_clock();
-        let cooldowns = recorder.table().view();
+        let cooldowns = recorder.live().cooldowns();
         recorder.load(seed).expect("the store is whole");
         let running = Running { handle, clock, cooldowns, thread: spawn(move || recorder.run()) };
         running.wait_until("the clock follows", || running.clock.drift_ms().abs() < 500);

@@ -20,12 +20,12 @@ use parking_lot::Mutex;
 use crate::clock::Clock;
 use crate::readiness::Readiness;
 use crate::recorder::command::{DigestTaken, Recorded, Reply, VoteOutcome};
-use crate::recorder::counters::RecorderCounters;
+use crate::recorder::live_state::LiveState;
 use crate::recorder::{RecorderHandle, Respond, SWEEP_SHARDS_PER_TICK, TICK_MS};
 use crate::store::{Event, StoreError, StoredVote, VoterAddress};
 use crate::vote::digest::Digest;
-use crate::vote::directory::{Directory, DirectoryView, Snapshot};
-use crate::vote::table::{CooldownTable, CooldownView, Pair};
+use crate::vote::directory::{DirectoryView, Snapshot};
+use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::Cooldown;
 
 pub mod reason;
@@ -200,13 +200,11 @@ pub struct FollowerParts {
 /// The state of a node.
 pub struct Follower {
     messages: Receiver<FollowerMessage>,
-    table: CooldownTable,
-    directory: Directory,
+    live: LiveState,
     clock: Clock,
     cooldown: Cooldown,
     readiness: Readiness,
     status: Arc<SharedStatus>,
-    counters: Arc<RecorderCounters>,
     next_tick_ms: u64,
     /// What is decided and not acknowledged. Their entries rise: one submitter decides in order.
     waiting: VecDeque<Settled>,
@@ -227,13 +225,11 @@ impl Follower {
         let (handle, requests) = RecorderHandle::new();
         let recorder = Self {
             messages,
-            table: CooldownTable::new(),
-            directory: Directory::new(),
+            live: LiveState::default(),
             clock: clock.clone(),
             cooldown,
             readiness: readiness.clone(),
             status: Arc::default(),
-            counters: Arc::default(),
             next_tick_ms: 0,
             waiting: VecDeque::new(),
             unseen: Arc::default(),
@@ -244,8 +240,8 @@ impl Follower {
         let door = FeedDoor {
             messages: sender.clone(),
             unseen: Arc::clone(&recorder.unseen),
-            cooldowns: recorder.table.view(),
-            directory: recorder.directory.view(),
+            cooldowns: recorder.live.cooldowns(),
+            directory: recorder.live.directory(),
             status: Arc::clone(&recorder.status),
             readiness,
             clock: clock.clone(),
@@ -256,22 +252,10 @@ impl Follower {
         FollowerParts { recorder, submitter, door, handle }
     }
 
-    /// The table, for views of it.
+    /// What is viewed and counted.
     #[must_use]
-    pub const fn table(&self) -> &CooldownTable {
-        &self.table
-    }
-
-    /// The directory, for views of it.
-    #[must_use]
-    pub const fn directory(&self) -> &Directory {
-        &self.directory
-    }
-
-    /// What the recorder counts.
-    #[must_use]
-    pub fn counters(&self) -> Arc<RecorderCounters> {
-        Arc::clone(&self.counters)
+    pub const fn live(&self) -> &LiveState {
+        &self.live
     }
 
     /// Where the node stands.
@@ -293,7 +277,7 @@ impl Follower {
                 return Err(error);
             }
         }
-        self.counters.load_ms.set(self.clock.now().monotonic_ms - start_ms);
+        self.live.counters.load_ms.set(self.clock.now().monotonic_ms - start_ms);
         self.readiness.set_ready();
         Ok(())
     }
@@ -348,8 +332,8 @@ impl Follower {
             FollowerMessage::Failed(error) => self.failed = Some(error),
             FollowerMessage::Settled { settled, entries, took_us } => {
                 if entries > 0 {
-                    self.counters.commit_us.record(took_us);
-                    self.counters.commit_events.record(entries);
+                    self.live.counters.commit_us.record(took_us);
+                    self.live.counters.commit_events.record(entries);
                 }
                 self.waiting.extend(settled);
             }
@@ -359,22 +343,22 @@ impl Follower {
     }
 
     fn change(&mut self, events: &[Event]) {
-        let current = self.directory.snapshot();
+        let current = self.live.directory.snapshot();
         let mut servers = Cow::Borrowed(&*current);
         for event in events {
-            state::apply(event, &mut self.table, &mut servers, self.cooldown);
+            state::apply(event, &mut self.live.table, &mut servers, self.cooldown);
         }
         if let Cow::Owned(next) = servers {
-            self.publish(next);
+            self.live.publish(next);
         }
     }
 
     /// New servers before their votes, old votes before their servers: nobody is told of a vote
     /// for a server that is not there.
     fn replace(&mut self, mut state: FullState, position: Position) -> FullState {
-        let servers = Snapshot::clone(&self.directory.snapshot());
-        self.publish(std::mem::replace(&mut state.servers, servers));
-        self.table.exchange(&mut state.table);
+        let servers = Snapshot::clone(&self.live.directory.snapshot());
+        self.live.publish(std::mem::replace(&mut state.servers, servers));
+        self.live.table.exchange(&mut state.table);
         self.has_state = true;
         for settled in &self.waiting {
             self.note_unseen(settled);
@@ -383,18 +367,13 @@ impl Follower {
         state
     }
 
-    fn publish(&mut self, servers: Snapshot) {
-        self.counters.servers.set(servers.len() as u64);
-        self.directory.publish(servers);
-    }
-
     /// The store's clock stamps votes, so the node answers by it. The table is left as it is: it
     /// mirrors the store, and what a step back would revive is read anew by the feed.
     fn set_time(&mut self, offset_us: i64) {
         let moved_us = offset_us - self.clock.offset_us();
         self.clock.set_offset_us(offset_us);
         if moved_us.unsigned_abs() > STEP_US && self.readiness.is_loaded() {
-            self.counters.clock_steps.add(1);
+            self.live.counters.clock_steps.add(1);
             let moved_ms = moved_us / 1_000;
             log::warn!("the store's clock moved by {moved_ms} ms; let chrony slew it instead of stepping it");
         }
@@ -416,10 +395,10 @@ impl Follower {
             let reply = if is_visible { reply } else { Reply::StoreSilent };
             match &reply {
                 Reply::StoreUnavailable | Reply::StoreSilent => {
-                    self.counters.commit_failures.add(1);
-                    self.counters.count_unavailable(votes);
+                    self.live.counters.commit_failures.add(1);
+                    self.live.counters.count_unavailable(votes);
                 }
-                reply => self.counters.count(reply, true),
+                reply => self.live.counters.count(reply, true),
             }
             respond(reply);
         }
@@ -441,7 +420,7 @@ impl Follower {
             let VoteOutcome::Recorded(Recorded { server, address, voted_at, expires_at, .. }) = *outcome else {
                 return None;
             };
-            let held = self.table.expires_at(Pair { server, address });
+            let held = self.live.table.expires_at(Pair { server, address });
             let vote = StoredVote { server, address: VoterAddress::V4(address), voted_at };
             held.is_none_or(|held| held < expires_at).then_some(vote)
         })
@@ -464,7 +443,7 @@ impl Follower {
 
     fn digest(&self) -> DigestTaken {
         let now = self.clock.now().wall;
-        let digest = Digest::of(&self.directory.snapshot(), &self.table.view(), self.cooldown, now);
+        let digest = Digest::of(&self.live.directory.snapshot(), &self.live.table.view(), self.cooldown, now);
         DigestTaken { digest, now, position: self.status.position() }
     }
 
@@ -474,7 +453,7 @@ impl Follower {
             return;
         }
         self.next_tick_ms = now.monotonic_ms + TICK_MS;
-        self.counters.swept.add(self.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK) as u64);
+        self.live.counters.swept.add(self.live.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK) as u64);
     }
 }
 

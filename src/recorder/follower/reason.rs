@@ -49,7 +49,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Every kind, with its label.
+    /// Every kind, in the order of declaration, with its label.
     pub const ALL: [(Self, &str); 20] = [
         (Self::Unreachable, "unreachable"),
         (Self::TimeOut, "timeout"),
@@ -75,8 +75,8 @@ impl Reason {
 
     /// Its label.
     #[must_use]
-    pub fn label(self) -> &'static str {
-        Self::ALL.iter().find(|(reason, _)| *reason == self).map_or("", |(_, label)| label)
+    pub const fn label(self) -> &'static str {
+        Self::ALL[self as usize].1
     }
 
     /// Whether it says something of the way to the store, and nothing of what the store takes.

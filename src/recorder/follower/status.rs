@@ -68,7 +68,7 @@ pub enum RebuildCause {
 }
 
 impl RebuildCause {
-    /// Every cause, with its label.
+    /// Every cause, in the order of declaration, with its label.
     pub const ALL: [(Self, &str); 6] = [
         (Self::Start, "start"),
         (Self::Gap, "gap"),
@@ -80,8 +80,8 @@ impl RebuildCause {
 
     /// Its label.
     #[must_use]
-    pub fn label(self) -> &'static str {
-        Self::ALL.iter().find(|(cause, _)| *cause == self).map_or("", |(_, label)| label)
+    pub const fn label(self) -> &'static str {
+        Self::ALL[self as usize].1
     }
 }
 
@@ -96,9 +96,8 @@ pub struct SharedStatus {
     /// When the question was sent of which the answer says "nothing newer", in microseconds of the
     /// monotonic clock.
     fresh_at_us: AtomicU64,
-    n: AtomicU64,
-    id_ms: AtomicU64,
-    id_sequence: AtomicU64,
+    /// One value, read whole: its parts say nothing without each other.
+    position: Mutex<Position>,
     clock_offset_us: AtomicI64,
     rebuilds: [Counter; RebuildCause::ALL.len()],
     /// Pasts of the store that the feed has met, where each may lack what the one before it had.
@@ -190,21 +189,18 @@ impl SharedStatus {
     /// How far the table has come.
     #[must_use]
     pub fn position(&self) -> Position {
-        let id = EntryId { ms: self.id_ms.load(Ordering::Relaxed), sequence: self.id_sequence.load(Ordering::Relaxed) };
-        Position { n: self.n.load(Ordering::Relaxed), id }
+        *self.position.lock()
     }
 
     /// See [`SharedStatus::position`]; the recorder's to say.
     pub(super) fn set_position(&self, position: Position) {
-        self.n.store(position.n, Ordering::Relaxed);
-        self.id_ms.store(position.id.ms, Ordering::Relaxed);
-        self.id_sequence.store(position.id.sequence, Ordering::Relaxed);
+        *self.position.lock() = position;
     }
 
     /// Entries that the store had when it was last asked and the table has not.
     #[must_use]
     pub fn lag_events(&self) -> u64 {
-        self.head_n.get().saturating_sub(self.n.load(Ordering::Relaxed))
+        self.head_n.get().saturating_sub(self.position().n)
     }
 
     /// The store's clock minus this machine's, in microseconds.
@@ -257,7 +253,10 @@ impl Freshness {
 
 #[cfg(test)]
 mod tests {
-    use super::{EntryId, NoEntryId, RebuildCause};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::{EntryId, NoEntryId, Position, RebuildCause, SharedStatus};
 
     #[test]
     fn names_of_entries() {
@@ -274,5 +273,24 @@ mod tests {
         for (index, (cause, label)) in RebuildCause::ALL.into_iter().enumerate() {
             assert_eq!((cause as usize, cause.label()), (index, label));
         }
+    }
+
+    /// Regression: a position was kept in three numbers that were read one by one. Between 100-7 and 101-0
+    /// it was read as 101-7 or 100-0, and a vote was taken for visible that was not, or the other way round.
+    #[test]
+    fn a_position_is_read_as_it_was_written() {
+        let written = [(1, 100, 7), (2, 101, 0)].map(|(n, ms, sequence)| Position { n, id: EntryId { ms, sequence } });
+        let (status, is_over) = (SharedStatus::default(), AtomicBool::new(false));
+        status.set_position(written[0]);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    written.iter().for_each(|position| status.set_position(*position));
+                }
+            });
+            let torn = (0..1_000_000).map(|_| status.position()).find(|read| !written.contains(read));
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(torn, None);
+        });
     }
 }

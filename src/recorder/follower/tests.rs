@@ -68,7 +68,7 @@ impl Node {
         let voted_at = clock.now().wall;
         let FollowerParts { mut recorder, submitter, door, handle } =
             Follower::parts(clock, cooldown(), Readiness::default());
-        let (cooldowns, directory) = (recorder.table().view(), recorder.directory().view());
+        let (cooldowns, directory) = (recorder.live().cooldowns(), recorder.live().directory());
         let deciding = thread::spawn(move || submitter.run(Box::new(Yes { voted_at })));
         let recording = thread::spawn(move || {
             recorder.load().expect("a state comes");
