@@ -1,6 +1,7 @@
 //! The write side in its two forms: a store of this process alone, or one that nodes share. The
 //! rest of the program does not see which it is.
 
+use super::threads::ThreadKind;
 use crate::clock::Clock;
 use crate::control::cluster::ClusterView;
 use crate::readiness::Readiness;
@@ -31,8 +32,18 @@ pub enum StoreChoice {
     },
 }
 
-/// A thread's name and its work.
-pub(super) type Helper = (&'static str, Box<dyn FnOnce() + Send>);
+/// A thread that the recorder needs besides its own, and its work.
+pub(super) type Helper = (ThreadKind, Box<dyn FnOnce() + Send>);
+
+/// The write side, before its threads are started.
+pub(super) struct WriteSide {
+    pub(super) backend: Backend,
+    /// Where commands go. The recorder ends once this and its clones are dropped.
+    pub(super) handle: RecorderHandle,
+    /// Where the recorder stands with other nodes, if there are any.
+    pub(super) cluster: Option<ClusterView>,
+    pub(super) helpers: Vec<Helper>,
+}
 
 /// The recorder, and what it works with.
 pub(super) enum Backend {
@@ -40,33 +51,29 @@ pub(super) enum Backend {
     Shared(Box<Follower>),
 }
 
-impl Backend {
-    /// The recorder with an empty state, where commands go, a view of where it stands with others,
-    /// and the threads that it needs besides its own.
-    pub(super) fn new(
-        store: StoreChoice,
-        clock: &Clock,
-        cooldown: Cooldown,
-        readiness: &Readiness,
-    ) -> (Self, RecorderHandle, Option<ClusterView>, Vec<Helper>) {
+impl WriteSide {
+    /// A recorder with an empty state.
+    pub(super) fn new(store: StoreChoice, clock: &Clock, cooldown: Cooldown, readiness: &Readiness) -> Self {
         match store {
             StoreChoice::Own { open, accepts_clock } => {
                 let (mut recorder, handle) = Recorder::new(clock.clone(), cooldown, readiness.clone(), open);
                 if accepts_clock {
                     recorder.accept_clock();
                 }
-                (Self::Own(Box::new(recorder)), handle, None, Vec::new())
+                Self { backend: Backend::Own(Box::new(recorder)), handle, cluster: None, helpers: Vec::new() }
             }
             StoreChoice::Shared { store, stale_max_ms } => {
                 let parts = Follower::parts(clock.clone(), cooldown, readiness.clone());
                 let freshness = Freshness { status: parts.recorder.status(), clock: clock.clone(), stale_max_ms };
-                let view = ClusterView { freshness, cooldown };
+                let cluster = Some(ClusterView { freshness, cooldown });
                 let helpers = helpers(store, parts.submitter, parts.door);
-                (Self::Shared(Box::new(parts.recorder)), parts.handle, Some(view), helpers)
+                Self { backend: Backend::Shared(Box::new(parts.recorder)), handle: parts.handle, cluster, helpers }
             }
         }
     }
+}
 
+impl Backend {
     /// What is viewed and counted.
     pub(super) fn live(&self) -> &LiveState {
         match self {
@@ -75,8 +82,8 @@ impl Backend {
         }
     }
 
-    /// Reads the state in and says that the service is ready. A demonstration's `seed` is only for
-    /// a store of one's own.
+    /// Reads the state and marks the service as ready. A demonstration's `seed` goes into a store of this
+    /// process alone.
     pub(super) fn load(&mut self, seed: Vec<Command>) -> Result<(), StoreError> {
         match self {
             Self::Own(recorder) => recorder.load(seed),
@@ -84,7 +91,7 @@ impl Backend {
         }
     }
 
-    /// Opens the store again, after [`Backend::run`] has closed it. One that is shared is nobody's to close.
+    /// Opens the store again, after [`Backend::run`] has closed it. A shared store was never closed.
     pub(super) fn reopen(&mut self) -> Result<(), StoreError> {
         match self {
             Self::Own(recorder) => recorder.reopen(),
@@ -92,8 +99,8 @@ impl Backend {
         }
     }
 
-    /// Where commands go from now on, in place of the handles that were dropped; `None` for a store
-    /// that is shared, which is never handed over.
+    /// Where commands go from now on, in place of the handles that were dropped; `None` for a shared
+    /// store, as it is never handed over.
     pub(super) fn handle(&mut self) -> Option<RecorderHandle> {
         match self {
             Self::Own(recorder) => Some(recorder.handle()),
@@ -112,5 +119,5 @@ impl Backend {
 
 fn helpers(store: Box<dyn SharedStore>, submitter: Submitter, door: FeedDoor) -> Vec<Helper> {
     let (decider, follow): (Box<dyn Decider>, _) = store.open(door);
-    vec![("feed", follow), ("submitter", Box::new(move || submitter.run(decider)))]
+    vec![(ThreadKind::Feed, follow), (ThreadKind::Submitter, Box::new(move || submitter.run(decider)))]
 }

@@ -1,13 +1,12 @@
 //! What the service says of itself in the log, at its start and at its end.
 
-use std::fmt::Display;
-
-use super::{Config, Role};
+use super::Config;
+use super::state::Run;
 use crate::control::metrics::Sources;
 use crate::limits::Limits;
 use crate::metrics::answers::{Outcome, Variant};
 
-/// What of the configuration is told once the service is ready.
+/// What is told of the configuration once the service is ready.
 pub(super) struct About {
     store: String,
     cooldown_minutes: u32,
@@ -30,14 +29,16 @@ impl About {
         }
     }
 
-    /// The service answers from a loaded state.
-    pub(super) fn say_ready(&self, addresses: &[(impl Display, Role)], servers: usize, cooldowns: usize, load_ms: u64) {
+    /// Says that the service answers from a loaded state.
+    pub(super) fn say_ready(&self, run: &mut Run) {
+        let (servers, cooldowns) = (run.views.directory.current().len(), run.views.cooldowns.len());
+        let load_ms = run.sources.recorder.load_ms.get();
         let Self { store, cooldown_minutes, engine, workers, limits, access_log } = self;
         log::info!(
             "version {} ready: {servers} servers, {cooldowns} cooldowns of {cooldown_minutes} minutes, read in {load_ms} ms from {store}",
             env!("CARGO_PKG_VERSION")
         );
-        let listeners: Vec<_> = addresses.iter().map(|(address, role)| format!("{address} ({role})")).collect();
+        let listeners: Vec<_> = run.sockets.addresses().map(|(address, role)| format!("{address} ({role})")).collect();
         log::info!("listening on {}; engine {engine}, {workers} workers", listeners.join(", "));
         log::info!(
             "limits: {} connections, which hold {} bytes together; heads of {} bytes and {} lines; content of {} bytes (public) and {} (control); {} ms for a request, {} ms idle, {} ms to take an answer; access log {access_log}",
@@ -54,7 +55,7 @@ impl About {
     }
 }
 
-/// The service has ended in order.
+/// Says that the service has ended in order.
 pub(super) fn say_stopped(sources: &Sources, seconds: u32) {
     let requests: u64 = sources
         .answers

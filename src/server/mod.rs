@@ -5,8 +5,11 @@
 //!                   └─ handle → control worker
 //! ```
 //!
+//! In reading order: `run` is the whole, `start` and `stop` its ends, `takeover` how one process follows
+//! another. `state` is what these four share, `workers` what each worker is made of.
+//!
 //! Listeners answer 503 until the store is read; they stop before the recorder does. A process that
-//! takes over from a running one begins the other way round: see `takeover`.
+//! takes over from a running one begins the other way round.
 
 use std::fmt;
 use std::io;
@@ -33,12 +36,16 @@ mod notify;
 mod run;
 mod sockets;
 mod start;
+mod state;
+mod stop;
 mod takeover;
 mod threads;
+mod workers;
 
 pub use access_log::AccessConfig;
 pub use backend::StoreChoice;
 pub use run::run;
+pub use threads::ThreadKind;
 
 /// Everything that `serve` was told, checked.
 pub struct Config {
@@ -186,7 +193,7 @@ pub enum ServerError {
     /// The store cannot be read.
     Store(StoreError),
     /// A thread ended that must not.
-    Thread(&'static str),
+    Thread(ThreadKind),
 }
 
 impl fmt::Display for ServerError {
@@ -205,7 +212,7 @@ impl fmt::Display for ServerError {
             Self::NotTaken(why) => write!(formatter, "nothing was taken over, the running process goes on: {why}"),
             Self::Engine(error) => write!(formatter, "the event loop cannot run: {error}"),
             Self::Store(error) => error.fmt(formatter),
-            Self::Thread(name) => write!(formatter, "the {name} thread ended; this is a bug, please report it"),
+            Self::Thread(kind) => write!(formatter, "the {kind} thread ended; this is a bug, please report it"),
         }
     }
 }

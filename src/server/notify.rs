@@ -7,9 +7,11 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// It answers from a loaded state.
+use crate::readiness::Readiness;
+
+/// The service answers.
 pub(super) const READY: &str = "READY=1";
-/// It is going away.
+/// The service is going away.
 pub(super) const STOPPING: &str = "STOPPING=1";
 
 pub(super) fn tell(state: &str) {
@@ -21,5 +23,21 @@ pub(super) fn tell(state: &str) {
     let sent = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
     if let Err(error) = sent {
         log::warn!("the service manager could not be told {state}: {}", io::Error::from(error.kind()));
+    }
+}
+
+/// The service manager, and what it was told last to be wrong.
+#[derive(Default)]
+pub(super) struct Manager(Option<String>);
+
+impl Manager {
+    /// Tells it what is wrong, and once that is settled, if it does not know yet.
+    pub(super) fn tell(&mut self, readiness: &Readiness) {
+        let trouble = readiness.gravest();
+        let status = trouble.map(|(trouble, message)| format!("STATUS=not well ({}): {message}", trouble.word()));
+        if status != self.0 {
+            tell(status.as_deref().unwrap_or("STATUS=well again"));
+            self.0 = status;
+        }
     }
 }

@@ -1,226 +1,163 @@
-//! What a run is made of: its workers and its recorder.
+//! The start: the recorder reads the store, and listeners answer 503 until it is read.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-#[cfg(feature = "may_minihttp")]
-use std::sync::mpsc::channel;
-use std::thread;
 
-use super::run::{Opening, PROBES, Run};
-use crate::control::metrics::WorkerSource;
-use crate::control::{ControlParts, ControlService};
-use crate::limits::UNSENT_BYTES_MAX;
-use crate::net::budget::Kind;
-use crate::net::counters::{EngineCounters, ResponseCounters};
-#[cfg(feature = "may_minihttp")]
-use crate::net::listen::address::ListenAddress;
-use crate::net::listen::listener::Listener;
-use crate::net::mailbox::{Mailbox, PassedClient};
-#[cfg(feature = "may_minihttp")]
-use crate::net::may_minihttp;
-use crate::net::worker::WorkerSettings;
-use crate::public::{PublicCounters, PublicService};
-#[cfg(feature = "may_minihttp")]
-use crate::public::{StatusReader, may_minihttp::PublicParts};
-use crate::recorder::RecorderHandle;
-use crate::recorder::follower::status::Freshness;
-use crate::server::threads::{ServerEvent, Serving, Setup, start_thread, start_worker};
-use crate::server::{Config, Engine, Role, ServerError};
+use super::backend::{Backend, Helper, WriteSide};
+use super::state::Run;
+use super::threads::{ServerEvent, ThreadKind, start_thread};
+use super::{ServerError, notify};
+use crate::recorder::command::Command;
+
+/// A client in the field gives up after 5 s: until then it may wait for a store that is being read,
+/// in milliseconds.
+const LOAD_PATIENCE_MS: u64 = 3_000;
+
+/// What is in the way of the load is looked for so often, in milliseconds.
+const HINDERED_POLL_MS: u64 = 20;
+
+/// While the store is read, the service manager is told what is wrong so often, in milliseconds.
+const LOAD_REPORT_MS: u64 = 1_000;
+
+/// Where a load stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LoadProgress {
+    Loaded,
+    /// The service was told to stop before.
+    Stopped,
+    /// It takes longer than it was waited for.
+    UnderWay,
+}
+
+/// How the recorder gets its store.
+pub(super) enum Opening {
+    /// With all that is in it, and a demonstration's commands.
+    First(Vec<Command>),
+    /// After it was closed: what is in it is known.
+    Again,
+}
 
 impl Run {
-    pub(super) fn start_public(&mut self, clients: Vec<PassedClient>) -> Result<(), ServerError> {
-        match self.config.engine {
-            Engine::Native => self.start_workers(clients),
-            #[cfg(feature = "may_minihttp")]
-            Engine::MayMinihttp => self.start_may_minihttp(),
+    /// Starts without a predecessor. Listeners first: while the store is read, or cannot be, 503 is a better
+    /// answer than none. Sockets that were passed listen already, so whoever waits there may wait a moment
+    /// longer: a restart in which the manager keeps the sockets is seen by nobody.
+    pub(super) fn start(&mut self, write_side: WriteSide) -> Result<LoadProgress, ServerError> {
+        let WriteSide { backend, handle, helpers, cluster: _ } = write_side;
+        self.start_writing(backend, helpers)?;
+        let are_passed = self.sockets.are_passed();
+        let early = if are_passed { self.wait_for_news(false, LOAD_PATIENCE_MS)? } else { LoadProgress::UnderWay };
+        if early == LoadProgress::Stopped {
+            return Ok(early);
+        }
+        self.start_public(Vec::new())?;
+        self.start_control(handle, Vec::new())?;
+        if early == LoadProgress::UnderWay && !are_passed {
+            self.wait_for_news(false, LOAD_PATIENCE_MS)
+        } else {
+            Ok(early)
         }
     }
 
-    fn start_workers(&mut self, clients: Vec<PassedClient>) -> Result<(), ServerError> {
-        let Config { limits, cooldown, workers, .. } = self.config;
-        let mut parts: Vec<Vec<PassedClient>> = (0..workers).map(|_| Vec::new()).collect();
-        for (index, client) in clients.into_iter().enumerate() {
-            parts[index % workers].push(client);
+    /// Waits for the rest of the load, and calls `announce` as soon as something is in its way, since
+    /// listeners answer 503 for as long as that lasts, and once it is done: by then a new process can call.
+    pub(super) fn finish_load(
+        &mut self,
+        mut progress: LoadProgress,
+        mut announce: impl FnMut(&Self),
+    ) -> Result<LoadProgress, ServerError> {
+        if progress != LoadProgress::Stopped {
+            notify::tell(notify::READY);
         }
-        let connections_max = (limits.connections_max / workers).max(1);
-        let turned_away_max = limits.turned_away_max;
-        let settings = WorkerSettings {
-            limits,
-            connections_max,
-            turned_away_max,
-            turn_bytes_max: UNSENT_BYTES_MAX,
-            kept_places: 0,
-            is_interim: false,
-        };
-        let freshness = self.freshness();
-        let secure = |listeners| self.config.secure(listeners);
-        let shares = self.sockets.take(Role::Public, workers, secure).map_err(ServerError::Engine)?;
-        for (share, clients) in shares.into_iter().zip(parts) {
-            let service = PublicService::new(
-                self.views.directory.clone(),
-                self.views.cooldowns.clone(),
-                self.config.readiness.clone(),
-                cooldown,
-                limits.skip_body_bytes_max,
-            )
-            .with_freshness(freshness.clone());
-            let PublicCounters { answers, responses } = service.counters();
-            self.sources.answers.push(answers);
-            let setup = self.set_up("public", share, clients, settings, responses);
-            self.public.push(start_worker("worker", setup, |_| service, &self.sender)?);
-        }
-        Ok(())
-    }
-
-    /// Where other nodes decide as well: how old the state may be.
-    fn freshness(&self) -> Option<Freshness> {
-        self.shared.as_ref().map(|shared| shared.freshness.clone())
-    }
-
-    /// That engine binds by itself. Ours have shown that the addresses are free, and chosen the ports.
-    #[cfg(feature = "may_minihttp")]
-    fn start_may_minihttp(&mut self) -> Result<(), ServerError> {
-        let Config { limits, cooldown, workers, .. } = self.config;
-        let readiness = self.config.readiness.clone();
-        let freshness = self.freshness();
-        let reader = || {
-            let reader =
-                StatusReader::new(self.views.directory.clone(), self.views.cooldowns.clone(), readiness.clone());
-            reader.with_freshness(freshness.clone())
-        };
-        let service = PublicParts::new(reader(), cooldown);
-        let services: Vec<_> = (0..workers).map(|_| service.at(reader())).collect();
-        for PublicCounters { answers, responses } in services.iter().map(PublicParts::counters) {
-            self.sources.answers.push(answers);
-            // What only an engine can count stays at nothing: that one does not.
-            let (engine, connections_max) = (Arc::default(), limits.connections_max / workers);
-            self.sources.workers.push(WorkerSource { listener: "public", engine, responses, connections_max });
-        }
-        let settings = may_minihttp::EngineSettings { limits, clock: self.clock.clone(), readiness };
-        let public = self.sockets.addresses().filter(|(_, role)| *role != Role::Control);
-        let public = public.map(|(address, role)| match address {
-            ListenAddress::Tcp(address) if role == Role::Public => Ok(*address),
-            _ => {
-                let why = "the engine may_minihttp listens on internet addresses only, without TLS";
-                Err(ServerError::Bind(address.clone(), io::Error::new(io::ErrorKind::Unsupported, why)))
+        while progress == LoadProgress::UnderWay {
+            let is_hindered = self.is_hindered();
+            if is_hindered {
+                announce(self);
             }
-        });
-        let public: Vec<_> = public.collect::<Result<_, _>>()?;
-        may_minihttp::start(public, services, &settings).map_err(ServerError::Engine)?;
-        drop(self.sockets.take(Role::Public, 1, |listeners| listeners).map_err(ServerError::Engine)?);
-        let (sender, letters) = channel();
-        let tell = move |letter| {
-            // A thread that has ended has nothing more to be told.
-            let _received = sender.send(letter);
-        };
-        let thread = start_thread("worker", move || may_minihttp::run(&letters), self.sender.clone())?;
-        self.public.push(Serving { tell: Box::new(tell), thread });
-        Ok(())
+            self.manager.tell(&self.config.readiness);
+            progress = self.wait_for_news(is_hindered, LOAD_REPORT_MS)?;
+        }
+        if progress == LoadProgress::Loaded {
+            self.open_gate();
+            announce(self);
+        }
+        Ok(progress)
     }
 
-    pub(super) fn start_control(&mut self, clients: Vec<PassedClient>) -> Result<(), ServerError> {
-        let Some(recorder) = self.handle.take() else { return Err(ServerError::Thread("recorder")) };
-        self.control = Some(self.start_control_worker("control", Some(recorder), clients)?);
-        Ok(())
-    }
-
-    /// While another process has the store: health, readiness and metrics are answered, and what is
-    /// for the recorder waits, unread, for whoever has it next.
-    pub(super) fn start_probes(&mut self, clients: Vec<PassedClient>) -> Result<(), ServerError> {
-        self.probes = Some(self.start_control_worker(PROBES, None, clients)?);
-        Ok(())
-    }
-
-    fn start_control_worker(
-        &mut self,
-        name: &'static str,
-        recorder: Option<RecorderHandle>,
-        clients: Vec<PassedClient>,
-    ) -> Result<Serving, ServerError> {
-        let Config { limits, cooldown, .. } = self.config;
-        let settings = WorkerSettings {
-            limits,
-            connections_max: limits.control_connections_max,
-            turned_away_max: limits.turned_away_max,
-            // One answer: nobody waits for those to a long pipeline of questions for a page of metrics.
-            turn_bytes_max: 1,
-            kept_places: limits.turned_away_max / 2,
-            is_interim: recorder.is_none(),
-        };
-        let shares = self.sockets.take(Role::Control, 1, |listeners| listeners).map_err(ServerError::Engine)?;
-        let listeners = shares.into_iter().flatten().collect();
-        let responses = Arc::new(ResponseCounters::default());
-        // There may have been another, that gave all away and got it back.
-        self.sources.workers.retain(|source| source.listener != "control");
-        let setup = self.set_up("control", listeners, clients, settings, Arc::clone(&responses));
-        // Every worker counts from here on.
-        self.sources.access = self.access.iter().flat_map(|access| access.counters.iter().cloned()).collect();
-        let parts = ControlParts {
-            sources: self.sources.clone(),
-            responses,
-            key: self.config.control_key.clone(),
-            recorder,
-            directory: self.views.directory.clone(),
-            cooldowns: self.views.cooldowns.clone(),
-            readiness: self.config.readiness.clone(),
-            cooldown,
-            body_bytes_max: limits.body_bytes_max,
-            shared: self.shared.clone(),
-        };
-        let make = |mailbox: &Mailbox| ControlService::new(parts, mailbox.clone());
-        start_worker(name, setup, make, &self.sender)
-    }
-
-    /// What one more worker is made of; it is counted from now on.
-    fn set_up(
-        &mut self,
-        listener: &'static str,
-        listeners: Vec<Listener>,
-        clients: Vec<PassedClient>,
-        settings: WorkerSettings,
-        responses: Arc<ResponseCounters>,
-    ) -> Setup {
-        let (engine, connections_max) = (Arc::new(EngineCounters::default()), settings.connections_max);
-        let source = WorkerSource { listener, engine: Arc::clone(&engine), responses, connections_max };
-        self.sources.workers.push(source);
-        let kind = if listener == "control" { Kind::Control } else { Kind::Public };
-        let share = (Arc::clone(&self.sources.budget), kind);
-        let log = self.access.as_mut().map(|access| access.log(listener, &self.clock));
-        Setup { listeners, settings, clock: self.clock.clone(), counters: engine, share, log, clients }
-    }
-
-    pub(super) fn start_recorder(&mut self, opening: Opening) -> Result<(), ServerError> {
-        let Some(mut writer) = self.resting.take() else { return Err(ServerError::Thread("recorder")) };
-        for (name, work) in self.helpers.drain(..) {
+    /// Starts the recorder for the first time, and the threads that it needs besides its own.
+    pub(super) fn start_writing(&mut self, backend: Backend, helpers: Vec<Helper>) -> Result<(), ServerError> {
+        for (kind, work) in helpers {
             // They end once the recorder has, or with the process.
             let run = move || {
                 work();
                 Ok(())
             };
-            drop(start_thread(name, run, self.sender.clone())?);
+            drop(start_thread(kind, run, self.sender.clone())?);
         }
-        let (events, seed) = (self.sender.clone(), std::mem::take(&mut self.config.seed));
+        let seed = std::mem::take(&mut self.config.seed);
+        self.start_recorder(backend, Opening::First(seed))
+    }
+
+    /// Starts the recorder. It reports when its store is open, and ends with the last handle.
+    pub(super) fn start_recorder(&mut self, mut backend: Backend, opening: Opening) -> Result<(), ServerError> {
+        let events = self.sender.clone();
         let work = move || {
             let run = AssertUnwindSafe(|| {
-                let opened = match opening {
-                    Opening::First => writer.load(seed),
-                    Opening::Again => writer.reopen(),
+                let (opened, has_state) = match opening {
+                    Opening::First(seed) => (backend.load(seed), false),
+                    Opening::Again => (backend.reopen(), true),
                 };
-                // What is loaded already is answered and recorded all the same.
-                let goes_on = opened.is_ok() || opening == Opening::Again;
+                // With a state in memory, it answers and retries even where the store stays shut.
+                let goes_on = opened.is_ok() || has_state;
                 // The main thread outlives this one.
                 let _received = events.send(ServerEvent::Loaded(opened));
                 if goes_on {
-                    writer.run();
+                    backend.run();
                 }
             });
-            let ended = catch_unwind(run).map_err(|_| io::Error::other("the recorder panicked"));
-            let _received = events.send(ServerEvent::Ended("recorder", ended));
-            writer
+            let ended = match catch_unwind(run) {
+                Ok(()) => ServerEvent::Ended(ThreadKind::Recorder),
+                Err(_) => ServerEvent::Failed(io::Error::other("the recorder panicked")),
+            };
+            let _received = events.send(ended);
+            backend
         };
-        let thread = thread::Builder::new().name("recorder".into()).spawn(work).map_err(ServerError::Engine)?;
-        self.recorder = Some(thread);
+        self.recorder = Some(ThreadKind::Recorder.spawn(work)?);
         Ok(())
+    }
+
+    /// Waits until the recorder has read its store, at most until that instant.
+    pub(super) fn wait_until_loaded(&mut self, until_ms: Option<u64>) -> Result<LoadProgress, ServerError> {
+        loop {
+            match self.next_event(until_ms)? {
+                Some(ServerEvent::Loaded(loaded)) => {
+                    return loaded.map(|()| LoadProgress::Loaded).map_err(ServerError::Store);
+                }
+                // One that has given everything away to a successor that failed.
+                Some(ServerEvent::Ended(ThreadKind::Worker)) if self.handover.is_some() => {
+                    self.ended.push(ThreadKind::Worker);
+                }
+                Some(ServerEvent::Ended(kind)) => return Err(ServerError::Thread(kind)),
+                Some(ServerEvent::Signal) => return Ok(LoadProgress::Stopped),
+                Some(event) => self.set_aside(event),
+                None => return Ok(LoadProgress::UnderWay),
+            }
+        }
+    }
+
+    /// Waits until the store is read, until a trouble comes up or is settled, or for so long.
+    pub(super) fn wait_for_news(&mut self, was_hindered: bool, patience_ms: u64) -> Result<LoadProgress, ServerError> {
+        let until_ms = self.at_ms(patience_ms);
+        loop {
+            let is_late = self.clock.now().monotonic_ms >= until_ms;
+            let progress = self.wait_until_loaded(Some(until_ms.min(self.at_ms(HINDERED_POLL_MS))))?;
+            if progress != LoadProgress::UnderWay || is_late || self.is_hindered() != was_hindered {
+                return Ok(progress);
+            }
+        }
+    }
+
+    /// Whether something keeps the service from being ready.
+    pub(super) fn is_hindered(&self) -> bool {
+        self.config.readiness.gravest().is_some()
     }
 }

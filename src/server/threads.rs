@@ -1,5 +1,6 @@
-//! How the threads that serve are started, and what they tell the main thread.
+//! The kinds of thread, how those that serve are started, and what they tell the main thread.
 
+use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,16 +20,73 @@ use crate::net::mailbox::{Letter, Mailbox, PassedClient};
 use crate::net::worker::{Worker, WorkerSettings};
 use crate::store::StoreError;
 
+/// A kind of thread of the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadKind {
+    /// An event loop of the public listeners, or the second engine.
+    Worker,
+    /// The event loop of the control listener.
+    Control,
+    /// The event loop that stands in for it while another process has the store.
+    Probes,
+    /// The only writer.
+    Recorder,
+    /// Follows the log of a shared store.
+    Feed,
+    /// Submits votes to a shared store.
+    Submitter,
+    /// Listens for a process that wants to take over.
+    Gate,
+    /// Passes signals on.
+    Signal,
+}
+
+impl ThreadKind {
+    /// The name of its threads, for the system.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Worker => "worker",
+            Self::Control => "control",
+            Self::Probes => "probes",
+            Self::Recorder => "recorder",
+            Self::Feed => "feed",
+            Self::Submitter => "submitter",
+            Self::Gate => "gate",
+            Self::Signal => "signal",
+        }
+    }
+
+    /// Starts a thread of this kind.
+    pub(super) fn spawn<T: Send + 'static>(
+        self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, ServerError> {
+        thread::Builder::new().name(self.name().into()).spawn(work).map_err(ServerError::Engine)
+    }
+}
+
+impl fmt::Display for ThreadKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
 /// What the threads and the outside tell the main thread.
 pub(super) enum ServerEvent {
+    /// The service is told to stop.
     Signal,
+    /// The recorder has read its store, or cannot.
     Loaded(Result<(), StoreError>),
-    Ended(&'static str, io::Result<()>),
+    /// A thread of this kind has ended in order.
+    Ended(ThreadKind),
+    /// A thread broke.
+    Failed(io::Error),
     /// A new process wants to take over.
     Called(FdChannel),
-    /// It said something.
+    /// The new process said something.
     Said(TakeoverMessage),
-    /// It is gone.
+    /// The new process closed its end, or died.
     HungUp,
 }
 
@@ -53,7 +111,7 @@ pub(super) struct Setup {
 
 /// Starts a worker, its service behind the access log where there is one.
 pub(super) fn start_worker<S>(
-    name: &'static str,
+    kind: ThreadKind,
     setup: Setup,
     make: impl FnOnce(&Mailbox) -> S,
     events: &Sender<ServerEvent>,
@@ -64,19 +122,19 @@ where
 {
     let Setup { listeners, settings, clock, counters, share, log, clients } = setup;
     match log {
-        None => run_worker(name, Worker::new(listeners, settings, clock, make), counters, share, clients, events),
+        None => run_worker(kind, Worker::new(listeners, settings, clock, make), counters, share, clients, events),
         Some(log) => {
             let make = |mailbox: &Mailbox| Logged::new(make(mailbox), log);
-            run_worker(name, Worker::new(listeners, settings, clock, make), counters, share, clients, events)
+            run_worker(kind, Worker::new(listeners, settings, clock, make), counters, share, clients, events)
         }
     }
 }
 
 fn run_worker<S>(
-    name: &'static str,
+    kind: ThreadKind,
     worker: io::Result<Worker<S>>,
     counters: Arc<EngineCounters>,
-    (budget, kind): (Arc<Budget>, Kind),
+    (budget, side): (Arc<Budget>, Kind),
     clients: Vec<PassedClient>,
     events: &Sender<ServerEvent>,
 ) -> Result<Serving, ServerError>
@@ -84,24 +142,26 @@ where
     S: Service + Send + 'static,
     S::Exchange: Send,
 {
-    let worker = worker.map_err(ServerError::Engine)?.counting(counters).within(budget, kind).adopting(clients);
+    let worker = worker.map_err(ServerError::Engine)?.counting(counters).within(budget, side).adopting(clients);
     let mailbox = worker.mailbox();
-    let thread = start_thread(name, || worker.run(), events.clone())?;
+    let thread = start_thread(kind, || worker.run(), events.clone())?;
     Ok(Serving { tell: Box::new(move |letter| mailbox.send(letter)), thread })
 }
 
 /// Starts a thread whose end is an event, a panic too.
 pub(super) fn start_thread(
-    name: &'static str,
+    kind: ThreadKind,
     run: impl FnOnce() -> io::Result<()> + Send + 'static,
     events: Sender<ServerEvent>,
 ) -> Result<JoinHandle<()>, ServerError> {
-    let work = move || {
-        let ended = catch_unwind(AssertUnwindSafe(run));
-        let ended = ended.unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
-        let _main_is_waiting = events.send(ServerEvent::Ended(name, ended));
-    };
-    thread::Builder::new().name(name.into()).spawn(work).map_err(ServerError::Engine)
+    kind.spawn(move || {
+        let ended = match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Ok(())) => ServerEvent::Ended(kind),
+            Ok(Err(error)) => ServerEvent::Failed(error),
+            Err(_) => ServerEvent::Failed(io::Error::other(format!("the {kind} thread panicked"))),
+        };
+        let _main_is_waiting = events.send(ended);
+    })
 }
 
 /// Passes signals on, until the main thread is gone.
@@ -113,5 +173,5 @@ pub(super) fn forward(signals: Receiver<Signal>, events: Sender<ServerEvent>) ->
             }
         }
     };
-    thread::Builder::new().name("signal".into()).spawn(work).map(drop).map_err(ServerError::Engine)
+    ThreadKind::Signal.spawn(work).map(drop)
 }

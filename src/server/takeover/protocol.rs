@@ -30,30 +30,19 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
-use crate::limits::{PASSED_BYTES_MAX, PASSED_SOCKETS_MAX};
 use crate::net::fd_channel::FdChannel;
 use crate::net::listen::address::ListenAddress;
-use crate::net::mailbox::{Handed, PassedClient};
 use crate::server::Role;
 
 /// Version of what is said here.
 pub(in crate::server) const VERSION: u32 = 2;
 
-/// The running process is never busy for as long as this: it hangs, or is stopped.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// What is wrong with an answer that makes no sense.
+pub(in crate::server) const UNKNOWN_WORDS: &str = "it answers in a way that this version does not know";
 
-/// Where the gate of a process that may be gone stays open for so long, it is not.
-const GATE_TRIES: u32 = 4;
-const GATE_PAUSE: Duration = Duration::from_millis(100);
-
-const UNKNOWN_WORDS: &str = "it answers in a way that this version does not know";
-
-/// See the drawing above. Each is a line of text, what belongs to it behind it.
+/// A message of the drawing above: a line of text. What clients have sent stands behind it.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::server) enum TakeoverMessage {
     Hello {
@@ -67,15 +56,16 @@ pub(in crate::server) enum TakeoverMessage {
     },
     Release,
     Released,
-    /// Still at it.
+    /// The store is still being read.
     Loading,
     Ready,
-    /// Behind so many that come with it.
+    /// So many listening sockets come with it.
     Listeners {
         role: Role,
         count: usize,
     },
-    /// Behind the message stands what each client has sent.
+    /// A socket for each client comes with it. What the clients have sent stands behind it, one after the
+    /// other, of these lengths.
     Clients {
         role: Role,
         input_bytes: Vec<usize>,
@@ -175,21 +165,21 @@ fn role(text: &str) -> Option<Role> {
     [Role::Public, Role::Control].into_iter().find(|role| word(*role) == text)
 }
 
-/// A message, and what belongs to it.
+/// A message as it was received, with what belongs to it.
 pub(in crate::server) struct Delivery {
     pub(in crate::server) message: TakeoverMessage,
-    input: Vec<u8>,
-    sockets: Vec<OwnedFd>,
+    pub(in crate::server) input: Vec<u8>,
+    pub(in crate::server) sockets: Vec<OwnedFd>,
 }
 
-/// Says something that needs nothing with it.
-pub(in crate::server) fn say(wire: &FdChannel, message: &TakeoverMessage) -> io::Result<()> {
-    send(wire, message, &[], &[])
+/// Says something that nothing else belongs to.
+pub(in crate::server) fn say(channel: &FdChannel, message: &TakeoverMessage) -> io::Result<()> {
+    send(channel, message, &[], &[])
 }
 
-/// Waits for what is said next; `None` at the end.
-pub(in crate::server) fn hear(wire: &FdChannel) -> io::Result<Option<Delivery>> {
-    let received = wire.receive().map_err(|error| match error.kind() {
+/// Waits for what is said next; `None` where the other process has hung up, or ended.
+pub(in crate::server) fn hear(channel: &FdChannel) -> io::Result<Option<Delivery>> {
+    let received = channel.receive().map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => io::Error::other("it does not answer"),
         _ => error,
     });
@@ -200,171 +190,14 @@ pub(in crate::server) fn hear(wire: &FdChannel) -> io::Result<Option<Delivery>> 
     Ok(Some(Delivery { message, input: bytes.get(end + 1..).unwrap_or_default().to_vec(), sockets }))
 }
 
-/// Gives away what workers have handed; they stay open here as well. What all need comes first.
-pub(in crate::server) fn give(wire: &FdChannel, estate: &Estate) -> io::Result<()> {
-    for (role, handed) in [(Role::Control, &estate.control), (Role::Public, &estate.public)] {
-        for listeners in handed.listeners.chunks(PASSED_SOCKETS_MAX) {
-            let sockets: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
-            send(wire, &TakeoverMessage::Listeners { role, count: sockets.len() }, &[], &sockets)?;
-        }
-    }
-    give_clients(wire, Role::Control, &estate.control.clients)?;
-    give_clients(wire, Role::Public, &estate.public.clients)?;
-    say(wire, &TakeoverMessage::Moved)
-}
-
-fn give_clients(wire: &FdChannel, role: Role, clients: &[PassedClient]) -> io::Result<()> {
-    let mut parcel = Parcel::default();
-    for client in clients {
-        if !parcel.has_room_for(client) {
-            std::mem::take(&mut parcel).send(wire, role)?;
-        }
-        parcel.add(client);
-    }
-    parcel.send(wire, role)
-}
-
-#[derive(Default)]
-struct Parcel<'a> {
-    input_bytes: Vec<usize>,
-    input: Vec<u8>,
-    sockets: Vec<BorrowedFd<'a>>,
-}
-
-impl<'a> Parcel<'a> {
-    fn has_room_for(&self, client: &PassedClient) -> bool {
-        self.sockets.len() < PASSED_SOCKETS_MAX && self.input.len() + client.input.len() <= PASSED_BYTES_MAX
-    }
-
-    fn add(&mut self, client: &'a PassedClient) {
-        self.input_bytes.push(client.input.len());
-        self.input.extend(&client.input);
-        self.sockets.push(client.socket.as_fd());
-    }
-
-    fn send(self, wire: &FdChannel, role: Role) -> io::Result<()> {
-        if self.sockets.is_empty() {
-            return Ok(());
-        }
-        send(wire, &TakeoverMessage::Clients { role, input_bytes: self.input_bytes }, &self.input, &self.sockets)
-    }
-}
-
-fn send(wire: &FdChannel, message: &TakeoverMessage, input: &[u8], sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
-    wire.send(&[format!("{message}\n").as_bytes(), input].concat(), sockets)
-}
-
-/// The new process's side.
-pub(in crate::server) struct Takeover {
-    gate: PathBuf,
-    wire: FdChannel,
-    places: Vec<Listed>,
-}
-
-/// What the new process gets, or gives back.
-#[derive(Default)]
-pub(in crate::server) struct Estate {
-    pub(in crate::server) public: Handed,
-    pub(in crate::server) control: Handed,
-}
-
-impl Takeover {
-    /// Asks whoever runs on this data directory; `None` where nobody does.
-    pub(in crate::server) fn ask(gate: &Path) -> io::Result<Option<Self>> {
-        let Some(wire) = FdChannel::connect(gate, PATIENCE)? else { return Ok(None) };
-        let refused = |reason: &str| Err(io::Error::other(reason.to_owned()));
-        if say(&wire, &TakeoverMessage::Hello { version: VERSION }).is_err() {
-            return Ok(None);
-        }
-        match hear(&wire)?.map(|said| said.message) {
-            Some(TakeoverMessage::Listening { places }) => Ok(Some(Self { gate: gate.to_owned(), wire, places })),
-            Some(TakeoverMessage::Refused { reason }) => refused(&reason),
-            Some(_) => refused(UNKNOWN_WORDS),
-            None => Ok(None),
-        }
-    }
-
-    /// What the running process listens on.
-    pub(in crate::server) fn places(&self) -> &[Listed] {
-        &self.places
-    }
-
-    /// Has the store closed. Where the running process ends meanwhile, it is closed as well.
-    pub(in crate::server) fn release(&self) -> io::Result<()> {
-        // Here and below: who is gone is heard to be gone.
-        let _heard = say(&self.wire, &TakeoverMessage::Release);
-        match hear(&self.wire)?.map(|said| said.message) {
-            None | Some(TakeoverMessage::Released) => Ok(()),
-            Some(TakeoverMessage::Refused { reason }) => Err(io::Error::other(reason)),
-            Some(_) => Err(io::Error::other(UNKNOWN_WORDS)),
-        }
-    }
-
-    /// Says that it takes a while.
-    pub(in crate::server) fn say_loading(&self) {
-        let _heard = say(&self.wire, &TakeoverMessage::Loading);
-    }
-
-    /// Says that all is loaded, and takes what there is: all, or what is left of a process that has
-    /// ended. Fails where the other one goes on: then nothing is this process's.
-    pub(in crate::server) fn take(&self) -> io::Result<Estate> {
-        let _heard = say(&self.wire, &TakeoverMessage::Ready);
-        let mut estate = Estate::default();
-        while let Some(said) = hear(&self.wire)? {
-            match said.message {
-                TakeoverMessage::Listeners { count, .. } if said.sockets.len() < count => {
-                    return Err(io::Error::other("it has more open files than this process may open"));
-                }
-                TakeoverMessage::Listeners { role, .. } => estate.of(role).listeners.extend(said.sockets),
-                TakeoverMessage::Clients { role, input_bytes } => {
-                    let mut input = said.input;
-                    for (socket, bytes) in said.sockets.into_iter().zip(input_bytes) {
-                        let rest = input.split_off(bytes.min(input.len()));
-                        let input = std::mem::replace(&mut input, rest);
-                        estate.of(role).clients.push(PassedClient { socket, input });
-                    }
-                }
-                // What cannot be said is heard below.
-                TakeoverMessage::Moved if say(&self.wire, &TakeoverMessage::Taken).is_ok() => return Ok(estate),
-                TakeoverMessage::Moved => {}
-                _ => return Err(io::Error::other(UNKNOWN_WORDS)),
-            }
-        }
-        if self.is_gone()? {
-            return Ok(estate);
-        }
-        Err(io::Error::other("it has waited for too long, and goes on by itself"))
-    }
-
-    /// Whether the running process has ended. The system closes its gate a moment before or after
-    /// its end of the wire.
-    pub(in crate::server) fn is_gone(&self) -> io::Result<bool> {
-        for _try in 0..GATE_TRIES {
-            if FdChannel::connect(&self.gate, PATIENCE)?.is_none() {
-                return Ok(true);
-            }
-            thread::sleep(GATE_PAUSE);
-        }
-        Ok(false)
-    }
-
-    /// Waits until the running process answers no status request any more, or is gone.
-    pub(in crate::server) fn wait_until_done(self) {
-        while let Ok(Some(said)) = hear(&self.wire) {
-            if said.message == TakeoverMessage::Done {
-                return;
-            }
-        }
-    }
-}
-
-impl Estate {
-    pub(in crate::server) fn of(&mut self, role: Role) -> &mut Handed {
-        match role {
-            Role::Public | Role::PublicTls => &mut self.public,
-            Role::Control => &mut self.control,
-        }
-    }
+/// Says something, with what clients have sent and with sockets that go to the other process.
+pub(in crate::server) fn send(
+    channel: &FdChannel,
+    message: &TakeoverMessage,
+    input: &[u8],
+    sockets: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    channel.send(&[format!("{message}\n").as_bytes(), input].concat(), sockets)
 }
 
 #[cfg(test)]

@@ -1,0 +1,199 @@
+//! The workers of a run: what each one is made of.
+
+#[cfg(feature = "may_minihttp")]
+use std::io;
+use std::sync::Arc;
+#[cfg(feature = "may_minihttp")]
+use std::sync::mpsc::channel;
+
+use super::state::Run;
+#[cfg(feature = "may_minihttp")]
+use super::threads::start_thread;
+use super::threads::{Serving, Setup, ThreadKind, start_worker};
+use super::{Config, Engine, Role, ServerError};
+use crate::control::metrics::WorkerSource;
+use crate::control::{ControlParts, ControlService};
+use crate::limits::UNSENT_BYTES_MAX;
+use crate::net::budget::Kind;
+use crate::net::counters::{EngineCounters, ResponseCounters};
+#[cfg(feature = "may_minihttp")]
+use crate::net::listen::address::ListenAddress;
+use crate::net::listen::listener::Listener;
+use crate::net::mailbox::{Mailbox, PassedClient};
+#[cfg(feature = "may_minihttp")]
+use crate::net::may_minihttp;
+use crate::net::worker::WorkerSettings;
+use crate::public::{PublicCounters, PublicService};
+#[cfg(feature = "may_minihttp")]
+use crate::public::{StatusReader, may_minihttp::PublicParts};
+use crate::recorder::RecorderHandle;
+use crate::recorder::follower::status::Freshness;
+
+impl Run {
+    /// Starts what serves the public listeners, with those `clients` whom another process has served.
+    pub(super) fn start_public(&mut self, clients: Vec<PassedClient>) -> Result<(), ServerError> {
+        match self.config.engine {
+            Engine::Native => self.start_workers(clients),
+            #[cfg(feature = "may_minihttp")]
+            Engine::MayMinihttp => self.start_may_minihttp(),
+        }
+    }
+
+    /// Starts the workers of our engine; `clients` are shared out among them.
+    fn start_workers(&mut self, clients: Vec<PassedClient>) -> Result<(), ServerError> {
+        let Config { limits, cooldown, workers, .. } = self.config;
+        let mut parts: Vec<Vec<PassedClient>> = (0..workers).map(|_| Vec::new()).collect();
+        for (index, client) in clients.into_iter().enumerate() {
+            parts[index % workers].push(client);
+        }
+        let connections_max = (limits.connections_max / workers).max(1);
+        let turned_away_max = limits.turned_away_max;
+        let settings = WorkerSettings {
+            limits,
+            connections_max,
+            turned_away_max,
+            turn_bytes_max: UNSENT_BYTES_MAX,
+            kept_places: 0,
+            is_interim: false,
+        };
+        let freshness = self.freshness();
+        let secure = |listeners| self.config.secure(listeners);
+        let shares = self.sockets.take(Role::Public, workers, secure).map_err(ServerError::Engine)?;
+        for (share, clients) in shares.into_iter().zip(parts) {
+            let service = PublicService::new(
+                self.views.directory.clone(),
+                self.views.cooldowns.clone(),
+                self.config.readiness.clone(),
+                cooldown,
+                limits.skip_body_bytes_max,
+            )
+            .with_freshness(freshness.clone());
+            let PublicCounters { answers, responses } = service.counters();
+            self.sources.answers.push(answers);
+            let setup = self.set_up("public", share, clients, settings, responses);
+            self.public.push(start_worker(ThreadKind::Worker, setup, |_| service, &self.sender)?);
+        }
+        Ok(())
+    }
+
+    /// How old the state may be, where other nodes decide as well.
+    fn freshness(&self) -> Option<Freshness> {
+        self.views.cluster.as_ref().map(|cluster| cluster.freshness.clone())
+    }
+
+    /// Starts the second engine, which binds by itself: our listeners have shown that the addresses are
+    /// free, and chosen the ports.
+    #[cfg(feature = "may_minihttp")]
+    fn start_may_minihttp(&mut self) -> Result<(), ServerError> {
+        let Config { limits, cooldown, workers, .. } = self.config;
+        let readiness = self.config.readiness.clone();
+        let freshness = self.freshness();
+        let reader = || {
+            let reader =
+                StatusReader::new(self.views.directory.clone(), self.views.cooldowns.clone(), readiness.clone());
+            reader.with_freshness(freshness.clone())
+        };
+        let service = PublicParts::new(reader(), cooldown);
+        let services: Vec<_> = (0..workers).map(|_| service.at(reader())).collect();
+        for PublicCounters { answers, responses } in services.iter().map(PublicParts::counters) {
+            self.sources.answers.push(answers);
+            // What only an engine can count stays at zero: the second one does not count.
+            let (engine, connections_max) = (Arc::default(), limits.connections_max / workers);
+            self.sources.workers.push(WorkerSource { listener: "public", engine, responses, connections_max });
+        }
+        let settings = may_minihttp::EngineSettings { limits, clock: self.clock.clone(), readiness };
+        let public = self.sockets.addresses().filter(|(_, role)| *role != Role::Control);
+        let public = public.map(|(address, role)| match address {
+            ListenAddress::Tcp(address) if role == Role::Public => Ok(*address),
+            _ => {
+                let why = "the engine may_minihttp listens on internet addresses only, without TLS";
+                Err(ServerError::Bind(address.clone(), io::Error::new(io::ErrorKind::Unsupported, why)))
+            }
+        });
+        let public: Vec<_> = public.collect::<Result<_, _>>()?;
+        may_minihttp::start(public, services, &settings).map_err(ServerError::Engine)?;
+        drop(self.sockets.take(Role::Public, 1, |listeners| listeners).map_err(ServerError::Engine)?);
+        let (sender, letters) = channel();
+        let tell = move |letter| {
+            // A thread that has ended has nothing more to be told.
+            let _received = sender.send(letter);
+        };
+        let thread = start_thread(ThreadKind::Worker, move || may_minihttp::run(&letters), self.sender.clone())?;
+        self.public.push(Serving { tell: Box::new(tell), thread });
+        Ok(())
+    }
+
+    /// Starts the worker of the control listener. The recorder ends with it: it holds the last handle.
+    pub(super) fn start_control(
+        &mut self,
+        recorder: RecorderHandle,
+        clients: Vec<PassedClient>,
+    ) -> Result<(), ServerError> {
+        self.control = Some(self.start_control_worker(ThreadKind::Control, Some(recorder), clients)?);
+        Ok(())
+    }
+
+    /// Starts a worker for the control listener while another process has the store: health, readiness
+    /// and metrics are answered, and what is for the recorder waits, unread, for whoever has it next.
+    pub(super) fn start_probes(&mut self, clients: Vec<PassedClient>) -> Result<Serving, ServerError> {
+        self.start_control_worker(ThreadKind::Probes, None, clients)
+    }
+
+    fn start_control_worker(
+        &mut self,
+        kind: ThreadKind,
+        recorder: Option<RecorderHandle>,
+        clients: Vec<PassedClient>,
+    ) -> Result<Serving, ServerError> {
+        let Config { limits, cooldown, .. } = self.config;
+        let settings = WorkerSettings {
+            limits,
+            connections_max: limits.control_connections_max,
+            turned_away_max: limits.turned_away_max,
+            // One answer a turn: a long pipeline of scrapes keeps nobody waiting.
+            turn_bytes_max: 1,
+            kept_places: limits.turned_away_max / 2,
+            is_interim: recorder.is_none(),
+        };
+        let shares = self.sockets.take(Role::Control, 1, |listeners| listeners).map_err(ServerError::Engine)?;
+        let listeners = shares.into_iter().flatten().collect();
+        let responses = Arc::new(ResponseCounters::default());
+        // An earlier worker of this listener has given all away.
+        self.sources.workers.retain(|source| source.listener != "control");
+        let setup = self.set_up("control", listeners, clients, settings, Arc::clone(&responses));
+        // By now every worker has its access log.
+        self.sources.access = self.access.iter().flat_map(|access| access.counters.iter().cloned()).collect();
+        let parts = ControlParts {
+            sources: self.sources.clone(),
+            responses,
+            key: self.config.control_key.clone(),
+            recorder,
+            directory: self.views.directory.clone(),
+            cooldowns: self.views.cooldowns.clone(),
+            readiness: self.config.readiness.clone(),
+            cooldown,
+            body_bytes_max: limits.body_bytes_max,
+            shared: self.views.cluster.clone(),
+        };
+        let make = |mailbox: &Mailbox| ControlService::new(parts, mailbox.clone());
+        start_worker(kind, setup, make, &self.sender)
+    }
+
+    /// What one more worker is made of. Its counters are in the metrics from now on.
+    fn set_up(
+        &mut self,
+        listener: &'static str,
+        listeners: Vec<Listener>,
+        clients: Vec<PassedClient>,
+        settings: WorkerSettings,
+        responses: Arc<ResponseCounters>,
+    ) -> Setup {
+        let (engine, connections_max) = (Arc::new(EngineCounters::default()), settings.connections_max);
+        let source = WorkerSource { listener, engine: Arc::clone(&engine), responses, connections_max };
+        self.sources.workers.push(source);
+        let side = if listener == "control" { Kind::Control } else { Kind::Public };
+        let share = (Arc::clone(&self.sources.budget), side);
+        let log = self.access.as_mut().map(|access| access.log(listener, &self.clock));
+        Setup { listeners, settings, clock: self.clock.clone(), counters: engine, share, log, clients }
+    }
+}
