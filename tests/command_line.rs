@@ -4,6 +4,7 @@
 mod check;
 mod export;
 mod health;
+mod hints;
 mod import;
 pub(crate) mod stub;
 
@@ -207,7 +208,7 @@ fn without_the_service_or_its_key_the_remedy_is_told() {
         expect_failure(&at("127.0.0.1:8081", Some("any")), &["--control-url", "http://"]);
         expect_failure(&at(&html.url(), Some("any")), &[&html.url(), "502"]);
         let public = format!("http://{}", server.public());
-        expect_failure(&at(&public, Some("any")), &["404", &public]);
+        expect_failure(&at(&public, Some("any")), &[&public, "is the public listener", "--control-url"]);
     }
 }
 

@@ -42,7 +42,14 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     say(if options.get_flag("json") { verdict.json.to_string() } else { verdict.message.clone() })?;
     verdict.exit.ok_or_else(|| {
         let word = verdict.json["error"].as_str().map(|word| format!(" ({word})")).unwrap_or_default();
-        CliError::new(format_args!("{} answers {status}: {}{word}", site.name(), verdict.message))
+        // Errors of the public listener have all five fields; those of the other one have two.
+        let hint = match verdict.json["error"] == "not_found" && verdict.json["can_vote"].is_null() {
+            true => {
+                "; is it the control interface? name the public listener by --url, by default http://127.0.0.1:8080"
+            }
+            false => "",
+        };
+        CliError::new(format_args!("{} answers {status}: {}{word}{hint}", site.name(), verdict.message))
     })
 }
 

@@ -121,6 +121,10 @@ impl ControlClient {
         let text = response.into_body().into_with_config().limit(ANSWER_BYTES_MAX).read_to_string();
         let text = text.map_err(|error| self.failure(&error))?;
         match serde_json::from_str(&text) {
+            Ok(Value::Object(body)) if body.contains_key("can_vote") => Err(CliError::new(format_args!(
+                "{} is the public listener: name the control interface by --control-url, by default http://127.0.0.1:8081",
+                self.url()
+            ))),
             Ok(body @ Value::Object(_)) => Ok(HttpAnswer { status, text, body, url: self.url().to_owned() }),
             _ => Err(CliError::new(format_args!(
                 "{} answers with status {status} and no JSON object: is it the control interface?",

@@ -1,10 +1,17 @@
-//! Whether the control key's file and the data directory are their owner's alone.
+//! Whether the control key, its file, its listener and the data directory are their owner's alone.
 
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::process::geteuid;
+
+use super::key;
+use crate::net::listen::address::ListenAddress;
+
+/// A shorter key may be guessed by who asks long enough.
+const KEY_BYTES_MIN: usize = 16;
 
 /// What may be exposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +31,45 @@ pub(super) fn warn(key_file: Option<&Path>, data_dir: &Path) {
     if let Some(why) = found(data_dir, Thing::DataDir) {
         let path = data_dir.display();
         log::warn!("the data directory {path} {why}: votes, tokens and the key are in it; chown and chmod 700 it");
+    }
+}
+
+/// Warns of a control key that may be guessed, and of one in the data directory that this one stands before.
+pub(super) fn warn_of_key(key: &[u8], data_dir: Option<&Path>) {
+    if key.len() < KEY_BYTES_MIN {
+        let bytes = key.len();
+        log::warn!(
+            "the control key has {bytes} characters, and may be guessed: take 32 random ones, as openssl rand -hex 16 gives"
+        );
+    }
+    if let Some(path) = data_dir.map(key::default_path)
+        && fs::read(&path).is_ok_and(|other| other.trim_ascii() != key)
+    {
+        let path = path.display();
+        log::warn!(
+            "the control key is not the one in {path}: an option or a variable names it, and that one is refused"
+        );
+    }
+}
+
+/// Warns of a control listener that others than this machine and its own network may reach.
+pub(super) fn warn_of_control(address: &ListenAddress) {
+    if let ListenAddress::Tcp(socket) = address
+        && is_public(socket.ip())
+    {
+        log::warn!("the control listener is on {socket}, which others may reach: whoever has the key may record votes");
+    }
+}
+
+/// Whether an address may be reached from anywhere; one that stands for all of the machine's may.
+fn is_public(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            // 100.64.0.0/10 is shared by a provider's own network, or by a virtual private one.
+            let is_shared = ip & Ipv4Addr::new(255, 192, 0, 0) == Ipv4Addr::new(100, 64, 0, 0);
+            !(ip.is_loopback() || ip.is_private() || ip.is_link_local() || is_shared)
+        }
+        IpAddr::V6(ip) => !(ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local()),
     }
 }
 
@@ -52,7 +98,31 @@ fn exposure(mode: u32, owner: u32, own: u32, thing: Thing) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Thing, exposure};
+    use super::{Thing, exposure, is_public};
+
+    #[test]
+    fn addresses_that_may_be_reached_from_anywhere() {
+        for (ip, expected) in [
+            ("127.0.0.1", false),
+            ("10.1.2.3", false),
+            ("192.168.0.1", false),
+            ("172.31.0.1", false),
+            ("169.254.0.1", false),
+            ("100.127.255.255", false),
+            ("::1", false),
+            ("fd00::1", false),
+            ("fe80::1", false),
+            ("::ffff:127.0.0.1", false),
+            ("0.0.0.0", true),
+            ("::", true),
+            ("203.0.113.7", true),
+            ("100.128.0.1", true),
+            ("172.32.0.1", true),
+            ("2001:db8::1", true),
+        ] {
+            assert_eq!(is_public(ip.parse().expect("an address")), expected, "{ip}");
+        }
+    }
 
     #[test]
     fn what_others_may_do() {

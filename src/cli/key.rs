@@ -189,7 +189,8 @@ fn random_key() -> io::Result<Vec<u8>> {
     Ok(Token::from_random(random::bits()?).as_str().as_bytes().to_vec())
 }
 
-fn default_path(data_dir: &Path) -> PathBuf {
+/// Where the key is, unless it is told otherwise.
+pub(super) fn default_path(data_dir: &Path) -> PathBuf {
     data_dir.join("control.key")
 }
 

@@ -21,6 +21,7 @@ mod endpoint;
 mod export;
 mod exposure;
 mod health;
+mod hint;
 mod import;
 mod init;
 mod key;
@@ -76,14 +77,18 @@ impl std::error::Error for CliError {}
 /// # Errors
 /// What to tell on standard error before exiting with status 2.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, CliError> {
-    let matches = match command().try_get_matches_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let matches = match command().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print!("{error}");
             return Ok(Exit::Success);
         }
-        Err(error) => return Err(usage_error(&error)),
+        Err(error) => return Err(usage_error(&error, &arguments)),
     };
+    if matches.subcommand_name() != Some("serve") {
+        hint::for_environment().iter().for_each(|found| eprintln!("vote-status: the environment variable {found}"));
+    }
     match matches.subcommand() {
         Some(("serve", options)) => serve::run(options),
         Some(("init", options)) => init::run(options),
@@ -114,12 +119,13 @@ fn say(line: impl fmt::Display) -> Result<Exit, CliError> {
     Ok(Exit::Success)
 }
 
-/// The first paragraph of what the parser says, on one line.
-fn usage_error(error: &clap::Error) -> CliError {
+/// The first paragraph of what the parser says, on one line, and what may have been meant.
+fn usage_error(error: &clap::Error, arguments: &[OsString]) -> CliError {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return CliError::new("give a subcommand; try --help");
     }
     let text = error.to_string();
     let first = text.split("\n\n").next().unwrap_or_default();
-    CliError::new(first.strip_prefix("error: ").unwrap_or(first))
+    let first = first.strip_prefix("error: ").unwrap_or(first);
+    CliError::new(format_args!("{first}{}", hint::for_error(error, arguments)))
 }

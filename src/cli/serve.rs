@@ -17,7 +17,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use super::logger::Logger;
-use super::{CliError, Exit, certificates, exposure, key, machine, one, progress};
+use super::{CliError, Exit, certificates, exposure, hint, key, machine, one, progress, say};
 use crate::control::ControlKey;
 use crate::limits::{CONNECTIONS_MAX_DEFAULT, Limits, Shares};
 use crate::net::listen::address::ListenAddress;
@@ -36,6 +36,10 @@ use crate::vote::time::Cooldown;
 /// In the data directory: where a new process calls to take over.
 const GATE_FILE: &str = "takeover";
 
+/// What `--store` is told in a build that knows no store but its own.
+#[cfg(not(feature = "redis"))]
+const NEEDS_REDIS: &str = "--store needs a build with the cargo feature redis";
+
 /// The address that is in cooldown in the demonstration: 198.51.100.9, of a range for documentation.
 const DEMO_COOLING: Ipv4 = Ipv4(0xC633_6409);
 
@@ -45,6 +49,10 @@ const DEMO_COOLING: Ipv4 = Ipv4(0xC633_6409);
 /// What kept the service from starting or going on.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let logger = Logger::start(one(options, "log-format")?, one(options, "log-level")?)?;
+    hint::for_environment().iter().for_each(|found| log::warn!("the environment variable {found}"));
+    if options.get_flag("check-config") {
+        return check_config(options, &logger);
+    }
     let passed = passed()?;
     let is_demo = options.get_flag("demo");
     let data_dir = one::<PathBuf>(options, "data-dir")?;
@@ -65,9 +73,12 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     }
     let seek_key = {
         let (control_key, readiness) = (control_key.clone(), readiness.clone());
-        let (key_file, data_dir) = (key_source.file(), data_dir.clone());
+        let (key_file, data_dir, keeps_nothing) = (key_source.file(), data_dir.clone(), keeps_nothing(options));
         move || {
-            key_source.seek(control_key, readiness);
+            key_source.seek(control_key.clone(), readiness);
+            if let Some(key) = control_key.get() {
+                exposure::warn_of_key(key, (!keeps_nothing).then_some(&*data_dir));
+            }
             exposure::warn(key_file.as_deref(), &data_dir);
         }
     };
@@ -82,6 +93,9 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
             // Who waits for these lines finds those of the log before them.
             log::logger().flush();
         }
+        if role == Role::Control {
+            exposure::warn_of_control(address);
+        }
         announced.push((address.clone(), role));
         let mut out = std::io::stdout().lock();
         // A closed standard output is no reason to stop serving.
@@ -94,6 +108,31 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         Ended::Cleanly => Ok(Exit::Success),
         Ended::AtOnce => Ok(Exit::Negative),
     }
+}
+
+/// Says whether all that the options name can be used, and leaves everything as it is. Whether an address is
+/// free, and the store whole, is seen by using them.
+fn check_config(options: &ArgMatches, logger: &Logger) -> Result<Exit, CliError> {
+    let data_dir = one::<PathBuf>(options, "data-dir")?;
+    key::refuse_file(&data_dir)?;
+    let key_file = options.get_one("control-key-file");
+    let (control_key, source) = key::of_service(key_file, &data_dir)?;
+    if let Some(key) = key::find(key_file, &data_dir)? {
+        exposure::warn_of_key(&key, (!keeps_nothing(options)).then_some(&*data_dir));
+    }
+    exposure::warn(source.file().as_deref(), &data_dir);
+    let config = config(options, control_key, data_dir.join(GATE_FILE), logger)?;
+    exposure::warn_of_control(&config.control);
+    if options.contains_id("store") {
+        #[cfg(feature = "redis")]
+        super::store::address(options)?;
+        #[cfg(not(feature = "redis"))]
+        return Err(CliError::new(NEEDS_REDIS));
+    }
+    log::logger().flush();
+    let public: Vec<String> = config.listen.iter().chain(&config.listen_plain).map(ToString::to_string).collect();
+    let (public, control, data_dir) = (public.join(", "), config.control, data_dir.display());
+    say(format_args!("the options are good: public {public}; control {control}; data directory {data_dir}"))
 }
 
 /// What SIGHUP does, if anything.
@@ -136,7 +175,7 @@ fn store(
     #[cfg(feature = "redis")]
     return super::store::shared(options, &data_dir);
     #[cfg(not(feature = "redis"))]
-    Err(CliError::new("--store needs a build with the cargo feature redis"))
+    Err(CliError::new(NEEDS_REDIS))
 }
 
 /// The sockets that a service manager has opened, each for what its name says.

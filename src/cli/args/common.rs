@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use clap::builder::{RangedU64ValueParser, TypedValueParser, ValueParser};
+use clap::builder::{StringValueParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, value_parser};
 
 use crate::vote::time::Cooldown;
@@ -29,8 +29,12 @@ pub(super) fn flag(name: &'static str, help: &'static str) -> Arg {
     arg.action(ArgAction::SetTrue).value_parser(clap::builder::BoolishValueParser::new())
 }
 
-pub(super) fn whole(range: RangeInclusive<u64>) -> RangedU64ValueParser<u64> {
-    value_parser!(u64).range(range)
+pub(super) fn whole(range: RangeInclusive<u64>) -> ValueParser {
+    let parse = move |text: String| match text.parse::<u64>() {
+        Ok(number) if range.contains(&number) => Ok(number),
+        _ => Err(format!("a whole number without a unit is wanted, {} to {}", range.start(), range.end())),
+    };
+    StringValueParser::new().try_map(parse).into()
 }
 
 /// Seconds, decimals allowed, as milliseconds.
@@ -40,7 +44,7 @@ pub(super) fn seconds() -> ValueParser {
         Ok(seconds) if (0.0..=SECONDS_MAX).contains(&seconds) => Ok((seconds * 1_000.0).round() as u64),
         _ => Err("a number of seconds is wanted, decimals allowed"),
     };
-    clap::builder::StringValueParser::new().try_map(parse).into()
+    StringValueParser::new().try_map(parse).into()
 }
 
 /// Where the control interface is, and the key to it.

@@ -7,7 +7,7 @@ use std::thread;
 use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, Command, value_parser};
 
-use super::common::{cooldown_minutes, data_dir, flag, option, seconds, whole};
+use super::common::{cooldown_minutes, data_dir, flag, option, plain, seconds, whole};
 use super::store;
 use crate::cli::logger::{LEVELS, LogFormat};
 use crate::limits::{BUFFER_BYTES_MAX_FLOOR, Limits};
@@ -65,8 +65,10 @@ fn listening() -> [Arg; 9] {
     ]
 }
 
-fn state() -> [Arg; 7] {
+fn state() -> [Arg; 8] {
     [
+        plain("check-config", "", "Say whether the options, and the files that they name, can be used, and end")
+            .action(ArgAction::SetTrue),
         flag(
             "takeover",
             "Take over from the process that runs on the data directory, if one does, without a lost request",

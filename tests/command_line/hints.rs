@@ -1,0 +1,141 @@
+//! What is told of a slip of the hand, of a service that listens too openly, and of options before they count.
+
+use crate::command_line::{expect_failure, expect_quiet, run, text};
+use crate::util::DEADLINE;
+use crate::util::server::{Ended, Server, run_to_end};
+use rustix::process::Signal;
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+use tempfile::TempDir;
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// The command line alone, with these variables.
+fn say(args: &[&str], variables: &[(&str, &str)]) -> Ended {
+    let mut command = Server::command();
+    command.args(args).envs(variables.iter().copied());
+    run_to_end(command)
+}
+
+/// Regression: `90m` was an "invalid digit found in string", and a wrong word was only said to be wrong.
+#[test]
+fn slips_of_the_hand_are_told_with_what_was_meant() {
+    let minutes = "a whole number without a unit is wanted, 1 to 10080";
+    for (args, words) in [
+        (&["serve", "--cooldown-minutes", "90m"][..], &["--cooldown-minutes", "90m", minutes][..]),
+        (&["serve", "--cooldown-minutes", "0"], &[minutes]),
+        (&["serve", "--prot", "8080"], &["'--prot'", ": did you mean --listen?"]),
+        (&["serve", "--port=8080"], &["'--port'", ": did you mean --listen?"]),
+        (&["serve", "--cooldown-minute", "90"], &[": did you mean --cooldown-minutes?"]),
+        (&["check", "--sever", "28", "203.0.113.7"], &[": did you mean --server?"]),
+        (&["server", "add", "28", "--tokn", "a"], &[": did you mean --token?"]),
+        (&["status"], &["'status'", ": did you mean check?"]),
+        (&["serv"], &[": did you mean serve?"]),
+        (&["server", "lst"], &[": did you mean list?"]),
+    ] {
+        expect_failure(&say(args, &[]), words);
+    }
+    for args in [&["frobnicate"][..], &["serve", "--frobnicate"]] {
+        let ended = say(args, &[]);
+        expect_failure(&ended, &["frobnicate"]);
+        assert!(!ended.stderr.contains("did you mean"), "{ended:?}");
+    }
+}
+
+#[test]
+fn the_wrong_port_is_told() {
+    let server = Server::in_memory(&[]);
+    let public = format!("http://{}", server.public());
+    let ended = run(&server, &["server", "list", "--control-url", &public]);
+    expect_failure(&ended, &[&public, "is the public listener", "--control-url", "8081"]);
+    let control = format!("http://{}", server.control());
+    let mut command = Server::command();
+    command.args(["check", "--server", "28", "203.0.113.7", "--url", &control]);
+    let ended = run_to_end(command);
+    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("is it the control interface? name the public listener by --url"), "{ended:?}");
+}
+
+/// Regression: `VOTE_STATUS_LISTN=1` was ignored without a word.
+#[test]
+fn a_variable_that_means_nothing_is_told() {
+    let line = "the environment variable VOTE_STATUS_LISTN means nothing here: did you mean VOTE_STATUS_LISTEN?";
+    let mistyped =
+        [("VOTE_STATUS_LISTN", "1"), ("VOTE_STATUS_STORE_PASSWORD", "x"), ("VOTE_STATUS_CONTROL", "127.0.0.1:1")];
+    let ended = say(&["health", "--control-url", "http://127.0.0.1:1"], &mistyped);
+    assert_eq!(ended.stderr.lines().next(), Some(format!("vote-status: {line}").as_str()), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 2, "{ended:?}");
+    let mut command = Server::command();
+    command.args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]);
+    command.env("VOTE_STATUS_LISTN", "1");
+    let server = Server::spawn(command);
+    assert!(server.stderr().contains(&format!("WARN {line}\n")), "{}", server.stderr());
+}
+
+/// `serve` on its own data directory, with these options and this key, as its warnings say it.
+fn warnings(data: &Path, args: &[&str], key: &str) -> Vec<String> {
+    let mut command = Server::command();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir", text(data)]).args(args);
+    command.env("VOTE_STATUS_CONTROL_KEY", key);
+    let mut server = Server::spawn(command);
+    // A process that ends waits for its last lines.
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait_exit(DEADLINE).code(), Some(0));
+    let stderr = server.stderr();
+    stderr.lines().filter_map(|line| line.split_once(" WARN ")).map(|(_, text)| text.to_owned()).collect()
+}
+
+#[test]
+fn a_key_that_may_be_guessed_and_a_listener_that_others_reach_are_told() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    assert_eq!(warnings(&data, &["--control", "127.0.0.1:0"], &"k".repeat(16)), Vec::<String>::new());
+    let told = warnings(&data, &["--control", "0.0.0.0:0"], &"k".repeat(15));
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].starts_with("the control key has 15 characters, and may be guessed: "), "{told:?}");
+    assert!(told[1].starts_with("the control listener is on 0.0.0.0:"), "{told:?}");
+}
+
+/// Regression: VOTE_STATUS_CONTROL_KEY_FILE, set for the subcommands, moved the key of a `serve` in the same shell.
+#[test]
+fn a_key_that_stands_before_the_directory_s_own_is_told() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    fs::DirBuilder::new().mode(0o700).create(&data).expect("a directory");
+    fs::write(data.join("control.key"), "a-key-of-the-directory\n").expect("a file can be written");
+    fs::set_permissions(data.join("control.key"), fs::Permissions::from_mode(0o600)).expect("it is ours");
+    let file = folder.path().join("site.key");
+    fs::write(&file, "a-key-of-another-file").expect("a file can be written");
+    let mut command = Server::command();
+    command.args(["serve", "--check-config", "--data-dir", text(&data)]).env_remove("VOTE_STATUS_CONTROL_KEY");
+    command.env("VOTE_STATUS_CONTROL_KEY_FILE", &file);
+    let ended = run_to_end(command);
+    assert!(ended.stderr.contains("WARN the control key is not the one in "), "{ended:?}");
+    let told = warnings(&data, &["--control", "127.0.0.1:0"], "a-key-of-the-environment");
+    assert!(told.iter().any(|line| line.starts_with("the control key is not the one in ")), "{told:?}");
+    assert_eq!(warnings(&data, &["--control", "127.0.0.1:0"], "a-key-of-the-directory"), Vec::<String>::new());
+}
+
+#[test]
+fn options_are_checked_and_nothing_is_touched() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let check = |args: &[&str]| say(&[&["serve", "--check-config", "--data-dir", text(&data)], args].concat(), &[]);
+    let good = "the options are good: public 127.0.0.1:8080; control 127.0.0.1:8081; data directory ";
+    let ended = check(&["--listen", "127.0.0.1:8080"]);
+    assert_eq!(expect_quiet(&ended, 0), format!("{good}{}\n", text(&data)));
+    assert!(!data.exists());
+    for (args, words) in [
+        (&["--cooldown-minutes", "90m"][..], "a whole number without a unit"),
+        (&["--control-key-file", "/no/such/file"], "cannot read the control key file /no/such/file"),
+        (&["--data-dir", "/dev/null"], "the data directory /dev/null is no directory"),
+        (&["--takeover", "--in-memory"], "--takeover is for"),
+    ] {
+        let mut command = Server::command();
+        command.args(["serve", "--check-config"]).args(args).env_remove("VOTE_STATUS_CONTROL_KEY");
+        expect_failure(&run_to_end(command), &[words]);
+    }
+}
