@@ -47,6 +47,13 @@ fn what_is_awaited_is_decided_when_it_is_answered() {
     }
 }
 
+/// Regression: what stands between the engine and the service kept nothing of such a request.
+#[test]
+fn what_is_awaited_is_decided_when_it_is_answered_with_an_access_log_too() {
+    let server = Server::in_memory(&["--workers", "1", "--access-log", "1"]);
+    checks::decided_when_it_is_answered(&server, checks::BY_LENGTH);
+}
+
 #[test]
 fn a_request_begun_and_not_finished_times_out() {
     let server = Server::in_memory(&["--head-timeout", "0.3"]);

@@ -2,7 +2,7 @@
 //! allocator that counts cannot look into another process.
 
 use vote_status::http::head::HeadLimits;
-use vote_status::http::session::{Context, Session, SessionLimits, Ticket};
+use vote_status::http::session::{Context, Session, SessionCall, SessionLimits, Ticket};
 use vote_status::public::PublicService;
 use vote_status::readiness::Readiness;
 use vote_status::vote::directory::Directory;
@@ -48,7 +48,9 @@ fn a_request_is_answered_without_an_allocation() {
             let context = Context { now: NOW.plus(second), ticket: Ticket(0) };
             out.clear();
             let info = allocation_counter::measure(|| {
-                session.advance(pipelined.as_bytes(), false, &mut service, &context, &limits, &mut out);
+                let mut call =
+                    SessionCall { service: &mut service, context, limits: &limits, closing: false, out: &mut out };
+                session.advance(pipelined.as_bytes(), &mut call);
             });
             let text = String::from_utf8_lossy(&out);
             assert_eq!(text.matches(&format!("HTTP/1.1 {status} ")).count(), 3, "{target}: {text}");

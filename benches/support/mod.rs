@@ -1,7 +1,7 @@
 //! What both kinds of benchmark work on: the heads seen in the field, and a service that answers.
 
 use vote_status::http::head::HeadLimits;
-use vote_status::http::session::{Context, Session, SessionLimits, Ticket};
+use vote_status::http::session::{Context, Session, SessionCall, SessionLimits, Ticket};
 use vote_status::public::{PublicReply, PublicService};
 use vote_status::readiness::Readiness;
 use vote_status::vote::directory::Directory;
@@ -102,7 +102,9 @@ impl Bench {
     pub(crate) fn answer(&mut self, request: &[u8]) -> &[u8] {
         self.out.clear();
         let context = Context { now: NOW, ticket: Ticket(0) };
-        let advanced = self.session.advance(request, false, &mut self.service, &context, &self.limits, &mut self.out);
+        let (service, limits, out) = (&mut self.service, &self.limits, &mut self.out);
+        let advanced =
+            self.session.advance(request, &mut SessionCall { service, context, limits, closing: false, out });
         assert_eq!(advanced.consumed, request.len());
         &self.out
     }

@@ -8,7 +8,7 @@ use httparse::{EMPTY_HEADER, Response, Status};
 use vote_status::http::body::TRAILER_BYTES_MAX;
 use vote_status::http::fault::Fault;
 use vote_status::http::head::HeadLimits;
-use vote_status::http::session::{Context, Next, Session, SessionLimits, Ticket, is_head_method};
+use vote_status::http::session::{SessionCall, Context, Next, Session, SessionLimits, Ticket, is_head_method};
 use vote_status::pages::{self, DocumentForm};
 use vote_status::public::{PublicService, PublicReply};
 use vote_status::readiness::Readiness;
@@ -130,7 +130,9 @@ impl Client {
     fn advance(&mut self, service: &mut PublicService) {
         loop {
             let mut out = Vec::new();
-            let advanced = self.session.advance(&self.held, self.closing, service, &CONTEXT, &self.limits, &mut out);
+            let (limits, closing) = (&self.limits, self.closing);
+            let mut call = SessionCall { service, context: CONTEXT, limits, closing, out: &mut out };
+            let advanced = self.session.advance(&self.held, &mut call);
             assert!(out.len() < self.limits.unsent_bytes_max + self.answer_bytes_max, "lets too much wait");
             self.held.drain(..advanced.consumed);
             self.answered += advanced.answered as usize;
@@ -151,7 +153,9 @@ impl Client {
     /// The peer sends no more: what is begun is answered, an empty line is nothing.
     fn end(&mut self, service: &mut PublicService, out: &mut Vec<u8>) {
         if !self.session.is_between_requests() || !matches!(self.held[..], [] | [b'\r'] | [b'\r', b'\n']) {
-            self.session.refuse(Fault::BadRequest, is_head_method(&self.held), service, &CONTEXT, out);
+            let (limits, closing) = (&self.limits, self.closing);
+            let mut call = SessionCall { service, context: CONTEXT, limits, closing, out };
+            self.session.refuse(Fault::BadRequest, is_head_method(&self.held), &mut call);
         }
     }
 }

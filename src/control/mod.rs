@@ -292,8 +292,8 @@ const GATHER_STEP_BYTES: usize = 16 * 1024;
 impl Service for ControlService {
     type Exchange = ControlExchange;
 
-    fn holds(&self, head: &Head<'_>) -> bool {
-        self.parts.recorder.is_none() && request::wants_key(head) && self.is_authorised(head)
+    fn holds(&self, exchange: &ControlExchange) -> bool {
+        self.parts.recorder.is_none() && exchange.is_keyed
     }
 
     fn turn_begins(&mut self) {

@@ -45,9 +45,9 @@ pub trait Service {
     #[inline]
     fn turn_begins(&mut self) {}
 
-    /// Whether a request has to wait as it is, unread: somebody else will answer it.
+    /// Whether a request has to wait as it is, as if it had not been read: somebody else will answer it.
     #[inline]
-    fn holds(&self, _head: &Head<'_>) -> bool {
+    fn holds(&self, _exchange: &Self::Exchange) -> bool {
         false
     }
 
@@ -107,6 +107,20 @@ pub struct SessionLimits {
     pub head: HeadLimits,
     /// Stop before the next request while so many bytes wait in the output.
     pub unsent_bytes_max: usize,
+}
+
+/// What a session is lent to handle some input.
+pub struct SessionCall<'a, S: Service> {
+    /// Who answers.
+    pub service: &'a mut S,
+    /// The moment, and who asks.
+    pub context: Context,
+    /// Bounds on the session.
+    pub limits: &'a SessionLimits,
+    /// The next answer is the last.
+    pub closing: bool,
+    /// Where answers are appended.
+    pub out: &'a mut Vec<u8>,
 }
 
 /// What a session wants next.
@@ -209,55 +223,30 @@ impl<E> Session<E> {
         self.is_keyed
     }
 
-    /// Handles every whole request in `input`, up to the bound on waiting output. `closing`: the
-    /// next answer is the last.
+    /// Handles every whole request in `input`, up to the bound on waiting output.
     #[inline]
-    pub fn advance<S: Service<Exchange = E>>(
-        &mut self,
-        input: &[u8],
-        closing: bool,
-        service: &mut S,
-        context: &Context,
-        limits: &SessionLimits,
-        out: &mut Vec<u8>,
-    ) -> Advanced {
+    pub fn advance<S: Service<Exchange = E>>(&mut self, input: &[u8], call: &mut SessionCall<'_, S>) -> Advanced {
         let mut consumed = 0;
         let mut answered = 0;
-        self.whole_bytes = out.len();
+        self.whole_bytes = call.out.len();
         let next = loop {
-            if out.len() >= limits.unsent_bytes_max {
+            if call.out.len() >= call.limits.unsent_bytes_max {
                 break Next::Output;
             }
             let rest = &input[consumed..];
-            let turn = match &mut self.phase {
+            let flow = match &mut self.phase {
                 Phase::Head if rest.is_empty() => break Next::Input,
-                Phase::Head => self.head(rest, closing, service, context, limits, out, &mut consumed),
-                Phase::Content { .. } => self.content(rest, service, context, out, &mut consumed),
-                Phase::Finish { exchange, framing, is_begun, kept } => {
-                    if let Some(kept) = kept.take() {
-                        service.decide_again(exchange, &kept, context);
-                    }
-                    if closing && !*is_begun {
-                        framing.connection = ConnectionField::Close;
-                    }
-                    let framing = *framing;
-                    match service.finish(exchange, framing, context, out) {
-                        Step::Done => self.answered(framing),
-                        Step::Parked => Flow::Stop(Next::Parked),
-                        Step::More => {
-                            *is_begun = true;
-                            Flow::Stop(Next::Output)
-                        }
-                    }
-                }
+                Phase::Head => self.head(rest, call, &mut consumed),
+                Phase::Content { .. } => self.content(rest, call, &mut consumed),
+                Phase::Finish { .. } => self.finish(call),
                 // Who did not ask for the end may be sending the next request, or content that is not read.
-                Phase::Closed => break Next::Close { linger: closing || self.leaves_content || !rest.is_empty() },
+                Phase::Closed => break Next::Close { linger: call.closing || self.leaves_content || !rest.is_empty() },
             };
-            if matches!(self.phase, Phase::Head | Phase::Closed) && matches!(turn, Flow::Again) {
+            if matches!(self.phase, Phase::Head | Phase::Closed) && matches!(flow, Flow::Again) {
                 answered += 1;
-                self.whole_bytes = out.len();
+                self.whole_bytes = call.out.len();
             }
-            if let Flow::Stop(next) = turn {
+            if let Flow::Stop(next) = flow {
                 break next;
             }
         };
@@ -266,74 +255,62 @@ impl<E> Session<E> {
 
     /// Ends the session with `fault` in answer to the request that is under way. What a panic may
     /// have left of an answer is taken back.
-    pub fn refuse<S: Service<Exchange = E>>(
-        &mut self,
-        fault: Fault,
-        head_only: bool,
-        service: &mut S,
-        context: &Context,
-        out: &mut Vec<u8>,
-    ) {
+    pub fn refuse<S: Service<Exchange = E>>(&mut self, fault: Fault, head_only: bool, call: &mut SessionCall<'_, S>) {
         let head_only = match &self.phase {
             Phase::Content { framing, .. } | Phase::Finish { framing, .. } => framing.head_only,
             Phase::Head | Phase::Closed => head_only,
         };
         self.phase = Phase::Closed;
-        out.truncate(self.whole_bytes);
-        service.refuse(fault, Framing::last(head_only), context, out);
+        call.out.truncate(self.whole_bytes);
+        call.service.refuse(fault, Framing::last(head_only), &call.context, call.out);
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one call of advance")]
+    fn refuse_and_close<S>(&mut self, fault: Fault, head_only: bool, call: &mut SessionCall<'_, S>) -> Flow
+    where
+        S: Service<Exchange = E>,
+    {
+        self.refuse(fault, head_only, call);
+        Flow::Stop(Next::Close { linger: true })
+    }
+
     #[inline]
-    fn head<S: Service<Exchange = E>>(
-        &mut self,
-        input: &[u8],
-        closing: bool,
-        service: &mut S,
-        context: &Context,
-        limits: &SessionLimits,
-        out: &mut Vec<u8>,
-        consumed: &mut usize,
-    ) -> Flow {
+    fn head<S>(&mut self, input: &[u8], call: &mut SessionCall<'_, S>, consumed: &mut usize) -> Flow
+    where
+        S: Service<Exchange = E>,
+    {
         // Looked at where it lies: a copy of what was written in smaller parts waits for each of them.
-        let parsed = head::parse(input, limits.head);
+        let parsed = head::parse(input, call.limits.head);
         let (head, bytes) = match &parsed {
             Section::Complete(head, bytes) => (head, *bytes),
             Section::Partial => return Flow::Stop(Next::Input),
-            Section::Rejected(fault) => {
-                self.refuse(*fault, is_head_method(input), service, context, out);
-                return Flow::Stop(Next::Close { linger: true });
-            }
+            Section::Rejected(fault) => return self.refuse_and_close(*fault, is_head_method(input), call),
         };
-        if !closing && service.holds(head) {
+        let mut exchange = call.service.begin(head, &call.context);
+        if !call.closing && call.service.holds(&exchange) {
             return Flow::Stop(Next::Held);
         }
         *consumed += bytes;
-        let mut framing = Framing::of(head, closing);
-        let mut exchange = service.begin(head, context);
-        self.is_keyed |= service.is_keyed(&exchange);
+        let mut framing = Framing::of(head, call.closing);
+        self.is_keyed |= call.service.is_keyed(&exchange);
         let has_content = head.length != Length::None;
-        if has_content && service.is_decided(&exchange) {
+        if has_content && call.service.is_decided(&exchange) {
             self.leaves_content = true;
             framing.connection = ConnectionField::Close;
         } else if has_content {
-            match Decoder::new(head.length, service.content_bytes_max(&exchange)) {
+            match Decoder::new(head.length, call.service.content_bytes_max(&exchange)) {
                 Ok(decoder) => {
-                    let kept = service.keep(head, &exchange);
+                    let kept = call.service.keep(head, &exchange);
                     self.phase = Phase::Content { exchange, decoder, framing, kept };
                 }
-                Err(fault) => {
-                    self.refuse(fault, framing.head_only, service, context, out);
-                    return Flow::Stop(Next::Close { linger: true });
-                }
+                Err(fault) => return self.refuse_and_close(fault, framing.head_only, call),
             }
             if head.expects_continue {
-                out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-                self.whole_bytes = out.len();
+                call.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+                self.whole_bytes = call.out.len();
             }
             return Flow::Again;
         }
-        match service.finish(&mut exchange, framing, context, out) {
+        match call.service.finish(&mut exchange, framing, &call.context, call.out) {
             Step::Done => self.answered(framing),
             Step::Parked => {
                 self.phase = Phase::Finish { exchange, framing, is_begun: false, kept: None };
@@ -346,25 +323,21 @@ impl<E> Session<E> {
         }
     }
 
-    fn content<S: Service<Exchange = E>>(
-        &mut self,
-        input: &[u8],
-        service: &mut S,
-        context: &Context,
-        out: &mut Vec<u8>,
-        consumed: &mut usize,
-    ) -> Flow {
+    fn content<S>(&mut self, input: &[u8], call: &mut SessionCall<'_, S>, consumed: &mut usize) -> Flow
+    where
+        S: Service<Exchange = E>,
+    {
         let Phase::Content { exchange, decoder, framing, .. } = &mut self.phase else { return Flow::Again };
         let piece = match decoder.decode(input) {
             Ok(piece) => piece,
-            Err(fault) => {
-                self.refuse(fault, false, service, context, out);
-                return Flow::Stop(Next::Close { linger: true });
-            }
+            Err(fault) => return self.refuse_and_close(fault, false, call),
         };
         *consumed += piece.consumed;
-        let step =
-            if piece.content.is_empty() { Step::Done } else { service.content(exchange, piece.content, context) };
+        let step = if piece.content.is_empty() {
+            Step::Done
+        } else {
+            call.service.content(exchange, piece.content, &call.context)
+        };
         if piece.ended {
             let framing = *framing;
             if let Phase::Content { exchange, kept, .. } = std::mem::replace(&mut self.phase, Phase::Closed) {
@@ -376,6 +349,26 @@ impl<E> Session<E> {
             Step::Parked => Flow::Stop(Next::Parked),
             Step::Done | Step::More if piece.consumed == 0 => Flow::Stop(Next::Input),
             Step::Done | Step::More => Flow::Again,
+        }
+    }
+
+    /// Answers a request that had to wait, or goes on with an answer that has parts.
+    fn finish<S: Service<Exchange = E>>(&mut self, call: &mut SessionCall<'_, S>) -> Flow {
+        let Phase::Finish { exchange, framing, is_begun, kept } = &mut self.phase else { return Flow::Again };
+        if let Some(kept) = kept.take() {
+            call.service.decide_again(exchange, &kept, &call.context);
+        }
+        if call.closing && !*is_begun {
+            framing.connection = ConnectionField::Close;
+        }
+        let framing = *framing;
+        match call.service.finish(exchange, framing, &call.context, call.out) {
+            Step::Done => self.answered(framing),
+            Step::Parked => Flow::Stop(Next::Parked),
+            Step::More => {
+                *is_begun = true;
+                Flow::Stop(Next::Output)
+            }
         }
     }
 

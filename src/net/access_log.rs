@@ -101,8 +101,8 @@ impl<S: Service + Describe> Service for Logged<S> {
     }
 
     #[inline]
-    fn holds(&self, head: &Head<'_>) -> bool {
-        self.service.holds(head)
+    fn holds(&self, exchange: &Self::Exchange) -> bool {
+        self.service.holds(&exchange.0)
     }
 
     #[inline]
@@ -127,8 +127,16 @@ impl<S: Service + Describe> Service for Logged<S> {
         self.service.content_bytes_max(&exchange.0)
     }
 
+    fn keep(&self, head: &Head<'_>, exchange: &Self::Exchange) -> Option<Box<[u8]>> {
+        self.service.keep(head, &exchange.0)
+    }
+
     fn content(&mut self, exchange: &mut Self::Exchange, bytes: &[u8], context: &Context) -> Step {
         self.service.content(&mut exchange.0, bytes, context)
+    }
+
+    fn decide_again(&mut self, exchange: &mut Self::Exchange, kept: &[u8], context: &Context) {
+        self.service.decide_again(&mut exchange.0, kept, context);
     }
 
     fn held_bytes(&self, exchange: &Self::Exchange) -> usize {

@@ -95,6 +95,19 @@ impl Account {
         self.note(index, 0, true, 0);
     }
 
+    /// What a connection holds, as it was noted.
+    #[cfg(debug_assertions)]
+    pub fn held_bytes(&self, index: u32) -> usize {
+        self.links.get(index as usize).map_or(0, |link| link.bytes as usize)
+    }
+
+    /// Panics where the sum is not that of the parts. For builds that check.
+    #[cfg(debug_assertions)]
+    pub fn check_invariants(&self) {
+        let sum: u64 = self.links.iter().map(|link| u64::from(link.bytes)).sum();
+        assert_eq!(sum, self.held_bytes, "what all hold is what each holds");
+    }
+
     /// Makes known what has changed, and learns what others hold. Once a turn.
     pub fn tell(&mut self) {
         if self.held_bytes != self.told_bytes {

@@ -10,17 +10,21 @@ use super::deadline::Class;
 use super::mailbox::PassedClient;
 use super::stream::{Received, Stream};
 use crate::http::fault::Fault;
-use crate::http::session::{Advanced, Context, Next, Service, Session, SessionLimits, is_head_method};
+use crate::http::session::{Advanced, Next, Service, Session, SessionCall, is_head_method};
 use crate::limits::{LINGER_BYTES_MAX, PASSED_BYTES_MAX};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionState {
-    /// Reads, or works through what was read.
-    Open,
-    /// Waits to be woken.
+    /// Reads what the client sends.
+    Reading,
+    /// Has input that is to be worked through before more is read.
+    Working,
+    /// Waits to be woken; then it works on.
     Parked,
     /// Waits to be given away, with a request that is not looked at here.
     Held,
+    /// There is no room for it: it is told so once its handshake is done.
+    TurnedAway,
     /// Sends what is left, then closes.
     Closing { linger: bool },
     /// Has shut its side, and drops what still comes in.
@@ -40,54 +44,43 @@ pub enum Verdict {
     Drop,
 }
 
+/// What a connection has done in a turn: its deadline may start anew for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TurnProgress {
+    /// An answer was completed: what comes next is a new request.
+    pub has_answered: bool,
+    /// All that had waited to be sent was taken.
+    pub has_flushed: bool,
+}
+
 /// What a turn lends to the connection that it serves.
 pub struct TurnContext<'w, S: Service> {
-    /// Who answers.
-    pub service: &'w mut S,
-    /// Bounds on the session.
-    pub limits: &'w SessionLimits,
+    /// What its session is lent. The output is shared by all connections of a worker, and empty between two.
+    pub call: SessionCall<'w, S>,
     /// At most so much is read.
     pub read_bytes_max: usize,
-    /// Where reads go, shared by all connections of a worker.
+    /// Where reads go, shared likewise.
     pub read_buffer: &'w mut [u8],
-    /// Where answers are gathered, shared likewise; empty between two connections.
-    pub out: &'w mut Vec<u8>,
-    /// The moment, and who asks.
-    pub context: Context,
     /// Where bytes are counted.
     pub counters: &'w EngineCounters,
-    /// The next answer on each connection is the last.
-    pub closing: bool,
+    /// Filled in by the connection.
+    pub progress: TurnProgress,
 }
 
 /// A client.
 pub struct Connection<E> {
     stream: Stream,
     session: Session<E>,
-    /// Begun and not whole; or, while `has_work`, not looked at yet.
+    /// Begun and not whole; or, where there is work or will be, not looked at yet.
     input: Vec<u8>,
     state: ConnectionState,
-    /// The input is to be worked through before more is read.
-    has_work: bool,
     /// The kernel may hold more input, or the end of it.
     is_readable: bool,
     /// A short read is not the last one: the peer has shut its sending side, or has sent urgent
     /// data, before which the kernel ends a read whatever lies behind.
     reads_on: bool,
-    /// What waited to be sent was taken since the deadline was last looked at.
-    is_flushed: bool,
     /// Something was answered on this connection.
     has_asked: bool,
-    /// There is no room for it: it is told so once its handshake is done.
-    is_turned_away: bool,
-    /// The request under way is a new one since the deadline was last looked at.
-    is_new_request: bool,
-    /// Holds something, and stands in the worker's account. Kept by the worker.
-    pub is_holder: bool,
-    /// Waits for its next turn already. Kept by the worker.
-    pub is_queued: bool,
-    /// Is registered with the poll, and whether for writing too. Kept by the worker.
-    pub registered: Option<bool>,
 }
 
 impl<E> Connection<E> {
@@ -98,30 +91,25 @@ impl<E> Connection<E> {
             stream,
             session: Session::default(),
             input: Vec::new(),
-            state: ConnectionState::Open,
-            has_work: false,
+            state: ConnectionState::Reading,
             is_readable: true,
             reads_on: false,
             has_asked: false,
-            is_turned_away: false,
-            is_new_request: true,
-            is_flushed: false,
-            is_holder: false,
-            is_queued: false,
-            registered: None,
         }
     }
 
     /// A connection that was served until now by somebody else, to whom it had sent `input`.
     #[must_use]
-    pub fn resumed(stream: Stream, input: Vec<u8>) -> Self {
-        Self { has_work: !input.is_empty(), input, ..Self::new(stream) }
+    pub fn resumed(stream: Stream, mut input: Vec<u8>) -> Self {
+        input.shrink_to_fit();
+        let state = if input.is_empty() { ConnectionState::Reading } else { ConnectionState::Working };
+        Self { state, input, ..Self::new(stream) }
     }
 
     /// Whether it is nothing but a socket and some input: who has these two can serve it.
     #[must_use]
     pub fn can_be_passed(&self) -> bool {
-        matches!(self.state, ConnectionState::Open | ConnectionState::Held)
+        matches!(self.state, ConnectionState::Reading | ConnectionState::Working | ConnectionState::Held)
             && self.stream.is_bare()
             && self.session.is_between_requests()
             && self.input.len() <= PASSED_BYTES_MAX
@@ -149,7 +137,7 @@ impl<E> Connection<E> {
     /// What the connection waits for is there.
     pub fn wake(&mut self) {
         if self.state == ConnectionState::Parked {
-            self.state = ConnectionState::Open;
+            self.state = ConnectionState::Working;
         }
     }
 
@@ -162,7 +150,7 @@ impl<E> Connection<E> {
     /// Whether nothing was asked that is not answered yet. An empty line before a request is none.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.state == ConnectionState::Open
+        matches!(self.state, ConnectionState::Reading | ConnectionState::Working)
             && matches!(self.input[..], [] | [b'\r'] | [b'\r', b'\n'])
             && self.stream.is_idle()
             && self.session.is_between_requests()
@@ -190,7 +178,8 @@ impl<E> Connection<E> {
     /// place of the answer to what may have been done already.
     #[must_use]
     pub const fn can_be_refused(&self) -> bool {
-        matches!(self.state, ConnectionState::Open | ConnectionState::Parked)
+        use ConnectionState::{Parked, Reading, TurnedAway, Working};
+        matches!(self.state, Reading | Working | Parked | TurnedAway)
             && !self.has_unsent()
             && !self.session.owes_an_answer()
     }
@@ -201,33 +190,55 @@ impl<E> Connection<E> {
         matches!(self.state, ConnectionState::Broken)
     }
 
-    fn broken(&mut self) -> Verdict {
+    fn break_off(&mut self) -> Verdict {
         self.state = ConnectionState::Broken;
         Verdict::Drop
     }
 
-    /// What the connection is waited on for, given what it was waited on until now; `None` for no
-    /// deadline. `true` where the time starts anew.
-    pub fn deadline(&mut self, current: Option<Class>) -> (Option<Class>, bool) {
+    /// What the connection is waited on for; `None` for no deadline.
+    #[must_use]
+    pub fn deadline_class(&self) -> Option<Class> {
         let class = match self.state {
             _ if self.has_unsent() => Class::Write,
-            ConnectionState::Lingering { .. } => Class::Linger,
-            _ if self.is_turned_away => Class::Linger,
-            ConnectionState::Parked | ConnectionState::Held | ConnectionState::Broken => return (None, false),
-            ConnectionState::Open | ConnectionState::Closing { .. } if self.is_idle() && !self.has_asked => {
-                Class::Fresh
+            ConnectionState::Lingering { .. } | ConnectionState::TurnedAway => Class::Linger,
+            ConnectionState::Parked | ConnectionState::Held | ConnectionState::Broken => return None,
+            ConnectionState::Reading | ConnectionState::Working | ConnectionState::Closing { .. } => {
+                match self.is_idle() {
+                    true if self.has_asked => Class::Idle,
+                    true => Class::Fresh,
+                    false => Class::Request,
+                }
             }
-            ConnectionState::Open | ConnectionState::Closing { .. } if self.is_idle() => Class::Idle,
-            ConnectionState::Open | ConnectionState::Closing { .. } => Class::Request,
         };
-        // Content is waited for as long as it comes, but only that of who has shown the key.
-        let is_keyed = self.session.is_keyed();
-        let is_progress = class == Class::Request && is_keyed && !self.session.is_between_requests();
-        let is_new = std::mem::take(&mut self.is_new_request) && class == Class::Request;
-        let is_new = is_new || (std::mem::take(&mut self.is_flushed) && class == Class::Write);
-        let is_anew = is_new || is_progress || class == Class::Idle;
-        let class = if is_keyed { class.keyed() } else { class };
-        (Some(class), current != Some(class) || is_anew)
+        Some(if self.session.is_keyed() { class.keyed() } else { class })
+    }
+
+    /// Whether the time that it has for the same as before starts anew after a turn.
+    #[must_use]
+    pub const fn starts_anew(&self, class: Class, progress: TurnProgress) -> bool {
+        match class {
+            Class::Request => progress.has_answered,
+            // Content is waited for as long as it comes, but only that of who has shown the key.
+            Class::KeyedRequest => progress.has_answered || !self.session.is_between_requests(),
+            Class::Write | Class::KeyedWrite => progress.has_flushed,
+            Class::Idle | Class::KeyedIdle => true,
+            Class::Fresh | Class::Linger => false,
+        }
+    }
+
+    /// Panics where what it says of itself does not agree. For builds that check.
+    #[cfg(debug_assertions)]
+    pub fn check_invariants(&self) {
+        let has_input = !self.input.is_empty();
+        assert!(has_input || self.input.capacity() == 0, "no room is held for no input");
+        match self.state {
+            ConnectionState::Reading | ConnectionState::Working | ConnectionState::Broken => {}
+            ConnectionState::Parked => assert!(!self.session.is_between_requests(), "a request is what waits"),
+            ConnectionState::Held => assert!(has_input && self.session.is_between_requests(), "it is unread"),
+            ConnectionState::TurnedAway => assert!(!has_input && !self.has_asked, "nothing it says is heard"),
+            ConnectionState::Closing { .. } => assert!(!has_input && self.has_unsent(), "it is there to send"),
+            ConnectionState::Lingering { .. } => assert!(!has_input && !self.has_unsent(), "all is said"),
+        }
     }
 
     /// One turn: sends what waits, reads once, answers all that is whole, writes once.
@@ -235,19 +246,19 @@ impl<E> Connection<E> {
         if self.has_unsent() {
             match self.stream.flush(turn.counters) {
                 Ok(()) if self.has_unsent() => return Verdict::Wait,
-                Ok(()) => self.is_flushed = true,
-                Err(_gone) => return self.broken(),
+                Ok(()) => turn.progress.has_flushed = true,
+                Err(_gone) => return self.break_off(),
             }
         }
         match self.state {
-            ConnectionState::Open if self.has_work => self.work(turn),
-            ConnectionState::Open if self.is_readable => self.read(turn),
+            ConnectionState::Working => self.work(turn),
+            ConnectionState::Reading | ConnectionState::TurnedAway if self.is_readable => self.read(turn),
             // Nobody takes it: it is answered here after all.
-            ConnectionState::Held if turn.closing => {
-                self.state = ConnectionState::Open;
-                self.work(turn)
-            }
-            ConnectionState::Open | ConnectionState::Parked | ConnectionState::Held => Verdict::Wait,
+            ConnectionState::Held if turn.call.closing => self.work(turn),
+            ConnectionState::Reading
+            | ConnectionState::TurnedAway
+            | ConnectionState::Parked
+            | ConnectionState::Held => Verdict::Wait,
             ConnectionState::Closing { linger } => self.close(linger, turn),
             ConnectionState::Lingering { .. } => self.linger(turn),
             ConnectionState::Broken => Verdict::Drop,
@@ -260,10 +271,8 @@ impl<E> Connection<E> {
             return self.give_up(turn);
         }
         let head_only = is_head_method(&self.input);
-        self.session.refuse(fault, head_only, turn.service, &turn.context, turn.out);
-        turn.service.answered(|| self.stream.peer());
-        self.input = Vec::new();
-        self.has_work = false;
+        self.session.refuse(fault, head_only, &mut turn.call);
+        turn.call.service.answered(|| self.stream.peer());
         self.send_and_close(true, turn)
     }
 
@@ -272,7 +281,7 @@ impl<E> Connection<E> {
         if self.stream.is_established() {
             return self.say_no_room(turn);
         }
-        self.is_turned_away = true;
+        self.state = ConnectionState::TurnedAway;
         self.serve(turn)
     }
 
@@ -304,12 +313,11 @@ impl<E> Connection<E> {
             Ok(Received::Broken) => self.give_up(turn),
             Ok(Received::Input { bytes, may_be_more }) => {
                 self.is_readable = self.reads_on || may_be_more;
-                if bytes == 0 || self.is_turned_away {
+                if bytes == 0 || self.state == ConnectionState::TurnedAway {
                     return self.after_handshake(turn);
                 }
                 let input = &turn.read_buffer[..held + bytes];
-                let advanced =
-                    self.session.advance(input, turn.closing, turn.service, &turn.context, turn.limits, turn.out);
+                let advanced = self.session.advance(input, &mut turn.call);
                 keep(&mut self.input, &input[advanced.consumed..]);
                 self.after(advanced, turn)
             }
@@ -318,14 +326,14 @@ impl<E> Connection<E> {
                 Verdict::Wait
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => Verdict::Again,
-            Err(_gone) => self.broken(),
+            Err(_gone) => self.break_off(),
         }
     }
 
     /// What came was for TLS; or there is no room for who sent it.
     #[cold]
     fn after_handshake<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
-        if self.is_turned_away && self.stream.is_established() {
+        if self.state == ConnectionState::TurnedAway && self.stream.is_established() {
             return self.say_no_room(turn);
         }
         if self.is_readable && !self.has_unsent() { Verdict::Again } else { Verdict::Wait }
@@ -337,20 +345,19 @@ impl<E> Connection<E> {
     fn give_up<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         self.state = ConnectionState::Closing { linger: true };
         self.input = Vec::new();
-        self.has_work = false;
         if self.has_unsent() { Verdict::Wait } else { self.close(true, turn) }
     }
 
     /// Goes on with input that had to wait.
     fn work<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         let input = std::mem::take(&mut self.input);
-        let advanced = self.session.advance(&input, turn.closing, turn.service, &turn.context, turn.limits, turn.out);
+        let advanced = self.session.advance(&input, &mut turn.call);
         keep(&mut self.input, &input[advanced.consumed..]);
         self.after(advanced, turn)
     }
 
     fn end_of_input<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
-        if self.is_idle() {
+        if self.is_idle() || self.state == ConnectionState::TurnedAway {
             return Verdict::Drop;
         }
         // It cannot become whole any more, and an answer is owed to whoever still listens.
@@ -359,28 +366,32 @@ impl<E> Connection<E> {
     }
 
     fn after<S: Service<Exchange = E>>(&mut self, advanced: Advanced, turn: &mut TurnContext<'_, S>) -> Verdict {
-        turn.service.answered(|| self.stream.peer());
-        self.is_new_request |= advanced.answered > 0;
+        turn.call.service.answered(|| self.stream.peer());
+        turn.progress.has_answered |= advanced.answered > 0;
         self.has_asked |= advanced.answered > 0;
-        self.has_work = matches!(advanced.next, Next::Output | Next::Parked);
-        match advanced.next {
+        self.state = match advanced.next {
             Next::Close { linger } => return self.send_and_close(linger || self.is_readable, turn),
-            Next::Parked => self.state = ConnectionState::Parked,
-            Next::Held => self.state = ConnectionState::Held,
-            Next::Input | Next::Output => {}
+            Next::Input => ConnectionState::Reading,
+            Next::Output => ConnectionState::Working,
+            Next::Parked => ConnectionState::Parked,
+            Next::Held => ConnectionState::Held,
+        };
+        if self.stream.send(turn.call.out, false, turn.counters).is_err() {
+            return self.break_off();
         }
-        if self.stream.send(turn.out, false, turn.counters).is_err() {
-            return self.broken();
-        }
-        let may_go_on = self.state == ConnectionState::Open && (self.has_work || self.is_readable);
+        let may_go_on = match self.state {
+            ConnectionState::Working => true,
+            ConnectionState::Reading => self.is_readable,
+            _ => false,
+        };
         if may_go_on && !self.has_unsent() { Verdict::Again } else { Verdict::Wait }
     }
 
     fn send_and_close<S: Service<Exchange = E>>(&mut self, linger: bool, turn: &mut TurnContext<'_, S>) -> Verdict {
         self.state = ConnectionState::Closing { linger };
         self.input = Vec::new();
-        match self.stream.send(turn.out, true, turn.counters) {
-            Err(_gone) => self.broken(),
+        match self.stream.send(turn.call.out, true, turn.counters) {
+            Err(_gone) => self.break_off(),
             Ok(()) if self.has_unsent() => Verdict::Wait,
             Ok(()) => self.close(linger, turn),
         }

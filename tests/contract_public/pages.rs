@@ -8,7 +8,7 @@ use crate::util::server::Server;
 use crate::util::time::imf_fixdate_near_now;
 use std::net::SocketAddr;
 use vote_status::http::head::HeadLimits;
-use vote_status::http::session::{Context, Session, SessionLimits, Ticket};
+use vote_status::http::session::{Context, Session, SessionCall, SessionLimits, Ticket};
 use vote_status::public::PublicService;
 use vote_status::readiness::Readiness;
 use vote_status::vote::directory::Directory;
@@ -242,7 +242,8 @@ fn pages_are_there_before_the_state_is() {
     for (path, status) in [("/", 200), ("/openapi.json", 200), ("/api/vote/28/status/203.0.113.7", 503)] {
         let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
         let mut out = Vec::new();
-        Session::default().advance(request.as_bytes(), false, &mut service, &context, &limits, &mut out);
+        let mut call = SessionCall { service: &mut service, context, limits: &limits, closing: false, out: &mut out };
+        Session::default().advance(request.as_bytes(), &mut call);
         assert!(out.starts_with(format!("HTTP/1.1 {status} ").as_bytes()), "{path}: {}", out.escape_ascii());
     }
 }
@@ -259,7 +260,8 @@ fn a_balancer_is_told_whether_the_state_is_loaded_and_nothing_more() {
     let mut ask = |request: &str| {
         let request = format!("{request} HTTP/1.1\r\nHost: a\r\n\r\n");
         let mut out = Vec::new();
-        Session::default().advance(request.as_bytes(), false, &mut service, &context, &limits, &mut out);
+        let mut call = SessionCall { service: &mut service, context, limits: &limits, closing: false, out: &mut out };
+        Session::default().advance(request.as_bytes(), &mut call);
         String::from_utf8(out).expect("text")
     };
     let answer = |status: &str, retry: &str, length: usize, body: &str| {

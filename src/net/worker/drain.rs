@@ -9,6 +9,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 
+use super::occupant::PollInterest;
 use super::{Listening, Worker};
 use crate::http::session::Service;
 use crate::limits::LISTEN_BACKLOG;
@@ -58,20 +59,20 @@ impl<S: Service> Worker<S> {
         let listeners = self.take_listeners();
         let mut clients = Vec::new();
         for key in self.connections.keys() {
-            if !self.connections.get_mut(key).is_some_and(|connection| connection.can_be_passed()) {
+            if !self.connection(key).is_some_and(|connection| connection.can_be_passed()) {
                 continue;
             }
             self.deadlines.clear(key.index);
-            let Some(mut connection) = self.connections.remove(key) else { continue };
+            let Some(mut occupant) = self.connections.remove(key) else { continue };
             self.counters.closed[CloseCause::Done as usize].add(1);
-            if connection.is_holder {
+            if occupant.is_holder {
                 self.account.forget(key.index);
             }
-            if connection.registered.is_some() {
+            if occupant.interest != PollInterest::Nothing {
                 // Closing our descriptor is not enough: the poll would go on for the other process.
-                let _absent = self.poll.registry().deregister(connection.stream().socket());
+                let _absent = self.poll.registry().deregister(occupant.connection.stream().socket());
             }
-            clients.extend(connection.into_passed());
+            clients.extend(occupant.connection.into_passed());
         }
         let now_ms = self.now.monotonic_ms;
         self.drain = Some(Drain { accept_until_ms: now_ms, stop_at_ms: now_ms.saturating_add(timeout_ms) });
@@ -83,7 +84,7 @@ impl<S: Service> Worker<S> {
     /// What nobody takes is answered here.
     fn answer_held(&mut self) {
         for key in self.connections.keys() {
-            if self.connections.get_mut(key).is_some_and(|connection| connection.is_held()) {
+            if self.connection(key).is_some_and(|connection| connection.is_held()) {
                 self.serve(key);
             }
         }
@@ -102,7 +103,7 @@ impl<S: Service> Worker<S> {
     /// Closes idle connections of a kind; a question that is already there is answered.
     fn close_idle(&mut self, of_kind: impl Fn(&Connection<S::Exchange>) -> bool) {
         for key in self.connections.keys() {
-            let Some(connection) = self.connections.get_mut(key) else { continue };
+            let Some(connection) = self.connection(key) else { continue };
             if connection.is_idle() && of_kind(connection) {
                 self.close_if_idle(key, CloseCause::Done);
             }

@@ -21,11 +21,11 @@ use crate::clock::{Clock, Now};
 use crate::http::body::TRAILER_BYTES_MAX;
 use crate::http::fault::Fault;
 use crate::http::head::HeadLimits;
-use crate::http::session::{Context, Service, SessionLimits, Ticket};
+use crate::http::session::{Context, Service, SessionCall, SessionLimits, Ticket};
 use crate::limits::{EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, PASSED_BYTES_MAX, READ_BYTES_MAX, RESUMED_PER_TURN};
 use crate::net::account::Account;
 use crate::net::budget::{Budget, Kind};
-use crate::net::connection::{Connection, TurnContext, Verdict};
+use crate::net::connection::{Connection, TurnContext, TurnProgress, Verdict};
 use crate::net::counters::{CloseCause, EngineCounters};
 use crate::net::deadline::{Class, Deadlines};
 use crate::net::listen::adopt;
@@ -34,10 +34,14 @@ use crate::net::mailbox::{Letter, Mailbox, PassedClient};
 use crate::net::slab::{Slab, SlabKey};
 
 mod drain;
+#[cfg(debug_assertions)]
+mod invariants;
+mod occupant;
 mod relief;
 mod room;
 
 use drain::Drain;
+use occupant::Occupant;
 
 const _: () = assert!(size_of::<usize>() == 8, "a token packs a slot and its generation");
 
@@ -78,7 +82,7 @@ pub struct Worker<S: Service> {
     settings: WorkerSettings,
     session_limits: SessionLimits,
     listeners: Vec<Listening>,
-    connections: Slab<Connection<S::Exchange>>,
+    connections: Slab<Occupant<S::Exchange>>,
     deadlines: Deadlines,
     again: VecDeque<SlabKey>,
     account: Account,
@@ -92,6 +96,8 @@ pub struct Worker<S: Service> {
     has_made_room: bool,
     drain: Option<Drain>,
     counters: Arc<EngineCounters>,
+    #[cfg(debug_assertions)]
+    turns_unchecked: usize,
 }
 
 impl<S: Service> Worker<S> {
@@ -149,6 +155,8 @@ impl<S: Service> Worker<S> {
             has_made_room: false,
             drain: None,
             counters: Arc::default(),
+            #[cfg(debug_assertions)]
+            turns_unchecked: 0,
         })
     }
 
@@ -176,10 +184,9 @@ impl<S: Service> Worker<S> {
         for PassedClient { socket, input } in clients {
             // What is no socket is no client.
             let Ok(stream) = adopt::client(socket) else { continue };
-            let mut connection = Connection::resumed(stream, input);
-            connection.is_queued = true;
+            let occupant = Occupant { is_queued: true, ..Occupant::new(Connection::resumed(stream, input)) };
             self.counters.accepted.add(1);
-            self.again.push_back(self.connections.insert(connection));
+            self.again.push_back(self.connections.insert(occupant));
         }
         self
     }
@@ -220,14 +227,16 @@ impl<S: Service> Worker<S> {
             }
             self.accept_newcomers();
             for key in again.drain(..) {
-                if let Some(connection) = self.connections.get_mut(key) {
-                    connection.is_queued = false;
+                if let Some(occupant) = self.connections.get_mut(key) {
+                    occupant.is_queued = false;
                     self.serve(key);
                 }
             }
             self.expire_deadlines();
             self.relieve();
             self.go_on_draining();
+            #[cfg(debug_assertions)]
+            self.check_invariants();
             self.counters.lag_us.record(self.clock.since_us(self.now));
         }
         Ok(())
@@ -251,7 +260,7 @@ impl<S: Service> Worker<S> {
             match letter {
                 Letter::Wake(Ticket(word)) => {
                     let key = SlabKey::unpacked(word);
-                    if let Some(connection) = self.connections.get_mut(key) {
+                    if let Some(connection) = self.connection(key) {
                         connection.wake();
                         self.serve(key);
                     }
@@ -273,12 +282,16 @@ impl<S: Service> Worker<S> {
             }
             return;
         }
-        let Some(connection) = self.connections.get_mut(key) else { return };
-        connection.note_readiness(event.is_readable(), event.is_read_closed() || event.is_priority());
+        let Some(occupant) = self.connections.get_mut(key) else { return };
+        occupant.connection.note_readiness(event.is_readable(), event.is_read_closed() || event.is_priority());
         // One turn for each: who is to go on anyway does so after the others.
-        if !connection.is_queued {
+        if !occupant.is_queued {
             self.serve(key);
         }
+    }
+
+    fn connection(&mut self, key: SlabKey) -> Option<&mut Connection<S::Exchange>> {
+        self.connections.get_mut(key).map(|occupant| &mut occupant.connection)
     }
 
     fn serve(&mut self, key: SlabKey) {
@@ -292,51 +305,50 @@ impl<S: Service> Worker<S> {
         key: SlabKey,
         act: impl FnOnce(&mut Connection<S::Exchange>, &mut TurnContext<'_, S>) -> Verdict,
     ) {
-        let Some(connection) = self.connections.get_mut(key) else { return };
+        let Some(occupant) = self.connections.get_mut(key) else { return };
+        let connection = &mut occupant.connection;
         let (grant, moved_bytes) = (self.account.grant(), self.counters.moved_bytes());
         self.session_limits.unsent_bytes_max = grant.unsent_bytes.min(self.settings.turn_bytes_max);
-        let mut turn = TurnContext {
+        let call = SessionCall {
             service: &mut self.service,
-            limits: &self.session_limits,
-            read_bytes_max: grant.read_bytes,
-            read_buffer: &mut self.read_buffer,
-            out: &mut self.out,
-            counters: &self.counters,
             context: Context { now: self.now.wall, ticket: Ticket(key.packed()) },
+            limits: &self.session_limits,
             closing: self.drain.is_some(),
+            out: &mut self.out,
         };
+        let (read_buffer, read_bytes_max) = (&mut *self.read_buffer, grant.read_bytes);
+        let progress = TurnProgress::default();
+        let mut turn = TurnContext { call, read_bytes_max, read_buffer, counters: &self.counters, progress };
         // A panic is the fault of one request; no other connection may suffer from it.
         let verdict = catch_unwind(AssertUnwindSafe(|| act(connection, &mut turn)))
             .or_else(|_panic| catch_unwind(AssertUnwindSafe(|| connection.refuse(Fault::Internal, &mut turn))));
+        let progress = turn.progress;
         self.out.clear();
         match verdict {
             Ok(Verdict::Drop) | Err(_) => {
                 let cause = if connection.is_broken() { CloseCause::Broken } else { CloseCause::Done };
                 return self.close(key, cause);
             }
-            Ok(Verdict::Again) if !connection.is_queued => {
-                connection.is_queued = true;
+            Ok(Verdict::Again) if !occupant.is_queued => {
+                occupant.is_queued = true;
                 self.again.push_back(key);
             }
-            Ok(Verdict::Again) => {}
-            Ok(Verdict::Wait) => {}
+            Ok(Verdict::Again | Verdict::Wait) => {}
         }
         let held_bytes = connection.held_bytes(&self.service);
-        if held_bytes > 0 || connection.is_holder {
-            connection.is_holder = held_bytes > 0;
+        if held_bytes > 0 || occupant.is_holder {
+            occupant.is_holder = held_bytes > 0;
             let has_moved = self.counters.moved_bytes() != moved_bytes;
             self.account.note(key.index, held_bytes, has_moved, self.now.monotonic_ms);
         }
-        let (class, anew) = connection.deadline(self.deadlines.class(key.index));
-        match class {
-            Some(class) if anew => self.deadlines.set(key.index, class, self.now.monotonic_ms),
-            Some(_) => {}
+        match connection.deadline_class() {
             None => self.deadlines.clear(key.index),
+            now @ Some(class) if self.deadlines.class(key.index) != now || connection.starts_anew(class, progress) => {
+                self.deadlines.set(key.index, class, self.now.monotonic_ms);
+            }
+            Some(_) => {}
         }
-        let wants_write = connection.has_unsent();
-        if (connection.registered.is_none() || (wants_write && connection.registered == Some(false)))
-            && register(&self.poll, connection, key, wants_write).is_err()
-        {
+        if occupant.register(&self.poll, key).is_err() {
             self.close(key, CloseCause::Overload);
         }
     }
@@ -344,12 +356,12 @@ impl<S: Service> Worker<S> {
     fn close(&mut self, key: SlabKey, cause: CloseCause) {
         self.deadlines.clear(key.index);
         // Dropping the socket takes it out of the poll.
-        if let Some(mut connection) = self.connections.remove(key) {
-            if connection.is_holder {
+        if let Some(mut occupant) = self.connections.remove(key) {
+            if occupant.is_holder {
                 self.account.forget(key.index);
             }
             // What has panicked once may do so again; it is closed all the same.
-            let _parted = catch_unwind(AssertUnwindSafe(|| connection.part(&self.counters)));
+            let _parted = catch_unwind(AssertUnwindSafe(|| occupant.connection.part(&self.counters)));
             self.counters.closed[cause as usize].add(1);
         }
     }
@@ -368,20 +380,6 @@ impl<S: Service> Worker<S> {
                 Class::Linger => self.close(key, CloseCause::Done),
             }
         }
-    }
-}
-
-fn register<E>(poll: &Poll, connection: &mut Connection<E>, key: SlabKey, wants_write: bool) -> io::Result<()> {
-    // Priority is urgent data. Asked for, so that it is known: see Connection::note_readiness.
-    let readable = Interest::READABLE | Interest::PRIORITY;
-    let interest = if wants_write { readable | Interest::WRITABLE } else { readable };
-    let token = Token(key.packed() as usize);
-    let is_new = connection.registered.is_none();
-    connection.registered = Some(wants_write);
-    if is_new {
-        poll.registry().register(connection.stream().socket(), token, interest)
-    } else {
-        poll.registry().reregister(connection.stream().socket(), token, interest)
     }
 }
 

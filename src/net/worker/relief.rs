@@ -37,7 +37,7 @@ impl<S: Service> Worker<S> {
     }
 
     fn cut(&mut self, key: SlabKey) {
-        let Some(connection) = self.connections.get_mut(key) else { return };
+        let Some(connection) = self.connection(key) else { return };
         if connection.is_idle() {
             // Of TLS, which holds its keys. It has asked nothing: an answer would be taken for the next one.
             self.close_if_idle(key, CloseCause::Memory);
@@ -45,7 +45,7 @@ impl<S: Service> Worker<S> {
             self.counters.cut_answered.add(1);
             self.turn(key, |connection, turn| connection.refuse(Fault::NotReady, turn));
             // A client that has not done its handshake gets no answer.
-            if self.connections.get_mut(key).is_some_and(|connection| Connection::has_unsent(connection)) {
+            if self.connection(key).is_some_and(|connection| Connection::has_unsent(connection)) {
                 self.close(key, CloseCause::Memory);
             }
         } else {

@@ -8,6 +8,7 @@ use std::io::ErrorKind;
 use std::net::IpAddr;
 
 use super::Worker;
+use super::occupant::Occupant;
 use crate::http::fault::Fault;
 use crate::http::session::Service;
 use crate::limits::{ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, STUCK_MS};
@@ -74,7 +75,7 @@ impl<S: Service> Worker<S> {
         if self.connections.len() >= descriptors_max && !self.close_longest_leaving() {
             return self.counters.closed[CloseCause::Overload as usize].add(1);
         }
-        let key = self.connections.insert(Connection::new(stream));
+        let key = self.connections.insert(Occupant::new(Connection::new(stream)));
         if is_full {
             self.turn(key, Connection::turn_away);
         } else {
@@ -152,7 +153,7 @@ impl<S: Service> Worker<S> {
             if self.deadlines.waits_ms(key.index, self.now.monotonic_ms) < waits_ms_min {
                 return false;
             }
-            if let Some(connection) = self.connections.get_mut(key) {
+            if let Some(connection) = self.connection(key) {
                 connection.note_readiness(true, false);
                 self.serve(key);
             }
@@ -183,7 +184,7 @@ impl<S: Service> Worker<S> {
         let mut networks = Vec::with_capacity(oldest.len());
         for index in &oldest {
             let key = self.connections.key_of(*index)?;
-            let peer = self.connections.get_mut(key).and_then(|connection| connection.stream().peer());
+            let peer = self.connection(key).and_then(|connection| connection.stream().peer());
             networks.push(peer.map(|peer| network(peer.ip())));
         }
         let count = |network: &Option<u128>| networks.iter().filter(|other| *other == network).count();
@@ -195,11 +196,11 @@ impl<S: Service> Worker<S> {
 
     /// Looks once more before it closes: a request that has arrived already is answered.
     pub(super) fn close_if_idle(&mut self, key: SlabKey, cause: CloseCause) -> bool {
-        let Some(connection) = self.connections.get_mut(key) else { return true };
+        let Some(connection) = self.connection(key) else { return true };
         connection.note_readiness(true, false);
         self.serve(key);
         match self.connections.get_mut(key) {
-            Some(connection) if !connection.is_idle() || connection.is_queued => false,
+            Some(occupant) if !occupant.connection.is_idle() || occupant.is_queued => false,
             Some(_) => {
                 self.close(key, cause);
                 true

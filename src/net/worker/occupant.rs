@@ -1,0 +1,60 @@
+//! A connection in its slot, with what the worker itself keeps of it.
+
+use std::io;
+
+use mio::{Interest, Poll, Token};
+
+use crate::net::connection::Connection;
+use crate::net::slab::SlabKey;
+
+/// What the poll reports of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PollInterest {
+    /// Nothing: it is not registered. Most newcomers ask one question and go before they are.
+    Nothing,
+    /// That there is something to read.
+    Reading,
+    /// That, and that there is room to write.
+    ReadingAndWriting,
+}
+
+/// The occupant of a slot.
+pub(super) struct Occupant<E> {
+    pub(super) connection: Connection<E>,
+    /// Holds something, and stands in the worker's account.
+    pub(super) is_holder: bool,
+    /// Waits for its next turn already.
+    pub(super) is_queued: bool,
+    pub(super) interest: PollInterest,
+}
+
+impl<E> Occupant<E> {
+    pub(super) const fn new(connection: Connection<E>) -> Self {
+        Self { connection, is_holder: false, is_queued: false, interest: PollInterest::Nothing }
+    }
+
+    /// Sees to it that the poll reports what the connection waits for.
+    pub(super) fn register(&mut self, poll: &Poll, key: SlabKey) -> io::Result<()> {
+        let wants_write = self.connection.has_unsent();
+        let is_new = match self.interest {
+            PollInterest::Nothing => true,
+            PollInterest::Reading if wants_write => false,
+            PollInterest::Reading | PollInterest::ReadingAndWriting => return Ok(()),
+        };
+        // Priority is urgent data. Asked for, so that it is known: see Connection::note_readiness.
+        let readable = Interest::READABLE | Interest::PRIORITY;
+        let (own, interest) = if wants_write {
+            (PollInterest::ReadingAndWriting, readable | Interest::WRITABLE)
+        } else {
+            (PollInterest::Reading, readable)
+        };
+        self.interest = own;
+        let token = Token(key.packed() as usize);
+        let socket = self.connection.stream().socket();
+        if is_new {
+            poll.registry().register(socket, token, interest)
+        } else {
+            poll.registry().reregister(socket, token, interest)
+        }
+    }
+}
