@@ -1,5 +1,5 @@
-//! Reads very many votes out of the store. The library makes a value of each number on the way,
-//! which takes three times as long; these replies have one form, and are read as they come.
+//! Reads a server's votes out of the store, of which there may be very many. The Redis library would make a
+//! value of each number, which takes three times as long.
 
 use std::io::{BufRead, BufReader, Read, Write};
 
@@ -14,15 +14,15 @@ const BUFFER_BYTES: usize = 256 * 1024;
 /// Longest text of a number or a length, with its line end.
 const LINE_BYTES_MAX: u64 = 64;
 
-/// A connection for such replies only.
+/// A connection for this alone.
 pub struct BulkReader {
     reader: BufReader<StoreSocket>,
     host: Host,
 }
 
 impl BulkReader {
-    /// Connects at the machine of this process: a name may stand for several, and what is read here goes
-    /// with the log that is read there.
+    /// Connects to the machine with this `run_id`. A name may stand for several machines, and these votes have
+    /// to be of the one whose log is followed.
     ///
     /// # Errors
     /// Where it leads to another machine.
@@ -33,7 +33,7 @@ impl BulkReader {
             let why = format!("the store at {host} is another machine at each connection");
             return Err(LinkError::Lost(Reason::Role, why));
         }
-        // A primary that is busy saving takes its time, and a start can be begun again.
+        // A primary that is busy saving is slow, and nobody waits for this.
         link.set_timeout(TIMEOUT * 5)?;
         Ok(Self { reader: BufReader::with_capacity(BUFFER_BYTES, link.into_socket()), host: host.clone() })
     }

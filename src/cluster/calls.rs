@@ -1,4 +1,4 @@
-//! Calls of the store's functions: a question packed, its reply read. Knows no connection.
+//! Calls of the store's functions: how each is asked, and what its reply means. Knows no connection.
 
 use redis::{Cmd, Value, cmd};
 
@@ -35,8 +35,8 @@ pub fn vote(store: &str, mode: Mode, pair: Pair, voted_at: Option<UnixSeconds>) 
     call("vs2_vote", &keys, &[store, mode, &server, &voted_at, &address])
 }
 
-/// A write that changes nothing of what is held: a member that is no pair and no server, at a place of
-/// its own each time, as a store passes on to its replicas only what changes.
+/// A write that changes no vote and no server. Its score is another one each time, as a store passes on to its
+/// replicas only what changes.
 #[must_use]
 pub fn touch(now: &Now) -> Cmd {
     let mut command = cmd("ZADD");
@@ -74,7 +74,7 @@ pub fn cancel(store: &str, server: ServerId, address: Ipv4) -> Cmd {
     call("vs2_cancel", &keys, &[store, &server.to_string(), &address.0.to_string()])
 }
 
-/// Whether there was one; `None` inside for no such server.
+/// Whether there was a cooldown to end; `None` for no such server.
 #[must_use]
 pub fn read_cancel(reply: &Value) -> Option<(Option<bool>, Made)> {
     let fields = items(reply)?;
@@ -189,7 +189,7 @@ pub fn node(store: &str, name: &str, history: &str, former: &str, tidy: &str) ->
     call("vs2_node", &[keys::META, keys::NODES], &[store, name, history, former, tidy])
 }
 
-/// The third field, where there is one. `None` for one that is no entry's name.
+/// The entry that a reply names in its third field, if it has one. `None` for what is no entry's name.
 fn made(fields: &[Value]) -> Option<Made> {
     match fields.get(2) {
         None => Some(None),
@@ -197,7 +197,8 @@ fn made(fields: &[Value]) -> Option<Made> {
     }
 }
 
-/// The servers of some tokens, and then whose store it is: one that was emptied before knows neither.
+/// Asks for the servers of some tokens, and for the store's id: a store that was emptied meanwhile knows
+/// neither.
 #[must_use]
 pub fn resolve(tokens: &[&Token]) -> [Cmd; 2] {
     let mut lookup = cmd("HMGET");

@@ -1,5 +1,5 @@
-//! Has the store decide commands: calls of many commands go out together, replies are put together
-//! again. Knows what was asked, not who asked.
+//! Has the store decide commands. The calls of many commands go out together, and their replies make an answer
+//! for each. Knows what was asked, not who asked.
 
 use std::collections::HashMap;
 
@@ -21,19 +21,19 @@ use crate::vote::table::Pair;
 
 /// Calls that go out in one go.
 const CALLS_AT_ONCE: usize = 1_024;
-/// Tokens that are looked up with one question.
+/// Tokens that are looked up in one go.
 const TOKENS_AT_ONCE: usize = 1_024;
-/// After a failure the store is left alone for at least so long, in milliseconds, and as long again
-/// as it took to fail: who asks meanwhile is answered at once.
+/// After a failure the store is left alone for as long as it took to fail, and at least for this, in
+/// milliseconds. Who asks meanwhile is refused at once.
 const PAUSE_MS: u64 = 200;
-/// A store that waits for its disk may take so many times the usual.
+/// A store that syncs its disk may take so many times the usual time-out.
 const PATIENCE: u32 = 3;
 
-/// What a call is about, to read its reply by.
+/// What a call asks, which says how its reply is read.
 enum CallKind {
     Vote(Pair),
     Cancel,
-    /// The token that it may be refused for: a listed server keeps another one.
+    /// The token that is given only to a new server: a listed one with another token keeps that.
     Server(Option<Token>),
     Remove,
 }
@@ -42,7 +42,7 @@ enum CallKind {
 struct Call {
     /// The command that it is part of.
     command: usize,
-    /// Which part.
+    /// Which part of it.
     part: usize,
     kind: CallKind,
     question: Cmd,
@@ -77,23 +77,23 @@ enum AnswerForm {
     One,
 }
 
-/// Decides by the store's functions.
+/// Decides commands by the store's functions.
 pub struct StoreDecider {
     address: StoreAddress,
     door: FeedDoor,
     confirmation: Option<Confirmation>,
     primary: Option<Primary>,
-    /// Which of the feed's connections was the newest when `primary` was made.
+    /// How many connections the feed had made when `primary` was connected.
     epoch: u64,
     retry_at_ms: u64,
-    complaint: FailureLog,
+    failures: FailureLog,
 }
 
 impl StoreDecider {
     /// One that has not connected yet.
     #[must_use]
     pub fn new(address: StoreAddress, door: FeedDoor, confirmation: Option<Confirmation>) -> Self {
-        Self { address, door, confirmation, primary: None, epoch: 0, retry_at_ms: 0, complaint: FailureLog::default() }
+        Self { address, door, confirmation, primary: None, epoch: 0, retry_at_ms: 0, failures: FailureLog::default() }
     }
 
     fn try_decide(&mut self, commands: Vec<Command>, under: &mut [Under]) -> Result<(), LinkError> {
@@ -108,7 +108,7 @@ impl StoreDecider {
         refused.map_or(Ok(()), Err)
     }
 
-    /// A connection that the feed has no reason to doubt: where it has had to connect anew, so has this.
+    /// Sees to a connection that can be trusted: where the feed has had to connect anew, this does so too.
     fn connect(&mut self) -> Result<(), LinkError> {
         let epoch = self.door.status.connections.get();
         if self.epoch != epoch {
@@ -134,8 +134,8 @@ impl StoreDecider {
         Ok(())
     }
 
-    /// After a failure the store may have lost votes that this node still knows: they go back first.
-    /// And what it takes has to be shown here at once: not so while the state is read anew.
+    /// Whether votes may be sent. Not before the store has back what it lost and this node still knows; and not
+    /// while the state is read anew, as a vote has to be shown here at once.
     fn check_settled(&self, primary: &Primary) -> Result<(), LinkError> {
         let status = &self.door.status;
         if let Some((reason, why)) = status.barrier.get() {
@@ -145,7 +145,7 @@ impl StoreDecider {
         if stands != (true, true)
             && let Some((reason, why)) = status.feed_reason.get()
         {
-            // Votes wait for the feed, so what it waits for is what keeps them.
+            // Votes wait for the feed, so the feed's trouble is the reason.
             return Err(LinkError::Refused(reason, why));
         }
         let why = match stands {
@@ -172,7 +172,7 @@ impl StoreDecider {
             }
             let (replies, lost) = primary.link.ask_all(&packed, 2);
             if let Some(lost) = lost {
-                // Nothing has been asked yet that changes anything.
+                // Nothing was asked yet that changes anything: the votes are refused, not in doubt.
                 self.primary = None;
                 return Err(lost);
             }
@@ -254,8 +254,8 @@ impl StoreDecider {
         replicas.and_then(super::entry::number).is_some_and(|replicas| replicas >= u64::from(wanted))
     }
 
-    /// Waits for votes that were there already: newer stores have replicas confirm what was written on
-    /// the same connection, and these were written on another. So something is, that says nothing.
+    /// Has replicas confirm votes that were there already. Newer stores confirm only what was written on this
+    /// connection, so something is written that changes nothing.
     fn confirms_unchanged(&mut self, calls: &[Call], under: &[Under]) -> bool {
         let is_there =
             |call: &Call| matches!(under[call.command].parts[call.part], Part::Vote(VoteOutcome::Unchanged(_)));
@@ -278,7 +278,7 @@ impl StoreDecider {
     fn mark_unconfirmed(&self, calls: &[Call], under: &mut [Under]) {
         let mut count = 0;
         for call in calls {
-            // One that is there already is acknowledged as well, and may be on the primary alone as well.
+            // A vote that was there already is acknowledged too, and may be on the primary alone too.
             if let Part::Vote(VoteOutcome::Recorded(recorded) | VoteOutcome::Unchanged(recorded)) =
                 &mut under[call.command].parts[call.part]
             {
@@ -289,8 +289,8 @@ impl StoreDecider {
         self.door.status.unconfirmed.add(count);
     }
 
-    /// Whether the connection is of use any more, and whether the store has to be left alone for a
-    /// while. One that refuses may do so for a single vote, or have room again in a moment.
+    /// Drops a connection that is of no use any more, and leaves a store alone that was lost. A store that
+    /// refuses may do so for a single vote, or have room again in a moment.
     fn note_failure(&mut self, error: &LinkError, start_ms: u64) {
         match error {
             LinkError::Lost(..) => {
@@ -299,7 +299,7 @@ impl StoreDecider {
                 self.retry_at_ms = end_ms + (end_ms - start_ms).max(PAUSE_MS);
                 self.door.status.submitter_failures.add(1);
             }
-            // Another connection may lead to who does not refuse.
+            // Another connection may lead to a machine that does not refuse.
             LinkError::Refused(reason, _) => {
                 let is_elsewhere = matches!(reason, Reason::ReadOnly | Reason::Functions) || reason.is_of_connection();
                 if is_elsewhere && *reason != Reason::Unsettled {
@@ -321,7 +321,7 @@ impl Decider for StoreDecider {
             }
             let now_ms = self.door.clock.now().monotonic_ms;
             let error = outcome.err();
-            self.complaint.note(
+            self.failures.note(
                 &self.door.status.votes_reason,
                 error.as_ref(),
                 now_ms,
@@ -336,7 +336,7 @@ fn token_of(server: &ServerName) -> Option<&Token> {
     if let ServerName::Token(token) = server { Some(token) } else { None }
 }
 
-/// The calls that commands come to; what needs none is noted at once.
+/// The calls that these commands need. The outcome of a part that needs none is noted at once.
 fn plan(commands: Vec<Command>, under: &mut [Under], servers: &HashMap<Token, ServerId>, store: &str) -> Vec<Call> {
     let mut calls = Vec::new();
     for (command, asked) in commands.into_iter().enumerate() {
@@ -367,14 +367,15 @@ fn plan(commands: Vec<Command>, under: &mut [Under], servers: &HashMap<Token, Se
                 None => under[command].parts[0] = Part::Server(ServerOutcome::NotGenerated),
             },
             Command::Remove(server) => add(0, CallKind::Remove, calls::remove(store, server)),
-            // The recorder's own: it never comes here.
+            // The recorder answers it itself: it never comes here.
             Command::Digest => {}
         }
     }
     calls
 }
 
-/// The store leaves a listed server as it is where no token is said: whether that is what was wanted.
+/// Where no token is said the store answers `unchanged` for a listed server. That is no success if it keeps
+/// another token than `kept`.
 fn differing(outcome: ServerOutcome, kept: Option<&Token>) -> ServerOutcome {
     match outcome {
         ServerOutcome::Unchanged(held) if kept.is_some_and(|kept| *kept != held) => ServerOutcome::TokenDiffers,
@@ -405,8 +406,8 @@ impl Under {
         Self { parts: vec![Part::Refused; count], entry: None, entries: 0, form }
     }
 
-    /// One part that nobody knows of, or that was refused, speaks for the whole: a second try finds
-    /// the others unchanged.
+    /// Where one part was refused, or nobody knows what became of it, the whole command is answered so: a
+    /// second try finds the other parts unchanged.
     fn decided(self) -> Decided {
         let Self { parts, entry, entries, form } = self;
         let is_silent = parts.iter().any(|part| matches!(part, Part::Silent));

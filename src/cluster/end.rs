@@ -1,4 +1,4 @@
-//! Why the feed has to begin anew: the reasons of everything that it stands on, as one.
+//! Why the feed has to begin anew: the errors of everything that it uses, as one type.
 
 use super::link::LinkError;
 use super::reoffer::NotOffered;

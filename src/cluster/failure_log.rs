@@ -4,7 +4,7 @@
 use super::link::LinkError;
 use crate::recorder::follower::reason::{Current, Reason};
 
-/// A store that refuses one thing may take the next: it is well again once it has refused nothing
+/// A store that refuses one thing may take the next one: it counts as well again when it has refused nothing
 /// for so long, in milliseconds.
 const QUIET_MS: u64 = 1_000;
 /// What passes by itself is told of where it lasts for longer than this, in milliseconds.
@@ -84,54 +84,54 @@ mod tests {
     use crate::recorder::follower::reason::{Current, Reason};
 
     /// What has been told, in the order of the kinds' last lines.
-    fn told(complaint: &FailureLog) -> Vec<Reason> {
-        complaint.said.iter().flat_map(|said| said.told.iter().map(|(reason, _)| *reason)).collect()
+    fn told(log: &FailureLog) -> Vec<Reason> {
+        log.said.iter().flat_map(|said| said.told.iter().map(|(reason, _)| *reason)).collect()
     }
 
     #[test]
-    fn a_refusal_now_and_then_is_one_complaint() {
-        let (mut complaint, current) = (FailureLog::default(), Current::default());
-        let is_open = |complaint: &FailureLog| complaint.said.is_some();
+    fn a_refusal_now_and_then_is_told_once() {
+        let (mut log, current) = (FailureLog::default(), Current::default());
+        let is_open = |log: &FailureLog| log.said.is_some();
         let refused = LinkError::Refused(Reason::Memory, "OOM".into());
-        complaint.note(&current, Some(&refused), 0, "");
-        complaint.note(&current, None, 10, "");
-        assert!(is_open(&complaint));
-        complaint.note(&current, Some(&refused), 500, "");
-        complaint.note(&current, None, 1_499, "");
-        assert!(is_open(&complaint) && current.kind() == Some(Reason::Memory));
-        complaint.note(&current, None, 1_500, "");
-        assert!(!is_open(&complaint) && current.kind().is_none());
-        complaint.note(&current, Some(&LinkError::Lost(Reason::Unreachable, "gone".into())), 2_000, "");
-        complaint.note(&current, None, 2_001, "");
-        assert!(!is_open(&complaint));
+        log.note(&current, Some(&refused), 0, "");
+        log.note(&current, None, 10, "");
+        assert!(is_open(&log));
+        log.note(&current, Some(&refused), 500, "");
+        log.note(&current, None, 1_499, "");
+        assert!(is_open(&log) && current.kind() == Some(Reason::Memory));
+        log.note(&current, None, 1_500, "");
+        assert!(!is_open(&log) && current.kind().is_none());
+        log.note(&current, Some(&LinkError::Lost(Reason::Unreachable, "gone".into())), 2_000, "");
+        log.note(&current, None, 2_001, "");
+        assert!(!is_open(&log));
     }
 
     #[test]
     fn another_reason_is_another_line() {
-        let (mut complaint, current) = (FailureLog::default(), Current::default());
-        let note = |complaint: &mut FailureLog, reason, now_ms| {
-            complaint.note(&current, Some(&LinkError::Lost(reason, String::new())), now_ms, "");
+        let (mut log, current) = (FailureLog::default(), Current::default());
+        let note = |log: &mut FailureLog, reason, now_ms| {
+            log.note(&current, Some(&LinkError::Lost(reason, String::new())), now_ms, "");
             assert_eq!(current.kind(), Some(reason));
         };
-        note(&mut complaint, Reason::Unreachable, 0);
-        note(&mut complaint, Reason::Authentication, 100);
-        assert_eq!(told(&complaint), [Reason::Unreachable, Reason::Authentication]);
+        note(&mut log, Reason::Unreachable, 0);
+        note(&mut log, Reason::Authentication, 100);
+        assert_eq!(told(&log), [Reason::Unreachable, Reason::Authentication]);
         // Two that take turns are no flood.
-        note(&mut complaint, Reason::Unreachable, 200);
-        note(&mut complaint, Reason::Authentication, 60_099);
-        assert_eq!(told(&complaint), [Reason::Unreachable, Reason::Authentication]);
-        note(&mut complaint, Reason::Unreachable, 60_100);
-        assert_eq!(told(&complaint), [Reason::Authentication, Reason::Unreachable]);
+        note(&mut log, Reason::Unreachable, 200);
+        note(&mut log, Reason::Authentication, 60_099);
+        assert_eq!(told(&log), [Reason::Unreachable, Reason::Authentication]);
+        note(&mut log, Reason::Unreachable, 60_100);
+        assert_eq!(told(&log), [Reason::Authentication, Reason::Unreachable]);
     }
 
     #[test]
     fn what_passes_by_itself_is_told_where_it_lasts() {
-        let (mut complaint, current) = (FailureLog::default(), Current::default());
+        let (mut log, current) = (FailureLog::default(), Current::default());
         let loading = LinkError::Refused(Reason::Loading, "LOADING".into());
-        complaint.note(&current, Some(&loading), 0, "");
-        complaint.note(&current, Some(&loading), 999, "");
-        assert_eq!(told(&complaint), []);
-        complaint.note(&current, Some(&loading), 1_000, "");
-        assert_eq!(told(&complaint), [Reason::Loading]);
+        log.note(&current, Some(&loading), 0, "");
+        log.note(&current, Some(&loading), 999, "");
+        assert_eq!(told(&log), []);
+        log.note(&current, Some(&loading), 1_000, "");
+        assert_eq!(told(&log), [Reason::Loading]);
     }
 }

@@ -30,32 +30,32 @@ const HEARTBEAT_MS: u64 = 1_000;
 const SENTINEL_HEARTBEATS: usize = 5;
 /// The other nodes are told at each such heartbeat that this one is still there.
 const PEER_HEARTBEATS: usize = 10;
-/// While others are waited for.
+/// The pause between two looks at the other nodes, while this one waits for them.
 const PEER_PAUSE: Duration = Duration::from_millis(20);
-/// After entries have come: every entry wakes every node, so a moment's rest lets several come
-/// together and leaves the store time for votes.
+/// The pause after entries have come. Every entry wakes every node: a moment's rest lets several come together,
+/// and leaves the store time for votes.
 const NAP: Duration = Duration::from_millis(1);
-/// Before the next try: this long at first, and twice as long each time.
+/// The pause before the next connection: this at first, and twice as long each time.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
 /// See [`BACKOFF_MIN`].
 const BACKOFF_MAX: Duration = Duration::from_millis(500);
-/// The first estimate of the store's time is made of so many questions.
+/// Questions of which the first estimate of the store's time is made.
 const SAMPLES_AT_FIRST: usize = 8;
-/// A smaller difference of the time of the service is left, in microseconds.
+/// The time of the service is not corrected by less than this, in microseconds.
 const DRIFT_MIN_US: i64 = 1_000;
 /// The store's clock goes back by more than this only where somebody has set it, in microseconds.
 const STEP_BACK_US: i64 = 500_000;
-/// What goes on while the store does not.
+/// What the log says of status requests while the store fails.
 const MEANWHILE: &str = "status requests are answered by what is known";
-/// What goes on while the store may not be given votes.
+/// What the log says of votes while the store may not be given any.
 const WITHOUT_VOTES: &str = "votes and changes are answered 503";
 
-/// Whether the store may not hold any more what this node has seen in it.
+/// Whether the store may have lost votes that this node has seen in it.
 const fn may_have_lost(cause: RebuildCause) -> bool {
     matches!(cause, RebuildCause::History | RebuildCause::Store | RebuildCause::Eviction)
 }
 
-/// Of two reasons to read the state whole the one after which more is to be done.
+/// Of two reasons to read the state whole, the one that asks for more to be done.
 fn graver(one: Option<RebuildCause>, other: Option<RebuildCause>) -> Option<RebuildCause> {
     if other.is_some_and(may_have_lost) { other } else { one.or(other) }
 }
@@ -64,11 +64,11 @@ fn graver(one: Option<RebuildCause>, other: Option<RebuildCause>) -> Option<Rebu
 struct Known {
     replid: String,
     position: Position,
-    /// What is behind this entry was not read yet. Others may have written behind our newest one.
+    /// The last entry that was read. It may be somebody else's, behind our newest one.
     cursor: EntryId,
 }
 
-/// What follows a store.
+/// Follows a store.
 pub struct Feed {
     address: StoreAddress,
     door: FeedDoor,
@@ -78,18 +78,18 @@ pub struct Feed {
     /// Why the state has to be read whole at the next chance.
     due: Option<RebuildCause>,
     /// What the store has lost and is to be offered again.
-    arrears: Reoffer,
+    reoffer: Reoffer,
     /// The other nodes, who may know what this one does not.
     peers: Peers,
     heartbeat_at_ms: u64,
     heartbeats: usize,
     offsets: Offsets,
-    complaint: FailureLog,
-    /// Of votes, as long as the store drops keys or is not fit for them.
+    failures: FailureLog,
+    /// Says why no votes are sent, as long as the store drops keys or has other functions or rights.
     barrier: FailureLog,
-    /// The process that was seen, and how many keys it had dropped by then.
+    /// The store's process that was seen last, and how many keys it had dropped by then.
     evicted: Option<(String, u64)>,
-    /// Whether it has dropped some since the state was read.
+    /// Whether the store has dropped keys since the state was read.
     is_eaten: bool,
     /// Whether it was said that others write to the log.
     is_strange_told: bool,
@@ -107,11 +107,11 @@ impl Feed {
             id_path,
             known: None,
             due: None,
-            arrears: Reoffer::default(),
+            reoffer: Reoffer::default(),
             heartbeat_at_ms: 0,
             heartbeats: 0,
             offsets: Offsets::default(),
-            complaint: FailureLog::default(),
+            failures: FailureLog::default(),
             barrier: FailureLog::default(),
             evicted: None,
             is_eaten: false,
@@ -133,16 +133,16 @@ impl Feed {
                     log::warn!("the log of the store does not go on from where this node is ({})", cause.label());
                     self.want(cause);
                 }
-                End::Link(error) => self.complain(&error),
+                End::Link(error) => self.note_failure(&error),
                 End::Foreign(error) => {
                     self.want(RebuildCause::Store);
-                    self.complain(&error);
+                    self.note_failure(&error);
                 }
                 End::Unfit(why) => {
                     if self.door.fail(StoreError::Unusable(why.clone())).is_err() {
                         return;
                     }
-                    self.complain(&LinkError::Refused(Reason::Unfit, why));
+                    self.note_failure(&LinkError::Refused(Reason::Unfit, why));
                 }
             }
             thread::sleep(self.backoff);
@@ -150,7 +150,7 @@ impl Feed {
         }
     }
 
-    /// A state has to be read whole.
+    /// Notes that the state has to be read whole.
     fn want(&mut self, cause: RebuildCause) {
         if self.known.is_some() {
             self.due = graver(self.due, Some(cause));
@@ -160,10 +160,10 @@ impl Feed {
         }
     }
 
-    fn complain(&mut self, error: &LinkError) {
+    fn note_failure(&mut self, error: &LinkError) {
         self.door.status.feed_failures.add(1);
         let now_ms = self.now_ms();
-        self.complaint.note(&self.door.status.feed_reason, Some(error), now_ms, MEANWHILE);
+        self.failures.note(&self.door.status.feed_reason, Some(error), now_ms, MEANWHILE);
     }
 
     fn now_ms(&self) -> u64 {
@@ -187,12 +187,12 @@ impl Feed {
         }
         let head = self.heartbeat(&mut primary)?;
         if let (Some(_), Some(store)) = (&self.known, self.door.status.store()) {
-            // Who starts meanwhile has to know that there is somebody to wait for.
+            // A node that starts meanwhile has to know that there is somebody to wait for.
             self.peers.repeat(&mut primary, store)?;
         }
         if let Some(cause) = graver(self.due, self.judge(&primary.replid, &head)) {
             if self.known.is_some() {
-                // What it has dropped is still known here, and goes back once it drops no more.
+                // What the store has dropped is still known here, and goes back once it drops no more.
                 primary.check_eviction()?;
             }
             self.rebuild(&mut primary, cause)?;
@@ -205,16 +205,16 @@ impl Feed {
         }
     }
 
-    /// All is well at this moment.
+    /// Notes that all is well at this moment.
     fn note_well(&mut self) {
         let now_ms = self.now_ms();
-        self.complaint.note(&self.door.status.feed_reason, None, now_ms, MEANWHILE);
+        self.failures.note(&self.door.status.feed_reason, None, now_ms, MEANWHILE);
         self.door.status.votes_reason.forget_connection();
     }
 
-    /// A store that drops keys takes no votes, from the first look at it that says so. Once it drops
-    /// no more the state is read whole: what it has dropped is given back like anything that is lost.
-    /// Nor does a store with other functions or too few rights take any.
+    /// Looks whether votes may be sent. A store that drops keys gets none; once it drops no more the state is
+    /// read whole, and what it has dropped is given back like anything that is lost. Nor does a store with
+    /// other functions or too few rights get any.
     fn watch(&mut self, primary: &mut Primary) -> Result<(), End> {
         let unfit = match primary.check_fit() {
             Err(error @ LinkError::Lost(..)) => return Err(End::Link(error)),
@@ -236,7 +236,7 @@ impl Feed {
         Ok(())
     }
 
-    /// The store's history may have another name by now.
+    /// Follows the store's history under another name, where it has one by now.
     fn keep_name(&mut self, primary: &mut Primary) -> Result<(), End> {
         if let Some(known) = self.known.as_mut().filter(|known| known.replid != primary.replid) {
             known.replid.clone_from(&primary.replid);
@@ -245,10 +245,10 @@ impl Feed {
         Ok(())
     }
 
-    /// Votes may be sent to the store once this node has given back all that it knew, and, where it has just
-    /// started and knows nothing, once the others have.
+    /// Allows votes once this node has given back all that it knew. A node that has just started knows nothing,
+    /// and waits until the others have done so.
     fn settle(&mut self, primary: &mut Primary) -> Result<(), End> {
-        let Some(store) = self.door.status.store().filter(|_| self.arrears.is_empty()) else { return Ok(()) };
+        let Some(store) = self.door.status.store().filter(|_| self.reoffer.is_empty()) else { return Ok(()) };
         if self.door.status.is_settled(&primary.replid) {
             return Ok(());
         }
@@ -345,7 +345,8 @@ impl Feed {
         let mut progress = |rows| door.readiness.add_loaded_rows(rows);
         let read = snapshot::read(primary, &self.address, table, door.cooldown, &mut progress)?;
         let (mut state, position, head) = read;
-        // Once more, for what has come since: from this moment on nothing newer is known.
+        // Reads the log once more, for what came while the state was read: the state is as fresh as this
+        // question.
         let fresh_at_us = door.clock.now().monotonic_us;
         let position = snapshot::catch_up(&mut primary.link, &mut state, position, door.cooldown, None)?;
         self.check_store(&head, primary)?;
@@ -359,7 +360,7 @@ impl Feed {
         if cause == RebuildCause::Start {
             let is_new = position == Position::default() && state.servers.is_empty();
             self.peers.begin(primary, is_new, self.now_ms())?;
-            // Who sees the node ready sends votes.
+            // Votes may come as soon as the node is ready, and would be refused while it does not follow.
             self.door.status.set_following(true);
             self.settle(primary)?;
         }
@@ -369,23 +370,23 @@ impl Feed {
             self.peers.begin_again(self.now_ms());
         }
         if may_have_lost(cause) {
-            // All that was brought so far has to be in what is viewed.
+            // What is viewed is compared below: all that the feed has brought so far has to be in it.
             door.wait_until_taken()?;
-            self.arrears.note_votes(&state, &door);
+            self.reoffer.note_votes(&state, &door);
             if was_stale_us < u64::from(door.cooldown.seconds()) * 1_000_000 {
                 let known = self.known.as_ref().map(|known| known.position);
                 let has_all = known.map_or(Ok(false), |known| stream::has(&mut primary.link, known))?;
-                self.arrears.note_servers(&state.servers, &door, has_all);
+                self.reoffer.note_servers(&state.servers, &door, has_all);
             }
         }
-        self.arrears.lay_over(&mut state, door.cooldown);
+        self.reoffer.lay_over(&mut state, door.cooldown);
         drop(self.door.replace(state, position)?);
         self.known = Some(Known { replid: primary.replid.clone(), position, cursor: position.id });
         self.due = None;
         self.door.status.count_rebuild(cause);
         self.owe_unseen();
         let took_ms = self.now_ms() - start.monotonic_ms;
-        let (label, owed) = (cause.label(), self.arrears.len());
+        let (label, owed) = (cause.label(), self.reoffer.len());
         let offers = if owed > 0 {
             format!("; {owed} votes and servers that it has lost are offered to it")
         } else {
@@ -395,19 +396,19 @@ impl Feed {
         Ok(())
     }
 
-    /// What an earlier history of the store had taken, and was on its way to this node when it ended.
+    /// Owes the store what it took in an earlier history that ended before it came to this node.
     fn owe_unseen(&mut self) {
-        if self.arrears.note_unseen(&self.door) {
+        if self.reoffer.note_unseen(&self.door) {
             self.door.status.unsettle();
         }
     }
 
-    /// One question to the log, and what else is due.
+    /// Asks the log once, and does what else is due.
     fn turn(&mut self, primary: &mut Primary) -> Result<(), End> {
         self.owe_unseen();
         let Some(known) = &mut self.known else { return Err(End::Broken(RebuildCause::Start)) };
         let now = self.door.clock.now();
-        let is_offering = self.arrears.is_due(now.monotonic_ms);
+        let is_offering = self.reoffer.is_due(now.monotonic_ms);
         let is_patient = !is_offering && !self.peers.is_waiting();
         let Read { entries, strange, end, count } = stream::read(&mut primary.link, known.cursor, is_patient)?;
         known.cursor = end;
@@ -431,7 +432,7 @@ impl Feed {
             self.door.status.set_fresh_at(now.monotonic_us);
         }
         if is_offering {
-            self.arrears.offer(primary, &self.door)?;
+            self.reoffer.offer(primary, &self.door)?;
         }
         if is_offering || self.peers.is_waiting() {
             self.settle(primary)?;

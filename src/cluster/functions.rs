@@ -15,8 +15,8 @@ pub const LIBRARY: &str = "vs2";
 /// The version before: its nodes may run beside these.
 pub const FORMER_LIBRARY: &str = "vs1";
 
-/// Sees to it that the functions are there; whether they are the ones of this version. Nothing is
-/// ever replaced: nodes of two versions may run side by side.
+/// Loads the functions if they are missing, and says whether those in the store are of this version. Never
+/// replaces any: nodes of two versions may run side by side.
 ///
 /// # Errors
 /// Where the store cannot be asked, or knows no functions.
@@ -25,7 +25,7 @@ pub fn ensure(link: &mut StoreLink) -> Result<bool, LinkError> {
         return Ok(is_same(&code, CODE));
     }
     match link.ask(cmd("FUNCTION").arg("LOAD").arg(CODE)) {
-        // Another node may have been quicker.
+        // Another node has loaded them meanwhile.
         Err(LinkError::Refused(_, why)) if why.contains("already exists") => {
             Ok(loaded(link, LIBRARY)?.is_some_and(|code| is_same(&code, CODE)))
         }
@@ -33,7 +33,7 @@ pub fn ensure(link: &mut StoreLink) -> Result<bool, LinkError> {
     }
 }
 
-/// Functions are each machine's own: of a server in cluster mode one may have them and another not.
+/// Each machine of a server in cluster mode has its own functions: one may lack them.
 fn lacking(error: LinkError, link: &StoreLink) -> LinkError {
     let LinkError::Refused(_, why) = error else { return error };
     let host = link.host();
@@ -41,7 +41,7 @@ fn lacking(error: LinkError, link: &StoreLink) -> LinkError {
     LinkError::Refused(Reason::Functions, why)
 }
 
-/// What the user of this connection may not do of all that a node does: commands, each with its key.
+/// The commands, each with its key, that a node needs and this connection's user may not use.
 ///
 /// # Errors
 /// Either kind.

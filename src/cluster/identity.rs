@@ -6,8 +6,8 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The id that was kept; `None` where there is no such file. One that cannot be read is not none: the
-/// node would follow any store.
+/// The id that was kept; `None` where there is no such file. A file that cannot be read is an error: without an
+/// id the node would follow any store.
 ///
 /// # Errors
 /// Where there is one and it holds no id, or cannot be read.
@@ -20,7 +20,7 @@ pub fn read(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Keeps the id. Where it cannot be, the node goes on all the same: it knows the id until it ends.
+/// Keeps the id. Where that fails the node goes on: it knows the id until it ends.
 pub fn keep(path: &Path, id: &str) {
     if read(path).ok().flatten().as_deref() == Some(id) {
         return;

@@ -3,17 +3,18 @@
 
 use crate::vote::id::ServerId;
 
-/// The events, for those who follow.
+/// The log of changes, which every node follows.
 pub const LOG: &str = "vs:{0}:log";
-/// Server to record.
+/// A hash of server to record.
 pub const DIRECTORY: &str = "vs:{0}:dir";
-/// Token to server: what keeps tokens apart.
+/// A hash of token to server, so that no two servers have one token.
 pub const TOKENS: &str = "vs:{0}:tok";
-/// What was cancelled or removed lately: votes that must not be given back.
+/// A sorted set of what was cancelled or removed lately, with the latest second of its votes: they must not be
+/// given back.
 pub const GONE: &str = "vs:{0}:gone";
-/// What nodes say of themselves.
+/// A hash of node to what it says of itself.
 pub const NODES: &str = "vs:{0}:nodes";
-/// The store's id, schema and cooldown.
+/// A hash with the store's id, schema and cooldown.
 pub const META: &str = "vs:{0}:meta";
 
 /// A server's votes: address to second.

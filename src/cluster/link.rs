@@ -14,9 +14,9 @@ use super::socket::{self, StoreSocket};
 use crate::recorder::follower::reason::Reason;
 use crate::store::StoreError;
 
-/// A connection, and then each reply, is there within this, or the machine is taken to be gone.
+/// A machine is taken to be gone if a connection, or a reply, takes longer than this.
 pub const TIMEOUT: Duration = Duration::from_millis(1_000);
-/// The same for a sentinel: there are others.
+/// The same for a sentinel. It is shorter, as there are others to ask.
 pub const SENTINEL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Why there is no reply to use: of what kind, and in one line.
@@ -96,7 +96,7 @@ impl StoreLink {
         }
     }
 
-    /// Where it leads.
+    /// The machine that it leads to.
     #[must_use]
     pub const fn host(&self) -> &Host {
         &self.host

@@ -1,4 +1,4 @@
-//! What a store has to offer, looked at once before the first node is started: all that is missing is
+//! Looks, before the first node is started, whether a store has all that nodes need. All that is missing is
 //! said together, so that a provider is asked once.
 
 use redis::{Cmd, cmd};
@@ -42,7 +42,7 @@ pub fn look(address: &StoreAddress) -> Result<Lacks, LinkError> {
         if let Err(error) = link.ask(&question) {
             match error {
                 LinkError::Lost(..) => return Err(error),
-                // What it refuses of a key that is not there yet is not for want of a right.
+                // A refusal of another kind is of a key that is not there yet.
                 LinkError::Refused(Reason::Rights, why) => {
                     lacks.needed.push(format!("{}: {why}", name(&question)));
                 }
@@ -101,7 +101,7 @@ fn questions() -> Vec<Cmd> {
         of(&["ZRANGEBYSCORE", &claims, "0", "0"]),
         of(&["TIME"]),
         of(&["WAIT", "0", "1"]),
-        // None of that name is there: who may call one is told so.
+        // There is no function of that name: a user who may call functions is told so.
         of(&["FCALL", "vote_status_probe", "0"]),
         of(&["FCALL_RO", "vote_status_probe", "0"]),
     ]

@@ -25,7 +25,7 @@ impl Offsets {
     pub fn add(&mut self, store_us: i64, sent_us: i64, received_us: i64) -> i64 {
         let round_trip_us = (received_us - sent_us).max(0);
         let new = ClockSample { offset_us: store_us - sent_us - round_trip_us / 2, round_trip_us };
-        // What lies further apart than both can be wrong was read off another clock.
+        // Two samples that differ by more than both can be wrong are of two clocks: it was set meanwhile.
         self.samples.retain(|old| {
             let apart_us = (old.offset_us - new.offset_us).abs();
             apart_us <= (old.round_trip_us + new.round_trip_us) / 2 + SLACK_US

@@ -1,6 +1,6 @@
-//! The other nodes of a store, as they tell of themselves in it: up to which of the store's histories each
-//! has given back all that it knew. A node that starts in a history that it does not know has nothing to
-//! give back, and would take a vote again that the others show: so it waits for them.
+//! The other nodes of a store. Each says in the store up to which of its histories it has given back all that
+//! it knew. A node that starts in a history that it does not know would take a vote again that others still
+//! show: so it waits for them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ use super::primary::Primary;
 use super::{calls, functions};
 use crate::random;
 
-/// Nobody is waited for any longer, in milliseconds.
+/// The others are waited for no longer than this, in milliseconds.
 const WAIT_MAX_MS: u64 = 5_000;
 
 /// This node among the others.
 pub struct Peers {
     path: PathBuf,
-    /// By this the others know the process; a restart is another one.
+    /// The name by which the others know this process. A restart has another one.
     name: String,
     /// What the process before this one was known by, and the history that it followed last.
     before: Option<Before>,
@@ -66,12 +66,12 @@ impl Peers {
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
         let before = identity::read_before(&path);
-        // Without the system's generator the process itself tells nodes of one machine apart.
+        // Without random numbers the process id is the name: it differs at least between nodes of one machine.
         let name = random::bits().map_or_else(|_| std::process::id().into(), u128::from_be_bytes);
         Self { path, name: format!("{name:032x}"), before, told: String::new(), is_told: false, wait: None }
     }
 
-    /// A state was read for the first time: from now on this node waits where it has to.
+    /// Begins to wait for the others, where that is needed, when the state was read for the first time.
     ///
     /// # Errors
     /// [`LinkError`]
@@ -92,7 +92,7 @@ impl Peers {
         Ok(())
     }
 
-    /// The store may have lost something since: who waits waits anew.
+    /// Begins the wait anew, if this node waits, as the store may have lost something since.
     pub fn begin_again(&mut self, now_ms: u64) {
         if let Some(wait) = &mut self.wait {
             (wait.until_ms, wait.is_after_loss) = (now_ms + WAIT_MAX_MS, true);
@@ -138,7 +138,7 @@ impl Peers {
         self.is_told = answer.is_ok();
         match answer {
             Err(error @ LinkError::Lost(..)) => Err(error),
-            // What refuses this refuses votes as well, and that is told.
+            // A store that refuses this refuses votes as well, and that is told.
             Err(LinkError::Refused(..)) | Ok(_) => Ok(()),
         }
     }
@@ -151,7 +151,7 @@ impl Peers {
         let Some(wait) = &self.wait else { return Ok(true) };
         let others = self.others(primary)?;
         let behind = others.values().filter(|history| **history != primary.replid).count();
-        // Who finds nobody knows nobody: that others are there may be lost as well.
+        // Finding nobody is no proof that nobody is there: the store may have lost what the others said.
         let is_known = !others.is_empty() && behind == 0 && !wait.has_silent;
         if is_known {
             log::info!("all {} other nodes have given back what they knew: votes are taken", others.len());
@@ -178,7 +178,7 @@ impl Peers {
         Ok(others)
     }
 
-    /// This history is followed from now on, and votes are sent to it.
+    /// Keeps on disk that this history is followed, for the process after this one.
     pub fn keep(&mut self, history: &str) {
         let now = Before { node: self.name.clone(), history: history.to_owned() };
         identity::keep_before(&self.path, &now);

@@ -98,7 +98,7 @@ impl Primary {
         Ok(is_unchanged)
     }
 
-    /// What [`Primary::is_unchanged`] said no to.
+    /// The error where [`Primary::is_unchanged`] said no.
     #[must_use]
     pub fn changed(&self) -> LinkError {
         let host = self.link.host();
@@ -171,7 +171,7 @@ fn direct(address: &StoreAddress, hosts: &[Host]) -> Result<(StoreLink, StoreRol
                 );
                 return Err(LinkError::Lost(Reason::Unfit, what));
             }
-            // What the first one says is what an operator wants to hear of.
+            // The error of the first one is told: it is the one that the operator named.
             Err(error) => why = why.or(Some(error)),
         }
     }
@@ -247,7 +247,7 @@ fn find(address: &StoreAddress, sentinels: &[Host], primary: &str) -> Result<Hos
         return Ok(host.clone());
     }
     let (reason, last) = why;
-    // Where nobody says anything there is one reason for all.
+    // Where no sentinel answers, the error is one for all of them.
     let reason = if named.is_empty() { reason } else { Reason::Sentinels };
     let count = sentinels.len();
     let said = format!("of {count} sentinels {} answer, and more than half have to name one primary", named.len());

@@ -1,6 +1,6 @@
-//! What the store has lost in a failure and this node still knows: noted, shown on, and offered to it.
-//! Every node may offer: the store refuses what it has, what was taken away since, and what has no place,
-//! and says what it has in its place. Until it has answered, this node shows what was acknowledged.
+//! What the store has lost in a failure and this node still knows. It is noted, still shown, and offered to the
+//! store again. Every node may offer: the store refuses what it has, what was taken away since, and what has no
+//! place, and says what it has instead. Until it has answered, this node shows what was acknowledged.
 
 use redis::{Cmd, Value};
 
@@ -50,11 +50,12 @@ impl Reoffer {
         self.servers.len() + self.votes.len()
     }
 
-    /// Notes the live votes that are viewed and not in `next`, the state that the store has now. The
-    /// store remembers a cancellation, and a removal of a server, as long as a vote lives.
+    /// Notes the live votes that are viewed and not in `next`, the state that the store has now. None of them
+    /// was cancelled for all we know: the store remembers cancellations and removals as long as a vote lives,
+    /// and refuses such.
     pub fn note_votes(&mut self, next: &FullState, door: &FeedDoor) {
         let (now, cooldown) = (door.clock.now().wall, door.cooldown);
-        // What was owed before and is viewed is found again below.
+        // Votes that were owed before and are viewed are found again below.
         self.votes.retain(|vote| {
             let held = door.cooldowns.live(pair(vote), now);
             held.is_none_or(|held| held < cooldown.expires_at(vote.voted_at))
@@ -109,8 +110,8 @@ impl Reoffer {
         }
     }
 
-    /// Notes what an earlier history of the store had taken, and was on its way to this node when it
-    /// ended; whether there was anything.
+    /// Notes the votes that the store took in an earlier history and that never came to this node. Gives
+    /// whether there were any.
     pub fn note_unseen(&mut self, door: &FeedDoor) -> bool {
         let now = door.clock.now().wall;
         let before = self.votes.len();
@@ -122,14 +123,14 @@ impl Reoffer {
         self.votes.len() > before
     }
 
-    /// Offers some of it.
+    /// Offers a part of what is owed.
     ///
     /// # Errors
     /// [`NotOffered`]; what was offered is offered again then.
     pub fn offer(&mut self, primary: &mut Primary, door: &FeedDoor) -> Result<(), NotOffered> {
         let Some(store) = door.status.store() else { return Ok(()) };
         let refusal = match primary.check_fit() {
-            // No vote goes there from this node either, until the store is one for this version.
+            // This node sends no votes either, until the store has the functions and rights of this version.
             Err(refusal @ LinkError::Refused(..)) => Some(refusal),
             Err(lost) => return Err(lost.into()),
             Ok(()) if self.servers.is_empty() => self.offer_votes(primary, door, store)?,
@@ -149,7 +150,7 @@ impl Reoffer {
         Ok(())
     }
 
-    /// Gives a refusal, if there was one: what it was of is owed still.
+    /// Gives a refusal, if there was one. What was refused so is owed still.
     fn offer_servers(
         &mut self,
         primary: &mut Primary,

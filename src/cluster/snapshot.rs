@@ -21,7 +21,7 @@ use crate::vote::ipv4::Ipv4;
 use crate::vote::table::{CooldownTable, Cooling, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
 
-/// The version of what is in the store.
+/// The version of the store's keys and records that this program reads.
 const SCHEMA: u64 = 1;
 /// Servers that are asked for together; the next ones are asked for while these are read.
 const SERVERS_AT_ONCE: usize = 256;
@@ -175,7 +175,7 @@ fn read_votes(
     table: &mut CooldownTable,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), LinkError> {
-    // What was cast at this second or before is over.
+    // Votes of this second or before are over.
     let until = now.minus(cooldown.seconds());
     let questions: Vec<Vec<u8>> = servers.chunks(SERVERS_AT_ONCE).map(|servers| ask_for(servers, until)).collect();
     let mut questions = questions.iter();

@@ -10,8 +10,8 @@ use crate::recorder::follower::status::{EntryId, Position, RebuildCause};
 /// Entries that are read at once: with this many for each round trip a node on another continent
 /// still follows tens of thousands a second.
 pub const ENTRIES_MAX: usize = 10_000;
-/// The store holds the question back for so long while there is nothing, in milliseconds. Each
-/// answer, an empty one too, says how fresh the state is.
+/// How long the store waits for a new entry before it answers that there is none, in milliseconds. An empty
+/// answer too says how fresh the state is.
 pub const BLOCK_MS: u64 = 200;
 
 /// What was read of the log.
@@ -21,7 +21,7 @@ pub struct Read {
     pub entries: Vec<LogEntry>,
     /// Entries that somebody else wrote, between ours: they are passed over.
     pub strange: Vec<EntryId>,
-    /// The name of the last entry, whoever wrote it: what is behind it comes next.
+    /// The name of the last entry, whoever wrote it. The next read begins behind it.
     pub end: EntryId,
     /// How many there were of both kinds.
     pub count: usize,

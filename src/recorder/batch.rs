@@ -50,7 +50,7 @@ pub struct Changes {
     pub servers: Option<Snapshot>,
     /// What was taken away.
     pub gone: CancelledVotes,
-    /// Of servers that were struck off whether they still are, at the end.
+    /// Servers that were struck off in this batch, and whether they still are at its end.
     pub struck: HashMap<ServerId, bool>,
 }
 
@@ -102,7 +102,7 @@ impl<'s> Batch<'s> {
         }
     }
 
-    /// Of the state before this batch.
+    /// The digest of the state before this batch.
     fn digest(&self) -> DigestTaken {
         let digest = Digest::of(&self.servers, &self.table.view(), self.cooldown, self.now);
         DigestTaken { digest, now: self.now, position: Position::default() }
@@ -158,8 +158,9 @@ impl<'s> Batch<'s> {
         VoteOutcome::Recorded(self.recorded(pair, expires_at))
     }
 
-    /// Where the end of the cooldown has to be, for the vote to be of a later second than one of the pair that
-    /// was taken away. What is recorded, not cast, is of the caller's own books and stays as it is.
+    /// Moves the end of the cooldown so far that the vote is of a later second than any of the pair that was
+    /// taken away. Only for a vote that is cast: one that is recorded keeps the instant of the caller's
+    /// records.
     fn made_unique(&self, pair: Pair, vote: &Vote, expires_at: UnixSeconds) -> UnixSeconds {
         let of =
             |gone: &CancelledVotes| if vote.voted_at.is_some() { gone.pair(pair) } else { gone.latest(pair, self.now) };
@@ -244,7 +245,7 @@ impl<'s> Batch<'s> {
         self.struck.insert(server, false);
     }
 
-    /// These votes go, but for those that this batch has taken away already.
+    /// Takes these votes away, except those that this batch has taken away already.
     pub fn forget_all(&mut self, entries: &[Cooling]) {
         for Cooling { pair, expires_at } in entries {
             if !self.pairs.contains_key(pair) {
@@ -257,11 +258,11 @@ impl<'s> Batch<'s> {
         if !self.servers().contains(server) {
             return false;
         }
-        // Those of this batch at once; those in the table in parts, later: see [`Removals`].
+        // Votes of this batch go at once. Those in the table go later, in parts: see [`Removals`].
         let cast_here = self.pairs.iter().filter(|(pair, _)| pair.server == server);
         let cast_here: Vec<_> = cast_here.filter_map(|(pair, held)| Some((*pair, (*held)?))).collect();
         let in_table = self.table.of_server(server).into_iter().map(|entry| self.cooldown.voted_at(entry.expires_at));
-        // Some of them may be ahead of the clock.
+        // A vote may be stamped some seconds ahead of the clock.
         let mut latest = in_table.max().map_or(self.now, |latest| latest.max(self.now));
         for (pair, held) in cast_here {
             self.forget(pair, held);

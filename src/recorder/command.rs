@@ -23,7 +23,7 @@ pub struct Vote {
     pub server: ServerName,
     /// From where.
     pub address: Ipv4,
-    /// When; at the moment of recording where it is not said.
+    /// When it was cast. `None` stands for the moment of recording.
     pub voted_at: Option<UnixSeconds>,
 }
 
@@ -73,7 +73,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Votes or servers that it holds; 1 for what is one thing.
+    /// Votes or servers in it; 1 for every other command.
     #[must_use]
     pub const fn lines(&self) -> usize {
         match self {
@@ -160,9 +160,8 @@ pub enum Reply {
     Digest(DigestTaken),
     /// Nothing of the command was kept.
     StoreUnavailable,
-    /// A store did not say that it kept it: a sync failed, a shared store did not answer, or took one
-    /// part and not another. Of the command some may have been kept, and a second try finds that
-    /// unchanged.
+    /// Nobody knows what was kept: a sync failed, or a shared store did not answer, or took one part and not
+    /// another. A second try finds unchanged what was kept.
     StoreSilent,
 }
 

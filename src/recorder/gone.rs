@@ -1,6 +1,6 @@
-//! When votes that were taken away had been cast: with a cancellation, or with their server. Server,
-//! address and instant are what a reward is made unique by, so the next vote of such a pair is of a
-//! later second. Knows neither table nor store.
+//! When votes had been cast that were cancelled, or removed with their server. Sites make a reward unique by
+//! server, address and instant, so the next vote of such a pair gets a later second. Knows neither table nor
+//! store.
 
 use std::collections::HashMap;
 
@@ -9,14 +9,14 @@ use crate::vote::id::ServerId;
 use crate::vote::table::Pair;
 use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 
-/// What was taken away lately.
+/// Votes that were cancelled or removed lately.
 #[derive(Debug, Default)]
 pub struct CancelledVotes {
     /// When the pair's cancelled vote had been cast.
     pairs: HashMap<Pair, UnixSeconds>,
-    /// By when the votes of a removed server had been cast.
+    /// The latest second of the votes of a removed server.
     servers: HashMap<ServerId, UnixSeconds>,
-    /// Up to when anything had been cast that was taken away before the process was started.
+    /// The latest second of any vote that was taken away before this process started.
     before: Option<UnixSeconds>,
 }
 
@@ -55,8 +55,8 @@ impl CancelledVotes {
         self.pairs.get(&pair).copied()
     }
 
-    /// The latest instant at which a vote of the pair may have been cast that is gone, of those that could
-    /// be taken for one that is cast at `now`.
+    /// The latest second in which a vote of the pair may have been cast that is gone now. A vote that is cast
+    /// at `now` must not be taken for that one.
     #[must_use]
     pub fn latest(&self, pair: Pair, now: UnixSeconds) -> Option<UnixSeconds> {
         // A clock that was set back long ago is no reason to stamp votes ahead of it.
@@ -64,7 +64,8 @@ impl CancelledVotes {
         [self.pair(pair), self.servers.get(&pair.server).copied(), before].into_iter().flatten().max()
     }
 
-    /// Forgets what no vote can be taken for any more; with too much of it all but this very moment's.
+    /// Forgets votes so old that no new one can be taken for them. Where too many are left, keeps only those of
+    /// this very second.
     pub fn prune(&mut self, now: UnixSeconds, cooldown: Cooldown) {
         let mut since = now.minus(cooldown.seconds());
         for _ in 0..2 {

@@ -46,14 +46,14 @@ const DROP_ROWS_PER_TICK: usize = 8_192;
 const DROP_ROWS_MIN: usize = 64;
 /// How often the store and its place are looked after, in milliseconds.
 const TEND_MS: u64 = 500;
-/// A store that was given away may still be held by a process that is just ending: for so long that
-/// is no failure, in milliseconds.
+/// After a takeover that failed, the process that had the store may still be ending: opening it is tried for so
+/// long, in milliseconds.
 const REOPEN_PATIENCE_MS: u64 = 5_000;
-/// And it is tried so often, in milliseconds.
+/// The pause between two of those tries, in milliseconds.
 const REOPEN_PAUSE_MS: u64 = 10;
 
 /// Opens the store, on the recorder's thread: it may take a while, and clients are answered meanwhile.
-/// Called again where the store was given away and has come back.
+/// Called again after a takeover that failed, when the store has come back.
 pub type OpenStore = Box<dyn FnMut() -> Result<Box<dyn Store>, StoreError> + Send>;
 
 /// Called with the answer, on the recorder's thread.
@@ -64,19 +64,19 @@ pub type Respond = Box<dyn FnOnce(Reply) + Send>;
 enum Kept {
     Yes,
     No,
-    /// It failed at its sync, or behind it.
+    /// It failed at its sync or after it: the events may be on the disk.
     Perhaps,
 }
 
 struct Request {
     command: Command,
     respond: Respond,
-    /// Its place in the queue, until it is taken out.
+    /// Freed when the request is taken out of the queue.
     _place: QueuePlace,
 }
 
-/// So many lines of those that may wait. Counted apart from commands: of these one may be a single vote
-/// or some thousand, and its client may be gone long before its turn.
+/// The room that a waiting command takes, in lines. The number of commands says little: one may hold a single
+/// vote or some thousand, and it waits on when its client has gone.
 struct QueuePlace {
     lines: usize,
     waiting: Arc<AtomicUsize>,
@@ -92,7 +92,7 @@ impl Drop for QueuePlace {
 #[derive(Clone)]
 pub struct RecorderHandle {
     requests: SyncSender<Request>,
-    /// Lines of all that wait.
+    /// Lines of all commands that wait.
     waiting: Arc<AtomicUsize>,
 }
 
@@ -113,7 +113,7 @@ impl RecorderHandle {
     pub fn submit(&self, command: Command, respond: Respond) -> Result<(), Overloaded> {
         let lines = command.lines();
         let place = QueuePlace { lines, waiting: Arc::clone(&self.waiting) };
-        // Given back by the place, where it is not taken.
+        // Where the command is refused, dropping `place` gives its lines back.
         if self.waiting.fetch_add(lines, Ordering::Relaxed) + lines > RECORDER_LINES_MAX {
             return Err(Overloaded);
         }
@@ -129,7 +129,7 @@ pub struct Recorder {
     requests: Receiver<Request>,
     live: LiveState,
     open: OpenStore,
-    /// `None` until it is opened, and once it is given away.
+    /// `None` until it is opened, and while another process has it.
     store: Option<Box<dyn Store>>,
     clock: Clock,
     cooldown: Cooldown,
@@ -139,17 +139,17 @@ pub struct Recorder {
     /// For how long votes are kept, in table and store alike.
     lengths: Lengths,
     jump: Option<Jump>,
-    /// When the store has last kept the time, by the monotonic clock.
+    /// When the store last noted the time, by the monotonic clock.
     noted_at_ms: u64,
     next_tick_ms: u64,
-    /// What was taken away lately.
+    /// Votes that were cancelled or removed lately.
     gone: CancelledVotes,
-    /// Changes that are in the table and not in the store yet.
+    /// Changes that the table has and the store has not: they go with the next commit.
     owed: Vec<Event>,
-    /// Of a store that takes no changes.
+    /// When to try again a store that takes no changes.
     patience: Patience,
-    /// Of a store from which expired votes cannot be dropped: a full disk may allow the one and not
-    /// the other.
+    /// When to try again to drop expired votes: a full disk may refuse that and still take votes, or the other
+    /// way round.
     drop_patience: Patience,
     /// Votes of servers that were struck off, which go in parts.
     removals: Removals,
@@ -203,11 +203,11 @@ impl Recorder {
         &self.live
     }
 
-    /// Opens the store again, after [`Recorder::run`] has closed it. Nobody has recorded anything
-    /// meanwhile: the state in memory is the one that is kept.
+    /// Opens the store again, after [`Recorder::run`] has closed it. The state in memory stays as it is: nobody
+    /// else has recorded anything meanwhile.
     ///
     /// # Errors
-    /// Where it cannot be opened yet; it is tried again with what is recorded.
+    /// Where it cannot be opened yet. The next commit tries again.
     pub fn reopen(&mut self) -> Result<(), StoreError> {
         let until_ms = self.clock.now().monotonic_ms + REOPEN_PATIENCE_MS;
         loop {
@@ -221,14 +221,14 @@ impl Recorder {
         }
     }
 
-    /// A handle in place of those that were dropped, to [`Recorder::run`] once more.
+    /// A new handle, so that [`Recorder::run`] can be called again after every handle was dropped.
     pub fn handle(&mut self) -> RecorderHandle {
         let (handle, requests) = RecorderHandle::new();
         self.requests = requests;
         handle
     }
 
-    /// The store, opened where it is not open. What is committed next goes with the time that it is.
+    /// The store, opened if it is not, and told the time that goes into the next commit.
     fn store(&mut self) -> Result<&mut dyn Store, StoreError> {
         let store = match &mut self.store {
             Some(store) => store,
@@ -263,7 +263,7 @@ impl Recorder {
             self.has_more_to_remove = self.remove_part();
         }
         self.note_time();
-        // A last look: whoever opens the store next must not find another one.
+        // Looks once more whether the file is still at its path: a successor opens whatever it finds there.
         self.tend(self.clock.now());
         self.store = None;
     }
@@ -302,7 +302,7 @@ impl Recorder {
         Batch::new(&self.live.table, servers, &self.gone, &self.removals, self.cooldown, now)
     }
 
-    /// Makes what is owed and `events` durable, all or nothing; whether it is.
+    /// Commits what is owed together with `events`, all or nothing, and says whether that is durable now.
     fn commit(&mut self, events: Vec<Event>) -> Kept {
         if events.is_empty() && self.owed.is_empty() {
             return Kept::Yes;
@@ -401,7 +401,7 @@ impl Recorder {
         let (over, rows_max) = (self.lengths.over(now.wall).collect::<Vec<_>>(), self.drop_rows);
         let dropped =
             self.store().and_then(|store| over.iter().map(|(from, to)| store.drop_cast(*from, *to, rows_max)).sum());
-        // Nothing to drop says nothing of whether the store takes changes.
+        // Where nothing was to drop, nothing was written: that is no sign that the store works.
         if matches!(dropped, Ok(0)) {
             return;
         }

@@ -19,13 +19,14 @@ use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 
 /// The pause before a second try, in milliseconds. It doubles with each one.
 const RETRY_MIN_MS: u64 = 100;
-/// Up to this, or to the time that a try takes: to check a large store takes a while, and at most half
-/// of the disk's time may go there.
+/// The longest pause, unless a try takes longer than this: to check a large store keeps the disk busy, and at
+/// most half of its time may go there.
 const RETRY_MAX_MS: u64 = 5_000;
 
-/// A clock may be so far behind the store, in milliseconds: that is no step, but the end of a slew.
+/// A clock that is behind the store by no more than this, in milliseconds, is being slewed, and is taken as it
+/// is.
 const BEHIND_MAX_MS: u64 = 1_000;
-/// A clock that is behind is looked at so often, in milliseconds.
+/// The pause between two looks at a clock that is behind, in milliseconds.
 const CLOCK_PAUSE_MS: u64 = 100;
 
 /// What can be wrong with a store at a start.
@@ -36,7 +37,7 @@ impl Recorder {
     /// is ready. Where the store cannot be used that is noted as a trouble, and tried again.
     ///
     /// # Errors
-    /// [`StoreError::InUse`] at the first try: who was started twice has to know.
+    /// [`StoreError::InUse`] at the first try: whoever starts a second process on one store has to be told.
     pub fn load(&mut self, seed: Vec<Command>) -> Result<(), StoreError> {
         let mut pause_ms = RETRY_MIN_MS;
         let mut is_first = true;
@@ -95,8 +96,9 @@ impl Recorder {
         let kept = self.lengths_before(&past);
         let newest = past.newest.unwrap_or(start.wall);
         let lengths = kept.followed_by(self.cooldown, start.wall.max(newest.plus(1)));
-        // A clock that is ahead may be a wrong one: what that ends is read as well, and held for a while. Not
-        // where the length changes: what was over by the one before must not come back under another.
+        // A clock that is far ahead may be wrong. The votes that it ends are read as well and held for a while,
+        // in case it is set back. Not where the length has changed: what was over under the old length must not
+        // come back under the new one.
         let is_ahead = kept == lengths && past.known_ms.is_some() && Self::is_jump(known, start.wall);
         let over_by = if is_ahead { known } else { before };
         let mut table = self.live.table.view().shadow();
@@ -145,8 +147,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Waits until the clock is no longer behind what the store knows; nothing is changed before. Whether
-    /// it is behind and is to be taken as it is.
+    /// Waits until the clock is no longer behind the store, and changes nothing before. Gives whether it is
+    /// behind all the same, since it is to be taken as it is.
     fn wait_for_clock(&mut self, past: &Past) -> bool {
         loop {
             let behind_ms = last_ms(past).saturating_sub(self.clock.wall_ms());
@@ -174,8 +176,8 @@ impl Recorder {
         );
     }
 
-    /// For how long the votes in the store were kept. One of an older version does not say: as long as
-    /// usual, or as long as its votes say, or as now.
+    /// For how long the votes in the store were kept. A store of an older version does not say: then it is the
+    /// longest of the usual length, the present one, and the span of its votes.
     fn lengths_before(&self, past: &Past) -> Lengths {
         if let Some(lengths) = &past.lengths {
             return lengths.clone();

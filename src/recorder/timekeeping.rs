@@ -62,12 +62,13 @@ impl Recorder {
     /// Makes table and store fit a step back, before anybody sees it. Gives the entries that are cut, as
     /// they were.
     fn step_back(&mut self, drift_ms: i64, after: UnixSeconds) -> Vec<Cooling> {
-        // What goes with servers that were struck off is known by the instants that change here.
+        // Votes of servers that were struck off are found in the store by their instants, which change here:
+        // they go first.
         while self.remove_part() {}
-        // A small step undoes no jump.
+        // A small step back is a correction of its own, and does not undo a jump.
         let ahead_ms = self.jump.filter(|_| drift_ms < -JUMP_MIN_MS).map_or(0, |jump| jump.ahead_ms);
-        // Where the clock would be without a jump. Readers go on by the old time while this works: a
-        // second more is gone for them already.
+        // The time as it would be without the jump. Readers go on by the old time while this works, so a second
+        // more has passed for them.
         let before = self.clock.foresee(-ahead_ms).plus(1);
         self.jump = self.jump.and_then(|jump| {
             let ahead_ms = jump.ahead_ms.saturating_add(drift_ms);
@@ -79,7 +80,7 @@ impl Recorder {
         self.live.table.step_back(before, after, self.cooldown)
     }
 
-    /// Drops the rows of what ended by `before` and is not over at `after`: they must not come back, nor
+    /// Drops the rows of votes that had ended by `before` and have not at `after`: they must not come back, nor
     /// with the next start.
     pub(super) fn drop_ended(&mut self, after: UnixSeconds, before: UnixSeconds) {
         let length_s = self.cooldown.seconds();
@@ -91,8 +92,8 @@ impl Recorder {
         }
     }
 
-    /// Cooldowns were cut to a length from `now`: their rows follow, with the next commit that
-    /// succeeds, so that what is done to them later meets the right row.
+    /// Moves the rows of cooldowns that were cut to a length from `now`, with the next commit that succeeds: a
+    /// later change has to meet the right row.
     pub(super) fn note_cut(&mut self, cut: &[Cooling], now: UnixSeconds) {
         let cooldown = self.cooldown;
         let row = |pair: Pair, voted_at| StoredVote {
@@ -109,7 +110,7 @@ impl Recorder {
         }
     }
 
-    /// Keeps the time in the store, where it takes changes.
+    /// Notes the time in the store, if it takes changes.
     pub(super) fn note_time(&mut self) {
         if self.is_store_failing() || self.is_store_gone {
             return;
@@ -131,15 +132,15 @@ impl Recorder {
         i64::from(now.0) - i64::from(known.0) > JUMP_MIN_MS / 1_000
     }
 
-    /// The store was last used at `known`. Whether time has passed since or the clock is wrong, nobody can
-    /// tell: it is a jump.
+    /// Takes the time since the store was last used, at `known`, for a jump: nobody can tell whether it has
+    /// passed or the clock is wrong.
     pub(super) fn hold_from(&mut self, known: UnixSeconds, start: Now) {
         let ahead_ms = (i64::from(start.wall.0) - i64::from(known.0)) * 1_000;
         self.jump = Some(Jump { ahead_ms, held_until_ms: start.monotonic_ms + JUMP_HELD_MS, is_of_start: true });
     }
 
-    /// Whether what has ended is held, as the clock may step back. A full disk waits for it to be dropped:
-    /// after a long rest that is not held.
+    /// Whether votes that have ended are kept, as the clock may step back. Not those that ended while the
+    /// service did not run, where the disk is full: it waits for their room.
     pub(super) fn is_held(&mut self, now: Now) -> bool {
         self.jump = self.jump.filter(|jump| now.monotonic_ms < jump.held_until_ms);
         let is_full = || self.is_store_failing() || self.store.as_ref().is_some_and(|store| !store.has_more_room());

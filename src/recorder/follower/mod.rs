@@ -37,7 +37,7 @@ use state::FullState;
 use status::{EntryId, Position, SharedStatus};
 use submitter::{Decider, Submitter};
 
-/// Messages that wait for the recorder; who has more waits.
+/// Messages that wait for the recorder. A sender waits while there are so many.
 const MESSAGES_MAX: usize = 64;
 /// How long an answer waits for the own feed, in milliseconds: a feed that follows brings the entry
 /// within a moment, however busy the machine; for one that does not follow nobody is kept waiting.
@@ -51,7 +51,7 @@ const STEP_US: u64 = 500_000;
 
 /// A store that nodes share, before it is started.
 pub trait SharedStore: Send {
-    /// What decides, and what follows: the second runs on a thread of its own until the recorder is gone.
+    /// The decider, and the work of the feed, which has a thread of its own and ends with the recorder.
     fn open(self: Box<Self>, door: FeedDoor) -> (Box<dyn Decider>, Box<dyn FnOnce() + Send>);
 }
 
@@ -81,9 +81,9 @@ enum FollowerMessage {
 
 /// A vote that the store has taken and that is not in the table.
 struct Unseen {
-    /// In which of the store's histories it was taken, counted as this node has met them.
+    /// The history of the store in which it was taken: see [`SharedStatus::history`].
     history: u64,
-    /// By which entry it would come.
+    /// The entry of the log that brings it.
     entry: EntryId,
     vote: StoredVote,
 }
@@ -120,7 +120,7 @@ impl FeedDoor {
         self.send(FollowerMessage::Changes(events, position))
     }
 
-    /// What the store has where this node showed something else: no entry of the log says so.
+    /// Tells what the store has where this node showed something else. No entry of the log says it.
     ///
     /// # Errors
     /// As [`FeedDoor::changes`].
@@ -165,9 +165,8 @@ impl FeedDoor {
         self.send(FollowerMessage::Failed(error))
     }
 
-    /// Takes the votes that an earlier history of the store had taken and the feed had not brought:
-    /// where the store fails at such a moment nobody else knows them. Those of the present history
-    /// come by the feed, or have come.
+    /// Takes the votes that the store took in an earlier history and that the feed never brought: where the
+    /// store has lost them nobody else knows them. Votes of the present history come by the feed, or have come.
     #[must_use]
     pub fn take_unseen(&self) -> Vec<StoredVote> {
         let mut unseen = self.unseen.lock();
@@ -189,9 +188,9 @@ impl FeedDoor {
 pub struct FollowerParts {
     /// Owns the state.
     pub recorder: Follower,
-    /// Goes between.
+    /// Takes commands to the store.
     pub submitter: Submitter,
-    /// For what follows the store.
+    /// For the feed.
     pub door: FeedDoor,
     /// For the control service.
     pub handle: RecorderHandle,
@@ -206,7 +205,8 @@ pub struct Follower {
     readiness: Readiness,
     status: Arc<SharedStatus>,
     next_tick_ms: u64,
-    /// What is decided and not acknowledged. Their entries rise: one submitter decides in order.
+    /// Commands that are decided and not acknowledged yet, in the order of their entries: one submitter decides
+    /// them.
     waiting: VecDeque<Settled>,
     /// See [`FeedDoor::take_unseen`].
     unseen: Arc<Mutex<Vec<Unseen>>>,
@@ -353,8 +353,8 @@ impl Follower {
         }
     }
 
-    /// New servers before their votes, old votes before their servers: nobody is told of a vote
-    /// for a server that is not there.
+    /// Shows new servers before their votes, and takes old votes away before their servers: nobody is told of a
+    /// vote for a server that is not listed.
     fn replace(&mut self, mut state: FullState, position: Position) -> FullState {
         let servers = Snapshot::clone(&self.live.directory.snapshot());
         self.live.publish(std::mem::replace(&mut state.servers, servers));
@@ -426,8 +426,8 @@ impl Follower {
         })
     }
 
-    /// What the table does not hold though the store has taken it is on its way, or lost with the
-    /// store that took it.
+    /// Keeps in mind the votes that the store has taken and the table does not hold: they are on their way, or
+    /// lost with the store that took them.
     fn note_unseen(&self, settled: &Settled) {
         let Some(entry) = settled.entry else { return };
         let mut unseen = self.unseen.lock();

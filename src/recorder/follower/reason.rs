@@ -1,5 +1,5 @@
-//! Why the shared store does not do what it is asked: in kinds, so that another one is told as
-//! another one, and where it stands at this moment. Knows no store.
+//! Why the shared store does not do what it is asked. Each reason has a kind, so that the log can tell a new
+//! trouble from one that it has told. Knows no store.
 
 use parking_lot::Mutex;
 
@@ -40,7 +40,7 @@ pub enum Reason {
     WrongStore,
     /// What it may have lost is not given back yet, or this node is not as far as it is.
     Unsettled,
-    /// It is not for this node as it was started.
+    /// This node was started with other settings than the store has.
     Unfit,
     /// It says what makes no sense.
     Garbled,
@@ -94,7 +94,7 @@ impl Reason {
         )
     }
 
-    /// Whether it is a step on the way back, and passes by itself: told of only where it lasts.
+    /// Whether it passes by itself, as a step on the way back: the log tells it only where it lasts.
     #[must_use]
     pub const fn passes(self) -> bool {
         matches!(self, Self::Loading | Self::Unsettled)
@@ -117,7 +117,7 @@ impl Current {
         self.0.lock().clone()
     }
 
-    /// Forgets what is of the connection alone, since another one to the same store does well.
+    /// Forgets a reason that was only of a connection: another connection to the same store works.
     pub fn forget_connection(&self) {
         let mut current = self.0.lock();
         if current.as_ref().is_some_and(|(reason, _)| reason.is_of_connection()) {

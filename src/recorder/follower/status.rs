@@ -91,17 +91,17 @@ pub struct SharedStatus {
     /// The store that is followed; set at the first load and never again.
     store: OnceLock<String>,
     is_following: AtomicBool,
-    /// The history of the store of which the feed has made the most: see [`SharedStatus::settle`].
+    /// The history of the store to which this node owes nothing: see [`SharedStatus::settle`].
     settled: Mutex<Option<String>>,
-    /// When the question was sent of which the answer says "nothing newer", in microseconds of the
+    /// When the last question was sent to which the answer was "nothing newer", in microseconds of the
     /// monotonic clock.
     fresh_at_us: AtomicU64,
     /// One value, read whole: its parts say nothing without each other.
     position: Mutex<Position>,
     clock_offset_us: AtomicI64,
     rebuilds: [Counter; RebuildCause::ALL.len()],
-    /// Pasts of the store that the feed has met, where each may lack what the one before it had.
-    /// Written by the feed, as all up to `unconfirmed`.
+    /// How many histories of the store the feed has met: each may lack votes of the one before. The feed writes
+    /// this and all that follow, up to `unconfirmed`.
     pub history: Counter,
     /// The newest entry's number when it was last asked for.
     pub head_n: Counter,
@@ -119,7 +119,7 @@ pub struct SharedStatus {
     pub not_restored: Counter,
     /// Failures of the feed's connection.
     pub feed_failures: Counter,
-    /// Connections that the feed has made: who holds an older one has a reason to make anew.
+    /// Connections that the feed has made. When this rises the submitter connects anew as well.
     pub connections: Counter,
     /// Time that the store took to answer last, in microseconds.
     pub round_trip_us: Counter,
