@@ -398,7 +398,9 @@ impl<E> Connection<E> {
     }
 
     fn close<S: Service<Exchange = E>>(&mut self, linger: bool, turn: &mut TurnContext<'_, S>) -> Verdict {
-        if !linger || self.stream.shut().is_err() {
+        // Also where nobody is waited for: what has come since the last read would have the kernel reset the
+        // connection when it is closed, and drop the answer that is to go out with the end.
+        if self.stream.shut().is_err() || !linger {
             return Verdict::Drop;
         }
         self.state = ConnectionState::Lingering { dropped_bytes: 0 };

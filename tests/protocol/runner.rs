@@ -21,7 +21,7 @@ const TOLD_MAX: usize = 60;
 pub(super) struct Target {
     addr: SocketAddr,
     listener: Listener,
-    /// A connection of its own for the round trips of `settle`.
+    /// A connection for the round trips of `settle`, made behind those of the wave.
     settler: Client,
 }
 
@@ -167,6 +167,8 @@ impl Target {
     /// piece of all of them before the next one leaves.
     fn wave(&mut self, attempts: &[Attempt]) -> Vec<String> {
         let mut clients: Vec<Client> = attempts.iter().map(|_| Client::connect(self.addr)).collect();
+        // Behind them all: it is answered once they have been accepted, of which a turn does only some.
+        self.settler = Client::connect(self.addr);
         let steps = attempts.iter().map(|attempt| attempt.cuts.len()).max();
         for step in 0..=steps.unwrap_or(0) {
             if step > 0 {
