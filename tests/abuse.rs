@@ -4,7 +4,6 @@
 
 mod control;
 mod crowds;
-pub(crate) mod figures;
 mod memory;
 mod overload;
 mod slow;

@@ -6,10 +6,10 @@ mod export;
 mod health;
 mod hints;
 mod import;
-pub(crate) mod stub;
 
 use crate::util::client::get;
 use crate::util::server::{Ended, Server, run_to_end};
+use crate::util::stub::Stub;
 use crate::util::time::{now_unix, rfc3339};
 use serde_json::{Value, json};
 use std::fs;
@@ -188,8 +188,8 @@ fn without_the_service_or_its_key_the_remedy_is_told() {
         &["import", "-"],
         &["export", "-"],
     ];
-    let nobody = stub::Stub::nobody();
-    let html = stub::Stub::answering(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\n\r\n<a/>");
+    let nobody = Stub::nobody();
+    let html = Stub::answering(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\n\r\n<a/>");
     let folder = tempfile::tempdir().expect("a temporary folder");
     for args in every {
         let at = |url: &str, key: Option<&str>| {

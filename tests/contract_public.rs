@@ -1,15 +1,13 @@
 //! The public part of the contract, byte for byte: every path and method of the tables, every
 //! error of HTTP, both outcomes from the first minute to the last.
 
-pub(crate) mod checks;
 pub(crate) mod cooldown;
 mod pages;
-pub(crate) mod table;
 
+use crate::util::answers::{CAN_VOTE, IN_COOLDOWN, REQUEST_TIMEOUT, UNKNOWN_SERVER, UNKNOWN_TOKEN, prepare};
+use crate::util::checks::{self, Closed, Open, PATH, expect, expect_response};
 use crate::util::client::{Client, get};
 use crate::util::server::Server;
-use checks::{Closed, Open, PATH, expect, expect_response};
-use table::{CAN_VOTE, IN_COOLDOWN, REQUEST_TIMEOUT, UNKNOWN_SERVER, UNKNOWN_TOKEN, prepare};
 
 #[test]
 fn every_path_and_method_has_its_answer() {

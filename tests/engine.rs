@@ -1,24 +1,23 @@
 //! The second engine, `serve --engine may_minihttp`: the public contract as far as it can hold
 //! there, and each thing that it cannot do, so that the list in the README stays true.
 
-use crate::abuse::figures::processor_time;
-use crate::contract_public::checks;
-use crate::contract_public::table::{
+use crate::util::answers::{
     BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, EXPECTATION_FAILED, HEADERS_TOO_LARGE, IN_COOLDOWN, METHOD_NOT_ALLOWED,
     NOT_FOUND, NOT_IMPLEMENTED, OPTIONS, OTHER_METHODS, Outcome, UNKNOWN_SERVER, UNKNOWN_TOKEN, URI_TOO_LONG,
     answer_to, prepare, rows,
 };
-use crate::util::DEADLINE;
+use crate::util::checks;
 use crate::util::client::{Client, get};
+use crate::util::figures::processor_time;
 use crate::util::response::Response;
 use crate::util::server::{Server, run_to_end};
 use crate::util::time::{imf_fixdate_near_now, now_unix};
+use crate::util::{DEADLINE, wait_until};
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use std::fs::read_to_string;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const PATH: &str = "/api/vote/28/status/203.0.113.7";
 const REQUEST: &str = "GET /api/vote/28/status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -226,12 +225,7 @@ fn limit_no_answer_to_what_it_cannot_parse() {
         expect_no_answer(server.public(), &request.replace("PATH", PATH));
     }
     // Besides, each of them is worth a line to it.
-    let (lines, until) =
-        (|| server.stderr().matches("failed to parse http request").count(), Instant::now() + DEADLINE);
-    while lines() < 7 {
-        assert!(Instant::now() < until, "{}", server.stderr());
-        sleep(Duration::from_millis(10));
-    }
+    server.wait_for_lines("failed to parse http request", 7);
 }
 
 #[test]
@@ -294,11 +288,8 @@ fn limit_it_spins_where_descriptors_run_out() {
     prlimit(pid, Resource::Nofile, few).expect("a child's limit can be lowered");
     // Nobody asks for anything.
     let _crowd: Vec<Client> = (0..50).map(|_| Client::connect(server.public())).collect();
-    let (before, until) = (processor_time(server.pid()), Instant::now() + DEADLINE);
-    while processor_time(server.pid()) - before < USED {
-        assert!(Instant::now() < until, "it does not");
-        sleep(Duration::from_millis(10));
-    }
+    let before = processor_time(server.pid());
+    wait_until("it spins", || processor_time(server.pid()) - before >= USED);
 }
 
 #[test]

@@ -70,7 +70,7 @@ const IMPURE: &[&str] = &[
 fn the_house_is_in_order() {
     let sources = Source::all(&["src", "tests", "benches", "fuzz/fuzz_targets"]);
     assert!(sources.len() > 10, "the sources are not here");
-    let rules = [floors, confined, purity, imports, lengths, openings, forbidden];
+    let rules = [floors, subjects, confined, purity, imports, lengths, openings, forbidden];
     let mut broken = Vec::new();
     for source in &sources {
         for rule in rules {
@@ -90,7 +90,7 @@ fn floors(source: &Source, broken: &mut Vec<String>) {
         broken.push(format!("{}: {own} has no floor in FLOORS", source.path));
         return;
     };
-    for (offset, other) in modules_named(&source.product) {
+    for (offset, other) in modules_named(&source.product, &["crate::", "vote_status::"]) {
         let allowed = match floor_of(other) {
             Some((_, floor)) => floor < own_floor || other == own,
             None => false,
@@ -117,15 +117,29 @@ fn module_of(path: &str) -> Option<&str> {
     (module != "lib").then_some(module)
 }
 
-/// Each module of the package named behind `crate::` or `vote_status::`, groups in braces too.
-fn modules_named(code: &str) -> Vec<(usize, &str)> {
+/// A test imports from its own subject and from tools, which are in folders named `util`; tools import from tools.
+fn subjects(source: &Source, broken: &mut Vec<String>) {
+    let Some(inside) = source.path.strip_prefix("tests/") else {
+        return;
+    };
+    let own = inside.split(['/', '.']).next().filter(|_| !inside.contains("util/"));
+    for (offset, other) in modules_named(&source.code, &["crate::"]) {
+        let is_tool = other == "util" || source.code[offset + other.len()..].starts_with("::util::");
+        if !is_tool && own != Some(other) {
+            broken.push(format!("{}: {other} is another subject: what both need is a tool", source.at(offset)));
+        }
+    }
+}
+
+/// Each module that is named behind one of the roots, groups in braces too.
+fn modules_named<'a>(code: &'a str, roots: &[&'a str]) -> Vec<(usize, &'a str)> {
     let name_at = |at: usize| {
         let rest = &code[at..];
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         &rest[..end.unwrap_or(rest.len())]
     };
     let mut named = Vec::new();
-    for root in ["crate::", "vote_status::"] {
+    for root in roots {
         for at in words(code, root) {
             let from = at + root.len();
             if !code[from..].starts_with('{') {
@@ -283,6 +297,14 @@ fn the_rules_find_what_they_are_for() {
             "src/clock.rs",
             "use super::cli;",
             &["src/clock.rs:1: name other modules as crate::…, not through super"],
+        ),
+        (subjects, "tests/a/b.rs", "use crate::a::c;\nuse crate::{util::d, e::util::f};\nuse vote_status::g;", &[]),
+        (subjects, "tests/a.rs", "use crate::b::c;", &["tests/a.rs:1: b is another subject: what both need is a tool"]),
+        (
+            subjects,
+            "tests/a/util/b.rs",
+            "use crate::a::util::c;\nuse crate::a::d;",
+            &["tests/a/util/b.rs:2: a is another subject: what both need is a tool"],
         ),
         (
             confined,

@@ -1,7 +1,7 @@
 //! The process: its start lines, options, environment and key, and how it ends.
 
-use crate::contract_public::table::CAN_VOTE;
 use crate::util::DEADLINE;
+use crate::util::answers::CAN_VOTE;
 use crate::util::client::{Client, get};
 use crate::util::control::Control;
 use crate::util::server::{Ended, Server, run_to_end};
@@ -12,7 +12,6 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
 
 /// Arguments behind `serve` that are wrong, and a word that the complaint must have.
 const WRONG: &[(&[&str], &str)] = &[
@@ -208,10 +207,7 @@ fn the_demo_shows_itself() {
     command.current_dir(folder.path());
     let server = Server::spawn(command);
     // The lines come behind the last start line.
-    let until = Instant::now() + DEADLINE;
-    while server.stderr().matches("curl ").count() < 3 {
-        assert!(Instant::now() < until, "no three lines:\n{}", server.stderr());
-    }
+    server.wait_for_lines("curl ", 3);
     for path in ["/api/vote/28/status/203.0.113.7", "/api/servers/demo/vote-status/203.0.113.7"] {
         assert_eq!(get(server.public(), path).text(), CAN_VOTE.body, "{path}");
     }

@@ -10,11 +10,11 @@ mod limits;
 mod site;
 mod states;
 
-use crate::contract_public::checks::{PATH, REQUESTS};
-use crate::contract_public::table::{
+use crate::util::answers::{
     BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, HEADERS_TOO_LARGE, IN_COOLDOWN, NOT_FOUND, OTHER_METHODS,
     REQUEST_TIMEOUT, URI_TOO_LONG, answer_to, prepare, rows,
 };
+use crate::util::checks::{PATH, REQUESTS};
 use crate::util::client::{Client, exchange, get};
 use crate::util::endpoint::Endpoint;
 use crate::util::response::Response;

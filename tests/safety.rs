@@ -2,7 +2,7 @@
 //! `success` and `can_vote` are false only where a live recorded cooldown was found. Each body is
 //! judged by what this test itself has recorded, whatever its status.
 
-use crate::contract_public::table::{IN_COOLDOWN, rows};
+use crate::util::answers::{IN_COOLDOWN, rows};
 use crate::util::client::{Client, get};
 use crate::util::random::Random;
 use crate::util::response::{Framing, Response, parse_head};

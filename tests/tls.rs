@@ -8,15 +8,15 @@ mod certificates;
 mod takeover;
 mod wire;
 
-use crate::contract_public::table::CAN_VOTE;
+use crate::util::answers::CAN_VOTE;
 use crate::util::client::Client;
 use crate::util::endpoint::{Endpoint, Transport, connect_tcp};
+use crate::util::needs::has;
 use crate::util::random::Random;
 use crate::util::server::Server;
 use crate::util::tls::{Pair, TlsStream};
 use rustls::ClientConfig;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -64,13 +64,7 @@ impl Service {
 
 /// A folder for certificates, unless they cannot be made here.
 fn folder() -> Option<TempDir> {
-    if Command::new("openssl").arg("version").output().is_err() {
-        let all = std::env::var_os("VOTE_STATUS_TEST_ALL");
-        assert!(all.is_none(), "left out, though all tests were asked for: openssl is not installed");
-        eprintln!("left out: openssl is not installed");
-        return None;
-    }
-    Some(tempfile::tempdir().expect("a temporary folder"))
+    has(&["openssl"]).then(|| tempfile::tempdir().expect("a temporary folder"))
 }
 
 fn text(path: &Path) -> &str {

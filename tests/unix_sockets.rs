@@ -1,9 +1,9 @@
 //! Listeners on Unix sockets: the contract over them, their files and permissions, what stands in
 //! the way of one, and what is left behind.
 
-use crate::contract_public::checks;
-use crate::contract_public::table::{CAN_VOTE, prepare};
 use crate::util::DEADLINE;
+use crate::util::answers::{CAN_VOTE, prepare};
+use crate::util::checks;
 use crate::util::client::{Client, exchange, get};
 use crate::util::endpoint::Endpoint;
 use crate::util::server::{Server, run_to_end};

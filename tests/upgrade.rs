@@ -7,9 +7,9 @@ mod load;
 mod probes;
 mod unfinished;
 
-use crate::durability::left_out;
 use crate::util::DEADLINE;
 use crate::util::client::{Client, get};
+use crate::util::needs::{has, left_out};
 use crate::util::server::Server;
 use caller::{Caller, lock};
 use load::{Habit, Load};
@@ -179,9 +179,8 @@ fn a_new_process_takes_over_without_a_lost_request() {
 #[test]
 fn a_service_manager_restarts_it_without_a_lost_request() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = Command::new("python3").arg("--version").output();
-    if server.is_err() {
-        return left_out("python3 is missing");
+    if !has(&["python3"]) {
+        return;
     }
     let mut command = Command::new("python3");
     command.env("VOTE_STATUS_CONTROL_KEY", Server::KEY);

@@ -1,16 +1,15 @@
 //! What holders of the key can make the control listener hold: uploads that do not end, batches, exports
 //! that are not read. All of it is within the one bound, and votes go on meanwhile.
 
-use super::figures::{one_worker, peak_kib, report, resident_kib};
 use super::{GET, ask};
-use crate::util::DEADLINE;
 use crate::util::client::{Client, get};
+use crate::util::figures::{one_worker, peak_kib, report, resident_kib};
 use crate::util::server::Server;
+use crate::util::{DEADLINE, wait_until};
 use socket2::{Domain, Socket, Type};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
-use std::time::Instant;
 
 const BUDGET_KIB: u64 = 8 * 1024;
 /// What the process takes besides for a moment: a batch on its way to the table, what is gathered for an answer.
@@ -102,10 +101,8 @@ fn who_is_cut_for_memory_is_not_counted_as_turned_away() {
     };
     let head = "POST /v1/votes HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n";
     let begun: Vec<TcpStream> = (0..8).map(|_| begin(&server, head, &[b' '; 900_000])).collect();
-    let until = Instant::now() + DEADLINE;
-    while counter(r#"vote_status_buffer_cuts_total{listener="control",how="answered"}"#) == 0 {
-        assert!(Instant::now() < until, "nobody had to go");
-    }
+    let cut = r#"vote_status_buffer_cuts_total{listener="control",how="answered"}"#;
+    wait_until("somebody has to go", || counter(cut) > 0);
     assert_eq!(counter(r#"vote_status_turned_away_total{listener="control"}"#), 0);
     drop(begun);
 }

@@ -1,10 +1,11 @@
 //! Crowds that hold places: they begin and do not end, and come again when they are sent away. Who
 //! means well is answered all the same, on the public listener and on the control one.
 
-use super::figures::{connections_affordable, one_worker, report};
 use super::{CAN_VOTE, GET};
 use crate::util::client::Client;
 use crate::util::endpoint::Endpoint;
+use crate::util::figures::{connections_affordable, one_worker, report};
+use crate::util::needs::is_long;
 use crate::util::server::Server;
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use socket2::{Domain, Socket, Type};
@@ -386,7 +387,7 @@ fn few_descriptors_are_shared_out_so_that_nobody_waits_for_one() {
     never_stalls(256, "1", &[]);
     never_stalls(256, "4", &[]);
     never_stalls(1_024, "3", &[]);
-    if std::env::var_os("VOTE_STATUS_TEST_LONG").is_some() {
+    if is_long() {
         never_stalls(20_000, "2", &[]);
     }
 }
@@ -400,7 +401,7 @@ fn few_descriptors_are_shared_out_under_tls_too() {
     let tls = ["--tls-cert", cert.as_str(), "--tls-key", key.as_str()];
     never_stalls(256, "1", &tls);
     never_stalls(1_024, "3", &tls);
-    if std::env::var_os("VOTE_STATUS_TEST_LONG").is_some() {
+    if is_long() {
         never_stalls(20_000, "2", &tls);
     }
 }

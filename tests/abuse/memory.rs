@@ -1,13 +1,12 @@
 //! What a client can make the server hold: endless sections, partial heads, idle connections;
 //! and that a refusal reaches a client that is still sending.
 
-use super::figures::{connections_affordable, one_worker, report, resident_kib};
 use super::{CONTENT_BODY, GET, ask, assert_refusal};
-use crate::util::DEADLINE;
 use crate::util::client::{Client, get};
+use crate::util::figures::{connections_affordable, one_worker, report, resident_kib};
 use crate::util::server::Server;
+use crate::util::wait_until;
 use std::net::SocketAddr;
-use std::time::Instant;
 
 /// Sends `start`, then `more` until the server takes nothing any more or `bytes_max` are sent,
 /// and reads the answer behind all that. The server is free to stop reading a client that goes
@@ -121,10 +120,7 @@ fn partial_heads_hold_no_more_than_the_limit() {
             client.send(piece);
         }
     }
-    let until = Instant::now() + DEADLINE;
-    while received_bytes(&server) < (count * head.len()) as u64 {
-        assert!(Instant::now() < until, "what was sent is not read");
-    }
+    wait_until("what was sent is read", || received_bytes(&server) >= (count * head.len()) as u64);
     let each = (resident_kib(server.pid()) - before) * 1024 / count as u64;
     report(format_args!("{count} partial heads of {PARTIAL} bytes: {each} bytes each"));
     assert!(each <= 16 * 1024 + 2 * 1024, "{each} bytes each");

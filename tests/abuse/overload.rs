@@ -2,10 +2,10 @@
 //! others must go on being answered.
 
 use super::crowds::{ELSEWHERE, connect_from};
-use super::figures::{connections_affordable, one_worker, processor_time, report};
 use super::{CAN_VOTE, GET, NOT_READY_BODY, TIMEOUT_BODY, ask, assert_refusal};
 use crate::util::client::Client;
 use crate::util::endpoint::Transport;
+use crate::util::figures::{connections_affordable, one_worker, processor_time, report};
 use crate::util::server::Server;
 use socket2::SockRef;
 use std::net::SocketAddr;

@@ -1,9 +1,9 @@
 //! Deadlines: a request that does not end, a connection that says nothing, a peer that takes no
 //! answers. Lower bounds hold exactly; upper ones allow for a loaded machine.
 
-use super::figures::{one_worker, report, resident_kib};
 use super::{CAN_VOTE, GET, TIMEOUT_BODY, ask, assert_refusal};
 use crate::util::client::Client;
+use crate::util::figures::{one_worker, report, resident_kib};
 use crate::util::server::Server;
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};

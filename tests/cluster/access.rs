@@ -1,11 +1,11 @@
 //! The access list that the documentation gives to nodes is enough for all that they do, and too little
 //! for what would harm.
 
-use crate::cluster::engine::Engine;
-use crate::cluster::has;
-use crate::cluster::node::{Node, client};
-use crate::cluster::oracle::settle;
-use crate::cluster::resp::Value;
+use crate::cluster::util::engine::{Engine, add_documented_user};
+use crate::cluster::util::node::{Node, client};
+use crate::cluster::util::oracle::settle;
+use crate::cluster::util::resp::Value;
+use crate::util::needs::has;
 use std::fs;
 
 /// What a node's user must not be able to do.
@@ -24,14 +24,6 @@ const FORBIDDEN: &[&[&str]] = &[
     &["SET", "another-key", "1"],
 ];
 
-/// The line of the documentation that makes the user, as the words of a command.
-pub(crate) fn documented() -> Vec<String> {
-    let text = fs::read_to_string("docs/CLUSTER.md").expect("it is part of the project");
-    let line = text.lines().find_map(|line| line.strip_prefix("user vote-status on "));
-    let rules = line.expect("the documentation has the user").split_whitespace();
-    rules.map(|rule| if rule.starts_with('>') { ">of-the-node" } else { rule }.to_owned()).collect()
-}
-
 #[test]
 fn the_documented_user_can_do_what_nodes_do_and_no_harm() {
     if !has(&["redis-server"]) {
@@ -39,10 +31,7 @@ fn the_documented_user_can_do_what_nodes_do_and_no_harm() {
     }
     let engine = Engine::start(&[]);
     let mut redis = engine.connect();
-    let rules = documented();
-    let mut words = vec!["ACL", "SETUSER", "vote-status", "on"];
-    words.extend(rules.iter().map(String::as_str));
-    redis.ask(&words);
+    add_documented_user(&mut redis);
     // As the documentation has it: the password comes from a file, not from the command line.
     let store = format!("redis://vote-status@{}", engine.addr());
     let file = engine.folder().join("password");

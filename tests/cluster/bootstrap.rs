@@ -1,12 +1,13 @@
 //! Nodes that start while votes are cast and cancelled and servers come and go have, once they are
 //! ready, exactly what the others have.
 
-use crate::cluster::engine::{Engine, url, wait_until};
-use crate::cluster::has;
-use crate::cluster::load::{Habits, Load};
-use crate::cluster::node::Node;
-use crate::cluster::oracle::settle;
-use crate::cluster::proxy::Proxy;
+use crate::cluster::util::engine::{Engine, url};
+use crate::cluster::util::load::{Habits, Load};
+use crate::cluster::util::node::Node;
+use crate::cluster::util::oracle::settle;
+use crate::cluster::util::proxy::Proxy;
+use crate::util::needs::has;
+use crate::util::wait_until;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{scope, sleep};
 use std::time::Duration;

@@ -1,12 +1,12 @@
 //! `vote-status cluster check` says whether a node has what is in Redis, while both run; and what is
 //! refused before a node starts.
 
-use crate::cluster::engine::Engine;
-use crate::cluster::has;
-use crate::cluster::load::{Habits, Load};
-use crate::cluster::node::{Node, client, command, folder, init};
-use crate::cluster::oracle::settle;
-use crate::durability::ledger::address;
+use crate::cluster::util::engine::Engine;
+use crate::cluster::util::load::{Habits, Load};
+use crate::cluster::util::node::{Node, client, command, folder, init};
+use crate::cluster::util::oracle::settle;
+use crate::util::ledger::address;
+use crate::util::needs::has;
 use crate::util::server::{Ended, run_to_end};
 
 fn check(engine: &Engine, node: &Node) -> Ended {

@@ -1,15 +1,16 @@
 //! The clock of Redis steps while nodes follow it, by a library that is loaded before the system's;
 //! and a node's own clock is wrong. Redis alone stamps votes, so only its steps matter.
 
-use crate::cluster::engine::{Engine, wait_until};
-use crate::cluster::has;
-use crate::cluster::node::{Node, command, folder, init};
-use crate::cluster::oracle::settle;
-use crate::cluster::resp::Redis;
-use crate::durability::ledger::{address, next_votes};
-use crate::durability::steps::library;
+use crate::cluster::util::engine::Engine;
+use crate::cluster::util::node::{Node, command, folder, init};
+use crate::cluster::util::oracle::settle;
+use crate::cluster::util::resp::Redis;
+use crate::util::ledger::{address, next_votes};
+use crate::util::needs::faketime_library;
+use crate::util::needs::has;
 use crate::util::server::Server;
 use crate::util::time::rfc3339;
+use crate::util::wait_until;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -168,7 +169,7 @@ fn a_node_with_a_wrong_clock_answers_as_the_others() {
     for wrong_s in ["-7200", "+7200"] {
         let folder = folder();
         let mut command = command(folder.path(), &engine.url(), &[]);
-        command.env("LD_PRELOAD", library().expect("faketime is here")).env("FAKETIME", wrong_s);
+        command.env("LD_PRELOAD", faketime_library().expect("faketime is here")).env("FAKETIME", wrong_s);
         command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
         let wrong = Node::from_server(Server::spawn(command), folder);
         let number = if wrong_s.starts_with('-') { 2 } else { 3 };

@@ -1,12 +1,13 @@
 //! At most once: however many callers race for a pair, and through however many nodes, one vote
 //! counts, and all are told the same instant of it.
 
-use crate::cluster::engine::Engine;
-use crate::cluster::node::Node;
-use crate::cluster::oracle::settle;
-use crate::cluster::{has, is_long, library, rounds};
-use crate::durability::ledger::{Pair, address};
+use crate::cluster::util::engine::Engine;
+use crate::cluster::util::library;
+use crate::cluster::util::node::Node;
+use crate::cluster::util::oracle::settle;
 use crate::util::client::Client;
+use crate::util::ledger::{Pair, address};
+use crate::util::needs::{has, is_long, rounds};
 use crate::util::random::Random;
 use std::collections::BTreeMap;
 use std::sync::Barrier;

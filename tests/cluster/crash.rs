@@ -1,13 +1,13 @@
 //! Redis is killed under load, and its file is torn: what was acknowledged is there after the
 //! restart, and no vote is there by half.
 
-use crate::cluster::engine::{Engine, url};
-use crate::cluster::load::{Habits, Load, Tally};
-use crate::cluster::node::Node;
-use crate::cluster::oracle::{Truth, settle};
-use crate::cluster::proxy::{Mode, Proxy};
-use crate::cluster::resp::Redis;
-use crate::cluster::{has, library, rounds};
+use crate::cluster::util::engine::{Engine, url};
+use crate::cluster::util::library;
+use crate::cluster::util::load::{Habits, Load};
+use crate::cluster::util::node::Node;
+use crate::cluster::util::oracle::settle;
+use crate::cluster::util::proxy::{Mode, Proxy};
+use crate::util::needs::{has, rounds};
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ fn what_was_acknowledged_survives_kill_9_of_redis() {
             proxy.set(Mode::Cut);
             let acknowledged = load.tally();
             engine.run();
-            let lost = lost(&mut engine.connect(), &acknowledged);
+            let lost = acknowledged.lost_by(&mut engine.connect());
             println!("{policy}: {} acknowledged, {} of them lost by Redis", acknowledged.recorded.len(), lost);
             // With everysec a slow disk may lose votes; that nodes give them back is seen below.
             assert!(lost == 0 || policy == "everysec", "{lost} lost");
@@ -48,12 +48,6 @@ fn what_was_acknowledged_survives_kill_9_of_redis() {
         println!("{policy}: {} tries, {} doubles, outage {:?}", tally.tries, tally.doubles.len(), tally.outage);
         assert_eq!(tally.doubles, [], "{policy}");
     }
-}
-
-/// How many acknowledged votes are not in Redis.
-pub(crate) fn lost(redis: &mut Redis, tally: &Tally) -> usize {
-    let truth = Truth::in_redis(redis);
-    tally.recorded.keys().filter(|pair| !truth.votes.contains_key(pair)).count()
 }
 
 /// A power cut may leave any part of the file's end. Event and claim of a vote go together.

@@ -1,13 +1,14 @@
 //! Redis comes back with an older state, or as somebody's replica: another history than the one that
 //! the nodes have followed. They notice, and what they have seen is given back.
 
-use crate::cluster::engine::{Engine, url, wait_until};
-use crate::cluster::has;
-use crate::cluster::load::{Habits, Load};
-use crate::cluster::node::Node;
-use crate::cluster::oracle::settle;
-use crate::cluster::proxy::{Mode, Proxy};
-use crate::durability::ledger::address;
+use crate::cluster::util::engine::{Engine, url};
+use crate::cluster::util::load::{Habits, Load};
+use crate::cluster::util::node::Node;
+use crate::cluster::util::oracle::settle;
+use crate::cluster::util::proxy::{Mode, Proxy};
+use crate::util::ledger::address;
+use crate::util::needs::has;
+use crate::util::wait_until;
 use std::fs;
 use std::path::Path;
 use std::thread::sleep;

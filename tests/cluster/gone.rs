@@ -1,13 +1,14 @@
 //! Redis goes away and comes back: status goes on, votes are refused and nowhere recorded, readiness
 //! follows its option, it is said once, and no secret is.
 
-use crate::cluster::engine::{Engine, connections, wait_until};
-use crate::cluster::has;
-use crate::cluster::node::{Node, client, folder, init};
-use crate::cluster::oracle::{Truth, settle};
-use crate::cluster::resp::Redis;
-use crate::durability::ledger::{Pair, address, next_votes};
+use crate::cluster::util::engine::{Engine, connections};
+use crate::cluster::util::node::{Node, client, folder, init};
+use crate::cluster::util::oracle::{Truth, settle};
+use crate::cluster::util::resp::Redis;
 use crate::util::client::get;
+use crate::util::ledger::{Pair, address, next_votes};
+use crate::util::needs::has;
+use crate::util::wait_until;
 use std::fs;
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};

@@ -1,9 +1,10 @@
 //! What the other tests stand on does what they think it does: Redis is started, killed, started
 //! again with its data, replicated, and failed over by Sentinels.
 
-use crate::cluster::engine::{Engine, program, wait_until};
-use crate::cluster::has;
-use crate::cluster::resp::{Redis, Value};
+use crate::cluster::util::engine::{Engine, program};
+use crate::cluster::util::resp::{Redis, Value};
+use crate::util::needs::has;
+use crate::util::wait_until;
 
 /// A run that was asked to be on Valkey is on Valkey.
 #[test]

@@ -1,14 +1,14 @@
 //! The primary dies and a replica is promoted that lacks the last votes, because the link between
 //! the two was down: what nodes have seen comes back, and what was confirmed was never away.
 
-use crate::cluster::crash::lost;
-use crate::cluster::engine::{Engine, url, wait_until};
-use crate::cluster::has;
-use crate::cluster::load::{Habits, Load, Tally};
-use crate::cluster::node::Node;
-use crate::cluster::oracle::{Truth, settle};
-use crate::cluster::proxy::{Mode, Proxy};
-use crate::cluster::resp::Redis;
+use crate::cluster::util::engine::{Engine, url};
+use crate::cluster::util::load::{Habits, Load, Tally};
+use crate::cluster::util::node::Node;
+use crate::cluster::util::oracle::{Truth, settle};
+use crate::cluster::util::proxy::{Mode, Proxy};
+use crate::cluster::util::resp::Redis;
+use crate::util::needs::has;
+use crate::util::wait_until;
 use rustix::process::Signal;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ fn promote(node_options: &[&str]) -> Promoted {
     let missing = before.recorded.iter().filter(|(pair, _)| !missing.votes.contains_key(pair));
     let votes = missing.map(|(pair, voted_at)| (*pair, *voted_at)).collect();
     let lost_by_redis = Truth { votes, ..Truth::default() };
-    assert_eq!(lost(&mut redis, &before), lost_by_redis.votes.len());
+    assert_eq!(before.lost_by(&mut redis), lost_by_redis.votes.len());
     road.aim(replica.addr());
     road.set(Mode::Pass);
     load.wait_for_more(100);

@@ -2,11 +2,11 @@
 //! what it is: in the log, in `/readyz` and as a metric. It used to be the first reason that was
 //! told, whatever came after it.
 
-use crate::cluster::engine::{Engine, wait_until};
-use crate::cluster::has;
-use crate::cluster::node::Node;
-use crate::durability::ledger::address;
-use crate::util::DEADLINE;
+use crate::cluster::util::engine::Engine;
+use crate::cluster::util::node::Node;
+use crate::util::ledger::address;
+use crate::util::needs::has;
+use crate::util::{DEADLINE, wait_until};
 use rustix::process::Signal;
 use std::fs;
 use std::thread::scope;
@@ -114,7 +114,7 @@ fn a_store_that_is_not_followed_says_why() {
 
     drop(node);
     redis.ask(&["FLUSHALL"]);
-    crate::cluster::node::init(&engine.url());
+    crate::cluster::util::node::init(&engine.url());
     let node = Node::start(&engine.url(), &[]);
     node.add_servers(1);
     expect_well(&node, 12);
@@ -154,12 +154,12 @@ fn a_password_is_rotated_without_a_restart() {
     write("first");
     let store = format!("redis://node@{}", engine.addr());
     let with = ["--store-password-file", file.to_str().expect("a path")];
-    let made = crate::cluster::node::client(&[&["cluster", "init", "--store", &store][..], &with].concat());
+    let made = crate::cluster::util::node::client(&[&["cluster", "init", "--store", &store][..], &with].concat());
     assert!(made.status.success(), "{}", made.stderr);
     let node = Node::start(&store, &with);
     node.add_servers(1);
     expect_well(&node, 10);
-    let hang_up = |redis: &mut crate::cluster::resp::Redis| redis.ask(&["CLIENT", "KILL", "USER", "node"]);
+    let hang_up = |redis: &mut crate::cluster::util::resp::Redis| redis.ask(&["CLIENT", "KILL", "USER", "node"]);
 
     // As it should be done: two passwords for a while, and no vote is refused.
     redis.ask(&["ACL", "SETUSER", "node", ">second"]);

@@ -1,12 +1,13 @@
 //! What a node does after Redis has lost votes, or may have: it waits for those who know more than it
 //! does, and shows on what Redis does not take back.
 
-use crate::cluster::engine::{Engine, wait_until};
-use crate::cluster::has;
-use crate::cluster::node::Node;
-use crate::cluster::oracle::settle;
-use crate::cluster::resp::Redis;
-use crate::durability::ledger::{Pair, address, next_votes};
+use crate::cluster::util::engine::Engine;
+use crate::cluster::util::node::Node;
+use crate::cluster::util::oracle::settle;
+use crate::cluster::util::resp::Redis;
+use crate::util::ledger::{Pair, address, next_votes};
+use crate::util::needs::has;
+use crate::util::wait_until;
 use std::fs;
 use std::time::{Duration, Instant};
 

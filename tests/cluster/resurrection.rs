@@ -1,12 +1,12 @@
 //! Giving votes back must not bring back what was taken away: a vote that was cancelled, or whose
 //! server was removed, while a node was cut off.
 
-use crate::cluster::engine::{Engine, url};
-use crate::cluster::has;
-use crate::cluster::node::Node;
-use crate::cluster::oracle::settle;
-use crate::cluster::proxy::{Mode, Proxy};
-use crate::durability::ledger::{Pair, address};
+use crate::cluster::util::engine::{Engine, url};
+use crate::cluster::util::node::Node;
+use crate::cluster::util::oracle::settle;
+use crate::cluster::util::proxy::{Mode, Proxy};
+use crate::util::ledger::{Pair, address};
+use crate::util::needs::has;
 
 /// The server that stays, and the one that goes.
 const STAYS: u32 = 1;
@@ -44,8 +44,8 @@ fn what_was_taken_away_is_not_given_back() {
     engine.run();
     proxy.set(Mode::Pass);
     cut_off.wait_until_following();
-    crate::cluster::engine::wait_until("the history is seen", || cut_off.rebuilds("history") >= 1.0);
-    crate::cluster::engine::wait_until("the lost vote is given back", || cut_off.restored() >= 1.0);
+    crate::util::wait_until("the history is seen", || cut_off.rebuilds("history") >= 1.0);
+    crate::util::wait_until("the lost vote is given back", || cut_off.restored() >= 1.0);
     let other = Node::start(&engine.url(), &[]);
     // It does not know this history, and the node that was dropped says nothing any more.
     other.wait_until_recording(STAYS);

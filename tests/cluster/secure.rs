@@ -1,10 +1,11 @@
 //! A store under TLS: a real one, with real certificates of an authority of the test's own.
 
-use crate::cluster::engine::{Engine, wait_until};
-use crate::cluster::has;
-use crate::cluster::node::{Node, client};
-use crate::cluster::oracle::settle;
-use crate::durability::ledger::address;
+use crate::cluster::util::engine::Engine;
+use crate::cluster::util::node::{Node, client};
+use crate::cluster::util::oracle::settle;
+use crate::util::ledger::address;
+use crate::util::needs::has;
+use crate::util::wait_until;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,7 +65,7 @@ fn free_port() -> u16 {
 /// A Redis under TLS, where it listens, and its authority.
 fn secured(auth: &str) -> Option<(Engine, SocketAddr, Authority)> {
     // The server of some packages knows no TLS.
-    if !has(&["redis-server", "openssl"]) || !crate::cluster::engine::knows_tls() {
+    if !has(&["redis-server", "openssl"]) || !crate::cluster::util::engine::knows_tls() {
         return None;
     }
     let authority = Authority::new();

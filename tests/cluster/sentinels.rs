@@ -1,11 +1,12 @@
 //! Three Sentinels, a primary and two replicas, real ones: the primary dies under load, another is
 //! named, and the nodes find it by themselves.
 
-use crate::cluster::engine::{Engine, wait_until};
-use crate::cluster::has;
-use crate::cluster::load::{Habits, Load};
-use crate::cluster::node::{Node, init};
-use crate::cluster::oracle::settle;
+use crate::cluster::util::engine::Engine;
+use crate::cluster::util::load::{Habits, Load};
+use crate::cluster::util::node::{Node, init};
+use crate::cluster::util::oracle::settle;
+use crate::util::needs::has;
+use crate::util::wait_until;
 use std::time::Duration;
 
 const SERVERS: u32 = 20;

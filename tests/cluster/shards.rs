@@ -1,13 +1,14 @@
 //! A server in cluster mode: three real shards. The keys have one slot, so one of them has all; nodes
 //! find it from any, and go with it.
 
-use crate::cluster::engine::{Engine, wait_until};
-use crate::cluster::has;
-use crate::cluster::load::{Habits, Load};
-use crate::cluster::node::{Node, client, init};
-use crate::cluster::oracle::settle;
-use crate::cluster::resp::Value;
-use crate::durability::ledger::address;
+use crate::cluster::util::engine::Engine;
+use crate::cluster::util::load::{Habits, Load};
+use crate::cluster::util::node::{Node, client, init};
+use crate::cluster::util::oracle::settle;
+use crate::cluster::util::resp::Value;
+use crate::util::ledger::address;
+use crate::util::needs::has;
+use crate::util::wait_until;
 
 /// Where every key of ours lies: the slot of the text between the braces.
 const SLOT: &str = "13907";

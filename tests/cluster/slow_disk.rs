@@ -1,13 +1,13 @@
 //! A disk that takes seconds to sync, and a kill meanwhile: Redis has acknowledged votes that it has
 //! not written yet. The nodes have seen them, and give them back.
 
-use crate::cluster::crash::lost;
-use crate::cluster::engine::{Engine, url, wait_until};
-use crate::cluster::has;
-use crate::cluster::load::{Habits, Load};
-use crate::cluster::node::{Node, init};
-use crate::cluster::oracle::settle;
-use crate::cluster::proxy::{Mode, Proxy};
+use crate::cluster::util::engine::{Engine, url};
+use crate::cluster::util::load::{Habits, Load};
+use crate::cluster::util::node::{Node, init};
+use crate::cluster::util::oracle::settle;
+use crate::cluster::util::proxy::{Mode, Proxy};
+use crate::util::needs::has;
+use crate::util::wait_until;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ fn votes_that_redis_lost_on_a_slow_disk_are_given_back() {
     let acknowledged = load.tally();
     engine.wrap(&[]);
     engine.run();
-    let lost_by_redis = lost(&mut engine.connect(), &acknowledged);
+    let lost_by_redis = acknowledged.lost_by(&mut engine.connect());
     proxy.set(Mode::Pass);
     load.wait_for_more(100);
     let tally = load.stop();

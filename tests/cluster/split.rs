@@ -1,13 +1,13 @@
 //! A primary that is cut off from its replicas stops taking votes, where it is told to: what it took
 //! would be forgotten when another is promoted.
 
-use crate::cluster::engine::Engine;
-use crate::cluster::has;
-use crate::cluster::node::Node;
-use crate::cluster::oracle::{Truth, settle};
-use crate::cluster::proxy::{Mode, Proxy};
-use crate::durability::ledger::address;
+use crate::cluster::util::engine::Engine;
+use crate::cluster::util::node::Node;
+use crate::cluster::util::oracle::{Truth, settle};
+use crate::cluster::util::proxy::{Mode, Proxy};
 use crate::util::client::get;
+use crate::util::ledger::address;
+use crate::util::needs::has;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ fn a_primary_alone_refuses_votes() {
     let primary = Engine::start(&[]);
     let link = Proxy::to(primary.addr());
     let replica = Engine::replica_of(link.addr(), &[]);
-    crate::cluster::node::init(&primary.url());
+    crate::cluster::util::node::init(&primary.url());
     let mut redis = primary.connect();
     redis.ask(&["CONFIG", "SET", "min-replicas-max-lag", "1"]);
     redis.ask(&["CONFIG", "SET", "min-replicas-to-write", "1"]);

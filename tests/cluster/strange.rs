@@ -1,13 +1,13 @@
 //! What is not as it should be in a Redis, and stops no votes, or is named with its remedy: entries of
 //! others in the log, functions of another hand, rights that are missing.
 
-use crate::cluster::access::documented;
-use crate::cluster::engine::{Engine, wait_until};
-use crate::cluster::has;
-use crate::cluster::node::{Node, init};
-use crate::cluster::oracle::settle;
-use crate::cluster::resp::Value;
-use crate::durability::ledger::address;
+use crate::cluster::util::engine::{Engine, add_documented_user};
+use crate::cluster::util::node::{Node, init};
+use crate::cluster::util::oracle::settle;
+use crate::cluster::util::resp::Value;
+use crate::util::ledger::address;
+use crate::util::needs::has;
+use crate::util::wait_until;
 
 const LOG: &str = "vs:{0}:log";
 const CODE: &str = include_str!("../../src/cluster/functions.lua");
@@ -100,10 +100,7 @@ fn missing_rights_are_named_with_their_keys() {
     }
     let engine = Engine::store(&[]);
     let mut redis = engine.connect();
-    let rules = documented();
-    let mut words = vec!["ACL", "SETUSER", "vote-status", "on"];
-    words.extend(rules.iter().map(String::as_str));
-    redis.ask(&words);
+    add_documented_user(&mut redis);
     let first = Node::start(&engine.url(), &[]);
     first.add_servers(1);
     redis.ask(&["ACL", "SETUSER", "vote-status", "-zadd", "clearselectors"]);

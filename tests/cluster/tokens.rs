@@ -1,11 +1,12 @@
 //! A server that is listed keeps its token, on a store of many nodes as on one of its own, unless its
 //! replacement is asked for; also where a store is filled again.
 
-use crate::cluster::engine::{Engine, wait_until};
-use crate::cluster::has;
-use crate::cluster::node::{Node, client};
-use crate::cluster::oracle::settle;
+use crate::cluster::util::engine::Engine;
+use crate::cluster::util::node::{Node, client};
+use crate::cluster::util::oracle::settle;
+use crate::util::needs::has;
 use crate::util::server::Ended;
+use crate::util::wait_until;
 use rustix::process::Signal;
 use serde_json::json;
 use std::fs;

@@ -2,12 +2,12 @@
 //! has to leave what the other understands. The functions of that version are a copy; the whole binary is
 //! tried where `VOTE_STATUS_TEST_BEFORE` names it: `git worktree add`, and `cargo build --features redis` there.
 
-use crate::cluster::engine::Engine;
-use crate::cluster::has;
-use crate::cluster::node::{Node, folder};
-use crate::cluster::oracle::{COOLDOWN_S, Truth, settle};
-use crate::cluster::resp::{Redis, Value};
-use crate::durability::ledger::Pair;
+use crate::cluster::util::engine::Engine;
+use crate::cluster::util::node::{Node, folder};
+use crate::cluster::util::oracle::{COOLDOWN_S, Truth, settle};
+use crate::cluster::util::resp::{Redis, Value};
+use crate::util::ledger::Pair;
+use crate::util::needs::has;
 use crate::util::random::Random;
 use crate::util::server::Server;
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! What an operator watches: the metrics of a node are as Prometheus wants them, and every metric that
 //! the alerts and the dashboard ask for is one of them.
 
-use crate::cluster::engine::Engine;
-use crate::cluster::has;
-use crate::cluster::node::Node;
+use crate::cluster::util::engine::Engine;
+use crate::cluster::util::node::Node;
+use crate::util::needs::has;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;

@@ -1,15 +1,16 @@
 //! The log is trimmed or removed behind a node's back, or Redis is emptied: a node notices, builds
 //! its table anew from what is true, or stays with what it has where nothing true is left.
 
-use crate::cluster::engine::{Engine, connections, url, wait_until};
-use crate::cluster::has;
-use crate::cluster::load::{Habits, Load};
-use crate::cluster::node::{Node, client};
-use crate::cluster::oracle::{Truth, settle};
-use crate::cluster::proxy::{Mode, Proxy};
-use crate::durability::ledger::{address, next_votes};
+use crate::cluster::util::engine::{Engine, connections, url};
+use crate::cluster::util::load::{Habits, Load};
+use crate::cluster::util::node::{Node, client};
+use crate::cluster::util::oracle::{Truth, settle};
+use crate::cluster::util::proxy::{Mode, Proxy};
 use crate::util::client::get;
+use crate::util::ledger::{address, next_votes};
+use crate::util::needs::has;
 use crate::util::server::Server;
+use crate::util::wait_until;
 use std::thread::sleep;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! `check`: the three outcomes, told by the exit status, over both variants of the interface.
 
-use crate::command_line::stub::Stub;
 use crate::command_line::{expect_failure, expect_quiet, parse, run};
 use crate::util::server::{Ended, Server, run_to_end};
+use crate::util::stub::Stub;
 use crate::util::time::{now_unix, rfc3339};
 use serde_json::json;
 

@@ -1,9 +1,9 @@
 //! `export`: whole or not at all, and what it gives another service takes.
 
-use crate::command_line::stub::Stub;
 use crate::command_line::{expect_failure, expect_quiet, parse, run, status, text};
 use crate::util::random::Random;
 use crate::util::server::{Ended, Server, run_to_end};
+use crate::util::stub::Stub;
 use crate::util::time::{now_unix, rfc3339};
 use serde_json::Value;
 use std::fs::{self, Permissions};

@@ -1,9 +1,9 @@
 //! `health`: ready, not ready, no answer, told by the exit status; a container's health check reads
 //! nothing else.
 
-use crate::command_line::stub::Stub;
 use crate::command_line::{expect_failure, expect_quiet, parse};
 use crate::util::server::{Ended, Server, run_to_end};
+use crate::util::stub::Stub;
 use serde_json::json;
 
 fn at(url: &str, more: &[&str]) -> Ended {

@@ -1,9 +1,9 @@
 //! `import`: NDJSON and CSV, what is refused and where that is told, and twice the same file.
 
-use crate::command_line::stub::Stub;
 use crate::command_line::{COOLDOWN, expect_failure, expect_quiet, parse, run, status, text};
 use crate::util::client::get;
 use crate::util::server::{Ended, Server, run_to_end};
+use crate::util::stub::Stub;
 use crate::util::time::{now_unix, rfc3339};
 use serde_json::json;
 use std::fs;

@@ -1,11 +1,11 @@
 //! `GET /metrics`: what was done is what is counted.
 
-use crate::util::DEADLINE;
 use crate::util::client::{Client, exchange, get};
 use crate::util::server::Server;
 use crate::util::time::now_unix;
+use crate::util::{DEADLINE, wait_until};
 use socket2::SockRef;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn value(page: &str, sample: &str) -> u64 {
     let line = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
@@ -126,12 +126,5 @@ fn connections_are_counted_by_how_they_ended() {
 
 /// What is counted after an answer has left may be read a moment before it is there.
 fn await_value(server: &Server, sample: &str, is_there: impl Fn(u64) -> bool) {
-    let until = Instant::now() + DEADLINE;
-    loop {
-        let page = get(server.control(), "/metrics");
-        if is_there(value(page.text(), sample)) {
-            return;
-        }
-        assert!(Instant::now() < until, "{sample} in {}", page.text());
-    }
+    wait_until(sample, || is_there(value(get(server.control(), "/metrics").text(), sample)));
 }

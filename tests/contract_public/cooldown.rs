@@ -1,7 +1,7 @@
 //! The two outcomes over time: the minutes, the instant, the length, the end of a cooldown, and
 //! whom it holds for.
 
-use crate::contract_public::table::CAN_VOTE;
+use crate::util::answers::CAN_VOTE;
 use crate::util::client::{Client, get};
 use crate::util::server::Server;
 use crate::util::time::{now_unix, now_unix_ms, rfc3339};

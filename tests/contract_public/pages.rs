@@ -1,7 +1,7 @@
 //! The documentation page and its description for tools: their heads byte for byte, both codings,
 //! what is asked on condition, and that no path of the interface is ever answered with a page.
 
-use crate::contract_public::table::{METHOD_NOT_ALLOWED, OPTIONS, answer_to, prepare, rows};
+use crate::util::answers::{METHOD_NOT_ALLOWED, OPTIONS, answer_to, prepare, rows};
 use crate::util::client::{Client, exchange, get};
 use crate::util::response::Response;
 use crate::util::server::Server;

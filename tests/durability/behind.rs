@@ -2,16 +2,16 @@
 //! moment: nothing revived, nothing forgotten. Black box.
 
 use crate::durability::files::{await_ready, expect_not_ready, stop, store_file};
-use crate::durability::ledger::{Pair, SERVER, address, next_votes};
 use crate::durability::steps::Scene;
-use crate::util::DEADLINE;
 use crate::util::client::get;
+use crate::util::ledger::{Pair, SERVER, address, next_votes};
 use crate::util::server::Server;
 use crate::util::time::{now_unix, now_unix_ms, rfc3339};
+use crate::util::wait_until;
 use redb::{Database, ReadableDatabase, TableDefinition};
 use rustix::process::Signal;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const HOUR_S: i64 = 3_600;
 const COOLDOWN_S: i64 = 5_400;
@@ -33,13 +33,11 @@ fn furnished(scene: &Scene, end: impl FnOnce(Server)) -> Vec<Option<String>> {
         let response = control.cast_at(SERVER, &address(number).to_string(), voted_at);
         assert!(response.status == 201 || number == 3, "{response:?}");
     }
-    let until = Instant::now() + DEADLINE;
-    let mut shown = next_votes(&server, &pairs());
-    while shown[3].is_some() {
-        assert!(Instant::now() < until, "{shown:?}");
-        sleep(Duration::from_millis(20));
+    let mut shown = Vec::new();
+    wait_until("the fourth ends", || {
         shown = next_votes(&server, &pairs());
-    }
+        shown[3].is_none()
+    });
     assert!(shown[..3].iter().all(Option::is_some), "{shown:?}");
     end(server);
     shown
@@ -126,11 +124,7 @@ fn a_clock_that_is_accepted_revives_nothing_and_is_kept() {
     kill(expect_behind(&scene, "an hour behind"));
     let server = scene.start(&["--accept-clock"]);
     let line = "s later; 3 cooldowns were cut to their length, and ";
-    let until = Instant::now() + DEADLINE;
-    while !server.stderr().contains(line) {
-        assert!(Instant::now() < until, "{}", server.stderr());
-        sleep(Duration::from_millis(5));
-    }
+    server.wait_for_lines(line, 1);
     let shown = next_votes(&server, &pairs());
     assert_eq!(shown.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, true, false]);
     let latest = rfc3339(scene.now() + COOLDOWN_S + 1);

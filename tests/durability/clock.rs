@@ -5,11 +5,11 @@
 
 use crate::durability::device::Device;
 use crate::durability::history::{Kept, server, vote};
-use crate::util::DEADLINE;
 use crate::util::time::now_unix;
+use crate::util::{DEADLINE, wait_until};
 use std::sync::mpsc::channel;
 use std::thread::{JoinHandle, sleep, spawn};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use vote_status::clock::Clock;
 use vote_status::readiness::Readiness;
 use vote_status::recorder::command::{Command, Mode, Reply, ServerName, Vote, VoteOutcome};
@@ -61,7 +61,7 @@ impl Running {
         let cooldowns = recorder.live().cooldowns();
         recorder.load(seed).expect("the store is whole");
         let running = Running { handle, clock, cooldowns, thread: spawn(move || recorder.run()) };
-        running.wait_until("the clock follows", || running.clock.drift_ms().abs() < 500);
+        wait_until("the clock follows", || running.clock.drift_ms().abs() < 500);
         running
     }
 
@@ -76,14 +76,6 @@ impl Running {
     fn ends(&self, address: u32) -> Option<u32> {
         let pair = Pair { server: ServerId(1), address: Ipv4(address) };
         self.cooldowns.live(pair, self.clock.now().wall).map(|ends| ends.0)
-    }
-
-    fn wait_until(&self, what: &str, is_done: impl Fn() -> bool) {
-        let until = Instant::now() + DEADLINE;
-        while !is_done() {
-            assert!(Instant::now() < until, "{what}");
-            sleep(Duration::from_millis(5));
-        }
     }
 
     fn stop(self) {

@@ -1,11 +1,11 @@
 //! kill -9 while votes come in, again and again on one directory: each vote that was answered is
 //! there after the next start, and none is there by half.
 
-use crate::durability::ledger::{Ledger, Pair, SERVER, address, cast_bytes, serve};
-use crate::durability::rounds;
 use crate::util::DEADLINE;
 use crate::util::client::Client;
 use crate::util::control::Control;
+use crate::util::ledger::{Ledger, Pair, SERVER, address, cast_bytes, serve};
+use crate::util::needs::rounds;
 use crate::util::random::Random;
 use crate::util::server::Server;
 use crate::util::time::{now_unix, rfc3339};

@@ -4,9 +4,9 @@
 use crate::durability::device::Device;
 use crate::durability::files::{expect_not_ready, furnished, store_file};
 use crate::durability::history::{History, Kept};
-use crate::durability::ledger::{Ledger, SERVER, address, serve};
-use crate::durability::rounds;
 use crate::util::client::get;
+use crate::util::ledger::{Ledger, SERVER, address, serve};
+use crate::util::needs::rounds;
 use crate::util::random::Random;
 use crate::util::time::now_unix;
 use rustix::process::Signal;

@@ -1,9 +1,9 @@
 //! Many callers over many pairs, across the end of cooldowns: exactly one vote per pair and
 //! cooldown is recorded. With a store on disk, as in use.
 
-use crate::durability::ledger::{Pair, SERVER, address, cast_bytes, serve};
 use crate::util::client::Client;
 use crate::util::control::Control;
+use crate::util::ledger::{Pair, SERVER, address, cast_bytes, serve};
 use crate::util::random::Random;
 use crate::util::time::{now_unix_ms, rfc3339};
 use std::collections::HashMap;

@@ -1,19 +1,17 @@
 //! The data directory: one process at a time, files for their owner only, and no start on
 //! anything that is not a whole store of this version.
 
-use crate::contract_public::table::NOT_READY;
-use crate::durability::ledger::{Ledger, SERVER, address, serve, try_serve};
-use crate::util::DEADLINE;
+use crate::util::answers::NOT_READY;
 use crate::util::client::get;
+use crate::util::ledger::{Ledger, SERVER, address, serve, try_serve};
 use crate::util::server::{Ended, Server};
 use crate::util::time::now_unix;
+use crate::util::{DEADLINE, wait_until};
 use redb::{Database, TableDefinition};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
 
@@ -71,11 +69,7 @@ pub(crate) fn expect_not_ready(server: &mut Server, reason: &str, name: &str, wo
     let sample = format!("vote_status_trouble{{reason=\"{reason}\"}} 1\n");
     assert!(metrics.text().contains(&sample), "{what}: no {sample} in\n{}", metrics.text());
     assert!(metrics.text().contains("vote_status_ready 0\n"), "{what}");
-    let until = Instant::now() + DEADLINE;
-    while !server.stderr().contains(" ERROR ") {
-        assert!(Instant::now() < until, "{what}: not told");
-        sleep(Duration::from_millis(5));
-    }
+    server.wait_for_lines(" ERROR ", 1);
     let stderr = server.stderr();
     let told: Vec<&str> = stderr.lines().filter(|line| line.contains(" ERROR ")).collect();
     assert!(matches!(told[..], [line] if line.contains(message)), "{what}: not told once:\n{stderr}");
@@ -256,11 +250,7 @@ fn a_copy_that_was_put_back_is_served() {
 
 /// Waits until a service that was not ready goes on by itself.
 pub(crate) fn await_ready(server: &Server) {
-    let until = Instant::now() + DEADLINE;
-    while get(server.control(), "/readyz").status != 200 {
-        assert!(Instant::now() < until, "{:?}\n{}", get(server.control(), "/readyz"), server.stderr());
-        sleep(Duration::from_millis(20));
-    }
+    wait_until("it is ready", || get(server.control_endpoint(), "/readyz").status == 200);
 }
 
 /// Regression: the new key was written into whatever had its name, another user's file of mode 0666 or

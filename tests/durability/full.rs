@@ -2,9 +2,9 @@
 //! refused, status is served, nothing acknowledged is lost, and it goes on when there is room.
 
 use crate::durability::files::{furnished, store_file};
-use crate::durability::ledger::{COOLDOWN_S, Ledger, Pair, SERVER, address, next_votes, serve};
-use crate::durability::left_out;
 use crate::durability::small_disk::SmallDisk;
+use crate::util::ledger::{COOLDOWN_S, Ledger, Pair, SERVER, address, next_votes, serve};
+use crate::util::needs::left_out;
 use crate::util::server::Server;
 use crate::util::time::now_unix;
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};

@@ -2,15 +2,15 @@
 //! is forgotten by the next start, so nobody is told 201 for it. Status goes on, what is known can be
 //! saved, and once the right file is back votes are taken again.
 
-use crate::durability::files::{furnished, store_file};
-use crate::durability::ledger::{Ledger, SERVER, address, next_votes, serve};
-use crate::durability::left_out;
+use crate::durability::files::{await_ready, furnished, store_file};
 use crate::durability::small_disk::SmallDisk;
-use crate::util::DEADLINE;
 use crate::util::client::get;
 use crate::util::control::Control;
+use crate::util::ledger::{Ledger, SERVER, address, next_votes, serve};
+use crate::util::needs::left_out;
 use crate::util::server::{Server, run_to_end};
 use crate::util::time::now_unix;
+use crate::util::wait_until;
 use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -79,11 +79,7 @@ fn trouble(server: &Server) -> Option<String> {
 }
 
 fn wait_for_trouble(server: &Server, is_wanted: bool) -> Instant {
-    let until = Instant::now() + DEADLINE;
-    while trouble(server).is_some() != is_wanted {
-        assert!(Instant::now() < until, "{is_wanted}:\n{}", server.stderr());
-        sleep(Duration::from_millis(10));
-    }
+    wait_until("it says what is the matter", || trouble(server).is_some() == is_wanted);
     Instant::now()
 }
 
@@ -252,11 +248,7 @@ fn small_files_beside_the_store_are_made_again() {
     let server = serve(folder.path(), &[]);
     let names = ["votes.sequence", "lock"].map(|name| folder.path().join(name));
     names.iter().for_each(|path| fs::remove_file(path).expect("it can be deleted"));
-    let until = Instant::now() + DEADLINE;
-    while !names.iter().all(|path| path.exists()) {
-        assert!(Instant::now() < until, "they are made again");
-        sleep(Duration::from_millis(10));
-    }
+    wait_until("they are made again", || names.iter().all(|path| path.exists()));
     ledger.cast(&server.control_client(), (SERVER, address(100)), now_unix());
     server.signal(Signal::KILL);
     drop(server);
@@ -291,11 +283,7 @@ fn a_store_that_is_required_is_waited_for_and_made_once() {
     assert_eq!(fs::read_dir(&data).expect("it can be read").count(), 0, "nothing is made there");
     fs::remove_dir(&data).expect("it is empty");
     fs::rename(&aside, &data).expect("it can be put back");
-    let until = Instant::now() + DEADLINE;
-    while get(server.control_endpoint().clone(), "/readyz").status != 200 {
-        assert!(Instant::now() < until, "{}", server.stderr());
-        sleep(Duration::from_millis(20));
-    }
+    await_ready(&server);
     assert!(next_votes(&server, &[(SERVER, address(1))])[0].is_some());
     ledger.expect(&server, "once it is there");
 }

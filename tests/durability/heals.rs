@@ -2,10 +2,10 @@
 //! nobody touches anything and though another writer takes what is freed. Meanwhile it costs next
 //! to nothing. On file systems of many sizes, as the store's file grows by doubling.
 
-use crate::durability::ledger::{COOLDOWN_S, Ledger, SERVER, address, next_votes, serve};
-use crate::durability::left_out;
 use crate::durability::small_disk::SmallDisk;
 use crate::util::control::Control;
+use crate::util::ledger::{COOLDOWN_S, Ledger, SERVER, address, next_votes, serve};
+use crate::util::needs::{is_long, left_out};
 use crate::util::server::Server;
 use crate::util::time::now_unix;
 use rustix::process::Signal;
@@ -192,7 +192,7 @@ fn a_small_disk_heals_beside_another_writer() {
 /// From 5 to 40 MB; every other one beside a writer, of which some never wait; every third one killed.
 #[test]
 fn disks_of_fifteen_sizes_heal() {
-    if std::env::var_os("VOTE_STATUS_TEST_LONG").is_none() {
+    if !is_long() {
         return;
     }
     let trial = |number: u64| Trial {

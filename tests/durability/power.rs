@@ -4,7 +4,7 @@
 
 use crate::durability::device::{Device, Op, Platter};
 use crate::durability::history::{History, Kept, Step, server, vote};
-use crate::durability::rounds;
+use crate::util::needs::rounds;
 use crate::util::random::Random;
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! A server with very many votes is struck off in parts: votes for others go on between them, and
 //! nothing of it comes back, whenever the process is killed and however soon the id is listed again.
 
-use crate::durability::ledger::{Ledger, SERVER, address, next_votes, serve};
 use crate::util::control::Control;
+use crate::util::ledger::{Ledger, SERVER, address, next_votes, serve};
 use crate::util::server::Server;
 use crate::util::time::now_unix;
 use rustix::process::Signal;

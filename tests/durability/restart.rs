@@ -2,9 +2,9 @@
 //! tokens, and nothing that was cancelled, replaced or removed.
 
 use crate::durability::files::stop;
-use crate::durability::ledger::{COOLDOWN_S, Ledger, SERVER, address, exported_votes, next_votes, serve};
 use crate::util::client::get;
 use crate::util::control::Control;
+use crate::util::ledger::{COOLDOWN_S, Ledger, SERVER, address, exported_votes, next_votes, serve};
 use crate::util::server::Server;
 use crate::util::time::{now_unix, rfc3339};
 use rustix::process::Signal;

@@ -5,8 +5,9 @@
 //! every change, right before a release.
 
 use crate::durability::files::store_file;
-use crate::durability::ledger::{SERVER, address, next_votes, serve};
 use crate::util::client::Client;
+use crate::util::ledger::{SERVER, address, next_votes, serve};
+use crate::util::needs::is_long;
 use crate::util::time::now_unix;
 use std::fs;
 use std::thread::sleep;
@@ -22,7 +23,7 @@ const LENGTHS: u32 = 10;
 
 #[test]
 fn a_steady_stream_does_not_grow_the_file() {
-    let lived_s: u32 = if std::env::var_os("VOTE_STATUS_TEST_LONG").is_some() { 60 } else { 2 };
+    let lived_s: u32 = if is_long() { 60 } else { 2 };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = serve(folder.path(), &["--cooldown-minutes", "1"]);
     let control = server.control_client();

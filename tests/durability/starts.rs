@@ -2,12 +2,12 @@
 //! why, and goes on by itself once that is mended.
 
 use crate::durability::files::{await_ready, expect_not_ready, furnished, stop};
-use crate::durability::ledger::{Ledger, serve};
-use crate::durability::left_out;
 use crate::durability::small_disk::SmallDisk;
-use crate::util::DEADLINE;
 use crate::util::client::get;
+use crate::util::ledger::{Ledger, serve};
+use crate::util::needs::left_out;
 use crate::util::server::Server;
+use crate::util::{DEADLINE, wait_until};
 use rustix::process::{Signal, geteuid};
 use std::fs::{self, File, Permissions};
 use std::io::Write;
@@ -134,11 +134,7 @@ fn a_control_key_that_is_no_file_keeps_nobody_from_an_answer() {
         assert_eq!(server.control_client().cast(28, [203, 0, 113, 7]).status, 503, "{kind}");
         if kind == "pipe" { fs::remove_file(&key) } else { fs::remove_dir(&key) }.expect("it can be removed");
         fs::write(&key, Server::KEY).expect("a key can be written");
-        let until = std::time::Instant::now() + DEADLINE;
-        while !get(server.control(), "/readyz").json()["reason"].is_null() {
-            assert!(std::time::Instant::now() < until, "{kind}: {}", server.stderr());
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
+        wait_until(kind, || get(server.control(), "/readyz").json()["reason"].is_null());
         ledger.expect(&server, kind);
         stop(server);
     }

@@ -2,29 +2,22 @@
 //! and reads the step from a file. Black box; the rule itself is tested in `clock`.
 
 use crate::durability::files::stop;
-use crate::durability::ledger::{Pair, SERVER, address, exported_votes, next_votes};
-use crate::durability::left_out;
-use crate::util::DEADLINE;
 use crate::util::client::get;
+use crate::util::ledger::{Pair, SERVER, address, exported_votes, next_votes};
+use crate::util::needs::{faketime_library, left_out};
 use crate::util::server::Server;
 use crate::util::time::{imf_fixdate, now_unix, rfc3339};
+use crate::util::wait_until;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const COOLDOWN_S: i64 = 5_400;
 /// A vote may come from a clock that is so far ahead, in seconds.
 const AHEAD_MAX_S: i64 = 5;
 /// Between a reading of this test and the service's, in seconds.
 const SLACK_S: i64 = 2;
-
-/// Where Debian's `faketime` puts the library.
-pub(crate) fn library() -> Option<PathBuf> {
-    let folders = fs::read_dir("/usr/lib").ok()?;
-    let mut found = folders.filter_map(|folder| Some(folder.ok()?.path().join("faketime/libfaketime.so.1")));
-    found.find(|path| path.exists())
-}
 
 /// A data directory, and the file that says how far the clock is from the system's.
 pub(crate) struct Scene {
@@ -36,7 +29,7 @@ pub(crate) struct Scene {
 impl Scene {
     /// `None`, said aloud, where the library is not installed.
     pub(crate) fn new() -> Option<Scene> {
-        let Some(library) = library() else {
+        let Some(library) = faketime_library() else {
             left_out("libfaketime is not installed here");
             return None;
         };
@@ -78,15 +71,11 @@ impl Scene {
     /// Steps the clock, and waits until the service has seen it.
     pub(crate) fn step(&mut self, server: &Server, step_s: i64) {
         self.write_step(step_s);
-        let until = Instant::now() + DEADLINE;
-        loop {
-            let date = get(server.public(), "/").header("Date").expect("a date").to_owned();
-            if (-SLACK_S..=SLACK_S).any(|slack| imf_fixdate(self.now() + slack) == date) {
-                return;
-            }
-            assert!(Instant::now() < until, "the service says {date}, and does not follow the clock");
-            sleep(Duration::from_millis(10));
-        }
+        wait_until("the service follows the clock", || {
+            let response = get(server.public(), "/");
+            let near = |slack| Some(imf_fixdate(self.now() + slack).as_str()) == response.header("Date");
+            (-SLACK_S..=SLACK_S).any(near)
+        });
     }
 
     /// Casts a vote now; whether it was recorded.
@@ -148,11 +137,7 @@ fn a_step_back_revives_nothing_that_had_ended() {
     server.control_client().add_server(SERVER, "demo");
     let response = server.control_client().cast_at(SERVER, &address(1).to_string(), now_unix() + 2 - COOLDOWN_S);
     assert_eq!(response.status, 201, "{response:?}");
-    let until = Instant::now() + DEADLINE;
-    while next_votes(&server, &pairs) != [None] {
-        assert!(Instant::now() < until, "it does not end");
-        sleep(Duration::from_millis(20));
-    }
+    wait_until("it ends", || next_votes(&server, &pairs) == [None]);
     scene.step(&server, -600);
     assert_eq!(scene.expect_agreement(&server, &pairs, "after the step back"), [None]);
     stop(server);

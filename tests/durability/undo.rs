@@ -3,8 +3,8 @@
 
 use crate::durability::device::{Device, Failure};
 use crate::durability::history::{History, Kept, Step, server, vote, vote_gone};
-use crate::durability::rounds;
 use crate::util::DEADLINE;
+use crate::util::needs::rounds;
 use crate::util::random::Random;
 use std::sync::mpsc::channel;
 use vote_status::clock::Clock;

@@ -2,7 +2,7 @@
 
 use super::expression::check;
 use super::{file, scrape};
-use crate::durability::left_out;
+use crate::util::needs::left_out;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;

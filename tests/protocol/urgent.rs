@@ -2,7 +2,7 @@
 //! whatever lies behind it; RFC 6093 has it read where it stands.
 
 use super::OPTIONS;
-use crate::contract_public::table::{CAN_VOTE, METHOD_NOT_ALLOWED, Outcome, prepare};
+use crate::util::answers::{CAN_VOTE, METHOD_NOT_ALLOWED, Outcome, prepare};
 use crate::util::client::Client;
 use crate::util::server::Server;
 use socket2::SockRef;

@@ -1,16 +1,16 @@
 //! The proxies while the service is away, silent, or talks nonsense: the safe body all the same, and
 //! another node where there is one.
 
-use crate::command_line::stub::Stub;
-use crate::contract_public::checks::PATH;
-use crate::contract_public::table::{CAN_VOTE, prepare};
 use crate::proxies::expected::{AWAY, Answer, GATEWAY_TIMEOUT};
 use crate::proxies::front::{Front, Kind};
 use crate::proxies::{before, curl, expect};
 use crate::util::DEADLINE;
+use crate::util::answers::{CAN_VOTE, prepare};
+use crate::util::checks::PATH;
 use crate::util::client::{Client, get};
 use crate::util::response::Response;
 use crate::util::server::Server;
+use crate::util::stub::Stub;
 use std::net::TcpListener;
 use std::time::Instant;
 

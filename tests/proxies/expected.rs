@@ -1,8 +1,8 @@
 //! What a proxy answers by itself, before the service is asked, where that is not what the service
 //! would have said. All else that comes through it is the contract's.
 
-use crate::contract_public::table::{BAD_REQUEST, CAN_VOTE, METHOD_NOT_ALLOWED, Outcome};
 use crate::proxies::front::Kind;
+use crate::util::answers::{BAD_REQUEST, CAN_VOTE, METHOD_NOT_ALLOWED, Outcome};
 
 /// One answer through a proxy.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,8 @@
 //! A proxy of Debian's as a child process, with its file of `contrib/` in which nothing is replaced
 //! but addresses and paths. Knows where the files name them; nothing of what is asked through it.
 
-use crate::durability::left_out;
 use crate::util::DEADLINE;
+use crate::util::needs::left_out;
 use crate::util::server::run_to_end;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

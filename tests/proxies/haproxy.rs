@@ -1,18 +1,18 @@
 //! What HAProxy answers by itself, or used to leave without an answer: requests that it does not take,
 //! chunked ones, and each page that it has. Where a node answers, the node's own words are the measure.
 
-use crate::command_line::stub::Stub;
-use crate::contract_public::checks::{PATH, REQUESTS};
-use crate::contract_public::table::{
-    BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, METHOD_NOT_ALLOWED, NOT_FOUND, Outcome, REQUEST_TIMEOUT, prepare,
-};
 use crate::proxies::expected::{Answer, BAD_GATEWAY, GATEWAY_TIMEOUT, INTERNAL_ERROR, NO_NODE, TOO_MANY};
 use crate::proxies::front::{Front, Kind};
 use crate::proxies::states::CALLER_PATIENCE;
 use crate::proxies::{before, expect};
+use crate::util::answers::{
+    BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, METHOD_NOT_ALLOWED, NOT_FOUND, Outcome, REQUEST_TIMEOUT, prepare,
+};
+use crate::util::checks::{PATH, REQUESTS};
 use crate::util::client::{Client, exchange, get};
 use crate::util::random::Random;
 use crate::util::server::Server;
+use crate::util::stub::Stub;
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -206,7 +206,7 @@ fn each_page_of_haproxy_is_the_safe_body() {
         (413, &CONTENT_TOO_LARGE),
         (429, &TOO_MANY),
         (500, &INTERNAL_ERROR),
-        (501, &crate::contract_public::table::NOT_IMPLEMENTED),
+        (501, &crate::util::answers::NOT_IMPLEMENTED),
         (502, &BAD_GATEWAY),
         (503, &NO_NODE),
         (504, &GATEWAY_TIMEOUT),

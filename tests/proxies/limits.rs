@@ -1,11 +1,11 @@
 //! The bounds for each address, which the files have as commented lines: they are lines that the program
 //! takes, and what is over one is answered with the safe body.
 
-use crate::contract_public::checks::PATH;
-use crate::contract_public::table::{CAN_VOTE, prepare};
 use crate::proxies::expect;
 use crate::proxies::expected::{Answer, GATEWAY_TIMEOUT, TOO_MANY};
 use crate::proxies::front::{Front, Kind, commented};
+use crate::util::answers::{CAN_VOTE, prepare};
+use crate::util::checks::PATH;
 use crate::util::client::Client;
 use crate::util::server::Server;
 use std::net::SocketAddr;

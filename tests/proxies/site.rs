@@ -2,17 +2,17 @@
 //! with locations, error pages, compression, headers and a redirect of its own. Its paths stay its own;
 //! the status paths have none of all that.
 
-use crate::command_line::stub::Stub;
-use crate::contract_public::checks::PATH;
-use crate::contract_public::table::{CAN_VOTE, IN_COOLDOWN, METHOD_NOT_ALLOWED, NOT_FOUND, UNKNOWN_TOKEN, prepare};
 use crate::proxies::away::{TOKEN_PATH, expect_away};
 use crate::proxies::expected::Answer;
 use crate::proxies::front::{Front, Kind, Place, caddy_of, commented, haproxy_of, nginx_of, render};
 use crate::proxies::states::CALLER_PATIENCE;
 use crate::proxies::{curl, expect};
+use crate::util::answers::{CAN_VOTE, IN_COOLDOWN, METHOD_NOT_ALLOWED, NOT_FOUND, UNKNOWN_TOKEN, prepare};
+use crate::util::checks::PATH;
 use crate::util::client::{Client, exchange};
 use crate::util::response::Response;
 use crate::util::server::Server;
+use crate::util::stub::Stub;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,16 +1,16 @@
 //! Each proxy in each state that the service can be in: away, frozen, not ready, full, and restarted
 //! under load. Whatever is asked, it is answered with the safe body or the truth, in a caller's time.
 
-use crate::command_line::stub::Stub;
-use crate::contract_public::checks::PATH;
-use crate::contract_public::table::{CAN_VOTE, IN_COOLDOWN, Outcome, prepare};
 use crate::proxies::away::{TOKEN_PATH, expect_away};
 use crate::proxies::expected::{AWAY, Answer};
 use crate::proxies::front::{Front, Kind, free_port};
 use crate::proxies::{before, curl, curl_head, expect};
-use crate::util::DEADLINE;
+use crate::util::answers::{CAN_VOTE, IN_COOLDOWN, Outcome, prepare};
+use crate::util::checks::PATH;
 use crate::util::client::{Client, exchange, get};
 use crate::util::server::Server;
+use crate::util::stub::Stub;
+use crate::util::{DEADLINE, wait_until};
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -142,11 +142,7 @@ fn in_time<T>(label: &str, asked: impl FnOnce() -> T) -> T {
 
 /// A node that is back is used again.
 fn until_it_answers(kind: Kind, front: &Front, path: &str, outcome: &'static Outcome) {
-    let until = Instant::now() + DEADLINE;
-    while get(front.plain, path).status != 200 {
-        assert!(Instant::now() < until, "{kind:?} does not see that the node is back");
-        sleep(POLL);
-    }
+    wait_until(&format!("{kind:?} sees that the node is back"), || get(front.plain, path).status == 200);
     expect("back", &get(front.plain, path), Answer::Safe(outcome), "", false);
 }
 

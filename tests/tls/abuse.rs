@@ -2,11 +2,11 @@
 //! many; and what an idle one holds. What was measured goes to standard error.
 
 use super::{CAN_VOTE, GET, Service, ask};
-use crate::abuse::figures::{processor_time, report, resident_kib};
-use crate::contract_public::table::REQUEST_TIMEOUT;
 use crate::util::DEADLINE;
+use crate::util::answers::REQUEST_TIMEOUT;
 use crate::util::client::Client;
 use crate::util::endpoint::{Endpoint, connect_tcp};
+use crate::util::figures::{processor_time, report, resident_kib};
 use crate::util::random::Random;
 use crate::util::tls::client;
 use rustix::process::Signal;

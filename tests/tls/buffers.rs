@@ -3,9 +3,10 @@
 //! as many of them as descriptors allow, and compares a good client's waits with those when it is alone.
 
 use super::{Service, ask};
-use crate::abuse::figures::{connections_affordable, peak_kib, report, resident_kib};
 use crate::util::DEADLINE;
 use crate::util::client::{Client, get};
+use crate::util::figures::{connections_affordable, peak_kib, report, resident_kib};
+use crate::util::needs::is_long;
 use crate::util::server::Server;
 use crate::util::tls::client;
 use rustls::pki_types::ServerName;
@@ -194,7 +195,7 @@ fn keep_on(target: &Target, attackers: &mut [Attacker], is_over: &AtomicBool) ->
 #[test]
 fn the_memory_of_all_connections_has_one_bound() {
     const ROUNDS: usize = 7;
-    let is_long = std::env::var_os("VOTE_STATUS_TEST_LONG").is_some();
+    let is_long = is_long();
     let (wanted, budget_kib, rounds) = if is_long { (15_000, 256 * 1024, 400) } else { (600, 8 * 1024, 20) };
     let budget = (budget_kib * 1024).to_string();
     let plain = ["--listen-plain", "127.0.0.1:0", "--workers", "2", "--buffer-bytes-max", &budget];

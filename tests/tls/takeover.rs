@@ -2,8 +2,8 @@
 //! those that are connected are answered and told of the end.
 
 use super::{GET, ask, folder, text};
-use crate::contract_public::table::NOT_READY;
 use crate::util::DEADLINE;
+use crate::util::answers::NOT_READY;
 use crate::util::client::Client;
 use crate::util::server::Server;
 use crate::util::tls::Pair;

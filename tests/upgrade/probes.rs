@@ -3,7 +3,6 @@
 
 use super::caller::Caller;
 use super::{assert_gone_well, process};
-use crate::util::DEADLINE;
 use crate::util::client::Client;
 use crate::util::control::Control;
 use crate::util::response::Response;
@@ -151,11 +150,7 @@ fn slow_process(data: &Path, before: &Server) -> Server {
     command.env("VOTE_STATUS_CONTROL_KEY", Server::KEY).env("ID", &id);
     scope(|scope| {
         let new = scope.spawn(|| Server::spawn(command));
-        let until = Instant::now() + DEADLINE;
-        while !before.stderr().contains("another process takes over") {
-            assert!(Instant::now() < until, "{}", before.stderr());
-            sleep(Duration::from_millis(1));
-        }
+        before.wait_for_lines("another process takes over", 1);
         let id = std::fs::read_to_string(&id).expect("it has told its id");
         let pid = Pid::from_raw(id.trim().parse().expect("a number")).expect("not 0");
         kill_process(pid, Signal::STOP).expect("our own child");

@@ -3,13 +3,12 @@
 
 use super::caller::{Callee, Caller, lock};
 use super::{assert_gone_well, process};
-use crate::util::DEADLINE;
 use crate::util::client::{Client, get};
 use crate::util::server::Server;
 use rustix::process::Signal;
 use std::path::Path;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A caller that has the store of a process that it has called.
 fn release(data: &Path) -> Caller {
@@ -19,19 +18,10 @@ fn release(data: &Path) -> Caller {
     caller
 }
 
-#[track_caller]
-fn assert_said(server: &Server, line: &str) {
-    let until = Instant::now() + DEADLINE;
-    while !server.stderr().contains(line) {
-        assert!(Instant::now() < until, "{}", server.stderr());
-        sleep(Duration::from_millis(5));
-    }
-}
-
 /// Status, votes and its idle clients are as they were.
 #[track_caller]
 fn assert_goes_on(server: &mut Server, idle: &mut [Client]) {
-    assert_said(server, "this one goes on");
+    server.wait_for_lines("this one goes on", 1);
     idle.iter_mut().for_each(Client::expect_open);
     assert_eq!(server.control_client().cast(1, [203, 0, 113, 7]).status, 201);
     assert!(get(server.public(), "/api/vote/1/status/203.0.113.7").text().contains(r#""can_vote":false"#));
@@ -105,11 +95,7 @@ fn what_a_caller_does_not_take_is_taken_back() {
     caller.tell("ready");
     caller.hear_until("moved");
     drop(caller);
-    let until = Instant::now() + DEADLINE;
-    while server.stderr().matches("this one goes on").count() < 2 {
-        assert!(Instant::now() < until, "{}", server.stderr());
-        sleep(Duration::from_millis(5));
-    }
+    server.wait_for_lines("this one goes on", 2);
     idle.iter_mut().for_each(Client::expect_open);
     // It has its store again: only then can it give it away.
     assert_eq!(server.control_client().cast(1, [203, 0, 113, 7]).status, 409);

@@ -1,8 +1,8 @@
 //! The real binary as a child process on ports of its own. Knows the command line and the start
 //! lines; ends and reaps what it started, and shows the server's last words when a test fails.
 
-use crate::util::DEADLINE;
 use crate::util::endpoint::Endpoint;
+use crate::util::{DEADLINE, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{read_dir, read_to_string};
 use std::io::{BufRead, BufReader, Read};
@@ -37,7 +37,7 @@ impl Server {
     pub(crate) fn in_memory(args: &[&str]) -> Server {
         #[cfg(feature = "redis")]
         if std::env::var("VOTE_STATUS_TEST_STORE").is_ok_and(|store| store == "redis") {
-            return crate::cluster::node::Node::alone(args);
+            return crate::cluster::util::node::Node::alone(args);
         }
         let all: Vec<&str> = ["--in-memory"].iter().chain(args).copied().collect();
         Self::start(&all)
@@ -141,11 +141,7 @@ impl Server {
     /// only on its way, and a thread may read from a socket yet. Goes on with `Signal::CONT`.
     pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);
-        let until = Instant::now() + DEADLINE;
-        while !self.is_paused() {
-            assert!(Instant::now() < until, "the server does not stop");
-            sleep(POLL);
-        }
+        wait_until("the server stops", || self.is_paused());
     }
 
     /// Whether every thread of the process is stopped, by its state in proc_pid_stat(5).
@@ -171,6 +167,12 @@ impl Server {
     /// What the server has written to standard error so far.
     pub(crate) fn stderr(&self) -> String {
         String::from_utf8_lossy(&lock(&self.captured.stderr)).into_owned()
+    }
+
+    /// Waits until it has written `text` to standard error so often.
+    #[track_caller]
+    pub(crate) fn wait_for_lines(&self, text: &str, count: usize) {
+        wait_until(text, || self.stderr().matches(text).count() >= count);
     }
 
     /// What the server has written to standard output so far, the start lines included.

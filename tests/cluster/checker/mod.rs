@@ -11,8 +11,8 @@ mod model;
 mod schedule;
 mod world;
 
-use crate::cluster::has;
-use crate::durability::ledger::{Pair, address};
+use crate::util::ledger::{Pair, address};
+use crate::util::needs::has;
 use crate::util::random::Random;
 use schedule::Directory::{Empty, Kept};
 use schedule::{SERVERS, Step};
@@ -78,7 +78,7 @@ fn random_faults_break_no_promise() {
 mod found {
     use super::{Empty, Kept, NODES, Step, address, has, play};
 
-    const PAIRS: [crate::durability::ledger::Pair; 4] = [
+    const PAIRS: [crate::util::ledger::Pair; 4] = [
         (1, std::net::Ipv4Addr::new(10, 0, 0, 1)),
         (1, std::net::Ipv4Addr::new(10, 0, 0, 2)),
         (2, std::net::Ipv4Addr::new(10, 0, 0, 3)),

@@ -6,7 +6,7 @@
 //! enough to bring it back. With none left the pair is **in doubt**: the vote may be there or not,
 //! until everything is settled again and the store is asked.
 
-use crate::durability::ledger::Pair;
+use crate::util::ledger::Pair;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
@@ -255,7 +255,7 @@ impl Model {
 #[cfg(test)]
 mod tests {
     use super::{Claim, Model};
-    use crate::durability::ledger::{Pair, address};
+    use crate::util::ledger::{Pair, address};
     use std::collections::{BTreeMap, BTreeSet};
 
     const NOW: i64 = 1_000_000;

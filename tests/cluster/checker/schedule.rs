@@ -2,7 +2,7 @@
 //! written down for a fault that was seen once. Nothing here touches a process or a socket.
 
 use crate::cluster::checker::NODES;
-use crate::durability::ledger::{Pair, address};
+use crate::util::ledger::{Pair, address};
 use crate::util::random::Random;
 
 /// Servers that get votes. The last one is removed and listed again now and then.

@@ -4,13 +4,13 @@
 use crate::cluster::checker::NODES;
 use crate::cluster::checker::model::{Claim, Model, Violation};
 use crate::cluster::checker::schedule::{SERVERS, Step};
-use crate::cluster::engine::{Engine, url};
-use crate::cluster::node::{Node, client};
-use crate::cluster::proxy::{Mode, Proxy};
-use crate::cluster::resp::Value;
-use crate::durability::ledger::{Pair, next_votes};
+use crate::cluster::util::engine::{Engine, url};
+use crate::cluster::util::node::{Node, client};
+use crate::cluster::util::proxy::{Mode, Proxy};
+use crate::cluster::util::resp::Value;
 use crate::util::DEADLINE;
 use crate::util::client::{Client, get};
+use crate::util::ledger::{Pair, next_votes};
 use crate::util::response::Response;
 use crate::util::time::{from_rfc3339, now_unix, rfc3339};
 use std::thread::{scope, sleep};

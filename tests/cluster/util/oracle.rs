@@ -1,10 +1,10 @@
 //! The truth, read out of Redis by hand, and whether nodes show the same: every live vote with its
 //! instant, and every server. Knows the keys of the design, and nothing of the service's own reader.
 
-use crate::cluster::node::Node;
-use crate::cluster::resp::Redis;
-use crate::durability::ledger::{Pair, exported_votes, next_votes};
+use crate::cluster::util::node::Node;
+use crate::cluster::util::resp::Redis;
 use crate::util::DEADLINE;
+use crate::util::ledger::{Pair, exported_votes, next_votes};
 use crate::util::time::from_rfc3339;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,9 @@
 //! A Redis of a test's own: a process on a free port with its files in a temporary folder, ended by
 //! its process id. Sentinels are the same program. Knows how Redis is started, not what is kept in it.
 
-use crate::cluster::node::init;
-use crate::cluster::resp::{Redis, Value};
-use crate::util::DEADLINE;
+use crate::cluster::util::node::init;
+use crate::cluster::util::resp::{Redis, Value};
+use crate::util::{DEADLINE, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -251,17 +251,18 @@ pub(crate) fn url(addr: SocketAddr) -> String {
     format!("redis://{addr}")
 }
 
-/// Waits for something that gives no signal of its own.
-pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + DEADLINE;
-    while !is_so() {
-        assert!(Instant::now() < until, "not within {DEADLINE:?}: {what}");
-        sleep(POLL);
-    }
-}
-
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
+}
+
+/// Makes the user of the documentation, by its line there, with the password `of-the-node`.
+pub(crate) fn add_documented_user(redis: &mut Redis) {
+    let text = fs::read_to_string("docs/CLUSTER.md").expect("it is part of the project");
+    let rules = text.lines().find_map(|line| line.strip_prefix("user vote-status on "));
+    let rules = rules.expect("the documentation has the user").split_whitespace();
+    let mut words = vec!["ACL", "SETUSER", "vote-status", "on"];
+    words.extend(rules.map(|rule| if rule.starts_with('>') { ">of-the-node" } else { rule }));
+    redis.ask(&words);
 }
 
 /// Connections that Redis has taken so far.

@@ -1,8 +1,8 @@
 //! The functions that the service puts into Redis, called by hand: what one atomic step promises holds
 //! for whoever calls it. Knows the calls and keys of the design.
 
-use crate::cluster::engine::Engine;
-use crate::cluster::resp::{Redis, Value};
+use crate::cluster::util::engine::Engine;
+use crate::cluster::util::resp::{Redis, Value};
 
 /// The id of the store of these tests.
 const STORE: &str = "by-hand";

@@ -1,7 +1,7 @@
 //! The public contract as exchanges with one listener, whatever its kind: each check asks and
 //! compares byte for byte. The tests of the listeners call them.
 
-use super::table::{
+use crate::util::answers::{
     BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, EXPECTATION_FAILED, HEADERS_TOO_LARGE, METHOD_NOT_ALLOWED, NOT_FOUND,
     NOT_IMPLEMENTED, OPTIONS, OTHER_METHODS, Outcome, URI_TOO_LONG, VERSION_NOT_SUPPORTED, answer_to, rows,
 };

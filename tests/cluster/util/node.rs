@@ -1,10 +1,11 @@
 //! A node: the service on a Redis. Knows the command line and what the control listener says.
 
-use crate::cluster::engine::{Engine, wait_until};
+use crate::cluster::util::engine::Engine;
 use crate::util::client::get;
 use crate::util::control::Control;
 use crate::util::response::Response;
 use crate::util::server::{Ended, Server, run_to_end};
+use crate::util::wait_until;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;

@@ -1,10 +1,12 @@
 //! Callers that cast votes through nodes over kept connections until they are told to stop, and
 //! remember what they were answered. Knows the control interface.
 
-use crate::cluster::node::Node;
-use crate::durability::ledger::{Pair, address};
+use crate::cluster::util::node::Node;
+use crate::cluster::util::oracle::Truth;
+use crate::cluster::util::resp::Redis;
 use crate::util::client::Client;
 use crate::util::control::Control;
+use crate::util::ledger::{Pair, address};
 use crate::util::random::Random;
 use crate::util::response::Response;
 use crate::util::time::from_rfc3339;
@@ -62,6 +64,14 @@ pub(crate) struct Tally {
     pub(crate) outage: Duration,
 }
 
+impl Tally {
+    /// How many acknowledged votes are not in Redis.
+    pub(crate) fn lost_by(&self, redis: &mut Redis) -> usize {
+        let truth = Truth::in_redis(redis);
+        self.recorded.keys().filter(|pair| !truth.votes.contains_key(pair)).count()
+    }
+}
+
 /// Callers at work.
 #[derive(Debug)]
 pub(crate) struct Load {
@@ -108,7 +118,7 @@ impl Load {
     /// Waits until so many more votes are recorded.
     pub(crate) fn wait_for_more(&self, votes: usize) {
         let wanted = self.recorded() + votes;
-        crate::cluster::engine::wait_until("votes are recorded", || self.recorded() >= wanted);
+        crate::util::wait_until("votes are recorded", || self.recorded() >= wanted);
     }
 
     /// What is known so far.

@@ -1,0 +1,55 @@
+//! What a test needs of the machine, and how much of a test the environment asks for:
+//! `VOTE_STATUS_TEST_ALL=1` makes a failure of every test that cannot run here, `VOTE_STATUS_TEST_ROUNDS=N`
+//! has the counting tests try N times as often, `VOTE_STATUS_TEST_LONG=1` runs long ones at full length.
+
+use std::env::{var, var_os};
+use std::fs;
+use std::io::{Write, stderr};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Whether the programs that a test needs can be run; `left_out` where not.
+pub(crate) fn has(programs: &[&str]) -> bool {
+    let missing: Vec<&str> = programs.iter().copied().filter(|program| !runs(program)).collect();
+    if !missing.is_empty() {
+        left_out(&format!("it needs {missing:?}"));
+    }
+    missing.is_empty()
+}
+
+/// Says that the test of this thread cannot run here, and why.
+pub(crate) fn left_out(why: &str) {
+    assert!(var_os("VOTE_STATUS_TEST_ALL").is_none(), "left out, though all tests were asked for: {why}");
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    // Not by a macro: the test harness keeps what those print, and shows it for failed tests only.
+    stderr().write_all(format!("left out: {test}: {why}\n").as_bytes()).expect("standard error takes a line");
+}
+
+fn runs(program: &str) -> bool {
+    #[cfg(feature = "redis")]
+    let own = crate::cluster::util::engine::program();
+    #[cfg(feature = "redis")]
+    let program = if program == "redis-server" { own.as_str() } else { program };
+    // openssl alone has a command in place of the option.
+    let argument = if program == "openssl" { "version" } else { "--version" };
+    let mut command = Command::new(program);
+    command.arg(argument).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Where Debian's `faketime` puts the library that gives a process another clock.
+pub(crate) fn faketime_library() -> Option<PathBuf> {
+    let folders = fs::read_dir("/usr/lib").ok()?;
+    let mut found = folders.filter_map(|folder| Some(folder.ok()?.path().join("faketime/libfaketime.so.1")));
+    found.find(|path| path.exists())
+}
+
+/// So many rounds, or as many times more as the environment asks for.
+pub(crate) fn rounds(usual: usize) -> usize {
+    usual * var("VOTE_STATUS_TEST_ROUNDS").map_or(1, |factor| factor.parse().expect("a number"))
+}
+
+/// Whether the environment asks for full lengths.
+pub(crate) fn is_long() -> bool {
+    var_os("VOTE_STATUS_TEST_LONG").is_some()
+}
