@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ArgMatches;
+use clap::parser::ValueSource;
 use serde_json::Value;
 use ureq::http::{Method, Request, Response, header};
 use ureq::{Agent, Body, BodyReader, Error};
@@ -45,7 +46,12 @@ impl ControlClient {
     pub(super) fn new(options: &ArgMatches) -> Result<Self, CliError> {
         let site = Endpoint::parse(&one::<String>(options, "control-url")?, "--control-url")?;
         let data_dir = one::<PathBuf>(options, "data-dir")?;
-        let key = key::find(options.get_one("control-key-file"), &data_dir)?.ok_or_else(|| {
+        let mut key = key::find(options.get_one("control-key-file"), &data_dir)?;
+        if key.is_none() && options.value_source("data-dir") == Some(ValueSource::DefaultValue) {
+            let packaged = PathBuf::from(key::PACKAGED);
+            key = packaged.exists().then(|| key::find(Some(&packaged), &data_dir)).transpose()?.flatten();
+        }
+        let key = key.ok_or_else(|| {
             CliError::new(format_args!(
                 "no control key: there is none in {}; name the service's --data-dir or --control-key-file, or set {}",
                 data_dir.display(),

@@ -18,6 +18,9 @@ use crate::vote::id::Token;
 /// The environment variable that holds the key.
 pub(super) const VARIABLE: &str = "VOTE_STATUS_CONTROL_KEY";
 
+/// Where a package has the key, for a client that is told of no other place.
+pub(super) const PACKAGED: &str = "/etc/vote-status/control.key";
+
 /// The pause before a second try to read or make a key. It doubles with each one, up to the other.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 /// See [`RETRY_MIN`].

@@ -29,6 +29,7 @@ mod lines;
 mod log_queue;
 mod logger;
 mod machine;
+mod manual;
 #[cfg(feature = "redis")]
 mod node_client;
 mod progress;
@@ -103,6 +104,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, CliErr
         Some(("cluster", options)) => cluster::run(options),
         #[cfg(feature = "redis")]
         Some(("reseed", options)) => reseed::run(options),
+        #[cfg(feature = "man")]
+        Some(("man", options)) => manual::man(options),
+        #[cfg(feature = "man")]
+        Some(("completions", options)) => manual::completions(options),
+        #[cfg(not(feature = "man"))]
+        Some((name @ ("man" | "completions"), _)) => manual::refuse(name),
         _ => Err(CliError::new("give a subcommand; try --help")),
     }
 }

@@ -51,8 +51,12 @@ pub(super) fn seconds() -> ValueParser {
 pub(super) fn connection() -> [Arg; 3] {
     [
         control_url(),
-        option("control-key-file", "PATH", "File that holds the control key [default: as with serve]")
-            .value_parser(value_parser!(PathBuf)),
+        option(
+            "control-key-file",
+            "PATH",
+            "File that holds the control key [default: as with serve, or /etc/vote-status/control.key]",
+        )
+        .value_parser(value_parser!(PathBuf)),
         data_dir("Where control.key is, if no key file is named"),
     ]
 }

@@ -5,7 +5,7 @@ pub(super) mod common;
 mod serve;
 mod store;
 
-use clap::Command;
+use clap::{Arg, ArgAction, Command};
 
 use common::data_dir;
 
@@ -20,12 +20,26 @@ pub fn command() -> Command {
         .subcommand(init())
         .subcommands(client::commands())
         .subcommands(store::commands())
+        .subcommands(manual())
 }
 
 fn init() -> Command {
     Command::new("init")
         .about("Make the empty store of a data directory, once, for serve --require-store")
         .arg(data_dir("Where votes and servers will be kept"))
+}
+
+fn manual() -> [Command; 2] {
+    let subcommand = Arg::new("subcommand").value_name("SUBCOMMAND").action(ArgAction::Append);
+    let shell = Arg::new("shell").value_name("SHELL").required(true).value_parser(["bash", "zsh", "fish"]);
+    [
+        Command::new("man")
+            .about("Print a manual page (cargo feature man)")
+            .arg(subcommand.help("Of which [default: of the program]")),
+        Command::new("completions")
+            .about("Print what a shell completes words by (cargo feature man)")
+            .arg(shell.help("Which shell")),
+    ]
 }
 
 #[cfg(test)]
