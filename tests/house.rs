@@ -62,7 +62,7 @@ const IMPURE: &[&str] = &[
     "UdpSocket",
     "ToSocketAddrs",
     "mio",
-    "socket2",
+    "rustix",
     "log",
 ];
 

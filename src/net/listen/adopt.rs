@@ -1,15 +1,18 @@
 //! Sockets that another process has opened: listeners and clients, of either kind.
 
+use std::ffi::OsStr;
 use std::io;
+use std::net::{SocketAddr, TcpListener as StdTcpListener};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener as StdUnixListener;
 
 use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use socket2::{Domain, Socket, Type};
+use rustix::net::sockopt::{socket_domain, socket_type};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, getsockname};
 
 use super::address::ListenAddress;
-use super::listener::{Listener, listen_tcp};
-use crate::limits::LISTEN_BACKLOG;
+use super::listener::{Listener, listen_tcp, listen_unix};
 use crate::net::stream::{self, Stream};
 
 /// A listener of another process, and its address.
@@ -17,19 +20,17 @@ use crate::net::stream::{self, Stream};
 /// # Errors
 /// Where it is no stream socket with an address, or cannot listen.
 pub fn listener(socket: OwnedFd) -> io::Result<(ListenAddress, Listener)> {
-    let socket = Socket::from(socket);
-    if socket.r#type()? != Type::STREAM {
+    if socket_type(&socket)? != SocketType::STREAM {
         return Err(io::Error::other("it is no stream socket"));
     }
-    let address = socket.local_addr()?;
-    if let Some(address) = address.as_socket() {
+    let address = getsockname(&socket)?;
+    if let Ok(address) = SocketAddr::try_from(address.clone()) {
         return Ok((ListenAddress::Tcp(address), listen_tcp(socket)?));
     }
-    let path = address.as_pathname().ok_or_else(|| io::Error::other("it has no address"))?;
-    let address = ListenAddress::Unix(path.to_owned());
-    socket.listen(LISTEN_BACKLOG)?;
-    socket.set_nonblocking(true)?;
-    Ok((address, Listener::Unix(UnixListener::from_std(StdUnixListener::from(socket)))))
+    let address = SocketAddrUnix::try_from(address)?;
+    let path = address.path_bytes().ok_or_else(|| io::Error::other("it has no address"))?;
+    let path = OsStr::from_bytes(path).into();
+    Ok((ListenAddress::Unix(path), Listener::Unix(UnixListener::from_std(listen_unix(socket)?))))
 }
 
 /// A client of another process.
@@ -37,7 +38,7 @@ pub fn listener(socket: OwnedFd) -> io::Result<(ListenAddress, Listener)> {
 /// # Errors
 /// Where it is no socket.
 pub fn client(socket: OwnedFd) -> io::Result<Stream> {
-    let is_unix = Socket::from(socket.try_clone()?).domain()? == Domain::UNIX;
+    let is_unix = socket_domain(&socket)? == AddressFamily::UNIX;
     Ok(Stream::new(if is_unix {
         stream::ClientSocket::Unix(UnixStream::from_std(socket.into()))
     } else {
@@ -62,14 +63,14 @@ pub fn share(listeners: Vec<Listener>, count: usize) -> io::Result<Vec<Vec<Liste
 
 fn another(listener: &Listener) -> io::Result<Listener> {
     let another_tcp = |listener: &TcpListener| -> io::Result<TcpListener> {
-        Ok(TcpListener::from_std(Socket::from(rustix::io::dup(listener)?).into()))
+        Ok(TcpListener::from_std(StdTcpListener::from(rustix::io::dup(listener)?)))
     };
     Ok(match listener {
         Listener::Tcp(listener) => Listener::Tcp(another_tcp(listener)?),
         #[cfg(feature = "tls")]
         Listener::Tls(listener, tls) => Listener::Tls(another_tcp(listener)?, tls.clone()),
         Listener::Unix(listener) => {
-            Listener::Unix(UnixListener::from_std(Socket::from(rustix::io::dup(listener)?).into()))
+            Listener::Unix(UnixListener::from_std(StdUnixListener::from(rustix::io::dup(listener)?)))
         }
     })
 }

@@ -3,7 +3,7 @@
 //! [`super::unix_file`], sockets that another process has bound in [`super::adopt`].
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener as StdTcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::Path;
@@ -11,7 +11,11 @@ use std::path::Path;
 use mio::event::Source;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use rustix::io::ioctl_fionbio;
+use rustix::net::sockopt::{
+    set_ipv6_v6only, set_socket_oobinline, set_socket_reuseaddr, set_socket_reuseport, set_tcp_nodelay,
+};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, getsockname, listen, socket_with};
 
 use super::address::ListenAddress;
 use super::unix_file::{self, SocketFile};
@@ -153,8 +157,8 @@ fn bind_tcp(address: SocketAddr, families: Families, count: usize) -> io::Result
     // With SO_REUSEPORT alone, a second instance would silently take half of the connections.
     // A socket without it is refused while any other listens.
     let probe = tcp_socket(address, families)?;
-    probe.bind(&address.into())?;
-    let address = if address.port() == 0 { local_address(&probe)? } else { address };
+    rustix::net::bind(&probe, &address)?;
+    let address = if address.port() == 0 { getsockname(&probe)?.try_into()? } else { address };
     drop(probe);
     let listeners = (0..count.max(1)).map(|_| bind_one(address, families)).collect::<io::Result<_>>()?;
     Ok(Bound { address: ListenAddress::Tcp(address), listeners, file: None })
@@ -162,48 +166,48 @@ fn bind_tcp(address: SocketAddr, families: Families, count: usize) -> io::Result
 
 fn bind_one(address: SocketAddr, families: Families) -> io::Result<Listener> {
     let socket = tcp_socket(address, families)?;
-    socket.set_reuse_port(true)?;
-    socket.bind(&address.into())?;
+    set_socket_reuseport(&socket, true)?;
+    rustix::net::bind(&socket, &address)?;
     listen_tcp(socket)
 }
 
-pub(super) fn listen_tcp(socket: Socket) -> io::Result<Listener> {
+pub(super) fn listen_tcp(socket: OwnedFd) -> io::Result<Listener> {
     // Inherited by the connections: an answer is one write, there is nothing to wait for.
-    socket.set_nodelay(true)?;
+    set_tcp_nodelay(&socket, true)?;
     // Inherited too: an urgent byte stays where it was sent. Taken out, as it is otherwise, it would be
     // missing from a request, and of an address without its last digit another one's answer comes out.
-    socket.set_out_of_band_inline(true)?;
-    socket.listen(LISTEN_BACKLOG)?;
-    socket.set_nonblocking(true)?;
-    Ok(Listener::Tcp(TcpListener::from_std(socket.into())))
+    set_socket_oobinline(&socket, true)?;
+    listen(&socket, LISTEN_BACKLOG)?;
+    ioctl_fionbio(&socket, true)?;
+    Ok(Listener::Tcp(TcpListener::from_std(StdTcpListener::from(socket))))
 }
 
-fn tcp_socket(address: SocketAddr, families: Families) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
+pub(super) fn listen_unix(socket: OwnedFd) -> io::Result<StdUnixListener> {
+    listen(&socket, LISTEN_BACKLOG)?;
+    ioctl_fionbio(&socket, true)?;
+    Ok(StdUnixListener::from(socket))
+}
+
+fn tcp_socket(address: SocketAddr, families: Families) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_reuseaddr(&socket, true)?;
     if address.is_ipv6() {
         // Said each time: what it is otherwise depends on a setting of the system.
-        socket.set_only_v6(families == Families::Ipv6Only)?;
+        set_ipv6_v6only(&socket, families == Families::Ipv6Only)?;
     }
     Ok(socket)
-}
-
-fn local_address(socket: &Socket) -> io::Result<SocketAddr> {
-    let unknown = || io::Error::other("the bound socket has no internet address");
-    socket.local_addr()?.as_socket().ok_or_else(unknown)
 }
 
 fn bind_unix(path: &Path, count: usize, mode: u32) -> io::Result<Bound> {
     let _alone = unix_file::lock_folder(path);
     unix_file::make_way(path)?;
-    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    socket.bind(&SockAddr::unix(path)?)?;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     // From here on the file is taken away again where anything fails. Nobody can connect before
     // the permissions are right, as nothing listens yet.
     let file = SocketFile::made(path, mode)?;
-    socket.listen(LISTEN_BACKLOG)?;
-    socket.set_nonblocking(true)?;
-    let first = StdUnixListener::from(socket);
+    let first = listen_unix(socket)?;
     let shared = (1..count).map(|_| first.try_clone()).collect::<io::Result<Vec<_>>>()?;
     let listeners = shared.into_iter().chain([first]);
     let listeners = listeners.map(|listener| Listener::Unix(UnixListener::from_std(listener))).collect();

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
-use socket2::{Domain, SockAddr, Socket, Type};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 /// Looks at a folder that another process holds, and the pause between two of them: binding takes
 /// far less, and whoever holds it longer is not one of us.
@@ -98,17 +99,16 @@ pub fn make_way(path: &Path) -> io::Result<()> {
         let why = "what is there is no socket: move it away, or give another path";
         return Err(io::Error::new(ErrorKind::AlreadyExists, why));
     }
-    let probe = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     // A crowded listener would make the probe wait.
-    probe.set_nonblocking(true)?;
-    match probe.connect(&SockAddr::unix(path)?) {
-        Ok(()) => Err(ErrorKind::AddrInUse.into()),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(ErrorKind::AddrInUse.into()),
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let probe = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match connect(&probe, &SocketAddrUnix::new(path)?) {
+        Ok(()) | Err(Errno::AGAIN) => Err(ErrorKind::AddrInUse.into()),
+        Err(Errno::CONNREFUSED) => {
             log::info!("{} was left by a process that has ended: it is replaced", path.display());
             fs::remove_file(path)
         }
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }
 
