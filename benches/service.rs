@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use support::{BY_TOKEN, Bench, CAN_VOTE, CURL, HEADS, IN_COOLDOWN, NOW, UNKNOWN_SERVER};
+use vote_status::vote::address::VoterAddress;
 use vote_status::vote::answer::in_cooldown_body;
 use vote_status::vote::id::ServerId;
 use vote_status::vote::ipv4::Ipv4;
@@ -53,7 +54,7 @@ fn ipv4(criterion: &mut Criterion) {
 
 const fn pair(index: u32) -> Pair {
     // Spread over servers and addresses, as a multiplicative hash does.
-    Pair { server: ServerId(index % 5_000), address: Ipv4(index.wrapping_mul(0x9E37_79B1)) }
+    Pair { server: ServerId(index % 5_000), address: VoterAddress::V4(Ipv4(index.wrapping_mul(0x9E37_79B1))) }
 }
 
 fn filled(entries: u32) -> CooldownTable {

@@ -5,6 +5,7 @@ use vote_status::http::head::HeadLimits;
 use vote_status::http::session::{Context, Session, SessionCall, SessionLimits, Ticket};
 use vote_status::public::PublicService;
 use vote_status::readiness::Readiness;
+use vote_status::vote::address::VoterAddress;
 use vote_status::vote::directory::Directory;
 use vote_status::vote::id::{ServerId, Token};
 use vote_status::vote::ipv4::Ipv4;
@@ -20,7 +21,7 @@ fn a_request_is_answered_without_an_allocation() {
     let mut servers = directory.snapshot().as_ref().clone();
     assert!(servers.insert(ServerId(28), Token::new("demo").expect("a token")));
     directory.publish(servers);
-    let cooling = Pair { server: ServerId(28), address: Ipv4(0xC633_6409) };
+    let cooling = Pair { server: ServerId(28), address: VoterAddress::V4(Ipv4(0xC633_6409)) };
     table.insert(cooling, cooldown.expires_at(NOW.minus(600)));
     let readiness = Readiness::default();
     readiness.set_ready();

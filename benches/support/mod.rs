@@ -4,6 +4,7 @@ use vote_status::http::head::HeadLimits;
 use vote_status::http::session::{Context, Session, SessionCall, SessionLimits, Ticket};
 use vote_status::public::{PublicReply, PublicService};
 use vote_status::readiness::Readiness;
+use vote_status::vote::address::VoterAddress;
 use vote_status::vote::directory::Directory;
 use vote_status::vote::id::{ServerId, Token};
 use vote_status::vote::ipv4::Ipv4;
@@ -87,7 +88,7 @@ impl Bench {
         let mut servers = directory.snapshot().as_ref().clone();
         servers.insert(ServerId(28), Token::new("4f3c2b1a09f8e7d6c5b4a39281706f5e").expect("a token"));
         directory.publish(servers);
-        let cooling = Pair { server: ServerId(28), address: Ipv4(0xC633_6409) };
+        let cooling = Pair { server: ServerId(28), address: VoterAddress::V4(Ipv4(0xC633_6409)) };
         table.insert(cooling, cooldown.expires_at(NOW.minus(600)));
         let readiness = Readiness::default();
         readiness.set_ready();

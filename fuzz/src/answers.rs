@@ -12,6 +12,7 @@ use vote_status::http::fault::Fault;
 use vote_status::http::field::Section;
 use vote_status::http::head::{self, Head, HeadLimits, Method};
 use vote_status::pages::{self, Document, DocumentForm};
+use vote_status::vote::address::VoterAddress;
 use vote_status::vote::answer::ServerKey;
 use vote_status::vote::id::{ServerId, ServerIdError};
 use vote_status::vote::ipv4::Ipv4;
@@ -26,11 +27,11 @@ pub const SERVER: ServerId = ServerId(28);
 /// Its token.
 pub const TOKEN: &str = "demo";
 /// In cooldown on the server, for another 42 minutes.
-pub const COOLING: Ipv4 = Ipv4(0xCB00_7107);
+pub const COOLING: VoterAddress = VoterAddress::V4(Ipv4(0xCB00_7107));
 /// When that ends: 2026-11-20T11:46:56Z.
 pub const COOLING_UNTIL: UnixSeconds = UnixSeconds(NOW.0 + 2_520);
 /// Its cooldown ends [`NOW`], so it may vote.
-pub const EXPIRED: Ipv4 = Ipv4(0xCB00_7108);
+pub const EXPIRED: VoterAddress = VoterAddress::V4(Ipv4(0xCB00_7108));
 
 /// The only body that says `false`.
 pub const IN_COOLDOWN: &str = r#"{"success":false,"can_vote":false,"message":"Vous pourrez voter à nouveau dans 42 minutes","next_vote_at":"2026-11-20T11:46:56Z","cooldown_minutes":90}"#;
@@ -192,7 +193,7 @@ fn answer(head: &Head<'_>) -> Answer {
         ServerKey::Token(_) => return safe("404 Not Found", "", "Token inconnu", "unknown_token"),
     }
     match question.address {
-        None => safe("400 Bad Request", "", "Adresse IPv4 invalide", "invalid_ip"),
+        None => safe("400 Bad Request", "", "Adresse IP invalide", "invalid_ip"),
         Some(COOLING) => json("200 OK", "", IN_COOLDOWN.to_owned()),
         Some(_) => json("200 OK", "", CAN_VOTE.to_owned()),
     }

@@ -10,7 +10,7 @@ use vote_status::http::fault::Fault;
 use vote_status::http::head::HeadLimits;
 use vote_status::http::session::{SessionCall, Context, Next, Session, SessionLimits, Ticket, is_head_method};
 use vote_status::pages::{self, DocumentForm};
-use vote_status::public::{PublicService, PublicReply};
+use vote_status::public::{PublicReply, PublicService};
 use vote_status::readiness::Readiness;
 use vote_status::vote::directory::{Directory, Snapshot};
 use vote_status::vote::id::Token;
@@ -185,7 +185,10 @@ fn longest_of_the_well_formed(answers: &Answers) -> usize {
         let (body, after) = rest.split_at(if is_head { 0 } else { length.unwrap_or(0) });
         rest = after;
         longest = longest.max(used + body.len());
-        if [&pages::PUBLIC, &pages::OPENAPI].iter().any(|page| DocumentForm::ALL.iter().any(|form| page.body(*form) == body)) {
+        if [&pages::PUBLIC, &pages::OPENAPI]
+            .iter()
+            .any(|page| DocumentForm::ALL.iter().any(|form| page.body(*form) == body))
+        {
             continue;
         }
         let is_safe = body.is_empty() || body.starts_with(br#"{"success":true,"can_vote":true,"#);

@@ -1,12 +1,14 @@
 //! The target parser's promises: server ids and addresses are what the standard library reads,
 //! shapes are what splitting at the slashes gives, and an escape is undone once.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use vote_status::http::route;
+use vote_status::vote::address::VoterAddress;
 use vote_status::vote::answer::{Question, ServerKey};
 use vote_status::vote::id::{ServerId, ServerIdError};
 use vote_status::vote::ipv4::Ipv4;
+use vote_status::vote::ipv6::Ipv6Network;
 
 /// Panics where the target parser breaks a promise over these bytes, taken as a path and as each
 /// segment that varies.
@@ -62,13 +64,12 @@ fn a_token(text: &[u8]) -> &[u8] {
     if text.len() <= 128 && text.iter().all(allowed) { text } else { b"" }
 }
 
-fn address_of(text: &[u8]) -> Option<Ipv4> {
+fn address_of(text: &[u8]) -> Option<VoterAddress> {
     let text = std::str::from_utf8(text).ok()?.trim_matches([' ', '\t']);
-    let address = match text.parse::<Ipv4Addr>() {
-        Ok(address) => address,
-        Err(_no_dotted_quad) => text.parse::<Ipv6Addr>().ok()?.to_ipv4_mapped()?,
-    };
-    Some(Ipv4(u32::from(address)))
+    Some(match text.parse::<IpAddr>().ok()?.to_canonical() {
+        IpAddr::V4(address) => VoterAddress::V4(Ipv4(u32::from(address))),
+        IpAddr::V6(address) => VoterAddress::V6(Ipv6Network((u128::from(address) >> 64) as u64)),
+    })
 }
 
 /// Undoes every whole escape once, from left to right, but for the slash.
@@ -103,17 +104,21 @@ fn escaped(path: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::{question, unescaped};
+    use vote_status::vote::address::VoterAddress;
     use vote_status::vote::answer::{Question, ServerKey};
     use vote_status::vote::id::{ServerId, ServerIdError};
     use vote_status::vote::ipv4::Ipv4;
+    use vote_status::vote::ipv6::Ipv6Network;
 
     #[test]
     fn the_second_opinions() {
-        let address = Some(Ipv4(0xCB00_7107));
+        let address = Some(VoterAddress::V4(Ipv4(0xCB00_7107)));
+        let network = Some(VoterAddress::V6(Ipv6Network(0x2001_0DB8_0000_0000)));
         for (path, server, address) in [
             ("/api/vote/28/status/203.0.113.7", ServerKey::Id(Ok(ServerId(28))), address),
             ("/api/vote/28/status/::ffff:cb00:7107/", ServerKey::Id(Ok(ServerId(28))), address),
-            ("/api/vote/028/status/2001:db8::1", ServerKey::Id(Err(ServerIdError::Invalid)), None),
+            ("/api/vote/028/status/2001:db8::1", ServerKey::Id(Err(ServerIdError::Invalid)), network),
+            ("/api/vote/28/status/2001:db8::1%1", ServerKey::Id(Ok(ServerId(28))), None),
             ("/api/vote/4294967296/status/", ServerKey::Id(Err(ServerIdError::TooLarge)), None),
             ("/api/servers/demo/vote-status/ 203.0.113.7\t", ServerKey::Token(b"demo"), address),
             ("/api/servers/d mo/vote-status/203.0.113.07", ServerKey::Token(b""), None),

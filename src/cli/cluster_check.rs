@@ -12,10 +12,9 @@ use super::client::ControlClient;
 use super::node_client::{self, Held, NodeDigest};
 use super::{CliError, Exit, say, store};
 use crate::cluster::mirror::Mirror;
-use crate::store::VoterAddress;
+use crate::vote::address::VoterAddress;
 use crate::vote::digest::Digest;
 use crate::vote::id::{ServerId, Token};
-use crate::vote::ipv4::Ipv4;
 use crate::vote::table::{CooldownTable, Pair, SHARDS};
 use crate::vote::time::UnixSeconds;
 
@@ -82,7 +81,7 @@ enum Difference {
     /// A server; whether each holds it, and whether by the same token. The tokens are not told.
     Server { server: u32, node: bool, store: bool },
     /// A vote, and when each says that it was cast.
-    Vote { server: u32, address: u32, node: Option<u32>, store: Option<u32> },
+    Vote { server: u32, address: VoterAddress, node: Option<u32>, store: Option<u32> },
 }
 
 impl fmt::Display for Difference {
@@ -96,7 +95,6 @@ impl fmt::Display for Difference {
                 let says = |voted_at: Option<u32>| {
                     voted_at.map_or_else(|| "no vote".to_owned(), |seconds| UnixSeconds(seconds).to_string())
                 };
-                let address = Ipv4(*address);
                 write!(formatter, "server {server} ip {address}: node {}, store {}", says(*node), says(*store))
             }
         }
@@ -115,8 +113,7 @@ fn differences(client: &ControlClient, mirror: &mut Mirror) -> Result<BTreeSet<D
                 servers.insert(server, token);
             }
             Held::Vote(vote) => {
-                let VoterAddress::V4(address) = vote.address;
-                votes.insert(Pair { server: vote.server, address }, cooldown.expires_at(vote.voted_at));
+                votes.insert(vote.pair(), cooldown.expires_at(vote.voted_at));
             }
         }
         Ok(())
@@ -126,12 +123,12 @@ fn differences(client: &ControlClient, mirror: &mut Mirror) -> Result<BTreeSet<D
     compare_servers(&servers, mirror, &mut found);
     // Each vote is met in its own table, and looked up in the other.
     compare_votes(&votes, &mirror.state.table, now, &mut |pair, voted_at, other| {
-        let (server, address) = (pair.server.0, pair.address.0);
+        let (server, address) = (pair.server.0, pair.address);
         let of = |end: UnixSeconds| cooldown.voted_at(end).0;
         found.insert(Difference::Vote { server, address, node: Some(of(voted_at)), store: other.map(of) });
     });
     compare_votes(&mirror.state.table, &votes, now, &mut |pair, voted_at, other| {
-        let (server, address) = (pair.server.0, pair.address.0);
+        let (server, address) = (pair.server.0, pair.address);
         let of = |end: UnixSeconds| cooldown.voted_at(end).0;
         found.insert(Difference::Vote { server, address, node: other.map(of), store: Some(of(voted_at)) });
     });

@@ -12,7 +12,7 @@ use super::client::ControlClient;
 use super::lines::Lines;
 use crate::control::body::{self, BodyLine};
 use crate::recorder::command::ServerName;
-use crate::store::{StoredVote, VoterAddress};
+use crate::store::StoredVote;
 use crate::vote::id::{ServerId, Token};
 
 /// How long a node may take to come as far as the store is.
@@ -149,7 +149,7 @@ fn held(text: &[u8]) -> Option<Held> {
         BodyLine::Server(server) => Some(Held::Server(server.server, server.token?)),
         BodyLine::Vote(vote) => {
             let ServerName::Id(server) = vote.server else { return None };
-            Some(Held::Vote(StoredVote { server, address: VoterAddress::V4(vote.address), voted_at: vote.voted_at? }))
+            Some(Held::Vote(StoredVote { server, address: vote.address, voted_at: vote.voted_at? }))
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::server::{self, AccessConfig, Config, Ended, Engine, Role, Signal, Sto
 use crate::store::directory::{DirectoryStore, Wanted};
 use crate::store::memory::MemoryStore;
 use crate::store::{self, StoreError};
+use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
 use crate::vote::time::Cooldown;
@@ -41,7 +42,7 @@ const GATE_FILE: &str = "takeover";
 const NEEDS_REDIS: &str = "--store needs a build with the cargo feature redis";
 
 /// The address that is in cooldown in the demonstration: 198.51.100.9, of a range for documentation.
-const DEMO_COOLING: Ipv4 = Ipv4(0xC633_6409);
+const DEMO_COOLING: VoterAddress = VoterAddress::V4(Ipv4(0xC633_6409));
 
 /// Serves until told to stop.
 ///

@@ -7,9 +7,9 @@ use super::keys;
 use crate::clock::Now;
 use crate::recorder::command::{Mode, Recorded, ServerOutcome, VoteOutcome};
 use crate::recorder::follower::status::EntryId;
-use crate::store::{StoredVote, VoterAddress};
+use crate::store::StoredVote;
+use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
-use crate::vote::ipv4::Ipv4;
 use crate::vote::table::Pair;
 use crate::vote::time::{Cooldown, UnixSeconds};
 
@@ -25,12 +25,20 @@ fn call(function: &str, keys: &[&str], arguments: &[&str]) -> Cmd {
     command
 }
 
+/// What an address is called in the store. IPv6 never comes here: see `decider`.
+fn member(address: VoterAddress) -> String {
+    match address {
+        VoterAddress::V4(address) => address.0.to_string(),
+        VoterAddress::V6(network) => format!("v6:{network}"),
+    }
+}
+
 /// A vote for a listed server.
 #[must_use]
 pub fn vote(store: &str, mode: Mode, pair: Pair, voted_at: Option<UnixSeconds>) -> Cmd {
     let mode = if mode == Mode::Cast { "cast" } else { "record" };
     let voted_at = voted_at.map(|instant| instant.0.to_string()).unwrap_or_default();
-    let (server, address) = (pair.server.to_string(), pair.address.0.to_string());
+    let (server, address) = (pair.server.to_string(), member(pair.address));
     let keys = [keys::LOG, &keys::claims(pair.server), keys::DIRECTORY, keys::META, keys::GONE];
     call("vs2_vote", &keys, &[store, mode, &server, &voted_at, &address])
 }
@@ -69,9 +77,9 @@ pub fn read_vote(reply: &Value, pair: Pair, cooldown: Cooldown) -> Option<(VoteO
 
 /// The end of a cooldown.
 #[must_use]
-pub fn cancel(store: &str, server: ServerId, address: Ipv4) -> Cmd {
+pub fn cancel(store: &str, server: ServerId, address: VoterAddress) -> Cmd {
     let keys = [keys::LOG, &keys::claims(server), keys::DIRECTORY, keys::META, keys::GONE];
-    call("vs2_cancel", &keys, &[store, &server.to_string(), &address.0.to_string()])
+    call("vs2_cancel", &keys, &[store, &server.to_string(), &member(address)])
 }
 
 /// Whether there was a cooldown to end; `None` for no such server.
@@ -90,9 +98,8 @@ pub fn read_cancel(reply: &Value) -> Option<(Option<bool>, Made)> {
 /// A vote that the store had lost.
 #[must_use]
 pub fn restore(store: &str, vote: &StoredVote) -> Cmd {
-    let VoterAddress::V4(address) = vote.address;
     let keys = [keys::LOG, &keys::claims(vote.server), keys::DIRECTORY, keys::META, keys::GONE];
-    let arguments = [store, &vote.server.to_string(), &address.0.to_string(), &vote.voted_at.0.to_string()];
+    let arguments = [store, &vote.server.to_string(), &member(vote.address), &vote.voted_at.0.to_string()];
     call("vs2_restore", &keys, &arguments)
 }
 
@@ -230,12 +237,13 @@ mod tests {
     };
     use crate::recorder::command::{Mode, Recorded, ServerOutcome, VoteOutcome};
     use crate::recorder::follower::status::EntryId;
+    use crate::vote::address::VoterAddress;
     use crate::vote::id::{ServerId, Token};
     use crate::vote::ipv4::Ipv4;
     use crate::vote::table::Pair;
     use crate::vote::time::{Cooldown, UnixSeconds};
 
-    const PAIR: Pair = Pair { server: ServerId(28), address: Ipv4(7) };
+    const PAIR: Pair = Pair { server: ServerId(28), address: VoterAddress::V4(Ipv4(7)) };
 
     fn reply(numbers: &[i64], entry: Option<&str>) -> Value {
         let numbers = numbers.iter().map(|number| Value::Int(*number));
@@ -248,7 +256,7 @@ mod tests {
         let read = |reply: &Value| read_vote(reply, PAIR, cooldown);
         let recorded = Recorded {
             server: ServerId(28),
-            address: Ipv4(7),
+            address: VoterAddress::V4(Ipv4(7)),
             voted_at: UnixSeconds(1_000),
             expires_at: UnixSeconds(6_400),
             is_confirmed: true,

@@ -16,6 +16,7 @@ use crate::recorder::command::{
 use crate::recorder::follower::FeedDoor;
 use crate::recorder::follower::reason::Reason;
 use crate::recorder::follower::submitter::{Decided, Decider};
+use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::Pair;
 
@@ -345,11 +346,13 @@ fn plan(commands: Vec<Command>, under: &mut [Under], servers: &HashMap<Token, Se
             Command::Votes(votes, mode) => {
                 for (part, vote) in votes.into_iter().enumerate() {
                     match resolved(&vote, servers) {
+                        Some(pair) if is_ipv6(pair.address) => under[command].parts[part] = Part::Refused,
                         Some(pair) => add(part, CallKind::Vote(pair), call_of(store, mode, pair, &vote)),
                         None => under[command].parts[part] = Part::Vote(VoteOutcome::UnknownServer),
                     }
                 }
             }
+            Command::Cancel(_, address) if is_ipv6(address) => under[command].parts[0] = Part::Refused,
             Command::Cancel(server, address) => add(0, CallKind::Cancel, calls::cancel(store, server, address)),
             Command::Servers(news, tokens) => {
                 for (part, NewServer { server, token }) in news.into_iter().enumerate() {
@@ -372,6 +375,11 @@ fn plan(commands: Vec<Command>, under: &mut [Under], servers: &HashMap<Token, Se
         }
     }
     calls
+}
+
+/// Whether the shared store has no form for it: it keeps IPv4 alone so far.
+const fn is_ipv6(address: VoterAddress) -> bool {
+    matches!(address, VoterAddress::V6(_))
 }
 
 /// Where no token is said the store answers `unchanged` for a listed server. That is no success if it keeps

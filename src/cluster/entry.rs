@@ -3,7 +3,8 @@
 use redis::Value;
 
 use crate::recorder::follower::status::{EntryId, Position};
-use crate::store::{Event, StoredVote, VoterAddress};
+use crate::store::{Event, StoredVote};
+use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
 use crate::vote::time::UnixSeconds;
@@ -130,7 +131,8 @@ mod tests {
 
     use super::{EntryLine, LogEntry, lines, token};
     use crate::recorder::follower::status::{EntryId, Position};
-    use crate::store::{Event, StoredVote, VoterAddress};
+    use crate::store::{Event, StoredVote};
+    use crate::vote::address::VoterAddress;
     use crate::vote::id::{ServerId, Token};
     use crate::vote::ipv4::Ipv4;
     use crate::vote::time::UnixSeconds;

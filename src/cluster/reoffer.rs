@@ -9,7 +9,7 @@ use super::link::LinkError;
 use super::primary::Primary;
 use crate::recorder::follower::state::FullState;
 use crate::recorder::follower::{FeedDoor, RecorderGone};
-use crate::store::{Event, StoredVote, VoterAddress};
+use crate::store::{Event, StoredVote};
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::{Cooling, Pair, SHARDS};
@@ -57,7 +57,7 @@ impl Reoffer {
         let (now, cooldown) = (door.clock.now().wall, door.cooldown);
         // Votes that were owed before and are viewed are found again below.
         self.votes.retain(|vote| {
-            let held = door.cooldowns.live(pair(vote), now);
+            let held = door.cooldowns.live(vote.pair(), now);
             held.is_none_or(|held| held < cooldown.expires_at(vote.voted_at))
         });
         let mut shard = Vec::new();
@@ -65,11 +65,9 @@ impl Reoffer {
             shard.clear();
             door.cooldowns.copy_shard(index, now, &mut shard);
             let lost = shard.iter().filter(|Cooling { pair, expires_at }| is_later(next, *pair, *expires_at));
-            self.votes.extend(lost.map(|Cooling { pair, expires_at }| StoredVote {
-                server: pair.server,
-                address: VoterAddress::V4(pair.address),
-                voted_at: cooldown.voted_at(*expires_at),
-            }));
+            self.votes.extend(
+                lost.map(|Cooling { pair, expires_at }| StoredVote::new(*pair, cooldown.voted_at(*expires_at))),
+            );
         }
     }
 
@@ -103,7 +101,7 @@ impl Reoffer {
             let _is_shown = !state.servers.contains(*server) && state.servers.insert(*server, token.clone());
         }
         for vote in &self.votes {
-            let (pair, expires_at) = (pair(vote), cooldown.expires_at(vote.voted_at));
+            let (pair, expires_at) = (vote.pair(), cooldown.expires_at(vote.voted_at));
             if state.servers.contains(pair.server) && is_later(state, pair, expires_at) {
                 state.table.insert(pair, expires_at);
             }
@@ -116,7 +114,7 @@ impl Reoffer {
         let now = door.clock.now().wall;
         let before = self.votes.len();
         self.votes.extend(door.take_unseen().into_iter().filter(|vote| {
-            let held = door.cooldowns.live(pair(vote), now);
+            let held = door.cooldowns.live(vote.pair(), now);
             held.is_none_or(|held| held < door.cooldown.expires_at(vote.voted_at))
         }));
         door.status.owed.set(self.len() as u64);
@@ -260,9 +258,4 @@ fn why<T>(reply: Result<Option<T>, LinkError>, primary: &Primary) -> LinkError {
 /// Whether the state has none or an earlier vote of the pair.
 fn is_later(state: &FullState, pair: Pair, expires_at: UnixSeconds) -> bool {
     state.table.expires_at(pair).is_none_or(|held| held < expires_at)
-}
-
-const fn pair(vote: &StoredVote) -> Pair {
-    let VoterAddress::V4(address) = vote.address;
-    Pair { server: vote.server, address }
 }

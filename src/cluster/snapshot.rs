@@ -15,6 +15,7 @@ use super::stream::{self, NoEntries, Read};
 use crate::recorder::follower::state::FullState;
 use crate::recorder::follower::status::{EntryId, Position, RebuildCause};
 use crate::store::Event;
+use crate::vote::address::VoterAddress;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::ServerId;
 use crate::vote::ipv4::Ipv4;
@@ -190,7 +191,7 @@ fn read_votes(
         for server in servers {
             let mut rows = 0;
             wire.pairs(&mut |address, voted_at| {
-                let pair = Pair { server: *server, address: Ipv4(address) };
+                let pair = Pair { server: *server, address: VoterAddress::V4(Ipv4(address)) };
                 loader.put(Cooling { pair, expires_at: cooldown.expires_at(UnixSeconds(voted_at)) });
                 rows += 1;
             })?;

@@ -8,8 +8,8 @@ use serde_core::de::{Deserialize, Deserializer, Error, Expected, MapAccess, Visi
 use crate::json::{Fields, Object, Text, echo};
 use crate::limits::ECHO_BYTES_MAX;
 use crate::recorder::command::{NewServer, ServerName, Vote};
+use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
-use crate::vote::ipv4::Ipv4;
 use crate::vote::time::UnixSeconds;
 
 /// Why a body or a line was not taken.
@@ -170,7 +170,9 @@ fn into_vote(raw: Raw<'_>) -> Result<Vote, Invalid> {
         (None, None) => return refuse("name the server by server_id or by token"),
     };
     let Some(ip) = raw.ip else { return refuse("ip is missing") };
-    let Some(address) = Ipv4::parse_user(ip.as_bytes()) else { return refuse("ip must be an IPv4 address") };
+    let Some(address) = VoterAddress::parse_user(ip.as_bytes()) else {
+        return refuse("ip must be an IPv4 or IPv6 address");
+    };
     Ok(Vote { server, address, voted_at: raw.voted_at.map(|instant| instant.0) })
 }
 
@@ -227,6 +229,7 @@ pub fn line(text: &[u8], word: &'static str) -> Result<BodyLine, Invalid> {
 mod tests {
     use super::{BodyLine, Invalid, line, server, vote};
     use crate::recorder::command::{NewServer, ServerName, Vote};
+    use crate::vote::address::VoterAddress;
     use crate::vote::id::{ServerId, Token};
     use crate::vote::ipv4::Ipv4;
     use crate::vote::time::UnixSeconds;
@@ -239,7 +242,7 @@ mod tests {
     fn votes() {
         let by_id = |voted_at: Option<u32>| Vote {
             server: ServerName::Id(ServerId(28)),
-            address: Ipv4(0xCB00_7107),
+            address: VoterAddress::V4(Ipv4(0xCB00_7107)),
             voted_at: voted_at.map(UnixSeconds),
         };
         for (text, expected) in [
@@ -265,7 +268,7 @@ mod tests {
             (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":4294967296}"#, Err((422, "invalid_vote"))),
             (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":true}"#, Err((422, "invalid_vote"))),
             (r#"{"server_id":28,"ip":"203.0.113.07"}"#, Err((422, "invalid_vote"))),
-            (r#"{"server_id":28,"ip":"2001:db8::1"}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":28,"ip":"2001:db8::1%1"}"#, Err((422, "invalid_vote"))),
             (r#"{"server_id":28}"#, Err((422, "invalid_vote"))),
             (r#"{"server_id":-1,"ip":"203.0.113.7"}"#, Err((422, "invalid_vote"))),
             (r#"{"server_id":"28","ip":"203.0.113.7"}"#, Err((422, "invalid_vote"))),

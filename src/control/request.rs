@@ -5,8 +5,8 @@ use crate::http::fault::Fault;
 use crate::http::head::{Head, Method};
 use crate::http::route;
 use crate::recorder::command::{Mode, Tokens};
+use crate::vote::address::VoterAddress;
 use crate::vote::id::ServerId;
-use crate::vote::ipv4::Ipv4;
 
 /// One thing that can be asked of the control interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +24,9 @@ pub enum ControlRequest {
     /// `POST /v1/votes/batch`; how many refused lines are told one by one.
     VoteBatch(Mode, usize),
     /// `GET /v1/votes/{server_id}/{ip}`
-    ShowVote(ServerId, Ipv4),
+    ShowVote(ServerId, VoterAddress),
     /// `DELETE /v1/votes/{server_id}/{ip}`
-    Cancel(ServerId, Ipv4),
+    Cancel(ServerId, VoterAddress),
     /// `GET /v1/servers?after=ID&limit=N`
     ListServers(Option<ServerId>, Option<usize>),
     /// `POST /v1/servers/batch`; as with votes.
@@ -84,9 +84,9 @@ pub fn read(head: &Head<'_>) -> Result<ControlRequest, ControlAnswer> {
         [b"v1", b"votes", id, ip] => {
             // The method first: what has no such method is told so, whatever its path names.
             let is_cancel = by_method(head, "GET, HEAD, DELETE", &[(Method::Get, false), (Method::Delete, true)])?;
-            let address = Ipv4::parse_user(ip);
-            let address =
-                address.ok_or_else(|| ControlAnswer::error(422, "invalid_vote", "ip must be an IPv4 address"))?;
+            let address = VoterAddress::parse_user(ip);
+            let address = address
+                .ok_or_else(|| ControlAnswer::error(422, "invalid_vote", "ip must be an IPv4 or IPv6 address"))?;
             let pair = (server_id(id)?, address);
             Ok(if is_cancel {
                 ControlRequest::Cancel(pair.0, pair.1)

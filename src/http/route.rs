@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 
 use super::byte;
+use crate::vote::address::VoterAddress;
 use crate::vote::answer::{Question, ServerKey};
 use crate::vote::id::{ServerId, TOKEN_CHARS_MAX, is_token};
 use crate::vote::ipv4::Ipv4;
@@ -43,7 +44,7 @@ pub fn ordinary(bytes: &[u8]) -> Option<(Question<'_>, usize)> {
         }
     };
     let (address, used) = Ipv4::parse_prefix(rest)?;
-    Some((Question { server, address: Some(address) }, bytes.len() - rest.len() + used))
+    Some((Question { server, address: Some(VoterAddress::V4(address)) }, bytes.len() - rest.len() + used))
 }
 
 /// Either shape in any spelling: one trailing slash, odd addresses, empty segments.
@@ -63,7 +64,7 @@ fn by_segments(path: &[u8]) -> Option<Question<'_>> {
         (b"servers", b"vote-status") => ServerKey::Token(if is_token(key) { key } else { b"" }),
         _ => return None,
     };
-    Some(Question { server, address: Ipv4::parse_user(address) })
+    Some(Question { server, address: VoterAddress::parse_user(address) })
 }
 
 /// Undoes the percent-encoding of a path, once; that its escapes are whole was checked with the
@@ -101,15 +102,18 @@ fn hex_digit(byte: u8) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::{by_segments, decode, ordinary, question};
+    use crate::vote::address::VoterAddress;
     use crate::vote::answer::{Question, ServerKey};
     use crate::vote::id::{ServerId, ServerIdError};
     use crate::vote::ipv4::Ipv4;
+    use crate::vote::ipv6::Ipv6Network;
     use proptest::prelude::{any, prop_assert_eq, prop_oneof, proptest};
     use proptest::strategy::{Just, Strategy};
 
-    const IP: Option<Ipv4> = Some(Ipv4(0xCB00_7107));
+    const IP: Option<VoterAddress> = Some(VoterAddress::V4(Ipv4(0xCB00_7107)));
+    const IPV6: Option<VoterAddress> = Some(VoterAddress::V6(Ipv6Network(0x2001_0DB8_0000_0000)));
 
-    fn asked<'a>(server: ServerKey<'a>, address: Option<Ipv4>) -> Option<Question<'a>> {
+    fn asked<'a>(server: ServerKey<'a>, address: Option<VoterAddress>) -> Option<Question<'a>> {
         Some(Question { server, address })
     }
 
@@ -121,6 +125,9 @@ mod tests {
             ("/api/vote/28/status/203.0.113.7", asked(id(28), IP)),
             ("/api/vote/28/status/203.0.113.7/", asked(id(28), IP)),
             ("/api/vote/28/status/::ffff:203.0.113.7", asked(id(28), IP)),
+            ("/api/vote/28/status/2001:db8::7", asked(id(28), IPV6)),
+            ("/api/vote/28/status/2001:DB8:0::203.0.113.7/", asked(id(28), IPV6)),
+            ("/api/vote/28/status/[2001:db8::7]", asked(id(28), None)),
             ("/api/vote/28/status/", asked(id(28), None)),
             ("/api/vote/28/status//", asked(id(28), None)),
             ("/api/vote//status/203.0.113.7", asked(invalid, IP)),
@@ -130,6 +137,7 @@ mod tests {
                 asked(ServerKey::Id(Err(ServerIdError::TooLarge)), IP),
             ),
             ("/api/servers/demo/vote-status/203.0.113.7", asked(ServerKey::Token(b"demo"), IP)),
+            ("/api/servers/demo/vote-status/2001:db8::", asked(ServerKey::Token(b"demo"), IPV6)),
             ("/api/servers/de mo/vote-status/1", asked(ServerKey::Token(b""), None)),
             ("/api/servers//vote-status/203.0.113.7/", asked(ServerKey::Token(b""), IP)),
             ("/api/vote/28/status/203.0.113.7//", None),

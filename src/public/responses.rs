@@ -152,7 +152,7 @@ impl<T> ResponseSet<T> {
             cooldown,
             can_vote: make(200, &COMMON, answer::can_vote_body(cooldown).as_bytes()),
             in_cooldown: std::array::from_fn(|index| InCooldown::new(cooldown, index + 1, &make)),
-            invalid_ip: safe(400, "invalid_ip", "Adresse IPv4 invalide", &COMMON),
+            invalid_ip: safe(400, "invalid_ip", "Adresse IP invalide", &COMMON),
             invalid_server_id: safe(400, "invalid_server_id", "Identifiant de serveur invalide", &COMMON),
             unknown_server: safe(404, "unknown_server", "Serveur inconnu", &COMMON),
             unknown_token: safe(404, "unknown_token", "Token inconnu", &COMMON),

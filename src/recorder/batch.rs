@@ -13,7 +13,7 @@ use super::command::{
 use super::follower::status::Position;
 use super::gone::CancelledVotes;
 use super::removal::Removals;
-use crate::store::{Event, StoredVote, VoterAddress};
+use crate::store::{Event, StoredVote};
 use crate::vote::digest::Digest;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
@@ -175,7 +175,7 @@ impl<'s> Batch<'s> {
 
     fn stored(&self, pair: Pair, expires_at: UnixSeconds) -> StoredVote {
         let voted_at = self.cooldown.voted_at(expires_at);
-        StoredVote { server: pair.server, address: VoterAddress::V4(pair.address), voted_at }
+        StoredVote::new(pair, voted_at)
     }
 
     fn cancel(&mut self, pair: Pair) -> Option<bool> {

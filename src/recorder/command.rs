@@ -2,9 +2,9 @@
 
 use super::follower::status::Position;
 use crate::random;
+use crate::vote::address::VoterAddress;
 use crate::vote::digest::Digest;
 use crate::vote::id::{ServerId, Token};
-use crate::vote::ipv4::Ipv4;
 use crate::vote::time::UnixSeconds;
 
 /// How a command names its server.
@@ -22,7 +22,7 @@ pub struct Vote {
     /// For which server.
     pub server: ServerName,
     /// From where.
-    pub address: Ipv4,
+    pub address: VoterAddress,
     /// When it was cast. `None` stands for the moment of recording.
     pub voted_at: Option<UnixSeconds>,
 }
@@ -61,7 +61,7 @@ pub enum Command {
     /// Record votes, each for itself: one that is refused does not stop the others.
     Votes(Vec<Vote>, Mode),
     /// End a cooldown early.
-    Cancel(ServerId, Ipv4),
+    Cancel(ServerId, VoterAddress),
     /// List servers, each for itself.
     Servers(Vec<NewServer>, Tokens),
     /// Give a listed server a new token, which is generated.
@@ -107,7 +107,7 @@ pub struct Recorded {
     /// The server that the name meant.
     pub server: ServerId,
     /// From where.
-    pub address: Ipv4,
+    pub address: VoterAddress,
     /// When.
     pub voted_at: UnixSeconds,
     /// End of its cooldown.

@@ -84,6 +84,7 @@ impl CancelledVotes {
 mod tests {
     use super::CancelledVotes;
     use crate::limits::GONE_PAIRS_MAX;
+    use crate::vote::address::VoterAddress;
     use crate::vote::id::ServerId;
     use crate::vote::ipv4::Ipv4;
     use crate::vote::table::Pair;
@@ -92,7 +93,7 @@ mod tests {
     const NOW: UnixSeconds = UnixSeconds(1_000_000);
 
     fn pair(server: u32, address: u32) -> Pair {
-        Pair { server: ServerId(server), address: Ipv4(address) }
+        Pair { server: ServerId(server), address: VoterAddress::V4(Ipv4(address)) }
     }
 
     #[test]

@@ -424,6 +424,7 @@ impl Recorder {
 mod tests {
     use super::{COMMIT_EVENTS_MAX, Overloaded, RECORDER_LINES_MAX, RecorderHandle};
     use crate::recorder::command::{Command, Mode, ServerName, Vote};
+    use crate::vote::address::VoterAddress;
     use crate::vote::id::ServerId;
     use crate::vote::ipv4::Ipv4;
 
@@ -432,7 +433,7 @@ mod tests {
     #[test]
     fn so_many_lines_wait_and_no_more() {
         let (handle, requests) = RecorderHandle::new();
-        let vote = Vote { server: ServerName::Id(ServerId(1)), address: Ipv4(1), voted_at: None };
+        let vote = Vote { server: ServerName::Id(ServerId(1)), address: VoterAddress::V4(Ipv4(1)), voted_at: None };
         let submit = || {
             let votes = vec![vote.clone(); COMMIT_EVENTS_MAX];
             handle.submit(Command::Votes(votes, Mode::Record), Box::new(drop))

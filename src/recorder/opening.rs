@@ -10,11 +10,11 @@ use super::removal::Removals;
 use super::{Kept, Recorder, Respond};
 use crate::readiness::Trouble;
 use crate::recorder::gone::CancelledVotes;
-use crate::store::{Event, Past, StoreError, StoredVote, VoterAddress};
+use crate::store::{Event, Past, StoreError, StoredVote};
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::lengths::Lengths;
-use crate::vote::table::{Cooling, Loader, Pair};
+use crate::vote::table::{Cooling, Loader};
 use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 
 /// The pause before a second try, in milliseconds. It doubles with each one.
@@ -201,11 +201,7 @@ impl Recorder {
 
     /// Of two votes of one pair the earlier goes: cancelling the later one must not bring it back.
     fn owe_superseded(&mut self, superseded: &[Cooling]) {
-        let row = |Cooling { pair, expires_at }: &Cooling| StoredVote {
-            server: pair.server,
-            address: VoterAddress::V4(pair.address),
-            voted_at: self.cooldown.voted_at(*expires_at),
-        };
+        let row = |entry: &Cooling| StoredVote::new(entry.pair, self.cooldown.voted_at(entry.expires_at));
         let gone: Vec<_> = superseded.iter().map(|entry| Event::VoteGone(row(entry))).collect();
         self.owed.extend(gone);
     }
@@ -239,9 +235,8 @@ impl<'t> Reading<'t> {
 
     /// Takes a vote in; `before` is the latest time that was ever known.
     fn vote(&mut self, vote: &StoredVote, cooldown: Cooldown, now: UnixSeconds, before: UnixSeconds) {
-        let StoredVote { server, address: VoterAddress::V4(address), voted_at } = *vote;
-        let kept = Cooling { pair: Pair { server, address }, expires_at: cooldown.expires_at(voted_at) };
-        if !self.servers.contains(server) {
+        let kept = Cooling { pair: vote.pair(), expires_at: cooldown.expires_at(vote.voted_at) };
+        if !self.servers.contains(vote.server) {
             self.unlisted.push(kept);
             return;
         }

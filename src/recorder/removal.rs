@@ -65,6 +65,7 @@ impl Removals {
 #[cfg(test)]
 mod tests {
     use super::Removals;
+    use crate::vote::address::VoterAddress;
     use crate::vote::id::ServerId;
     use crate::vote::ipv4::Ipv4;
     use crate::vote::table::{Cooling, Pair};
@@ -73,7 +74,7 @@ mod tests {
     #[test]
     fn parts_go_in_order_of_time() {
         let entry = |server, at| Cooling {
-            pair: Pair { server: ServerId(server), address: Ipv4(at) },
+            pair: Pair { server: ServerId(server), address: VoterAddress::V4(Ipv4(at)) },
             expires_at: UnixSeconds(at),
         };
         let mut removals = Removals::default();

@@ -3,8 +3,8 @@
 
 use super::{COMMIT_EVENTS_MAX, Recorder};
 use crate::clock::Now;
-use crate::store::{Event, StoredVote, VoterAddress};
-use crate::vote::table::{Cooling, Pair};
+use crate::store::{Event, StoredVote};
+use crate::vote::table::Cooling;
 use crate::vote::time::UnixSeconds;
 
 /// A smaller difference between the two clocks is the reading's own error, in milliseconds.
@@ -96,15 +96,10 @@ impl Recorder {
     /// later change has to meet the right row.
     pub(super) fn note_cut(&mut self, cut: &[Cooling], now: UnixSeconds) {
         let cooldown = self.cooldown;
-        let row = |pair: Pair, voted_at| StoredVote {
-            server: pair.server,
-            address: VoterAddress::V4(pair.address),
-            voted_at,
-        };
         for part in cut.chunks(COMMIT_EVENTS_MAX / 2) {
             for Cooling { pair, expires_at } in part {
-                self.owed.push(Event::VoteGone(row(*pair, cooldown.voted_at(*expires_at))));
-                self.owed.push(Event::Vote(row(*pair, now)));
+                self.owed.push(Event::VoteGone(StoredVote::new(*pair, cooldown.voted_at(*expires_at))));
+                self.owed.push(Event::Vote(StoredVote::new(*pair, now)));
             }
             self.commit(Vec::new());
         }

@@ -5,9 +5,10 @@
 
 use std::fmt;
 
+use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
-use crate::vote::ipv4::Ipv4;
 use crate::vote::lengths::Lengths;
+use crate::vote::table::Pair;
 use crate::vote::time::UnixSeconds;
 
 pub mod commit_marker;
@@ -20,13 +21,6 @@ pub mod room;
 pub mod row;
 pub mod stage;
 
-/// A client's address as it is kept. A type that can grow: rows carry its family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum VoterAddress {
-    /// IPv4.
-    V4(Ipv4),
-}
-
 /// A vote as it is kept. The three together are its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StoredVote {
@@ -36,6 +30,20 @@ pub struct StoredVote {
     pub address: VoterAddress,
     /// When.
     pub voted_at: UnixSeconds,
+}
+
+impl StoredVote {
+    /// A pair's vote, cast at this instant.
+    #[must_use]
+    pub const fn new(Pair { server, address }: Pair, voted_at: UnixSeconds) -> Self {
+        Self { server, address, voted_at }
+    }
+
+    /// Whose vote it is.
+    #[must_use]
+    pub const fn pair(&self) -> Pair {
+        Pair { server: self.server, address: self.address }
+    }
 }
 
 /// One change of what is kept.

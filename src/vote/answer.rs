@@ -1,8 +1,8 @@
 //! The decision, and what the status body says of it: the contract's five fields, byte for byte.
 
+use super::address::VoterAddress;
 use super::directory::Snapshot;
 use super::id::{ServerId, ServerIdError};
-use super::ipv4::Ipv4;
 use super::table::{CooldownView, Pair};
 use super::time::{Cooldown, UnixSeconds};
 
@@ -20,8 +20,8 @@ pub enum ServerKey<'a> {
 pub struct Question<'a> {
     /// The server asked about.
     pub server: ServerKey<'a>,
-    /// The client's address, `None` where the text is no IPv4.
-    pub address: Option<Ipv4>,
+    /// The voter's address, `None` where the text is none.
+    pub address: Option<VoterAddress>,
 }
 
 /// What is answered to a status request.
@@ -40,7 +40,7 @@ pub enum Answer {
     UnknownServer,
     /// No such token.
     UnknownToken,
-    /// The address is no IPv4 of the contract's forms.
+    /// The address is none of the contract's forms.
     InvalidIp,
 }
 

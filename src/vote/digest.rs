@@ -1,6 +1,7 @@
 //! A digest of what is held that does not depend on the order in which it is met: two states that
 //! hold the same have the same one. For comparing, not against forgery.
 
+use super::address::VoterAddress;
 use super::directory::Snapshot;
 use super::id::{ServerId, Token};
 use super::table::{CooldownView, Cooling, Pair, SHARDS};
@@ -46,7 +47,11 @@ impl Digest {
 
     fn add_vote(&mut self, pair: Pair, voted_at: UnixSeconds) {
         self.votes += 1;
-        let packed = u64::from(pair.server.0) << 32 | u64::from(pair.address.0);
+        let server = u64::from(pair.server.0) << 32;
+        let packed = match pair.address {
+            VoterAddress::V4(address) => server | u64::from(address.0),
+            VoterAddress::V6(network) => server.wrapping_add(mix(network.0)),
+        };
         let sum = mix(mix(packed).wrapping_add(u64::from(voted_at.0)));
         self.votes_sum = self.votes_sum.wrapping_add(sum);
     }
@@ -66,6 +71,7 @@ fn fnv1a(text: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{Digest, fnv1a, mix};
+    use crate::vote::address::VoterAddress;
     use crate::vote::directory::Snapshot;
     use crate::vote::id::{ServerId, Token};
     use crate::vote::ipv4::Ipv4;
@@ -85,7 +91,7 @@ mod tests {
         let digest = |votes: &[(u32, u32, u32)]| {
             let mut table = CooldownTable::new();
             for (server, address, voted_at) in votes {
-                let pair = Pair { server: ServerId(*server), address: Ipv4(*address) };
+                let pair = Pair { server: ServerId(*server), address: VoterAddress::V4(Ipv4(*address)) };
                 table.insert(pair, cooldown.expires_at(UnixSeconds(*voted_at)));
             }
             let mut servers = Snapshot::default();

@@ -2,11 +2,14 @@
 //!
 //! Nothing here opens, waits, reads a clock, logs or counts: `now` is always a parameter.
 
+pub mod address;
 pub mod answer;
 pub mod digest;
 pub mod directory;
 pub mod id;
 pub mod ipv4;
+pub mod ipv6;
 pub mod lengths;
+mod shards;
 pub mod table;
 pub mod time;

@@ -1,109 +1,65 @@
 //! The cooldown table: which (server, address) pairs are in cooldown, and until when.
 //!
 //! [`CooldownTable`] is the one owner that may write; [`CooldownView`] only reads. A key and its
-//! expiry take 12 bytes. The map is split into shards with a lock each, so that a reader waits at
-//! most for one shard's change, and a shard that grows moves only its own part.
+//! expiry take 12 bytes for IPv4 and 16 for IPv6; each family has shards of its own.
 
-use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use hashbrown::hash_table::Entry as Slot;
-use hashbrown::{DefaultHashBuilder, HashTable};
-use parking_lot::RwLock;
+use hashbrown::DefaultHashBuilder;
 
+use super::address::VoterAddress;
 use super::id::ServerId;
 use super::ipv4::Ipv4;
+use super::ipv6::{Ipv6Network, Ipv6Prefix};
+pub use super::shards::{Cooling, Pair, SHARDS};
+use super::shards::{Ipv4Key, Ipv6Key, Shards, Waiting};
 use super::time::{Cooldown, UnixSeconds};
 
-/// Number of shards. At 10 million entries a shard holds some 10,000: walking or growing one
-/// holds its lock for well under a millisecond.
-pub const SHARDS: usize = 1_024;
-const _: () = assert!(SHARDS.is_power_of_two());
+struct Families {
+    hasher: DefaultHashBuilder,
+    prefix: Ipv6Prefix,
+    v4: Shards<Ipv4Key>,
+    v6: Shards<Ipv6Key>,
+}
 
-/// A (server, address) pair packed into 64 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Pair {
-    /// The listed server.
-    pub server: ServerId,
-    /// The client's address.
-    pub address: Ipv4,
+/// A pair's key, in the shards of its family.
+enum FamilyKey {
+    V4(Ipv4Key),
+    V6(Ipv6Key),
 }
 
 impl Pair {
-    const fn packed(self) -> u64 {
-        (self.server.0 as u64) << 32 | self.address.0 as u64
-    }
-}
-
-/// A pair and the instant from which it may vote again. Three words, so that 12 bytes are all it takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cooling {
-    /// Who is in cooldown where.
-    pub pair: Pair,
-    /// First instant at which the pair may vote.
-    pub expires_at: UnixSeconds,
-}
-const _: () = assert!(size_of::<Cooling>() == 12 && align_of::<Cooling>() == 4);
-
-/// Two cache lines of its own, as hardware fetches lines in pairs: shards never share one.
-#[repr(align(128))]
-#[derive(Default)]
-struct Shard {
-    entries: RwLock<HashTable<Cooling>>,
-}
-
-struct Shards {
-    /// Seeded by process: nobody can choose addresses that meet in one bucket.
-    hasher: DefaultHashBuilder,
-    shards: Box<[Shard]>,
-}
-
-impl Shards {
-    fn hash(&self, pair: Pair) -> u64 {
-        self.hasher.hash_one(pair.packed())
-    }
-
-    /// The map inside takes its bucket from the low bits and its tag from the top seven, so the
-    /// shard comes from the bits between.
-    const fn shard_index(hash: u64) -> usize {
-        (hash >> 40) as usize % SHARDS
-    }
-
-    fn shard(&self, hash: u64) -> &Shard {
-        &self.shards[Self::shard_index(hash)]
-    }
-
-    /// Takes `entries` of one shard in; where a pair has one already, the later of the two stays, and
-    /// the other is told.
-    fn raise(&self, index: usize, entries: &mut Vec<Cooling>, superseded: &mut Vec<Cooling>) {
-        let mut held = self.shards[index].entries.write();
-        for new in entries.drain(..) {
-            let hash = self.hash(new.pair);
-            match held.entry(hash, |entry| entry.pair == new.pair, |entry| self.hash(entry.pair)) {
-                Slot::Occupied(mut old) => {
-                    let old = old.get_mut();
-                    if old.expires_at != new.expires_at {
-                        superseded.push(if old.expires_at < new.expires_at { *old } else { new });
-                    }
-                    old.expires_at = old.expires_at.max(new.expires_at);
-                }
-                Slot::Vacant(free) => {
-                    free.insert(new);
-                }
-            }
+    #[inline]
+    const fn key(self) -> FamilyKey {
+        match self.address {
+            VoterAddress::V4(address) => FamilyKey::V4(Ipv4Key { server: self.server, address }),
+            VoterAddress::V6(network) => FamilyKey::V6(Ipv6Key::new(self.server, network)),
         }
     }
+}
 
+impl Families {
+    #[inline]
     fn expires_at(&self, pair: Pair) -> Option<UnixSeconds> {
-        let hash = self.hash(pair);
-        let entries = self.shard(hash).entries.read();
-        entries.find(hash, |entry| entry.pair == pair).map(|entry| entry.expires_at)
+        match pair.key() {
+            FamilyKey::V4(key) => self.v4.expires_at(key),
+            FamilyKey::V6(key) => self.v6.expires_at(key),
+        }
     }
+}
+
+/// Entries held, the expired ones that no sweep has met yet included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FamilyCounts {
+    /// Of IPv4.
+    pub v4: usize,
+    /// Of IPv6.
+    pub v6: usize,
 }
 
 /// Read-only access to the table. Cheap to clone.
 #[derive(Clone)]
-pub struct CooldownView(Arc<Shards>);
+pub struct CooldownView(Arc<Families>);
 
 impl CooldownView {
     /// When the pair's cooldown ends, if it is in one at `now`.
@@ -113,10 +69,17 @@ impl CooldownView {
         self.0.expires_at(pair).filter(|expires_at| now < *expires_at)
     }
 
-    /// Entries held, the expired ones that no sweep has met yet included.
+    /// Entries held of each family.
+    #[must_use]
+    pub fn counts(&self) -> FamilyCounts {
+        FamilyCounts { v4: self.0.v4.len(), v6: self.0.v6.len() }
+    }
+
+    /// Entries held of both families.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.shards.iter().map(|shard| shard.entries.read().len()).sum()
+        let FamilyCounts { v4, v6 } = self.counts();
+        v4 + v6
     }
 
     /// Whether nothing is held.
@@ -128,8 +91,11 @@ impl CooldownView {
     /// Copies what is live at `now` in shard `index` into `into`; `false` past the last shard.
     /// For listings: each call holds one shard's read lock, and only while it copies.
     pub fn copy_shard(&self, index: usize, now: UnixSeconds, into: &mut Vec<Cooling>) -> bool {
-        let Some(shard) = self.0.shards.get(index) else { return false };
-        into.extend(shard.entries.read().iter().filter(|entry| now < entry.expires_at));
+        if index >= SHARDS {
+            return false;
+        }
+        self.0.v4.copy_live(index, now, into);
+        self.0.v6.copy_live(index, now, into);
         true
     }
 
@@ -137,13 +103,13 @@ impl CooldownView {
     /// viewed: see [`CooldownTable::exchange`].
     #[must_use]
     pub fn shadow(&self) -> CooldownTable {
-        CooldownTable::with_hasher(self.0.hasher.clone())
+        CooldownTable::build(self.0.hasher.clone(), self.0.prefix)
     }
 }
 
 /// The table's owner: the only one that may write.
 pub struct CooldownTable {
-    shards: Arc<Shards>,
+    families: Arc<Families>,
     /// The shard that the next step of the sweep looks at.
     sweep_at: usize,
 }
@@ -155,68 +121,76 @@ impl Default for CooldownTable {
 }
 
 impl CooldownTable {
-    /// An empty table.
+    /// An empty table with the usual prefix.
     #[must_use]
     pub fn new() -> Self {
-        Self::with_hasher(DefaultHashBuilder::default())
+        Self::with_prefix(Ipv6Prefix::USUAL)
     }
 
-    fn with_hasher(hasher: DefaultHashBuilder) -> Self {
-        let shards = Shards { hasher, shards: (0..SHARDS).map(|_| Shard::default()).collect() };
-        Self { shards: Arc::new(shards), sweep_at: 0 }
+    /// An empty table that tells IPv6 voters apart by so many bits.
+    #[must_use]
+    pub fn with_prefix(prefix: Ipv6Prefix) -> Self {
+        Self::build(DefaultHashBuilder::default(), prefix)
+    }
+
+    fn build(hasher: DefaultHashBuilder, prefix: Ipv6Prefix) -> Self {
+        let v4 = Shards::new(hasher.clone(), prefix.mask());
+        let v6 = Shards::new(hasher.clone(), prefix.mask());
+        Self { families: Arc::new(Families { hasher, prefix, v4, v6 }), sweep_at: 0 }
     }
 
     /// A reader's view of this table.
     #[must_use]
     pub fn view(&self) -> CooldownView {
-        CooldownView(Arc::clone(&self.shards))
+        CooldownView(Arc::clone(&self.families))
     }
 
-    /// What is held for a pair, expired or not.
+    /// The pair under which the table looks up what is asked of `pair`: a network is cut to the prefix.
+    /// Whoever keeps pairs beside the table keeps them under this.
+    #[must_use]
+    pub fn looked_up(&self, pair: Pair) -> Pair {
+        let mask = self.families.prefix.mask();
+        match pair.address {
+            VoterAddress::V4(_) => pair,
+            VoterAddress::V6(network) => Pair { address: VoterAddress::V6(Ipv6Network(network.0 & mask)), ..pair },
+        }
+    }
+
+    /// When the cooldown ends or ended that is held for a pair.
     #[must_use]
     pub fn expires_at(&self, pair: Pair) -> Option<UnixSeconds> {
-        self.shards.expires_at(pair)
+        self.families.expires_at(pair)
+    }
+
+    /// What is held for a pair, expired or not: under the pair that it was put in with, which may be
+    /// another network of the same prefix.
+    #[must_use]
+    pub fn held(&self, pair: Pair) -> Option<Cooling> {
+        match pair.key() {
+            FamilyKey::V4(key) => self.families.v4.held(key),
+            FamilyKey::V6(key) => self.families.v6.held(key),
+        }
     }
 
     /// Puts a pair into cooldown until `expires_at`, whatever was held for it.
     pub fn insert(&mut self, pair: Pair, expires_at: UnixSeconds) {
-        let hash = self.shards.hash(pair);
-        let mut entries = self.shards.shard(hash).entries.write();
-        match entries.entry(hash, |entry| entry.pair == pair, |entry| self.shards.hash(entry.pair)) {
-            Slot::Occupied(mut held) => held.get_mut().expires_at = expires_at,
-            Slot::Vacant(free) => {
-                free.insert(Cooling { pair, expires_at });
-            }
+        match pair.key() {
+            FamilyKey::V4(key) => self.families.v4.insert(key, expires_at),
+            FamilyKey::V6(key) => self.families.v6.insert(key, expires_at),
         }
     }
 
     /// Forgets a pair; whether it was held.
     pub fn remove(&mut self, pair: Pair) -> bool {
-        let hash = self.shards.hash(pair);
-        let mut entries = self.shards.shard(hash).entries.write();
-        match entries.find_entry(hash, |entry| entry.pair == pair) {
-            Ok(held) => {
-                held.remove();
-                true
-            }
-            Err(_absent) => false,
+        match pair.key() {
+            FamilyKey::V4(key) => self.families.v4.remove(key),
+            FamilyKey::V6(key) => self.families.v6.remove(key),
         }
     }
 
-    /// Forgets all that is held for one server; how much that was. A shard is first read, and
-    /// locked for writing only where it holds some.
+    /// Forgets all that is held for one server; how much that was.
     pub fn remove_server(&mut self, server: ServerId) -> usize {
-        let mut removed = 0;
-        for shard in &self.shards.shards {
-            if shard.entries.read().iter().all(|entry| entry.pair.server != server) {
-                continue;
-            }
-            let mut entries = shard.entries.write();
-            let before = entries.len();
-            entries.retain(|entry| entry.pair.server != server);
-            removed += before - entries.len();
-        }
-        removed
+        self.families.v4.remove_server(server) + self.families.v6.remove_server(server)
     }
 
     /// Exchanges contents with `other`, a shadow of this table. Views stay where they are and pay
@@ -225,25 +199,23 @@ impl CooldownTable {
     /// # Panics
     /// Where `other` is no shadow of this table: its entries would not be found.
     pub fn exchange(&mut self, other: &mut Self) {
-        let probe = Pair { server: ServerId(1), address: Ipv4(1) };
-        assert_eq!(self.shards.hash(probe), other.shards.hash(probe), "the table is no shadow of this one");
-        for (own, theirs) in self.shards.shards.iter().zip(&other.shards.shards) {
-            std::mem::swap(&mut *own.entries.write(), &mut *theirs.entries.write());
-        }
+        let (server, families, others) = (ServerId(1), &self.families, &other.families);
+        assert_eq!(families.prefix, others.prefix, "the table is no shadow of this one");
+        families.v4.exchange(&others.v4, Ipv4Key { server, address: Ipv4(1) });
+        families.v6.exchange(&others.v6, Ipv6Key::new(server, Ipv6Network(u64::MAX)));
     }
 
     /// A way to put in very many entries.
     pub fn loader(&mut self) -> Loader<'_> {
-        Loader { table: self, waiting: vec![Vec::new(); SHARDS], superseded: Vec::new() }
+        Loader { table: self, v4: Waiting::new(), v6: Waiting::new(), superseded: Vec::new() }
     }
 
     /// All that is held for one server, expired or not. Walks the table under read locks.
     #[must_use]
     pub fn of_server(&self, server: ServerId) -> Vec<Cooling> {
         let mut found = Vec::new();
-        for shard in &self.shards.shards {
-            found.extend(shard.entries.read().iter().filter(|entry| entry.pair.server == server));
-        }
+        self.families.v4.copy_server(server, &mut found);
+        self.families.v6.copy_server(server, &mut found);
         found
     }
 
@@ -253,24 +225,13 @@ impl CooldownTable {
     }
 
     /// Drops the entries of the next `shards` shards that need to be held no longer, by their ends; how
-    /// many were dropped. A shard is first read, and locked for writing only where it has such.
+    /// many were dropped.
     pub fn sweep_if(&mut self, shards: usize, is_over: impl Fn(UnixSeconds) -> bool) -> usize {
         let mut dropped = 0;
         for _ in 0..shards {
-            let shard = &self.shards.shards[self.sweep_at];
-            self.sweep_at = (self.sweep_at + 1) % SHARDS;
-            if !shard.entries.read().iter().any(|entry| is_over(entry.expires_at)) {
-                continue;
-            }
-            let mut entries = shard.entries.write();
-            let before = entries.len();
-            entries.retain(|entry| !is_over(entry.expires_at));
-            dropped += before - entries.len();
-            // After a peak the room goes back; a quarter full leaves space to grow again.
-            if entries.capacity() > 64 && entries.len() < entries.capacity() / 4 {
-                let room = entries.len() * 2;
-                entries.shrink_to(room, |entry| self.shards.hash(entry.pair));
-            }
+            let index = self.sweep_at;
+            self.sweep_at = (index + 1) % SHARDS;
+            dropped += self.families.v4.sweep(index, &is_over) + self.families.v6.sweep(index, &is_over);
         }
         dropped
     }
@@ -280,50 +241,44 @@ impl CooldownTable {
     /// Gives the entries that were cut to that, as they were before. See [`Cooldown::held_at`].
     pub fn step_back(&mut self, before: UnixSeconds, now: UnixSeconds, cooldown: Cooldown) -> Vec<Cooling> {
         let mut cut = Vec::new();
-        for shard in &self.shards.shards {
-            let mut entries = shard.entries.write();
-            entries.retain(|entry| entry.expires_at <= now || before < entry.expires_at);
-            for entry in entries.iter_mut() {
-                let held = cooldown.held_at(entry.expires_at, now);
-                if held != entry.expires_at {
-                    cut.push(*entry);
-                    entry.expires_at = held;
-                }
-            }
-        }
+        self.families.v4.step_back(before, now, cooldown, &mut cut);
+        self.families.v6.step_back(before, now, cooldown, &mut cut);
         cut
     }
 }
 
-/// Puts in very many entries, one shard after the other: a shard's part stays in the processor's
-/// cache, where single entries in no order would each wait for memory.
+/// Puts in very many entries: see [`Waiting`].
 pub struct Loader<'t> {
     table: &'t mut CooldownTable,
-    waiting: Vec<Vec<Cooling>>,
+    v4: Waiting<Ipv4Key>,
+    v6: Waiting<Ipv6Key>,
     superseded: Vec<Cooling>,
 }
 
-/// Entries that wait for one shard before they are put in together.
-const WAITING_MAX: usize = 64;
-
 impl Loader<'_> {
     /// Takes an entry; where the pair has one already, the later of the two stays.
-    pub fn put(&mut self, entry: Cooling) {
-        let shards = &self.table.shards;
-        let index = Shards::shard_index(shards.hash(entry.pair));
-        let waiting = &mut self.waiting[index];
-        waiting.push(entry);
-        if waiting.len() == WAITING_MAX {
-            shards.raise(index, waiting, &mut self.superseded);
+    pub fn put(&mut self, Cooling { pair, expires_at }: Cooling) {
+        let (families, superseded) = (&self.table.families, &mut self.superseded);
+        match pair.key() {
+            FamilyKey::V4(key) => self.v4.put(key, expires_at, &families.v4, superseded),
+            FamilyKey::V6(key) => self.v6.put(key, expires_at, &families.v6, superseded),
         }
     }
 
     /// Puts in what still waits. Gives what another entry of its pair has taken the place of.
-    pub fn finish(mut self) -> Vec<Cooling> {
-        for (index, waiting) in self.waiting.iter_mut().enumerate() {
-            self.table.shards.raise(index, waiting, &mut self.superseded);
-        }
-        self.superseded
+    pub fn finish(self) -> Vec<Cooling> {
+        let Self { table, v4, v6, mut superseded } = self;
+        v4.finish(&table.families.v4, &mut superseded);
+        v6.finish(&table.families.v6, &mut superseded);
+        superseded
+    }
+}
+
+#[cfg(test)]
+impl CooldownTable {
+    /// So many entries would fit without another allocation.
+    fn capacity(&self) -> usize {
+        self.families.v4.capacity() + self.families.v6.capacity()
     }
 }
 

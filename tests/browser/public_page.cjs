@@ -68,7 +68,7 @@ async function tokenVariant(page) {
 /** What is typed is asked, whatever it is. */
 async function oddInput(page) {
   await askByKeyboard(page, "28", "a/b?c#d%");
-  await sees(page, "#explanation", "Adresse IPv4 invalide");
+  await sees(page, "#explanation", "Adresse IP invalide");
   await sees(page, "#line", `GET ${SETTINGS.publicUrl}/api/vote/28/status/a%2Fb%3Fc%23d%25 → 400`);
   await askByKeyboard(page, "<b>28", "203.0.113.7");
   await sees(page, "#explanation", "Identifiant de serveur invalide");

@@ -54,7 +54,7 @@ fn an_error_answer_is_status_2() {
         (["--server", "29", "203.0.113.7"], "Serveur inconnu", "unknown_server"),
         (["--server", "x/y", "203.0.113.7"], "Identifiant de serveur invalide", "invalid_server_id"),
         (["--token", "secret-of-another", "203.0.113.7"], "Token inconnu", "unknown_token"),
-        (["--server", "28", "203.0.113.7/x?y"], "Adresse IPv4 invalide", "invalid_ip"),
+        (["--server", "28", "203.0.113.7/x?y"], "Adresse IP invalide", "invalid_ip"),
     ] {
         let ended = run(&server, &[&["check"], &args[..]].concat());
         expect_failure(&ended, &[message, word]);

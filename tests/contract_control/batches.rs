@@ -35,7 +35,7 @@ fn every_line_is_counted_once() {
             {"line": 5, "error": "expired", "message": "voted_at is older than the cooldown"},
             {"line": 6, "error": "unknown_server", "message": "no such server"},
             {"line": 7, "error": "invalid_vote", "message": "voted_at is more than 5 seconds in the future"},
-            {"line": 8, "error": "invalid_vote", "message": "ip must be an IPv4 address"},
+            {"line": 8, "error": "invalid_vote", "message": "ip must be an IPv4 or IPv6 address"},
             {"line": 9, "error": "invalid_vote", "message": "the body is no JSON object: expected ident"},
         ],
     });

@@ -70,7 +70,7 @@ fn every_body_follows_the_length_of_the_cooldown() {
         ),
         (
             "/api/vote/28/status/x",
-            r#"{"success":true,"can_vote":true,"message":"Adresse IPv4 invalide","next_vote_at":null,"cooldown_minutes":120,"error":"invalid_ip"}"#,
+            r#"{"success":true,"can_vote":true,"message":"Adresse IP invalide","next_vote_at":null,"cooldown_minutes":120,"error":"invalid_ip"}"#,
         ),
         (
             "/%",

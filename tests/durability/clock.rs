@@ -16,6 +16,7 @@ use vote_status::recorder::command::{Command, Mode, Reply, ServerName, Vote, Vot
 use vote_status::recorder::{Recorder, RecorderHandle};
 use vote_status::store::Store;
 use vote_status::store::commit_marker::CommitMarker;
+use vote_status::vote::address::VoterAddress;
 use vote_status::vote::id::ServerId;
 use vote_status::vote::ipv4::Ipv4;
 use vote_status::vote::table::{CooldownView, Pair};
@@ -34,7 +35,7 @@ fn now() -> u32 {
 
 fn cast(address: u32, voted_at: Option<u32>) -> Command {
     let server = ServerName::Id(ServerId(1));
-    let vote = Vote { server, address: Ipv4(address), voted_at: voted_at.map(UnixSeconds) };
+    let vote = Vote { server, address: VoterAddress::V4(Ipv4(address)), voted_at: voted_at.map(UnixSeconds) };
     Command::Votes(vec![vote], Mode::Cast)
 }
 
@@ -74,7 +75,7 @@ impl Running {
 
     /// When the cooldown of an address ends, as a caller would see it now.
     fn ends(&self, address: u32) -> Option<u32> {
-        let pair = Pair { server: ServerId(1), address: Ipv4(address) };
+        let pair = Pair { server: ServerId(1), address: VoterAddress::V4(Ipv4(address)) };
         self.cooldowns.live(pair, self.clock.now().wall).map(|ends| ends.0)
     }
 
@@ -126,7 +127,7 @@ fn a_step_back_lengthens_and_loses_nothing() {
 fn what_a_step_back_cut_can_be_cancelled_for_good() {
     let device = device_with(&[]);
     let running = Running::start(&device, HOUR_S, vec![cast(2, None)]);
-    assert_eq!(running.ask(Command::Cancel(ServerId(1), Ipv4(2))), Reply::Cancelled(Some(true)));
+    assert_eq!(running.ask(Command::Cancel(ServerId(1), VoterAddress::V4(Ipv4(2)))), Reply::Cancelled(Some(true)));
     assert_eq!(running.ends(2), None);
     running.stop();
     let running = Running::start(&device, 0, Vec::new());
@@ -141,7 +142,7 @@ fn what_a_start_cut_can_be_cancelled_for_good() {
     let running = Running::start(&device, 0, Vec::new());
     let ends = running.ends(2).expect("it is not lost");
     assert!(ends <= now() + COOLDOWN_S + AHEAD_MAX_S, "{ends}");
-    assert_eq!(running.ask(Command::Cancel(ServerId(1), Ipv4(2))), Reply::Cancelled(Some(true)));
+    assert_eq!(running.ask(Command::Cancel(ServerId(1), VoterAddress::V4(Ipv4(2)))), Reply::Cancelled(Some(true)));
     running.stop();
     let running = Running::start(&device, 0, Vec::new());
     assert_eq!(running.ends(2), None, "cancelled, after a restart");

@@ -3,9 +3,11 @@
 
 use crate::util::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
-use vote_status::store::{Event, Store, StoreError, StoredVote, VoterAddress};
+use vote_status::store::{Event, Store, StoreError, StoredVote};
+use vote_status::vote::address::VoterAddress;
 use vote_status::vote::id::{ServerId, Token};
 use vote_status::vote::ipv4::Ipv4;
+use vote_status::vote::ipv6::Ipv6Network;
 use vote_status::vote::time::UnixSeconds;
 
 /// Rows that are dropped in one go at most: all of them, here.
@@ -74,8 +76,20 @@ impl Kept {
 }
 
 fn row(vote: &StoredVote) -> (u32, u32, u32) {
-    let VoterAddress::V4(address) = vote.address;
-    (vote.voted_at.0, vote.server.0, address.0)
+    let number = match vote.address {
+        VoterAddress::V4(address) => address.0,
+        VoterAddress::V6(network) => network.0 as u32,
+    };
+    (vote.voted_at.0, vote.server.0, number)
+}
+
+/// Addresses of both families by turns.
+fn address(number: u32) -> VoterAddress {
+    if number.is_multiple_of(2) {
+        VoterAddress::V4(Ipv4(number))
+    } else {
+        VoterAddress::V6(Ipv6Network(u64::from(number)))
+    }
 }
 
 /// A vote as the store keeps it.
@@ -93,9 +107,8 @@ pub(crate) fn server(id: u32, token: &str) -> Event {
     Event::Server(ServerId(id), Token::new(token).expect("a token"))
 }
 
-fn stored((voted_at, server, address): (u32, u32, u32)) -> StoredVote {
-    let (server, address) = (ServerId(server), VoterAddress::V4(Ipv4(address)));
-    StoredVote { server, address, voted_at: UnixSeconds(voted_at) }
+fn stored((voted_at, server, number): (u32, u32, u32)) -> StoredVote {
+    StoredVote { server: ServerId(server), address: address(number), voted_at: UnixSeconds(voted_at) }
 }
 
 /// Makes up steps that follow from one another: a second a step, a few votes, now and then a

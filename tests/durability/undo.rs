@@ -15,6 +15,7 @@ use vote_status::recorder::command::{Command, Mode, NewServer, Reply, ServerName
 use vote_status::store::commit_marker::CommitMarker;
 use vote_status::store::embedded::EmbeddedStore;
 use vote_status::store::{Event, Store, StoreError};
+use vote_status::vote::address::VoterAddress;
 use vote_status::vote::id::{ServerId, Token};
 use vote_status::vote::ipv4::Ipv4;
 use vote_status::vote::time::Cooldown;
@@ -76,7 +77,7 @@ fn told_of_a_vote(failure: Failure) -> Reply {
     recorder.load(vec![Command::Servers(vec![listed], Tokens::Keep)]).expect("the store is whole");
     device.fail(failure);
     let (sender, replies) = channel();
-    let vote = Vote { server: ServerName::Id(server), address: Ipv4(0xCB00_7107), voted_at: None };
+    let vote = Vote { server: ServerName::Id(server), address: VoterAddress::V4(Ipv4(0xCB00_7107)), voted_at: None };
     let respond = Box::new(move |reply| sender.send(reply).expect("it is waited for"));
     handle.submit(Command::Votes(vec![vote], Mode::Cast), respond).expect("there is room");
     drop(handle);

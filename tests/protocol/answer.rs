@@ -109,7 +109,7 @@ fn public_head(status: u16) -> (&'static str, &'static str) {
 fn public_body(status: u16, end: End) -> &'static str {
     match (status, end) {
         (200, _) => r#"{"success":true,"can_vote":true,"message":"Vous pouvez voter maintenant","next_vote_at":null,"cooldown_minutes":90}"#,
-        (400, End::Keep) => r#"{"success":true,"can_vote":true,"message":"Adresse IPv4 invalide","next_vote_at":null,"cooldown_minutes":90,"error":"invalid_ip"}"#,
+        (400, End::Keep) => r#"{"success":true,"can_vote":true,"message":"Adresse IP invalide","next_vote_at":null,"cooldown_minutes":90,"error":"invalid_ip"}"#,
         (400, End::Close) => r#"{"success":true,"can_vote":true,"message":"Requête invalide","next_vote_at":null,"cooldown_minutes":90,"error":"bad_request"}"#,
         (404, _) => r#"{"success":true,"can_vote":true,"message":"Ressource introuvable","next_vote_at":null,"cooldown_minutes":90,"error":"not_found"}"#,
         (405, _) => r#"{"success":true,"can_vote":true,"message":"Méthode non autorisée","next_vote_at":null,"cooldown_minutes":90,"error":"method_not_allowed"}"#,

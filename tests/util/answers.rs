@@ -38,7 +38,7 @@ pub(crate) static IN_COOLDOWN: Outcome = kept(
 );
 pub(crate) static INVALID_IP: Outcome = kept(
     "400 Bad Request",
-    r#"{"success":true,"can_vote":true,"message":"Adresse IPv4 invalide","next_vote_at":null,"cooldown_minutes":90,"error":"invalid_ip"}"#,
+    r#"{"success":true,"can_vote":true,"message":"Adresse IP invalide","next_vote_at":null,"cooldown_minutes":90,"error":"invalid_ip"}"#,
 );
 pub(crate) static INVALID_SERVER_ID: Outcome = kept(
     "400 Bad Request",
@@ -159,7 +159,7 @@ const IPS: &[(&str, &Outcome)] = &[
     ("3405803784", &INVALID_IP),
     ("0xcb.0.113.8", &INVALID_IP),
     ("0xcb007108", &INVALID_IP),
-    // IPv6: the IPv4-mapped forms mean the IPv4, the others are refused.
+    // The IPv4-mapped forms of IPv6 mean the IPv4.
     ("::ffff:203.0.113.8", &IN_COOLDOWN),
     ("::FFFF:203.0.113.8", &IN_COOLDOWN),
     ("::ffff:cb00:7108", &IN_COOLDOWN),
@@ -174,14 +174,57 @@ const IPS: &[(&str, &Outcome)] = &[
     ("::ffff:203.0.113.7", &CAN_VOTE),
     ("::ffff:cb00:7107", &CAN_VOTE),
     ("::ffff:0.0.0.0", &CAN_VOTE),
-    ("::ffff:1", &INVALID_IP),
-    ("::", &INVALID_IP),
-    ("::1", &INVALID_IP),
-    ("2001:db8::1", &INVALID_IP),
-    ("::203.0.113.8", &INVALID_IP),
-    ("::ffff:0:203.0.113.8", &INVALID_IP),
-    ("64:ff9b::203.0.113.8", &INVALID_IP),
-    ("::fffe:203.0.113.8", &INVALID_IP),
+    // Every other IPv6 address stands for its network: 2001:db8:0:8::/64 is in cooldown.
+    ("2001:db8:0:8::", &IN_COOLDOWN),
+    ("2001:db8:0:8::8", &IN_COOLDOWN),
+    ("2001:db8:0:8:ffff:ffff:ffff:ffff", &IN_COOLDOWN),
+    ("2001:0DB8:0000:0008:0000:0000:0000:0001", &IN_COOLDOWN),
+    ("2001:dB8::8:0:0:203.0.113.7", &IN_COOLDOWN),
+    ("2001:db8::8:1:2:3:4", &IN_COOLDOWN),
+    ("2001%3Adb8%3a0%3A8%3A%3A1", &IN_COOLDOWN),
+    ("%09%202001:db8:0:8::1%20", &IN_COOLDOWN),
+    ("%32001:db8:0:8::1/", &IN_COOLDOWN),
+    ("2001:db8:0:8::1?wait=x", &IN_COOLDOWN),
+    ("2001:db8:0:9::8", &CAN_VOTE),
+    ("2001:db8::8", &CAN_VOTE),
+    ("2001:db9:0:8::8", &CAN_VOTE),
+    ("::", &CAN_VOTE),
+    ("::1", &CAN_VOTE),
+    ("1::", &CAN_VOTE),
+    ("fe80::1", &CAN_VOTE),
+    ("fd00::1:2", &CAN_VOTE),
+    ("1:2:3:4:5:6:7::", &CAN_VOTE),
+    ("::2:3:4:5:6:7:8", &CAN_VOTE),
+    ("1:2:3:4:5:6:203.0.113.8", &CAN_VOTE),
+    // These hold an IPv4 and are not its mapped form.
+    ("::203.0.113.8", &CAN_VOTE),
+    ("::ffff:1", &CAN_VOTE),
+    ("::ffff:0:203.0.113.8", &CAN_VOTE),
+    ("64:ff9b::203.0.113.8", &CAN_VOTE),
+    ("::fffe:203.0.113.8", &CAN_VOTE),
+    ("2002:cb00:7108::", &CAN_VOTE),
+    (":", &INVALID_IP),
+    (":::", &INVALID_IP),
+    ("1:::2", &INVALID_IP),
+    ("1::2::3", &INVALID_IP),
+    (":1:2:3:4:5:6:7", &INVALID_IP),
+    ("1:2:3:4:5:6:7:", &INVALID_IP),
+    ("1:2:3:4:5:6:7", &INVALID_IP),
+    ("1:2:3:4:5:6:7:8:9", &INVALID_IP),
+    ("1:2:3:4:5:6:7:8::", &INVALID_IP),
+    ("1:2:3:4::5:6:7:8", &INVALID_IP),
+    ("1:2:3:4:5:6:7:203.0.113.8", &INVALID_IP),
+    ("203.0.113.8::", &INVALID_IP),
+    ("2001:db8:0:8::g", &INVALID_IP),
+    ("2001:db8:0:00008::1", &INVALID_IP),
+    ("2001:db8:0:8::1%2525", &INVALID_IP),
+    ("2001:db8:0:8::1%25eth0", &INVALID_IP),
+    ("2001:db8:0:8::%2F64", &INVALID_IP),
+    ("[2001:db8:0:8::1]", &INVALID_IP),
+    ("2001:db8:0:8::1,203.0.113.8", &INVALID_IP),
+    ("2001-db8-0-8--1", &INVALID_IP),
+    ("2001:db8:0:8::%0A", &INVALID_IP),
+    ("%EF%BC%91::", &INVALID_IP),
     ("::ffff:203.0.113.08", &INVALID_IP),
     ("::ffff:203.0.113.256", &INVALID_IP),
     ("::ffff:203.0.113", &INVALID_IP),
@@ -374,7 +417,7 @@ pub(crate) fn rows() -> Vec<(String, &'static Outcome)> {
         rows.push((format!("/api/servers/demo/vote-status/{ip}"), *outcome));
     }
     // Odd addresses and plain ones are read in different ways; the segments before them must not be.
-    for ip in ["203.0.113.8", "203.0.113.8/", "%20203.0.113.8"] {
+    for ip in ["203.0.113.8", "203.0.113.8/", "%20203.0.113.8", "2001:db8:0:8::7", "2001:db8:0:8%3A%3A7"] {
         for (id, outcome) in SERVER_IDS {
             rows.push((format!("/api/vote/{id}/status/{ip}"), *outcome));
         }
@@ -413,6 +456,8 @@ pub(crate) fn prepare(server: &Server) -> String {
     control.add_server(7, LONG_TOKEN);
     let voted_at = now_unix() - 48 * 60;
     let cast = control.cast_at(28, "203.0.113.8", voted_at);
+    assert_eq!(cast.status, 201, "{cast:?}");
+    let cast = control.cast_at(28, "2001:db8:0:8::1", voted_at);
     assert_eq!(cast.status, 201, "{cast:?}");
     rfc3339(voted_at + 90 * 60)
 }

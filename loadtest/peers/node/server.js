@@ -49,7 +49,7 @@ async function serve(request, response) {
   const part = SHAPE.exec(request.url);
   if (!part) return answer(response, 404, canVote("Ressource introuvable", { error: "not_found" }));
   const [, id, ip] = part;
-  if (!net.isIPv4(ip)) return answer(response, 400, canVote("Adresse IPv4 invalide", { error: "invalid_ip" }));
+  if (!net.isIPv4(ip)) return answer(response, 400, canVote("Adresse IP invalide", { error: "invalid_ip" }));
   const [server, expiry] = await redis.mget(`server:${id}`, `cooldown:${id}:${ip}`);
   if (server === null) return answer(response, 404, canVote("Serveur inconnu", { error: "unknown_server" }));
   const left = Number(expiry) - Math.floor(Date.now() / 1000);

@@ -33,7 +33,7 @@ if (!preg_match('~^/api/vote/([0-9]+)/status/([^/?]+)~', $_SERVER['REQUEST_URI']
 }
 [, $id, $ip] = $part;
 if (!filter_var($ip, FILTER_VALIDATE_IP, FILTER_FLAG_IPV4)) {
-    answer(400, can_vote('Adresse IPv4 invalide', ['error' => 'invalid_ip']));
+    answer(400, can_vote('Adresse IP invalide', ['error' => 'invalid_ip']));
     return;
 }
 $redis = new Redis();

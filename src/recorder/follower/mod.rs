@@ -22,7 +22,7 @@ use crate::readiness::Readiness;
 use crate::recorder::command::{DigestTaken, Recorded, Reply, VoteOutcome};
 use crate::recorder::live_state::LiveState;
 use crate::recorder::{RecorderHandle, Respond, SWEEP_SHARDS_PER_TICK, TICK_MS};
-use crate::store::{Event, StoreError, StoredVote, VoterAddress};
+use crate::store::{Event, StoreError, StoredVote};
 use crate::vote::digest::Digest;
 use crate::vote::directory::{DirectoryView, Snapshot};
 use crate::vote::table::{CooldownView, Pair};
@@ -421,7 +421,7 @@ impl Follower {
                 return None;
             };
             let held = self.live.table.expires_at(Pair { server, address });
-            let vote = StoredVote { server, address: VoterAddress::V4(address), voted_at };
+            let vote = StoredVote { server, address, voted_at };
             held.is_none_or(|held| held < expires_at).then_some(vote)
         })
     }

@@ -3,9 +3,9 @@
 
 use std::borrow::Cow;
 
-use crate::store::{Event, StoredVote, VoterAddress};
+use crate::store::Event;
 use crate::vote::directory::Snapshot;
-use crate::vote::table::{CooldownTable, Pair};
+use crate::vote::table::CooldownTable;
 use crate::vote::time::Cooldown;
 
 /// A whole state, built apart.
@@ -31,9 +31,9 @@ impl FullState {
 /// last one on a pair or a server still has the last word.
 pub(super) fn apply(event: &Event, table: &mut CooldownTable, servers: &mut Cow<'_, Snapshot>, cooldown: Cooldown) {
     match event {
-        Event::Vote(vote) => table.insert(pair(vote), cooldown.expires_at(vote.voted_at)),
+        Event::Vote(vote) => table.insert(vote.pair(), cooldown.expires_at(vote.voted_at)),
         Event::VoteGone(vote) => {
-            table.remove(pair(vote));
+            table.remove(vote.pair());
         }
         Event::Server(server, token) => {
             if !servers.to_mut().insert(*server, token.clone()) {
@@ -46,9 +46,4 @@ pub(super) fn apply(event: &Event, table: &mut CooldownTable, servers: &mut Cow<
             table.remove_server(*server);
         }
     }
-}
-
-fn pair(vote: &StoredVote) -> Pair {
-    let VoterAddress::V4(address) = vote.address;
-    Pair { server: vote.server, address }
 }

@@ -13,7 +13,8 @@ use crate::clock::Clock;
 use crate::readiness::Readiness;
 use crate::recorder::RecorderHandle;
 use crate::recorder::command::{Command, Mode, Recorded, Reply, ServerName, Vote, VoteOutcome};
-use crate::store::{Event, StoreError, StoredVote, VoterAddress};
+use crate::store::{Event, StoreError, StoredVote};
+use crate::vote::address::VoterAddress;
 use crate::vote::directory::{DirectoryView, Snapshot};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
@@ -21,7 +22,7 @@ use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
 
 const SERVER: ServerId = ServerId(28);
-const ADDRESS: Ipv4 = Ipv4(7);
+const ADDRESS: VoterAddress = VoterAddress::V4(Ipv4(7));
 /// Longer than anything here may take, however busy the machine.
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -81,7 +82,7 @@ impl Node {
     }
 
     fn vote(&self) -> StoredVote {
-        StoredVote { server: SERVER, address: VoterAddress::V4(ADDRESS), voted_at: self.voted_at }
+        StoredVote { server: SERVER, address: ADDRESS, voted_at: self.voted_at }
     }
 
     fn replace(&self, events: &[Event], position: Position) -> FullState {

@@ -41,7 +41,7 @@ impl Status {
 
     /// The answer to an address that is none.
     pub fn invalid_ip() -> Self {
-        Self::can_vote("Adresse IPv4 invalide", Some("invalid_ip"))
+        Self::can_vote("Adresse IP invalide", Some("invalid_ip"))
     }
 
     /// The answer for a server that is not registered.
