@@ -1,35 +1,21 @@
 //! `serve --tls-cert --tls-key`: where the certificate comes from, and when it is read again.
 
+#[cfg(feature = "tls")]
 use std::path::PathBuf;
 
-use clap::ArgMatches;
-
+#[cfg(feature = "tls")]
 use super::CliError;
 #[cfg(feature = "tls")]
 use crate::net::tls::certificates::Tls;
 use crate::server::Config;
 
-/// What the options name, read.
+/// The certificate chain and the key at these paths, read.
 ///
 /// # Errors
 /// Where a file is not what it should be.
 #[cfg(feature = "tls")]
-pub(super) fn load(options: &ArgMatches) -> Result<Option<Tls>, CliError> {
-    let path = |name| options.get_one::<PathBuf>(name);
-    let (Some(chain), Some(key)) = (path("tls-cert"), path("tls-key")) else { return Ok(None) };
-    Tls::load(chain, key).map(Some).map_err(CliError::new)
-}
-
-/// Refuses the options in a build that cannot follow them.
-///
-/// # Errors
-/// Where they are given.
-#[cfg(not(feature = "tls"))]
-pub(super) fn refuse(options: &ArgMatches) -> Result<(), CliError> {
-    match options.get_one::<PathBuf>("tls-cert") {
-        Some(_) => Err(CliError::new("--tls-cert needs a build with the cargo feature tls")),
-        None => Ok(()),
-    }
+pub(super) fn load(paths: Option<&(PathBuf, PathBuf)>) -> Result<Option<Tls>, CliError> {
+    paths.map(|(chain, key)| Tls::load(chain, key)).transpose().map_err(CliError::new)
 }
 
 /// What SIGHUP does, if anything.

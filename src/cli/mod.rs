@@ -17,6 +17,7 @@ mod cluster;
 #[cfg(feature = "redis")]
 mod cluster_check;
 mod csv;
+mod demo;
 mod endpoint;
 mod export;
 mod exposure;
@@ -36,6 +37,7 @@ mod progress;
 #[cfg(feature = "redis")]
 mod reseed;
 mod serve;
+mod serve_options;
 mod servers;
 mod sink;
 #[cfg(feature = "redis")]

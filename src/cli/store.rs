@@ -24,34 +24,51 @@ const SENTINEL_USER: &str = "VOTE_STATUS_SENTINEL_USER";
 /// The environment variable that holds the sentinels' password, if they want one and no file does.
 const SENTINEL_PASSWORD: &str = "VOTE_STATUS_SENTINEL_PASSWORD";
 
-/// The store that `serve` was told to share, and what it is called in the log.
+/// What `serve` was told of the store that it shares.
+pub(super) struct StoreOptions {
+    address: StoreAddress,
+    /// The address as it was typed holds a password: everybody on the machine can see it.
+    shows_password: bool,
+    confirmation: Option<Confirmation>,
+    stale_max_ms: Option<u64>,
+}
+
+/// Reads what was typed.
 ///
 /// # Errors
-/// Where its address is none, or a password cannot be read.
-pub(super) fn shared(options: &ArgMatches, data_dir: &Path) -> Result<(StoreChoice, String), CliError> {
-    let replicas = u32::try_from(one::<u64>(options, "store-wait-replicas")?).unwrap_or(1);
-    let wait_ms = one::<u64>(options, "store-wait-ms")?;
+/// Where the address is none, or a password cannot be read.
+pub(super) fn options(matches: &ArgMatches) -> Result<StoreOptions, CliError> {
+    let wait_ms = one(matches, "store-wait-ms")?;
+    let replicas = u32::try_from(one::<u64>(matches, "store-wait-replicas")?).unwrap_or(1);
+    let typed = StoreAddress::parse(&one::<String>(matches, "store")?);
+    Ok(StoreOptions {
+        address: address(matches)?,
+        shows_password: typed.is_ok_and(|typed| typed.access.password != Secret::None),
+        confirmation: (replicas > 0).then_some(Confirmation { replicas, wait_ms }),
+        stale_max_ms: matches.get_one("stale-max").copied(),
+    })
+}
+
+/// The store that `serve` was told to share, and what it is called in the log.
+pub(super) fn shared(options: &StoreOptions, data_dir: &Path) -> (StoreChoice, String) {
     if let Err(error) = super::key::make_dir(data_dir) {
         // Where a node keeps no more than which store it follows; it goes on, and says so again then.
         log::warn!("cannot make the data directory {}: {error}", data_dir.display());
     }
-    if shows_password(options) {
+    if options.shows_password {
         log::warn!("--store holds a password, which everybody on this machine sees in ps: use --store-password-file");
     }
-    let store = RedisStore {
-        address: address(options)?,
-        confirmation: (replicas > 0).then_some(Confirmation { replicas, wait_ms }),
-        id_path: data_dir.join("store.id"),
-    };
-    let name = store.address.to_string();
-    Ok((StoreChoice::Shared { store: Box::new(store), stale_max_ms: options.get_one("stale-max").copied() }, name))
+    let StoreOptions { address, confirmation, stale_max_ms, .. } = options;
+    let id_path = data_dir.join("store.id");
+    let store = RedisStore { address: address.clone(), confirmation: *confirmation, id_path };
+    (StoreChoice::Shared { store: Box::new(store), stale_max_ms: *stale_max_ms }, address.to_string())
 }
 
 /// The address of the store, and how its machines and its sentinels are entered. Nothing of what was
 /// typed is shown where it is none: it may hold a password.
 ///
 /// # Errors
-/// As [`shared`].
+/// As [`options`].
 pub(super) fn address(options: &ArgMatches) -> Result<StoreAddress, CliError> {
     let text = one::<String>(options, "store")?;
     let fail = |error| CliError::new(format_args!("--store: {error}"));
@@ -76,9 +93,9 @@ pub(super) fn address(options: &ArgMatches) -> Result<StoreAddress, CliError> {
 
 /// On SIGHUP: whether the store takes user, password and certificates as they are in their files now. They
 /// are read at each connection anyway; an operator who rotates wants to know before the old ones go.
-pub(super) fn checker(options: &ArgMatches) -> Option<Box<dyn Fn() + Send>> {
-    let address = options.contains_id("store").then(|| address(options).ok()).flatten()?;
-    Some(Box::new(move || {
+pub(super) fn checker(options: &StoreOptions) -> Box<dyn Fn() + Send> {
+    let address = options.address.clone();
+    Box::new(move || {
         let address = address.clone();
         // It may take seconds, and the thread of signals has others to catch.
         let check = move || match Primary::open(&address) {
@@ -88,13 +105,7 @@ pub(super) fn checker(options: &ArgMatches) -> Option<Box<dyn Fn() + Send>> {
         if let Err(error) = thread::Builder::new().name("store-check".into()).spawn(check) {
             log::error!("the store was not asked: {error}");
         }
-    }))
-}
-
-/// Whether the address as it was typed holds a password: everybody on the machine can see it.
-pub(super) fn shows_password(options: &ArgMatches) -> bool {
-    let text = options.get_one::<String>("store");
-    text.and_then(|text| StoreAddress::parse(text).ok()).is_some_and(|address| address.access.password != Secret::None)
+    })
 }
 
 /// What the address leaves out: the user from the environment, the password from its file, or else from the

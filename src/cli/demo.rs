@@ -1,0 +1,49 @@
+//! `serve --demo`: a state to try, and what to try with it.
+
+use std::net::{Ipv6Addr, SocketAddr};
+
+use crate::net::listen::address::ListenAddress;
+use crate::recorder::command::{Command, Mode, NewServer, ServerName, Tokens, Vote};
+use crate::server::Role;
+use crate::vote::address::VoterAddress;
+use crate::vote::id::{ServerId, Token};
+use crate::vote::ipv4::Ipv4;
+
+/// The address that is in cooldown in the demonstration: 198.51.100.9, of a range for documentation.
+const DEMO_COOLING: VoterAddress = VoterAddress::V4(Ipv4(0xC633_6409));
+
+/// The commands that make the state: a server, and an address in cooldown.
+pub(super) fn seed() -> Vec<Command> {
+    let (server, token) = (ServerId(28), Token::new("demo"));
+    let vote = Vote { server: ServerName::Id(server), address: DEMO_COOLING, voted_at: None };
+    vec![Command::Servers(vec![NewServer { server, token }], Tokens::Replace), Command::Votes(vec![vote], Mode::Cast)]
+}
+
+/// Says on standard error what to call.
+pub(super) fn say_what_to_try(announced: &[(ListenAddress, Role)], key: &[u8]) {
+    let is_public = |role| role != Role::Control;
+    let find = |wanted| announced.iter().find(|(_, role)| is_public(*role) == wanted);
+    let (Some((public, role)), Some((control, _))) = (find(true), find(false)) else { return };
+    let (public, control) = (reachable(public, *role), reachable(control, Role::Control));
+    let key = String::from_utf8_lossy(key);
+    eprintln!("A demonstration: nothing is kept. Server 28 has the token demo. Try:");
+    eprintln!("  curl -s {public}/api/vote/28/status/203.0.113.7");
+    eprintln!("  curl -s {public}/api/servers/demo/vote-status/{DEMO_COOLING}");
+    eprintln!(
+        r#"  curl -s -H 'Authorization: Bearer {key}' -d '{{"server_id":28,"ip":"203.0.113.7"}}' {control}/v1/votes"#
+    );
+}
+
+/// How curl on this machine is told an address.
+fn reachable(address: &ListenAddress, role: Role) -> String {
+    // The certificate is for another name than that of this machine.
+    let scheme = if role == Role::PublicTls { "-k https" } else { "http" };
+    match address {
+        ListenAddress::Unix(path) => format!("--unix-socket '{}' http://localhost", path.display()),
+        ListenAddress::Tcp(address) if address.ip().is_unspecified() => {
+            let ip = if address.is_ipv4() { [127, 0, 0, 1].into() } else { Ipv6Addr::LOCALHOST.into() };
+            format!("{scheme}://{}", SocketAddr::new(ip, address.port()))
+        }
+        ListenAddress::Tcp(address) => format!("{scheme}://{address}"),
+    }
+}

@@ -1,0 +1,152 @@
+//! The options of `serve`, typed: as they were given, and whether they go together. Nothing is done here.
+
+use std::num::NonZeroU32;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use clap::ArgMatches;
+
+#[cfg(feature = "redis")]
+use super::store::{self, StoreOptions};
+use super::{CliError, machine, one};
+use crate::limits::Limits;
+use crate::net::listen::address::ListenAddress;
+use crate::server::{Engine, Role};
+use crate::vote::time::Cooldown;
+
+/// What `serve` was told.
+pub(super) struct ServeOptions {
+    /// Whether the options are checked, and nothing else is done.
+    pub(super) is_only_checked: bool,
+    pub(super) listen: Vec<ListenAddress>,
+    pub(super) listen_plain: Vec<ListenAddress>,
+    pub(super) control: ListenAddress,
+    pub(super) listen_mode: u32,
+    /// Certificate chain and private key.
+    #[cfg(feature = "tls")]
+    pub(super) tls: Option<(PathBuf, PathBuf)>,
+    pub(super) engine: Engine,
+    pub(super) workers: usize,
+    pub(super) takes_over: bool,
+    pub(super) key_file: Option<PathBuf>,
+    pub(super) data_dir: PathBuf,
+    pub(super) keeping: Keeping,
+    pub(super) is_demo: bool,
+    pub(super) requires_store: bool,
+    pub(super) accepts_clock: bool,
+    pub(super) cooldown: Cooldown,
+    /// Without the bounds that depend on descriptors.
+    pub(super) limits: Limits,
+    /// Public connections, where their number was given.
+    pub(super) max_connections: Option<usize>,
+    pub(super) drain_delay_ms: u64,
+    pub(super) drain_timeout_ms: u64,
+    pub(super) access_log: Option<NonZeroU32>,
+}
+
+/// Where votes and servers are kept.
+pub(super) enum Keeping {
+    /// Nowhere: a restart forgets all.
+    Memory,
+    /// In the data directory.
+    DataDir,
+    /// In a store that other nodes use as well.
+    #[cfg(feature = "redis")]
+    Shared(Box<StoreOptions>),
+}
+
+impl ServeOptions {
+    /// Reads what was typed.
+    ///
+    /// # Errors
+    /// Where an option's value is none, or this build cannot follow it.
+    pub(super) fn parse(matches: &ArgMatches) -> Result<Self, CliError> {
+        let addresses = |name| matches.get_many::<ListenAddress>(name).unwrap_or_default().cloned().collect();
+        let path = |name| matches.get_one::<PathBuf>(name).cloned();
+        #[cfg(not(feature = "tls"))]
+        if path("tls-cert").is_some() {
+            return Err(CliError::new("--tls-cert needs a build with the cargo feature tls"));
+        }
+        let minutes = u32::try_from(one::<u64>(matches, "cooldown-minutes")?).ok().and_then(Cooldown::from_minutes);
+        let max_connections = matches.get_one::<u64>("max-connections").copied();
+        Ok(Self {
+            is_only_checked: matches.get_flag("check-config"),
+            listen: addresses("listen"),
+            listen_plain: addresses("listen-plain"),
+            control: one(matches, "control")?,
+            listen_mode: one(matches, "listen-mode")?,
+            #[cfg(feature = "tls")]
+            tls: path("tls-cert").zip(path("tls-key")),
+            engine: one(matches, "engine")?,
+            workers: size(matches, "workers")?,
+            takes_over: matches.get_flag("takeover"),
+            key_file: path("control-key-file"),
+            data_dir: one(matches, "data-dir")?,
+            keeping: keeping(matches)?,
+            is_demo: matches.get_flag("demo"),
+            requires_store: matches.get_flag("require-store"),
+            accepts_clock: matches.get_flag("accept-clock"),
+            cooldown: minutes.ok_or_else(|| CliError::new("--cooldown-minutes is 1 to 10080"))?,
+            limits: limits(matches)?,
+            max_connections: max_connections.map(|asked| usize::try_from(asked).unwrap_or(usize::MAX)),
+            drain_delay_ms: one(matches, "drain-delay")?,
+            drain_timeout_ms: one(matches, "drain-timeout")?,
+            access_log: matches.get_one("access-log").copied(),
+        })
+    }
+
+    /// Whether the options go together, and with the sockets that a service manager has opened.
+    ///
+    /// # Errors
+    /// Where they do not.
+    pub(super) fn check(&self, passed: &[(Role, OwnedFd)]) -> Result<(), CliError> {
+        if self.engine != Engine::Native && passed.iter().any(|(role, _)| *role == Role::Public) {
+            return Err(CliError::new(
+                "a public socket was passed, and only the native engine takes one: leave --engine out",
+            ));
+        }
+        if self.takes_over && !self.can_be_followed() {
+            return Err(CliError::new("--takeover is for the native engine and a store in the data directory"));
+        }
+        Ok(())
+    }
+
+    pub(super) const fn keeps_nothing(&self) -> bool {
+        matches!(self.keeping, Keeping::Memory)
+    }
+
+    /// Whether another process can take over from this one. Nodes that share a store stand behind a load
+    /// balancer: they are upgraded one by one.
+    pub(super) fn can_be_followed(&self) -> bool {
+        self.engine == Engine::Native && matches!(self.keeping, Keeping::DataDir)
+    }
+}
+
+fn keeping(matches: &ArgMatches) -> Result<Keeping, CliError> {
+    if matches.contains_id("store") {
+        #[cfg(feature = "redis")]
+        return store::options(matches).map(|options| Keeping::Shared(Box::new(options)));
+        #[cfg(not(feature = "redis"))]
+        return Err(CliError::new("--store needs a build with the cargo feature redis"));
+    }
+    let is_memory = matches.get_flag("in-memory") || matches.get_flag("demo");
+    Ok(if is_memory { Keeping::Memory } else { Keeping::DataDir })
+}
+
+fn limits(matches: &ArgMatches) -> Result<Limits, CliError> {
+    Ok(Limits {
+        head_bytes_max: size(matches, "head-bytes-max")?,
+        header_lines_max: size(matches, "header-lines-max")?,
+        body_bytes_max: one(matches, "body-bytes-max")?,
+        skip_body_bytes_max: one(matches, "skip-body-bytes-max")?,
+        head_timeout_ms: one(matches, "head-timeout")?,
+        idle_timeout_ms: one(matches, "idle-timeout")?,
+        write_timeout_ms: one(matches, "write-timeout")?,
+        buffer_bytes_max: matches.get_one("buffer-bytes-max").copied().unwrap_or_else(machine::buffer_bytes_max),
+        ..Limits::default()
+    })
+}
+
+fn size(matches: &ArgMatches, name: &'static str) -> Result<usize, CliError> {
+    usize::try_from(one::<u64>(matches, name)?).map_err(|_| CliError::new(format_args!("--{name} is too large")))
+}
