@@ -6,6 +6,7 @@ mod http;
 mod metrics;
 mod servers;
 mod votes;
+mod watch;
 
 use crate::util::response::Response;
 use crate::util::time::imf_fixdate_near_now;

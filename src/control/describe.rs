@@ -28,6 +28,7 @@ impl Describe for ControlService {
             }
             ControlRequest::RotateToken(server) => format!("/v1/servers/{}/token", self.listed(server)),
             ControlRequest::Export => "/v1/export".into(),
+            ControlRequest::Watch => "/v1/watch".into(),
             ControlRequest::Cluster => "/v1/cluster".into(),
             ControlRequest::ClusterDigest => "/v1/cluster/digest".into(),
         }

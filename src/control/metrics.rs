@@ -9,6 +9,7 @@ use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 
 use super::cluster::ClusterView;
+use super::watch::WatchCounters;
 use crate::http::fault::Fault;
 use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
 use crate::metrics::{Counter, Histogram, MetricKind, MetricsText, SharedCounter};
@@ -38,6 +39,8 @@ pub struct Sources {
     pub recorder: Arc<RecorderCounters>,
     /// Lines of the log that were dropped.
     pub log_dropped: Arc<SharedCounter>,
+    /// What is watched.
+    pub watch: Arc<WatchCounters>,
 }
 
 /// One worker and the service that it runs.
@@ -87,6 +90,7 @@ pub fn metrics(sources: &Sources, readiness: &Readiness, cooldowns: usize, share
     access_log(&mut page, &sources.access);
     let help = "Lines of the log that were dropped, those of the access log aside.";
     page.single("vote_status_log_dropped_total", MetricKind::Counter, help, sources.log_dropped.get());
+    watch(&mut page, &sources.watch);
     state(&mut page, &sources.recorder, readiness, cooldowns);
     if let Some(shared) = shared {
         shared.add_to(&mut page);
@@ -276,6 +280,14 @@ fn access_log(page: &mut MetricsText, logs: &[Arc<AccessCounters>]) {
     let dropped: u64 = logs.iter().map(|log| log.dropped.get()).sum();
     let help = "Lines that were dropped, as nobody took them in time.";
     page.single("vote_status_access_log_dropped_total", MetricKind::Counter, help, dropped);
+}
+
+fn watch(page: &mut MetricsText, counters: &WatchCounters) {
+    let WatchCounters { watchers, lines, dropped } = counters;
+    page.single("vote_status_watchers", MetricKind::Gauge, "Who watches what is asked and recorded.", watchers.get());
+    page.single("vote_status_watch_lines_total", MetricKind::Counter, "Lines for watchers.", lines.get());
+    let help = "Lines that a watcher has missed, as it did not take them in time.";
+    page.single("vote_status_watch_dropped_total", MetricKind::Counter, help, dropped.get());
 }
 
 fn state(page: &mut MetricsText, recorder: &RecorderCounters, readiness: &Readiness, cooldowns: usize) {

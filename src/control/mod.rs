@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
+use crate::clock::Clock;
 use crate::http::fault::Fault;
 use crate::http::head::Head;
 use crate::http::response::Framing;
@@ -24,6 +25,7 @@ use crate::vote::directory::DirectoryView;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
+use crate::watch::WatchBoard;
 
 pub mod batch;
 pub mod body;
@@ -35,6 +37,7 @@ pub mod metrics;
 pub mod reply;
 pub mod request;
 pub mod summary;
+pub mod watch;
 
 use batch::{BatchKind, BatchRequest};
 use cluster::ClusterView;
@@ -42,6 +45,7 @@ use export::Export;
 use metrics::Sources;
 use reply::{Asked, ControlAnswer, ServerBody, ServersBody};
 use request::ControlRequest;
+use watch::{WatchDesk, WatchStream};
 
 /// The control key, once it is known: it may stand in a file that cannot be read yet.
 #[derive(Clone, Debug, Default)]
@@ -83,12 +87,17 @@ pub struct ControlParts {
     pub responses: Arc<ResponseCounters>,
     /// The store that is shared with other nodes, if one is.
     pub shared: Option<ClusterView>,
+    /// Who watches what is asked and recorded.
+    pub board: WatchBoard,
+    /// The service's time.
+    pub clock: Clock,
 }
 
 /// Answers the control listener's requests.
 pub struct ControlService {
     parts: ControlParts,
     mailbox: Mailbox,
+    desk: WatchDesk,
     /// Of this turn.
     metrics_page: Option<Vec<u8>>,
 }
@@ -112,13 +121,17 @@ enum Task {
     Batch(BatchRequest),
     /// Lines are streaming out.
     Export(Export),
+    /// Somebody watches.
+    Watch(WatchStream),
 }
 
 impl ControlService {
     /// A service that is woken through `mailbox`.
     #[must_use]
-    pub const fn new(parts: ControlParts, mailbox: Mailbox) -> Self {
-        Self { parts, mailbox, metrics_page: None }
+    pub fn new(parts: ControlParts, mailbox: Mailbox) -> Self {
+        let counters = Arc::clone(&parts.sources.watch);
+        let desk = WatchDesk::new(parts.board.clone(), mailbox.clone(), counters);
+        Self { parts, mailbox, desk, metrics_page: None }
     }
 
     fn is_authorised(&self, head: &Head<'_>) -> bool {
@@ -169,6 +182,7 @@ impl ControlService {
                 let servers = self.parts.directory.shared();
                 Task::Export(Export::new(servers, self.parts.cooldowns.clone(), self.parts.cooldown))
             }
+            ControlRequest::Watch => self.watch(head, context).map_or_else(Task::Answer, Task::Watch),
             ControlRequest::Vote(_)
             | ControlRequest::Cancel(..)
             | ControlRequest::PutServer(_)
@@ -176,6 +190,12 @@ impl ControlService {
             | ControlRequest::RotateToken(_)
             | ControlRequest::ClusterDigest => Task::Gather { ask, body: Vec::new() },
         }
+    }
+
+    fn watch(&mut self, head: &Head<'_>, context: &Context) -> Result<WatchStream, ControlAnswer> {
+        let mut filter = request::watch_filter(head, self.parts.directory.current())?;
+        filter.address = filter.address.map(|address| self.parts.cooldowns.voter(address));
+        self.desk.begin(filter, context.ticket, self.parts.clock.now().monotonic_ms)
     }
 
     fn ready(&self) -> ControlAnswer {
@@ -298,15 +318,30 @@ impl Service for ControlService {
 
     fn turn_begins(&mut self) {
         self.metrics_page = None;
+        if self.desk.rest_ms_max().is_some() {
+            self.desk.turn_begins(self.parts.clock.now().monotonic_ms);
+        }
+    }
+
+    fn rest_ms_max(&self) -> Option<u64> {
+        self.desk.rest_ms_max()
+    }
+
+    fn goes_away(&mut self) {
+        self.desk.close();
     }
 
     fn is_decided(&self, exchange: &ControlExchange) -> bool {
         match &*exchange.task {
-            Task::Answer(_) | Task::Page(_) | Task::Export(_) => true,
+            Task::Answer(_) | Task::Page(_) | Task::Export(_) | Task::Watch(_) => true,
             // What changes something is done for a whole request only, even where its content has no meaning.
             Task::Gather { ask, .. } => *ask == ControlRequest::ClusterDigest,
             Task::Batch(_) | Task::Wait { .. } => false,
         }
+    }
+
+    fn ends_with_input(&self, exchange: &ControlExchange) -> bool {
+        matches!(*exchange.task, Task::Watch(_))
     }
 
     fn is_keyed(&self, exchange: &ControlExchange) -> bool {
@@ -330,6 +365,7 @@ impl Service for ControlService {
             Task::Gather { body, .. } => body.capacity(),
             Task::Batch(batch) => batch.held_bytes(),
             Task::Export(export) => export.held_bytes(),
+            Task::Watch(stream) => self.desk.held_bytes(stream),
             Task::Answer(answer) => answer.body.capacity(),
             Task::Page(_) | Task::Wait { .. } => 0,
         }
@@ -349,7 +385,7 @@ impl Service for ControlService {
                 let ask = |command| submit(self.parts.recorder.as_ref(), &self.mailbox, context.ticket, command);
                 batch.content(bytes, &ask)
             }
-            Task::Answer(_) | Task::Page(_) | Task::Wait { .. } | Task::Export(_) => Step::Done,
+            Task::Answer(_) | Task::Page(_) | Task::Wait { .. } | Task::Export(_) | Task::Watch(_) => Step::Done,
         }
     }
 
@@ -394,6 +430,13 @@ impl Service for ControlService {
                 }
                 Task::Export(export) => {
                     let step = export.append(framing, context.now, out);
+                    if step == Step::Done {
+                        self.parts.responses.response(200);
+                    }
+                    return step;
+                }
+                Task::Watch(stream) => {
+                    let step = self.desk.append(stream, framing, self.parts.clock.now(), out);
                     if step == Step::Done {
                         self.parts.responses.response(200);
                     }

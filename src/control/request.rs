@@ -6,7 +6,9 @@ use crate::http::head::{Head, Method};
 use crate::http::route;
 use crate::recorder::command::{Mode, Tokens};
 use crate::vote::address::VoterAddress;
+use crate::vote::directory::Snapshot;
 use crate::vote::id::ServerId;
+use crate::watch::WatchFilter;
 
 /// One thing that can be asked of the control interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub enum ControlRequest {
     RotateToken(ServerId),
     /// `GET /v1/export`
     Export,
+    /// `GET /v1/watch`
+    Watch,
     /// `GET /v1/cluster`
     Cluster,
     /// `GET /v1/cluster/digest`
@@ -74,6 +78,7 @@ pub fn read(head: &Head<'_>) -> Result<ControlRequest, ControlAnswer> {
         [b"readyz"] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::Ready)]),
         [b"metrics"] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::Metrics)]),
         [b"v1", b"export"] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::Export)]),
+        [b"v1", b"watch"] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::Watch)]),
         [b"v1", b"cluster"] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::Cluster)]),
         [b"v1", b"cluster", b"digest"] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::ClusterDigest)]),
         [b"v1", b"votes"] => by_method(head, "POST", &[(Method::Post, ControlRequest::Vote(query.mode(Mode::Cast)?))]),
@@ -119,6 +124,30 @@ pub fn read(head: &Head<'_>) -> Result<ControlRequest, ControlAnswer> {
     }
 }
 
+/// What is to be watched: a server, by its number or its token, an address, and whether only what names no
+/// listed server.
+///
+/// # Errors
+/// The answer to what cannot be watched.
+pub fn watch_filter(head: &Head<'_>, servers: &Snapshot) -> Result<WatchFilter, ControlAnswer> {
+    let query = Query(head.query.unwrap_or_default());
+    let refused = |message| ControlAnswer::error(400, "bad_request", message);
+    let server = match (query.number("server_id")?, query.value("token")) {
+        (Some(_), Some(_)) => return Err(refused("name the server by server_id or by token, not by both")),
+        (Some(server), None) => Some(ServerId(server)),
+        (None, Some(token)) => Some(servers.find(&route::decode(token)).ok_or_else(ControlAnswer::unknown_server)?),
+        (None, None) => None,
+    };
+    let address = match query.value("ip") {
+        Some(ip) => Some(
+            VoterAddress::parse_user(&route::decode(ip))
+                .ok_or_else(|| refused("ip must be an IPv4 or IPv6 address"))?,
+        ),
+        None => None,
+    };
+    Ok(WatchFilter { server, address, is_unknown_only: query.flag("unknown")? })
+}
+
 fn by_method<T: Copy>(head: &Head<'_>, allow: &'static str, asks: &[(Method, T)]) -> Result<T, ControlAnswer> {
     // HEAD is GET without the body.
     let method = if head.method == Method::Head { Method::Get } else { head.method };
@@ -149,10 +178,14 @@ impl Query<'_> {
     }
 
     fn tokens(&self) -> Result<Tokens, ControlAnswer> {
-        match self.value("replace_tokens") {
-            None | Some(b"0") => Ok(Tokens::Keep),
-            Some(b"1") => Ok(Tokens::Replace),
-            Some(_) => Err(ControlAnswer::error(400, "bad_request", "replace_tokens is 0 or 1")),
+        Ok(if self.flag("replace_tokens")? { Tokens::Replace } else { Tokens::Keep })
+    }
+
+    fn flag(&self, name: &'static str) -> Result<bool, ControlAnswer> {
+        match self.value(name) {
+            None | Some(b"0") => Ok(false),
+            Some(b"1") => Ok(true),
+            Some(_) => Err(ControlAnswer::error(400, "bad_request", &format!("{name} is 0 or 1"))),
         }
     }
 

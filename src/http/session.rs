@@ -45,6 +45,15 @@ pub trait Service {
     #[inline]
     fn turn_begins(&mut self) {}
 
+    /// How long the loop may rest at most until its next turn, in milliseconds.
+    #[inline]
+    fn rest_ms_max(&self) -> Option<u64> {
+        None
+    }
+
+    /// The loop goes away: what has no end of its own has to come to one.
+    fn goes_away(&mut self) {}
+
     /// Whether a request has to wait as it is, as if it had not been read: somebody else will answer it.
     #[inline]
     fn holds(&self, _exchange: &Self::Exchange) -> bool {
@@ -86,6 +95,13 @@ pub trait Service {
     #[inline]
     fn held_bytes(&self, _exchange: &Self::Exchange) -> usize {
         0
+    }
+
+    /// Whether an answer that has no end of its own ends as soon as the client shuts its sending side: there
+    /// is no other sign of its having gone.
+    #[inline]
+    fn ends_with_input(&self, _exchange: &Self::Exchange) -> bool {
+        false
     }
 
     /// Appends the answer, or the next part of it.
@@ -215,6 +231,11 @@ impl<E> Session<E> {
             }
             Phase::Head | Phase::Closed => 0,
         }
+    }
+
+    /// Whether there is nothing left to do once the client has shut its sending side.
+    pub fn ends_with_input<S: Service<Exchange = E>>(&self, service: &S) -> bool {
+        matches!(&self.phase, Phase::Finish { exchange, .. } if service.ends_with_input(exchange))
     }
 
     /// Whether a request on this connection had the key.

@@ -1,9 +1,9 @@
-//! The access log: stands between the engine and a service, and tells of some requests what was
-//! asked and what was answered. It knows requests by what their service says of them, and nothing
-//! of how or where its lines are written.
+//! What is told of requests: stands between the engine and a service, and tells of some requests what was
+//! asked and what was answered, to the access log and to whoever watches. It knows requests by what their
+//! service says of them, and nothing of how or where its lines are written.
 //!
-//! A worker never waits for the log: finished entries go into a bounded channel, and what finds it
-//! full is dropped and counted.
+//! A worker never waits for either: what is told goes into a bounded queue, and what finds it full is
+//! dropped and counted. Where there is no log and nobody watches, that is known once a turn.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -16,12 +16,24 @@ use crate::http::head::{Head, Method};
 use crate::http::response::Framing;
 use crate::http::session::{Context, Service, Step};
 use crate::metrics::Counter;
+use crate::vote::time::UnixSeconds;
+use crate::watch::{Seen, WatchPost, WatchedQuestion};
 
-/// What may be written down of a request.
-pub trait Describe {
+/// What may be told of a request. No token that a server has and no key is in it.
+pub trait Describe: Service {
     /// The path as it was understood: rebuilt from what was recognised in it, never a copy of what
-    /// the client sent. No token and no key is in it.
+    /// the client sent.
     fn describe(&mut self, head: &Head<'_>) -> String;
+
+    /// What watchers are told that was asked; `None` for what they do not watch.
+    fn watched(&mut self, _head: &Head<'_>) -> Option<WatchedQuestion> {
+        None
+    }
+
+    /// What they are told that was answered, in a word, and with which status.
+    fn watched_answer(&self, _exchange: &Self::Exchange) -> Option<(&'static str, u16)> {
+        None
+    }
 }
 
 /// One line of the log.
@@ -69,13 +81,24 @@ pub struct AccessLog {
 /// A service whose requests are told of.
 pub struct Logged<S> {
     service: S,
-    log: AccessLog,
+    log: Option<AccessLog>,
+    watch: WatchPost,
+    /// Whether anybody is told anything in this turn.
+    is_telling: bool,
     /// Answered in this turn.
-    finished: Vec<AccessEntry>,
+    finished: Vec<Finished>,
 }
 
-/// A request that was chosen, until it is answered.
+/// A request that is told of, until it is answered.
+#[derive(Default)]
 pub struct Begun {
+    /// For the log, if it was chosen.
+    request: Option<BegunRequest>,
+    /// For watchers.
+    asked: Option<WatchedQuestion>,
+}
+
+struct BegunRequest {
     method: &'static str,
     path: String,
     at: Now,
@@ -84,25 +107,80 @@ pub struct Begun {
     bytes: u64,
 }
 
+/// What is told once it is known to whom the answer goes.
+enum Finished {
+    Entry(AccessEntry),
+    Question { at: UnixSeconds, asked: WatchedQuestion, answer: &'static str, status: u16 },
+}
+
 impl<S> Logged<S> {
-    /// `service`, telling `log`.
+    /// `service`, telling `log` if there is one, and who watches.
     #[must_use]
-    pub const fn new(service: S, log: AccessLog) -> Self {
-        Self { service, log, finished: Vec::new() }
+    pub const fn new(service: S, log: Option<AccessLog>, watch: WatchPost) -> Self {
+        Self { service, log, watch, is_telling: false, finished: Vec::new() }
     }
 }
 
-impl<S: Service + Describe> Service for Logged<S> {
+impl<S: Describe> Logged<S> {
+    fn is_chosen(&mut self) -> bool {
+        self.log.as_mut().is_some_and(|log| log.sampler.hits())
+    }
+
+    #[cold]
+    fn begun(&mut self, head: &Head<'_>) -> Option<Box<Begun>> {
+        let mut begun = Begun::default();
+        if self.is_chosen()
+            && let Some(log) = &self.log
+        {
+            let (method, path, at) = (method_name(head.method), self.service.describe(head), log.clock.now());
+            begun.request = Some(BegunRequest { method, path, at, status: None, bytes: 0 });
+        }
+        if self.watch.look() {
+            begun.asked = self.service.watched(head);
+        }
+        (begun.request.is_some() || begun.asked.is_some()).then(|| Box::new(begun))
+    }
+
+    #[cold]
+    fn told(&mut self, exchange: &S::Exchange, begun: Begun, at: UnixSeconds) {
+        if let (Some(BegunRequest { method, path, at, status, bytes }), Some(log)) = (begun.request, &self.log) {
+            let duration_us = log.clock.since_us(at);
+            let (listener, status) = (log.listener, status.unwrap_or_default());
+            let entry = AccessEntry { listener, peer: None, method, path, status, bytes, duration_us };
+            self.finished.push(Finished::Entry(entry));
+        }
+        if let (Some(asked), Some((answer, status))) = (begun.asked, self.service.watched_answer(exchange)) {
+            self.finished.push(Finished::Question { at, asked, answer, status });
+        }
+    }
+}
+
+impl<S: Describe> Service for Logged<S> {
     type Exchange = (S::Exchange, Option<Box<Begun>>);
 
     #[inline]
     fn turn_begins(&mut self) {
+        self.is_telling = self.watch.look() || self.log.is_some();
         self.service.turn_begins();
+    }
+
+    #[inline]
+    fn rest_ms_max(&self) -> Option<u64> {
+        self.service.rest_ms_max()
+    }
+
+    fn goes_away(&mut self) {
+        self.service.goes_away();
     }
 
     #[inline]
     fn holds(&self, exchange: &Self::Exchange) -> bool {
         self.service.holds(&exchange.0)
+    }
+
+    #[inline]
+    fn ends_with_input(&self, exchange: &Self::Exchange) -> bool {
+        self.service.ends_with_input(&exchange.0)
     }
 
     #[inline]
@@ -115,11 +193,9 @@ impl<S: Service + Describe> Service for Logged<S> {
         self.service.is_keyed(&exchange.0)
     }
 
+    #[inline]
     fn begin(&mut self, head: &Head<'_>, context: &Context) -> Self::Exchange {
-        let begun = self.log.sampler.hits().then(|| {
-            let (method, path) = (method_name(head.method), self.service.describe(head));
-            Box::new(Begun { method, path, at: self.log.clock.now(), status: None, bytes: 0 })
-        });
+        let begun = if self.is_telling { self.begun(head) } else { None };
         (self.service.begin(head, context), begun)
     }
 
@@ -143,6 +219,7 @@ impl<S: Service + Describe> Service for Logged<S> {
         self.service.held_bytes(&exchange.0)
     }
 
+    #[inline]
     fn finish(
         &mut self,
         exchange: &mut Self::Exchange,
@@ -153,16 +230,14 @@ impl<S: Service + Describe> Service for Logged<S> {
         let start = out.len();
         let step = self.service.finish(&mut exchange.0, framing, context, out);
         if let Some(begun) = &mut exchange.1 {
-            begun.status = begun.status.or_else(|| status(&out[start..]));
-            begun.bytes += (out.len() - start) as u64;
-        }
-        if step == Step::Done
-            && let Some(begun) = exchange.1.take()
-        {
-            let Begun { method, path, at, status, bytes } = *begun;
-            let duration_us = self.log.clock.since_us(at);
-            let (listener, status) = (self.log.listener, status.unwrap_or_default());
-            self.finished.push(AccessEntry { listener, peer: None, method, path, status, bytes, duration_us });
+            if let Some(request) = &mut begun.request {
+                request.status = request.status.or_else(|| status(&out[start..]));
+                request.bytes += (out.len() - start) as u64;
+            }
+            if step == Step::Done {
+                let begun = std::mem::take(&mut **begun);
+                self.told(&exchange.0, begun, context.now);
+            }
         }
         step
     }
@@ -170,10 +245,13 @@ impl<S: Service + Describe> Service for Logged<S> {
     fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context, out: &mut Vec<u8>) {
         let start = out.len();
         self.service.refuse(fault, framing, context, out);
-        if self.log.sampler.hits() {
-            let (listener, status, bytes) = (self.log.listener, fault.status(), (out.len() - start) as u64);
-            let path = "-".to_owned();
-            self.finished.push(AccessEntry { listener, peer: None, method: "-", path, status, bytes, duration_us: 0 });
+        if self.is_chosen()
+            && let Some(log) = &self.log
+        {
+            let (listener, status, bytes) = (log.listener, fault.status(), (out.len() - start) as u64);
+            let (method, path) = ("-", "-".to_owned());
+            let entry = AccessEntry { listener, peer: None, method, path, status, bytes, duration_us: 0 };
+            self.finished.push(Finished::Entry(entry));
         }
     }
 
@@ -183,10 +261,18 @@ impl<S: Service + Describe> Service for Logged<S> {
             return;
         }
         let peer = peer();
-        for entry in self.finished.drain(..) {
-            let handed_over = self.log.entries.try_send(AccessEntry { peer, ..entry });
-            let AccessCounters { logged, dropped } = &*self.log.counters;
-            if handed_over.is_ok() { logged.add(1) } else { dropped.add(1) }
+        for finished in self.finished.drain(..) {
+            match (finished, &self.log) {
+                (Finished::Entry(entry), Some(log)) => {
+                    let handed_over = log.entries.try_send(AccessEntry { peer, ..entry });
+                    let AccessCounters { logged, dropped } = &*log.counters;
+                    if handed_over.is_ok() { logged.add(1) } else { dropped.add(1) }
+                }
+                (Finished::Entry(_), None) => {}
+                (Finished::Question { at, asked, answer, status }, _) => {
+                    self.watch.note(at, Seen::Question { asked, answer, status, peer });
+                }
+            }
         }
     }
 }

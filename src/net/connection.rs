@@ -250,6 +250,9 @@ impl<E> Connection<E> {
                 Err(_gone) => return self.break_off(),
             }
         }
+        if self.reads_on && self.session.ends_with_input(turn.call.service) && self.stream.has_ended() {
+            return Verdict::Drop;
+        }
         match self.state {
             ConnectionState::Working => self.work(turn),
             ConnectionState::Reading | ConnectionState::TurnedAway if self.is_readable => self.read(turn),

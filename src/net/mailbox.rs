@@ -82,7 +82,7 @@ impl Mailbox {
     }
 
     /// Takes all letters.
-    pub(super) fn take(&self, into: &mut Vec<Letter>) {
+    pub fn take(&self, into: &mut Vec<Letter>) {
         std::mem::swap(&mut *self.letters.lock(), into);
     }
 }

@@ -124,6 +124,15 @@ impl Stream {
         }
     }
 
+    /// Whether the peer has shut its sending side, and all that it sent was read.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let mut byte = [0];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        // Whatever is wrong with the socket is found out by who writes to it.
+        rustix::net::recv(&self.socket, &mut byte, flags).is_ok_and(|(bytes, _)| bytes == 0)
+    }
+
     /// Whether its socket is all that there is: no bytes that wait, and no TLS.
     #[must_use]
     pub const fn is_bare(&self) -> bool {

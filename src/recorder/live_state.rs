@@ -6,13 +6,24 @@ use std::sync::Arc;
 use super::counters::RecorderCounters;
 use crate::vote::directory::{Directory, DirectoryView, Snapshot};
 use crate::vote::table::{CooldownTable, CooldownView};
+use crate::watch::{WatchBoard, WatchPost};
 
 /// Cooldowns, servers and counters.
-#[derive(Default)]
 pub struct LiveState {
     pub(super) table: CooldownTable,
     pub(super) directory: Directory,
     pub(super) counters: Arc<RecorderCounters>,
+    board: WatchBoard,
+    /// Where watchers learn of changes.
+    pub(super) watch: WatchPost,
+}
+
+impl Default for LiveState {
+    fn default() -> Self {
+        let board = WatchBoard::default();
+        let (table, directory, counters) = Default::default();
+        Self { table, directory, counters, watch: board.post(), board }
+    }
 }
 
 impl LiveState {
@@ -26,6 +37,12 @@ impl LiveState {
     #[must_use]
     pub fn directory(&self) -> DirectoryView {
         self.directory.view()
+    }
+
+    /// Who watches what is asked and recorded.
+    #[must_use]
+    pub fn board(&self) -> WatchBoard {
+        self.board.clone()
     }
 
     /// What the recorder counts.

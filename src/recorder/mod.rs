@@ -27,6 +27,7 @@ mod patience;
 pub mod removal;
 mod tending;
 mod timekeeping;
+mod watched;
 
 use batch::{Batch, Changes};
 use command::{Command, Reply};
@@ -254,10 +255,12 @@ impl Recorder {
             self.keep_clock();
             let waiting = first.into_iter().chain(self.requests.try_iter());
             let (mut changes, replies) = self.check(waiting.map(|Request { command, respond, .. }| (command, respond)));
+            self.live.stage(&changes.events, self.cooldown, self.clock.now().wall);
             let kept = self.commit(std::mem::take(&mut changes.events));
             if kept == Kept::Yes {
                 self.apply(changes);
             }
+            self.live.watch.settle(kept == Kept::Yes);
             self.answer(replies, kept);
             self.sweep_when_due();
             self.has_more_to_remove = self.remove_part();

@@ -19,11 +19,14 @@ use crate::control::metrics::Sources;
 use crate::net::budget::Budget;
 use crate::vote::directory::DirectoryView;
 use crate::vote::table::CooldownView;
+use crate::watch::WatchBoard;
 
 /// Read-only views of the state, for those who answer from it.
 pub(super) struct Views {
     pub(super) directory: DirectoryView,
     pub(super) cooldowns: CooldownView,
+    /// Who watches what is asked and recorded.
+    pub(super) board: WatchBoard,
     /// Where the recorder stands with other nodes, if there are any.
     pub(super) cluster: Option<ClusterView>,
 }
@@ -65,7 +68,7 @@ impl Run {
         let WriteSide { backend, cluster, .. } = &write_side;
         let live = backend.live();
         let (directory, cooldowns) = (live.directory(), live.cooldowns());
-        let views = Views { directory, cooldowns, cluster: cluster.clone() };
+        let views = Views { directory, cooldowns, board: live.board(), cluster: cluster.clone() };
         let (sender, events) = channel();
         forward(signals, sender.clone())?;
         let sources = Sources {
@@ -77,6 +80,7 @@ impl Run {
             budget: Budget::new(config.limits.buffer_bytes_max),
             recorder: live.counters(),
             log_dropped: Arc::clone(&config.log_dropped),
+            watch: Arc::default(),
         };
         let access = config.access_log.take().map(AccessLogger::start).transpose().map_err(ServerError::Engine)?;
         let run = Self {

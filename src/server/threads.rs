@@ -10,7 +10,6 @@ use std::thread::{self, JoinHandle};
 use super::takeover::protocol::TakeoverMessage;
 use super::{ServerError, Signal};
 use crate::clock::Clock;
-use crate::http::session::Service;
 use crate::net::access_log::{AccessLog, Describe, Logged};
 use crate::net::budget::{Budget, Kind};
 use crate::net::counters::EngineCounters;
@@ -19,6 +18,7 @@ use crate::net::listen::listener::Listener;
 use crate::net::mailbox::{Letter, Mailbox, PassedClient};
 use crate::net::worker::{Worker, WorkerSettings};
 use crate::store::StoreError;
+use crate::watch::WatchPost;
 
 /// A kind of thread of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,11 +105,13 @@ pub(super) struct Setup {
     /// The memory that it shares with the others.
     pub(super) share: (Arc<Budget>, Kind),
     pub(super) log: Option<AccessLog>,
+    /// Where it tells watchers what it is asked.
+    pub(super) watch: WatchPost,
     /// Those whom another process has served until now.
     pub(super) clients: Vec<PassedClient>,
 }
 
-/// Starts a worker, its service behind the access log where there is one.
+/// Starts a worker, its service behind what tells of its requests.
 pub(super) fn start_worker<S>(
     kind: ThreadKind,
     setup: Setup,
@@ -117,32 +119,13 @@ pub(super) fn start_worker<S>(
     events: &Sender<ServerEvent>,
 ) -> Result<Serving, ServerError>
 where
-    S: Service + Describe + Send + 'static,
+    S: Describe + Send + 'static,
     S::Exchange: Send,
 {
-    let Setup { listeners, settings, clock, counters, share, log, clients } = setup;
-    match log {
-        None => run_worker(kind, Worker::new(listeners, settings, clock, make), counters, share, clients, events),
-        Some(log) => {
-            let make = |mailbox: &Mailbox| Logged::new(make(mailbox), log);
-            run_worker(kind, Worker::new(listeners, settings, clock, make), counters, share, clients, events)
-        }
-    }
-}
-
-fn run_worker<S>(
-    kind: ThreadKind,
-    worker: io::Result<Worker<S>>,
-    counters: Arc<EngineCounters>,
-    (budget, side): (Arc<Budget>, Kind),
-    clients: Vec<PassedClient>,
-    events: &Sender<ServerEvent>,
-) -> Result<Serving, ServerError>
-where
-    S: Service + Send + 'static,
-    S::Exchange: Send,
-{
-    let worker = worker.map_err(ServerError::Engine)?.counting(counters).within(budget, side).adopting(clients);
+    let Setup { listeners, settings, clock, counters, share, log, watch, clients } = setup;
+    let make = |mailbox: &Mailbox| Logged::new(make(mailbox), log, watch);
+    let worker = Worker::new(listeners, settings, clock, make).map_err(ServerError::Engine)?;
+    let worker = worker.counting(counters).within(share.0, share.1).adopting(clients);
     let mailbox = worker.mailbox();
     let thread = start_thread(kind, || worker.run(), events.clone())?;
     Ok(Serving { tell: Box::new(move |letter| mailbox.send(letter)), thread })

@@ -28,6 +28,7 @@ use crate::public::{PublicCounters, PublicService};
 use crate::public::{StatusReader, may_minihttp::PublicParts};
 use crate::recorder::RecorderHandle;
 use crate::recorder::follower::status::Freshness;
+use crate::watch::WatchPost;
 
 impl Run {
     /// Starts what serves the public listeners, with those `clients` whom another process has served.
@@ -174,6 +175,8 @@ impl Run {
             cooldown,
             body_bytes_max: limits.body_bytes_max,
             shared: self.views.cluster.clone(),
+            board: self.views.board.clone(),
+            clock: self.clock.clone(),
         };
         let make = |mailbox: &Mailbox| ControlService::new(parts, mailbox.clone());
         start_worker(kind, setup, make, &self.sender)
@@ -194,6 +197,8 @@ impl Run {
         let side = if listener == "control" { Kind::Control } else { Kind::Public };
         let share = (Arc::clone(&self.sources.budget), side);
         let log = self.access.as_mut().map(|access| access.log(listener, &self.clock));
-        Setup { listeners, settings, clock: self.clock.clone(), counters: engine, share, log, clients }
+        // What is asked of the control listener is nothing to watch.
+        let watch = if listener == "public" { self.views.board.post() } else { WatchPost::default() };
+        Setup { listeners, settings, clock: self.clock.clone(), counters: engine, share, log, watch, clients }
     }
 }

@@ -69,6 +69,15 @@ impl CooldownView {
         self.0.expires_at(pair).filter(|expires_at| now < *expires_at)
     }
 
+    /// The voter that an address stands for: a network is cut to the prefix.
+    #[must_use]
+    pub fn voter(&self, address: VoterAddress) -> VoterAddress {
+        match address {
+            VoterAddress::V4(_) => address,
+            VoterAddress::V6(network) => VoterAddress::V6(Ipv6Network(network.0 & self.0.prefix.mask())),
+        }
+    }
+
     /// Entries held of each family.
     #[must_use]
     pub fn counts(&self) -> FamilyCounts {
@@ -149,11 +158,7 @@ impl CooldownTable {
     /// Whoever keeps pairs beside the table keeps them under this.
     #[must_use]
     pub fn looked_up(&self, pair: Pair) -> Pair {
-        let mask = self.families.prefix.mask();
-        match pair.address {
-            VoterAddress::V4(_) => pair,
-            VoterAddress::V6(network) => Pair { address: VoterAddress::V6(Ipv6Network(network.0 & mask)), ..pair },
-        }
+        Pair { address: self.view().voter(pair.address), ..pair }
     }
 
     /// When the cooldown ends or ended that is held for a pair.

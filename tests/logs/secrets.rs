@@ -4,6 +4,7 @@
 use super::told_until_the_end;
 use crate::util::client::{Client, exchange};
 use crate::util::server::Server;
+use crate::util::watch::Watching;
 use serde_json::Value;
 
 /// Tokens that servers have, and some that none has. In any spelling they stay secret.
@@ -100,7 +101,8 @@ fn no_secret_is_ever_told() {
         let server = Server::start(&[&arguments[..], &["--head-timeout", "0.2"]].concat());
         let control = server.control_client();
         let mut secrets: Vec<String> = SECRETS.iter().map(|&secret| secret.to_owned()).collect();
-        let mut answered = 0;
+        let watching = Watching::begin(&server, "");
+        let mut answered = 1;
         for (method, path, body) in CONTROL {
             let response = exchange(server.control(), control.request_bytes(method, path, *body));
             answered += 1;
@@ -121,13 +123,17 @@ fn no_secret_is_ever_told() {
         }
         assert!(secrets.iter().any(|secret| secret.len() == 32), "no token was made: {secrets:?}");
         let told = told_until_the_end(server);
+        let seen = watching.rest();
+        assert!(seen.lines().count() > 20 && seen.contains(r#""token_begins":"cana""#), "{seen}");
         let access = if format == "text" { " ACCESS " } else { r#""level":"access""# };
         assert_eq!(told.matches(access).count(), answered, "{told}");
-        for secret in &secrets {
-            assert!(!told.contains(secret.as_str()), "{secret} in\n{told}");
-        }
-        for part in ["canary", "ne%77", "Bearer", "Basic"] {
-            assert!(!told.contains(part), "{part} in\n{told}");
+        for told in [&told, &seen] {
+            for secret in &secrets {
+                assert!(!told.contains(secret.as_str()), "{secret} in\n{told}");
+            }
+            for part in ["canary", "ne%77", "Bearer", "Basic"] {
+                assert!(!told.contains(part), "{part} in\n{told}");
+            }
         }
         assert!(!told.contains("panicked"), "{told}");
         for said in ["server 28 is listed", "server 28 has another token", "server 29 has another token"] {

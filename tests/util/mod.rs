@@ -17,6 +17,7 @@ pub(crate) mod stub;
 pub(crate) mod time;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
+pub(crate) mod watch;
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

@@ -52,6 +52,7 @@ impl<S: Service> Worker<S> {
         let accept_until_ms = now_ms.saturating_add(accept_ms);
         let stop_at_ms = accept_until_ms.saturating_add(timeout_ms);
         self.drain = Some(Drain { accept_until_ms, stop_at_ms });
+        self.service.goes_away();
         self.answer_held();
     }
 
@@ -76,6 +77,7 @@ impl<S: Service> Worker<S> {
         }
         let now_ms = self.now.monotonic_ms;
         self.drain = Some(Drain { accept_until_ms: now_ms, stop_at_ms: now_ms.saturating_add(timeout_ms) });
+        self.service.goes_away();
         self.answer_held();
         // Where nobody takes them the process is ending in disorder, and they with it.
         let _taken = to.send(Handed { listeners, clients });

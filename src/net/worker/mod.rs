@@ -249,7 +249,8 @@ impl<S: Service> Worker<S> {
         }
         let accept_ms = is_accept_due.then_some(self.accept_again_ms);
         let drain_ms = self.drain.map(|drain| drain.next_ms(self.now.monotonic_ms));
-        let due_ms = [self.deadlines.next_ms(), accept_ms, drain_ms].into_iter().flatten().min()?;
+        let rest_ms = self.service.rest_ms_max().map(|rest_ms| self.now.monotonic_ms + rest_ms);
+        let due_ms = [self.deadlines.next_ms(), accept_ms, drain_ms, rest_ms].into_iter().flatten().min()?;
         // One more: the kernel counts whole milliseconds and must not wake us a moment too early.
         Some(Duration::from_millis(due_ms.saturating_sub(self.now.monotonic_ms).saturating_add(1)))
     }

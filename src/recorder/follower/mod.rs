@@ -343,6 +343,7 @@ impl Follower {
     }
 
     fn change(&mut self, events: &[Event]) {
+        self.live.stage(events, self.cooldown, self.clock.now().wall);
         let current = self.live.directory.snapshot();
         let mut servers = Cow::Borrowed(&*current);
         for event in events {
@@ -351,6 +352,7 @@ impl Follower {
         if let Cow::Owned(next) = servers {
             self.live.publish(next);
         }
+        self.live.watch.settle(true);
     }
 
     /// Shows new servers before their votes, and takes old votes away before their servers: nobody is told of a

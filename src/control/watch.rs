@@ -1,0 +1,320 @@
+//! `GET /v1/watch`: what is asked and recorded, a line each, for as long as somebody reads it.
+//!
+//! The control worker takes what all threads have seen, and shares it out to those who watch for it. A
+//! watcher that does not take its lines has a bound on what waits for it; what is beyond is counted, and
+//! told once there is room. Nobody else waits for that.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use super::reply::{ControlAnswer, NOSNIFF};
+use crate::clock::Now;
+use crate::http::response::{Framing, append_head};
+use crate::http::session::{Step, Ticket};
+use crate::metrics::Counter;
+use crate::net::mailbox::{Letter, Mailbox};
+use crate::vote::time::UnixSeconds;
+use crate::watch::{PACE_MS, WATCHERS_MAX, WatchBoard, WatchFilter, WatchSeat};
+
+/// Lines that wait for one watcher, in bytes: some hundreds.
+const WAITING_BYTES_MAX: usize = 64 * 1024;
+/// A watcher is told at least so often that there is somebody who tells, in milliseconds: who has gone
+/// without a word is found out by it.
+const ALIVE_MS: u64 = 15_000;
+
+/// What is counted of watching; only the control worker writes it.
+#[derive(Debug, Default)]
+pub struct WatchCounters {
+    /// Who watches now.
+    pub watchers: Counter,
+    /// Lines that were sent on their way.
+    pub lines: Counter,
+    /// Lines that somebody has missed.
+    pub dropped: Counter,
+}
+
+/// One answer to a watcher, from its head to its end.
+pub struct WatchStream {
+    seat: WatchSeat,
+    is_begun: bool,
+}
+
+/// What waits for one watcher.
+struct Place {
+    filter: WatchFilter,
+    ticket: Ticket,
+    lines: Vec<u8>,
+    /// Lines that did not fit since the last that did.
+    dropped: u64,
+    /// When it was last sent something.
+    told_at_ms: u64,
+    /// It was woken, and has not taken its lines since.
+    is_woken: bool,
+}
+
+/// Where what was seen is shared out.
+pub struct WatchDesk {
+    board: WatchBoard,
+    mailbox: Mailbox,
+    places: [Option<Place>; WATCHERS_MAX],
+    next_round_ms: u64,
+    /// All streams come to their end.
+    is_closed: bool,
+    counters: Arc<WatchCounters>,
+}
+
+impl WatchDesk {
+    /// The desk of the worker that is reached by `mailbox`.
+    #[must_use]
+    pub fn new(board: WatchBoard, mailbox: Mailbox, counters: Arc<WatchCounters>) -> Self {
+        Self { board, mailbox, places: Default::default(), next_round_ms: 0, is_closed: false, counters }
+    }
+
+    /// One more watcher.
+    ///
+    /// # Errors
+    /// The answer where there are as many as there may be.
+    pub fn begin(&mut self, filter: WatchFilter, ticket: Ticket, now_ms: u64) -> Result<WatchStream, ControlAnswer> {
+        // What was seen before is not for it.
+        self.share_out();
+        let Some(seat) = self.board.sit(filter) else {
+            let message = format!("{WATCHERS_MAX} watch already: end one of them, or try again when one has gone");
+            let answer = ControlAnswer::error(503, "too_many_watchers", &message);
+            return Err(ControlAnswer { field: Some(("Retry-After", "5")), ..answer });
+        };
+        let place = Place { filter, ticket, lines: Vec::new(), dropped: 0, told_at_ms: now_ms, is_woken: false };
+        self.places[seat.index()] = Some(place);
+        Ok(WatchStream { seat, is_begun: false })
+    }
+
+    /// Has every stream end in order, and those that are still to come at once.
+    pub fn close(&mut self) {
+        self.is_closed = true;
+        self.share_out();
+        self.places.iter().flatten().for_each(|place| self.mailbox.send(Letter::Wake(place.ticket)));
+    }
+
+    /// How long the worker may rest, in milliseconds: while somebody watches, until the next round.
+    #[must_use]
+    pub fn rest_ms_max(&self) -> Option<u64> {
+        self.places.iter().any(Option::is_some).then_some(PACE_MS)
+    }
+
+    /// Shares out what was seen and wakes whom it is for, once in a while.
+    pub fn turn_begins(&mut self, now_ms: u64) {
+        if now_ms >= self.next_round_ms {
+            self.next_round_ms = now_ms + PACE_MS;
+            self.share_out();
+            self.wake(now_ms);
+        }
+    }
+
+    fn share_out(&mut self) {
+        let seats = self.board.filters();
+        for (place, seat) in self.places.iter_mut().zip(seats) {
+            // Its connection has gone.
+            *place = place.take().filter(|_| seat.is_some());
+        }
+        let taken = self.board.take();
+        let mut line = Vec::new();
+        for sighting in taken.sightings {
+            line.clear();
+            // A Vec takes whatever is written to it.
+            let _written = write!(line, "{sighting}");
+            for place in self.places.iter_mut().flatten().filter(|place| place.filter.fits(&sighting.seen)) {
+                place.add(&line, &self.counters);
+            }
+        }
+        for (place, more) in self.places.iter_mut().zip(taken.dropped) {
+            if let Some(place) = place {
+                place.dropped += more;
+                self.counters.dropped.add(more);
+            }
+        }
+        self.counters.watchers.set(self.places.iter().flatten().count() as u64);
+    }
+
+    fn wake(&mut self, now_ms: u64) {
+        for place in self.places.iter_mut().flatten().filter(|place| !place.is_woken) {
+            if !place.lines.is_empty() || place.dropped > 0 || now_ms >= place.told_at_ms + ALIVE_MS {
+                place.is_woken = true;
+                self.mailbox.send(Letter::Wake(place.ticket));
+            }
+        }
+    }
+
+    /// Appends the head, and the lines that wait for this watcher.
+    pub fn append(&mut self, stream: &mut WatchStream, framing: Framing, now: Now, out: &mut Vec<u8>) -> Step {
+        if !std::mem::replace(&mut stream.is_begun, true) {
+            append_stream_head(framing, now.wall, out);
+            if framing.head_only {
+                return Step::Done;
+            }
+        }
+        let Some(place) = &mut self.places[stream.seat.index()] else { return Step::Done };
+        place.is_woken = false;
+        let mut lines = std::mem::take(&mut place.lines);
+        place.tell_dropped(&mut lines);
+        if lines.is_empty() && now.monotonic_ms >= place.told_at_ms + ALIVE_MS {
+            let _written = writeln!(lines, r#"{{"at":"{}","kind":"alive"}}"#, now.wall);
+        }
+        if !lines.is_empty() {
+            place.told_at_ms = now.monotonic_ms;
+            append_chunk(framing, &lines, out);
+        }
+        if !self.is_closed {
+            return Step::Parked;
+        }
+        if !framing.http_1_0 {
+            out.extend_from_slice(b"0\r\n\r\n");
+        }
+        Step::Done
+    }
+
+    /// What waits for this watcher, in bytes.
+    #[must_use]
+    pub fn held_bytes(&self, stream: &WatchStream) -> usize {
+        self.places[stream.seat.index()].as_ref().map_or(0, |place| place.lines.capacity())
+    }
+}
+
+impl Place {
+    fn add(&mut self, line: &[u8], counters: &WatchCounters) {
+        if self.lines.len() + line.len() > WAITING_BYTES_MAX {
+            self.dropped += 1;
+            return counters.dropped.add(1);
+        }
+        let mut lines = std::mem::take(&mut self.lines);
+        self.tell_dropped(&mut lines);
+        lines.extend_from_slice(line);
+        self.lines = lines;
+        counters.lines.add(1);
+    }
+
+    /// Says at the place of lines that they are missing.
+    fn tell_dropped(&mut self, lines: &mut Vec<u8>) {
+        let dropped = std::mem::take(&mut self.dropped);
+        if dropped > 0 {
+            let _written = writeln!(lines, r#"{{"kind":"dropped","lines":{dropped}}}"#);
+        }
+    }
+}
+
+/// Without a length: in chunks, or for who does not know them until the connection is closed.
+fn append_stream_head(framing: Framing, now: UnixSeconds, out: &mut Vec<u8>) {
+    let fields = [("Content-Type", "application/x-ndjson"), ("Cache-Control", "no-store"), NOSNIFF];
+    append_head(out, 200, &now.imf_fixdate(), &fields);
+    if framing.http_1_0 {
+        out.extend_from_slice(b"Connection: close\r\n");
+    } else {
+        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+        out.extend_from_slice(framing.connection.line());
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn append_chunk(framing: Framing, lines: &[u8], out: &mut Vec<u8>) {
+    if framing.http_1_0 {
+        return out.extend_from_slice(lines);
+    }
+    // A Vec takes whatever is written to it.
+    let _written = write!(out, "{:x}\r\n", lines.len());
+    out.extend_from_slice(lines);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ALIVE_MS, WAITING_BYTES_MAX, WatchDesk};
+    use crate::clock::Now;
+    use crate::http::response::{ConnectionField, Framing};
+    use crate::http::session::{Step, Ticket};
+    use crate::net::mailbox::Mailbox;
+    use crate::vote::id::ServerId;
+    use crate::vote::time::UnixSeconds;
+    use crate::watch::{PACE_MS, QUEUE_SIGHTINGS_MAX, Seen, WatchBoard, WatchFilter};
+    use mio::{Poll, Token};
+    use std::sync::Arc;
+
+    const FRAMING: Framing = Framing { head_only: false, http_1_0: true, connection: ConnectionField::Close };
+
+    fn at(monotonic_ms: u64) -> Now {
+        Now { monotonic_ms, monotonic_us: 1_000 * monotonic_ms, wall: UnixSeconds(1_795_178_096) }
+    }
+
+    #[test]
+    fn who_takes_nothing_is_told_what_it_has_missed() {
+        let poll = Poll::new().expect("a poll");
+        let mailbox = Mailbox::new(&poll, Token(0)).expect("a mailbox");
+        let (board, counters) = (WatchBoard::default(), Arc::default());
+        let mut desk = WatchDesk::new(board.clone(), mailbox, Arc::clone(&counters));
+        let mut post = board.post();
+        let mut watchers: Vec<_> =
+            (0..3).filter_map(|number| desk.begin(WatchFilter::default(), Ticket(number), 0).ok()).collect();
+        assert!(post.look());
+        let mut now_ms = 0;
+        let mut rounds = |desk: &mut WatchDesk, sightings: usize| {
+            for number in 0..sightings {
+                if number % QUEUE_SIGHTINGS_MAX == 0 {
+                    now_ms += PACE_MS;
+                    desk.turn_begins(now_ms);
+                }
+                post.note(UnixSeconds(1_795_178_096), Seen::Registration(ServerId(1_000_000)));
+            }
+            now_ms += PACE_MS;
+            desk.turn_begins(now_ms);
+            now_ms
+        };
+        const LINE: &str = r#"{"at":"2026-11-20T12:34:56Z","kind":"registration","server_id":1000000}"#;
+        const SEEN: usize = 100_000;
+        let now_ms = rounds(&mut desk, SEEN);
+        for stream in &watchers {
+            let held_bytes = desk.held_bytes(stream);
+            assert!(held_bytes <= 2 * WAITING_BYTES_MAX, "{held_bytes}");
+        }
+        let mut out = Vec::new();
+        assert_eq!(desk.append(&mut watchers[0], FRAMING, at(now_ms), &mut out), Step::Parked);
+        let fit = WAITING_BYTES_MAX / (LINE.len() + 1);
+        let told = String::from_utf8(out).expect("ASCII");
+        let body = told.split_once("\r\n\r\n").expect("a head").1;
+        let missed = format!(r#"{{"kind":"dropped","lines":{}}}"#, SEEN - fit);
+        assert_eq!(body, format!("{}{missed}\n", format!("{LINE}\n").repeat(fit)));
+        assert_eq!((counters.watchers.get(), counters.dropped.get()), (3, 3 * (SEEN - fit) as u64));
+        // What comes next is whole again, for who has taken its lines.
+        let now_ms = rounds(&mut desk, 1);
+        let mut out = Vec::new();
+        desk.append(&mut watchers[0], FRAMING, at(now_ms), &mut out);
+        assert_eq!(out, format!("{LINE}\n").into_bytes());
+        // The places of those who have gone are seen to be free.
+        watchers.truncate(1);
+        rounds(&mut desk, 0);
+        assert_eq!(counters.watchers.get(), 1);
+        drop(watchers);
+        rounds(&mut desk, 0);
+        assert_eq!((counters.watchers.get(), desk.rest_ms_max()), (0, None));
+    }
+
+    #[test]
+    fn a_line_says_that_there_is_somebody() {
+        let poll = Poll::new().expect("a poll");
+        let mailbox = Mailbox::new(&poll, Token(0)).expect("a mailbox");
+        let mut desk = WatchDesk::new(WatchBoard::default(), mailbox.clone(), Arc::default());
+        let mut stream = desk.begin(WatchFilter::default(), Ticket(7), 0).expect("a place");
+        desk.append(&mut stream, FRAMING, at(0), &mut Vec::new());
+        let woken_at = |desk: &mut WatchDesk, now_ms| {
+            desk.turn_begins(now_ms);
+            let mut letters = Vec::new();
+            mailbox.take(&mut letters);
+            letters.len()
+        };
+        assert_eq!(woken_at(&mut desk, ALIVE_MS - 1), 0);
+        assert_eq!(woken_at(&mut desk, ALIVE_MS + PACE_MS), 1);
+        // Once: until it has taken that.
+        assert_eq!(woken_at(&mut desk, 2 * ALIVE_MS), 0);
+        let mut out = Vec::new();
+        assert_eq!(desk.append(&mut stream, FRAMING, at(2 * ALIVE_MS), &mut out), Step::Parked);
+        assert_eq!(out, b"{\"at\":\"2026-11-20T12:34:56Z\",\"kind\":\"alive\"}\n");
+        assert_eq!(woken_at(&mut desk, 3 * ALIVE_MS - 1), 0);
+        assert_eq!(woken_at(&mut desk, 3 * ALIVE_MS + PACE_MS), 1);
+    }
+}

@@ -1,0 +1,334 @@
+//! Live sight of what is asked and recorded: what can be seen, who watches for what, and the queues
+//! between the threads that see something and the one that tells it. Knows no socket, and of a token
+//! never more than how one that nobody has begins.
+//!
+//! Most of the time nobody watches. A thread that could see something then reads one number a turn,
+//! and nothing is kept. Where somebody does, what fits no watcher is not kept either.
+
+mod line;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::vote::address::VoterAddress;
+use crate::vote::directory::Snapshot;
+use crate::vote::id::{ServerId, is_unreserved};
+use crate::vote::table::Pair;
+use crate::vote::time::UnixSeconds;
+
+/// Watchers at a time: what is seen is compared with what each of them watches for.
+pub const WATCHERS_MAX: usize = 8;
+/// What waits of one thread until it is told, some 200 KB. It is taken every [`PACE_MS`], so one thread can
+/// see some 40,000 things a second before any is dropped.
+pub const QUEUE_SIGHTINGS_MAX: usize = 2_048;
+/// How often what was seen is told, in milliseconds: at once for whoever reads it, and seldom enough
+/// that a busy service spends next to nothing on it.
+pub const PACE_MS: u64 = 50;
+
+/// Something that was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// In which second, by the service's time.
+    pub at: UnixSeconds,
+    /// What it was.
+    pub seen: Seen,
+}
+
+/// What can be seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// A question was answered.
+    Question {
+        /// What was asked.
+        asked: WatchedQuestion,
+        /// The answer in a word.
+        answer: &'static str,
+        /// Its HTTP status.
+        status: u16,
+        /// Who was connected; a proxy where one stands in front.
+        peer: Option<SocketAddr>,
+    },
+    /// A vote was recorded.
+    Vote {
+        /// For which server, from where.
+        pair: Pair,
+        /// When it was given.
+        voted_at: UnixSeconds,
+        /// End of its cooldown.
+        expires_at: UnixSeconds,
+    },
+    /// A vote was cancelled.
+    Cancellation(Pair),
+    /// A server was listed.
+    Registration(ServerId),
+    /// A server got another token.
+    Rotation(ServerId),
+    /// A server was struck off.
+    Removal(ServerId),
+}
+
+/// What a question was about, as far as it was understood. The default is a path that is no question.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WatchedQuestion {
+    /// `id` or `token`.
+    pub variant: Option<&'static str>,
+    /// The server: the one that the token names, or the number that was said, listed or not.
+    pub server: Option<ServerId>,
+    /// How a token begins that no server has.
+    pub token_begins: TokenBeginning,
+    /// The address asked about.
+    pub address: Option<VoterAddress>,
+}
+
+/// The first characters of a token that nobody has, to know it again by: four at most, half of it at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TokenBeginning([u8; 4]);
+
+impl TokenBeginning {
+    /// Of a token that `servers` do not have. Nothing of it where so few characters are a token themselves.
+    #[must_use]
+    pub fn of(token: &[u8], servers: &Snapshot) -> Self {
+        let legal = token.iter().take_while(|byte| is_unreserved(**byte)).count();
+        let shown = &token[..legal.min(token.len() / 2).min(4)];
+        let mut beginning = Self::default();
+        if (1..=shown.len()).all(|length| servers.find(&shown[..length]).is_none()) {
+            beginning.0[..shown.len()].copy_from_slice(shown);
+        }
+        beginning
+    }
+
+    fn as_str(&self) -> &str {
+        let length = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
+        std::str::from_utf8(&self.0[..length]).unwrap_or_default()
+    }
+}
+
+/// What somebody watches for; by default everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WatchFilter {
+    /// Only what is about this server.
+    pub server: Option<ServerId>,
+    /// Only what is about this address.
+    pub address: Option<VoterAddress>,
+    /// Only questions that name no listed server.
+    pub is_unknown_only: bool,
+}
+
+impl WatchFilter {
+    /// Whether that is watched for.
+    #[must_use]
+    pub fn fits(&self, seen: &Seen) -> bool {
+        let (server, address) = match seen {
+            Seen::Question { asked, .. } => (asked.server, asked.address),
+            Seen::Vote { pair, .. } | Seen::Cancellation(pair) => (Some(pair.server), Some(pair.address)),
+            Seen::Registration(server) | Seen::Rotation(server) | Seen::Removal(server) => (Some(*server), None),
+        };
+        (self.server.is_none() || self.server == server)
+            && (self.address.is_none() || self.address == address)
+            && (!self.is_unknown_only || seen.names_no_server())
+    }
+}
+
+impl Seen {
+    fn names_no_server(&self) -> bool {
+        const ANSWERS: [&str; 4] = ["unknown_server", "unknown_token", "invalid_server_id", "not_found"];
+        matches!(self, Self::Question { answer, .. } if ANSWERS.contains(answer))
+    }
+}
+
+type Seats = [Option<WatchFilter>; WATCHERS_MAX];
+
+/// Who watches, and what was seen for them. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct WatchBoard(Arc<BoardState>);
+
+#[derive(Debug, Default)]
+struct BoardState {
+    /// Changes whenever a watcher comes or goes.
+    version: AtomicU64,
+    seats: Mutex<Seats>,
+    queues: Mutex<Vec<Arc<Mutex<WatchQueue>>>>,
+    /// Counts what was seen: the queues are told in this order.
+    order: AtomicU64,
+}
+
+/// At most [`QUEUE_SIGHTINGS_MAX`] sightings.
+#[derive(Debug, Default)]
+struct WatchQueue {
+    sightings: Vec<QueuedSighting>,
+    /// What found the queue full, by the watchers that it was for.
+    dropped: [u64; WATCHERS_MAX],
+}
+
+#[derive(Debug)]
+struct QueuedSighting {
+    /// Its place among those of all queues.
+    order: u64,
+    /// Which watchers it is for.
+    fits: [bool; WATCHERS_MAX],
+    sighting: Sighting,
+}
+
+impl WatchQueue {
+    fn push(&mut self, queued: QueuedSighting) {
+        if self.sightings.len() < QUEUE_SIGHTINGS_MAX {
+            self.sightings.push(queued);
+        } else {
+            self.dropped.iter_mut().zip(queued.fits).for_each(|(sum, fits)| *sum += u64::from(fits));
+        }
+    }
+
+    fn add_dropped(&mut self, dropped: [u64; WATCHERS_MAX]) {
+        self.dropped.iter_mut().zip(dropped).for_each(|(sum, more)| *sum += more);
+    }
+}
+
+/// What was seen since it was last asked for.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// In the order in which it was seen: nothing before what it came of.
+    pub sightings: Vec<Sighting>,
+    /// What was not kept, by the watchers that it was for.
+    pub dropped: [u64; WATCHERS_MAX],
+}
+
+impl WatchBoard {
+    /// A place for one more watcher, until it is dropped; `None` where all are taken.
+    #[must_use]
+    pub fn sit(&self, filter: WatchFilter) -> Option<WatchSeat> {
+        let mut seats = self.0.seats.lock();
+        let index = seats.iter().position(Option::is_none)?;
+        seats[index] = Some(filter);
+        self.0.version.fetch_add(1, Ordering::Release);
+        Some(WatchSeat { board: self.clone(), index })
+    }
+
+    /// Who watches, by seat.
+    #[must_use]
+    pub fn filters(&self) -> [Option<WatchFilter>; WATCHERS_MAX] {
+        *self.0.seats.lock()
+    }
+
+    /// For one more thread that sees something.
+    #[must_use]
+    pub fn post(&self) -> WatchPost {
+        let queue = Arc::default();
+        self.0.queues.lock().push(Arc::clone(&queue));
+        WatchPost { board: self.clone(), queue, ..WatchPost::default() }
+    }
+
+    /// Takes all that was seen.
+    #[must_use]
+    pub fn take(&self) -> Taken {
+        let mut queues = self.0.queues.lock();
+        let mut all = WatchQueue::default();
+        let mut lists = Vec::new();
+        {
+            // All of them at one moment: who learns of a vote and asks has put its question behind it.
+            let held: Vec<_> = queues.iter().map(|queue| queue.lock()).collect();
+            for mut queue in held {
+                lists.push(std::mem::take(&mut queue.sightings));
+                all.add_dropped(std::mem::take(&mut queue.dropped));
+            }
+        }
+        // A thread that has ended sees nothing more.
+        queues.retain(|queue| Arc::strong_count(queue) > 1);
+        let mut ordered: Vec<_> = lists.into_iter().flatten().collect();
+        ordered.sort_unstable_by_key(|queued| queued.order);
+        let sightings = ordered.into_iter().map(|queued| queued.sighting).collect();
+        Taken { sightings, dropped: all.dropped }
+    }
+}
+
+/// A watcher's place, free again once this is dropped.
+#[derive(Debug)]
+pub struct WatchSeat {
+    board: WatchBoard,
+    index: usize,
+}
+
+impl WatchSeat {
+    /// Which one it is.
+    #[must_use]
+    pub const fn index(&self) -> usize {
+        self.index
+    }
+}
+
+impl Drop for WatchSeat {
+    fn drop(&mut self) {
+        self.board.0.seats.lock()[self.index] = None;
+        self.board.0.version.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// Where one thread notes what it sees. The default is watched by nobody.
+#[derive(Debug, Default)]
+pub struct WatchPost {
+    board: WatchBoard,
+    queue: Arc<Mutex<WatchQueue>>,
+    /// As it was when `seats` was copied.
+    version: u64,
+    seats: Seats,
+    is_watched: bool,
+    /// What will have been seen once that is settled.
+    staged: WatchQueue,
+}
+
+impl WatchPost {
+    /// Looks who watches; whether anybody does. To be called before something is noted.
+    #[inline]
+    pub fn look(&mut self) -> bool {
+        let version = self.board.0.version.load(Ordering::Acquire);
+        if version != self.version {
+            self.seats = self.board.filters();
+            self.version = version;
+            self.is_watched = self.seats.iter().any(Option::is_some);
+        }
+        self.is_watched
+    }
+
+    /// Notes something for those who watch for it.
+    pub fn note(&self, at: UnixSeconds, seen: Seen) {
+        if let Some(queued) = self.queued(at, seen) {
+            self.queue.lock().push(queued);
+        }
+    }
+
+    /// Holds something back until it is settled whether it happens.
+    pub fn stage(&mut self, at: UnixSeconds, seen: Seen) {
+        if let Some(queued) = self.queued(at, seen) {
+            self.staged.push(queued);
+        }
+    }
+
+    /// What was held back has happened, or never will.
+    pub fn settle(&mut self, has_happened: bool) {
+        if self.staged.sightings.is_empty() {
+            return;
+        }
+        let WatchQueue { sightings, dropped } = std::mem::take(&mut self.staged);
+        if has_happened {
+            let mut queue = self.queue.lock();
+            // Its order is that of the moment in which it is seen.
+            sightings.into_iter().for_each(|queued| queue.push(QueuedSighting { order: self.next(), ..queued }));
+            queue.add_dropped(dropped);
+        }
+    }
+
+    fn queued(&self, at: UnixSeconds, seen: Seen) -> Option<QueuedSighting> {
+        let fits = self.seats.map(|seat| seat.is_some_and(|filter| filter.fits(&seen)));
+        let sighting = Sighting { at, seen };
+        fits.contains(&true).then(|| QueuedSighting { order: self.next(), fits, sighting })
+    }
+
+    fn next(&self) -> u64 {
+        self.board.0.order.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! `GET /v1/watch`: what a line says, for whom there is one, and how the stream begins and ends.
+
+use crate::contract_control::expect_error;
+use crate::util::DEADLINE;
+use crate::util::client::{Client, exchange, get};
+use crate::util::server::Server;
+use crate::util::watch::Watching;
+use rustix::process::Signal;
+use std::time::Instant;
+
+fn server() -> Server {
+    let server = Server::in_memory(&["--workers", "2"]);
+    server.control_client().add_server(28, "demo");
+    server
+}
+
+#[test]
+fn a_line_says_who_asked_what_and_what_was_answered() {
+    let server = server();
+    let mut watching = Watching::begin(&server, "");
+    for (request, expected) in [
+        (
+            "GET /api/vote/28/status/203.0.113.7",
+            r#""variant":"id","server_id":28,"ip":"203.0.113.7","answer":"can_vote","status":200"#,
+        ),
+        (
+            "HEAD /api/servers/demo/vote-status/%3A%3Affff:203.0.113.7/",
+            r#""variant":"token","server_id":28,"ip":"203.0.113.7","answer":"can_vote","status":200"#,
+        ),
+        (
+            "GET /api/vote/29/status/203.0.113.7",
+            r#""variant":"id","server_id":29,"ip":"203.0.113.7","answer":"unknown_server","status":404"#,
+        ),
+        (
+            "GET /api/vote/028/status/203.0.113.7",
+            r#""variant":"id","ip":"203.0.113.7","answer":"invalid_server_id","status":400"#,
+        ),
+        (
+            "GET /api/vote/28/status/2001:DB8:0:7:1:2:3:4",
+            r#""variant":"id","server_id":28,"ip":"2001:db8:0:7::","answer":"can_vote","status":200"#,
+        ),
+        ("GET /api/vote/28/status/x", r#""variant":"id","server_id":28,"answer":"invalid_ip","status":400"#),
+        (
+            "GET /api/servers/forgotten/vote-status/203.0.113.7",
+            r#""variant":"token","token_begins":"forg","ip":"203.0.113.7","answer":"unknown_token","status":404"#,
+        ),
+        // Of a short one no more than half, and nothing where that is a token itself.
+        (
+            "GET /api/servers/xyz/vote-status/203.0.113.7",
+            r#""variant":"token","token_begins":"x","ip":"203.0.113.7","answer":"unknown_token","status":404"#,
+        ),
+        (
+            "GET /api/servers/demonstration/vote-status/203.0.113.7",
+            r#""variant":"token","ip":"203.0.113.7","answer":"unknown_token","status":404"#,
+        ),
+        (
+            "GET /api/servers/a%22%0Ab,xyz/vote-status/203.0.113.7",
+            r#""variant":"token","ip":"203.0.113.7","answer":"unknown_token","status":404"#,
+        ),
+        (
+            "POST /api/vote/28/status/203.0.113.7",
+            r#""variant":"id","server_id":28,"ip":"203.0.113.7","answer":"method_not_allowed","status":405"#,
+        ),
+        ("GET /api/vote/28/203.0.113.7", r#""answer":"not_found","status":404"#),
+    ] {
+        let mut client = Client::connect(server.public());
+        client.send(format!("{request} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        client.read_response(request.starts_with("HEAD"));
+        let expected = format!(r#"{{"at":".","kind":"question",{expected},"peer":"127.0.0.1:."}}"#);
+        assert_eq!(watching.told(), expected, "{request}");
+    }
+    // What is no question is no line: the next one is the vote's.
+    for path in ["/", "/readyz", "/healthz", "/openapi.json"] {
+        get(server.public(), path);
+    }
+    let control = server.control_client();
+    let vote = control.cast(28, [203, 0, 113, 7]).json();
+    let seconds = |name: &str| vote[name].as_str().expect("an instant").to_owned();
+    let (voted_at, next) = (seconds("voted_at"), seconds("next_vote_at"));
+    let vote = format!(r#""server_id":28,"ip":"203.0.113.7","voted_at":"{voted_at}","next_vote_at":"{next}""#);
+    assert_eq!(watching.told(), format!(r#"{{"at":".","kind":"vote",{vote}}}"#));
+    // A vote that is refused changes nothing.
+    assert_eq!(control.cast(28, [203, 0, 113, 7]).status, 409);
+    assert_eq!(control.delete("/v1/votes/28/203.0.113.7").status, 200);
+    assert_eq!(watching.told(), r#"{"at":".","kind":"cancellation","server_id":28,"ip":"203.0.113.7"}"#);
+    assert_eq!(control.post("/v1/servers/28/token", "").status, 200);
+    assert_eq!(watching.told(), r#"{"at":".","kind":"rotation","server_id":28}"#);
+    control.add_server(29, "other");
+    assert_eq!(watching.told(), r#"{"at":".","kind":"registration","server_id":29}"#);
+    assert_eq!(control.delete("/v1/servers/29").status, 200);
+    assert_eq!(watching.told(), r#"{"at":".","kind":"removal","server_id":29}"#);
+}
+
+#[test]
+fn a_watcher_sees_what_it_watches_for() {
+    let server = server();
+    let mut all = Watching::begin(&server, "");
+    let watchers: [(&str, &[usize]); 7] = [
+        ("?token=demo", &[0, 1, 2, 6, 7]),
+        ("?ip=203.0.113.7", &[0, 2, 3, 4, 6]),
+        ("?server_id=28&ip=%3A%3Affff%3A203.0.113.7", &[0, 2, 6]),
+        ("?server_id=29&unknown=0", &[3]),
+        ("?ip=2001%3adb8::9", &[7]),
+        ("?unknown=1", &[3, 4, 5]),
+        ("?unknown=1&ip=203.0.113.7", &[3, 4]),
+    ];
+    let watching = watchers.map(|(query, _)| Watching::begin(&server, query));
+    for path in [
+        "/api/vote/28/status/203.0.113.7",
+        "/api/vote/28/status/203.0.113.8",
+        "/api/servers/demo/vote-status/203.0.113.7",
+        "/api/vote/29/status/203.0.113.7",
+        "/api/servers/forgotten/vote-status/203.0.113.7",
+        "/api/somewhere/else",
+    ] {
+        get(server.public(), path);
+    }
+    assert_eq!(server.control_client().cast(28, [203, 0, 113, 7]).status, 201);
+    get(server.public(), "/api/vote/28/status/2001:db8::1");
+    let seen: Vec<String> = (0..8).map(|_| all.line()).collect();
+    server.signal(Signal::TERM);
+    for ((query, expected), watcher) in watchers.iter().zip(watching) {
+        let expected: String = expected.iter().map(|index| seen[*index].as_str()).collect();
+        assert_eq!(watcher.rest(), expected, "{query}");
+    }
+    assert_eq!(all.rest(), "");
+}
+
+#[test]
+fn what_cannot_be_watched_is_said() {
+    let server = server();
+    let control = server.control_client();
+    for (query, status, word) in [
+        ("?server_id=x", 400, "bad_request"),
+        ("?server_id=28&token=demo", 400, "bad_request"),
+        ("?token=forgotten", 404, "unknown_server"),
+        ("?ip=203.0.113", 400, "bad_request"),
+        ("?ip=", 400, "bad_request"),
+        ("?unknown=yes", 400, "bad_request"),
+    ] {
+        expect_error(query, &control.get(&format!("/v1/watch{query}")), status, word);
+    }
+    let response = exchange(server.control(), "GET /v1/watch HTTP/1.1\r\nHost: a\r\n\r\n");
+    expect_error("without a key", &response, 401, "unauthorized");
+    let response = exchange(server.control(), control.request_bytes("POST", "/v1/watch", None));
+    expect_error("POST", &response, 405, "method_not_allowed");
+    let mut client = Client::connect(server.control());
+    client.send(control.request_bytes("HEAD", "/v1/watch", None));
+    assert_eq!(client.read_response(true).header("Transfer-Encoding"), Some("chunked"));
+    client.expect_open();
+}
+
+#[test]
+fn eight_watch_and_a_place_is_free_again_once_one_has_gone() {
+    let server = server();
+    let mut watching: Vec<Watching> = (0..8).map(|_| Watching::begin(&server, "")).collect();
+    let ninth = || server.control_client().get("/v1/watch");
+    let refused = ninth();
+    expect_error("the ninth", &refused, 503, "too_many_watchers");
+    assert_eq!(refused.header("Retry-After"), Some("5"));
+    assert_eq!(metric(&server, "vote_status_watchers"), 8);
+    watching.pop();
+    until("the place is free", || metric(&server, "vote_status_watchers") == 7);
+    watching.push(Watching::begin(&server, ""));
+    expect_error("the ninth again", &ninth(), 503, "too_many_watchers");
+}
+
+/// In chunks, as most clients want it; and the end is told from a cut.
+#[test]
+fn the_stream_ends_in_order_when_the_service_does() {
+    let mut server = server();
+    let mut client = Client::connect(server.control());
+    client.send(server.control_client().request_bytes("GET", "/v1/watch", None));
+    let mut seen = Watching::begin(&server, "");
+    get(server.public(), "/api/vote/28/status/203.0.113.7");
+    let line = seen.line();
+    server.signal(Signal::TERM);
+    let response = client.read_response(false);
+    assert_eq!((response.status, response.text()), (200, line.as_str()));
+    assert_eq!(response.header("Transfer-Encoding"), Some("chunked"));
+    client.expect_closed();
+    assert_eq!(seen.rest(), "");
+    assert!(server.wait_exit(DEADLINE).success());
+}
+
+fn metric(server: &Server, name: &str) -> u64 {
+    let page = get(server.control(), "/metrics");
+    let line = page.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).expect(name);
+    line.parse().expect("a whole number")
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "in vain waited for: {what}");
+    }
+}

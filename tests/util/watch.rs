@@ -1,0 +1,53 @@
+//! A watcher: `GET /v1/watch`, its lines one by one.
+
+use crate::util::DEADLINE;
+use crate::util::server::Server;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+/// A stream of lines, asked for by HTTP/1.0 so that it comes as it is.
+pub(crate) struct Watching(BufReader<TcpStream>);
+
+impl Watching {
+    /// Watches by this query; what happens from then on is seen.
+    pub(crate) fn begin(server: &Server, query: &str) -> Watching {
+        let mut stream = TcpStream::connect(server.control()).expect("the control listener");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
+        let request = format!("GET /v1/watch{query} HTTP/1.0\r\nAuthorization: Bearer {}\r\n\r\n", Server::KEY);
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut watching = Watching(BufReader::new(stream));
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert_ne!(watching.0.read_line(&mut head).expect("a head in time"), 0, "{head}");
+        }
+        assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("\r\nConnection: close\r\n"), "{head}");
+        assert!(head.contains("\r\nContent-Type: application/x-ndjson\r\n"), "{head}");
+        watching
+    }
+
+    /// The next line as it came.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert_ne!(self.0.read_line(&mut line).expect("a line in time"), 0, "the stream has ended");
+        line
+    }
+
+    /// The next line, its instant and the port of a peer replaced by a dot.
+    pub(crate) fn told(&mut self) -> String {
+        let line = self.line();
+        let at = line.find(r#""at":""#).map(|at| at + 6).unwrap_or_else(|| panic!("no instant in {line}"));
+        assert!(line[at..].starts_with("20") && &line[at + 19..at + 21] == "Z\"", "{line}");
+        let told = format!("{}.{}", &line[..at], &line[at + 20..]);
+        match told.split_once(r#""peer":"127.0.0.1:"#) {
+            Some((before, _)) => format!(r#"{before}"peer":"127.0.0.1:."}}"#),
+            None => told.trim_end().to_owned(),
+        }
+    }
+
+    /// All that comes until the end.
+    pub(crate) fn rest(mut self) -> String {
+        let mut rest = String::new();
+        self.0.read_to_string(&mut rest).expect("an end in time");
+        rest
+    }
+}
