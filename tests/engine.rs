@@ -1,5 +1,5 @@
 //! The second engine, `serve --engine may_minihttp`: the public contract as far as it can hold
-//! there, and each thing that it cannot do, so that the list in the README stays true.
+//! there, and each thing that it cannot do, so that the list in docs/DEPENDENCIES.md stays true.
 
 use crate::util::answers::{
     BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, EXPECTATION_FAILED, HEADERS_TOO_LARGE, IN_COOLDOWN, METHOD_NOT_ALLOWED,

@@ -1,6 +1,6 @@
 //! The second engine: the crate `may_minihttp` behind the same addresses, to compare with. A thin
 //! adapter: sockets, request lines and response heads are that crate's, and so are its limits,
-//! which the README lists; what a head means is read by [`head`], like everywhere. It must not
+//! which docs/DEPENDENCIES.md lists; what a head means is read by [`head`], like everywhere. It must not
 //! know what the requests are about.
 
 use std::io;

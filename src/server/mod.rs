@@ -120,7 +120,7 @@ pub enum Engine {
     /// The one that is made for it.
     #[default]
     Native,
-    /// The crate of that name, to compare with; the README lists what it cannot do.
+    /// The crate of that name, to compare with; docs/DEPENDENCIES.md lists what it cannot do.
     #[cfg(feature = "may_minihttp")]
     MayMinihttp,
 }
