@@ -181,6 +181,81 @@ async function refusals(page) {
   await sees(page, "#explanation", "ip must be an IPv4 address");
 }
 
+/** Servers are listed, added and given another token; one that is there keeps its own unless that is asked for. */
+const servers = (name, id) => async (page) => {
+  await enter(page);
+  const row = (number) => page.locator("#list tr", { has: page.locator(`th:text-is("${number}")`) });
+  await row(28).waitFor();
+  await typeInto(page, "#new-server", "28");
+  await typeInto(page, "#new-token", "another");
+  await page.keyboard.press("Enter");
+  await sees(page, "#servers-note", "Server 28 is listed already, and keeps its token");
+  await row(28).locator("summary").click();
+  assert.equal(await row(28).locator("code").innerText(), "demo");
+  await typeInto(page, "#new-server", id);
+  await typeInto(page, "#new-token", "no token");
+  await page.keyboard.press("Enter");
+  await sees(page, "#servers-note", /^invalid_token: /);
+  await typeInto(page, "#new-token", "");
+  await page.keyboard.press("Enter");
+  await sees(page, "#servers-note", new RegExp(`^Server ${id} is added\\s+\\w{32}$`));
+  await row(id).locator("summary").click();
+  const made = await row(id).locator("code").innerText();
+  page.once("dialog", (dialog) => dialog.dismiss());
+  await row(id).locator("button").click();
+  assert.equal(await row(id).locator("code").innerText(), made);
+  page.once("dialog", (dialog) => dialog.accept());
+  await row(id).locator("button").click();
+  await sees(page, "#servers-note", new RegExp(`^Server ${id} has a new token: give it to its plugin\\s+\\w{32}$`));
+  const rotated = await row(id).locator("code").innerText();
+  assert.notEqual(rotated, made);
+  const status = async (token) => (await fetch(`${SETTINGS.publicUrl}/api/servers/${token}/vote-status/203.0.113.7`)).status;
+  assert.deepEqual([await status(made), await status(rotated)], [404, 200]);
+  await isAccessible(page);
+  await screenshot(page, `control-${name}-servers`);
+  await page.locator("#forget").click();
+  assert.equal((await page.content()).includes(rotated), false);
+};
+
+/** More servers than a page of the list holds. */
+async function manyServers(page) {
+  const lines = Array.from({ length: 120 }, (_, index) => JSON.stringify({ server_id: 1000 + index, token: `many-${index}` }));
+  const headers = { Authorization: `Bearer ${SETTINGS.controlKey}` };
+  await fetch(`${SETTINGS.controlUrl}/v1/servers/batch`, { method: "POST", headers, body: lines.join("\n") });
+  await enter(page);
+  const rows = page.locator("#list tr");
+  await rows.nth(49).waitFor();
+  assert.equal(await rows.count(), 50);
+  while (await page.locator("#more").isVisible()) {
+    const before = await rows.count();
+    await page.locator("#more").click();
+    await page.waitForFunction((count) => document.querySelectorAll("#list tr").length > count || document.querySelector("#more").hidden, before);
+  }
+  await page.locator('#list th:text-is("1119")').waitFor();
+  const numbers = await page.locator("#list th").allInnerTexts();
+  assert.equal(new Set(numbers).size, numbers.length);
+}
+
+/** In a French browser nothing of the page's own is left in English. */
+async function french(page) {
+  await letPoll(page, 3);
+  assert.equal(await page.locator("html").getAttribute("lang"), "fr");
+  await sees(page, "#health", "● en direct");
+  await sees(page, "#key-form button", "Utiliser cette clé");
+  await page.clock.resume();
+  await enter(page);
+  await typeInto(page, "#server", "28");
+  await typeInto(page, "#ip", "203.0.113.84");
+  await page.locator("[value=record]").click();
+  await sees(page, "#verdict", "Vote de 203.0.113.84 pour le serveur 28 enregistré");
+  await sees(page, "#explanation", /^Prochain vote à /);
+  const english = /\b(the|is|of|votes? a|server|look|more|waiting|now|latency|open|errors)\b/i;
+  const text = await page.locator("body").innerText();
+  assert.equal(english.exec(text.replace(/vote-status/, ""))?.[0], undefined, text);
+  await isAccessible(page);
+  await screenshot(page, "control-french");
+}
+
 /** The service's own figures, without a made-up one. */
 async function realFigures(page) {
   await sees(page, "#health", "● live");
@@ -213,7 +288,12 @@ const CHECKS = [
   { name: "history, 360-light", run: history("360-light"), before: withClock(wavy), viewport: PHONE },
   { name: "the service's own figures", run: realFigures },
   { name: "votes, 1280-light", run: votes("1280-light", "203.0.113.81"), before, viewport: DESK, expected: ["404", "409"] },
+  { name: "servers, 1280-light", run: servers("1280-light", "501"), before, viewport: DESK, expected: ["404", "422"] },
+  { name: "servers, 360-dark", run: servers("360-dark", "502"), before, viewport: PHONE, scheme: "dark", expected: ["404", "422"] },
+  { name: "French", run: french, before: withClock(steady), locale: "fr-FR" },
   { name: "votes, 360-dark", run: votes("360-dark", "203.0.113.82"), before, viewport: PHONE, scheme: "dark", expected: ["404", "409"] },
+  // The last: it leaves servers behind.
+  { name: "many servers", run: manyServers, before },
 ];
 
 module.exports = { CHECKS };

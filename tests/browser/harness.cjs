@@ -28,7 +28,7 @@ function launch() {
 }
 
 /** Opens the page as asked, runs the check, and holds the page to the rules of all pages. */
-async function withPage(browser, { address, viewport = DESK, scheme = "light", locale = "fr-FR", expected = [], before }, check) {
+async function withPage(browser, { address, viewport = DESK, scheme = "light", locale, expected = [], before }, check) {
   const context = await browser.newContext({ viewport, colorScheme: scheme, locale, timezoneId: "Europe/Paris" });
   context.setDefaultTimeout(ANSWER_MS_MAX);
   await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: address });

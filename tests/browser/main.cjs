@@ -18,14 +18,14 @@ function within(milliseconds, check) {
 async function main() {
   const browser = await launch();
   let failures = 0;
-  for (const [name, address, checks] of [
-    ["public", SETTINGS.publicUrl, publicPage.CHECKS],
-    ["control", SETTINGS.controlUrl, controlPage.CHECKS],
+  for (const [name, address, locale, checks] of [
+    ["public", SETTINGS.publicUrl, "fr-FR", publicPage.CHECKS],
+    ["control", SETTINGS.controlUrl, "en-GB", controlPage.CHECKS],
   ]) {
     for (const check of checks.filter((one) => `${name}: ${one.name}`.includes(SETTINGS.only))) {
       const label = `${name}: ${check.name}`;
       try {
-        await within(CHECK_MS_MAX, withPage(browser, { ...check, address }, check.run));
+        await within(CHECK_MS_MAX, withPage(browser, { locale, ...check, address }, check.run));
         console.log(`ok   ${label}`);
       } catch (fault) {
         failures += 1;
