@@ -22,10 +22,13 @@ pub fn bits() -> io::Result<[u8; 16]> {
 mod tests {
     use super::bits;
 
+    /// A part that is never filled, or filled from the time, would have bits that stay the same.
     #[test]
-    fn no_two_are_the_same() {
-        let first = bits().expect("the system has a generator");
-        assert_ne!(first, bits().expect("the system has a generator"));
-        assert!(first.iter().any(|byte| *byte != 0));
+    fn every_bit_varies() {
+        let drawn: Vec<u128> =
+            (0..200).map(|_| u128::from_be_bytes(bits().expect("the system has a generator"))).collect();
+        assert_eq!(drawn.iter().fold(0, |ones, bits| ones | bits), u128::MAX, "some are never 1");
+        assert_eq!(drawn.iter().fold(u128::MAX, |zeros, bits| zeros & bits), 0, "some are never 0");
+        assert_eq!(drawn.iter().collect::<std::collections::BTreeSet<_>>().len(), drawn.len(), "two are the same");
     }
 }
