@@ -174,11 +174,11 @@ async function refusals(page) {
   await sees(page, "#verdict", "An address is needed");
   await typeInto(page, "#ip", "203.0.113");
   await page.locator("[value=record]").click();
-  await sees(page, "#explanation", "ip must be an IPv4 address");
+  await sees(page, "#explanation", "ip must be an IPv4 or IPv6 address");
   await typeInto(page, "#server", "28");
   await page.keyboard.press("Enter");
   await sees(page, "#verdict", "invalid_vote");
-  await sees(page, "#explanation", "ip must be an IPv4 address");
+  await sees(page, "#explanation", "ip must be an IPv4 or IPv6 address");
 }
 
 /** Servers are listed, added and given another token; one that is there keeps its own unless that is asked for. */
