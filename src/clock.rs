@@ -18,7 +18,7 @@ const READING_MAX_US: i64 = 5_000;
 pub struct Now {
     /// Milliseconds since the clock was made; never goes back. For deadlines.
     pub monotonic_ms: u64,
-    /// The same in microseconds. For measuring.
+    /// The same in microseconds, for measuring.
     pub monotonic_us: u64,
     /// Time of the service. For cooldowns and dates.
     pub wall: UnixSeconds,
@@ -77,14 +77,14 @@ impl Clock {
         let before_us = self.monotonic_us();
         let wall_us = system_wall_us();
         let after_us = self.monotonic_us();
-        // Held up between two readings: they say nothing of each other.
+        // The thread was held up between the two readings: their difference says nothing.
         if after_us - before_us > READING_MAX_US {
             return 0;
         }
         (wall_us - after_us - self.offset_us.load(Ordering::Acquire)) / 1_000
     }
 
-    /// What [`Clock::now`] would tell after [`Clock::adjust`] by `ms`.
+    /// What [`Clock::now`] would give after [`Clock::adjust`] by `ms`.
     #[must_use]
     pub fn foresee(&self, ms: i64) -> UnixSeconds {
         let offset_us = self.offset_us.load(Ordering::Acquire);

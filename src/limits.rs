@@ -2,28 +2,28 @@
 
 /// One read takes at most this much, and so does one turn of work for one connection.
 pub const READ_BYTES_MAX: usize = 64 * 1024;
-/// While more than this waits to be sent on a connection, nothing more is read from it.
+/// A connection on which more than this waits to be sent is not read from.
 pub const UNSENT_BYTES_MAX: usize = 64 * 1024;
-/// A TLS record that is not whole is waited for, up to this: what the largest one takes on the wire.
+/// Bytes of a TLS record that are kept until it is whole: what the largest record takes on the wire.
 pub const TLS_HELD_BYTES_MAX: usize = 5 + 16 * 1024 + 2_048;
-/// Memory of all connections together, unless asked otherwise: this, or an eighth of the machine.
+/// Default bound on the memory of all connections together; less on a small machine: see the next.
 pub const BUFFER_BYTES_MAX_DEFAULT: u64 = 256 * 1024 * 1024;
-/// Part of the machine that the memory of all connections is at most, unless asked otherwise.
+/// By default, the memory of all connections is at most the machine's divided by this.
 pub const BUFFER_MACHINE_PART: u64 = 8;
-/// The least that can be asked for: some requests and answers of the largest kind.
+/// The least bound that an operator can set: room for some requests and answers of the largest kind.
 pub const BUFFER_BYTES_MAX_FLOOR: u64 = 1024 * 1024;
 /// A worker tells the others what its connections hold in steps of this size, or once a turn.
 pub const BUFFER_PIECE_BYTES: u64 = 256 * 1024;
 /// However little memory there is left for connections, a turn takes up this much for each.
 pub const TURN_BYTES_MIN: usize = 4 * 1024;
-/// Who neither sends nor takes anything for so long stands still, in milliseconds: it gives up what
-/// it holds before those who hold as much and move.
+/// A client that neither sends nor takes anything for so long stands still, in milliseconds: it gives up
+/// what it holds before others that hold as much.
 pub const STALLED_MS: u64 = 1_000;
 /// Connections that give up what they hold in one turn of a worker, so that the others have theirs.
 pub const CUTS_PER_TURN: usize = 64;
 /// What a TLS session holds besides buffers while its handshake is under way, as measured, in bytes.
 pub const TLS_HANDSHAKE_BYTES: usize = 4_400;
-/// And once that is done: keys, and what is kept of the certificate's choice.
+/// What a TLS session holds after its handshake, in bytes: keys, and which certificate was chosen.
 pub const TLS_SESSION_BYTES: usize = 3_600;
 /// Room for answers that a worker keeps from one turn to the next.
 pub const OUT_KEPT_BYTES_MAX: usize = 256 * 1024;
@@ -45,7 +45,8 @@ pub const LINGER_TIMEOUT_MS: u64 = 2_000;
 /// Connections above the maximum that are kept just long enough to be told 503, or to take a last
 /// answer, by worker. Fewer where descriptors are few: see [`Shares`].
 pub const TURNED_AWAY_MAX: usize = 256;
-/// Who lets an answer wait for so long makes room before those who have begun to ask, in milliseconds.
+/// A client that has not taken its answer for so long, in milliseconds, is closed for newcomers before one
+/// that has begun a request.
 pub const STUCK_MS: u64 = 1_000;
 /// How long accepting rests when the system has no descriptor left and none can be freed, in milliseconds.
 pub const ACCEPT_PAUSE_MS: u64 = 50;
@@ -69,22 +70,23 @@ pub const RECORDER_QUEUE_MAX: usize = 65_536;
 /// Votes and servers of those commands: as much as so many batches at once have under way. Votes take some
 /// 100 MB then, servers with tokens of their own up to six times as much.
 pub const RECORDER_LINES_MAX: usize = 16 * COMMIT_EVENTS_MAX;
-/// Entries that wait for the access log's thread, over all workers; more are dropped and counted.
+/// Entries of all workers that wait for the access log's thread; more are dropped and counted.
 pub const ACCESS_LOG_QUEUE_MAX: usize = 4_096;
 /// Lines that wait to be written to the log; more are dropped and counted.
 pub const LOG_QUEUE_MAX: usize = 1_024;
-/// A process that ends waits so long for who reads its log, and as long for the access log.
+/// How long a process that ends waits for its last lines to be read, in milliseconds; as long again for
+/// the access log.
 pub const LOG_FLUSH_MS: u64 = 1_000;
-/// Votes and changes that one commit carries, a command's own past it. Many: an import's votes lie
-/// all over the file.
+/// A commit takes no further command once it carries so many votes and changes. Many, as an import's votes
+/// lie all over the file.
 pub const COMMIT_EVENTS_MAX: usize = 131_072;
-/// What was sent and stands in an answer or in a message about it, in bytes: enough to find the place.
+/// How much of what a client sent is quoted back to it, in bytes: enough to find the place.
 pub const ECHO_BYTES_MAX: usize = 200;
-/// The answer to a batch, in bytes: however many lines are refused, the first of them are told.
+/// Largest answer to a batch, in bytes: of many refused lines, the first ones are told.
 pub const BATCH_ANSWER_BYTES_MAX: usize = 1024 * 1024;
-/// Cancelled votes that are kept in mind, so that the next vote of the same pair gets another instant:
-/// 16 bytes each. With more only those of the present second are, the only ones that a vote which is
-/// stamped now could be taken for.
+/// Cancelled votes that are kept in mind, 16 bytes each, so that the next vote of the same pair gets another
+/// instant. Past this, only those of the present second are: a vote that is stamped now can be taken for no
+/// other.
 pub const GONE_PAIRS_MAX: usize = 65_536;
 /// Servers on one page of a listing unless asked otherwise, and at most.
 pub const PAGE_SERVERS_DEFAULT: usize = 100;

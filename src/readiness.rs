@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// While a trouble lasts it is told in the log so often, in milliseconds.
+/// How often a trouble that lasts is told in the log, in milliseconds.
 const TOLD_AGAIN_MS: u64 = 60_000;
 
-/// What keeps the service from being ready, or from taking votes: for as long as that lasts, no longer.
+/// What keeps the service from being ready, or from taking votes, while it lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The store is damaged, none of ours, or of a newer version.
@@ -65,10 +65,10 @@ pub struct Readiness(Arc<State>);
 
 #[derive(Default)]
 struct State {
-    /// Of the flags below, those that hold.
+    /// The flags below that are set.
     flags: AtomicU8,
     loaded_rows: AtomicU64,
-    /// At most one of each; the way of a request does not lead here.
+    /// At most one of each trouble. No request takes this lock.
     noted: Mutex<Vec<Noted>>,
 }
 
@@ -97,12 +97,12 @@ impl Readiness {
         }
     }
 
-    /// Whatever was noted of `trouble` is over.
+    /// `trouble` is over.
     pub fn settle(&self, trouble: Trouble) {
         self.0.noted.lock().retain(|noted| noted.trouble != trouble);
     }
 
-    /// Whether something is wrong with this.
+    /// Whether `trouble` lasts.
     #[must_use]
     pub fn has(&self, trouble: Trouble) -> bool {
         self.0.noted.lock().iter().any(|noted| noted.trouble == trouble)
@@ -116,7 +116,7 @@ impl Readiness {
         Trouble::ALL.into_iter().find_map(of).map(|noted| (noted.trouble, noted.message.clone()))
     }
 
-    /// A load begins, the first one or another try.
+    /// A load of the store begins: the first, or another try.
     pub fn begin_load(&self) {
         self.0.loaded_rows.store(0, Ordering::Relaxed);
     }
@@ -147,7 +147,7 @@ impl Readiness {
         self.0.flags.fetch_or(SUCCEEDED, Ordering::AcqRel);
     }
 
-    /// Whether the state is loaded, and the truth.
+    /// Whether the state is loaded, and all that there is: no other process has recorded since.
     #[must_use]
     #[inline]
     pub fn is_loaded(&self) -> bool {

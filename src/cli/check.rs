@@ -9,9 +9,9 @@ use super::client::segment;
 use super::endpoint::{Endpoint, agent_config};
 use super::{CliError, Exit, one, say};
 
-/// As long as the most patient plugin in the field waits.
+/// How long is waited for an answer: as long as the most patient plugin in the field waits.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// No answer of the interface comes near this.
+/// Largest body that is read. No answer of the interface comes near it.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 /// What the interface document makes of a body that is no JSON object.
 const INVALID: &str = "Réponse invalide";

@@ -15,7 +15,7 @@ use super::{CliError, key, one};
 
 /// The answer to a batch comes once all of it is durable.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
-/// Nothing comes for so long: the peer is gone.
+/// A peer from which nothing comes for so long is gone.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// Largest answer that is read whole.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;

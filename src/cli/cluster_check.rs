@@ -21,11 +21,11 @@ use crate::vote::time::UnixSeconds;
 /// Two digests of one entry may differ by a vote that ended in the second between two clocks: only
 /// what differs each time counts.
 const TRIES: usize = 3;
-/// Between two tries.
+/// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(1_100);
 /// Differences that are told one by one.
 const DIFFERENCES_MAX: usize = 10;
-/// Votes that end so soon are in the one and no more in the other, in seconds.
+/// Votes that end within so many seconds may be in one of the two and gone from the other.
 const ENDING_S: u32 = 10;
 
 /// Compares, and says what it comes to.

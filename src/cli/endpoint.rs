@@ -16,14 +16,14 @@ use ureq::{Agent, Error};
 
 use super::CliError;
 
-/// A connection is there within this, or not at all.
+/// How long is waited for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A service that can be asked.
 pub(super) struct Endpoint {
     /// As it was given, without its trailing slash.
     name: String,
-    /// Stands before every path.
+    /// What is put before every path.
     base: String,
     socket: Option<PathBuf>,
 }
@@ -168,7 +168,7 @@ fn timed_out(error: std::io::Error, timeout: NextTimeout) -> Error {
     }
 }
 
-/// There is nothing to look up for a path; something has to be found all the same.
+/// A resolver for socket files: a path needs no look-up, but the client wants an address.
 #[derive(Debug)]
 struct NoResolver;
 

@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::endpoint::{Endpoint, agent_config};
 use super::{CliError, Exit, one, say};
 
-/// Shorter than the usual patience of a container's health check, which is 30 s.
+/// How long is waited for an answer: less than a container's health check waits by default, 30 s.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The answer is one line.
+/// Largest body that is read: the answer is one line.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 /// Asks, and says what was answered.

@@ -14,7 +14,7 @@ use super::CliError;
 use crate::random;
 use crate::vote::id::Token;
 
-/// Links that are followed, as the system does it.
+/// Links that are followed one after the other: as many as the system follows.
 const LINKS_MAX: usize = 40;
 
 /// What is open for writing.
@@ -29,7 +29,7 @@ pub(super) enum Sink {
 enum Target {
     /// `/dev/stdout`, `/dev/fd/N`, or a link to one: what the shell has opened, position and all.
     Descriptor(i32),
-    /// No link any more.
+    /// A path that is no link.
     Path(PathBuf),
 }
 
@@ -117,7 +117,7 @@ fn descriptor(number: i32) -> io::Result<Box<dyn Write>> {
     Ok(Box::new(file))
 }
 
-/// The file under a name of its own until it is whole; removed if it never gets so far.
+/// A file under another name until it is whole. Dropped before that, it is removed.
 pub(super) struct Partial {
     file: File,
     /// Beside the target; none where that folder takes no file.

@@ -18,9 +18,9 @@ pub enum Outcome {
     CanVote,
     /// In cooldown.
     InCooldown,
-    /// The address is none.
+    /// The address is malformed.
     InvalidIp,
-    /// The server's number is none.
+    /// The server's number is malformed.
     InvalidServerId,
     /// No such server.
     UnknownServer,
@@ -53,7 +53,7 @@ impl Outcome {
         Self::UnknownToken,
     ];
 
-    /// The labels: of the outcome, and of the error where it is one.
+    /// The labels of the outcome, and of its error if it is one.
     #[must_use]
     pub const fn labels(self) -> (&'static str, Option<&'static str>) {
         match self {

@@ -8,7 +8,7 @@ pub mod answers;
 use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that only its one writer changes.
+/// A number with one writer.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -19,7 +19,7 @@ impl Counter {
         self.0.store(self.get().wrapping_add(more), Ordering::Relaxed);
     }
 
-    /// Replaces the number: for what goes up and down.
+    /// Replaces the number, for one that goes up and down.
     #[inline]
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
@@ -33,7 +33,7 @@ impl Counter {
     }
 }
 
-/// A number that many add to, for what is rare: all of them write one cache line.
+/// A number that many threads add to, for rare events: they all write one cache line.
 #[derive(Debug, Default)]
 pub struct SharedCounter(AtomicU64);
 
@@ -150,7 +150,7 @@ impl MetricsText {
             total += sum_of(&|part| part.at_most[index].get());
             at_most(self, &(*bound as f64 / unit).to_string(), total);
         }
-        // Read while it is counted: the last bucket is never less than those before it.
+        // Others count while this reads: the last bucket must not be less than those before it.
         let count = sum_of(&|part| part.count.get()).max(total);
         at_most(self, "+Inf", count);
         self.sample(&format!("{name}_sum"), labels, sum_of(&|part| part.sum.get()) as f64 / unit);

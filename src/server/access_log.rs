@@ -15,19 +15,19 @@ use crate::net::access_log::{AccessCounters, AccessEntry, AccessLog, Sampler};
 
 /// The access log that was asked for.
 pub struct AccessConfig {
-    /// One request in so many is told of.
+    /// One request in so many is logged.
     pub one_in: NonZeroU32,
     /// Writes an entry.
     pub write: Box<dyn FnMut(&AccessEntry) + Send>,
 }
 
-/// The thread, and what workers need to reach it.
+/// The access log's thread, and what workers need to reach it.
 pub(super) struct AccessLogger {
     one_in: NonZeroU32,
     entries: SyncSender<AccessEntry>,
-    /// Of each worker's log.
+    /// The counters of each worker's log.
     pub(super) counters: Vec<Arc<AccessCounters>>,
-    /// Nothing is ever said there: it hangs up when the last entry is written.
+    /// Carries no message: its other end is dropped when the last entry is written.
     ended: Receiver<()>,
 }
 
@@ -49,13 +49,13 @@ impl AccessLogger {
     pub(super) fn log(&mut self, listener: &'static str, clock: &Clock) -> AccessLog {
         let counters = Arc::new(AccessCounters::default());
         self.counters.push(Arc::clone(&counters));
-        // Whatever a hasher of the standard library is seeded with is random enough for a sample.
+        // The random seed of the standard library's hasher is good enough for a sample.
         let sampler = Sampler::new(self.one_in, RandomState::new().hash_one(listener));
         AccessLog { listener, clock: clock.clone(), sampler, entries: self.entries.clone(), counters }
     }
 
-    /// Waits until the last entry is written, but not long: who reads them may have stopped doing
-    /// so. The workers must have ended.
+    /// Waits until the last entry is written, but not long: the reader may have stopped reading. The workers
+    /// must have ended.
     pub(super) fn end(self) {
         drop(self.entries);
         // A panic while writing has been told already, and costs nothing but lines.

@@ -80,9 +80,9 @@ pub struct Config {
     pub log_dropped: Arc<SharedCounter>,
     /// How the store is called in the log.
     pub store: String,
-    /// Recorded before the service is ready, for demonstrations.
+    /// A demonstration's commands, recorded before the service is ready.
     pub seed: Vec<Command>,
-    /// Where the service stands: told by it, to be watched from outside.
+    /// Where the service stands. It writes this, and others watch it.
     pub readiness: Readiness,
     /// Listening sockets that were there before the process: they stand in for the addresses of
     /// their role.

@@ -1,5 +1,5 @@
-//! Tells the service manager where the service stands, as systemd has it told: a datagram to the
-//! socket that `NOTIFY_SOCKET` names. Nothing where there is no manager.
+//! Tells the service manager where the service stands, in systemd's way: a datagram to the socket that
+//! `NOTIFY_SOCKET` names. Without that variable nothing is told.
 
 use std::env;
 use std::io;
@@ -31,7 +31,7 @@ pub(super) fn tell(state: &str) {
 pub(super) struct Manager(Option<String>);
 
 impl Manager {
-    /// Tells it what is wrong, and once that is settled, if it does not know yet.
+    /// Tells it what is wrong, or that nothing is any more, unless it knows already.
     pub(super) fn tell(&mut self, readiness: &Readiness) {
         let trouble = readiness.gravest();
         let status = trouble.map(|(trouble, message)| format!("STATUS=not well ({}): {message}", trouble.word()));

@@ -11,22 +11,22 @@ use crate::net::listen::adopt;
 use crate::net::listen::listener::{self, Bound, Families, Listener};
 use crate::net::listen::unix_file::SocketFile;
 
-/// An address to listen on.
+/// An address to listen on, and what listens there.
 struct SocketPlace {
     role: Role,
     address: ListenAddress,
     families: Families,
-    /// Another process has said that it gives the listeners, and whether a socket file with them.
+    /// The running process has promised its listeners for this address.
     promise: Option<Listed>,
     listeners: Vec<Listener>,
-    /// Taken away once nothing listens there any more.
+    /// The file of a Unix socket, which is removed when this is dropped.
     file: Option<SocketFile>,
 }
 
-/// Everything to listen on.
+/// All addresses to listen on.
 pub(super) struct Sockets {
     places: Vec<SocketPlace>,
-    /// Listeners to bind for a public address.
+    /// How many listeners are bound for each public address.
     count: usize,
     /// Permissions of socket files.
     mode: u32,
@@ -34,7 +34,8 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// Takes what was passed, and binds whatever else is wanted and is `promised` by nobody.
+    /// Takes the sockets that a service manager has passed, and binds every other address that is wanted and
+    /// not `promised` by a running process.
     pub(super) fn open(config: &mut Config, promised: &[Listed]) -> Result<Self, ServerError> {
         let mut places = Vec::new();
         for (role, socket) in std::mem::take(&mut config.passed) {
@@ -57,7 +58,7 @@ impl Sockets {
         }
         let mut promised = promised.to_vec();
         for place in &mut wanted {
-            // Each promise is for one.
+            // Each promise stands for one address.
             let found = promised.iter().position(|listed| place.is_met_by(listed));
             place.promise = found.map(|index| promised.swap_remove(index));
         }
@@ -70,7 +71,7 @@ impl Sockets {
         Ok(sockets)
     }
 
-    /// Takes what was promised, and binds what was not kept.
+    /// Takes the listeners that the running process has given, and binds what it had promised and not given.
     pub(super) fn inherit(&mut self, role: Role, given: Vec<OwnedFd>) -> Result<(), ServerError> {
         for socket in given {
             let inherited = adopt::listener(socket);
@@ -103,7 +104,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// Whether a service manager holds any of them.
+    /// Whether a service manager has passed any of them.
     pub(super) const fn are_passed(&self) -> bool {
         self.are_passed
     }
@@ -113,7 +114,7 @@ impl Sockets {
         self.places.iter().map(|place| (&place.address, place.role))
     }
 
-    /// The same, for whoever is to take them.
+    /// The same, as it is told to a process that takes over.
     pub(super) fn places(&self) -> Vec<Listed> {
         let listed = |place: &SocketPlace| {
             let (role, address) = (place.role, place.address.clone());
@@ -122,8 +123,8 @@ impl Sockets {
         self.places.iter().map(listed).collect()
     }
 
-    /// The listeners of the control interface, or all others, for so many workers; `secure` puts
-    /// those under TLS that are to be.
+    /// Takes the listeners of the control interface, or all others, as one share for each worker. `secure` puts
+    /// those under TLS that speak it.
     pub(super) fn take(
         &mut self,
         role: Role,
@@ -159,7 +160,7 @@ impl SocketPlace {
         Self { role, address, families, promise: None, listeners: Vec::new(), file: None }
     }
 
-    /// Whether that is what is wanted here: port 0 is whichever there is.
+    /// Whether a listed address is the one that is wanted here. Port 0 stands for any port.
     fn is_met_by(&self, listed: &Listed) -> bool {
         let is_address = match (&self.address, &listed.address) {
             (ListenAddress::Tcp(wanted), ListenAddress::Tcp(there)) if wanted.port() == 0 => wanted.ip() == there.ip(),
@@ -172,7 +173,7 @@ impl SocketPlace {
         self.role == Role::Control
     }
 
-    /// Whether it is the control interface's as that role is, or neither: under TLS or not.
+    /// Whether it is on the same side as `role`: control or public. TLS makes no difference.
     fn is_of(&self, role: Role) -> bool {
         self.is_control() == (role == Role::Control)
     }
@@ -181,7 +182,7 @@ impl SocketPlace {
         self.promise.as_ref().map_or(&self.address, |listed| &listed.address) == address
     }
 
-    /// The socket file, where it comes with the listeners.
+    /// Takes charge of the socket file, if it comes with the listeners.
     fn take_file(&mut self, address: &ListenAddress) {
         if let (ListenAddress::Unix(path), Some(Listed { has_file: true, .. }), None) =
             (address, &self.promise, &self.file)

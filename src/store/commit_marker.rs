@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::place::is_at;
 
-/// A number, and its complement, by which a torn note is told.
+/// A number and its complement: where they do not fit, the note was half written.
 const NOTE_BYTES: usize = 16;
 
 /// Where the number is noted.
@@ -49,7 +49,7 @@ impl CommitMarker {
         let Some(file) = &self.file else { return };
         let note = [number.to_le_bytes(), (!number).to_le_bytes()].concat();
         if let Err(error) = file.write_all_at(&note, 0) {
-            // The commit is durable all the same; an old note only proves less.
+            // The commit is durable in any case. An old note only shows the loss of older commits.
             log::debug!("the last commit's number could not be noted: {error}");
         }
     }

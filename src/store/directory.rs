@@ -31,19 +31,19 @@ pub struct DirectoryStore {
     store: EmbeddedStore,
     place: Arc<FilePlace>,
     room: Arc<Room>,
-    /// Free on the disk when it was last found full.
+    /// What was free on the disk when it was last found full, in bytes.
     free_when_full_bytes: u64,
     directory: PathBuf,
-    /// Held until the end: the lock goes with it.
+    /// Locked while the store is open.
     lock: File,
 }
 
 /// Which store is to be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Whichever is there, or else an empty one that is made.
+    /// The store that is there, or an empty one that is made.
     Any,
-    /// Whichever is there: where none is, a volume may not be mounted.
+    /// The store that is there. Where none is, a volume may not be mounted, so none is made.
     Existing,
     /// The one that was open before.
     This(FileId),
@@ -86,7 +86,7 @@ impl DirectoryStore {
         match fs::symlink_metadata(&path) {
             Ok(_) => {}
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(fail("look for the store", error)),
-            // Only where nothing was ever kept is an empty store the truth.
+            // An empty store is right only where nothing was ever kept.
             Err(_) => match witness.read() {
                 Some(acknowledged) if acknowledged > 0 => {
                     return Err(StoreError::Unusable(format!(

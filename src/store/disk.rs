@@ -13,7 +13,7 @@ use super::place::FilePlace;
 use super::room::{Extent, Room};
 use super::stage::{CommitStage, Watched};
 
-/// Memory for pages of the file, in bytes: what is asked is answered from the table, not from here.
+/// Memory for pages of the file, in bytes. Little: questions are answered from the table.
 const CACHE_BYTES: usize = 16 << 20;
 
 /// Opens the library on a file that is there. Never makes anything: an empty or missing file is
@@ -43,7 +43,7 @@ fn on(file: File, room: &Arc<Room>, stage: &Arc<CommitStage>) -> Result<Database
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(DatabaseError::DatabaseAlreadyOpen),
-        // A file system without locks: the one on the directory has to do.
+        // A file system without locks: the lock on the directory has to do.
         Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
         Err(TryLockError::Error(error)) => return Err(error.into()),
     }
@@ -102,7 +102,7 @@ impl StorageBackend for StoreFile {
 
     fn close(&self) -> io::Result<()> {
         let trimmed = self.extent.set_used(self.extent.used(), self.room.is_scarce());
-        // Some file systems have no locks, and then there is none to give back.
+        // Where the file system has no locks, there is none to give back.
         trimmed.and(self.extent.file.unlock().or_else(|error| match error.kind() {
             ErrorKind::Unsupported => Ok(()),
             _ => Err(error),

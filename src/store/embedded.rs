@@ -26,7 +26,7 @@ use crate::vote::id::{ServerId, Token};
 use crate::vote::lengths::Lengths;
 use crate::vote::time::UnixSeconds;
 
-/// The key says it all; see [`row`].
+/// The key holds everything: see [`row`].
 const VOTES: TableDefinition<'static, &[u8], ()> = TableDefinition::new("votes");
 const SERVERS: TableDefinition<'static, u32, &str> = TableDefinition::new("servers");
 const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
@@ -49,7 +49,7 @@ const KNOWN_KEY: &str = "known_ms";
 /// through it: see [`super::stage::Watched`].
 pub type Opener = Box<dyn Fn(&Arc<CommitStage>) -> Result<Database, DatabaseError> + Send>;
 
-/// What goes with every commit.
+/// What is written with every commit.
 #[derive(Default)]
 struct Keeps {
     known_ms: Option<u64>,

@@ -1,4 +1,4 @@
-//! Links between the documents: what one of them points to is there.
+//! What documents point to is there: links between them, and the files that the architecture names.
 
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,18 @@ fn every_link_to_a_file_finds_it() {
     }
     assert!(count >= 10, "only {count} links were seen");
     assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// The page that walks each flow names files of `src`, which move.
+#[test]
+fn every_file_that_the_architecture_names_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(root.join("docs/ARCHITECTURE.md")).expect("it is there");
+    let names = text.split('`').skip(1).step_by(2).filter(|name| name.ends_with(".rs") || name.ends_with(".lua"));
+    let names: Vec<&str> = names.collect();
+    assert!(names.len() >= 50, "only {} names were seen", names.len());
+    let is_missing = |name: &&str| !root.join("src").join(name).exists() && !root.join(name).exists();
+    assert_eq!(names.into_iter().filter(is_missing).collect::<Vec<_>>(), Vec::<&str>::new());
 }
 
 fn documents_in(folder: &Path) -> Vec<PathBuf> {
