@@ -6,6 +6,7 @@ mod export;
 mod health;
 mod hints;
 mod import;
+mod watch;
 
 use crate::util::client::get;
 use crate::util::server::{Ended, Server, run_to_end};

@@ -44,6 +44,7 @@ mod sink;
 mod store;
 mod utc_offset;
 mod votes;
+mod watch;
 
 pub use args::command;
 
@@ -102,6 +103,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, CliErr
         Some(("export", options)) => export::run(options),
         Some(("check", options)) => check::run(options),
         Some(("health", options)) => health::run(options),
+        Some(("watch", options)) => watch::run(options),
         #[cfg(feature = "redis")]
         Some(("cluster", options)) => cluster::run(options),
         #[cfg(feature = "redis")]

@@ -18,9 +18,12 @@ const STATUS_OF_HEALTH: &str =
 const STATUS_OF_VOTE: &str = "Exit status: 0 when it is recorded, 1 when the address is in cooldown, 2 on a failure.";
 const STATUS_OF_CANCEL: &str = "Exit status: 0 when it is cancelled, 1 when there was no cooldown, 2 on a failure.";
 
+const END_OF_WATCH: &str = "Ctrl-C ends it, and tells on standard error what it comes to: questions by answer, \
+addresses that asked and had no vote, and votes whose address nobody asked about. A lost connection is tried again.";
+
 /// The subcommands, in the order of the help.
-pub(super) fn commands() -> [Command; 7] {
-    [server(), vote(), cancel(), import(), export(), check(), health()]
+pub(super) fn commands() -> [Command; 8] {
+    [server(), vote(), cancel(), import(), export(), watch(), check(), health()]
 }
 
 fn server() -> Command {
@@ -98,6 +101,19 @@ fn export() -> Command {
         .args(connection())
 }
 
+fn watch() -> Command {
+    let server = plain("server", "ID", "Only what is about this server [default: all]").value_parser(parse_server_id);
+    Command::new("watch")
+        .about("Show who asks what, and who votes, as it happens: lines on a terminal, NDJSON into a pipe")
+        .args([
+            server,
+            plain("ip", "IP", "Only what is about this address [default: all]"),
+            plain("unknown", "", "Only questions that name no listed server").action(ArgAction::SetTrue),
+        ])
+        .args(connection())
+        .after_help(END_OF_WATCH)
+}
+
 fn check() -> Command {
     let url = option("url", "URL", "Where the service is, without the path, or unix:PATH")
         .default_value("http://127.0.0.1:8080");
@@ -122,11 +138,11 @@ fn health() -> Command {
 }
 
 fn server_id() -> Arg {
-    let parse = |text: &str| match ServerId::parse(text.as_bytes()) {
-        Ok(server) => Ok(server),
-        Err(_) => Err("a server's number is wanted, 0 to 4294967295"),
-    };
-    Arg::new("id").value_name("ID").required(true).value_parser(parse).help("The server's number")
+    Arg::new("id").value_name("ID").required(true).value_parser(parse_server_id).help("The server's number")
+}
+
+fn parse_server_id(text: &str) -> Result<ServerId, &'static str> {
+    ServerId::parse(text.as_bytes()).map_err(|_| "a server's number is wanted, 0 to 4294967295")
 }
 
 fn address() -> Arg {

@@ -1,0 +1,123 @@
+//! `vote-status watch`: who asks what, and who votes, as it happens. For people on a terminal, as NDJSON into
+//! anything else; at the end, what it comes to in words.
+
+use std::env;
+use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Write, stdout};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use clap::ArgMatches;
+use serde_json::Value;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use ureq::BodyReader;
+
+use crate::cli::client::{ControlClient, segment};
+use crate::cli::{CliError, Exit};
+use crate::vote::id::ServerId;
+
+mod show;
+mod summary;
+
+use show::Style;
+use summary::Tally;
+
+/// A lost connection is tried again so often.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Lines between who reads the service's and who writes ours.
+const LINES_MAX: usize = 1_024;
+
+enum News {
+    Line(String),
+    /// There is no connection, and why.
+    Lost(String),
+    Stop,
+}
+
+/// Watches until it is told to stop.
+///
+/// # Errors
+/// Where the service cannot be asked at first, or what is asked for is refused.
+pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
+    let client = ControlClient::new(options)?;
+    let path = path(options);
+    let first = client.stream(&path)?;
+    let (news, received) = sync_channel(LINES_MAX);
+    let failed = |error| CliError::new(format_args!("signals cannot be taken: {error}"));
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+    let stop = news.clone();
+    // Both threads end with the process.
+    thread::spawn(move || signals.forever().next().map(|_| stop.send(News::Stop)));
+    thread::spawn(move || follow(&client, &path, first, &news));
+    let is_terminal = stdout().is_terminal();
+    let mut style = Style::new(is_terminal && env::var_os("NO_COLOR").is_none());
+    let (mut tally, mut lost) = (Tally::default(), None);
+    for news in received {
+        match news {
+            News::Stop => break,
+            News::Lost(why) if lost.as_ref() != Some(&why) => {
+                eprintln!("vote-status: {why}; trying again");
+                lost = Some(why);
+            }
+            News::Lost(_) => {}
+            News::Line(line) => {
+                lost = None;
+                let Ok(value) = serde_json::from_str::<Value>(&line) else { continue };
+                tally.add(&value);
+                let shown = if is_terminal { style.show(&value) } else { line };
+                if !shown.is_empty() && !write(&shown)? {
+                    return Ok(Exit::Success);
+                }
+            }
+        }
+    }
+    eprint!("{}", tally.text());
+    Ok(Exit::Success)
+}
+
+fn path(options: &ArgMatches) -> String {
+    let server = options.get_one::<ServerId>("server").map(|server| format!("server_id={server}"));
+    let address = options.get_one::<String>("ip").map(|ip| format!("ip={}", segment(ip)));
+    let unknown = options.get_flag("unknown").then(|| "unknown=1".to_owned());
+    format!("/v1/watch?{}", [server, address, unknown].into_iter().flatten().collect::<Vec<_>>().join("&"))
+}
+
+/// Reads stream after stream, until nobody wants to know.
+fn follow(client: &ControlClient, path: &str, first: BodyReader<'static>, news: &SyncSender<News>) {
+    let mut stream = Ok(first);
+    loop {
+        let why = match stream {
+            Ok(stream) => {
+                let mut lines = BufReader::new(stream).lines();
+                loop {
+                    match lines.next() {
+                        Some(Ok(line)) => {
+                            if news.send(News::Line(line)).is_err() {
+                                return;
+                            }
+                        }
+                        Some(Err(error)) => break format!("{} was lost: {error}", client.url()),
+                        None => break format!("{} has ended the watch", client.url()),
+                    }
+                }
+            }
+            Err(error) => CliError::to_string(&error),
+        };
+        if news.send(News::Lost(why)).is_err() {
+            return;
+        }
+        thread::sleep(RETRY_PAUSE);
+        stream = client.stream(path);
+    }
+}
+
+/// Writes a line; `false` where nobody reads any more.
+fn write(line: &str) -> Result<bool, CliError> {
+    let mut out = stdout().lock();
+    match writeln!(out, "{line}").and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(CliError::new(format_args!("standard output takes no more: {error}"))),
+    }
+}

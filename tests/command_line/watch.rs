@@ -1,0 +1,154 @@
+//! `watch`: lines as they come, what they come to at the end, and a connection that is lost.
+
+use crate::command_line::{expect_failure, parse};
+use crate::util::DEADLINE;
+use crate::util::client::get;
+use crate::util::server::{Server, run_to_end};
+use crate::util::stub::Stub;
+use crate::util::watch::until_watched;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::Instant;
+
+/// The program while it watches into a pipe.
+struct Watch {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Watch {
+    fn begin(url: &str, args: &[&str]) -> Watch {
+        let mut child = command(url, args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program can be run");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe"));
+        Watch { child, lines }
+    }
+
+    fn line(&mut self) -> serde_json::Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).expect("a line");
+        parse(&line)
+    }
+
+    /// Ends it as Ctrl-C does; what it says at the end.
+    fn end(mut self) -> String {
+        kill_process(Pid::from_child(&self.child), Signal::INT).expect("it runs");
+        let (mut rest, mut said) = (String::new(), String::new());
+        self.lines.read_to_string(&mut rest).expect("UTF-8");
+        self.child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("UTF-8");
+        assert!(self.child.wait().expect("it ends").success(), "{said}");
+        assert_eq!(rest, "");
+        said
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // An error here means that it has ended already, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn command(url: &str, args: &[&str]) -> Command {
+    let mut command = Server::command();
+    command.args(["watch", "--control-url", url]).args(args);
+    command
+}
+
+/// The site saw the player's IPv4 address, the plugin asks with the IPv6 one.
+#[test]
+fn a_player_with_two_addresses_is_found_out() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    let mut watch = Watch::begin(&format!("http://{}", server.control()), &["--server", "28"]);
+    until_watched(&server, 1);
+    get(server.public(), "/api/servers/demo/vote-status/2001:db8:0:7:1:2:3:4");
+    let asked = watch.line();
+    assert_eq!((&asked["kind"], &asked["ip"]), (&"question".into(), &"2001:db8:0:7::".into()));
+    assert_eq!(control.cast(28, [203, 0, 113, 7]).status, 201);
+    assert_eq!(watch.line()["kind"], "vote");
+    get(server.public(), "/api/servers/demo/vote-status/2001:db8:0:7::1");
+    assert_eq!(watch.line()["answer"], "can_vote");
+    let said = watch.end();
+    let expected = "2 questions: 2 can_vote.\n\
+        Server 28: asked with 2001:db8:0:7:: (2 times), voted with 203.0.113.7. If these are one player, the plugin asks \
+        with another address than the one that voted";
+    assert!(said.starts_with(expected), "{said}");
+}
+
+#[test]
+fn what_is_asked_for_is_what_is_shown() {
+    let server = Server::in_memory(&[]);
+    server.control_client().add_server(28, "demo");
+    let url = format!("http://{}", server.control());
+    let mut watches = [&["--unknown"][..], &["--ip", "203.0.113.8"]].map(|args| Watch::begin(&url, args));
+    until_watched(&server, 2);
+    for path in ["/api/vote/28/status/203.0.113.7", "/api/servers/forgotten/vote-status/203.0.113.7"] {
+        get(server.public(), path);
+    }
+    get(server.public(), "/api/vote/28/status/203.0.113.8");
+    assert_eq!(watches[0].line()["token_begins"], "forg");
+    assert_eq!(watches[1].line()["ip"], "203.0.113.8");
+    let [unknown, address] = watches.map(Watch::end);
+    assert!(
+        unknown.starts_with("1 question: 1 unknown_token.\nunknown_token: the plugin has an old token"),
+        "{unknown}"
+    );
+    assert!(address.contains("Server 28: asked with 203.0.113.8 (once), and no vote of these was seen"), "{address}");
+}
+
+#[test]
+fn what_cannot_be_watched_is_a_failure_at_once() {
+    let server = Server::in_memory(&[]);
+    let url = format!("http://{}", server.control());
+    expect_failure(&run_to_end(command(&url, &["--ip", "203.0.113"])), &["ip must be", "400"]);
+    expect_failure(&run_to_end(command(&url, &["--server", "x"])), &["0 to 4294967295"]);
+    let nobody = Stub::nobody();
+    expect_failure(&run_to_end(command(&nobody.url(), &[])), &[&nobody.url(), "--control-url"]);
+}
+
+/// A restart of the service is not the end of a watch, whether the stream is cut or comes to its end.
+#[test]
+fn a_lost_connection_is_tried_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let mut watch = Watch::begin(&url, &[]);
+    let serve = thread::spawn(move || {
+        for end in ["", "0\r\n\r\n", "hold"] {
+            let (mut client, _) = listener.accept().expect("it connects");
+            let mut request = BufReader::new(client.try_clone().expect("a handle"));
+            let mut line = String::new();
+            while line != "\r\n" {
+                line.clear();
+                assert_ne!(request.read_line(&mut line).expect("a head"), 0);
+            }
+            let seen = r#"{"at":"2026-11-20T12:34:56Z","kind":"registration","server_id":28}"#;
+            let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+            let chunk = format!("{:x}\r\n{seen}\n\r\n", seen.len() + 1);
+            client.write_all([head, &chunk, end].concat().trim_end_matches("hold").as_bytes()).expect("sent");
+            if end == "hold" {
+                return Some(client);
+            }
+        }
+        None
+    });
+    let since = Instant::now();
+    for _ in 0..3 {
+        assert_eq!(watch.line()["server_id"], 28);
+    }
+    assert!(since.elapsed() < DEADLINE);
+    let held = serve.join().expect("served");
+    let said = watch.end();
+    drop(held);
+    assert!(said.contains(&format!("vote-status: {url} ")) && said.contains("; trying again\n"), "{said}");
+    assert!(said.ends_with("No question was seen.\n"), "{said}");
+}
