@@ -122,6 +122,11 @@ impl<E> Connection<E> {
         self.stream.into_socket().map(|socket| PassedClient { socket: socket.into(), input })
     }
 
+    /// The stream alone.
+    pub fn into_stream(self) -> Stream {
+        self.stream
+    }
+
     /// The stream, to register its socket.
     pub fn stream(&mut self) -> &mut Stream {
         &mut self.stream

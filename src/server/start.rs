@@ -91,7 +91,7 @@ impl Run {
                 work();
                 Ok(())
             };
-            drop(start_thread(kind, run, self.sender.clone())?);
+            drop(start_thread(kind, run, drop, self.sender.clone())?);
         }
         let seed = std::mem::take(&mut self.config.seed);
         self.start_recorder(backend, Opening::First(seed))

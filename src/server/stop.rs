@@ -60,8 +60,8 @@ impl Run {
 
     /// Collects the threads. To be called where all of them have ended, or end by themselves.
     pub(super) fn join(&mut self) {
-        let probes = self.handover.take().and_then(|Handover { probes, .. }| probes);
-        for serving in self.public.drain(..).chain(self.control.take()).chain(probes) {
+        let Handover { probes, control, .. } = self.handover.take().unwrap_or_default();
+        for serving in self.public.drain(..).chain(self.control.take()).chain(probes).chain(control) {
             // Its end was reported already, and how.
             let _reported = serving.thread.join();
         }

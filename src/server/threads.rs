@@ -16,7 +16,7 @@ use crate::net::counters::EngineCounters;
 use crate::net::fd_channel::FdChannel;
 use crate::net::listen::listener::Listener;
 use crate::net::mailbox::{Letter, Mailbox, PassedClient};
-use crate::net::worker::{Worker, WorkerSettings};
+use crate::net::worker::{Leaving, Worker, WorkerSettings};
 use crate::store::StoreError;
 use crate::watch::WatchPost;
 
@@ -127,23 +127,27 @@ where
     let worker = Worker::new(listeners, settings, clock, make).map_err(ServerError::Engine)?;
     let worker = worker.counting(counters).within(share.0, share.1).adopting(clients);
     let mailbox = worker.mailbox();
-    let thread = start_thread(kind, || worker.run(), events.clone())?;
+    let thread = start_thread(kind, || worker.run(), Leaving::see_off, events.clone())?;
     Ok(Serving { tell: Box::new(move |letter| mailbox.send(letter)), thread })
 }
 
-/// Starts a thread whose end is an event, a panic too.
-pub(super) fn start_thread(
+/// Starts a thread whose end is an event, a panic too. What is left to do then, nobody waits for.
+pub(super) fn start_thread<T>(
     kind: ThreadKind,
-    run: impl FnOnce() -> io::Result<()> + Send + 'static,
+    run: impl FnOnce() -> io::Result<T> + Send + 'static,
+    finish: impl FnOnce(T) + Send + 'static,
     events: Sender<ServerEvent>,
 ) -> Result<JoinHandle<()>, ServerError> {
     kind.spawn(move || {
-        let ended = match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(Ok(())) => ServerEvent::Ended(kind),
-            Ok(Err(error)) => ServerEvent::Failed(error),
-            Err(_) => ServerEvent::Failed(io::Error::other(format!("the {kind} thread panicked"))),
+        let (ended, left) = match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Ok(left)) => (ServerEvent::Ended(kind), Some(left)),
+            Ok(Err(error)) => (ServerEvent::Failed(error), None),
+            Err(_) => (ServerEvent::Failed(io::Error::other(format!("the {kind} thread panicked"))), None),
         };
         let _main_is_waiting = events.send(ended);
+        if let Some(left) = left {
+            finish(left);
+        }
     })
 }
 

@@ -119,7 +119,7 @@ impl Run {
             // A thread that has ended has nothing more to be told.
             let _received = sender.send(letter);
         };
-        let thread = start_thread(ThreadKind::Worker, move || may_minihttp::run(&letters), self.sender.clone())?;
+        let thread = start_thread(ThreadKind::Worker, move || may_minihttp::run(&letters), drop, self.sender.clone())?;
         self.public.push(Serving { tell: Box::new(tell), thread });
         Ok(())
     }

@@ -4,18 +4,23 @@
 //! * For good: newcomers are taken for a while, idle clients get that while to ask once more, then
 //!   whoever the kernel has accepted is taken still, and the listeners are closed.
 //! * For another worker, of another process: listeners are given away as they are, with whoever
-//!   waits in them, and so is every client that waits for no answer.
+//!   waits in them, and so is every client that waits for no answer. Votes are held up meanwhile, so
+//!   it ends as soon as all are answered: who has only to go does so behind it.
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::Duration;
 
 use super::occupant::PollInterest;
 use super::{Listening, Worker};
 use crate::http::session::Service;
-use crate::limits::LISTEN_BACKLOG;
+use crate::limits::{LINGER_TIMEOUT_MS, LISTEN_BACKLOG};
 use crate::net::connection::Connection;
 use crate::net::counters::CloseCause;
+use crate::net::deadline::Class;
 use crate::net::mailbox::Handed;
+use crate::net::stream::Stream;
 
 /// More than the kernel holds for a listening socket at a time.
 const BACKLOG_MAX: usize = LISTEN_BACKLOG as usize + 1;
@@ -24,10 +29,28 @@ const BACKLOG_MAX: usize = LISTEN_BACKLOG as usize + 1;
 /// one that is closed as its request arrives sees a reset.
 const DRAIN_GRACE_MS: u64 = 500;
 
+/// Who has had the last answer from a worker that has ended, and may be sending still: closed at once, that
+/// would be reset, and the answer lost.
+#[must_use]
+pub struct Leaving {
+    pub(super) streams: Vec<Stream>,
+}
+
+impl Leaving {
+    /// Gives them their time to go.
+    pub fn see_off(self) {
+        if !self.streams.is_empty() {
+            thread::sleep(Duration::from_millis(LINGER_TIMEOUT_MS));
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 pub(super) struct Drain {
     accept_until_ms: u64,
     stop_at_ms: u64,
+    /// Another process waits for the end.
+    is_given: bool,
 }
 
 impl Drain {
@@ -51,7 +74,7 @@ impl<S: Service> Worker<S> {
         let accept_ms = if self.connections.is_empty() { accept_ms } else { accept_ms.max(DRAIN_GRACE_MS) };
         let accept_until_ms = now_ms.saturating_add(accept_ms);
         let stop_at_ms = accept_until_ms.saturating_add(timeout_ms);
-        self.drain = Some(Drain { accept_until_ms, stop_at_ms });
+        self.drain = Some(Drain { accept_until_ms, stop_at_ms, is_given: false });
         self.service.goes_away();
         self.answer_held();
     }
@@ -76,7 +99,8 @@ impl<S: Service> Worker<S> {
             clients.extend(occupant.connection.into_passed());
         }
         let now_ms = self.now.monotonic_ms;
-        self.drain = Some(Drain { accept_until_ms: now_ms, stop_at_ms: now_ms.saturating_add(timeout_ms) });
+        let stop_at_ms = now_ms.saturating_add(timeout_ms);
+        self.drain = Some(Drain { accept_until_ms: now_ms, stop_at_ms, is_given: true });
         self.service.goes_away();
         self.answer_held();
         // Where nobody takes them the process is ending in disorder, and they with it.
@@ -133,6 +157,21 @@ impl<S: Service> Worker<S> {
 
     pub(super) fn is_drained(&self) -> bool {
         let is_over = |drain: Drain| self.now.monotonic_ms >= drain.stop_at_ms;
-        self.drain.is_some_and(|drain| self.listeners.is_empty() && (self.connections.is_empty() || is_over(drain)))
+        let is_served = |drain: Drain| if drain.is_given { self.occupied() == 0 } else { self.connections.is_empty() };
+        self.drain.is_some_and(|drain| self.listeners.is_empty() && (is_served(drain) || is_over(drain)))
+    }
+
+    /// Those who have had their last answer, where somebody waits for the worker's end.
+    pub(super) fn into_leaving(mut self) -> Leaving {
+        let mut streams = Vec::new();
+        if self.drain.is_some_and(|drain| drain.is_given) {
+            for key in self.connections.keys() {
+                if self.deadlines.class(key.index) == Some(Class::Linger) {
+                    self.counters.closed[CloseCause::Done as usize].add(1);
+                    streams.extend(self.connections.remove(key).map(|occupant| occupant.connection.into_stream()));
+                }
+            }
+        }
+        Leaving { streams }
     }
 }

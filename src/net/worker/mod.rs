@@ -40,6 +40,8 @@ mod occupant;
 mod relief;
 mod room;
 
+pub use drain::Leaving;
+
 use drain::Drain;
 use occupant::Occupant;
 
@@ -197,11 +199,11 @@ impl<S: Service> Worker<S> {
         self.mailbox.clone()
     }
 
-    /// Serves until told to drain, and then until that is done.
+    /// Serves until told to drain, and then until that is done. Gives those who have only to go.
     ///
     /// # Errors
     /// Where the poll itself fails: nothing can be served any more.
-    pub fn run(mut self) -> io::Result<()> {
+    pub fn run(mut self) -> io::Result<Leaving> {
         let mut events = Events::with_capacity(EVENTS_PER_TURN);
         let mut letters = Vec::new();
         let mut again = Vec::new();
@@ -239,7 +241,7 @@ impl<S: Service> Worker<S> {
             self.check_invariants();
             self.counters.lag_us.record(self.clock.since_us(self.now));
         }
-        Ok(())
+        Ok(self.into_leaving())
     }
 
     fn wait(&self) -> Option<Duration> {

@@ -84,7 +84,7 @@ impl<S: Service> Worker<S> {
     }
 
     /// Places that are taken: who has had the last answer, and has only to go, has none.
-    fn occupied(&self) -> usize {
+    pub(super) fn occupied(&self) -> usize {
         self.connections.len() - self.deadlines.count(Class::Linger)
     }
 

@@ -29,6 +29,8 @@ pub(in crate::server) enum TakeoverOutcome {
 pub(in crate::server) struct Handover {
     /// The worker that stands in for the control worker.
     pub(in crate::server) probes: Option<Serving>,
+    /// The control worker, which has ended but for those who have only to go.
+    pub(in crate::server) control: Option<Serving>,
     /// The recorder, once its thread has ended and its store is closed.
     pub(in crate::server) closed: Option<Backend>,
     /// The new process hung up.

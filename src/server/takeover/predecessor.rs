@@ -98,9 +98,8 @@ impl Run {
         if self.wait_for(ThreadKind::Control, 1)? == Ended::AtOnce {
             return Ok(Ended::AtOnce);
         }
-        if let Some(control) = self.control.take() {
-            let _reported = control.thread.join();
-        }
+        // Its thread is seeing off who has only to go.
+        self.handover.get_or_insert_default().control = self.control.take();
         // It ends with its last handle, which was the control worker's.
         if self.wait_for(ThreadKind::Recorder, 1)? == Ended::AtOnce {
             return Ok(Ended::AtOnce);
