@@ -68,7 +68,7 @@ pub const PASSED_SOCKETS_MAX: usize = 64;
 /// Commands that wait for the recorder; a request beyond is told that the store is unavailable.
 pub const RECORDER_QUEUE_MAX: usize = 65_536;
 /// Votes and servers of those commands: as much as so many batches at once have under way. Votes take some
-/// 100 MB then, servers with tokens of their own up to six times as much.
+/// 150 MB then, servers with tokens of their own up to four times as much.
 pub const RECORDER_LINES_MAX: usize = 16 * COMMIT_EVENTS_MAX;
 /// Entries of all workers that wait for the access log's thread; more are dropped and counted.
 pub const ACCESS_LOG_QUEUE_MAX: usize = 4_096;

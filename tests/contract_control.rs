@@ -5,6 +5,7 @@ mod hostile;
 mod http;
 mod metrics;
 mod servers;
+mod voters;
 mod votes;
 mod watch;
 

@@ -1,6 +1,7 @@
 //! Many callers at once: a vote is recorded at most once, and what was acknowledged is seen.
 
 use crate::util::client::{Client, get};
+use crate::util::random::Random;
 use crate::util::server::Server;
 use std::collections::BTreeSet;
 use std::sync::Barrier;
@@ -35,6 +36,45 @@ fn one_of_many_casts_is_recorded() {
         let instants: BTreeSet<_> = answers.iter().map(|answer| &answer.1).collect();
         assert_eq!(instants.len(), 1, "round {round}: {instants:?}");
         assert!(!instants.contains(&"null".to_owned()), "round {round}");
+    }
+}
+
+/// Each caller's voter has some of eight addresses of both families, and no two voters share none: exactly one
+/// vote is recorded, and all of its addresses with it.
+#[test]
+fn one_of_many_overlapping_voters_is_recorded_whole() {
+    let server = Server::in_memory(&["--workers", "2"]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    let mut random = Random::from_environment();
+    for round in 0..20 {
+        let address = |index: usize| match index % 2 {
+            0 => format!("198.51.{round}.{index}"),
+            _ => format!("2001:db8:{round}:{index}::{:x}", index + 1),
+        };
+        // More than half of the eight, in any order: two such lists have one in common.
+        let mut voters: Vec<(Client, Vec<usize>)> = (0..CALLERS)
+            .map(|_| {
+                let mut indices: Vec<usize> = (0..8).collect();
+                (0..8).for_each(|at| indices.swap(at, random.below(8)));
+                indices.truncate(5 + random.below(4));
+                (Client::connect(server.control()), indices)
+            })
+            .collect();
+        let answers = at_once(&mut voters, |(client, indices)| {
+            let ips: Vec<String> = indices.iter().map(|index| format!("{:?}", address(*index))).collect();
+            let body = format!(r#"{{"server_id":28,"ips":[{}]}}"#, ips.join(","));
+            client.send(control.request_bytes("POST", "/v1/votes", Some(&body)));
+            client.read_response(false).status
+        });
+        let count = |status| answers.iter().filter(|answer| **answer == status).count();
+        assert_eq!((count(201), count(409)), (1, CALLERS - 1), "round {round}");
+        let winner = answers.iter().position(|status| *status == 201).expect("one was recorded");
+        for index in 0..8 {
+            let status = get(server.public(), &format!("/api/vote/28/status/{}", address(index))).json();
+            let is_cooling = voters[winner].1.contains(&index);
+            assert_eq!(status["can_vote"], !is_cooling, "round {round}, address {index} of {:?}", voters[winner].1);
+        }
     }
 }
 

@@ -87,6 +87,9 @@ impl Header {
                     let completed = offset.map(|offset| offset.complete(value)).transpose()?.flatten();
                     object.insert(column.to_owned(), instant(completed.as_deref().unwrap_or(value)));
                 }
+                "ip" if value.contains(' ') => {
+                    object.insert("ips".to_owned(), value.split_ascii_whitespace().collect());
+                }
                 _ => drop(object.insert(column.to_owned(), Value::from(value))),
             }
         }
@@ -147,6 +150,11 @@ mod tests {
             ("name,server_id,created", "a,28,2026", Ok(r#"{"server_id":28}"#)),
             ("\"server_id\";\"token\"", "\"28\" ; \"de\"\"mo\"", Ok(r#"{"server_id":28,"token":"de\"mo"}"#)),
             ("Token,Server_ID", "a;b, 28 ", Ok(r#"{"server_id":28,"token":"a;b"}"#)),
+            (
+                "server_id,ip",
+                "28,203.0.113.7  2001:db8::7 ",
+                Ok(r#"{"ips":["203.0.113.7","2001:db8::7"],"server_id":28}"#),
+            ),
             ("token,ip", "\"a,b\",\"203.0.113.7\"", Ok(r#"{"ip":"203.0.113.7","token":"a,b"}"#)),
             (
                 "server_id\tip\tvoted_at",

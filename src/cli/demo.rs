@@ -15,7 +15,7 @@ const DEMO_COOLING: VoterAddress = VoterAddress::V4(Ipv4(0xC633_6409));
 /// The commands that make the state: a server, and an address in cooldown.
 pub(super) fn seed() -> Vec<Command> {
     let (server, token) = (ServerId(28), Token::new("demo"));
-    let vote = Vote { server: ServerName::Id(server), address: DEMO_COOLING, voted_at: None };
+    let vote = Vote { server: ServerName::Id(server), voter: DEMO_COOLING.into(), voted_at: None };
     vec![Command::Servers(vec![NewServer { server, token }], Tokens::Replace), Command::Votes(vec![vote], Mode::Cast)]
 }
 

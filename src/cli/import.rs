@@ -334,7 +334,7 @@ struct Members {
 }
 
 impl<'de> Fields<'de> for Members {
-    const NAMES: &'static [&'static str] = &["ip", "voted_at", "token", "server_id"];
+    const NAMES: &'static [&'static str] = &["ip", "ips", "voted_at", "token", "server_id"];
     const OTHERS_REFUSED: bool = false;
 
     fn take<A: MapAccess<'de>>(&mut self, name: &'static str, object: &mut A) -> Result<(), A::Error> {
@@ -344,7 +344,7 @@ impl<'de> Fields<'de> for Members {
             _ => {
                 // Null or not: a vote of which something is not known is no server.
                 object.next_value::<IgnoredAny>()?;
-                *(if name == "ip" { &mut self.has_ip } else { &mut self.has_voted_at }) = true;
+                *(if name == "voted_at" { &mut self.has_voted_at } else { &mut self.has_ip }) = true;
             }
         }
         Ok(())

@@ -149,7 +149,7 @@ fn held(text: &[u8]) -> Option<Held> {
         BodyLine::Server(server) => Some(Held::Server(server.server, server.token?)),
         BodyLine::Vote(vote) => {
             let ServerName::Id(server) = vote.server else { return None };
-            Some(Held::Vote(StoredVote { server, address: vote.address, voted_at: vote.voted_at? }))
+            Some(Held::Vote(StoredVote { server, address: vote.voter.first(), voted_at: vote.voted_at? }))
         }
     }
 }

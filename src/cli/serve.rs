@@ -145,7 +145,7 @@ fn store(
         }
     };
     let open = own_store(options, readiness.clone(), seek_key);
-    (StoreChoice::Own { open, accepts_clock: options.accepts_clock }, name)
+    (StoreChoice::Own { open, accepts_clock: options.accepts_clock, ipv6_prefix: options.ipv6_prefix }, name)
 }
 
 /// The sockets that a service manager has opened, each for what its name says.

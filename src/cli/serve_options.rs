@@ -12,6 +12,7 @@ use super::{CliError, machine, one};
 use crate::limits::Limits;
 use crate::net::listen::address::ListenAddress;
 use crate::server::{Engine, Role};
+use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::time::Cooldown;
 
 /// What `serve` was told.
@@ -34,6 +35,7 @@ pub(super) struct ServeOptions {
     pub(super) is_demo: bool,
     pub(super) requires_store: bool,
     pub(super) accepts_clock: bool,
+    pub(super) ipv6_prefix: Ipv6Prefix,
     pub(super) cooldown: Cooldown,
     /// Without the bounds that depend on descriptors.
     pub(super) limits: Limits,
@@ -67,6 +69,7 @@ impl ServeOptions {
         if path("tls-cert").is_some() {
             return Err(CliError::new("--tls-cert needs a build with the cargo feature tls"));
         }
+        let prefix = u8::try_from(one::<u64>(matches, "ipv6-prefix")?).ok().and_then(Ipv6Prefix::from_bits);
         let minutes = u32::try_from(one::<u64>(matches, "cooldown-minutes")?).ok().and_then(Cooldown::from_minutes);
         let max_connections = matches.get_one::<u64>("max-connections").copied();
         Ok(Self {
@@ -86,6 +89,7 @@ impl ServeOptions {
             is_demo: matches.get_flag("demo"),
             requires_store: matches.get_flag("require-store"),
             accepts_clock: matches.get_flag("accept-clock"),
+            ipv6_prefix: prefix.ok_or_else(|| CliError::new("--ipv6-prefix is 32 to 64"))?,
             cooldown: minutes.ok_or_else(|| CliError::new("--cooldown-minutes is 1 to 10080"))?,
             limits: limits(matches)?,
             max_connections: max_connections.map(|asked| usize::try_from(asked).unwrap_or(usize::MAX)),

@@ -14,16 +14,22 @@ use crate::vote::id::ServerId;
 /// Where the service cannot be asked, or refuses for another reason than the cooldown.
 pub(super) fn vote(options: &ArgMatches) -> Result<Exit, CliError> {
     let client = ControlClient::new(options)?;
-    let (server, ip) = (one::<ServerId>(options, "id")?, one::<String>(options, "ip")?);
-    let mut body = json!({ "server_id": server.0, "ip": ip });
+    let server = one::<ServerId>(options, "id")?;
+    let ips: Vec<&String> = options.get_many("ip").unwrap_or_default().collect();
+    let mut body = match ips[..] {
+        [ip] => json!({ "server_id": server.0, "ip": ip }),
+        _ => json!({ "server_id": server.0, "ips": ips }),
+    };
     if let Some(voted_at) = options.get_one::<String>("voted-at") {
         body["voted_at"] = instant(voted_at);
     }
     let answer = client.send(Method::POST, "/v1/votes", body.to_string().as_bytes())?.expect(&[201, 409])?;
     let next = answer.text("next_vote_at");
     if answer.status == 201 {
+        let ip = ips.into_iter().map(String::as_str).collect::<Vec<_>>().join(" ");
         return tell(options, &answer, Exit::Success, &format!("recorded: {ip} can vote again for {server} at {next}"));
     }
+    let ip = if let [ip] = ips[..] { ip } else { answer.text("ip") };
     tell(options, &answer, Exit::Negative, &format!("in cooldown: {ip} can vote again for {server} at {next}"))
 }
 

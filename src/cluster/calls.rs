@@ -61,12 +61,12 @@ pub fn read_vote(reply: &Value, pair: Pair, cooldown: Cooldown) -> Option<(VoteO
     let recorded = || {
         let voted_at = voted_at()?;
         let expires_at = cooldown.expires_at(voted_at);
-        Some(Recorded { server: pair.server, address: pair.address, voted_at, expires_at, is_confirmed: true })
+        Some(Recorded { server: pair.server, voter: pair.address.into(), voted_at, expires_at, is_confirmed: true })
     };
     let outcome = match number(fields.first()?)? {
         0 => VoteOutcome::Recorded(recorded()?),
         1 => VoteOutcome::Unchanged(recorded()?),
-        2 => VoteOutcome::InCooldown(cooldown.expires_at(voted_at()?)),
+        2 => VoteOutcome::InCooldown(pair.address, cooldown.expires_at(voted_at()?)),
         3 => VoteOutcome::Expired,
         4 => VoteOutcome::InFuture,
         5 => VoteOutcome::UnknownServer,
@@ -256,15 +256,18 @@ mod tests {
         let read = |reply: &Value| read_vote(reply, PAIR, cooldown);
         let recorded = Recorded {
             server: ServerId(28),
-            address: VoterAddress::V4(Ipv4(7)),
+            voter: PAIR.address.into(),
             voted_at: UnixSeconds(1_000),
             expires_at: UnixSeconds(6_400),
             is_confirmed: true,
         };
         let entry = Some(EntryId { ms: 1_000_250, sequence: 0 });
-        assert_eq!(read(&reply(&[0, 1_000], Some("1000250-0"))), Some((VoteOutcome::Recorded(recorded), entry)));
+        assert_eq!(
+            read(&reply(&[0, 1_000], Some("1000250-0"))),
+            Some((VoteOutcome::Recorded(recorded.clone()), entry))
+        );
         assert_eq!(read(&reply(&[1, 1_000], None)), Some((VoteOutcome::Unchanged(recorded), None)));
-        let in_cooldown = VoteOutcome::InCooldown(UnixSeconds(6_400));
+        let in_cooldown = VoteOutcome::InCooldown(PAIR.address, UnixSeconds(6_400));
         assert_eq!(read(&reply(&[2, 1_000], None)), Some((in_cooldown, None)));
         assert_eq!(read(&reply(&[3], None)), Some((VoteOutcome::Expired, None)));
         assert_eq!(read(&reply(&[4], None)), Some((VoteOutcome::InFuture, None)));

@@ -346,7 +346,9 @@ fn plan(commands: Vec<Command>, under: &mut [Under], servers: &HashMap<Token, Se
             Command::Votes(votes, mode) => {
                 for (part, vote) in votes.into_iter().enumerate() {
                     match resolved(&vote, servers) {
-                        Some(pair) if is_ipv6(pair.address) => under[command].parts[part] = Part::Refused,
+                        Some(pair) if is_ipv6(pair.address) || vote.voter.addresses_len() > 1 => {
+                            under[command].parts[part] = Part::Refused
+                        }
                         Some(pair) => add(part, CallKind::Vote(pair), call_of(store, mode, pair, &vote)),
                         None => under[command].parts[part] = Part::Vote(VoteOutcome::UnknownServer),
                     }
@@ -400,7 +402,7 @@ fn resolved(vote: &Vote, servers: &HashMap<Token, ServerId>) -> Option<Pair> {
         ServerName::Id(server) => *server,
         ServerName::Token(token) => *servers.get(token)?,
     };
-    Some(Pair { server, address: vote.address })
+    Some(Pair { server, address: vote.voter.first() })
 }
 
 impl Under {

@@ -254,9 +254,9 @@ impl BatchRequest {
                 self.summary.unchanged += 1;
                 self.summary.unconfirmed += u64::from(!vote.is_confirmed);
             }
-            VoteOutcome::InCooldown(expires_at) => {
+            VoteOutcome::InCooldown(address, expires_at) => {
                 self.summary.in_cooldown += 1;
-                self.summary.refuse(line, "in_cooldown", &format!("in cooldown until {expires_at}"));
+                self.summary.refuse(line, "in_cooldown", &format!("{address} is in cooldown until {expires_at}"));
             }
             VoteOutcome::Expired => {
                 self.summary.expired += 1;

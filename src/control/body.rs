@@ -8,7 +8,7 @@ use serde_core::de::{Deserialize, Deserializer, Error, Expected, MapAccess, Visi
 use crate::json::{Fields, Object, Text, echo};
 use crate::limits::ECHO_BYTES_MAX;
 use crate::recorder::command::{NewServer, ServerName, Vote};
-use crate::vote::address::VoterAddress;
+use crate::vote::address::{Voter, VoterAddress};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::time::UnixSeconds;
 
@@ -33,11 +33,12 @@ struct Raw<'a> {
     server_id: Option<ServerNumber>,
     token: Option<Text<'a>>,
     ip: Option<Text<'a>>,
+    ips: Option<Vec<Text<'a>>>,
     voted_at: Option<Instant>,
 }
 
 impl<'de> Fields<'de> for Raw<'de> {
-    const NAMES: &'static [&'static str] = &["server_id", "token", "ip", "voted_at"];
+    const NAMES: &'static [&'static str] = &["server_id", "token", "ip", "ips", "voted_at"];
     const OTHERS_REFUSED: bool = true;
 
     fn take<A: MapAccess<'de>>(&mut self, name: &'static str, object: &mut A) -> Result<(), A::Error> {
@@ -45,9 +46,16 @@ impl<'de> Fields<'de> for Raw<'de> {
             "server_id" => self.server_id = object.next_value()?,
             "token" => self.token = object.next_value()?,
             "ip" => self.ip = Some(said(name, object)?),
+            "ips" => self.ips = Some(said(name, object)?),
             _ => self.voted_at = Some(said(name, object)?),
         }
         Ok(())
+    }
+}
+
+impl Raw<'_> {
+    const fn has_voter(&self) -> bool {
+        self.ip.is_some() || self.ips.is_some()
     }
 }
 
@@ -169,11 +177,21 @@ fn into_vote(raw: Raw<'_>) -> Result<Vote, Invalid> {
         (Some(_), Some(_)) => return refuse("name the server by server_id or by token, not by both"),
         (None, None) => return refuse("name the server by server_id or by token"),
     };
-    let Some(ip) = raw.ip else { return refuse("ip is missing") };
-    let Some(address) = VoterAddress::parse_user(ip.as_bytes()) else {
-        return refuse("ip must be an IPv4 or IPv6 address");
+    let voter = match (&raw.ip, &raw.ips) {
+        (Some(ip), None) => VoterAddress::parse_user(ip.as_bytes()).map(Voter::from),
+        (None, Some(ips)) if ips.is_empty() || ips.len() > Voter::ADDRESSES_MAX => {
+            return refuse("ips must hold from 1 to 8 addresses");
+        }
+        (None, Some(ips)) => {
+            let addresses: Option<Vec<_>> = ips.iter().map(|ip| VoterAddress::parse_user(ip.as_bytes())).collect();
+            addresses.and_then(|addresses| Voter::new(&addresses))
+        }
+        (Some(_), Some(_)) => return refuse("name the voter by ip or by ips, not by both"),
+        (None, None) => return refuse("ip is missing"),
     };
-    Ok(Vote { server, address, voted_at: raw.voted_at.map(|instant| instant.0) })
+    let Some(voter) = voter else { return refuse("ip must be an IPv4 or IPv6 address") };
+    let voted_at = raw.voted_at.map(|instant| instant.0);
+    Ok(Vote { server, voter, voted_at })
 }
 
 /// Reads a server to list under `id`; an empty body asks for a token to be made.
@@ -183,7 +201,7 @@ fn into_vote(raw: Raw<'_>) -> Result<Vote, Invalid> {
 pub fn server(id: ServerId, text: &[u8]) -> Result<NewServer, Invalid> {
     let text = if text.trim_ascii().is_empty() { b"{}" } else { text };
     let raw = read(text, "invalid_token")?;
-    if raw.ip.is_some() || raw.voted_at.is_some() || raw.server_id.is_some_and(|ServerNumber(named)| named != id) {
+    if raw.has_voter() || raw.voted_at.is_some() || raw.server_id.is_some_and(|ServerNumber(named)| named != id) {
         return Err(invalid(422, "invalid_token", "the body may hold a token, and nothing else"));
     }
     into_server(id, raw.token.as_deref())
@@ -216,7 +234,7 @@ pub enum BodyLine {
 /// What to report of the line. `word` is the word for a line of neither kind.
 pub fn line(text: &[u8], word: &'static str) -> Result<BodyLine, Invalid> {
     let raw = read(text, word).map_err(|error| Invalid { word, ..error })?;
-    let names_server = raw.server_id.filter(|_| raw.ip.is_none() && raw.voted_at.is_none());
+    let names_server = raw.server_id.filter(|_| !raw.has_voter() && raw.voted_at.is_none());
     match names_server {
         Some(id) if word == "invalid_server" || raw.token.is_some() => {
             into_server(id.0, raw.token.as_deref()).map(BodyLine::Server)
@@ -242,7 +260,7 @@ mod tests {
     fn votes() {
         let by_id = |voted_at: Option<u32>| Vote {
             server: ServerName::Id(ServerId(28)),
-            address: VoterAddress::V4(Ipv4(0xCB00_7107)),
+            voter: VoterAddress::V4(Ipv4(0xCB00_7107)).into(),
             voted_at: voted_at.map(UnixSeconds),
         };
         for (text, expected) in [

@@ -18,6 +18,7 @@ use crate::net::budget::Budget;
 use crate::net::counters::{CloseCause, EngineCounters, Handshake, ResponseCounters};
 use crate::readiness::{Readiness, Trouble};
 use crate::recorder::counters::RecorderCounters;
+use crate::vote::table::FamilyCounts;
 use crate::vote::time::UnixSeconds;
 
 /// Whatever counts.
@@ -73,7 +74,12 @@ const PARSE_FAULTS: [Fault; 7] = [
 
 /// The page; `cooldowns` are the entries that the table holds.
 #[must_use]
-pub fn metrics(sources: &Sources, readiness: &Readiness, cooldowns: usize, shared: Option<&ClusterView>) -> String {
+pub fn metrics(
+    sources: &Sources,
+    readiness: &Readiness,
+    cooldowns: FamilyCounts,
+    shared: Option<&ClusterView>,
+) -> String {
     let mut page = MetricsText::default();
     page.family("vote_status_build_info", MetricKind::Gauge, "Always 1; the labels tell what runs.");
     let build = [("version", env!("CARGO_PKG_VERSION")), ("engine", sources.engine)];
@@ -290,9 +296,13 @@ fn watch(page: &mut MetricsText, counters: &WatchCounters) {
     page.single("vote_status_watch_dropped_total", MetricKind::Counter, help, dropped.get());
 }
 
-fn state(page: &mut MetricsText, recorder: &RecorderCounters, readiness: &Readiness, cooldowns: usize) {
+fn state(page: &mut MetricsText, recorder: &RecorderCounters, readiness: &Readiness, cooldowns: FamilyCounts) {
     let help = "Cooldowns held, expired ones not swept yet included.";
-    page.single("vote_status_cooldowns", MetricKind::Gauge, help, cooldowns);
+    page.single("vote_status_cooldowns", MetricKind::Gauge, help, cooldowns.v4 + cooldowns.v6);
+    let (name, help) = ("vote_status_cooldowns_by_family", "The same, by the family of the voter's address.");
+    page.family(name, MetricKind::Gauge, help);
+    page.sample(name, &[("family", "ipv4")], cooldowns.v4);
+    page.sample(name, &[("family", "ipv6")], cooldowns.v6);
     let mut single =
         |name: &str, kind: MetricKind, help: &str, counter: &Counter| page.single(name, kind, help, counter.get());
     single("vote_status_servers", MetricKind::Gauge, "Listed servers.", &recorder.servers);

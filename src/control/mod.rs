@@ -222,7 +222,7 @@ impl ControlService {
     /// Made once a turn, however many ask: each would hold up the others for as long as it takes.
     fn metrics(&mut self) -> ControlAnswer {
         let ControlParts { sources, readiness, cooldowns, shared, .. } = &self.parts;
-        let make = || metrics::metrics(sources, readiness, cooldowns.len(), shared.as_ref()).into_bytes();
+        let make = || metrics::metrics(sources, readiness, cooldowns.counts(), shared.as_ref()).into_bytes();
         let body = self.metrics_page.get_or_insert_with(make).clone();
         ControlAnswer {
             content_type: "text/plain; version=0.0.4; charset=utf-8",

@@ -148,12 +148,12 @@ fn vote(outcome: &VoteOutcome) -> ControlAnswer {
     match outcome {
         VoteOutcome::Recorded(recorded) => ControlAnswer::json(201, &RecordedBody { recorded, is_unchanged: false }),
         VoteOutcome::Unchanged(recorded) => ControlAnswer::json(200, &RecordedBody { recorded, is_unchanged: true }),
-        VoteOutcome::InCooldown(expires_at) => {
+        VoteOutcome::InCooldown(address, expires_at) => {
             let message = "this address has voted for this server within the cooldown";
-            let next_vote_at = expires_at.to_string();
+            let (ip, next_vote_at) = (address.to_string(), expires_at.to_string());
             ControlAnswer::json(
                 409,
-                &json!({ "error": "in_cooldown", "message": message, "next_vote_at": next_vote_at }),
+                &json!({ "error": "in_cooldown", "message": message, "ip": ip, "next_vote_at": next_vote_at }),
             )
         }
         VoteOutcome::UnknownServer => ControlAnswer::unknown_server(),
@@ -181,11 +181,15 @@ struct RecordedBody<'a> {
 
 impl Serialize for RecordedBody<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Recorded { server, address, voted_at, expires_at, is_confirmed } = self.recorded;
+        let Recorded { server, voter, voted_at, expires_at, is_confirmed } = self.recorded;
         let mut object = serializer.serialize_map(None)?;
         object.serialize_entry("recorded", &true)?;
         object.serialize_entry("server_id", &server.0)?;
-        object.serialize_entry("ip", &address.to_string())?;
+        object.serialize_entry("ip", &voter.first().to_string())?;
+        if voter.addresses_len() > 1 {
+            let ips: Vec<String> = voter.addresses().map(|address| address.to_string()).collect();
+            object.serialize_entry("ips", &ips)?;
+        }
         object.serialize_entry("voted_at", &voted_at.to_string())?;
         object.serialize_entry("next_vote_at", &expires_at.to_string())?;
         if self.is_unchanged {

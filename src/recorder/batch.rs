@@ -14,11 +14,16 @@ use super::follower::status::Position;
 use super::gone::CancelledVotes;
 use super::removal::Removals;
 use crate::store::{Event, StoredVote};
+use crate::vote::address::Voter;
 use crate::vote::digest::Digest;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::{CooldownTable, Cooling, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
+
+/// What the table will hold for each pair that changes, `None` for nothing. Pairs are named as the table
+/// looks them up; what is held is under the voter's own address, as its row is.
+pub type PairChanges = HashMap<Pair, Option<Cooling>>;
 
 /// Changes that wait for one commit.
 pub struct Batch<'s> {
@@ -34,7 +39,7 @@ pub struct Batch<'s> {
     removals: &'s Removals,
     struck: HashMap<ServerId, bool>,
     /// What the pairs that changed will hold; `None` for nothing.
-    pairs: HashMap<Pair, Option<UnixSeconds>>,
+    pairs: PairChanges,
     /// The directory that will be, once a server changed.
     next_servers: Option<Snapshot>,
     events: Vec<Event>,
@@ -45,7 +50,7 @@ pub struct Changes {
     /// For the store, in order.
     pub events: Vec<Event>,
     /// For the table; `None` takes a pair out.
-    pub pairs: HashMap<Pair, Option<UnixSeconds>>,
+    pub pairs: PairChanges,
     /// For the directory.
     pub servers: Option<Snapshot>,
     /// What was taken away.
@@ -117,11 +122,16 @@ impl<'s> Batch<'s> {
     }
 
     /// What is held for a pair, the changes of this batch included, expired or not.
-    fn held(&self, pair: Pair) -> Option<UnixSeconds> {
-        match self.pairs.get(&pair) {
+    fn held(&self, pair: Pair) -> Option<Cooling> {
+        match self.pairs.get(&self.table.looked_up(pair)) {
             Some(changed) => *changed,
-            None => self.table.expires_at(pair),
+            None => self.table.held(pair),
         }
+    }
+
+    /// What is held for a pair that is in cooldown.
+    fn live(&self, pair: Pair) -> Option<Cooling> {
+        self.held(pair).filter(|held| self.now < held.expires_at)
     }
 
     fn vote(&mut self, vote: &Vote, mode: Mode) -> VoteOutcome {
@@ -138,61 +148,93 @@ impl<'s> Batch<'s> {
         if expires_at <= self.now {
             return VoteOutcome::Expired;
         }
-        let pair = Pair { server, address: vote.address };
-        let held = self.held(pair);
-        if let Some(held) = held.filter(|held| self.now < *held) {
-            if mode == Mode::Cast {
-                return VoteOutcome::InCooldown(held);
-            }
-            if held >= expires_at {
-                return VoteOutcome::Unchanged(self.recorded(pair, held));
+        match mode {
+            Mode::Cast => self.cast(server, vote, expires_at),
+            Mode::Record => self.record(server, vote, expires_at),
+        }
+    }
+
+    /// The pairs that a vote is for. Addresses that the table takes for one count once.
+    fn pairs_of(&self, server: ServerId, voter: &Voter) -> Vec<Pair> {
+        let mut pairs: Vec<Pair> = Vec::with_capacity(voter.addresses_len());
+        for pair in voter.addresses().map(|address| Pair { server, address }) {
+            if !pairs.iter().any(|other| self.table.looked_up(*other) == self.table.looked_up(pair)) {
+                pairs.push(pair);
             }
         }
-        if let Some(held) = held {
+        pairs
+    }
+
+    /// A vote that is cast is for all of its pairs: one of them in cooldown refuses it.
+    fn cast(&mut self, server: ServerId, vote: &Vote, expires_at: UnixSeconds) -> VoteOutcome {
+        let pairs = self.pairs_of(server, &vote.voter);
+        let live = pairs.iter().filter_map(|pair| Some((pair.address, self.live(*pair)?.expires_at)));
+        if let Some((address, held)) = live.max_by_key(|(_, held)| *held) {
+            return VoteOutcome::InCooldown(address, held);
+        }
+        let expires_at = pairs.iter().fold(expires_at, |end, pair| end.max(self.made_unique(*pair, vote, end)));
+        pairs.iter().for_each(|pair| self.put(*pair, expires_at));
+        VoteOutcome::Recorded(self.recorded(server, vote, expires_at))
+    }
+
+    /// A vote of the caller's own records: for each of its pairs the later vote stays.
+    fn record(&mut self, server: ServerId, vote: &Vote, expires_at: UnixSeconds) -> VoteOutcome {
+        let pairs = self.pairs_of(server, &vote.voter);
+        let held = pairs.iter().filter_map(|pair| self.live(*pair)).map(|held| held.expires_at).max();
+        let is_earlier = |pair: &&Pair| self.live(**pair).is_none_or(|held| held.expires_at < expires_at);
+        let earlier: Vec<Pair> = pairs.iter().filter(is_earlier).copied().collect();
+        if earlier.is_empty() {
+            return VoteOutcome::Unchanged(self.recorded(server, vote, held.unwrap_or(expires_at)));
+        }
+        earlier.into_iter().for_each(|pair| self.put(pair, expires_at));
+        VoteOutcome::Recorded(self.recorded(server, vote, expires_at))
+    }
+
+    fn put(&mut self, pair: Pair, expires_at: UnixSeconds) {
+        if let Some(held) = self.held(pair) {
             // The row of the earlier vote goes: cancelling the later one must not bring it back.
-            self.events.push(Event::VoteGone(self.stored(pair, held)));
+            self.events.push(Event::VoteGone(self.stored(held)));
         }
-        let expires_at = if mode == Mode::Cast { self.made_unique(pair, vote, expires_at) } else { expires_at };
-        self.events.push(Event::Vote(self.stored(pair, expires_at)));
-        self.pairs.insert(pair, Some(expires_at));
-        VoteOutcome::Recorded(self.recorded(pair, expires_at))
+        let new = Cooling { pair, expires_at };
+        self.events.push(Event::Vote(self.stored(new)));
+        self.pairs.insert(self.table.looked_up(pair), Some(new));
     }
 
     /// Moves the end of the cooldown so far that the vote is of a later second than any of the pair that was
     /// taken away. Only for a vote that is cast: one that is recorded keeps the instant of the caller's
     /// records.
     fn made_unique(&self, pair: Pair, vote: &Vote, expires_at: UnixSeconds) -> UnixSeconds {
+        let pair = self.table.looked_up(pair);
         let of =
             |gone: &CancelledVotes| if vote.voted_at.is_some() { gone.pair(pair) } else { gone.latest(pair, self.now) };
         let latest = of(self.gone_before).max(of(&self.gone));
         latest.map_or(expires_at, |latest| expires_at.max(self.cooldown.expires_at(latest.plus(1))))
     }
 
-    fn recorded(&self, pair: Pair, expires_at: UnixSeconds) -> Recorded {
-        let voted_at = self.cooldown.voted_at(expires_at);
-        Recorded { server: pair.server, address: pair.address, voted_at, expires_at, is_confirmed: true }
+    fn recorded(&self, server: ServerId, vote: &Vote, expires_at: UnixSeconds) -> Recorded {
+        let (voter, voted_at) = (vote.voter.clone(), self.cooldown.voted_at(expires_at));
+        Recorded { server, voter, voted_at, expires_at, is_confirmed: true }
     }
 
-    fn stored(&self, pair: Pair, expires_at: UnixSeconds) -> StoredVote {
-        let voted_at = self.cooldown.voted_at(expires_at);
-        StoredVote::new(pair, voted_at)
+    fn stored(&self, Cooling { pair, expires_at }: Cooling) -> StoredVote {
+        StoredVote::new(pair, self.cooldown.voted_at(expires_at))
     }
 
     fn cancel(&mut self, pair: Pair) -> Option<bool> {
         if !self.servers().contains(pair.server) {
             return None;
         }
-        let live = self.held(pair).filter(|held| self.now < *held);
+        let live = self.live(pair);
         if let Some(held) = live {
-            self.forget(pair, held);
-            self.gone.note_pair(pair, self.cooldown.voted_at(held));
+            self.forget(held);
+            self.gone.note_pair(self.table.looked_up(pair), self.cooldown.voted_at(held.expires_at));
         }
         Some(live.is_some())
     }
 
-    fn forget(&mut self, pair: Pair, held: UnixSeconds) {
-        self.events.push(Event::VoteGone(self.stored(pair, held)));
-        self.pairs.insert(pair, None);
+    fn forget(&mut self, held: Cooling) {
+        self.events.push(Event::VoteGone(self.stored(held)));
+        self.pairs.insert(self.table.looked_up(held.pair), None);
     }
 
     fn list(&mut self, new: NewServer, tokens: Tokens) -> ServerOutcome {
@@ -247,9 +289,9 @@ impl<'s> Batch<'s> {
 
     /// Takes these votes away, except those that this batch has taken away already.
     pub fn forget_all(&mut self, entries: &[Cooling]) {
-        for Cooling { pair, expires_at } in entries {
-            if !self.pairs.contains_key(pair) {
-                self.forget(*pair, *expires_at);
+        for held in entries {
+            if !self.pairs.contains_key(&self.table.looked_up(held.pair)) {
+                self.forget(*held);
             }
         }
     }
@@ -259,14 +301,14 @@ impl<'s> Batch<'s> {
             return false;
         }
         // Votes of this batch go at once. Those in the table go later, in parts: see [`Removals`].
-        let cast_here = self.pairs.iter().filter(|(pair, _)| pair.server == server);
-        let cast_here: Vec<_> = cast_here.filter_map(|(pair, held)| Some((*pair, (*held)?))).collect();
+        let cast_here: Vec<_> =
+            self.pairs.values().flatten().filter(|held| held.pair.server == server).copied().collect();
         let in_table = self.table.of_server(server).into_iter().map(|entry| self.cooldown.voted_at(entry.expires_at));
         // A vote may be stamped some seconds ahead of the clock.
         let mut latest = in_table.max().map_or(self.now, |latest| latest.max(self.now));
-        for (pair, held) in cast_here {
-            self.forget(pair, held);
-            latest = latest.max(self.cooldown.voted_at(held));
+        for held in cast_here {
+            self.forget(held);
+            latest = latest.max(self.cooldown.voted_at(held.expires_at));
         }
         self.struck.insert(server, true);
         self.gone.note_server(server, latest);

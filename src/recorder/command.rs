@@ -2,7 +2,7 @@
 
 use super::follower::status::Position;
 use crate::random;
-use crate::vote::address::VoterAddress;
+use crate::vote::address::{Voter, VoterAddress};
 use crate::vote::digest::Digest;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::time::UnixSeconds;
@@ -22,7 +22,7 @@ pub struct Vote {
     /// For which server.
     pub server: ServerName,
     /// From where.
-    pub address: VoterAddress,
+    pub voter: Voter,
     /// When it was cast. `None` stands for the moment of recording.
     pub voted_at: Option<UnixSeconds>,
 }
@@ -73,11 +73,11 @@ pub enum Command {
 }
 
 impl Command {
-    /// Votes or servers in it; 1 for every other command.
+    /// Addresses of votes, or servers in it; 1 for every other command.
     #[must_use]
-    pub const fn lines(&self) -> usize {
+    pub fn lines(&self) -> usize {
         match self {
-            Self::Votes(votes, _) => votes.len(),
+            Self::Votes(votes, _) => votes.iter().map(|vote| vote.voter.addresses_len()).sum(),
             Self::Servers(servers, _) => servers.len(),
             _ => 1,
         }
@@ -85,14 +85,14 @@ impl Command {
 }
 
 /// What became of one vote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VoteOutcome {
     /// Durable, and visible to every question that follows.
     Recorded(Recorded),
     /// Nothing changed: what is recorded is as late or later.
     Unchanged(Recorded),
-    /// Refused: the pair is in cooldown until then.
-    InCooldown(UnixSeconds),
+    /// Refused: this address is in cooldown until then. Of several the one that is so for longest.
+    InCooldown(VoterAddress, UnixSeconds),
     /// Refused: its cooldown is over already.
     Expired,
     /// Refused: too far ahead of the service's clock.
@@ -102,12 +102,12 @@ pub enum VoteOutcome {
 }
 
 /// A vote as it stands in the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// The server that the name meant.
     pub server: ServerId,
     /// From where.
-    pub address: VoterAddress,
+    pub voter: Voter,
     /// When.
     pub voted_at: UnixSeconds,
     /// End of its cooldown.

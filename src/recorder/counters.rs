@@ -81,7 +81,7 @@ impl RecorderCounters {
                 _ if !is_kept => STORE_UNAVAILABLE,
                 VoteOutcome::Recorded(_) => 0,
                 VoteOutcome::Unchanged(_) => 1,
-                VoteOutcome::InCooldown(_) => 2,
+                VoteOutcome::InCooldown(..) => 2,
                 VoteOutcome::Expired => 3,
                 VoteOutcome::InFuture => 4,
                 VoteOutcome::UnknownServer => 5,

@@ -13,7 +13,9 @@ use crate::clock::{Clock, Now};
 use crate::limits::{COMMIT_EVENTS_MAX, RECORDER_LINES_MAX, RECORDER_QUEUE_MAX};
 use crate::readiness::Readiness;
 use crate::store::{Event, Store, StoreError};
+use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::lengths::Lengths;
+use crate::vote::table::{CooldownTable, Cooling};
 use crate::vote::time::Cooldown;
 
 pub mod batch;
@@ -193,6 +195,11 @@ impl Recorder {
         (recorder, handle)
     }
 
+    /// Tells IPv6 voters apart by so many bits. To be said before anybody views the table.
+    pub fn set_ipv6_prefix(&mut self, prefix: Ipv6Prefix) {
+        self.live.table = CooldownTable::with_prefix(prefix);
+    }
+
     /// Takes the clock as it is, where a start finds it behind the store.
     pub const fn accept_clock(&mut self) {
         self.accepts_clock = true;
@@ -343,9 +350,9 @@ impl Recorder {
         if let Some(servers) = servers {
             self.live.publish(servers);
         }
-        for (pair, expires_at) in pairs {
-            match expires_at {
-                Some(expires_at) => self.live.table.insert(pair, expires_at),
+        for (pair, held) in pairs {
+            match held {
+                Some(Cooling { pair, expires_at }) => self.live.table.insert(pair, expires_at),
                 None => {
                     self.live.table.remove(pair);
                 }
@@ -436,7 +443,8 @@ mod tests {
     #[test]
     fn so_many_lines_wait_and_no_more() {
         let (handle, requests) = RecorderHandle::new();
-        let vote = Vote { server: ServerName::Id(ServerId(1)), address: VoterAddress::V4(Ipv4(1)), voted_at: None };
+        let vote =
+            Vote { server: ServerName::Id(ServerId(1)), voter: VoterAddress::V4(Ipv4(1)).into(), voted_at: None };
         let submit = || {
             let votes = vec![vote.clone(); COMMIT_EVENTS_MAX];
             handle.submit(Command::Votes(votes, Mode::Record), Box::new(drop))

@@ -12,6 +12,7 @@ use crate::recorder::follower::{FeedDoor, Follower, SharedStore};
 use crate::recorder::live_state::LiveState;
 use crate::recorder::{OpenStore, Recorder, RecorderHandle};
 use crate::store::StoreError;
+use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::time::Cooldown;
 
 /// Where votes and servers are kept.
@@ -22,6 +23,8 @@ pub enum StoreChoice {
         open: OpenStore,
         /// Whether a clock that is behind the store is taken as it is.
         accepts_clock: bool,
+        /// By how many bits IPv6 voters are told apart.
+        ipv6_prefix: Ipv6Prefix,
     },
     /// By a service that other nodes use as well.
     Shared {
@@ -55,8 +58,9 @@ impl WriteSide {
     /// A recorder with an empty state.
     pub(super) fn new(store: StoreChoice, clock: &Clock, cooldown: Cooldown, readiness: &Readiness) -> Self {
         match store {
-            StoreChoice::Own { open, accepts_clock } => {
+            StoreChoice::Own { open, accepts_clock, ipv6_prefix } => {
                 let (mut recorder, handle) = Recorder::new(clock.clone(), cooldown, readiness.clone(), open);
+                recorder.set_ipv6_prefix(ipv6_prefix);
                 if accepts_clock {
                     recorder.accept_clock();
                 }

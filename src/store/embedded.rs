@@ -21,7 +21,8 @@ use redb::{
 use super::commit_marker::CommitMarker;
 use super::disk::is_full;
 use super::stage::{CommitStage, Purpose};
-use super::{Event, Past, Store, StoreError, row};
+use super::{Event, Past, Store, StoreError, StoredVote, row};
+use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::lengths::Lengths;
 use crate::vote::time::UnixSeconds;
@@ -35,8 +36,11 @@ const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
 /// and leaves them alone.
 const LENGTHS: TableDefinition<'static, u32, u32> = TableDefinition::new("lengths");
 
-/// Version of the tables above, under this key of `meta`.
-const SCHEMA: u64 = 1;
+/// Version of the tables above, under the key of `meta` that follows: what a new file begins with.
+const SCHEMA_OF_IPV4: u64 = 1;
+/// The version from the first IPv6 vote on. A build that knows nothing of such votes must not take the file
+/// for a damaged one: it refuses a newer version by name.
+const SCHEMA_OF_BOTH: u64 = 2;
 const SCHEMA_KEY: &str = "schema";
 /// Number of the last commit.
 const SEQUENCE_KEY: &str = "sequence";
@@ -172,10 +176,10 @@ impl EmbeddedStore {
         };
         let number = |key| meta.get(key).map(|value| value.map(|value| value.value()));
         match number(SCHEMA_KEY).map_err(|error| self.failed(error))? {
-            Some(SCHEMA) => {}
-            Some(newer) if newer > SCHEMA => {
+            Some(SCHEMA_OF_IPV4 | SCHEMA_OF_BOTH) => {}
+            Some(newer) if newer > SCHEMA_OF_BOTH => {
                 return Err(StoreError::Unusable(format!(
-                    "the store {} was written by a newer version (schema {newer}, this one reads {SCHEMA}): use that version",
+                    "the store {} was written by a newer version (schema {newer}, this one reads {SCHEMA_OF_BOTH}): use that version",
                     self.name
                 )));
             }
@@ -200,7 +204,7 @@ impl EmbeddedStore {
         let make = |write: &WriteTransaction| -> Result<(), redb::Error> {
             write.open_table(VOTES)?;
             write.open_table(SERVERS)?;
-            write.open_table(META)?.insert(SCHEMA_KEY, SCHEMA)?;
+            write.open_table(META)?.insert(SCHEMA_KEY, SCHEMA_OF_IPV4)?;
             Ok(())
         };
         make(&write).map_err(|error| self.failed(error))?;
@@ -399,7 +403,7 @@ fn write(
     let mut rows = 0;
     {
         let mut votes = write.open_table(VOTES)?;
-        for (key, is_there) in last_word_on_each_row(events) {
+        for (key, is_there) in row::last_word_on_each(events) {
             if is_there {
                 votes.insert(key.as_bytes(), ())?;
             } else {
@@ -426,6 +430,9 @@ fn write(
         }
         let mut meta = write.open_table(META)?;
         meta.insert(SEQUENCE_KEY, sequence)?;
+        if events.iter().any(is_ipv6_vote) {
+            meta.insert(SCHEMA_KEY, SCHEMA_OF_BOTH)?;
+        }
         if let Some(latest) = latest_gone(events) {
             let held = meta.get(GONE_KEY)?.map_or(0, |value| value.value());
             meta.insert(GONE_KEY, held.max(u64::from(latest.0)))?;
@@ -443,27 +450,13 @@ fn write(
     Ok(rows)
 }
 
+fn is_ipv6_vote(event: &Event) -> bool {
+    matches!(event, Event::Vote(StoredVote { address: VoterAddress::V6(_), .. }))
+}
+
 fn latest_gone(events: &[Event]) -> Option<UnixSeconds> {
     let gone = |event: &Event| if let Event::VoteGone(vote) = event { Some(vote.voted_at) } else { None };
     events.iter().filter_map(gone).max()
-}
-
-/// The rows of `events` in the file's order, each with whether it is there after them. An import's
-/// votes lie all over the file: in order, each page is met once.
-fn last_word_on_each_row(events: &[Event]) -> Vec<(row::RowKey, bool)> {
-    let mut rows: Vec<_> = events
-        .iter()
-        .rev()
-        .filter_map(|event| match event {
-            Event::Vote(vote) => Some((row::key(vote), true)),
-            Event::VoteGone(vote) => Some((row::key(vote), false)),
-            Event::Server(..) | Event::ServerGone(_) => None,
-        })
-        .collect();
-    // Stable, and from the last event to the first: the first of each key is the last word on it.
-    rows.sort_by_key(|(key, _)| *key);
-    rows.dedup_by_key(|(key, _)| *key);
-    rows
 }
 
 /// What would undo `events`, as the file stands before them.

@@ -2,7 +2,7 @@
 //! so that keys sort by time. Of an IPv6 address the first 64 bits are kept, whatever the prefix of the
 //! present start.
 
-use super::StoredVote;
+use super::{Event, StoredVote};
 use crate::vote::address::VoterAddress;
 use crate::vote::id::ServerId;
 use crate::vote::ipv4::Ipv4;
@@ -76,6 +76,25 @@ pub const fn first_at(instant: UnixSeconds) -> [u8; 4] {
 #[must_use]
 pub const fn first_after(instant: UnixSeconds) -> [u8; 4] {
     instant.plus(1).0.to_be_bytes()
+}
+
+/// The rows of `events` in the file's order, each with whether it is there after them. An import's
+/// votes lie all over the file: in order, each page is met once.
+#[must_use]
+pub fn last_word_on_each(events: &[Event]) -> Vec<(RowKey, bool)> {
+    let mut rows: Vec<_> = events
+        .iter()
+        .rev()
+        .filter_map(|event| match event {
+            Event::Vote(vote) => Some((key(vote), true)),
+            Event::VoteGone(vote) => Some((key(vote), false)),
+            Event::Server(..) | Event::ServerGone(_) => None,
+        })
+        .collect();
+    // Stable, and from the last event to the first: the first of each key is the last word on it.
+    rows.sort_by_key(|(key, _)| *key);
+    rows.dedup_by_key(|(key, _)| *key);
+    rows
 }
 
 #[cfg(test)]

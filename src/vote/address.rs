@@ -43,9 +43,57 @@ impl fmt::Display for VoterAddress {
     }
 }
 
+/// The addresses that one voter was seen with: from 1 to 8, each once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Voter {
+    first: VoterAddress,
+    /// Empty for nearly every voter, and then it takes no memory of its own.
+    others: Box<[VoterAddress]>,
+}
+
+impl Voter {
+    /// Most addresses of one voter (contract).
+    pub const ADDRESSES_MAX: usize = 8;
+
+    /// A voter of these addresses; one that is there twice counts once. `None` for no address, or too many.
+    #[must_use]
+    pub fn new(addresses: &[VoterAddress]) -> Option<Self> {
+        if addresses.len() > Self::ADDRESSES_MAX {
+            return None;
+        }
+        let (first, rest) = addresses.split_first()?;
+        let is_new = |at: usize| !addresses[..=at].contains(&addresses[at + 1]);
+        let others = rest.iter().enumerate().filter(|(at, _)| is_new(*at)).map(|(_, address)| *address);
+        Some(Self { first: *first, others: others.collect() })
+    }
+
+    /// The address that was named first.
+    #[must_use]
+    pub const fn first(&self) -> VoterAddress {
+        self.first
+    }
+
+    /// All addresses, in the order in which they were named.
+    pub fn addresses(&self) -> impl Iterator<Item = VoterAddress> + '_ {
+        [self.first].into_iter().chain(self.others.iter().copied())
+    }
+
+    /// Number of addresses.
+    #[must_use]
+    pub const fn addresses_len(&self) -> usize {
+        1 + self.others.len()
+    }
+}
+
+impl From<VoterAddress> for Voter {
+    fn from(first: VoterAddress) -> Self {
+        Self { first, others: Box::default() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::VoterAddress;
+    use super::{Voter, VoterAddress};
     use crate::vote::ipv4::Ipv4;
     use crate::vote::ipv6::Ipv6Network;
     use proptest::prelude::{any, prop_assert_eq, proptest};
@@ -80,6 +128,20 @@ mod tests {
         ] {
             assert_eq!(VoterAddress::parse_user(text.as_bytes()), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_voter_has_from_one_to_eight_addresses_each_once() {
+        let v4 = |number| VoterAddress::V4(Ipv4(number));
+        let v6 = VoterAddress::V6(Ipv6Network(7));
+        let addresses = |given: &[VoterAddress]| Voter::new(given).map(|voter| voter.addresses().collect::<Vec<_>>());
+        assert_eq!(addresses(&[]), None);
+        assert_eq!(addresses(&[v4(1)]), Some(vec![v4(1)]));
+        assert_eq!(addresses(&[v4(1), v6, v4(1), v4(2), v6]), Some(vec![v4(1), v6, v4(2)]));
+        let nine: Vec<_> = (0..9).map(v4).collect();
+        assert_eq!(addresses(&nine[..8]).as_deref(), Some(&nine[..8]));
+        assert_eq!(addresses(&nine), None);
+        assert_eq!(Voter::new(&[v6]), Some(Voter::from(v6)));
     }
 
     proptest! {

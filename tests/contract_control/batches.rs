@@ -205,7 +205,7 @@ fn what_is_told_of_a_batch_has_a_bound() {
     for (index, error) in errors.iter().enumerate() {
         let message = error["message"].as_str().expect("a text");
         assert!(message.len() <= 200 && !message.contains('\u{1b}'), "{message:?}");
-        assert!(message.ends_with("expected one of `server_id`, `token`, `ip`, `voted_at`"), "{message:?}");
+        assert!(message.ends_with("expected one of `server_id`, `token`, `ip`, `ips`, `voted_at`"), "{message:?}");
         assert_eq!(error["line"], index + 1, "the first lines, and no gap");
     }
     let grown = memory_bytes(&server).saturating_sub(begin);

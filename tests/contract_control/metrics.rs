@@ -68,6 +68,8 @@ fn what_was_done_is_counted() {
         ("vote_status_store_failing", 0),
         ("vote_status_servers", 1),
         ("vote_status_cooldowns", 2),
+        (r#"vote_status_cooldowns_by_family{family="ipv4"}"#, 2),
+        (r#"vote_status_cooldowns_by_family{family="ipv6"}"#, 0),
         ("vote_status_ready", 1),
     ] {
         assert_eq!(value(page, sample), expected, "{sample}");

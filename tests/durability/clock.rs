@@ -4,7 +4,7 @@
 //! lost; after a step forward what has ended has ended, and votes are taken.
 
 use crate::durability::device::Device;
-use crate::durability::history::{Kept, server, vote};
+use crate::durability::history::{Kept, address as voter, server, vote};
 use crate::util::time::now_unix;
 use crate::util::{DEADLINE, wait_until};
 use std::sync::mpsc::channel;
@@ -16,9 +16,7 @@ use vote_status::recorder::command::{Command, Mode, Reply, ServerName, Vote, Vot
 use vote_status::recorder::{Recorder, RecorderHandle};
 use vote_status::store::Store;
 use vote_status::store::commit_marker::CommitMarker;
-use vote_status::vote::address::VoterAddress;
 use vote_status::vote::id::ServerId;
-use vote_status::vote::ipv4::Ipv4;
 use vote_status::vote::table::{CooldownView, Pair};
 use vote_status::vote::time::{Cooldown, UnixSeconds};
 
@@ -35,7 +33,7 @@ fn now() -> u32 {
 
 fn cast(address: u32, voted_at: Option<u32>) -> Command {
     let server = ServerName::Id(ServerId(1));
-    let vote = Vote { server, address: VoterAddress::V4(Ipv4(address)), voted_at: voted_at.map(UnixSeconds) };
+    let vote = Vote { server, voter: voter(address).into(), voted_at: voted_at.map(UnixSeconds) };
     Command::Votes(vec![vote], Mode::Cast)
 }
 
@@ -75,7 +73,7 @@ impl Running {
 
     /// When the cooldown of an address ends, as a caller would see it now.
     fn ends(&self, address: u32) -> Option<u32> {
-        let pair = Pair { server: ServerId(1), address: VoterAddress::V4(Ipv4(address)) };
+        let pair = Pair { server: ServerId(1), address: voter(address) };
         self.cooldowns.live(pair, self.clock.now().wall).map(|ends| ends.0)
     }
 
@@ -113,7 +111,7 @@ fn a_step_back_lengthens_and_loses_nothing() {
     assert_eq!(running.ends(3), Some(cut));
     for address in 1..=3 {
         let reply = running.ask(cast(address, None));
-        assert!(matches!(&reply, Reply::Votes(outcomes) if matches!(outcomes[..], [VoteOutcome::InCooldown(_)])));
+        assert!(matches!(&reply, Reply::Votes(outcomes) if matches!(outcomes[..], [VoteOutcome::InCooldown(..)])));
     }
     assert!(recorded(&running.ask(cast(4, None))), "votes are taken after the step");
     let ends = [1, 2, 3, 4].map(|address| running.ends(address));
@@ -127,7 +125,7 @@ fn a_step_back_lengthens_and_loses_nothing() {
 fn what_a_step_back_cut_can_be_cancelled_for_good() {
     let device = device_with(&[]);
     let running = Running::start(&device, HOUR_S, vec![cast(2, None)]);
-    assert_eq!(running.ask(Command::Cancel(ServerId(1), VoterAddress::V4(Ipv4(2)))), Reply::Cancelled(Some(true)));
+    assert_eq!(running.ask(Command::Cancel(ServerId(1), voter(2))), Reply::Cancelled(Some(true)));
     assert_eq!(running.ends(2), None);
     running.stop();
     let running = Running::start(&device, 0, Vec::new());
@@ -142,7 +140,7 @@ fn what_a_start_cut_can_be_cancelled_for_good() {
     let running = Running::start(&device, 0, Vec::new());
     let ends = running.ends(2).expect("it is not lost");
     assert!(ends <= now() + COOLDOWN_S + AHEAD_MAX_S, "{ends}");
-    assert_eq!(running.ask(Command::Cancel(ServerId(1), VoterAddress::V4(Ipv4(2)))), Reply::Cancelled(Some(true)));
+    assert_eq!(running.ask(Command::Cancel(ServerId(1), voter(2))), Reply::Cancelled(Some(true)));
     running.stop();
     let running = Running::start(&device, 0, Vec::new());
     assert_eq!(running.ends(2), None, "cancelled, after a restart");

@@ -205,7 +205,7 @@ fn no_start_on_a_newer_versions_store() {
     furnished(folder.path(), 1);
     let database = Database::open(store_file(folder.path())).expect("a database");
     let write = database.begin_write().expect("it can be written");
-    write.open_table(META).expect("a table").insert("schema", 2).expect("a row");
+    write.open_table(META).expect("a table").insert("schema", 3).expect("a row");
     write.commit().expect("a commit");
     drop(database);
     expect_no_start(folder.path(), "newer version", "a newer schema");

@@ -84,7 +84,7 @@ fn row(vote: &StoredVote) -> (u32, u32, u32) {
 }
 
 /// Addresses of both families by turns.
-fn address(number: u32) -> VoterAddress {
+pub(crate) fn address(number: u32) -> VoterAddress {
     if number.is_multiple_of(2) {
         VoterAddress::V4(Ipv4(number))
     } else {

@@ -77,7 +77,8 @@ fn told_of_a_vote(failure: Failure) -> Reply {
     recorder.load(vec![Command::Servers(vec![listed], Tokens::Keep)]).expect("the store is whole");
     device.fail(failure);
     let (sender, replies) = channel();
-    let vote = Vote { server: ServerName::Id(server), address: VoterAddress::V4(Ipv4(0xCB00_7107)), voted_at: None };
+    let vote =
+        Vote { server: ServerName::Id(server), voter: VoterAddress::V4(Ipv4(0xCB00_7107)).into(), voted_at: None };
     let respond = Box::new(move |reply| sender.send(reply).expect("it is waited for"));
     handle.submit(Command::Votes(vec![vote], Mode::Cast), respond).expect("there is room");
     drop(handle);

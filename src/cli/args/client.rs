@@ -6,6 +6,7 @@ use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 
 use crate::cli::args::common::{connection, control_url, json, option, plain};
 use crate::cli::utc_offset;
+use crate::vote::address::Voter;
 use crate::vote::id::ServerId;
 
 /// What the exit status says where it says more than success and failure.
@@ -46,7 +47,7 @@ fn vote() -> Command {
         .allow_negative_numbers(true);
     Command::new("vote")
         .about("Record a vote")
-        .args([server_id(), address(), voted_at, json()])
+        .args([server_id(), address().num_args(1..=Voter::ADDRESSES_MAX).action(ArgAction::Append), voted_at, json()])
         .args(connection())
         .after_help(STATUS_OF_VOTE)
 }

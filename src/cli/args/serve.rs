@@ -13,6 +13,7 @@ use crate::cli::logger::{LEVELS, LogFormat};
 use crate::limits::{BUFFER_BYTES_MAX_FLOOR, Limits};
 use crate::net::listen::address::ListenAddress;
 use crate::server::Engine;
+use crate::vote::ipv6::Ipv6Prefix;
 
 pub(super) fn command() -> Command {
     Command::new("serve")
@@ -65,7 +66,7 @@ fn listening() -> [Arg; 9] {
     ]
 }
 
-fn state() -> [Arg; 8] {
+fn state() -> [Arg; 9] {
     [
         plain("check-config", "", "Say whether the options, and the files that they name, can be used, and end")
             .action(ArgAction::SetTrue),
@@ -80,6 +81,9 @@ fn state() -> [Arg; 8] {
         ),
         flag("in-memory", "Keep nothing: a restart forgets all"),
         cooldown_minutes(),
+        option("ipv6-prefix", "BITS", "Leading bits by which IPv6 voters are told apart, 32 to 64")
+            .value_parser(whole(u64::from(Ipv6Prefix::BITS_MIN)..=u64::from(Ipv6Prefix::BITS_MAX)))
+            .default_value(Ipv6Prefix::USUAL.bits().to_string()),
         flag(
             "accept-clock",
             "Take the clock as it is, where it is behind the time that the store knows: for one start",

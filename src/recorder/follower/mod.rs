@@ -418,12 +418,16 @@ impl Follower {
     /// Votes that the store has taken and the table does not hold.
     fn missing<'a>(&'a self, settled: &'a Settled) -> impl Iterator<Item = StoredVote> + 'a {
         let outcomes = if let Reply::Votes(outcomes) = &settled.reply { outcomes.as_slice() } else { &[] };
-        outcomes.iter().filter_map(|outcome| {
-            let VoteOutcome::Recorded(Recorded { server, address, voted_at, expires_at, .. }) = *outcome else {
-                return None;
-            };
-            let held = self.live.table.expires_at(Pair { server, address });
-            let vote = StoredVote { server, address, voted_at };
+        let recorded = outcomes.iter().filter_map(|outcome| match outcome {
+            VoteOutcome::Recorded(recorded) => Some(recorded),
+            _ => None,
+        });
+        let votes = recorded.flat_map(|Recorded { server, voter, voted_at, expires_at, .. }| {
+            let pairs = voter.addresses().map(|address| Pair { server: *server, address });
+            pairs.map(|pair| (StoredVote::new(pair, *voted_at), *expires_at))
+        });
+        votes.filter_map(|(vote, expires_at)| {
+            let held = self.live.table.expires_at(vote.pair());
             held.is_none_or(|held| held < expires_at).then_some(vote)
         })
     }

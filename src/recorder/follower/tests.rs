@@ -43,7 +43,7 @@ impl Decider for Yes {
     fn decide(&mut self, commands: Vec<Command>) -> Vec<Decided> {
         let recorded = Recorded {
             server: SERVER,
-            address: ADDRESS,
+            voter: ADDRESS.into(),
             voted_at: self.voted_at,
             expires_at: cooldown().expires_at(self.voted_at),
             is_confirmed: true,
@@ -93,7 +93,7 @@ impl Node {
 
     fn cast(&self) -> Receiver<Reply> {
         let (sender, replies) = channel();
-        let vote = Vote { server: ServerName::Id(SERVER), address: ADDRESS, voted_at: None };
+        let vote = Vote { server: ServerName::Id(SERVER), voter: ADDRESS.into(), voted_at: None };
         let respond = Box::new(move |reply| sender.send(reply).expect("somebody waits"));
         let handle = self.handle.as_ref().expect("not stopped");
         handle.submit(Command::Votes(vec![vote], Mode::Cast), respond).expect("there is room");

@@ -1,0 +1,190 @@
+//! Voters with addresses of either family, and with several of them: one vote, all of it or none.
+
+use crate::contract_control::{expect, expect_error_with};
+use crate::util::client::get;
+use crate::util::control::Control;
+use crate::util::server::Server;
+use crate::util::time::{now_unix, rfc3339};
+use rustix::process::Signal;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const COOLDOWN: i64 = 90 * 60;
+
+/// `next_vote_at` by both public paths, which must agree.
+fn next(server: &Server, ip: &str) -> Option<String> {
+    let [by_id, by_token] = ["vote/28/status", "servers/demo/vote-status"].map(|path| {
+        let body = get(server.public(), &format!("/api/{path}/{ip}")).json();
+        assert_eq!(body["can_vote"], body["next_vote_at"].is_null(), "{ip}: {body}");
+        body["next_vote_at"].as_str().map(str::to_owned)
+    });
+    assert_eq!(by_id, by_token, "{ip}");
+    by_id
+}
+
+fn exported(control: &Control) -> BTreeSet<String> {
+    control.get("/v1/export").text().lines().map(str::to_owned).collect()
+}
+
+fn listed() -> (Server, Control) {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    (server, control)
+}
+
+fn started(data: &TempDir, args: &[&str]) -> Server {
+    let data = data.path().to_str().expect("UTF-8");
+    Server::start(&[&["--data-dir", data], args].concat())
+}
+
+fn stop(mut server: Server) {
+    server.signal(Signal::TERM);
+    assert!(server.wait_exit(Duration::from_secs(20)).success());
+}
+
+#[test]
+fn one_vote_is_for_all_addresses_of_its_voter() {
+    let (server, control) = listed();
+    let at = now_unix() - 100;
+    let (voted, end) = (rfc3339(at), rfc3339(at + COOLDOWN));
+    // The third is the second's network, and the last one is the first address.
+    let ips = r#"["203.0.113.7","2001:DB8::7"," 2001:db8:0:0:8::%","::ffff:203.0.113.7"]"#.replace('%', "1");
+    let cast = control.post("/v1/votes", &format!(r#"{{"server_id":28,"ips":{ips},"voted_at":{at}}}"#));
+    let recorded = json!({
+        "recorded": true, "server_id": 28, "ip": "203.0.113.7", "ips": ["203.0.113.7", "2001:db8::"],
+        "voted_at": voted, "next_vote_at": end,
+    });
+    expect("cast", &cast, 201, &recorded);
+    for ip in ["203.0.113.7", "::ffff:203.0.113.7", "2001:db8::7", "2001%3Adb8::ffff"] {
+        assert_eq!(next(&server, ip).as_deref(), Some(end.as_str()), "{ip}");
+    }
+    assert_eq!(next(&server, "2001:db8:0:1::7"), None);
+    let lines = [
+        r#"{"server_id":28,"token":"demo"}"#.to_owned(),
+        format!(r#"{{"server_id":28,"ip":"203.0.113.7","voted_at":"{voted}"}}"#),
+        format!(r#"{{"server_id":28,"ip":"2001:db8::","voted_at":"{voted}"}}"#),
+    ];
+    assert_eq!(exported(&control), lines.iter().cloned().collect());
+    // What it exports gives the same state elsewhere.
+    let (other, beside) = listed();
+    assert_eq!(beside.post("/v1/votes/batch", &lines[1..].join("\n")).json()["recorded"], 2);
+    assert_eq!(exported(&beside), exported(&control));
+    assert_eq!(next(&other, "2001:db8::7"), Some(end));
+    // One address goes alone, whatever else was cast with it.
+    assert_eq!(control.delete("/v1/votes/28/2001:db8::abcd").status, 200);
+    assert_eq!(control.delete("/v1/votes/28/2001%3Adb8%3A%3A7").status, 404);
+    assert_eq!((next(&server, "2001:db8::7"), next(&server, "203.0.113.7").is_some()), (None, true));
+}
+
+#[test]
+fn one_address_in_cooldown_refuses_the_vote_and_nothing_of_it_is_kept() {
+    let (server, control) = listed();
+    let at = now_unix();
+    assert_eq!(control.cast_at(28, "203.0.113.7", at - 900).status, 201);
+    assert_eq!(control.cast_at(28, "2001:db8::1", at - 300).status, 201);
+    let before = exported(&control);
+    let cast = |ips: &str| control.post("/v1/votes", &format!(r#"{{"server_id":28,"ips":{ips}}}"#));
+    for (ips, ip, since) in [
+        (r#"["198.51.100.9","203.0.113.7"]"#, "203.0.113.7", 900),
+        (r#"["203.0.113.7","2001:db8:7::7","2001:db8::2"]"#, "2001:db8::", 300),
+        (r#"["2001:db8::2","203.0.113.7"]"#, "2001:db8::", 300),
+    ] {
+        let refused = cast(ips);
+        let body = expect_error_with(ips, &refused, 409, "in_cooldown");
+        let end = rfc3339(at - since + COOLDOWN);
+        assert_eq!((&body["ip"], &body["next_vote_at"]), (&json!(ip), &json!(end)), "{ips}");
+        let line = format!(r#"{{"server_id":28,"ips":{ips}}}"#);
+        let batch = control.post("/v1/votes/batch?mode=cast", &line).json();
+        assert_eq!((&batch["in_cooldown"], &batch["recorded"]), (&json!(1), &json!(0)), "{batch}");
+        let message = format!("{ip} is in cooldown until {end}");
+        assert_eq!(batch["errors"][0]["message"], message.as_str(), "{batch}");
+    }
+    assert_eq!(exported(&control), before);
+    assert_eq!((next(&server, "198.51.100.9"), next(&server, "2001:db8:7::7")), (None, None));
+}
+
+#[test]
+fn a_list_is_of_one_to_eight_good_addresses_or_the_vote_is_invalid() {
+    let (_server, control) = listed();
+    let eight = (1..=8).map(|part| format!(r#""2001:db8:{part}::""#)).collect::<Vec<_>>().join(",");
+    for voter in [
+        r#""ips":[]"#.to_owned(),
+        format!(r#""ips":[{eight},"203.0.113.7"]"#),
+        r#""ips":null"#.to_owned(),
+        r#""ips":"203.0.113.7""#.to_owned(),
+        r#""ips":["203.0.113.7",null]"#.to_owned(),
+        r#""ips":["203.0.113.7",7]"#.to_owned(),
+        r#""ips":["203.0.113.7","2001:db8::g"]"#.to_owned(),
+        r#""ips":["203.0.113.7 2001:db8::7"]"#.to_owned(),
+        r#""ips":["203.0.113.7",""]"#.to_owned(),
+        r#""ip":"203.0.113.7","ips":["203.0.113.7"]"#.to_owned(),
+        r#""ips":["203.0.113.7"],"ips":["203.0.113.7"]"#.to_owned(),
+    ] {
+        let body = format!(r#"{{"server_id":28,{voter}}}"#);
+        expect_error_with(&voter, &control.post("/v1/votes", &body), 422, "invalid_vote");
+    }
+    assert_eq!(exported(&control).len(), 1, "nothing but the server");
+    let cast = control.post("/v1/votes", &format!(r#"{{"server_id":28,"ips":[{eight}]}}"#));
+    assert_eq!((cast.status, exported(&control).len()), (201, 9), "{cast:?}");
+}
+
+#[test]
+fn of_a_recorded_list_the_later_vote_of_each_address_stays() {
+    let (server, control) = listed();
+    let at = now_unix() - 1_000;
+    let record = |ips: &str, at: i64| {
+        let body = format!(r#"{{"server_id":28,"ips":{ips},"voted_at":{at}}}"#);
+        let answer = control.post("/v1/votes?mode=record", &body);
+        (answer.status, answer.json()["unchanged"].clone(), answer.json()["voted_at"].clone())
+    };
+    assert_eq!(control.cast_at(28, "203.0.113.7", at).status, 201);
+    let ips = r#"["203.0.113.7","2001:db8::7"]"#;
+    assert_eq!(record(ips, at - 50), (201, json!(null), json!(rfc3339(at - 50))));
+    assert_eq!(next(&server, "203.0.113.7"), Some(rfc3339(at + COOLDOWN)));
+    assert_eq!(next(&server, "2001:db8::7"), Some(rfc3339(at - 50 + COOLDOWN)));
+    assert_eq!(record(ips, at - 60), (200, json!(true), json!(rfc3339(at))));
+    assert_eq!(record(ips, at + 60), (201, json!(null), json!(rfc3339(at + 60))));
+    for ip in ["203.0.113.7", "2001:db8::7"] {
+        assert_eq!(next(&server, ip), Some(rfc3339(at + 60 + COOLDOWN)), "{ip}");
+    }
+}
+
+/// Rows keep 64 bits, so a start may tell voters apart by fewer of them, or by more again.
+#[test]
+fn the_prefix_may_be_another_one_at_the_next_start() {
+    let data = TempDir::new().expect("a temporary directory");
+    let at = now_unix() - 100;
+    let (near, far) = ("2001:db8:1:1::7", "2001:db8:1:2::7");
+    let server = started(&data, &["--ipv6-prefix", "64"]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    assert_eq!(control.cast_at(28, near, at).status, 201);
+    assert_eq!(control.cast_at(28, far, at + 10).status, 201);
+    stop(server);
+    // Two networks of one /48: the later vote is everybody's there.
+    let server = started(&data, &["--ipv6-prefix", "48"]);
+    let control = server.control_client();
+    let later = Some(rfc3339(at + 10 + COOLDOWN));
+    for ip in [near, far, "2001:db8:1:ffff::"] {
+        assert_eq!(next(&server, ip), later, "{ip}");
+    }
+    assert_eq!(next(&server, "2001:db8:2::"), None);
+    let refused = control.post("/v1/votes", r#"{"server_id":28,"ips":["198.51.100.9","2001:db8:1:3::"]}"#);
+    expect_error_with("another network", &refused, 409, "in_cooldown");
+    let cast = control.post("/v1/votes", r#"{"server_id":28,"ips":["2001:db8:9:1::","2001:db8:9:2::"]}"#);
+    assert_eq!(cast.status, 201, "{cast:?}");
+    assert_eq!(exported(&control).len(), 3, "the server, and a vote of each prefix");
+    // The cooldown of all of them ends, by whatever address it is named.
+    assert_eq!(control.delete("/v1/votes/28/2001:db8:1:77::").status, 200);
+    assert_eq!(next(&server, near), None);
+    stop(server);
+    let server = started(&data, &[]);
+    for ip in [near, far] {
+        assert_eq!(next(&server, ip), None, "{ip}: cancelled, and back");
+    }
+    assert!(next(&server, "2001:db8:9:1::").is_some());
+    assert_eq!(next(&server, "2001:db8:9:2::"), None, "only the first is kept of two that are one voter");
+}
