@@ -256,6 +256,51 @@ async function french(page) {
   await screenshot(page, "control-french");
 }
 
+/** Lines come as it happens, by the filter that was set, until they are stopped; nothing of them is secret. */
+const watches = (name) => async (page) => {
+  const ask = (path) => fetch(`${SETTINGS.publicUrl}${path}`);
+  const rows = () => page.locator("#lines tbody tr").allInnerTexts();
+  const comes = (text) => page.locator("#lines tbody tr", { hasText: text }).first().waitFor();
+  assert.equal(await page.locator("#watch").isVisible(), false);
+  await enter(page);
+  await typeInto(page, "#watch-server", "28");
+  await page.keyboard.press("Enter");
+  await sees(page, "#watch-state", "● watching");
+  await ask("/api/vote/29/status/203.0.113.91");
+  await ask("/api/servers/demo/vote-status/203.0.113.91");
+  await comes("can_vote");
+  assert.equal((await rows()).length, 1);
+  assert.match((await rows())[0], /^\d\d:\d\d:\d\d\t28\t203\.0\.113\.91\tcan_vote\t127\.0\.0\.1:\d+$/);
+  const headers = { Authorization: `Bearer ${SETTINGS.controlKey}` };
+  const body = JSON.stringify({ server_id: 28, ip: `203.0.113.${80 + name.length}` });
+  assert.equal((await fetch(`${SETTINGS.controlUrl}/v1/votes`, { method: "POST", headers, body })).status, 201);
+  await comes("vote");
+  await ask(`/api/vote/28/status/203.0.113.${80 + name.length}`);
+  await comes("in_cooldown");
+  await isAccessible(page);
+  await screenshot(page, `control-watch-${name}`);
+  await page.locator("#watch-stop").click();
+  await sees(page, "#watch-state", "Stopped.");
+  await page.locator("#watch-server").fill("");
+  await page.locator("#watch-unknown").check();
+  await page.locator("#watch-start").click();
+  await sees(page, "#watch-state", "● watching");
+  assert.deepEqual(await rows(), []);
+  await ask("/api/vote/28/status/203.0.113.91");
+  await ask("/api/servers/forgotten/vote-status/203.0.113.91");
+  await comes("unknown_token");
+  assert.equal((await rows()).length, 1);
+  assert.match((await rows())[0], /\tforg…\t203\.0\.113\.91\t/);
+  await page.locator("#watch-ip").fill("x");
+  await page.locator("#watch-start").click();
+  await sees(page, "#watch-state", "ip must be an IPv4 or IPv6 address");
+  await page.locator("#watch-ip").fill("");
+  await page.locator("#watch-start").click();
+  await sees(page, "#watch-state", "● watching");
+  await page.locator("#forget").click();
+  await sees(page, "#watch-state", "Stopped.");
+};
+
 /** The service's own figures, without a made-up one. */
 async function realFigures(page) {
   await sees(page, "#health", "● live");
@@ -287,6 +332,8 @@ const CHECKS = [
   { name: "history, 1280-dark", run: history("1280-dark"), before: withClock(wavy), scheme: "dark" },
   { name: "history, 360-light", run: history("360-light"), before: withClock(wavy), viewport: PHONE },
   { name: "the service's own figures", run: realFigures },
+  { name: "watches, 1280-light", run: watches("1280-light"), before, viewport: DESK, expected: ["400"] },
+  { name: "watches, 360-dark", run: watches("360-dark"), before, viewport: PHONE, scheme: "dark", expected: ["400"] },
   { name: "votes, 1280-light", run: votes("1280-light", "203.0.113.81"), before, viewport: DESK, expected: ["404", "409"] },
   { name: "servers, 1280-light", run: servers("1280-light", "501"), before, viewport: DESK, expected: ["404", "422"] },
   { name: "servers, 360-dark", run: servers("360-dark", "502"), before, viewport: PHONE, scheme: "dark", expected: ["404", "422"] },
