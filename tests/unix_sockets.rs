@@ -73,13 +73,7 @@ fn the_contract_holds_there() {
     assert_eq!(server.publics(), [Endpoint::Unix(place.path("public"))]);
     assert_eq!(server.control_endpoint(), &Endpoint::Unix(place.path("control")));
     let next = prepare(&server);
-    let endpoint = &server.publics()[0];
-    checks::every_path_and_method(endpoint, &next);
-    checks::every_kind_of_request(endpoint);
-    checks::heads_past_their_limits(endpoint);
-    checks::body_asked_about(endpoint);
-    checks::answers_in_one_write(endpoint, &next);
-    checks::half_a_close(endpoint);
+    checks::whole_contract(&server.publics()[0], &next);
 }
 
 #[test]

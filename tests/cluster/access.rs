@@ -5,7 +5,6 @@ use crate::cluster::util::engine::{Engine, add_documented_user};
 use crate::cluster::util::node::{Node, client};
 use crate::cluster::util::oracle::settle;
 use crate::cluster::util::resp::Value;
-use crate::util::needs::has;
 use std::fs;
 
 /// What a node's user must not be able to do.
@@ -26,10 +25,7 @@ const FORBIDDEN: &[&[&str]] = &[
 
 #[test]
 fn the_documented_user_can_do_what_nodes_do_and_no_harm() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::start(&[]);
+    let Some(engine) = Engine::try_start(&[]) else { return };
     let mut redis = engine.connect();
     add_documented_user(&mut redis);
     // As the documentation has it: the password comes from a file, not from the command line.
@@ -78,10 +74,7 @@ fn the_documented_user_can_do_what_nodes_do_and_no_harm() {
 /// A provider may withhold a command, or give it another name: `cluster init` says all that is missing.
 #[test]
 fn what_a_store_lacks_is_said_before_the_first_node_is_started() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::start(&[]);
+    let Some(engine) = Engine::try_start(&[]) else { return };
     let mut redis = engine.connect();
     let store = format!("redis://limited:of-the-node@{}", engine.addr());
     let init = |store: &str| {

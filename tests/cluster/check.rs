@@ -6,7 +6,6 @@ use crate::cluster::util::load::{Habits, Load};
 use crate::cluster::util::node::{Node, client, command, folder, init};
 use crate::cluster::util::oracle::settle;
 use crate::util::ledger::address;
-use crate::util::needs::has;
 use crate::util::server::{Ended, run_to_end};
 
 fn check(engine: &Engine, node: &Node) -> Ended {
@@ -15,10 +14,7 @@ fn check(engine: &Engine, node: &Node) -> Ended {
 
 #[test]
 fn a_check_finds_what_differs() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::store(&[]);
+    let Some(engine) = Engine::try_store(&[]) else { return };
     let node = Node::start(&engine.url(), &[]);
     node.add_servers(20);
     let load = Load::start(&[&node], Habits { connections: 4, ..Habits::PLAIN }, 0);
@@ -53,10 +49,7 @@ fn a_check_finds_what_differs() {
 
 #[test]
 fn a_store_is_made_once_and_has_one_cooldown() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::start(&[]);
+    let Some(engine) = Engine::try_start(&[]) else { return };
     // `store ID made, with …`, then `store ID is there already, with …`.
     let id = |said: String| said.split(' ').nth(1).expect("an id").to_owned();
     assert_eq!(id(init(&engine.url())), id(init(&engine.url())), "made once, told again");
@@ -71,10 +64,7 @@ fn a_store_is_made_once_and_has_one_cooldown() {
 /// A node that comes back follows the store that it knew, and no other.
 #[test]
 fn a_node_knows_its_store_again() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::store(&[]);
+    let Some(engine) = Engine::try_store(&[]) else { return };
     let node = Node::start(&engine.url(), &[]);
     node.add_servers(1);
     assert_eq!(node.control().cast(1, address(1)).status, 201);

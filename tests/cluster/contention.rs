@@ -7,7 +7,7 @@ use crate::cluster::util::node::Node;
 use crate::cluster::util::oracle::settle;
 use crate::util::client::Client;
 use crate::util::ledger::{Pair, address};
-use crate::util::needs::{has, is_long, rounds};
+use crate::util::needs::{is_long, rounds};
 use crate::util::random::Random;
 use std::collections::BTreeMap;
 use std::sync::Barrier;
@@ -28,10 +28,7 @@ type Told = Vec<(Pair, bool, String)>;
 
 #[test]
 fn one_of_many_casts_through_many_nodes_counts() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::store(&[]);
+    let Some(engine) = Engine::try_store(&[]) else { return };
     let nodes = Node::start_many(2, &engine.url(), &[]);
     nodes[0].add_servers(SERVERS);
     settle(&mut engine.connect(), &nodes.iter().collect::<Vec<_>>(), "before");
@@ -90,10 +87,7 @@ fn try_all(node: &Node, pairs: usize, mut random: Random, barrier: &Barrier) -> 
 /// The function alone, called as fast as one can: over a million tries in the long run.
 #[test]
 fn one_of_many_calls_of_the_function_counts() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::start(&[]);
+    let Some(engine) = Engine::try_start(&[]) else { return };
     library::load(&mut engine.connect(), &library::text(), COOLDOWN_S, SERVERS);
     let batches: u32 = if is_long() { 2_600 } else { u32::try_from(rounds(130)).expect("a count") };
     let calls = |_| {
@@ -128,10 +122,7 @@ fn one_of_many_calls_of_the_function_counts() {
 /// The library with a cooldown of a second: a pair is accepted again, and never sooner.
 #[test]
 fn no_pair_is_accepted_again_within_its_cooldown() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::start(&[]);
+    let Some(engine) = Engine::try_start(&[]) else { return };
     library::load(&mut engine.connect(), &library::text(), SHORT_S, SERVERS);
     let votes: Vec<(u32, u32)> = (0..100).map(|nth| (1 + nth % SERVERS, nth)).collect();
     let until = Instant::now() + Duration::from_secs(if is_long() { 30 } else { 3 });

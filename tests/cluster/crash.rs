@@ -53,10 +53,7 @@ fn what_was_acknowledged_survives_kill_9_of_redis() {
 /// A power cut may leave any part of the file's end. Event and claim of a vote go together.
 #[test]
 fn a_torn_file_loses_a_vote_whole_or_not_at_all() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let mut engine = Engine::start(&["--appendfsync", "always"]);
+    let Some(mut engine) = Engine::try_start(&["--appendfsync", "always"]) else { return };
     let mut redis = engine.connect();
     library::load(&mut redis, &library::text(), 5_400, 1);
     for ip in 0..50 {

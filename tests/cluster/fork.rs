@@ -7,7 +7,6 @@ use crate::cluster::util::node::Node;
 use crate::cluster::util::oracle::settle;
 use crate::cluster::util::proxy::{Mode, Proxy};
 use crate::util::ledger::address;
-use crate::util::needs::has;
 use crate::util::wait_until;
 use std::fs;
 use std::path::Path;
@@ -27,10 +26,7 @@ fn copy(from: &Path, to: &Path) {
 /// The append-only file of an hour ago is put back. The counter goes on from there, with other votes.
 #[test]
 fn an_older_file_put_back_is_another_history() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let mut engine = Engine::store(&["--appendfsync", "always"]);
+    let Some(mut engine) = Engine::try_store(&["--appendfsync", "always"]) else { return };
     let road = Proxy::to(engine.addr());
     let node = Node::start(&url(road.addr()), &[]);
     node.add_servers(SERVERS);
@@ -78,10 +74,7 @@ fn an_older_file_put_back_is_another_history() {
 /// the other once they are led there.
 #[test]
 fn a_demoted_primary_is_not_followed() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let old = Engine::store(&[]);
+    let Some(old) = Engine::try_store(&[]) else { return };
     let new = Engine::replica_of(old.addr(), &[]);
     let road = Proxy::to(old.addr());
     let node = Node::start(&url(road.addr()), &[]);
@@ -109,10 +102,7 @@ fn a_demoted_primary_is_not_followed() {
 /// votes. One that was removed stays removed, though nodes had known it.
 #[test]
 fn a_lost_server_is_listed_again_and_a_removed_one_is_not() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let mut engine = Engine::store(&["--appendfsync", "always"]);
+    let Some(mut engine) = Engine::try_store(&["--appendfsync", "always"]) else { return };
     let nodes = [Node::start(&engine.url(), &[]), Node::start(&engine.url(), &[])];
     nodes[0].add_servers(3);
     for (server, number) in [(1, 1), (2, 2), (3, 3)] {

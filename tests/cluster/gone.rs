@@ -9,7 +9,6 @@ use crate::util::answers::NOT_READY;
 use crate::util::client::get;
 use crate::util::endpoint::Endpoint;
 use crate::util::ledger::{Pair, address, next_votes};
-use crate::util::needs::has;
 use crate::util::wait_until;
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,10 +25,7 @@ const AGAIN_MAX: Duration = Duration::from_secs(5);
 
 #[test]
 fn status_goes_on_without_redis() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let mut engine = Engine::store(&[]);
+    let Some(mut engine) = Engine::try_store(&[]) else { return };
     let patient = Node::start(&engine.url(), &[]);
     let strict = Node::start(&engine.url(), &["--stale-max", "1"]);
     patient.add_servers(1);
@@ -105,10 +101,7 @@ fn status_goes_on_without_redis() {
 /// A node that starts without Redis waits for it, and answers meanwhile.
 #[test]
 fn a_node_without_redis_at_its_start_waits() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let mut engine = Engine::store(&[]);
+    let Some(mut engine) = Engine::try_store(&[]) else { return };
     let first = Node::start(&engine.url(), &[]);
     first.add_servers(1);
     assert_eq!(first.control().cast(1, address(1)).status, 201);
@@ -131,10 +124,7 @@ fn a_node_without_redis_at_its_start_waits() {
 /// A fresh node has no id to compare by: what a store that is being filled holds so far is no state.
 #[test]
 fn a_fresh_node_waits_for_a_store_that_is_being_filled() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::start(&[]);
+    let Some(engine) = Engine::try_start(&[]) else { return };
     let mut redis = engine.connect();
     redis.ask(&["HSET", META, "store", "reseed-abc", "schema", "1", "cd", "5400"]);
     let store = engine.url();
@@ -155,10 +145,9 @@ fn a_fresh_node_waits_for_a_store_that_is_being_filled() {
 /// A Redis that drops keys to make room forgets votes, and would take them again.
 #[test]
 fn a_store_that_drops_votes_when_it_is_full_takes_none() {
-    if !has(&["redis-server"]) {
+    let Some(engine) = Engine::try_start(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]) else {
         return;
-    }
-    let engine = Engine::start(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+    };
     let mut redis = engine.connect();
     let made = client(&["cluster", "init", "--store", &engine.url()]);
     assert_eq!((made.status.code(), made.stderr.lines().count()), (Some(2), 1), "{}", made.stderr);
@@ -182,10 +171,7 @@ fn a_store_that_drops_votes_when_it_is_full_takes_none() {
 /// A vote that was dropped while nodes ran was taken again: nobody looked at the policy after the start.
 #[test]
 fn votes_that_are_dropped_while_nodes_run_are_not_taken_again() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::store(&[]);
+    let Some(engine) = Engine::try_store(&[]) else { return };
     let nodes = Node::start_many(2, &engine.url(), &[]);
     nodes[0].add_servers(40);
     let pairs: Vec<Pair> = (1..=40).map(|server| (server, address(1))).collect();
@@ -237,10 +223,7 @@ fn votes_that_are_dropped_while_nodes_run_are_not_taken_again() {
 
 #[test]
 fn no_password_is_ever_told() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let mut engine = Engine::start(&["--requirepass", PASSWORD]);
+    let Some(mut engine) = Engine::try_start(&["--requirepass", PASSWORD]) else { return };
     let addr = engine.addr();
     let store = format!("redis://:{PASSWORD}@{addr}");
     let mut told = init(&store);

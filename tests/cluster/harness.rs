@@ -3,16 +3,13 @@
 
 use crate::cluster::util::engine::{Engine, program};
 use crate::cluster::util::resp::{Redis, Value};
-use crate::util::needs::has;
 use crate::util::wait_until;
 
 /// A run that was asked to be on Valkey is on Valkey.
 #[test]
 fn the_server_is_the_one_that_was_asked_for() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let said = Engine::start(&[]).connect().ask(&["INFO", "server"]).text().to_owned();
+    let Some(engine) = Engine::try_start(&[]) else { return };
+    let said = engine.connect().ask(&["INFO", "server"]).text().to_owned();
     let is_valkey = said.lines().any(|line| line.trim() == "server_name:valkey");
     let version =
         said.lines().find(|line| line.starts_with(if is_valkey { "valkey_version" } else { "redis_version" }));
@@ -22,10 +19,7 @@ fn the_server_is_the_one_that_was_asked_for() {
 
 #[test]
 fn a_redis_keeps_what_it_was_told_over_a_kill() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let mut engine = Engine::start(&["--appendfsync", "always"]);
+    let Some(mut engine) = Engine::try_start(&["--appendfsync", "always"]) else { return };
     let addr = engine.addr();
     let mut redis = engine.connect();
     assert_eq!(redis.ask(&["SET", "a", "1"]), Value::Text("OK".to_owned()));
@@ -40,10 +34,7 @@ fn a_redis_keeps_what_it_was_told_over_a_kill() {
 
 #[test]
 fn a_replica_has_what_its_primary_has() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let primary = Engine::start(&[]);
+    let Some(primary) = Engine::try_start(&[]) else { return };
     primary.connect().ask(&["SET", "a", "1"]);
     let replica = Engine::replica_of(primary.addr(), &[]);
     assert_eq!(replica.connect().ask(&["GET", "a"]).text(), "1");
@@ -54,10 +45,7 @@ fn a_replica_has_what_its_primary_has() {
 
 #[test]
 fn sentinels_name_another_primary() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let mut primary = Engine::start(&[]);
+    let Some(mut primary) = Engine::try_start(&[]) else { return };
     let replica = Engine::replica_of(primary.addr(), &[]);
     let sentinels: Vec<Engine> = (0..3).map(|_| Engine::sentinel(primary.addr(), 2, 1_000, &[])).collect();
     let named = |sentinel: &Engine| {

@@ -114,10 +114,7 @@ fn a_confirmed_vote_is_on_the_promoted_replica() {
 /// looked as if it were on two machines.
 #[test]
 fn what_no_replica_confirms_is_told_of_every_kind_of_vote() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let primary = Engine::store(&[]);
+    let Some(primary) = Engine::try_store(&[]) else { return };
     let replica = Engine::replica_of(primary.addr(), &[]);
     let wait = ["--store-wait-replicas", "1", "--store-wait-ms", "50"];
     let first = Node::start(&primary.url(), &wait);
@@ -144,10 +141,7 @@ fn what_no_replica_confirms_is_told_of_every_kind_of_vote() {
 /// A primary gives its past another name when its first replica comes: nothing is lost by that.
 #[test]
 fn a_first_replica_is_no_other_history() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let primary = Engine::store(&[]);
+    let Some(primary) = Engine::try_store(&[]) else { return };
     let node = Node::start(&primary.url(), &[]);
     node.add_servers(1);
     assert_eq!(node.control().cast(1, [192, 0, 2, 1]).status, 201);

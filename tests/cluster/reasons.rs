@@ -5,7 +5,6 @@
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::Node;
 use crate::util::ledger::address;
-use crate::util::needs::has;
 use crate::util::{DEADLINE, wait_until};
 use rustix::process::Signal;
 use std::fs;
@@ -51,10 +50,7 @@ fn expect_well(node: &Node, number: u32) {
 
 #[test]
 fn a_store_that_takes_no_votes_says_why() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::store(&[]);
+    let Some(engine) = Engine::try_store(&[]) else { return };
     let node = Node::start(&engine.url(), &[]);
     node.add_servers(1);
     expect_well(&node, 10);
@@ -88,10 +84,7 @@ fn a_store_that_takes_no_votes_says_why() {
 
 #[test]
 fn a_store_that_is_not_followed_says_why() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let mut engine = Engine::store(&[]);
+    let Some(mut engine) = Engine::try_store(&[]) else { return };
     let node = Node::start(&engine.url(), &[]);
     node.add_servers(1);
     expect_well(&node, 10);
@@ -143,10 +136,7 @@ fn a_store_that_is_not_followed_says_why() {
 /// A password that was changed read `unexpected end of file`, and a file with the new one needed a restart.
 #[test]
 fn a_password_is_rotated_without_a_restart() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::start(&[]);
+    let Some(engine) = Engine::try_start(&[]) else { return };
     let mut redis = engine.connect();
     redis.ask(&["ACL", "SETUSER", "node", "on", ">first", "~*", "&*", "+@all"]);
     let file = engine.folder().join("password");
@@ -194,10 +184,7 @@ fn a_password_is_rotated_without_a_restart() {
 /// A process that was stopped and goes on finds its calls interrupted: that is no lost store.
 #[test]
 fn a_node_that_was_stopped_for_a_moment_has_not_lost_its_store() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::store(&[]);
+    let Some(engine) = Engine::try_store(&[]) else { return };
     let node = Node::start(&engine.url(), &[]);
     node.add_servers(1);
     expect_well(&node, 10);

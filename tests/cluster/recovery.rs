@@ -6,7 +6,6 @@ use crate::cluster::util::node::Node;
 use crate::cluster::util::oracle::settle;
 use crate::cluster::util::resp::Redis;
 use crate::util::ledger::{Pair, address, next_votes};
-use crate::util::needs::has;
 use crate::util::wait_until;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -21,10 +20,7 @@ fn lose(redis: &mut Redis, (server, ip): Pair) {
 
 #[test]
 fn only_a_start_in_an_unknown_history_waits() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let mut engine = Engine::store(&["--appendfsync", "always"]);
+    let Some(mut engine) = Engine::try_store(&["--appendfsync", "always"]) else { return };
     let first = Node::start(&engine.url(), &[]);
     first.add_servers(1);
     assert_eq!(first.control().cast(1, address(1)).status, 201, "the first start on a new store does not wait");
@@ -65,10 +61,7 @@ fn only_a_start_in_an_unknown_history_waits() {
 
 #[test]
 fn what_redis_lost_and_refuses_is_shown_counted_and_told() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let mut engine = Engine::store(&["--appendfsync", "always"]);
+    let Some(mut engine) = Engine::try_store(&["--appendfsync", "always"]) else { return };
     let node = Node::start(&engine.url(), &[]);
     node.add_servers(1);
     let [kept, lost, cancelled]: [Pair; 3] = [1, 2, 3].map(|number| (1, address(number)));

@@ -6,7 +6,6 @@ use crate::cluster::util::node::Node;
 use crate::cluster::util::oracle::settle;
 use crate::cluster::util::proxy::{Mode, Proxy};
 use crate::util::ledger::{Pair, address};
-use crate::util::needs::has;
 
 /// The server that stays, and the one that goes.
 const STAYS: u32 = 1;
@@ -14,10 +13,7 @@ const GOES: u32 = 2;
 
 #[test]
 fn what_was_taken_away_is_not_given_back() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let mut engine = Engine::store(&["--appendfsync", "always"]);
+    let Some(mut engine) = Engine::try_store(&["--appendfsync", "always"]) else { return };
     let proxy = Proxy::to(engine.addr());
     let cut_off = Node::start(&url(proxy.addr()), &[]);
     let other = Node::start(&engine.url(), &[]);

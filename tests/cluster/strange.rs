@@ -6,7 +6,6 @@ use crate::cluster::util::node::{Node, init};
 use crate::cluster::util::oracle::settle;
 use crate::cluster::util::resp::Value;
 use crate::util::ledger::address;
-use crate::util::needs::has;
 use crate::util::wait_until;
 
 const LOG: &str = "vs:{0}:log";
@@ -15,10 +14,7 @@ const CODE: &str = include_str!("../../src/cluster/functions.lua");
 /// Entries that vote-status did not write used to stop all votes, and were not named.
 #[test]
 fn entries_of_others_in_the_log_stop_nothing_and_are_named() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::store(&[]);
+    let Some(engine) = Engine::try_store(&[]) else { return };
     let mut redis = engine.connect();
     // Before anything of ours, then between, several in a row, and last.
     redis.ask(&["XADD", LOG, "*", "message", "hello"]);
@@ -47,10 +43,7 @@ fn entries_of_others_in_the_log_stop_nothing_and_are_named() {
 /// So many that the counter cannot be found behind them: refused, by name.
 #[test]
 fn a_log_that_is_full_of_others_entries_is_named() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::store(&[]);
+    let Some(engine) = Engine::try_store(&[]) else { return };
     let mut redis = engine.connect();
     let node = Node::start(&engine.url(), &[]);
     node.add_servers(1);
@@ -67,10 +60,7 @@ fn a_log_that_is_full_of_others_entries_is_named() {
 /// A library that differed by a comment left nodes ready that answered 503.
 #[test]
 fn a_library_of_another_hand_is_taken_or_named() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::start(&[]);
+    let Some(engine) = Engine::try_start(&[]) else { return };
     let mut redis = engine.connect();
     let commented = CODE.replace("local SPARE_S = 60", "-- of another hand\nlocal SPARE_S = 60 -- a minute");
     redis.ask(&["FUNCTION", "LOAD", &commented]);
@@ -95,10 +85,7 @@ fn a_library_of_another_hand_is_taken_or_named() {
 /// A missing command left an entry in the log without its vote; now it is named before anybody votes.
 #[test]
 fn missing_rights_are_named_with_their_keys() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::store(&[]);
+    let Some(engine) = Engine::try_store(&[]) else { return };
     let mut redis = engine.connect();
     add_documented_user(&mut redis);
     let first = Node::start(&engine.url(), &[]);
@@ -136,10 +123,7 @@ fn missing_rights_are_named_with_their_keys() {
 /// A function is not rolled back: what stops it in its middle may have come after a write.
 #[test]
 fn an_error_from_the_middle_of_a_function_is_not_taken_for_a_refusal() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::store(&[]);
+    let Some(engine) = Engine::try_store(&[]) else { return };
     let mut redis = engine.connect();
     let node = Node::start(&engine.url(), &[]);
     node.add_servers(1);

@@ -4,7 +4,6 @@
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::{Node, client};
 use crate::cluster::util::oracle::settle;
-use crate::util::needs::has;
 use crate::util::server::Ended;
 use crate::util::wait_until;
 use rustix::process::Signal;
@@ -21,10 +20,7 @@ fn token(node: &Node, server: u32) -> String {
 /// Regression: an import of yesterday's export brought a rotated token back, on every node.
 #[test]
 fn an_import_leaves_the_tokens_of_a_shared_store() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::store(&[]);
+    let Some(engine) = Engine::try_store(&[]) else { return };
     let nodes = [Node::start(&engine.url(), &[]), Node::start(&engine.url(), &[])];
     nodes[0].control().add_server(1, "first");
     let summary = nodes[0].control().post("/v1/servers/batch", LINES).json();
@@ -64,10 +60,7 @@ fn an_import_leaves_the_tokens_of_a_shared_store() {
 /// Regression: a second run, from a node that knew another token, replaced the one of the run that was cut off.
 #[test]
 fn a_store_that_is_filled_twice_keeps_the_first_tokens() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::store(&[]);
+    let Some(engine) = Engine::try_store(&[]) else { return };
     let node = Node::start(&engine.url(), &[]);
     node.add_servers(2);
     let (mut redis, held) = (engine.connect(), token(&node, 1));
@@ -91,10 +84,7 @@ fn a_store_that_is_filled_twice_keeps_the_first_tokens() {
 /// A node that was only paused said of every token that was changed meanwhile that it might be lost.
 #[test]
 fn a_paused_node_raises_no_alarm_about_tokens_that_it_has_missed() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let mut engine = Engine::store(&["--appendfsync", "always"]);
+    let Some(mut engine) = Engine::try_store(&["--appendfsync", "always"]) else { return };
     let nodes = Node::start_many(2, &engine.url(), &[]);
     nodes[0].control().add_server(1, "first");
     settle(&mut engine.connect(), &[&nodes[0], &nodes[1]], "before");

@@ -20,13 +20,7 @@ use std::sync::Arc;
 fn the_contract_holds_there() {
     let Some(service) = Service::empty("ec", &[]) else { return };
     let next = prepare(&service.server);
-    let endpoint = service.endpoint();
-    checks::every_path_and_method(endpoint, &next);
-    checks::every_kind_of_request(endpoint);
-    checks::heads_past_their_limits(endpoint);
-    checks::body_asked_about(endpoint);
-    checks::answers_in_one_write(endpoint, &next);
-    checks::half_a_close(endpoint);
+    checks::whole_contract(service.endpoint(), &next);
 }
 
 #[test]

@@ -74,6 +74,16 @@ pub(crate) const REQUESTS: &[(&str, &Outcome, After)] = &[
 /// Stands for `PATH` in the requests: a pair that may vote.
 pub(crate) const PATH: &str = "/api/vote/28/status/203.0.113.7";
 
+/// All that one listener can be asked, whatever its kind.
+pub(crate) fn whole_contract(endpoint: &Endpoint, next: &str) {
+    every_path_and_method(endpoint, next);
+    every_kind_of_request(endpoint);
+    heads_past_their_limits(endpoint);
+    body_asked_about(endpoint);
+    answers_in_one_write(endpoint, next);
+    half_a_close(endpoint);
+}
+
 /// Asks for every path of the tables by every method. `next` is the instant of the one vote.
 pub(crate) fn every_path_and_method(endpoint: &Endpoint, next: &str) {
     let mut client = Client::connect(endpoint);

@@ -3,6 +3,7 @@
 
 use crate::cluster::util::node::init;
 use crate::cluster::util::resp::{Redis, Value};
+use crate::util::needs::has;
 use crate::util::{DEADLINE, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
@@ -33,6 +34,16 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
+    /// As `start`; `None`, said aloud, where no Redis can be run.
+    pub(crate) fn try_start(args: &[&str]) -> Option<Engine> {
+        has(&["redis-server"]).then(|| Self::start(args))
+    }
+
+    /// As `store`; `None`, said aloud, where no Redis can be run.
+    pub(crate) fn try_store(args: &[&str]) -> Option<Engine> {
+        has(&["redis-server"]).then(|| Self::store(args))
+    }
+
     /// A Redis that keeps an append-only file, with `args` added, once it answers.
     pub(crate) fn start(args: &[&str]) -> Engine {
         let mut engine = Self::stopped(args);
