@@ -15,6 +15,7 @@ mod crash;
 mod fork;
 mod gone;
 mod harness;
+mod late;
 mod promotion;
 mod reasons;
 mod recovery;

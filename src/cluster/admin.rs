@@ -3,7 +3,7 @@
 use redis::{Cmd, cmd};
 
 use super::address::StoreAddress;
-use super::calls;
+use super::calls::{self, Term};
 use super::entry::{items, number, text};
 use super::keys;
 use super::link::LinkError;
@@ -12,6 +12,9 @@ use crate::recorder::command::ServerOutcome;
 use crate::recorder::follower::reason::Reason;
 use crate::store::StoredVote;
 use crate::vote::id::{ServerId, Token};
+
+/// A store that is filled is nobody else's yet: what comes late belongs there too.
+const FOR_EVER_MS: u64 = u64::MAX;
 
 /// What a store is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +115,7 @@ impl Filling {
     /// # Errors
     /// Where the store cannot be written.
     pub fn server(&mut self, server: ServerId, token: &Token) -> Result<(), LinkError> {
-        let call = calls::list(&self.ids[0], server, None, token);
+        let call = calls::list(Term { store: &self.ids[0], until_ms: FOR_EVER_MS }, server, None, token);
         self.add(call, Some((server, token.clone())))
     }
 

@@ -33,14 +33,23 @@ fn member(address: VoterAddress) -> String {
     }
 }
 
+/// The store that is asked, and until when: later it refuses, as nobody waits for it any more.
+#[derive(Clone, Copy, Debug)]
+pub struct Term<'a> {
+    /// The store's id.
+    pub store: &'a str,
+    /// In milliseconds of the store's clock.
+    pub until_ms: u64,
+}
+
 /// A vote for a listed server.
 #[must_use]
-pub fn vote(store: &str, mode: Mode, pair: Pair, voted_at: Option<UnixSeconds>) -> Cmd {
+pub fn vote(term: Term<'_>, mode: Mode, pair: Pair, voted_at: Option<UnixSeconds>) -> Cmd {
     let mode = if mode == Mode::Cast { "cast" } else { "record" };
     let voted_at = voted_at.map(|instant| instant.0.to_string()).unwrap_or_default();
     let (server, address) = (pair.server.to_string(), member(pair.address));
     let keys = [keys::LOG, &keys::claims(pair.server), keys::DIRECTORY, keys::META, keys::GONE];
-    call("vs2_vote", &keys, &[store, mode, &server, &voted_at, &address])
+    call("vs2_vote", &keys, &[term.store, &term.until_ms.to_string(), mode, &server, &voted_at, &address])
 }
 
 /// A write that changes no vote and no server. Its score is another one each time, as a store passes on to its
@@ -77,9 +86,9 @@ pub fn read_vote(reply: &Value, pair: Pair, cooldown: Cooldown) -> Option<(VoteO
 
 /// The end of a cooldown.
 #[must_use]
-pub fn cancel(store: &str, server: ServerId, address: VoterAddress) -> Cmd {
+pub fn cancel(term: Term<'_>, server: ServerId, address: VoterAddress) -> Cmd {
     let keys = [keys::LOG, &keys::claims(server), keys::DIRECTORY, keys::META, keys::GONE];
-    call("vs2_cancel", &keys, &[store, &server.to_string(), &member(address)])
+    call("vs2_cancel", &keys, &[term.store, &term.until_ms.to_string(), &server.to_string(), &member(address)])
 }
 
 /// Whether there was a cooldown to end; `None` for no such server.
@@ -136,10 +145,14 @@ fn read_given_back<T>(reply: &Value, read: impl Fn(&Value) -> Option<T>) -> Opti
 
 /// A server to list: with this token, or with the one it has, or else with `spare`.
 #[must_use]
-pub fn list(store: &str, server: ServerId, token: Option<&Token>, spare: &Token) -> Cmd {
+pub fn list(term: Term<'_>, server: ServerId, token: Option<&Token>, spare: &Token) -> Cmd {
     let keys = [keys::LOG, keys::DIRECTORY, keys::TOKENS, keys::META];
     let said = token.map_or("", Token::as_str);
-    call("vs2_server", &keys, &[store, "list", &server.to_string(), said, spare.as_str()])
+    call(
+        "vs2_server",
+        &keys,
+        &[term.store, &term.until_ms.to_string(), "list", &server.to_string(), said, spare.as_str()],
+    )
 }
 
 /// A server that the store had lost.
@@ -151,9 +164,13 @@ pub fn relist(store: &str, server: ServerId, token: &Token) -> Cmd {
 
 /// A new token for a listed server.
 #[must_use]
-pub fn rotate(store: &str, server: ServerId, token: &Token) -> Cmd {
+pub fn rotate(term: Term<'_>, server: ServerId, token: &Token) -> Cmd {
     let keys = [keys::LOG, keys::DIRECTORY, keys::TOKENS, keys::META];
-    call("vs2_server", &keys, &[store, "rotate", &server.to_string(), token.as_str(), token.as_str()])
+    call(
+        "vs2_server",
+        &keys,
+        &[term.store, &term.until_ms.to_string(), "rotate", &server.to_string(), token.as_str(), token.as_str()],
+    )
 }
 
 /// What became of a server.
@@ -174,9 +191,9 @@ pub fn read_server(reply: &Value) -> Option<(ServerOutcome, Made)> {
 
 /// A server to strike off.
 #[must_use]
-pub fn remove(store: &str, server: ServerId) -> Cmd {
+pub fn remove(term: Term<'_>, server: ServerId) -> Cmd {
     let keys = [keys::LOG, &keys::claims(server), keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE];
-    call("vs2_remove", &keys, &[store, &server.to_string()])
+    call("vs2_remove", &keys, &[term.store, &term.until_ms.to_string(), &server.to_string()])
 }
 
 /// Whether it was listed.
@@ -233,7 +250,8 @@ mod tests {
     use redis::Value;
 
     use super::{
-        GivenBack, read_cancel, read_relist, read_remove, read_resolved, read_restore, read_server, read_vote, vote,
+        GivenBack, Term, read_cancel, read_relist, read_remove, read_resolved, read_restore, read_server, read_vote,
+        vote,
     };
     use crate::recorder::command::{Mode, Recorded, ServerOutcome, VoteOutcome};
     use crate::recorder::follower::status::EntryId;
@@ -304,10 +322,11 @@ mod tests {
 
     #[test]
     fn a_call_names_all_its_keys() {
-        let packed = vote("id", Mode::Cast, PAIR, Some(UnixSeconds(9))).get_packed_command();
+        let packed =
+            vote(Term { store: "id", until_ms: 8_000 }, Mode::Cast, PAIR, Some(UnixSeconds(9))).get_packed_command();
         let words: Vec<String> =
             String::from_utf8_lossy(&packed).split("\r\n").skip(2).step_by(2).map(String::from).collect();
-        let expected = "FCALL vs2_vote 5 vs:{0}:log vs:{0}:s:28 vs:{0}:dir vs:{0}:meta vs:{0}:gone id cast 28 9 7";
+        let expected = "FCALL vs2_vote 5 vs:{0}:log vs:{0}:s:28 vs:{0}:dir vs:{0}:meta vs:{0}:gone id 8000 cast 28 9 7";
         assert_eq!(words.join(" "), expected);
     }
 }

@@ -2,16 +2,17 @@
 //! for each. Knows what was asked, not who asked.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
 
 use super::address::StoreAddress;
-use super::calls::{self, Made};
+use super::calls::{self, Made, Term};
 use super::link::{LinkError, TIMEOUT};
 use super::primary::Primary;
 use super::{Confirmation, failure_log::FailureLog};
 use crate::recorder::command::{
-    Command, Mode, NewServer, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome, generate_token,
+    Command, NewServer, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome, generate_token,
 };
 use crate::recorder::follower::FeedDoor;
 use crate::recorder::follower::reason::Reason;
@@ -29,6 +30,8 @@ const TOKENS_AT_ONCE: usize = 1_024;
 const PAUSE_MS: u64 = 200;
 /// A store that syncs its disk may take so many times the usual time-out.
 const PATIENCE: u32 = 3;
+/// What this node takes for the time of the store's clock may be wrong by so much, in milliseconds.
+const CLOCKS_APART_MS: u64 = 100;
 
 /// What a call asks, which says how its reply is read.
 enum CallKind {
@@ -101,12 +104,28 @@ impl StoreDecider {
         let store = self.door.status.store().unwrap_or_default().to_owned();
         self.connect()?;
         let servers = self.resolve(&commands, &store)?;
-        let calls = plan(commands, under, &servers, &store);
+        let calls = plan(commands, under, &servers, (&store, &self.terms()));
         let mut refused = None;
         for chunk in calls.chunks(CALLS_AT_ONCE) {
             refused = self.ask(chunk, under)?.or(refused);
         }
         refused.map_or(Ok(()), Err)
+    }
+
+    /// Until when the store is to do what is sent to it in the first go, and in each that follows, in
+    /// milliseconds of its clock: as long as a reply is waited for.
+    fn terms(&self) -> impl Fn(usize) -> u64 + use<> {
+        let patience_ms = u64::try_from(self.patience().as_millis()).unwrap_or(u64::MAX);
+        let now_ms = self.door.clock.wall_ms();
+        move |calls_before| {
+            let goes = 1 + (calls_before / CALLS_AT_ONCE) as u64;
+            now_ms.saturating_add(goes.saturating_mul(patience_ms)).saturating_sub(CLOCKS_APART_MS)
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        let wait_ms = self.confirmation.map_or(0, |confirmation| confirmation.wait_ms);
+        TIMEOUT * PATIENCE + Duration::from_millis(wait_ms)
     }
 
     /// Sees to a connection that can be trusted: where the feed has had to connect anew, this does so too.
@@ -128,8 +147,7 @@ impl StoreDecider {
         self.check_settled(&primary)?;
         primary.check_fit()?;
         primary.check_eviction()?;
-        let wait_ms = self.confirmation.map_or(0, |confirmation| confirmation.wait_ms);
-        primary.link.set_timeout(TIMEOUT * PATIENCE + std::time::Duration::from_millis(wait_ms))?;
+        primary.link.set_timeout(self.patience())?;
         self.primary = Some(primary);
         self.epoch = epoch;
         Ok(())
@@ -338,10 +356,18 @@ fn token_of(server: &ServerName) -> Option<&Token> {
 }
 
 /// The calls that these commands need. The outcome of a part that needs none is noted at once.
-fn plan(commands: Vec<Command>, under: &mut [Under], servers: &HashMap<Token, ServerId>, store: &str) -> Vec<Call> {
-    let mut calls = Vec::new();
+fn plan(
+    commands: Vec<Command>,
+    under: &mut [Under],
+    servers: &HashMap<Token, ServerId>,
+    (store, until_ms): (&str, &dyn Fn(usize) -> u64),
+) -> Vec<Call> {
+    let mut calls: Vec<Call> = Vec::new();
     for (command, asked) in commands.into_iter().enumerate() {
-        let mut add = |part, kind, question| calls.push(Call { command, part, kind, question });
+        let mut add = |part, kind, question: &dyn Fn(Term<'_>) -> Cmd| {
+            let question = question(Term { store, until_ms: until_ms(calls.len()) });
+            calls.push(Call { command, part, kind, question });
+        };
         match asked {
             Command::Votes(votes, mode) => {
                 for (part, vote) in votes.into_iter().enumerate() {
@@ -349,13 +375,17 @@ fn plan(commands: Vec<Command>, under: &mut [Under], servers: &HashMap<Token, Se
                         Some(pair) if is_ipv6(pair.address) || vote.voter.addresses_len() > 1 => {
                             under[command].parts[part] = Part::Refused
                         }
-                        Some(pair) => add(part, CallKind::Vote(pair), call_of(store, mode, pair, &vote)),
+                        Some(pair) => {
+                            add(part, CallKind::Vote(pair), &|term| calls::vote(term, mode, pair, vote.voted_at))
+                        }
                         None => under[command].parts[part] = Part::Vote(VoteOutcome::UnknownServer),
                     }
                 }
             }
             Command::Cancel(_, address) if is_ipv6(address) => under[command].parts[0] = Part::Refused,
-            Command::Cancel(server, address) => add(0, CallKind::Cancel, calls::cancel(store, server, address)),
+            Command::Cancel(server, address) => {
+                add(0, CallKind::Cancel, &|term| calls::cancel(term, server, address));
+            }
             Command::Servers(news, tokens) => {
                 for (part, NewServer { server, token }) in news.into_iter().enumerate() {
                     let Some(spare) = token.clone().or_else(generate_token) else {
@@ -364,14 +394,14 @@ fn plan(commands: Vec<Command>, under: &mut [Under], servers: &HashMap<Token, Se
                     };
                     // Where a listed server keeps its token, the one that is said is for a new one only.
                     let (said, kept) = if tokens == Tokens::Keep { (None, token) } else { (token, None) };
-                    add(part, CallKind::Server(kept), calls::list(store, server, said.as_ref(), &spare));
+                    add(part, CallKind::Server(kept), &|term| calls::list(term, server, said.as_ref(), &spare));
                 }
             }
             Command::Rotate(server) => match generate_token() {
-                Some(token) => add(0, CallKind::Server(None), calls::rotate(store, server, &token)),
+                Some(token) => add(0, CallKind::Server(None), &|term| calls::rotate(term, server, &token)),
                 None => under[command].parts[0] = Part::Server(ServerOutcome::NotGenerated),
             },
-            Command::Remove(server) => add(0, CallKind::Remove, calls::remove(store, server)),
+            Command::Remove(server) => add(0, CallKind::Remove, &|term| calls::remove(term, server)),
             // The recorder answers it itself: it never comes here.
             Command::Digest => {}
         }
@@ -391,10 +421,6 @@ fn differing(outcome: ServerOutcome, kept: Option<&Token>) -> ServerOutcome {
         ServerOutcome::Unchanged(held) if kept.is_some_and(|kept| *kept != held) => ServerOutcome::TokenDiffers,
         outcome => outcome,
     }
-}
-
-fn call_of(store: &str, mode: Mode, pair: Pair, vote: &Vote) -> Cmd {
-    calls::vote(store, mode, pair, vote.voted_at)
 }
 
 fn resolved(vote: &Vote, servers: &HashMap<Token, ServerId>) -> Option<Pair> {

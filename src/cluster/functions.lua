@@ -27,6 +27,7 @@ local NODE_SILENT_S = 60
 -- Numbers up to here are exact.
 local EXACT_MAX = 9007199254740991
 
+local LATE = { err = 'VS2LATE it came when nobody waited for it any more: nothing was done' }
 local FOREIGN = { err = 'VS2STORE this store is empty, or another one than the node follows' }
 
 local function text(number)
@@ -118,7 +119,11 @@ local function put(log, claims, server, ip, t, cd, now_s, now_ms)
   return entry
 end
 
--- keys: log, claims of the server, dir, meta, gone; args: store, 'cast' or 'record', server, t or '', ip
+-- What a caller has asked for is done until the instant that it says, in milliseconds of the store's clock, and
+-- never later. The network may hold a call up for as long as it likes, while its caller was told that nobody
+-- knows: a cancellation would end a later vote that was acknowledged.
+
+-- keys: log, claims of the server, dir, meta, gone; args: store, until, 'cast' or 'record', server, t or '', ip
 -- {0, t, entry} recorded; {1, t} unchanged; {2, t} in cooldown since t; {3} over already;
 -- {4} in the future; {5} no such server
 --
@@ -127,16 +132,19 @@ end
 -- has not come so far. What is recorded is of the caller's own books: it stays as it is.
 local function vote(keys, args)
   local log, claims, dir, meta, gone = keys[1], keys[2], keys[3], keys[4], keys[5]
-  local store, mode, server, ip = args[1], args[2], args[3], args[5]
+  local store, until_ms, mode, server, ip = args[1], tonumber(args[2]), args[3], args[4], args[6]
   local cd = cooldown(meta, store)
   if not cd then
     return FOREIGN
   end
+  local now_s, now_ms = time()
+  if now_ms > until_ms then
+    return LATE
+  end
   if redis.call('HEXISTS', dir, server) == 0 then
     return { 5 }
   end
-  local now_s, now_ms = time()
-  local t = tonumber(args[4]) or now_s
+  local t = tonumber(args[5]) or now_s
   if t > now_s + AHEAD_MAX_S then
     return { 4 }
   end
@@ -157,7 +165,7 @@ local function vote(keys, args)
   local is_back = mode == 'record' and cancelled == t
   if mode == 'cast' then
     t = math.max(t, (cancelled or -1) + 1)
-    if args[4] == '' then
+    if args[5] == '' then
       -- When the votes of a removed server were cast is known no more: before it was removed.
       local removed = tonumber(redis.call('ZSCORE', gone, server) or nil)
       t = math.max(t, (removed or -1) + 1)
@@ -178,19 +186,22 @@ local function vote(keys, args)
   return { 0, t, entry }
 end
 
--- keys: log, claims of the server, dir, meta, gone; args: store, server, ip
+-- keys: log, claims of the server, dir, meta, gone; args: store, until, server, ip
 -- {0, t, entry} cancelled; {1} no cooldown; {5} no such server
 local function cancel(keys, args)
   local log, claims, dir, meta, gone = keys[1], keys[2], keys[3], keys[4], keys[5]
-  local store, server, ip = args[1], args[2], args[3]
+  local store, until_ms, server, ip = args[1], tonumber(args[2]), args[3], args[4]
   local cd = cooldown(meta, store)
   if not cd then
     return FOREIGN
   end
+  local now_s, now_ms = time()
+  if now_ms > until_ms then
+    return LATE
+  end
   if redis.call('HEXISTS', dir, server) == 0 then
     return { 5 }
   end
-  local now_s, now_ms = time()
   local held = tonumber(redis.call('ZSCORE', claims, ip) or nil)
   if not held or now_s >= held + cd then
     return { 1 }
@@ -248,14 +259,19 @@ local function may_list(log, dir, tok)
   return denied({ 'XADD', log, '*', 'n', '1' }, { 'HSET', dir, '1', '' }, { 'HSET', tok, '1', '' })
 end
 
--- keys: log, dir, tok, meta; args: store, 'list' or 'rotate', server, token or '', token to take where none is said
+-- keys: log, dir, tok, meta;
+-- args: store, until, 'list' or 'rotate', server, token or '', token to take where none is said
 -- {0, token, entry} listed; {1, token, entry} another token; {2, token} unchanged; {3} another server's token;
 -- {5} no such server
 local function server(keys, args)
   local log, dir, tok, meta = keys[1], keys[2], keys[3], keys[4]
-  local store, mode, id, said, spare = args[1], args[2], args[3], args[4], args[5]
+  local store, until_ms, mode, id, said, spare = args[1], tonumber(args[2]), args[3], args[4], args[5], args[6]
   if not cooldown(meta, store) then
     return FOREIGN
+  end
+  local _, now_ms = time()
+  if now_ms > until_ms then
+    return LATE
   end
   local record = redis.call('HGET', dir, id)
   local held = record and token_of(record)
@@ -275,7 +291,6 @@ local function server(keys, args)
   if refusal then
     return refusal
   end
-  local _, now_ms = time()
   local entry = append(log, n, last_ms, now_ms, 'd', id, 'r', 'v1;' .. token)
   if held then
     redis.call('HDEL', tok, held)
@@ -313,14 +328,18 @@ local function relist(keys, args)
   return { 0, token, entry }
 end
 
--- keys: log, claims of the server, dir, tok, meta, gone; args: store, server
+-- keys: log, claims of the server, dir, tok, meta, gone; args: store, until, server
 -- {0, '', entry} removed; {5} no such server
 local function remove(keys, args)
   local log, claims, dir, tok, meta, gone = keys[1], keys[2], keys[3], keys[4], keys[5], keys[6]
-  local store, id = args[1], args[2]
+  local store, until_ms, id = args[1], tonumber(args[2]), args[3]
   local cd = cooldown(meta, store)
   if not cd then
     return FOREIGN
+  end
+  local now_s, now_ms = time()
+  if now_ms > until_ms then
+    return LATE
   end
   local record = redis.call('HGET', dir, id)
   if not record then
@@ -329,7 +348,6 @@ local function remove(keys, args)
   local held = token_of(record)
   redis.call('HEXISTS', tok, '')
   local before = tonumber(redis.call('ZSCORE', gone, id) or nil)
-  local now_s, now_ms = time()
   -- Up to when its votes were cast: some may be ahead of the clock.
   local latest = math.max(now_s, before or 0)
   local ahead = redis.call('ZRANGEBYSCORE', claims, now_s, '+inf', 'WITHSCORES')
@@ -359,24 +377,12 @@ local function remove(keys, args)
   return { 0, '', entry }
 end
 
--- Where the log ends: {seconds, microseconds, n, our newest entry, store, the newest entry}
-local function head(log, meta)
+-- Where the log ends: {seconds, microseconds, n, our newest entry, store, the newest entry}. keys: log, meta
+local function head(keys)
+  local log, meta = keys[1], keys[2]
   local parts = redis.call('TIME')
   local n, _, name, last = newest(log)
   return { tonumber(parts[1]), tonumber(parts[2]), n, name, redis.call('HGET', meta, 'store') or '', last }
-end
-
--- keys: log, meta
-local function heartbeat(keys)
-  return head(keys[1], keys[2])
-end
-
--- keys: log, meta, dir; as head, then {schema, cooldown in seconds, {server, record, server, record, ...}}
-local function snap(keys)
-  local reply = head(keys[1], keys[2])
-  local held = redis.call('HMGET', keys[2], 'schema', 'cd')
-  reply[7], reply[8], reply[9] = tonumber(held[1] or 0), tonumber(held[2] or 0), redis.call('HGETALL', keys[3])
-  return reply
 end
 
 -- What the caller may not do, each as a command and its key: all that nodes have done here and do themselves.
@@ -484,7 +490,6 @@ redis.register_function('vs2_relist', relist)
 redis.register_function('vs2_remove', remove)
 redis.register_function('vs2_node', node)
 redis.register_function({ function_name = 'vs2_rights', callback = rights, flags = { 'no-writes' } })
-redis.register_function({ function_name = 'vs2_head', callback = heartbeat, flags = { 'no-writes' } })
-redis.register_function({ function_name = 'vs2_snap', callback = snap, flags = { 'no-writes' } })
+redis.register_function({ function_name = 'vs2_head', callback = head, flags = { 'no-writes' } })
 redis.register_function('vs2_init', init)
 redis.register_function('vs2_adopt', adopt)

@@ -218,7 +218,7 @@ impl Read for Ear<'_> {
 #[must_use]
 pub fn refusal(why: &str) -> Reason {
     /// Beginnings of what Redis and Valkey say; the first one that fits counts.
-    const CODES: [(&str, Reason); 21] = [
+    const CODES: [(&str, Reason); 22] = [
         ("WRONGPASS", Reason::Authentication),
         ("NOAUTH", Reason::Authentication),
         ("ERR AUTH", Reason::Authentication),
@@ -238,6 +238,7 @@ pub fn refusal(why: &str) -> Reason {
         ("CROSSSLOT", Reason::Slot),
         ("BUSY", Reason::TimeOut),
         ("VS2STORE", Reason::WrongStore),
+        ("VS2LATE", Reason::TimeOut),
         ("VS2RIGHTS", Reason::Rights),
         ("VS2LOG", Reason::Garbled),
     ];

@@ -3,6 +3,7 @@
 //! tried where `VOTE_STATUS_TEST_BEFORE` names it: `git worktree add`, and `cargo build --features redis` there.
 
 use crate::cluster::util::engine::Engine;
+use crate::cluster::util::library::ALWAYS;
 use crate::cluster::util::node::{Node, folder};
 use crate::cluster::util::oracle::{COOLDOWN_S, Truth, settle};
 use crate::cluster::util::resp::{Redis, Value};
@@ -41,7 +42,7 @@ fn vote(redis: &mut Redis, store: &str, version: Version, pair: Pair, mode: &str
     let (server, ip) = (pair.0.to_string(), pair.1.to_bits().to_string());
     match version {
         Version::Vs1 => call(redis, version, "vote", 4, pair, &[store, mode, &server, &ip, t]),
-        Version::Vs2 => call(redis, version, "vote", 5, pair, &[store, mode, &server, t, &ip]),
+        Version::Vs2 => call(redis, version, "vote", 5, pair, &[store, ALWAYS, mode, &server, t, &ip]),
     }
 }
 
@@ -72,7 +73,9 @@ fn the_functions_of_two_versions_share_one_store() {
                 assert!(is_later || version == Version::Vs1, "{what}: {t} is no later second");
             }
             6..=7 => {
-                let reply = call(&mut redis, version, "cancel", 5, pair, &[&store, &server, &ip]);
+                let arguments: &[&str] =
+                    if version == Version::Vs1 { &[&store, &server, &ip] } else { &[&store, ALWAYS, &server, &ip] };
+                let reply = call(&mut redis, version, "cancel", 5, pair, arguments);
                 let expected = held.remove(&pair);
                 assert_eq!(reply.list()[0].number(), i64::from(expected.is_none()), "{what}: {reply:?}");
                 if let Some(t) = expected {

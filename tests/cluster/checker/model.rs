@@ -13,6 +13,10 @@ use std::ops::RangeInclusive;
 /// So close to the end of a cooldown nothing is claimed: the answer was on its way, in seconds.
 const SLACK_S: i64 = 2;
 
+/// The store does what had no answer within this time, or never: a node says with each call until when it
+/// waits, in seconds.
+const DONE_WITHIN_S: i64 = 5;
+
 /// What was found that cannot be.
 pub(crate) type Violation = String;
 
@@ -21,8 +25,8 @@ pub(crate) type Violation = String;
 pub(crate) struct Model {
     cooldown_s: i64,
     pairs: BTreeMap<Pair, State>,
-    /// Servers whose removal had no answer: it may be held up in the network, and come later.
-    may_be_removed: BTreeSet<u32>,
+    /// Servers whose removal had no answer, and until when it may come.
+    removed_until: BTreeMap<u32, i64>,
     /// Counts acknowledgements, to tell those that the store forgets.
     acknowledged: u64,
 }
@@ -35,8 +39,8 @@ struct State {
     is_doubtful: bool,
     /// A vote without an answer may be held up in the network, and recorded once the pair is free.
     may_come: bool,
-    /// A cancellation without an answer may be held up in the network, and meet a later vote.
-    may_go: bool,
+    /// Until when a cancellation without an answer may come, and meet a later vote.
+    goes_until: i64,
     /// Whether a vote was ever sent.
     was_tried: bool,
     /// The instants of all votes that were acknowledged.
@@ -68,7 +72,7 @@ pub(crate) enum Claim {
 impl Model {
     /// Of no votes yet.
     pub(crate) fn new(cooldown_s: i64) -> Model {
-        Model { cooldown_s, pairs: BTreeMap::new(), may_be_removed: BTreeSet::new(), acknowledged: 0 }
+        Model { cooldown_s, pairs: BTreeMap::new(), removed_until: BTreeMap::new(), acknowledged: 0 }
     }
 
     /// How many acknowledgements there were: what comes later may be forgotten where the store is
@@ -94,9 +98,9 @@ impl Model {
     }
 
     /// A cancellation had no answer, or one that says that nobody knows.
-    pub(crate) fn cancellation_unanswered(&mut self, pair: Pair) {
+    pub(crate) fn cancellation_unanswered(&mut self, pair: Pair, now: i64) {
         let state = self.pairs.entry(pair).or_default();
-        (state.is_doubtful, state.may_go) = (true, true);
+        (state.is_doubtful, state.goes_until) = (true, now + DONE_WITHIN_S);
     }
 
     /// A vote was answered 201, to a request that was under way meanwhile.
@@ -123,27 +127,33 @@ impl Model {
                 "the vote of {pair:?} was given at {voted_at}, and the request was answered from {sent} to {now}"
             ));
         }
-        self.acknowledge(pair, node, voted_at);
+        self.acknowledge(pair, node, voted_at, now);
         Ok(())
     }
 
     /// A vote out of the site's records was answered 200 or 201: the later one stays.
-    pub(crate) fn kept(&mut self, pair: Pair, node: usize, sent: i64, voted_at: i64) -> Result<(), Violation> {
+    pub(crate) fn kept(
+        &mut self,
+        pair: Pair,
+        node: usize,
+        (sent, voted_at): (i64, i64),
+        now: i64,
+    ) -> Result<(), Violation> {
         let state = self.pairs.entry(pair).or_default();
         let before = state.live.as_ref().filter(|_| !state.is_doubtful).map(|live| live.voted_at);
         if let Some(expected) = before.map(|before| before.max(sent)).filter(|expected| *expected != voted_at) {
             return Err(format!("{pair:?} voted at {before:?} and {sent}: {voted_at} was kept, not {expected}"));
         }
         state.told.insert(voted_at);
-        self.acknowledge(pair, node, voted_at);
+        self.acknowledge(pair, node, voted_at, now);
         Ok(())
     }
 
-    fn acknowledge(&mut self, pair: Pair, node: usize, voted_at: i64) {
+    fn acknowledge(&mut self, pair: Pair, node: usize, voted_at: i64, now: i64) {
         self.acknowledged += 1;
         let state = self.pairs.entry(pair).or_default();
-        let may_go = state.may_go || self.may_be_removed.contains(&pair.0);
-        (state.is_doubtful, state.changed) = (may_go, self.acknowledged);
+        let removed_until = self.removed_until.get(&pair.0).copied().unwrap_or_default();
+        (state.is_doubtful, state.changed) = (now <= state.goes_until.max(removed_until), self.acknowledged);
         state.live = Some(Live { voted_at, holders: BTreeSet::from([node]), is_forgotten: false });
     }
 
@@ -175,10 +185,10 @@ impl Model {
     }
 
     /// The votes of a server went with it; `is_certain` where that was answered.
-    pub(crate) fn removed(&mut self, server: u32, is_certain: bool) {
+    pub(crate) fn removed(&mut self, server: u32, is_certain: bool, now: i64) {
         self.acknowledged += 1;
         if !is_certain {
-            self.may_be_removed.insert(server);
+            self.removed_until.insert(server, now + DONE_WITHIN_S);
         }
         for (_, state) in self.pairs.iter_mut().filter(|((of, _), _)| *of == server) {
             if is_certain {
@@ -232,7 +242,6 @@ impl Model {
     /// all of `nodes` hold them.
     pub(crate) fn settled(&mut self, found: &BTreeMap<Pair, i64>, nodes: usize, now: i64) -> Result<(), Violation> {
         let mut wrong = Vec::new();
-        self.may_be_removed.clear();
         for (pair, state) in &mut self.pairs {
             let found = found.get(pair).copied();
             let live = state.live.as_ref().map(|live| live.voted_at);
@@ -242,7 +251,7 @@ impl Model {
             if !state.is_doubtful && !has_come && left_s.saturating_abs() > SLACK_S && found != expected {
                 wrong.push(format!("{pair:?}: the store has {found:?}, and it must be {expected:?}"));
             }
-            (state.is_doubtful, state.may_come, state.may_go) = (false, false, false);
+            (state.is_doubtful, state.may_come) = (false, false);
             state.live = found.map(|voted_at| Live { voted_at, holders: (0..nodes).collect(), is_forgotten: false });
             state.told.extend(found);
         }
@@ -299,14 +308,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cancellation_that_is_held_up_may_meet_a_later_vote() {
+    fn a_cancellation_that_is_held_up_meets_no_vote_that_is_much_later() {
         let (mut model, pair) = model();
-        model.cancellation_unanswered(pair);
+        model.cancellation_unanswered(pair, NOW);
         model.recorded(pair, 0, NOW, NOW..=NOW).expect("the first");
         assert_eq!(model.claim(pair, 0, NOW), Claim::Nothing);
         assert_eq!(model.settled(&BTreeMap::new(), 3, NOW), Ok(()));
-        model.recorded(pair, 0, NOW + 1, NOW + 1..=NOW + 1).expect("nothing is on its way any more");
-        assert!(model.settled(&BTreeMap::new(), 3, NOW + 1).is_err());
+        model.recorded(pair, 0, NOW + 6, NOW + 6..=NOW + 6).expect("nothing is on its way any more");
+        assert!(model.settled(&BTreeMap::new(), 3, NOW + 6).is_err());
     }
 
     #[test]

@@ -209,7 +209,7 @@ impl World {
         let request = |node: &Node| node.control().request_bytes("POST", "/v1/votes?mode=record", Some(&body));
         let Some(response) = self.send(node, pair, request) else { return Ok(()) };
         match response.status {
-            200 | 201 => self.model.kept(pair, node, sent, voted_at(&response))?,
+            200 | 201 => self.model.kept(pair, node, (sent, voted_at(&response)), now_unix())?,
             404 if pair.0 == GOES => return Ok(()),
             503 => {
                 self.note_unavailable(pair, &response);
@@ -226,7 +226,7 @@ impl World {
         let answered = exchange(running, running.control().request_bytes("DELETE", &path, None));
         self.operations += 1;
         let Some(response) = answered else {
-            self.model.cancellation_unanswered(pair);
+            self.model.cancellation_unanswered(pair, now_unix());
             return Ok(());
         };
         let now = now_unix();
@@ -236,7 +236,7 @@ impl World {
             404 if pair.0 == GOES => return Ok(()),
             503 => {
                 if is_in_doubt(&response) {
-                    self.model.cancellation_unanswered(pair);
+                    self.model.cancellation_unanswered(pair, now_unix());
                 }
                 return Ok(());
             }
@@ -279,9 +279,9 @@ impl World {
             exchange(running, running.control().request_bytes("DELETE", &path, None)).map(|answer| answer.status);
         self.operations += 1;
         match status {
-            Some(200) => self.model.removed(GOES, true),
+            Some(200) => self.model.removed(GOES, true, now_unix()),
             Some(404) => {}
-            None | Some(503) => self.model.removed(GOES, false),
+            None | Some(503) => self.model.removed(GOES, false, now_unix()),
             Some(other) => return Err(format!("the removal of server {GOES}: {other}")),
         }
         Ok(())

@@ -7,6 +7,9 @@ use crate::cluster::util::resp::{Redis, Value};
 /// The id of the store of these tests.
 const STORE: &str = "by-hand";
 
+/// Until when a call of these tests is to be done, in milliseconds since 1970.
+pub(crate) const ALWAYS: &str = "9000000000000";
+
 /// The text of the library, out of a Redis that was made a store.
 pub(crate) fn text() -> String {
     let engine = Engine::store(&[]);
@@ -36,17 +39,17 @@ pub(crate) struct Answer {
 
 /// Casts votes in one write.
 pub(crate) fn cast_all(redis: &mut Redis, votes: &[(u32, u32)]) -> Vec<Answer> {
-    let commands: Vec<[String; 13]> = votes.iter().map(|(server, ip)| words(*server, *ip)).collect();
+    let commands: Vec<[String; 14]> = votes.iter().map(|(server, ip)| words(*server, *ip)).collect();
     let words: Vec<Vec<&str>> = commands.iter().map(|words| words.iter().map(String::as_str).collect()).collect();
     let slices: Vec<&[&str]> = words.iter().map(Vec::as_slice).collect();
     redis.pipeline(&slices).expect("Redis answers").iter().map(answer).collect()
 }
 
-fn words(server: u32, ip: u32) -> [String; 13] {
+fn words(server: u32, ip: u32) -> [String; 14] {
     let (claims, server, ip) = (format!("vs:{{0}}:s:{server}"), server.to_string(), ip.to_string());
     let keys = ["vs:{0}:log", &claims, "vs:{0}:dir", "vs:{0}:meta", "vs:{0}:gone"];
     let [log, claims, dir, meta, gone] = keys;
-    ["FCALL", "vs2_vote", "5", log, claims, dir, meta, gone, STORE, "cast", &server, "", &ip].map(str::to_owned)
+    ["FCALL", "vs2_vote", "5", log, claims, dir, meta, gone, STORE, ALWAYS, "cast", &server, "", &ip].map(str::to_owned)
 }
 
 /// 0 is recorded, 2 is in cooldown; both say since when.
