@@ -117,15 +117,15 @@ fn a_store_that_is_not_followed_says_why() {
     redis.ask(&["HSET", "vs:{0}:meta", "store", &id]);
     expect_well(&node, 13);
 
-    // It looks for questions after each 1,024 commands of its file.
-    let keys: Vec<String> = (0..20_000).map(|key| format!("key-{key}")).collect();
+    // It looks for questions after each 1,024 commands of its file, which has to be sooner than they are given up.
+    let keys: Vec<String> = (0..10_000).map(|key| format!("key-{key}")).collect();
     let sets: Vec<[&str; 3]> = keys.iter().map(|key| ["SET", key, "1"]).collect();
     let sets: Vec<&[&str]> = sets.iter().map(|words| &words[..]).collect();
-    assert_eq!(redis.pipeline(&sets).expect("it takes them").len(), 20_000);
+    assert_eq!(redis.pipeline(&sets).expect("it takes them").len(), 10_000);
     engine.kill();
     expect(&node, "feed", &["unreachable"], "does not answer");
-    // In microseconds: a file that takes some seconds to read.
-    engine.add(&["--key-load-delay", "600"]);
+    // In microseconds, and each pause takes a busy machine many times that: a file that takes some seconds to read.
+    engine.add(&["--key-load-delay", "200"]);
     scope(|all| {
         all.spawn(|| engine.run());
         expect(&node, "feed", &["loading"], "LOADING");
