@@ -1,4 +1,4 @@
-//! `vote-status` answers whether a client IPv4 address may vote now for a listed game server.
+//! `vote-status` answers whether a client IP address may vote now for a listed game server.
 //!
 //! The modules are the floors of the house, lowest first; each imports only from those above it
 //! in this list:

@@ -191,6 +191,11 @@ impl<K: PairKey> Shards<K> {
         self.shards.iter().map(|shard| shard.entries.read().capacity()).sum()
     }
 
+    #[cfg(test)]
+    pub(super) fn allocated_bytes(&self) -> usize {
+        self.shards.iter().map(|shard| shard.entries.read().allocation_size()).sum()
+    }
+
     pub(super) fn insert(&self, key: K, expires_at: UnixSeconds) {
         let (hash, new) = (self.hash(key), Packed { key, expires_at });
         let mut entries = self.shard(hash).entries.write();

@@ -291,6 +291,11 @@ impl CooldownTable {
     fn capacity(&self) -> usize {
         self.families.v4.capacity() + self.families.v6.capacity()
     }
+
+    /// What the entries of each family are kept in.
+    fn allocated_bytes(&self) -> [usize; 2] {
+        [self.families.v4.allocated_bytes(), self.families.v6.allocated_bytes()]
+    }
 }
 
 #[cfg(test)]

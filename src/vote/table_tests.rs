@@ -7,7 +7,7 @@ use std::thread;
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, prop_assert_eq, prop_oneof, proptest};
 
-use super::{CooldownTable, Cooling, Pair, SHARDS};
+use super::{CooldownTable, Cooling, FamilyCounts, Pair, SHARDS};
 use crate::vote::address::VoterAddress;
 use crate::vote::id::ServerId;
 use crate::vote::ipv4::Ipv4;
@@ -151,6 +151,25 @@ fn memory_goes_back_after_a_peak() {
     assert!(table.capacity() >= 200_000);
     table.sweep(UnixSeconds(10), SHARDS);
     assert!(table.capacity() < 10_000, "{}", table.capacity());
+}
+
+/// Takes some 20 s without optimisation, so by VOTE_STATUS_TEST_LONG=1 alone.
+#[test]
+fn ten_million_of_each_family_take_so_many_bytes_each() {
+    const ENTRIES: u32 = 10_000_000;
+    if std::env::var_os("VOTE_STATUS_TEST_LONG").is_none() {
+        return;
+    }
+    let mut table = CooldownTable::new();
+    let mut loader = table.loader();
+    for number in 0..2 * ENTRIES {
+        loader.put(Cooling { pair: pair(number % 5_000, number), expires_at: UnixSeconds(10) });
+    }
+    assert_eq!(loader.finish(), []);
+    assert_eq!(table.view().counts(), FamilyCounts { v4: ENTRIES as usize, v6: ENTRIES as usize });
+    let [v4, v6] = table.allocated_bytes().map(|bytes| bytes as f64 / f64::from(ENTRIES));
+    println!("10 million of each family: {v4:.1} bytes an IPv4 entry, {v6:.1} an IPv6 one");
+    assert!(v4 < 22.5 && v6 < 29.5, "{v4} and {v6} bytes each");
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use common::data_dir;
 pub fn command() -> Command {
     Command::new("vote-status")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Answers whether a client IPv4 address may vote now for a listed game server")
+        .about("Answers whether a client IP address may vote now for a listed game server")
         .subcommand_required(true)
         .subcommand(serve::command())
         .subcommand(init())
