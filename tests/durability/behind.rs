@@ -1,14 +1,14 @@
 //! Starts with a clock that is behind what the store knows, and clocks and lengths that are wrong for a
 //! moment: nothing revived, nothing forgotten. Black box.
 
-use crate::durability::files::{await_ready, expect_not_ready, stop, store_file};
+use crate::durability::files::{await_ready, expect_not_ready, schema_of, stop, store_file};
 use crate::durability::steps::Scene;
 use crate::util::client::get;
 use crate::util::ledger::{Pair, SERVER, address, next_votes};
 use crate::util::server::Server;
 use crate::util::time::{now_unix, now_unix_ms, rfc3339};
 use crate::util::wait_until;
-use redb::{Database, ReadableDatabase, TableDefinition};
+use redb::{Database, TableDefinition};
 use rustix::process::Signal;
 use std::thread::sleep;
 use std::time::Duration;
@@ -209,11 +209,8 @@ fn a_store_of_an_older_version_goes_on() {
         assert!(write.open_table(META).expect("a table").remove("known_ms").expect("a row").is_some());
         assert!(write.delete_table(LENGTHS).expect("a table goes"));
         write.commit().expect("a commit");
-        let read = database.begin_read().expect("it can be read");
-        assert_eq!(
-            read.open_table(META).expect("a table").get("schema").expect("a row").map(|row| row.value()),
-            Some(1)
-        );
+        let schema = schema_of(&database);
+        assert!(matches!(schema, Some(1 | 2)), "{schema:?}: 2 where it has votes by IPv6");
     };
     age();
     kill(scene.start(&["--cooldown-minutes", "1"]));

@@ -7,7 +7,7 @@ use crate::util::ledger::{Ledger, SERVER, address, serve, try_serve};
 use crate::util::server::{Ended, Server};
 use crate::util::time::now_unix;
 use crate::util::{DEADLINE, wait_until};
-use redb::{Database, TableDefinition};
+use redb::{Database, ReadableDatabase, TableDefinition};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -197,6 +197,38 @@ fn no_start_on_another_programs_database() {
         make(&Database::create(store_file(folder.path())).expect("a database"));
         expect_no_start(folder.path(), "no store of vote-status", &format!("foreign database {number}"));
     }
+}
+
+pub(crate) fn schema_of(database: &Database) -> Option<u64> {
+    let read = database.begin_read().expect("it can be read");
+    read.open_table(META).expect("a table").get("schema").expect("a row").map(|row| row.value())
+}
+
+/// A build that knows IPv4 alone takes a row of the other family for damage: it has to refuse the file by its
+/// version, from the first such row on and not before.
+#[test]
+fn the_first_vote_by_ipv6_makes_a_store_one_of_a_newer_version() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let schema = || schema_of(&Database::open(store_file(folder.path())).expect("a database"));
+    let at = now_unix() - 60;
+    let server = serve(folder.path(), &[]);
+    let control = server.control_client();
+    control.add_server(SERVER, "demo");
+    assert_eq!(control.cast_at(SERVER, "203.0.113.7", at).status, 201);
+    stop(server);
+    assert_eq!(schema(), Some(1));
+    let server = serve(folder.path(), &[]);
+    assert_eq!(server.control_client().cast_at(SERVER, "2001:db8::7", at).status, 201);
+    stop(server);
+    assert_eq!(schema(), Some(2));
+    let server = serve(folder.path(), &[]);
+    let control = server.control_client();
+    for ip in ["203.0.113.7", "2001:db8::7"] {
+        assert_eq!(control.cast_at(SERVER, ip, at + 1).status, 409, "{ip} is not held after a start");
+    }
+    assert_eq!(control.delete(&format!("/v1/votes/{SERVER}/2001:db8::7")).status, 200);
+    stop(server);
+    assert_eq!(schema(), Some(2), "a row may be there that is not in cooldown any more");
 }
 
 #[test]
