@@ -5,8 +5,8 @@
 //!
 //! * [`vote`]: the domain: ids, addresses, instants, the cooldown table, the directory, the answer;
 //! * [`http`], [`clock`], [`json`], [`limits`], [`metrics`], [`random`], [`readiness`], [`store`],
-//!   [`watch`]: the protocol without sockets, time, objects as text, bounds, figures, secrets, the stages
-//!   of a run, what is kept on disk, and what is seen live;
+//!   [`waiting`], [`watch`]: the protocol without sockets, time, objects as text, bounds, figures, secrets,
+//!   the stages of a run, what is kept on disk, who waits to be told of a vote, and what is seen live;
 //! * [`net`], [`pages`], [`recorder`]: the engine that moves bytes, the documents for people, and
 //!   the one thread that writes;
 //! * [`public`], [`control`]: the two services, and `cluster` (with the cargo feature `redis`): a store
@@ -33,4 +33,5 @@ pub mod recorder;
 pub mod server;
 pub mod store;
 pub mod vote;
+pub mod waiting;
 pub mod watch;

@@ -35,6 +35,9 @@ pub const EVENTS_PER_TURN: usize = 256;
 /// Connections that go on in a turn with what they could not finish in the one before. Thousands of long
 /// pipelines would make a turn so long that those who ask one question wait for seconds.
 pub const RESUMED_PER_TURN: usize = 64;
+/// Held requests that are answered in one turn, out of many that wait for one vote or began together: the
+/// others on that worker wait for as long as these take.
+pub const WOKEN_PER_TURN: usize = 16;
 /// Pending connections that the kernel holds for one listening socket.
 pub const LISTEN_BACKLOG: i32 = 4_096;
 /// While closing on a client that still sends: how much of that is read and dropped, so that the
@@ -116,6 +119,8 @@ pub struct Limits {
     pub write_timeout_ms: u64,
     /// Open connections over all workers.
     pub connections_max: usize,
+    /// Requests that are held until a vote is there, over all workers.
+    pub waiting_max: usize,
     /// What all connections may hold together, those of the control listener too, in bytes.
     pub buffer_bytes_max: u64,
     /// Open connections to the control listener.
@@ -135,6 +140,7 @@ impl Default for Limits {
             idle_timeout_ms: 75_000,
             write_timeout_ms: 30_000,
             connections_max: 10_000,
+            waiting_max: Self::waiting_of(10_000),
             buffer_bytes_max: BUFFER_BYTES_MAX_DEFAULT,
             control_connections_max: CONTROL_CONNECTIONS_MAX,
             turned_away_max: TURNED_AWAY_MAX,
@@ -145,6 +151,12 @@ impl Default for Limits {
 impl Limits {
     /// Largest head that can be configured: head and read must fit one buffer.
     pub const HEAD_BYTES_CEILING: usize = 64 * 1024;
+
+    /// Held requests of so many connections, unless asked otherwise: a quarter is left for who asks at once.
+    #[must_use]
+    pub const fn waiting_of(connections_max: usize) -> usize {
+        connections_max / 4 * 3
+    }
 }
 
 /// How the descriptors of a process are shared out. Together they are never more than there are: a

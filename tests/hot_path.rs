@@ -2,7 +2,7 @@
 //! allocator that counts cannot look into another process.
 
 use vote_status::http::head::HeadLimits;
-use vote_status::http::session::{Context, Session, SessionCall, SessionLimits, Ticket};
+use vote_status::http::session::{Context, Holding, Session, SessionCall, SessionLimits, Ticket};
 use vote_status::public::PublicService;
 use vote_status::readiness::Readiness;
 use vote_status::vote::address::VoterAddress;
@@ -46,7 +46,7 @@ fn a_request_is_answered_without_an_allocation() {
         let pipelined = request.repeat(3);
         // Twice: the first answer of a second formats its date; none of it may allocate either.
         for second in 0..2 {
-            let context = Context { now: NOW.plus(second), ticket: Ticket(0) };
+            let context = Context { now: NOW.plus(second), ticket: Ticket(0), holding: Holding::Allowed };
             out.clear();
             let info = allocation_counter::measure(|| {
                 let mut call =

@@ -22,6 +22,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("random", 1),
     ("readiness", 1),
     ("store", 1),
+    ("waiting", 1),
     ("watch", 1),
     ("net", 2),
     ("pages", 2),

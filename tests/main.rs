@@ -26,3 +26,4 @@ mod tls;
 mod unix_sockets;
 mod upgrade;
 mod util;
+mod waiting;

@@ -1,8 +1,8 @@
 //! What both kinds of benchmark work on: the heads seen in the field, and a service that answers.
 
 use vote_status::http::head::HeadLimits;
-use vote_status::http::session::{Context, Session, SessionCall, SessionLimits, Ticket};
-use vote_status::public::{PublicReply, PublicService};
+use vote_status::http::session::{Context, Holding, Session, SessionCall, SessionLimits, Ticket};
+use vote_status::public::PublicService;
 use vote_status::readiness::Readiness;
 use vote_status::vote::address::VoterAddress;
 use vote_status::vote::directory::Directory;
@@ -75,7 +75,7 @@ pub(crate) const HEADS: [(&str, &str); 3] = [("curl", CURL), ("guzzle", GUZZLE),
 /// A service with server 28 and one address in cooldown, and a connection to it.
 pub(crate) struct Bench {
     service: PublicService,
-    session: Session<PublicReply>,
+    session: Session<PublicService>,
     limits: SessionLimits,
     out: Vec<u8>,
 }
@@ -102,7 +102,7 @@ impl Bench {
     #[inline]
     pub(crate) fn answer(&mut self, request: &[u8]) -> &[u8] {
         self.out.clear();
-        let context = Context { now: NOW, ticket: Ticket(0) };
+        let context = Context { now: NOW, ticket: Ticket(0), holding: Holding::Allowed };
         let (service, limits, out) = (&mut self.service, &self.limits, &mut self.out);
         let advanced =
             self.session.advance(request, &mut SessionCall { service, context, limits, closing: false, out });

@@ -8,9 +8,9 @@ use httparse::{EMPTY_HEADER, Response, Status};
 use vote_status::http::body::TRAILER_BYTES_MAX;
 use vote_status::http::fault::Fault;
 use vote_status::http::head::HeadLimits;
-use vote_status::http::session::{SessionCall, Context, Next, Session, SessionLimits, Ticket, is_head_method};
+use vote_status::http::session::{Context, Holding, Next, Session, SessionCall, SessionLimits, Ticket, is_head_method};
 use vote_status::pages::{self, DocumentForm};
-use vote_status::public::{PublicReply, PublicService};
+use vote_status::public::PublicService;
 use vote_status::readiness::Readiness;
 use vote_status::vote::directory::{Directory, Snapshot};
 use vote_status::vote::id::Token;
@@ -31,7 +31,7 @@ const INTERIM_BYTES_MAX: usize = 26;
 /// Longer inputs are not tried byte by byte.
 const BYTEWISE_BYTES_MAX: usize = 400;
 
-const CONTEXT: Context = Context { now: NOW, ticket: Ticket(1) };
+const CONTEXT: Context = Context { now: NOW, ticket: Ticket(1), holding: Holding::Allowed };
 
 thread_local! {
     /// The same services for all inputs, as a worker has: an answer leaves no trace in them.
@@ -81,7 +81,7 @@ fn check_within(service: &mut PublicService, bounds: Bounds, closing: bool, data
 
 /// One connection without its socket, as an engine drives it.
 struct Client {
-    session: Session<PublicReply>,
+    session: Session<PublicService>,
     limits: SessionLimits,
     /// No answer that is expected is longer.
     answer_bytes_max: usize,
@@ -139,7 +139,7 @@ impl Client {
             self.heard.extend_from_slice(&out);
             match advanced.next {
                 Next::Output => assert!(!out.is_empty(), "no progress"),
-                Next::Parked | Next::Held => panic!("a status request never waits"),
+                Next::Parked | Next::Waiting(_) | Next::Held => panic!("a status request never waits"),
                 Next::Close { .. } => return self.is_closed = true,
                 Next::Input => {
                     let held_max = TRAILER_BYTES_MAX.max(self.limits.head.head_bytes_max + 2);

@@ -198,6 +198,7 @@ fn config(options: &ServeOptions, control_key: ControlKey, logger: &Logger) -> R
     let format = logger.format();
     let Shares { connections_max, control_connections_max, turned_away_max } =
         shares(options.max_connections, options.workers);
+    let waiting_max = options.max_waiting.unwrap_or_else(|| Limits::waiting_of(connections_max)).min(connections_max);
     Ok(Config {
         listen: options.listen.clone(),
         listen_plain: options.listen_plain.clone(),
@@ -209,7 +210,7 @@ fn config(options: &ServeOptions, control_key: ControlKey, logger: &Logger) -> R
         workers: options.workers,
         cooldown: options.cooldown,
         control_key,
-        limits: Limits { connections_max, control_connections_max, turned_away_max, ..options.limits },
+        limits: Limits { connections_max, waiting_max, control_connections_max, turned_away_max, ..options.limits },
         access_log: options
             .access_log
             .map(|one_in| AccessConfig { one_in, write: Box::new(move |entry| format.write_access(entry)) }),

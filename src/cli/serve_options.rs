@@ -41,6 +41,8 @@ pub(super) struct ServeOptions {
     pub(super) limits: Limits,
     /// Public connections, where their number was given.
     pub(super) max_connections: Option<usize>,
+    /// Held requests, likewise.
+    pub(super) max_waiting: Option<usize>,
     pub(super) drain_delay_ms: u64,
     pub(super) drain_timeout_ms: u64,
     pub(super) access_log: Option<NonZeroU32>,
@@ -71,7 +73,7 @@ impl ServeOptions {
         }
         let prefix = u8::try_from(one::<u64>(matches, "ipv6-prefix")?).ok().and_then(Ipv6Prefix::from_bits);
         let minutes = u32::try_from(one::<u64>(matches, "cooldown-minutes")?).ok().and_then(Cooldown::from_minutes);
-        let max_connections = matches.get_one::<u64>("max-connections").copied();
+        let given = |name| matches.get_one::<u64>(name).map(|asked| usize::try_from(*asked).unwrap_or(usize::MAX));
         Ok(Self {
             is_only_checked: matches.get_flag("check-config"),
             listen: addresses("listen"),
@@ -92,7 +94,8 @@ impl ServeOptions {
             ipv6_prefix: prefix.ok_or_else(|| CliError::new("--ipv6-prefix is 32 to 64"))?,
             cooldown: minutes.ok_or_else(|| CliError::new("--cooldown-minutes is 1 to 10080"))?,
             limits: limits(matches)?,
-            max_connections: max_connections.map(|asked| usize::try_from(asked).unwrap_or(usize::MAX)),
+            max_connections: given("max-connections"),
+            max_waiting: given("max-waiting"),
             drain_delay_ms: one(matches, "drain-delay")?,
             drain_timeout_ms: one(matches, "drain-timeout")?,
             access_log: matches.get_one("access-log").copied(),

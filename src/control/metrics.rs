@@ -11,7 +11,7 @@ use rustix::process::{Resource, getrlimit};
 use super::cluster::ClusterView;
 use super::watch::WatchCounters;
 use crate::http::fault::Fault;
-use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
+use crate::metrics::answers::{AnswerCounters, Outcome, Variant, WaitOutcome};
 use crate::metrics::{Counter, Histogram, MetricKind, MetricsText, SharedCounter};
 use crate::net::access_log::AccessCounters;
 use crate::net::budget::Budget;
@@ -20,6 +20,7 @@ use crate::readiness::{Readiness, Trouble};
 use crate::recorder::counters::RecorderCounters;
 use crate::vote::table::FamilyCounts;
 use crate::vote::time::UnixSeconds;
+use crate::waiting::WaitingRoom;
 
 /// Whatever counts.
 #[derive(Clone)]
@@ -38,6 +39,8 @@ pub struct Sources {
     pub access: Vec<Arc<AccessCounters>>,
     /// The recorder.
     pub recorder: Arc<RecorderCounters>,
+    /// Where requests wait for votes.
+    pub waiting: WaitingRoom,
     /// Lines of the log that were dropped.
     pub log_dropped: Arc<SharedCounter>,
     /// What is watched.
@@ -88,6 +91,7 @@ pub fn metrics(
     page.single("vote_status_ready", MetricKind::Gauge, "1 while a load balancer should send requests here.", ready);
     troubles(&mut page, readiness);
     requests(&mut page, sources);
+    waits(&mut page, sources);
     refusals(&mut page, sources);
     connections(&mut page, sources);
     buffers(&mut page, sources);
@@ -165,6 +169,18 @@ fn requests(page: &mut MetricsText, sources: &Sources) {
     page.family(name, MetricKind::Counter, "Responses by status, interim ones aside.");
     for ((listener, status), count) in by_status {
         page.sample(name, &[("listener", listener), ("status", &status.to_string())], count);
+    }
+}
+
+fn waits(page: &mut MetricsText, sources: &Sources) {
+    let help = "Requests that are held until a vote is there.";
+    page.single("vote_status_waiting", MetricKind::Gauge, help, sources.waiting.waiting());
+    page.single("vote_status_waiting_max", MetricKind::Gauge, "How many may be.", sources.waiting.places());
+    let name = "vote_status_waits_total";
+    page.family(name, MetricKind::Counter, "Requests that asked to be held, by what became of it.");
+    for (outcome, label) in WaitOutcome::ALL {
+        let count: u64 = sources.answers.iter().map(|answers| answers.waits(outcome)).sum();
+        page.sample(name, &[("outcome", label)], count);
     }
 }
 

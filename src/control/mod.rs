@@ -311,6 +311,7 @@ const GATHER_STEP_BYTES: usize = 16 * 1024;
 
 impl Service for ControlService {
     type Exchange = ControlExchange;
+    type Kept = ();
 
     fn holds(&self, exchange: &ControlExchange) -> bool {
         self.parts.recorder.is_none() && exchange.is_keyed

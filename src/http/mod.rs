@@ -15,3 +15,4 @@ pub mod negotiation;
 pub mod response;
 pub mod route;
 pub mod session;
+pub mod wait;

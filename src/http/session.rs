@@ -10,11 +10,23 @@ use super::fault::Fault;
 use super::field::Section;
 use super::head::{self, Head, HeadLimits};
 use super::response::{ConnectionField, Framing};
+use super::wait::WaitSeconds;
 use crate::vote::time::UnixSeconds;
 
 /// Names a connection to whoever will wake it: never one that came later in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(pub u64);
+
+/// Whether a request may be held until something happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holding {
+    /// It may.
+    Allowed,
+    /// The one under way was held for as long as it asked for.
+    TimeIsUp,
+    /// Not any more: the client sends nothing more, its place is needed, or the service is leaving.
+    Ended,
+}
 
 /// What a service knows of the moment besides the request.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +35,8 @@ pub struct Context {
     pub now: UnixSeconds,
     /// The connection that asks.
     pub ticket: Ticket,
+    /// Whether it may be kept waiting.
+    pub holding: Holding,
 }
 
 /// How far a service has come with an exchange.
@@ -34,12 +48,17 @@ pub enum Step {
     Parked,
     /// There is more to append; call again once what is there has been sent.
     More,
+    /// Only from [`Service::finish`], of a request that asks to wait, where [`Holding`] allows it: decide again
+    /// once the connection is woken, or after so long, or as soon as it may not be held any more.
+    Waiting(WaitSeconds),
 }
 
 /// What an engine serves: one request in, one answer out.
 pub trait Service {
     /// What a service keeps of one request until it is answered.
     type Exchange;
+    /// What it keeps besides, of few requests: to decide again when they are answered later.
+    type Kept: Send;
 
     /// A turn of the loop begins: all that is asked in it is asked at one moment.
     #[inline]
@@ -79,17 +98,29 @@ pub trait Service {
     /// How much content is taken in an exchange, in bytes.
     fn content_bytes_max(&self, exchange: &Self::Exchange) -> u64;
 
-    /// What is kept of a head whose content is waited for, to decide again once that has come; by
-    /// default nothing.
-    fn keep(&self, _head: &Head<'_>, _exchange: &Self::Exchange) -> Option<Box<[u8]>> {
+    /// Whether the request asks to be held until there is something else to tell.
+    #[inline]
+    fn asks_to_wait(&self, _exchange: &Self::Exchange) -> bool {
+        false
+    }
+
+    /// What is kept of a head whose answer may be given later: where content is waited for, and where it
+    /// asks to wait. By default nothing.
+    fn keep(&self, _head: &Head<'_>, _exchange: &Self::Exchange) -> Option<Box<Self::Kept>> {
         None
+    }
+
+    /// The memory of that, in bytes.
+    fn kept_bytes(&self, _kept: &Self::Kept) -> usize {
+        0
     }
 
     /// Takes a piece of content: [`Step::Done`] for more, [`Step::Parked`] to pause the client.
     fn content(&mut self, exchange: &mut Self::Exchange, bytes: &[u8], context: &Context) -> Step;
 
-    /// Told of what was kept when the content is over, just before the answer.
-    fn decide_again(&mut self, _exchange: &mut Self::Exchange, _kept: &[u8], _context: &Context) {}
+    /// Told of what was kept when the content is over, and each time that a held request is looked at again:
+    /// just before [`Service::finish`].
+    fn decide_again(&mut self, _exchange: &mut Self::Exchange, _kept: &mut Self::Kept, _context: &Context) {}
 
     /// What an exchange holds of the client's content and of its answer, in bytes, roughly.
     #[inline]
@@ -146,6 +177,8 @@ pub enum Next {
     Input,
     /// To be woken.
     Parked,
+    /// To be woken, or called again after so long.
+    Waiting(WaitSeconds),
     /// To be given away with the input that is left.
     Held,
     /// The output sent, then to be called again with the rest of the input.
@@ -168,27 +201,27 @@ pub struct Advanced {
     pub next: Next,
 }
 
-enum Phase<E> {
+enum Phase<S: Service> {
     Head,
     Content {
-        exchange: E,
+        exchange: S::Exchange,
         decoder: Decoder,
         framing: Framing,
-        kept: Option<Box<[u8]>>,
+        kept: Option<Box<S::Kept>>,
     },
     /// `is_begun` once the head of the answer has been appended.
     Finish {
-        exchange: E,
+        exchange: S::Exchange,
         framing: Framing,
         is_begun: bool,
-        kept: Option<Box<[u8]>>,
+        kept: Option<Box<S::Kept>>,
     },
     Closed,
 }
 
 /// State of one connection between its requests and inside them.
-pub struct Session<E> {
-    phase: Phase<E>,
+pub struct Session<S: Service> {
+    phase: Phase<S>,
     /// How much of the output is answers that are whole.
     whole_bytes: usize,
     /// A request on this connection had the key.
@@ -197,7 +230,7 @@ pub struct Session<E> {
     leaves_content: bool,
 }
 
-impl<E> Default for Session<E> {
+impl<S: Service> Default for Session<S> {
     fn default() -> Self {
         Self { phase: Phase::Head, whole_bytes: 0, is_keyed: false, leaves_content: false }
     }
@@ -209,7 +242,7 @@ enum Flow {
     Stop(Next),
 }
 
-impl<E> Session<E> {
+impl<S: Service> Session<S> {
     /// Whether the session stands between two requests, but for bytes that were not consumed.
     #[must_use]
     pub const fn is_between_requests(&self) -> bool {
@@ -224,17 +257,17 @@ impl<E> Session<E> {
 
     /// What the exchange under way holds, in bytes.
     #[inline]
-    pub fn held_bytes<S: Service<Exchange = E>>(&self, service: &S) -> usize {
+    pub fn held_bytes(&self, service: &S) -> usize {
         match &self.phase {
             Phase::Content { exchange, kept, .. } | Phase::Finish { exchange, kept, .. } => {
-                service.held_bytes(exchange) + kept.as_ref().map_or(0, |kept| kept.len())
+                service.held_bytes(exchange) + kept.as_ref().map_or(0, |kept| service.kept_bytes(kept))
             }
             Phase::Head | Phase::Closed => 0,
         }
     }
 
     /// Whether there is nothing left to do once the client has shut its sending side.
-    pub fn ends_with_input<S: Service<Exchange = E>>(&self, service: &S) -> bool {
+    pub fn ends_with_input(&self, service: &S) -> bool {
         matches!(&self.phase, Phase::Finish { exchange, .. } if service.ends_with_input(exchange))
     }
 
@@ -246,7 +279,7 @@ impl<E> Session<E> {
 
     /// Handles every whole request in `input`, up to the bound on waiting output.
     #[inline]
-    pub fn advance<S: Service<Exchange = E>>(&mut self, input: &[u8], call: &mut SessionCall<'_, S>) -> Advanced {
+    pub fn advance(&mut self, input: &[u8], call: &mut SessionCall<'_, S>) -> Advanced {
         let mut consumed = 0;
         let mut answered = 0;
         self.whole_bytes = call.out.len();
@@ -276,7 +309,7 @@ impl<E> Session<E> {
 
     /// Ends the session with `fault` in answer to the request that is under way. What a panic may
     /// have left of an answer is taken back.
-    pub fn refuse<S: Service<Exchange = E>>(&mut self, fault: Fault, head_only: bool, call: &mut SessionCall<'_, S>) {
+    pub fn refuse(&mut self, fault: Fault, head_only: bool, call: &mut SessionCall<'_, S>) {
         let head_only = match &self.phase {
             Phase::Content { framing, .. } | Phase::Finish { framing, .. } => framing.head_only,
             Phase::Head | Phase::Closed => head_only,
@@ -286,19 +319,13 @@ impl<E> Session<E> {
         call.service.refuse(fault, Framing::last(head_only), &call.context, call.out);
     }
 
-    fn refuse_and_close<S>(&mut self, fault: Fault, head_only: bool, call: &mut SessionCall<'_, S>) -> Flow
-    where
-        S: Service<Exchange = E>,
-    {
+    fn refuse_and_close(&mut self, fault: Fault, head_only: bool, call: &mut SessionCall<'_, S>) -> Flow {
         self.refuse(fault, head_only, call);
         Flow::Stop(Next::Close { linger: true })
     }
 
     #[inline]
-    fn head<S>(&mut self, input: &[u8], call: &mut SessionCall<'_, S>, consumed: &mut usize) -> Flow
-    where
-        S: Service<Exchange = E>,
-    {
+    fn head(&mut self, input: &[u8], call: &mut SessionCall<'_, S>, consumed: &mut usize) -> Flow {
         // Looked at where it lies: a copy of what was written in smaller parts waits for each of them.
         let parsed = head::parse(input, call.limits.head);
         let (head, bytes) = match &parsed {
@@ -331,9 +358,14 @@ impl<E> Session<E> {
             }
             return Flow::Again;
         }
+        if call.service.asks_to_wait(&exchange) {
+            let kept = call.service.keep(head, &exchange);
+            self.phase = Phase::Finish { exchange, framing, is_begun: false, kept };
+            return self.finish(call);
+        }
         match call.service.finish(&mut exchange, framing, &call.context, call.out) {
             Step::Done => self.answered(framing),
-            Step::Parked => {
+            Step::Parked | Step::Waiting(_) => {
                 self.phase = Phase::Finish { exchange, framing, is_begun: false, kept: None };
                 Flow::Stop(Next::Parked)
             }
@@ -344,10 +376,7 @@ impl<E> Session<E> {
         }
     }
 
-    fn content<S>(&mut self, input: &[u8], call: &mut SessionCall<'_, S>, consumed: &mut usize) -> Flow
-    where
-        S: Service<Exchange = E>,
-    {
+    fn content(&mut self, input: &[u8], call: &mut SessionCall<'_, S>, consumed: &mut usize) -> Flow {
         let Phase::Content { exchange, decoder, framing, .. } = &mut self.phase else { return Flow::Again };
         let piece = match decoder.decode(input) {
             Ok(piece) => piece,
@@ -367,25 +396,32 @@ impl<E> Session<E> {
             return Flow::Again;
         }
         match step {
-            Step::Parked => Flow::Stop(Next::Parked),
+            Step::Parked | Step::Waiting(_) => Flow::Stop(Next::Parked),
             Step::Done | Step::More if piece.consumed == 0 => Flow::Stop(Next::Input),
             Step::Done | Step::More => Flow::Again,
         }
     }
 
     /// Answers a request that had to wait, or goes on with an answer that has parts.
-    fn finish<S: Service<Exchange = E>>(&mut self, call: &mut SessionCall<'_, S>) -> Flow {
+    fn finish(&mut self, call: &mut SessionCall<'_, S>) -> Flow {
         let Phase::Finish { exchange, framing, is_begun, kept } = &mut self.phase else { return Flow::Again };
-        if let Some(kept) = kept.take() {
-            call.service.decide_again(exchange, &kept, &call.context);
+        if let Some(kept) = kept {
+            call.service.decide_again(exchange, kept, &call.context);
         }
         if call.closing && !*is_begun {
             framing.connection = ConnectionField::Close;
         }
         let framing = *framing;
         match call.service.finish(exchange, framing, &call.context, call.out) {
-            Step::Done => self.answered(framing),
+            Step::Done => {
+                if call.context.holding == Holding::TimeIsUp {
+                    // That was for this request. The next one has its own time.
+                    call.context.holding = Holding::Allowed;
+                }
+                self.answered(framing)
+            }
             Step::Parked => Flow::Stop(Next::Parked),
+            Step::Waiting(seconds) => Flow::Stop(Next::Waiting(seconds)),
             Step::More => {
                 *is_begun = true;
                 Flow::Stop(Next::Output)
@@ -395,7 +431,12 @@ impl<E> Session<E> {
 
     #[inline]
     fn answered(&mut self, framing: Framing) -> Flow {
-        self.phase = if framing.connection == ConnectionField::Close { Phase::Closed } else { Phase::Head };
+        if framing.connection == ConnectionField::Close {
+            self.phase = Phase::Closed;
+        } else if !matches!(self.phase, Phase::Head) {
+            // Only then: what a phase holds is not given up for nothing with each request.
+            self.phase = Phase::Head;
+        }
         Flow::Again
     }
 }

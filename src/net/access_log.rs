@@ -157,6 +157,7 @@ impl<S: Describe> Logged<S> {
 
 impl<S: Describe> Service for Logged<S> {
     type Exchange = (S::Exchange, Option<Box<Begun>>);
+    type Kept = S::Kept;
 
     #[inline]
     fn turn_begins(&mut self) {
@@ -203,15 +204,24 @@ impl<S: Describe> Service for Logged<S> {
         self.service.content_bytes_max(&exchange.0)
     }
 
-    fn keep(&self, head: &Head<'_>, exchange: &Self::Exchange) -> Option<Box<[u8]>> {
+    fn keep(&self, head: &Head<'_>, exchange: &Self::Exchange) -> Option<Box<S::Kept>> {
         self.service.keep(head, &exchange.0)
+    }
+
+    fn kept_bytes(&self, kept: &S::Kept) -> usize {
+        self.service.kept_bytes(kept)
+    }
+
+    #[inline]
+    fn asks_to_wait(&self, exchange: &Self::Exchange) -> bool {
+        self.service.asks_to_wait(&exchange.0)
     }
 
     fn content(&mut self, exchange: &mut Self::Exchange, bytes: &[u8], context: &Context) -> Step {
         self.service.content(&mut exchange.0, bytes, context)
     }
 
-    fn decide_again(&mut self, exchange: &mut Self::Exchange, kept: &[u8], context: &Context) {
+    fn decide_again(&mut self, exchange: &mut Self::Exchange, kept: &mut S::Kept, context: &Context) {
         self.service.decide_again(&mut exchange.0, kept, context);
     }
 

@@ -5,12 +5,15 @@
 
 use std::io::ErrorKind;
 
+use mio::event::Event;
+
 use super::counters::EngineCounters;
 use super::deadline::Class;
 use super::mailbox::PassedClient;
 use super::stream::{Received, Stream};
 use crate::http::fault::Fault;
-use crate::http::session::{Advanced, Next, Service, Session, SessionCall, is_head_method};
+use crate::http::session::{Advanced, Holding, Next, Service, Session, SessionCall, is_head_method};
+use crate::http::wait::WaitSeconds;
 use crate::limits::{LINGER_BYTES_MAX, PASSED_BYTES_MAX};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +24,8 @@ enum ConnectionState {
     Working,
     /// Waits to be woken; then it works on.
     Parked,
+    /// Has a request that is held, for so long at most; nothing behind it is read meanwhile.
+    Waiting(WaitSeconds),
     /// Waits to be given away, with a request that is not looked at here.
     Held,
     /// There is no room for it: it is told so once its handshake is done.
@@ -31,6 +36,18 @@ enum ConnectionState {
     Lingering { dropped_bytes: usize },
     /// The peer went away before its time.
     Broken,
+}
+
+/// What the poll has told of the end of the input. A read that is short is not the last one where there is
+/// something to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InputEnd {
+    /// Nothing.
+    Unseen,
+    /// There is urgent data, before which the kernel ends a read whatever lies behind.
+    Urgent,
+    /// The peer has shut its sending side, or has gone.
+    Shut,
 }
 
 /// What is to become of a connection after its turn.
@@ -68,22 +85,20 @@ pub struct TurnContext<'w, S: Service> {
 }
 
 /// A client.
-pub struct Connection<E> {
+pub struct Connection<S: Service> {
     stream: Stream,
-    session: Session<E>,
+    session: Session<S>,
     /// Begun and not whole; or, where there is work or will be, not looked at yet.
     input: Vec<u8>,
     state: ConnectionState,
     /// The kernel may hold more input, or the end of it.
     is_readable: bool,
-    /// A short read is not the last one: the peer has shut its sending side, or has sent urgent
-    /// data, before which the kernel ends a read whatever lies behind.
-    reads_on: bool,
+    input_end: InputEnd,
     /// Something was answered on this connection.
     has_asked: bool,
 }
 
-impl<E> Connection<E> {
+impl<S: Service> Connection<S> {
     /// A connection that was just accepted; it may have sent something already.
     #[must_use]
     pub fn new(stream: Stream) -> Self {
@@ -93,7 +108,7 @@ impl<E> Connection<E> {
             input: Vec::new(),
             state: ConnectionState::Reading,
             is_readable: true,
-            reads_on: false,
+            input_end: InputEnd::Unseen,
             has_asked: false,
         }
     }
@@ -132,18 +147,33 @@ impl<E> Connection<E> {
         &mut self.stream
     }
 
+    /// The kernel may hold input: to be looked for.
+    pub const fn look_again(&mut self) {
+        self.is_readable = true;
+    }
+
     /// Notes what the poll reported.
     #[inline]
-    pub fn note_readiness(&mut self, is_readable: bool, reads_on: bool) {
-        self.is_readable |= is_readable || reads_on;
-        self.reads_on |= reads_on;
+    pub fn note_event(&mut self, event: &Event) {
+        self.is_readable |= event.is_readable() || event.is_read_closed() || event.is_priority();
+        if event.is_read_closed() {
+            self.input_end = InputEnd::Shut;
+        } else if event.is_priority() && self.input_end == InputEnd::Unseen {
+            self.input_end = InputEnd::Urgent;
+        }
     }
 
     /// What the connection waits for is there.
     pub fn wake(&mut self) {
-        if self.state == ConnectionState::Parked {
+        if matches!(self.state, ConnectionState::Parked | ConnectionState::Waiting(_)) {
             self.state = ConnectionState::Working;
         }
+    }
+
+    /// Whether its request is held.
+    #[must_use]
+    pub const fn is_waiting(&self) -> bool {
+        matches!(self.state, ConnectionState::Waiting(_))
     }
 
     /// Whether the kernel has refused bytes.
@@ -175,7 +205,7 @@ impl<E> Connection<E> {
 
     /// The memory that it holds besides itself, in bytes.
     #[inline]
-    pub fn held_bytes<S: Service<Exchange = E>>(&self, service: &S) -> usize {
+    pub fn held_bytes(&self, service: &S) -> usize {
         self.input.capacity() + self.stream.held_bytes() + self.session.held_bytes(service)
     }
 
@@ -207,6 +237,7 @@ impl<E> Connection<E> {
             _ if self.has_unsent() => Class::Write,
             ConnectionState::Lingering { .. } | ConnectionState::TurnedAway => Class::Linger,
             ConnectionState::Parked | ConnectionState::Held | ConnectionState::Broken => return None,
+            ConnectionState::Waiting(seconds) => Class::Waiting(seconds),
             ConnectionState::Reading | ConnectionState::Working | ConnectionState::Closing { .. } => {
                 match self.is_idle() {
                     true if self.has_asked => Class::Idle,
@@ -222,7 +253,7 @@ impl<E> Connection<E> {
     #[must_use]
     pub const fn starts_anew(&self, class: Class, progress: TurnProgress) -> bool {
         match class {
-            Class::Request => progress.has_answered,
+            Class::Request | Class::Waiting(_) => progress.has_answered,
             // Content is waited for as long as it comes, but only that of who has shown the key.
             Class::KeyedRequest => progress.has_answered || !self.session.is_between_requests(),
             Class::Write | Class::KeyedWrite => progress.has_flushed,
@@ -238,7 +269,9 @@ impl<E> Connection<E> {
         assert!(has_input || self.input.capacity() == 0, "no room is held for no input");
         match self.state {
             ConnectionState::Reading | ConnectionState::Working | ConnectionState::Broken => {}
-            ConnectionState::Parked => assert!(!self.session.is_between_requests(), "a request is what waits"),
+            ConnectionState::Parked | ConnectionState::Waiting(_) => {
+                assert!(!self.session.is_between_requests(), "a request is what waits")
+            }
             ConnectionState::Held => assert!(has_input && self.session.is_between_requests(), "it is unread"),
             ConnectionState::TurnedAway => assert!(!has_input && !self.has_asked, "nothing it says is heard"),
             ConnectionState::Closing { .. } => assert!(!has_input && self.has_unsent(), "it is there to send"),
@@ -247,7 +280,7 @@ impl<E> Connection<E> {
     }
 
     /// One turn: sends what waits, reads once, answers all that is whole, writes once.
-    pub fn serve<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
+    pub fn serve(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         if self.has_unsent() {
             match self.stream.flush(turn.counters) {
                 Ok(()) if self.has_unsent() => return Verdict::Wait,
@@ -255,7 +288,10 @@ impl<E> Connection<E> {
                 Err(_gone) => return self.break_off(),
             }
         }
-        if self.reads_on && self.session.ends_with_input(turn.call.service) && self.stream.has_ended() {
+        if self.input_end != InputEnd::Unseen
+            && self.session.ends_with_input(turn.call.service)
+            && self.stream.has_ended()
+        {
             return Verdict::Drop;
         }
         match self.state {
@@ -263,8 +299,12 @@ impl<E> Connection<E> {
             ConnectionState::Reading | ConnectionState::TurnedAway if self.is_readable => self.read(turn),
             // Nobody takes it: it is answered here after all.
             ConnectionState::Held if turn.call.closing => self.work(turn),
+            ConnectionState::Waiting(_) if turn.call.closing || self.input_end == InputEnd::Shut => {
+                self.conclude(Holding::Ended, turn)
+            }
             ConnectionState::Reading
             | ConnectionState::TurnedAway
+            | ConnectionState::Waiting(_)
             | ConnectionState::Parked
             | ConnectionState::Held => Verdict::Wait,
             ConnectionState::Closing { linger } => self.close(linger, turn),
@@ -273,8 +313,17 @@ impl<E> Connection<E> {
         }
     }
 
+    /// Answers a request that is held with what is true now.
+    pub fn conclude(&mut self, holding: Holding, turn: &mut TurnContext<'_, S>) -> Verdict {
+        if !self.is_waiting() || self.has_unsent() {
+            return self.serve(turn);
+        }
+        turn.call.context.holding = holding;
+        self.work(turn)
+    }
+
     /// Answers the request under way with `fault` and closes.
-    pub fn refuse<S: Service<Exchange = E>>(&mut self, fault: Fault, turn: &mut TurnContext<'_, S>) -> Verdict {
+    pub fn refuse(&mut self, fault: Fault, turn: &mut TurnContext<'_, S>) -> Verdict {
         if !self.stream.is_established() {
             return self.give_up(turn);
         }
@@ -285,7 +334,7 @@ impl<E> Connection<E> {
     }
 
     /// Says that there is no room, and closes: at once, or when it can be said.
-    pub fn turn_away<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
+    pub fn turn_away(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         if self.stream.is_established() {
             return self.say_no_room(turn);
         }
@@ -293,7 +342,7 @@ impl<E> Connection<E> {
         self.serve(turn)
     }
 
-    fn say_no_room<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
+    fn say_no_room(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         turn.counters.turned_away.add(1);
         self.refuse(Fault::NotReady, turn)
     }
@@ -303,7 +352,7 @@ impl<E> Connection<E> {
         self.stream.part(counters);
     }
 
-    fn read<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
+    fn read(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         let held = self.input.len();
         let buffer = &mut *turn.read_buffer;
         if held == buffer.len() {
@@ -320,7 +369,7 @@ impl<E> Connection<E> {
             }
             Ok(Received::Broken) => self.give_up(turn),
             Ok(Received::Input { bytes, may_be_more }) => {
-                self.is_readable = self.reads_on || may_be_more;
+                self.is_readable = self.input_end != InputEnd::Unseen || may_be_more;
                 if bytes == 0 || self.state == ConnectionState::TurnedAway {
                     return self.after_handshake(turn);
                 }
@@ -340,7 +389,7 @@ impl<E> Connection<E> {
 
     /// What came was for TLS; or there is no room for who sent it.
     #[cold]
-    fn after_handshake<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
+    fn after_handshake(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         if self.state == ConnectionState::TurnedAway && self.stream.is_established() {
             return self.say_no_room(turn);
         }
@@ -350,21 +399,21 @@ impl<E> Connection<E> {
     /// TLS cannot go on, or has not come far enough for an answer: what it says of that is the
     /// last word.
     #[cold]
-    fn give_up<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
+    fn give_up(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         self.state = ConnectionState::Closing { linger: true };
         self.input = Vec::new();
         if self.has_unsent() { Verdict::Wait } else { self.close(true, turn) }
     }
 
     /// Goes on with input that had to wait.
-    fn work<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
+    fn work(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         let input = std::mem::take(&mut self.input);
         let advanced = self.session.advance(&input, &mut turn.call);
         keep(&mut self.input, &input[advanced.consumed..]);
         self.after(advanced, turn)
     }
 
-    fn end_of_input<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
+    fn end_of_input(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         if self.is_idle() || self.state == ConnectionState::TurnedAway {
             return Verdict::Drop;
         }
@@ -373,7 +422,7 @@ impl<E> Connection<E> {
         self.refuse(Fault::BadRequest, turn)
     }
 
-    fn after<S: Service<Exchange = E>>(&mut self, advanced: Advanced, turn: &mut TurnContext<'_, S>) -> Verdict {
+    fn after(&mut self, advanced: Advanced, turn: &mut TurnContext<'_, S>) -> Verdict {
         turn.call.service.answered(|| self.stream.peer());
         turn.progress.has_answered |= advanced.answered > 0;
         self.has_asked |= advanced.answered > 0;
@@ -382,6 +431,7 @@ impl<E> Connection<E> {
             Next::Input => ConnectionState::Reading,
             Next::Output => ConnectionState::Working,
             Next::Parked => ConnectionState::Parked,
+            Next::Waiting(seconds) => ConnectionState::Waiting(seconds),
             Next::Held => ConnectionState::Held,
         };
         if self.stream.send(turn.call.out, false, turn.counters).is_err() {
@@ -390,12 +440,14 @@ impl<E> Connection<E> {
         let may_go_on = match self.state {
             ConnectionState::Working => true,
             ConnectionState::Reading => self.is_readable,
+            // Who sends nothing more may have gone: it is answered and not waited for.
+            ConnectionState::Waiting(_) => self.input_end == InputEnd::Shut,
             _ => false,
         };
         if may_go_on && !self.has_unsent() { Verdict::Again } else { Verdict::Wait }
     }
 
-    fn send_and_close<S: Service<Exchange = E>>(&mut self, linger: bool, turn: &mut TurnContext<'_, S>) -> Verdict {
+    fn send_and_close(&mut self, linger: bool, turn: &mut TurnContext<'_, S>) -> Verdict {
         self.state = ConnectionState::Closing { linger };
         self.input = Vec::new();
         match self.stream.send(turn.call.out, true, turn.counters) {
@@ -405,7 +457,7 @@ impl<E> Connection<E> {
         }
     }
 
-    fn close<S: Service<Exchange = E>>(&mut self, linger: bool, turn: &mut TurnContext<'_, S>) -> Verdict {
+    fn close(&mut self, linger: bool, turn: &mut TurnContext<'_, S>) -> Verdict {
         // Also where nobody is waited for: what has come since the last read would have the kernel reset the
         // connection when it is closed, and drop the answer that is to go out with the end.
         if self.stream.shut().is_err() || !linger {
@@ -415,7 +467,7 @@ impl<E> Connection<E> {
         self.linger(turn)
     }
 
-    fn linger<S: Service<Exchange = E>>(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
+    fn linger(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         let ConnectionState::Lingering { dropped_bytes } = &mut self.state else { return Verdict::Drop };
         match self.stream.read_past(turn.read_buffer, turn.counters) {
             Ok(0) => Verdict::Drop,

@@ -4,6 +4,8 @@
 //! clearing and finding the next are a few writes. The front of the idle queue is also the
 //! connection that has been idle longest.
 
+use crate::http::wait::WaitSeconds;
+
 /// What a connection is waited on for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
@@ -23,19 +25,44 @@ pub enum Class {
     KeyedIdle,
     /// See [`Class::KeyedRequest`].
     KeyedWrite,
+    /// A held request is to be answered. Each number of seconds is a class: every class has one length.
+    Waiting(WaitSeconds),
 }
 
+/// Classes but for those of held requests.
+const COMMON: [Class; 8] = [
+    Class::Request,
+    Class::Idle,
+    Class::Write,
+    Class::Linger,
+    Class::Fresh,
+    Class::KeyedRequest,
+    Class::KeyedIdle,
+    Class::KeyedWrite,
+];
+const CLASSES: usize = COMMON.len() + WaitSeconds::MAX as usize;
+const _: () = assert!(CLASSES <= u64::BITS as usize, "the queues in use are bits of a word");
+
 impl Class {
-    const ALL: [Self; 8] = [
-        Self::Request,
-        Self::Idle,
-        Self::Write,
-        Self::Linger,
-        Self::Fresh,
-        Self::KeyedRequest,
-        Self::KeyedIdle,
-        Self::KeyedWrite,
-    ];
+    fn all() -> impl Iterator<Item = Self> {
+        let waits = (1..=u64::from(WaitSeconds::MAX)).filter_map(WaitSeconds::at_most).map(Self::Waiting);
+        COMMON.into_iter().chain(waits)
+    }
+
+    /// The place of its queue: those of held requests come last.
+    const fn index(self) -> usize {
+        match self {
+            Self::Request => 0,
+            Self::Idle => 1,
+            Self::Write => 2,
+            Self::Linger => 3,
+            Self::Fresh => 4,
+            Self::KeyedRequest => 5,
+            Self::KeyedIdle => 6,
+            Self::KeyedWrite => 7,
+            Self::Waiting(seconds) => COMMON.len() + seconds.get() as usize - 1,
+        }
+    }
 
     /// The same for a client that has shown the key.
     #[must_use]
@@ -44,7 +71,7 @@ impl Class {
             Self::Request | Self::KeyedRequest => Self::KeyedRequest,
             Self::Idle | Self::Fresh | Self::KeyedIdle => Self::KeyedIdle,
             Self::Write | Self::KeyedWrite => Self::KeyedWrite,
-            Self::Linger => Self::Linger,
+            Self::Linger | Self::Waiting(_) => self,
         }
     }
 }
@@ -70,16 +97,20 @@ struct DeadlineQueue {
 /// At most one deadline for each connection, by the index of its slot.
 pub struct Deadlines {
     links: Vec<QueueLink>,
-    queues: [DeadlineQueue; Class::ALL.len()],
+    queues: [DeadlineQueue; CLASSES],
+    /// Queues that hold somebody, by their bits.
+    in_use: u64,
 }
 
 impl Deadlines {
     /// No deadline yet; the lengths of the classes in milliseconds.
     #[must_use]
     pub fn new(length_ms: impl Fn(Class) -> u64) -> Self {
-        let queues =
-            Class::ALL.map(|class| DeadlineQueue { front: NONE, back: NONE, count: 0, length_ms: length_ms(class) });
-        Self { links: Vec::new(), queues }
+        let mut queues = [DeadlineQueue { front: NONE, back: NONE, count: 0, length_ms: 0 }; CLASSES];
+        for class in Class::all() {
+            queues[class.index()].length_ms = length_ms(class);
+        }
+        Self { links: Vec::new(), queues, in_use: 0 }
     }
 
     /// Gives `index` a deadline of `class` from `now_ms`, in place of any that it had.
@@ -89,7 +120,8 @@ impl Deadlines {
         if at >= self.links.len() {
             self.links.resize(at + 1, QueueLink { class: None, due_ms: 0, before: NONE, behind: NONE });
         }
-        let queue = &mut self.queues[class as usize];
+        let queue = &mut self.queues[class.index()];
+        self.in_use |= 1 << class.index();
         let due_ms = now_ms.saturating_add(queue.length_ms);
         let last = queue.back;
         queue.back = index;
@@ -107,14 +139,17 @@ impl Deadlines {
         let Some(link) = self.links.get_mut(index as usize) else { return };
         let Some(class) = link.class.take() else { return };
         let (before, behind) = (link.before, link.behind);
-        let queue = &mut self.queues[class as usize];
+        let queue = &mut self.queues[class.index()];
         queue.count -= 1;
+        if queue.count == 0 {
+            self.in_use &= !(1 << class.index());
+        }
         match before {
             NONE => queue.front = behind,
             _ => self.links[before as usize].behind = behind,
         }
         match behind {
-            NONE => self.queues[class as usize].back = before,
+            NONE => self.queues[class.index()].back = before,
             _ => self.links[behind as usize].before = before,
         }
     }
@@ -128,14 +163,21 @@ impl Deadlines {
     /// Who has waited longest in a class.
     #[must_use]
     pub fn oldest(&self, class: Class) -> Option<u32> {
-        let front = self.queues[class as usize].front;
+        let front = self.queues[class.index()].front;
         (front != NONE).then_some(front)
     }
 
     /// How many wait in a class.
     #[must_use]
     pub const fn count(&self, class: Class) -> usize {
-        self.queues[class as usize].count
+        self.queues[class.index()].count
+    }
+
+    /// Which held request is to be answered next.
+    #[must_use]
+    pub fn next_waiting(&self) -> Option<u32> {
+        let waiting = self.fronts().filter(|front| matches!(self.class(front.0), Some(Class::Waiting(_))));
+        waiting.min_by_key(|(_, due_ms)| *due_ms).map(|(index, _)| index)
     }
 
     /// Who waits in a class, the longest first.
@@ -148,7 +190,7 @@ impl Deadlines {
     #[must_use]
     pub fn waits_ms(&self, index: u32, now_ms: u64) -> u64 {
         let link = self.links.get(index as usize);
-        let since_ms = link.and_then(|link| link.due_ms.checked_sub(self.queues[link.class? as usize].length_ms));
+        let since_ms = link.and_then(|link| link.due_ms.checked_sub(self.queues[link.class?.index()].length_ms));
         since_ms.map_or(0, |since_ms| now_ms.saturating_sub(since_ms))
     }
 
@@ -167,14 +209,19 @@ impl Deadlines {
     }
 
     fn fronts(&self) -> impl Iterator<Item = (u32, u64)> {
-        let fronts = self.queues.iter().map(|queue| queue.front).filter(|front| *front != NONE);
-        fronts.map(|front| (front, self.links[front as usize].due_ms))
+        let lowest = |bits: u64| (bits != 0).then_some(bits);
+        let in_use = std::iter::successors(lowest(self.in_use), move |bits| lowest(bits & (bits - 1)));
+        in_use.map(|bits| {
+            let front = self.queues[bits.trailing_zeros() as usize].front;
+            (front, self.links[front as usize].due_ms)
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Class, Deadlines};
+    use crate::http::wait::WaitSeconds;
     use proptest::collection::vec;
     use proptest::prelude::{prop_assert_eq, proptest};
 
@@ -185,6 +232,7 @@ mod tests {
             Class::Write => 30,
             Class::Linger => 2,
             Class::Fresh | Class::KeyedRequest | Class::KeyedIdle | Class::KeyedWrite => 99,
+            Class::Waiting(seconds) => u64::from(seconds.get()),
         })
     }
 
@@ -206,27 +254,47 @@ mod tests {
         assert_eq!(deadlines.next_ms(), None);
     }
 
+    fn waiting(seconds: u64) -> Class {
+        Class::Waiting(WaitSeconds::at_most(seconds).expect("a second at least"))
+    }
+
+    /// The first that is due is the first of all classes, whichever was set first.
+    #[test]
+    fn each_number_of_seconds_has_a_queue_of_its_own() {
+        let mut deadlines = deadlines();
+        assert_eq!(deadlines.next_waiting(), None);
+        for (index, seconds) in [(0, 50), (1, 1), (2, 25), (3, 1)] {
+            deadlines.set(index, waiting(seconds), 100);
+        }
+        deadlines.set(4, Class::Linger, 100);
+        assert_eq!((deadlines.next_ms(), deadlines.next_waiting()), (Some(101), Some(1)));
+        let mut expired = |now_ms| std::iter::from_fn(|| deadlines.expire(now_ms)).collect::<Vec<_>>();
+        assert_eq!(expired(101), [(1, waiting(1)), (3, waiting(1))]);
+        assert_eq!(expired(149), [(4, Class::Linger), (2, waiting(25))]);
+        assert_eq!(expired(150), [(0, waiting(50))]);
+    }
+
     proptest! {
         #[test]
-        fn they_behave_as_a_list(steps in vec((0..6u32, 0..6usize), 0..200)) {
-            let classes = [Class::Request, Class::Idle, Class::Write, Class::Linger];
-            let lengths = [10, 75, 30, 2];
+        fn they_behave_as_a_list(steps in vec((0..6u32, 0..8usize), 0..200)) {
+            let classes = [Class::Request, Class::Idle, Class::Write, Class::Linger, waiting(1), waiting(50)];
+            let lengths = [10, 75, 30, 2, 1, 50];
             let mut deadlines = deadlines();
             let mut model: Vec<(u32, usize, u64)> = Vec::new();
             for (now_ms, (index, action)) in (0_u64..).zip(steps) {
-                model.retain(|entry| entry.0 != index || action == 5);
+                model.retain(|entry| entry.0 != index || action == 7);
                 match action {
-                    0..=3 => {
+                    0..=5 => {
                         deadlines.set(index, classes[action], now_ms);
                         model.push((index, action, now_ms + lengths[action]));
                     }
-                    4 => deadlines.clear(index),
+                    6 => deadlines.clear(index),
                     _ => while let Some((index, class)) = deadlines.expire(now_ms) {
                         let at = model.iter().position(|entry| entry.0 == index && entry.2 <= now_ms);
-                        prop_assert_eq!(at.map(|at| model.remove(at).1), Some(class as usize));
+                        prop_assert_eq!(at.map(|at| model.remove(at).1), classes.iter().position(|other| *other == class));
                     },
                 }
-                if action == 5 {
+                if action == 7 {
                     prop_assert_eq!(model.iter().filter(|entry| entry.2 <= now_ms).count(), 0);
                 }
                 prop_assert_eq!(deadlines.next_ms(), model.iter().map(|entry| entry.2).min());

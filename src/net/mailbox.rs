@@ -9,6 +9,7 @@ use mio::{Poll, Token, Waker};
 use parking_lot::Mutex;
 
 use crate::http::session::Ticket;
+use crate::waiting::Bell;
 
 /// What can be told to a worker.
 #[derive(Clone, Debug)]
@@ -70,15 +71,28 @@ impl Mailbox {
 
     /// Leaves a letter. Only the first one since the worker last looked costs a system call.
     pub fn send(&self, letter: Letter) {
+        self.send_all([letter]);
+    }
+
+    /// Leaves letters, one at least.
+    pub fn send_all(&self, all: impl IntoIterator<Item = Letter>) {
         let was_empty = {
             let mut letters = self.letters.lock();
-            letters.push(letter);
-            letters.len() == 1
+            let was_empty = letters.is_empty();
+            letters.extend(all);
+            was_empty
         };
         if was_empty && let Err(error) = self.waker.wake() {
             // The worker still finds the letter at its next turn.
             log::warn!("a worker could not be woken: {error}");
         }
+    }
+
+    /// Takes letters to those who hold these tickets.
+    #[must_use]
+    pub fn bell(&self) -> Bell {
+        let mailbox = self.clone();
+        Arc::new(move |tickets| mailbox.send_all(tickets.into_iter().map(|word| Letter::Wake(Ticket(word)))))
     }
 
     /// Takes all letters.

@@ -65,7 +65,7 @@ impl Describe for PublicService {
                 Some((outcome.1.unwrap_or(outcome.0), status))
             }
             PublicReply::Refused(fault) => Some((fault.word(), fault.status())),
-            PublicReply::Options | PublicReply::Page(..) | PublicReply::Health(_) => None,
+            PublicReply::Waiting(_) | PublicReply::Options | PublicReply::Page(..) | PublicReply::Health(_) => None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The public service: one status request in, one answer out. It reads and cannot write.
 
+pub mod held;
 mod log_path;
 #[cfg(feature = "may_minihttp")]
 pub mod may_minihttp;
@@ -14,14 +15,17 @@ use crate::http::head::{Head, HeaderLines, Method};
 use crate::http::response::{Framing, Prepared};
 use crate::http::route;
 use crate::http::session::{Context, Service, Step};
+use crate::http::wait;
 use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
 use crate::net::counters::ResponseCounters;
 use crate::readiness::Readiness;
 use crate::recorder::follower::status::Freshness;
 use crate::vote::answer::{self, Answer, Question, ServerKey};
 use crate::vote::directory::DirectoryView;
-use crate::vote::table::CooldownView;
+use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
+use crate::waiting::{Bell, WaitingRoom};
+use held::{Kept, Waiting};
 use responses::ResponseSet;
 
 /// Where requests are decided: what is known, to read only.
@@ -107,6 +111,13 @@ impl StatusReader {
         }
     }
 
+    /// The pair that a decoded path asks about, if it is a status request for a listed server.
+    #[cold]
+    fn pair_at(&mut self, path: &[u8]) -> Option<Pair> {
+        let pair = answer::asked_pair(route::question(path)?, self.directory.current()).ok()?;
+        Some(Pair { address: self.cooldowns.voter(pair.address), ..pair })
+    }
+
     /// The reply to what is no status request.
     #[cold]
     fn aside(&self, path: &[u8], method: Method, lines: HeaderLines<'_>) -> PublicReply {
@@ -144,6 +155,7 @@ impl StatusReader {
         let PublicCounters { answers, responses } = &self.counters;
         match reply {
             PublicReply::Status(variant, answer) => answers.request(variant, outcome(answer)),
+            PublicReply::Waiting(_) => {}
             PublicReply::Options => responses.response(204),
             PublicReply::Page(_, form) => responses.response(form.status()),
             PublicReply::Health(health) => responses.response(health.status()),
@@ -169,6 +181,7 @@ pub struct PublicService {
     reader: StatusReader,
     responses: DatedResponses,
     skip_body_bytes_max: u64,
+    waiting: Waiting,
 }
 
 impl PublicService {
@@ -182,7 +195,9 @@ impl PublicService {
         skip_body_bytes_max: u64,
     ) -> Self {
         let reader = StatusReader::new(directory, cooldowns, readiness);
-        Self { reader, responses: DatedResponses::new(cooldown), skip_body_bytes_max }
+        // Until it is given a room nobody waits.
+        let waiting = Waiting::new(WaitingRoom::default(), Arc::new(|_| {}));
+        Self { reader, responses: DatedResponses::new(cooldown), skip_body_bytes_max, waiting }
     }
 }
 
@@ -191,6 +206,12 @@ impl PublicService {
     #[must_use]
     pub fn with_freshness(self, freshness: Option<Freshness>) -> Self {
         Self { reader: self.reader.with_freshness(freshness), ..self }
+    }
+
+    /// The same, whose requests wait there and are woken by that bell.
+    #[must_use]
+    pub fn with_waiting(self, room: WaitingRoom, bell: Bell) -> Self {
+        Self { waiting: Waiting::new(room, bell), ..self }
     }
 
     /// What this service counts.
@@ -202,31 +223,48 @@ impl PublicService {
 
 impl Service for PublicService {
     type Exchange = PublicReply;
+    type Kept = Kept;
 
     #[inline]
     fn begin(&mut self, head: &Head<'_>, context: &Context) -> PublicReply {
-        self.reader.reply(head, context.now)
+        let reply = self.reader.reply(head, context.now);
+        match head.query {
+            Some(query) if reply.can_vote() => wait::asked(query).map_or(reply, PublicReply::Waiting),
+            _ => reply,
+        }
     }
 
     fn content_bytes_max(&self, _reply: &PublicReply) -> u64 {
         self.skip_body_bytes_max
     }
 
+    #[inline]
+    fn asks_to_wait(&self, reply: &PublicReply) -> bool {
+        matches!(reply, PublicReply::Waiting(_))
+    }
+
     /// The path: content may come minutes later, and a vote that was cancelled meanwhile must not be told.
-    fn keep(&self, head: &Head<'_>, reply: &PublicReply) -> Option<Box<[u8]>> {
-        reply.is_of_its_moment().then(|| route::decode(head.path).into())
+    fn keep(&self, head: &Head<'_>, reply: &PublicReply) -> Option<Box<Kept>> {
+        reply.is_of_its_moment().then(|| Box::new(Kept::of(head)))
+    }
+
+    fn kept_bytes(&self, kept: &Kept) -> usize {
+        kept.bytes()
     }
 
     fn content(&mut self, _reply: &mut PublicReply, _bytes: &[u8], _context: &Context) -> Step {
         Step::Done // legal, and of no meaning here: skipped
     }
 
-    fn decide_again(&mut self, reply: &mut PublicReply, path: &[u8], context: &Context) {
-        *reply = self.reader.reply_again(path, context.now);
+    fn decide_again(&mut self, reply: &mut PublicReply, kept: &mut Kept, context: &Context) {
+        *reply = self.waiting.decide(kept, &mut self.reader, context);
     }
 
     #[inline]
     fn finish(&mut self, reply: &mut PublicReply, framing: Framing, context: &Context, out: &mut Vec<u8>) -> Step {
+        if let PublicReply::Waiting(seconds) = reply {
+            return Step::Waiting(*seconds);
+        }
         self.reader.count(*reply);
         self.responses.append(*reply, framing, context.now, out);
         Step::Done

@@ -3,6 +3,7 @@
 
 use crate::http::fault::Fault;
 use crate::http::response::HeaderFields;
+use crate::http::wait::WaitSeconds;
 use crate::metrics::answers::Variant;
 use crate::pages::{self, Document, DocumentForm};
 use crate::vote::answer::{self, Answer};
@@ -13,6 +14,8 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 pub enum PublicReply {
     /// To a status request of this variant.
     Status(Variant, Answer),
+    /// None yet: to a status request that waits, for so long at most.
+    Waiting(WaitSeconds),
     /// To `OPTIONS`.
     Options,
     /// To who asks for a document.
@@ -24,10 +27,15 @@ pub enum PublicReply {
 }
 
 impl PublicReply {
+    #[inline]
+    pub(super) const fn can_vote(self) -> bool {
+        matches!(self, Self::Status(_, Answer::CanVote))
+    }
+
     /// Whether the same request may be answered otherwise a moment later.
     #[inline]
     pub(super) const fn is_of_its_moment(self) -> bool {
-        matches!(self, Self::Status(..) | Self::Health(_) | Self::Refused(Fault::NotReady))
+        matches!(self, Self::Status(..) | Self::Waiting(_) | Self::Health(_) | Self::Refused(Fault::NotReady))
     }
 }
 
@@ -171,7 +179,7 @@ impl<T> ResponseSet<T> {
     #[inline]
     pub(super) fn find(&self, reply: PublicReply, now: UnixSeconds) -> (&T, Option<Blanks>) {
         let ahead = match reply {
-            PublicReply::Status(_, Answer::CanVote) => &self.can_vote,
+            PublicReply::Status(_, Answer::CanVote) | PublicReply::Waiting(_) => &self.can_vote,
             PublicReply::Status(_, Answer::InCooldown { expires_at }) => {
                 let minutes = self.cooldown.minutes_remaining(expires_at, now);
                 let digits = minutes.checked_ilog10().unwrap_or_default() as usize + 1;

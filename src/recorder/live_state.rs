@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::counters::RecorderCounters;
 use crate::vote::directory::{Directory, DirectoryView, Snapshot};
-use crate::vote::table::{CooldownTable, CooldownView};
+use crate::vote::table::{CooldownTable, CooldownView, Pair};
+use crate::waiting::WaitingRoom;
 use crate::watch::{WatchBoard, WatchPost};
 
 /// Cooldowns, servers and counters.
@@ -13,6 +14,8 @@ pub struct LiveState {
     pub(super) table: CooldownTable,
     pub(super) directory: Directory,
     pub(super) counters: Arc<RecorderCounters>,
+    /// Who is to be told of votes, once they are in the table.
+    pub(super) waiting: WaitingRoom,
     board: WatchBoard,
     /// Where watchers learn of changes.
     pub(super) watch: WatchPost,
@@ -21,8 +24,8 @@ pub struct LiveState {
 impl Default for LiveState {
     fn default() -> Self {
         let board = WatchBoard::default();
-        let (table, directory, counters) = Default::default();
-        Self { table, directory, counters, watch: board.post(), board }
+        let (table, directory, counters, waiting) = Default::default();
+        Self { table, directory, counters, waiting, watch: board.post(), board }
     }
 }
 
@@ -39,6 +42,12 @@ impl LiveState {
         self.directory.view()
     }
 
+    /// Where requests wait for votes.
+    #[must_use]
+    pub fn waiting(&self) -> WaitingRoom {
+        self.waiting.clone()
+    }
+
     /// Who watches what is asked and recorded.
     #[must_use]
     pub fn board(&self) -> WatchBoard {
@@ -49,6 +58,11 @@ impl LiveState {
     #[must_use]
     pub fn counters(&self) -> Arc<RecorderCounters> {
         Arc::clone(&self.counters)
+    }
+
+    /// Tells those who wait for a vote for `pair`, which is in the table by now.
+    pub(super) fn tell(&self, pair: Pair) {
+        self.waiting.tell(self.table.looked_up(pair));
     }
 
     /// Shows these servers in place of those that were listed.

@@ -253,7 +253,7 @@ impl Recorder {
     /// 3. check what waits by now, each command against the state and against those before it: one
     ///    commit carries all of it;
     /// 4. commit: durable before anybody sees it;
-    /// 5. apply: visible before anybody is told;
+    /// 5. apply: visible before anybody is told, whoever waits for the vote included;
     /// 6. answer;
     /// 7. sweep a little, when nobody waits on it any more;
     /// 8. take away a part of what goes with a server that was struck off.
@@ -352,7 +352,10 @@ impl Recorder {
         }
         for (pair, held) in pairs {
             match held {
-                Some(Cooling { pair, expires_at }) => self.live.table.insert(pair, expires_at),
+                Some(Cooling { pair, expires_at }) => {
+                    self.live.table.insert(pair, expires_at);
+                    self.live.tell(pair);
+                }
                 None => {
                     self.live.table.remove(pair);
                 }

@@ -19,12 +19,14 @@ use crate::control::metrics::Sources;
 use crate::net::budget::Budget;
 use crate::vote::directory::DirectoryView;
 use crate::vote::table::CooldownView;
+use crate::waiting::WaitingRoom;
 use crate::watch::WatchBoard;
 
 /// Read-only views of the state, for those who answer from it.
 pub(super) struct Views {
     pub(super) directory: DirectoryView,
     pub(super) cooldowns: CooldownView,
+    pub(super) waiting: WaitingRoom,
     /// Who watches what is asked and recorded.
     pub(super) board: WatchBoard,
     /// Where the recorder stands with other nodes, if there are any.
@@ -67,8 +69,10 @@ impl Run {
         let write_side = WriteSide::new(store, &clock, config.cooldown, &config.readiness);
         let WriteSide { backend, cluster, .. } = &write_side;
         let live = backend.live();
-        let (directory, cooldowns) = (live.directory(), live.cooldowns());
-        let views = Views { directory, cooldowns, board: live.board(), cluster: cluster.clone() };
+        let (directory, cooldowns, waiting) = (live.directory(), live.cooldowns(), live.waiting());
+        waiting.set_places(config.limits.waiting_max);
+        let views =
+            Views { directory, cooldowns, waiting: waiting.clone(), board: live.board(), cluster: cluster.clone() };
         let (sender, events) = channel();
         forward(signals, sender.clone())?;
         let sources = Sources {
@@ -79,6 +83,7 @@ impl Run {
             workers: Vec::new(),
             budget: Budget::new(config.limits.buffer_bytes_max),
             recorder: live.counters(),
+            waiting,
             log_dropped: Arc::clone(&config.log_dropped),
             watch: Arc::default(),
         };

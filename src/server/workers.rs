@@ -72,7 +72,9 @@ impl Run {
             let PublicCounters { answers, responses } = service.counters();
             self.sources.answers.push(answers);
             let setup = self.set_up("public", share, clients, settings, responses);
-            self.public.push(start_worker(ThreadKind::Worker, setup, |_| service, &self.sender)?);
+            let room = self.views.waiting.clone();
+            let service = |mailbox: &Mailbox| service.with_waiting(room, mailbox.bell());
+            self.public.push(start_worker(ThreadKind::Worker, setup, service, &self.sender)?);
         }
         Ok(())
     }

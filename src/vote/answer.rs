@@ -44,21 +44,32 @@ pub enum Answer {
     InvalidIp,
 }
 
-/// Decides. Server and token are checked before the address, so that a wrong key is reported as such.
+/// The pair that is asked about. Server and token are checked before the address, so that a wrong key is
+/// reported as such.
+///
+/// # Errors
+/// The answer, where there is none.
+#[inline(always)]
+pub fn asked_pair(question: Question<'_>, servers: &Snapshot) -> Result<Pair, Answer> {
+    let server = match question.server {
+        ServerKey::Id(Ok(server)) if servers.contains(server) => server,
+        ServerKey::Id(Ok(_) | Err(ServerIdError::TooLarge)) => return Err(Answer::UnknownServer),
+        ServerKey::Id(Err(ServerIdError::Invalid)) => return Err(Answer::InvalidServerId),
+        ServerKey::Token(token) => servers.find(token).ok_or(Answer::UnknownToken)?,
+    };
+    let address = question.address.ok_or(Answer::InvalidIp)?;
+    Ok(Pair { server, address })
+}
+
+/// Decides.
 #[inline]
 #[must_use]
 pub fn decide(question: Question<'_>, servers: &Snapshot, cooldowns: &CooldownView, now: UnixSeconds) -> Answer {
-    let server = match question.server {
-        ServerKey::Id(Ok(server)) if servers.contains(server) => server,
-        ServerKey::Id(Ok(_) | Err(ServerIdError::TooLarge)) => return Answer::UnknownServer,
-        ServerKey::Id(Err(ServerIdError::Invalid)) => return Answer::InvalidServerId,
-        ServerKey::Token(token) => match servers.find(token) {
-            Some(server) => server,
-            None => return Answer::UnknownToken,
-        },
+    let pair = match asked_pair(question, servers) {
+        Ok(pair) => pair,
+        Err(answer) => return answer,
     };
-    let Some(address) = question.address else { return Answer::InvalidIp };
-    match cooldowns.live(Pair { server, address }, now) {
+    match cooldowns.live(pair, now) {
         Some(expires_at) => Answer::InCooldown { expires_at },
         None => Answer::CanVote,
     }

@@ -8,7 +8,7 @@ use crate::util::server::Server;
 use crate::util::time::imf_fixdate_near_now;
 use std::net::SocketAddr;
 use vote_status::http::head::HeadLimits;
-use vote_status::http::session::{Context, Session, SessionCall, SessionLimits, Ticket};
+use vote_status::http::session::{Context, Holding, Session, SessionCall, SessionLimits, Ticket};
 use vote_status::public::PublicService;
 use vote_status::readiness::Readiness;
 use vote_status::vote::directory::Directory;
@@ -238,7 +238,7 @@ fn pages_are_there_before_the_state_is() {
     let mut service = PublicService::new(directory.view(), table.view(), readiness, cooldown, 65_536);
     let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
     let limits = SessionLimits { head, unsent_bytes_max: 65_536 };
-    let context = Context { now: UnixSeconds(1_795_178_096), ticket: Ticket(0) };
+    let context = Context { now: UnixSeconds(1_795_178_096), ticket: Ticket(0), holding: Holding::Allowed };
     for (path, status) in [("/", 200), ("/openapi.json", 200), ("/api/vote/28/status/203.0.113.7", 503)] {
         let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
         let mut out = Vec::new();
@@ -256,7 +256,7 @@ fn a_balancer_is_told_whether_the_state_is_loaded_and_nothing_more() {
     let mut service = PublicService::new(directory.view(), table.view(), readiness.clone(), cooldown, 65_536);
     let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
     let limits = SessionLimits { head, unsent_bytes_max: 65_536 };
-    let context = Context { now: UnixSeconds(1_795_178_096), ticket: Ticket(0) };
+    let context = Context { now: UnixSeconds(1_795_178_096), ticket: Ticket(0), holding: Holding::Allowed };
     let mut ask = |request: &str| {
         let request = format!("{request} HTTP/1.1\r\nHost: a\r\n\r\n");
         let mut out = Vec::new();

@@ -92,7 +92,7 @@ fn state() -> [Arg; 9] {
     ]
 }
 
-fn limits() -> [Arg; 6] {
+fn limits() -> [Arg; 7] {
     let defaults = Limits::default();
     [
         option("head-bytes-max", "N", "Largest request head, in bytes, 1024 to 65536")
@@ -109,6 +109,8 @@ fn limits() -> [Arg; 6] {
             .default_value(defaults.skip_body_bytes_max.to_string()),
         option("max-connections", "N", "Open public connections [default: from the descriptor limit]")
             .value_parser(whole(1..=100_000_000)),
+        option("max-waiting", "N", "Requests held at a time by ?wait= [default: three quarters of max-connections]")
+            .value_parser(whole(0..=100_000_000)),
         option(
             "buffer-bytes-max",
             "N",

@@ -107,11 +107,14 @@ impl<S: Service> Worker<S> {
         let _taken = to.send(Handed { listeners, clients });
     }
 
-    /// What nobody takes is answered here.
+    /// What nobody takes is answered here, and what is held for a vote is answered as it stands.
     fn answer_held(&mut self) {
         for key in self.connections.keys() {
-            if self.connection(key).is_some_and(|connection| connection.is_held()) {
-                self.serve(key);
+            match self.connection(key) {
+                Some(connection) if connection.is_held() => self.serve(key),
+                // Some in each turn: newcomers are still to be answered.
+                Some(connection) if connection.is_waiting() => self.woken.push_back(key),
+                _ => {}
             }
         }
     }
@@ -127,7 +130,7 @@ impl<S: Service> Worker<S> {
     }
 
     /// Closes idle connections of a kind; a question that is already there is answered.
-    fn close_idle(&mut self, of_kind: impl Fn(&Connection<S::Exchange>) -> bool) {
+    fn close_idle(&mut self, of_kind: impl Fn(&Connection<S>) -> bool) {
         for key in self.connections.keys() {
             let Some(connection) = self.connection(key) else { continue };
             if connection.is_idle() && of_kind(connection) {

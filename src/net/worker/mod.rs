@@ -6,8 +6,9 @@
 //! 4. connections that are served already, each at most one read and one write;
 //! 5. newcomers, each read at once, before it is registered: most ask one question and go;
 //! 6. some of those that were not done within their share, after everybody had a turn;
-//! 7. deadlines last: whoever made it in this turn has made it;
-//! 8. memory: where all connections together hold too much, the heaviest gives it up.
+//! 7. some of those whose request is held, and who were woken: thousands may wait for one vote;
+//! 8. deadlines last: whoever made it in this turn has made it;
+//! 9. memory: where all connections together hold too much, the heaviest gives it up.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -21,8 +22,10 @@ use crate::clock::{Clock, Now};
 use crate::http::body::TRAILER_BYTES_MAX;
 use crate::http::fault::Fault;
 use crate::http::head::HeadLimits;
-use crate::http::session::{Context, Service, SessionCall, SessionLimits, Ticket};
-use crate::limits::{EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, PASSED_BYTES_MAX, READ_BYTES_MAX, RESUMED_PER_TURN};
+use crate::http::session::{Context, Holding, Service, SessionCall, SessionLimits, Ticket};
+use crate::limits::{
+    EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, PASSED_BYTES_MAX, READ_BYTES_MAX, RESUMED_PER_TURN, WOKEN_PER_TURN,
+};
 use crate::net::account::Account;
 use crate::net::budget::{Budget, Kind};
 use crate::net::connection::{Connection, TurnContext, TurnProgress, Verdict};
@@ -84,9 +87,11 @@ pub struct Worker<S: Service> {
     settings: WorkerSettings,
     session_limits: SessionLimits,
     listeners: Vec<Listening>,
-    connections: Slab<Occupant<S::Exchange>>,
+    connections: Slab<Occupant<S>>,
     deadlines: Deadlines,
     again: VecDeque<SlabKey>,
+    /// What they wait for may be there.
+    woken: VecDeque<SlabKey>,
     account: Account,
     /// All connections together hold too much, and it may be for this worker to do something about it.
     is_short: bool,
@@ -132,6 +137,7 @@ impl<S: Service> Worker<S> {
             Class::Idle | Class::Fresh | Class::KeyedIdle => limits.idle_timeout_ms,
             Class::Write | Class::KeyedWrite => limits.write_timeout_ms,
             Class::Linger => LINGER_TIMEOUT_MS,
+            Class::Waiting(seconds) => u64::from(seconds.get()) * 1_000,
         });
         // What a session leaves for the next read is a head or a trailer that is not whole.
         let held_bytes_max = limits.head_bytes_max.max(TRAILER_BYTES_MAX) + 2;
@@ -151,6 +157,7 @@ impl<S: Service> Worker<S> {
             connections: Slab::default(),
             deadlines,
             again: VecDeque::new(),
+            woken: VecDeque::new(),
             read_buffer: vec![0; read_bytes_max].into(),
             out: Vec::new(),
             accept_again_ms: 0,
@@ -234,6 +241,7 @@ impl<S: Service> Worker<S> {
                     self.serve(key);
                 }
             }
+            self.serve_woken();
             self.expire_deadlines();
             self.relieve();
             self.go_on_draining();
@@ -246,13 +254,20 @@ impl<S: Service> Worker<S> {
 
     fn wait(&self) -> Option<Duration> {
         let is_accept_due = self.listeners.iter().any(|listening| listening.is_pending);
-        if !self.again.is_empty() || self.is_short || (is_accept_due && self.accept_again_ms <= self.now.monotonic_ms) {
+        if !self.again.is_empty()
+            || !self.woken.is_empty()
+            || self.is_short
+            || (is_accept_due && self.accept_again_ms <= self.now.monotonic_ms)
+        {
             return Some(Duration::ZERO);
         }
         let accept_ms = is_accept_due.then_some(self.accept_again_ms);
         let drain_ms = self.drain.map(|drain| drain.next_ms(self.now.monotonic_ms));
         let rest_ms = self.service.rest_ms_max().map(|rest_ms| self.now.monotonic_ms + rest_ms);
         let due_ms = [self.deadlines.next_ms(), accept_ms, drain_ms, rest_ms].into_iter().flatten().min()?;
+        if due_ms <= self.now.monotonic_ms {
+            return Some(Duration::ZERO);
+        }
         // One more: the kernel counts whole milliseconds and must not wake us a moment too early.
         Some(Duration::from_millis(due_ms.saturating_sub(self.now.monotonic_ms).saturating_add(1)))
     }
@@ -263,9 +278,14 @@ impl<S: Service> Worker<S> {
             match letter {
                 Letter::Wake(Ticket(word)) => {
                     let key = SlabKey::unpacked(word);
-                    if let Some(connection) = self.connection(key) {
-                        connection.wake();
-                        self.serve(key);
+                    match self.connection(key) {
+                        // One of very many, perhaps.
+                        Some(connection) if connection.is_waiting() => self.woken.push_back(key),
+                        Some(connection) => {
+                            connection.wake();
+                            self.serve(key);
+                        }
+                        None => {}
                     }
                 }
                 Letter::Relieve => self.note_shortage(),
@@ -286,14 +306,14 @@ impl<S: Service> Worker<S> {
             return;
         }
         let Some(occupant) = self.connections.get_mut(key) else { return };
-        occupant.connection.note_readiness(event.is_readable(), event.is_read_closed() || event.is_priority());
+        occupant.connection.note_event(event);
         // One turn for each: who is to go on anyway does so after the others.
         if !occupant.is_queued {
             self.serve(key);
         }
     }
 
-    fn connection(&mut self, key: SlabKey) -> Option<&mut Connection<S::Exchange>> {
+    fn connection(&mut self, key: SlabKey) -> Option<&mut Connection<S>> {
         self.connections.get_mut(key).map(|occupant| &mut occupant.connection)
     }
 
@@ -303,20 +323,18 @@ impl<S: Service> Worker<S> {
 
     /// Gives one connection its turn, and does what comes of it.
     #[inline]
-    fn turn(
-        &mut self,
-        key: SlabKey,
-        act: impl FnOnce(&mut Connection<S::Exchange>, &mut TurnContext<'_, S>) -> Verdict,
-    ) {
+    fn turn(&mut self, key: SlabKey, act: impl FnOnce(&mut Connection<S>, &mut TurnContext<'_, S>) -> Verdict) {
         let Some(occupant) = self.connections.get_mut(key) else { return };
         let connection = &mut occupant.connection;
         let (grant, moved_bytes) = (self.account.grant(), self.counters.moved_bytes());
         self.session_limits.unsent_bytes_max = grant.unsent_bytes.min(self.settings.turn_bytes_max);
+        let closing = self.drain.is_some();
+        let holding = if closing { Holding::Ended } else { Holding::Allowed };
         let call = SessionCall {
             service: &mut self.service,
-            context: Context { now: self.now.wall, ticket: Ticket(key.packed()) },
+            context: Context { now: self.now.wall, ticket: Ticket(key.packed()), holding },
             limits: &self.session_limits,
-            closing: self.drain.is_some(),
+            closing,
             out: &mut self.out,
         };
         let (read_buffer, read_bytes_max) = (&mut *self.read_buffer, grant.read_bytes);
@@ -356,6 +374,20 @@ impl<S: Service> Worker<S> {
         }
     }
 
+    /// Looks for some of those whose requests are held whether they can be answered now.
+    fn serve_woken(&mut self) {
+        for _ in 0..self.woken.len().min(WOKEN_PER_TURN) {
+            let Some(key) = self.woken.pop_front() else { return };
+            if let Some(connection) = self.connection(key).filter(|connection| connection.is_waiting()) {
+                connection.wake();
+                self.serve(key);
+            }
+        }
+        if self.woken.is_empty() && self.woken.capacity() > WOKEN_PER_TURN {
+            self.woken = VecDeque::new();
+        }
+    }
+
     fn close(&mut self, key: SlabKey, cause: CloseCause) {
         self.deadlines.clear(key.index);
         // Dropping the socket takes it out of the poll.
@@ -370,6 +402,7 @@ impl<S: Service> Worker<S> {
     }
 
     fn expire_deadlines(&mut self) {
+        let mut concluded = 0;
         while let Some((index, class)) = self.deadlines.expire(self.now.monotonic_ms) {
             let Some(key) = self.connections.key_of(index) else { continue };
             match class {
@@ -381,6 +414,14 @@ impl<S: Service> Worker<S> {
                 }
                 Class::Write | Class::KeyedWrite => self.close(key, CloseCause::WriteTimeout),
                 Class::Linger => self.close(key, CloseCause::Done),
+                // They come last, so nothing else has fallen due behind them.
+                Class::Waiting(_) => {
+                    self.turn(key, |connection, turn| connection.conclude(Holding::TimeIsUp, turn));
+                    concluded += 1;
+                    if concluded == WOKEN_PER_TURN {
+                        return;
+                    }
+                }
             }
         }
     }

@@ -4,6 +4,7 @@ use std::io;
 
 use mio::{Interest, Poll, Token};
 
+use crate::http::session::Service;
 use crate::net::connection::Connection;
 use crate::net::slab::SlabKey;
 
@@ -19,8 +20,8 @@ pub(super) enum PollInterest {
 }
 
 /// The occupant of a slot.
-pub(super) struct Occupant<E> {
-    pub(super) connection: Connection<E>,
+pub(super) struct Occupant<S: Service> {
+    pub(super) connection: Connection<S>,
     /// Holds something, and stands in the worker's account.
     pub(super) is_holder: bool,
     /// Waits for its next turn already.
@@ -28,8 +29,8 @@ pub(super) struct Occupant<E> {
     pub(super) interest: PollInterest,
 }
 
-impl<E> Occupant<E> {
-    pub(super) const fn new(connection: Connection<E>) -> Self {
+impl<S: Service> Occupant<S> {
+    pub(super) const fn new(connection: Connection<S>) -> Self {
         Self { connection, is_holder: false, is_queued: false, interest: PollInterest::Nothing }
     }
 

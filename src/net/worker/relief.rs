@@ -4,7 +4,7 @@
 
 use super::Worker;
 use crate::http::fault::Fault;
-use crate::http::session::Service;
+use crate::http::session::{Holding, Service};
 use crate::limits::{CUTS_PER_TURN, OUT_KEPT_BYTES_MAX};
 use crate::net::connection::Connection;
 use crate::net::counters::CloseCause;
@@ -41,6 +41,15 @@ impl<S: Service> Worker<S> {
         if connection.is_idle() {
             // Of TLS, which holds its keys. It has asked nothing: an answer would be taken for the next one.
             self.close_if_idle(key, CloseCause::Memory);
+        } else if connection.is_waiting() {
+            // What it holds is what it sent behind its question, or keys of TLS.
+            self.turn(key, |connection, turn| {
+                turn.call.closing = true;
+                connection.conclude(Holding::Ended, turn)
+            });
+            if self.connection(key).is_some_and(|connection| connection.has_unsent()) {
+                self.close(key, CloseCause::Memory);
+            }
         } else if connection.can_be_refused() {
             self.counters.cut_answered.add(1);
             self.turn(key, |connection, turn| connection.refuse(Fault::NotReady, turn));

@@ -2,7 +2,8 @@
 //! taken, the first to go are those who have had an answer and are idle, then those who let answers
 //! wait, then those who have been silent from the start for a while, then those who have begun a request
 //! and not finished it, who are told 408. Who has come just now is about to ask, and goes after them.
-//! Whoever has shown a key goes last, and only while idle.
+//! Whoever has shown a key goes late, and only while idle. Last are those whose request is held: they have
+//! their answer, sooner than they asked for it.
 
 use std::io::ErrorKind;
 use std::net::IpAddr;
@@ -10,7 +11,7 @@ use std::net::IpAddr;
 use super::Worker;
 use super::occupant::Occupant;
 use crate::http::fault::Fault;
-use crate::http::session::Service;
+use crate::http::session::{Holding, Service};
 use crate::limits::{ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, STUCK_MS};
 use crate::net::connection::Connection;
 use crate::net::counters::CloseCause;
@@ -96,6 +97,7 @@ impl<S: Service> Worker<S> {
             || self.end_unfinished(&[Class::Request, Class::Fresh], 0)
             || self.close_stuck(0)
             || self.close_longest_idle(Class::KeyedIdle)
+            || self.end_longest_waiting()
     }
 
     /// The same for a descriptor, which those who leave have too.
@@ -108,7 +110,23 @@ impl<S: Service> Worker<S> {
             self.close_longest_leaving();
             return true;
         }
-        self.close_stuck(0) || self.close_longest_idle(Class::KeyedIdle)
+        if self.close_stuck(0) || self.close_longest_idle(Class::KeyedIdle) {
+            return true;
+        }
+        self.end_longest_waiting() && self.close_longest_leaving()
+    }
+
+    /// Answers the held request whose time is nearest to its end, and closes behind the answer.
+    fn end_longest_waiting(&mut self) -> bool {
+        let Some(key) = self.deadlines.next_waiting().and_then(|index| self.connections.key_of(index)) else {
+            return false;
+        };
+        self.turn(key, |connection, turn| {
+            turn.call.closing = true;
+            connection.conclude(Holding::Ended, turn)
+        });
+        // Where the kernel does not take the answer it keeps its place until it does.
+        self.connections.get_mut(key).is_none() || self.deadlines.class(key.index) == Some(Class::Linger)
     }
 
     fn oldest(&self, class: Class) -> Option<SlabKey> {
@@ -154,7 +172,7 @@ impl<S: Service> Worker<S> {
                 return false;
             }
             if let Some(connection) = self.connection(key) {
-                connection.note_readiness(true, false);
+                connection.look_again();
                 self.serve(key);
             }
             match self.deadlines.class(key.index).filter(|_| self.connections.get_mut(key).is_some()) {
@@ -197,7 +215,7 @@ impl<S: Service> Worker<S> {
     /// Looks once more before it closes: a request that has arrived already is answered.
     pub(super) fn close_if_idle(&mut self, key: SlabKey, cause: CloseCause) -> bool {
         let Some(connection) = self.connection(key) else { return true };
-        connection.note_readiness(true, false);
+        connection.look_again();
         self.serve(key);
         match self.connections.get_mut(key) {
             Some(occupant) if !occupant.connection.is_idle() || occupant.is_queued => false,

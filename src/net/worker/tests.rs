@@ -24,6 +24,7 @@ struct Trap;
 
 impl Service for Trap {
     type Exchange = bool;
+    type Kept = ();
 
     fn begin(&mut self, head: &Head<'_>, _context: &Context) -> bool {
         assert!(head.path != b"/panic-at-once", "planted");
@@ -57,6 +58,7 @@ struct Saying<F>(u32, F);
 
 impl<F: FnMut(u32) -> String> Service for Saying<F> {
     type Exchange = ();
+    type Kept = ();
 
     fn turn_begins(&mut self) {
         self.0 += 1;

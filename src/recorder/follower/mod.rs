@@ -353,6 +353,7 @@ impl Follower {
             self.live.publish(next);
         }
         self.live.watch.settle(true);
+        events.iter().filter_map(state::voted).for_each(|pair| self.live.tell(pair));
     }
 
     /// Shows new servers before their votes, and takes old votes away before their servers: nobody is told of a
@@ -366,6 +367,7 @@ impl Follower {
             self.note_unseen(settled);
         }
         self.status.set_position(position);
+        self.live.waiting.tell_all();
         state
     }
 

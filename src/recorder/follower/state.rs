@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use crate::store::Event;
 use crate::vote::directory::Snapshot;
-use crate::vote::table::CooldownTable;
+use crate::vote::table::{CooldownTable, Pair};
 use crate::vote::time::Cooldown;
 
 /// A whole state, built apart.
@@ -46,4 +46,9 @@ pub(super) fn apply(event: &Event, table: &mut CooldownTable, servers: &mut Cow<
             table.remove_server(*server);
         }
     }
+}
+
+/// The pair of an event that is a vote.
+pub(super) fn voted(event: &Event) -> Option<Pair> {
+    if let Event::Vote(vote) = event { Some(vote.pair()) } else { None }
 }

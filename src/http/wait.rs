@@ -1,0 +1,72 @@
+//! How a request asks to be held until there is something to tell: `?wait=N`.
+
+/// For how long a request may be held: whole seconds from 1 to [`WaitSeconds::MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitSeconds(u8);
+
+impl WaitSeconds {
+    /// The longest: ten seconds less than callers commonly wait for an answer.
+    pub const MAX: u8 = 50;
+
+    /// So many seconds, or as many as there can be; `None` for none.
+    #[must_use]
+    pub fn at_most(seconds: u64) -> Option<Self> {
+        let seconds = seconds.min(u64::from(Self::MAX)) as u8;
+        (seconds > 0).then_some(Self(seconds))
+    }
+
+    /// The number of seconds.
+    #[must_use]
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+/// For how long a query asks to be held: `wait=N` in whole seconds, once, in decimal digits. Anything else,
+/// and 0, is as if it were not there: other parameters are the caller's, against caches.
+#[must_use]
+pub fn asked(query: &[u8]) -> Option<WaitSeconds> {
+    let mut values = query.split(|byte| *byte == b'&').filter_map(|pair| pair.strip_prefix(b"wait="));
+    let (Some(digits), None) = (values.next(), values.next()) else { return None };
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    let add = |sum: u64, digit: &u8| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
+    WaitSeconds::at_most(is_number.then(|| digits.iter().fold(0, add))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{WaitSeconds, asked};
+
+    #[test]
+    fn a_wait_is_asked_for_once_and_in_digits() {
+        for (query, expected) in [
+            ("wait=1", Some(1)),
+            ("wait=25", Some(25)),
+            ("wait=50", Some(50)),
+            ("wait=51", Some(50)),
+            ("wait=99999999999999999999999999", Some(50)),
+            ("wait=007", Some(7)),
+            ("_=1795178096&wait=25", Some(25)),
+            ("wait=25&_=1795178096&", Some(25)),
+            ("wait=0", None),
+            ("wait=000", None),
+            ("wait=", None),
+            ("wait", None),
+            ("wait=-1", None),
+            ("wait=+5", None),
+            ("wait=5.0", None),
+            ("wait=5s", None),
+            ("wait=%35", None),
+            ("wait=5%20", None),
+            ("Wait=5", None),
+            ("await=5", None),
+            ("wait[]=5", None),
+            ("wait=5&wait=5", None),
+            ("wait=5&wait=", None),
+            ("wait=5;x", None),
+            ("", None),
+        ] {
+            assert_eq!(asked(query.as_bytes()).map(WaitSeconds::get), expected, "{query}");
+        }
+    }
+}

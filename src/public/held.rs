@@ -1,0 +1,73 @@
+//! What is kept of a status request that is answered later than it came: whose content is waited for, or
+//! that asks to be told at once (`?wait=N`). Whatever wakes it, everything is decided anew.
+
+use super::{PublicReply, StatusReader};
+use crate::http::head::Head;
+use crate::http::route;
+use crate::http::session::{Context, Holding};
+use crate::http::wait::{self, WaitSeconds};
+use crate::metrics::answers::WaitOutcome;
+use crate::vote::answer::Answer;
+use crate::waiting::{Bell, WaitingPlace, WaitingRoom};
+
+/// A request until it is answered.
+pub struct Kept {
+    /// Decoded. Its server and its address are looked for anew each time.
+    path: Box<[u8]>,
+    /// For how long it asks to wait.
+    wait: Option<WaitSeconds>,
+    /// Once it is held.
+    place: Option<WaitingPlace>,
+}
+
+impl Kept {
+    pub(super) fn of(head: &Head<'_>) -> Self {
+        Self { path: route::decode(head.path).into(), wait: head.query.and_then(wait::asked), place: None }
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        size_of::<Self>() + self.path.len()
+    }
+}
+
+/// Where the requests of one worker wait.
+pub(super) struct Waiting {
+    room: WaitingRoom,
+    bell: Bell,
+}
+
+impl Waiting {
+    pub(super) const fn new(room: WaitingRoom, bell: Bell) -> Self {
+        Self { room, bell }
+    }
+
+    /// What the request is answered now, or that it waits. The order is what keeps a vote from being missed:
+    /// the interest is registered, then the table is looked at again.
+    #[cold]
+    pub(super) fn decide(&self, kept: &mut Kept, reader: &mut StatusReader, context: &Context) -> PublicReply {
+        let mut reply = reader.reply_again(&kept.path, context.now);
+        let Some(seconds) = kept.wait else { return reply };
+        if reply.can_vote() && context.holding == Holding::Allowed {
+            if kept.place.is_none() {
+                let Some(pair) = reader.pair_at(&kept.path) else { return reply };
+                kept.place = self.room.enter(pair, &self.bell, context.ticket.0);
+                if kept.place.is_none() {
+                    reader.counters.answers.waited(WaitOutcome::Refused);
+                    return reply;
+                }
+                reply = reader.reply_again(&kept.path, context.now);
+            }
+            if reply.can_vote() {
+                return PublicReply::Waiting(seconds);
+            }
+        }
+        if kept.place.take().is_some() {
+            reader.counters.answers.waited(match (reply, context.holding) {
+                (PublicReply::Status(_, Answer::InCooldown { .. }), _) => WaitOutcome::Told,
+                (_, Holding::TimeIsUp) => WaitOutcome::TimedOut,
+                (_, Holding::Allowed | Holding::Ended) => WaitOutcome::Ended,
+            });
+        }
+        reply
+    }
+}

@@ -1,0 +1,153 @@
+//! The room against a list, the order of its steps against every order of a voter's, and both on threads.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use parking_lot::Mutex;
+use proptest::collection::vec;
+use proptest::prelude::{prop_assert_eq, proptest};
+
+use super::{Bell, WaitingPlace, WaitingRoom};
+use crate::vote::address::VoterAddress;
+use crate::vote::id::ServerId;
+use crate::vote::ipv4::Ipv4;
+use crate::vote::table::Pair;
+
+fn pair(address: u32) -> Pair {
+    Pair { server: ServerId(28), address: VoterAddress::V4(Ipv4(address)) }
+}
+
+/// A bell, and the tickets that it was rung with.
+fn bell() -> (Bell, Arc<Mutex<Vec<u64>>>) {
+    let rung = Arc::new(Mutex::new(Vec::new()));
+    let bell = {
+        let rung = Arc::clone(&rung);
+        Arc::new(move |tickets: Vec<u64>| rung.lock().extend(tickets))
+    };
+    (bell, rung)
+}
+
+fn room(places: usize) -> WaitingRoom {
+    let room = WaitingRoom::default();
+    room.set_places(places);
+    room
+}
+
+#[test]
+fn there_are_so_many_places_and_no_more() {
+    let (bell, rung) = bell();
+    assert!(WaitingRoom::default().enter(pair(1), &bell, 1).is_none());
+    let room = room(2);
+    let first = room.enter(pair(1), &bell, 1);
+    let second = room.enter(pair(1), &bell, 2);
+    assert!(first.is_some() && second.is_some() && room.enter(pair(2), &bell, 3).is_none());
+    drop(first);
+    assert!(room.enter(pair(2), &bell, 3).is_some());
+    assert_eq!(room.waiting(), 1);
+    room.tell(pair(1));
+    assert_eq!(*rung.lock(), [2]);
+}
+
+proptest! {
+    #[test]
+    fn it_behaves_as_a_list(steps in vec((0..5u32, 0..4u32, 0..80usize), 0..300)) {
+        const PLACES: usize = 70;
+        let (room, bells) = (room(PLACES), [bell(), bell()]);
+        let mut places: BTreeMap<u64, (u32, WaitingPlace)> = BTreeMap::new();
+        for (ticket, (address, action, choice)) in (0..).zip(steps) {
+            match action {
+                0 | 1 => {
+                    let entered = room.enter(pair(address), &bells[choice % 2].0, ticket);
+                    prop_assert_eq!(entered.is_some(), places.len() < PLACES);
+                    places.extend(entered.map(|place| (ticket, (address, place))));
+                }
+                2 => {
+                    let gone = places.keys().nth(choice).copied();
+                    gone.and_then(|ticket| places.remove(&ticket));
+                }
+                _ => {
+                    if choice == 0 { room.tell_all() } else { room.tell(pair(address)) }
+                    let mut rung: Vec<u64> =
+                        bells.iter().flat_map(|(_, rung)| std::mem::take(&mut *rung.lock())).collect();
+                    rung.sort_unstable();
+                    let waits = |(_, (for_whom, _)): &(&u64, &(u32, WaitingPlace))| choice == 0 || *for_whom == address;
+                    let expected: Vec<u64> = places.iter().filter(waits).map(|(ticket, _)| *ticket).collect();
+                    prop_assert_eq!(rung, expected);
+                }
+            }
+            prop_assert_eq!(room.waiting(), places.len());
+        }
+    }
+}
+
+/// A question and a vote, step by step: who asks has been told, or a letter is on its way. In each order of
+/// the steps of both; `looks_again` is the step that makes it so.
+fn are_all_told(looks_again: bool) -> bool {
+    // A bit for each of five turns: the voter's where it is set, of which there are two.
+    let orders = (0..1_u32 << 5).filter(|order| order.count_ones() == 2);
+    let mut told = orders.map(|order| {
+        let ((bell, rung), room) = (bell(), room(1));
+        let (mut is_shown, mut has_seen, mut place) = (false, false, None);
+        let mut voter = 0;
+        for turn in 0..5_u32 {
+            if order >> turn & 1 == 1 {
+                if voter == 0 {
+                    is_shown = true
+                } else {
+                    room.tell(pair(1))
+                }
+                voter += 1;
+                continue;
+            }
+            match turn - voter {
+                0 => has_seen |= is_shown,
+                1 => place = room.enter(pair(1), &bell, 7),
+                _ => has_seen |= looks_again && is_shown,
+            }
+        }
+        drop(place);
+        has_seen || !rung.lock().is_empty()
+    });
+    told.all(|told| told)
+}
+
+#[test]
+fn no_order_of_steps_loses_a_vote_and_the_second_look_is_why() {
+    assert!(are_all_told(true));
+    assert!(!are_all_told(false));
+}
+
+/// The same on two threads, where the order is that of memory: the table here is a flag without one.
+#[test]
+fn no_order_of_memory_loses_a_vote() {
+    const ROUNDS: usize = 2_000;
+    let room = room(1);
+    let (bell, rung) = bell();
+    let (table, lost) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let barrier = Barrier::new(2);
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            for _ in 0..ROUNDS {
+                barrier.wait();
+                table.store(true, Ordering::Relaxed);
+                room.tell(pair(1));
+                barrier.wait();
+                barrier.wait();
+            }
+        });
+        for _ in 0..ROUNDS {
+            barrier.wait();
+            let place = room.enter(pair(1), &bell, 7);
+            let has_seen = table.load(Ordering::Relaxed);
+            barrier.wait();
+            lost.fetch_add(usize::from(!has_seen && rung.lock().is_empty()), Ordering::Relaxed);
+            drop(place);
+            rung.lock().clear();
+            table.store(false, Ordering::Relaxed);
+            barrier.wait();
+        }
+    });
+    assert_eq!(lost.load(Ordering::Relaxed), 0);
+}

@@ -1,0 +1,346 @@
+//! `?wait=N`: a question that is held until a vote is there. The contract over every kind of listener, what
+//! ends a wait before its time, and races of voters against waiters. Black box.
+
+mod abuse;
+mod races;
+
+use crate::util::DEADLINE;
+use crate::util::client::{Client, exchange, get};
+use crate::util::endpoint::Endpoint;
+#[cfg(feature = "tls")]
+use crate::util::needs::has;
+use crate::util::response::Response;
+use crate::util::server::Server;
+use rustix::process::Signal;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const CAN_VOTE: &str = r#"{"success":true,"can_vote":true,"message":"Vous pouvez voter maintenant","next_vote_at":null,"cooldown_minutes":90}"#;
+/// What is answered long before a wait of 50 s is over.
+const AT_ONCE: Duration = DEADLINE;
+
+fn server(args: &[&str]) -> Server {
+    let server = Server::in_memory(args);
+    server.control_client().add_server(28, "demo");
+    server
+}
+
+fn request(method: &str, path: &str) -> String {
+    format!("{method} {path} HTTP/1.1\r\nHost: a\r\n\r\n")
+}
+
+/// The question of one of many: `host` is the last part of an address.
+fn question(host: u8, query: &str) -> String {
+    request("GET", &format!("/api/vote/28/status/203.0.113.{host}{query}"))
+}
+
+fn metric(server: &Server, name: &str) -> u64 {
+    let page = get(server.control(), "/metrics");
+    let value = page.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("no {name}")).parse().expect("a whole number")
+}
+
+fn outcomes(server: &Server) -> [u64; 4] {
+    ["told", "timed_out", "ended", "refused"]
+        .map(|outcome| metric(server, &format!(r#"vote_status_waits_total{{outcome="{outcome}"}}"#)))
+}
+
+/// Until so many requests are held.
+#[track_caller]
+fn until_waiting(server: &Server, count: u64) {
+    let since = Instant::now();
+    while metric(server, "vote_status_waiting") != count {
+        assert!(since.elapsed() < DEADLINE, "{} wait", metric(server, "vote_status_waiting"));
+        sleep(Duration::from_millis(2));
+    }
+}
+
+fn cast(server: &Server, host: u8) -> String {
+    let response = server.control_client().cast(28, [203, 0, 113, host]);
+    assert_eq!(response.status, 201, "{response:?}");
+    response.json()["next_vote_at"].as_str().expect("an instant").to_owned()
+}
+
+fn cooldown(next: &str) -> String {
+    format!(
+        r#"{{"success":false,"can_vote":false,"message":"Vous pourrez voter à nouveau dans 90 minutes","next_vote_at":"{next}","cooldown_minutes":90}}"#
+    )
+}
+
+#[track_caller]
+fn expect_can_vote(response: &Response) {
+    assert_eq!((response.status, response.text()), (200, CAN_VOTE));
+}
+
+/// The contract, over this way to the server.
+fn holds(server: &Server, endpoint: &Endpoint) {
+    told_in_every_form(server, endpoint);
+    told_after_its_time(endpoint);
+    all_else_comes_at_once(server, endpoint);
+    those_behind_are_held_in_order(server, endpoint);
+}
+
+fn told_in_every_form(server: &Server, endpoint: &Endpoint) {
+    let path = |host: u8| format!("/api/vote/28/status/203.0.113.{host}?wait=50");
+    let by_token = "/api/servers/demo/vote-status/%32%30%33.0.113.4/?_=1&wait=999999";
+    let requests = [
+        (1, request("GET", &path(1)), false),
+        (2, request("HEAD", &path(2)), false),
+        (3, format!("GET {} HTTP/1.0\r\n\r\n", path(3)), true),
+        (4, request("GET", by_token), false),
+        (5, format!("GET {} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", path(5)), true),
+        (6, format!("GET {} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi", path(6)), false),
+        (7, format!("GET {} HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", path(7)), false),
+    ];
+    let mut clients: Vec<Client> = requests.iter().map(|_| Client::connect(endpoint)).collect();
+    for (client, (_, request, _)) in clients.iter_mut().zip(&requests) {
+        client.send(request);
+    }
+    until_waiting(server, requests.len() as u64);
+    let since = Instant::now();
+    for (client, (host, request, closes)) in clients.iter_mut().zip(&requests) {
+        let next = cast(server, *host);
+        let response = client.read_response(request.starts_with("HEAD"));
+        let body = cooldown(&next);
+        assert_eq!((response.status, response.header("content-length")), (200, Some(&*body.len().to_string())));
+        assert_eq!(response.text(), if request.starts_with("HEAD") { "" } else { &body }, "{request}");
+        assert_eq!(response.says_close(), *closes, "{request}");
+        if *closes { client.expect_closed() } else { client.expect_open() }
+    }
+    assert!(since.elapsed() < AT_ONCE);
+    until_waiting(server, 0);
+}
+
+fn told_after_its_time(endpoint: &Endpoint) {
+    let since = Instant::now();
+    let mut client = Client::connect(endpoint);
+    client.send(question(8, "?wait=1"));
+    expect_can_vote(&client.read_response(false));
+    assert!(since.elapsed() >= Duration::from_secs(1), "{:?}", since.elapsed());
+    client.expect_open();
+}
+
+fn all_else_comes_at_once(server: &Server, endpoint: &Endpoint) {
+    let since = Instant::now();
+    for (line, status) in [
+        ("GET /api/vote/28/status/203.0.113.1?wait=50", 200),
+        ("GET /api/vote/28/status/203.0.113.9?wait=0", 200),
+        ("GET /api/vote/28/status/203.0.113.9?wait=5s", 200),
+        ("GET /api/vote/28/status/203.0.113.9?wait=5&wait=5", 200),
+        ("GET /api/vote/28/status/203.0.113.9?_=5", 200),
+        ("GET /api/vote/29/status/203.0.113.9?wait=50", 404),
+        ("GET /api/vote/028/status/203.0.113.9?wait=50", 400),
+        ("GET /api/servers/nobody/vote-status/203.0.113.9?wait=50", 404),
+        ("GET /api/vote/28/status/203.0.113?wait=50", 400),
+        ("OPTIONS /api/vote/28/status/203.0.113.9?wait=50", 204),
+        ("POST /api/vote/28/status/203.0.113.9?wait=50", 405),
+        ("GET /readyz?wait=50", 200),
+        ("GET /?wait=50", 200),
+    ] {
+        let answer = exchange(endpoint, format!("{line} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(answer.status, status, "{line}: {answer:?}");
+    }
+    assert!(since.elapsed() < AT_ONCE);
+    until_waiting(server, 0);
+}
+
+fn those_behind_are_held_in_order(server: &Server, endpoint: &Endpoint) {
+    let mut client = Client::connect(endpoint);
+    client.send([question(9, ""), question(10, "?wait=50"), question(9, ""), question(11, "?wait=50")].concat());
+    expect_can_vote(&client.read_response(false));
+    until_waiting(server, 1);
+    // Sent while the one before is held.
+    client.send(question(12, ""));
+    let first = cast(server, 10);
+    assert_eq!(client.read_response(false).text(), cooldown(&first));
+    expect_can_vote(&client.read_response(false));
+    until_waiting(server, 1);
+    let second = cast(server, 11);
+    assert_eq!(client.read_response(false).text(), cooldown(&second));
+    expect_can_vote(&client.read_response(false));
+    client.expect_open();
+}
+
+#[test]
+fn the_contract_holds_with_one_worker_and_with_two() {
+    for workers in ["1", "2"] {
+        let server = server(&["--workers", workers]);
+        holds(&server, &server.publics()[0]);
+        assert_eq!(outcomes(&server), [9, 1, 0, 0]);
+    }
+}
+
+#[test]
+fn it_holds_on_a_unix_socket_and_with_an_access_log() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let socket = format!("unix:{}", folder.path().join("public").display());
+    let server = Server::listening(&["--listen", &socket, "--control", "127.0.0.1:0", "--access-log", "1"]);
+    server.control_client().add_server(28, "demo");
+    holds(&server, &server.publics()[0]);
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn it_holds_over_tls() {
+    if !has(&["openssl"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let pair = crate::util::tls::Pair::make(folder.path(), "pair", "ec");
+    let [cert, key] = [&pair.cert, &pair.key].map(|path| path.to_str().expect("text"));
+    let server = server(&["--tls-cert", cert, "--tls-key", key]);
+    holds(&server, &server.publics()[0]);
+}
+
+#[cfg(feature = "may_minihttp")]
+#[test]
+fn the_second_engine_answers_at_once() {
+    let server = server(&["--engine", "may_minihttp"]);
+    let since = Instant::now();
+    expect_can_vote(&get(server.public(), "/api/vote/28/status/203.0.113.7?wait=50"));
+    assert!(since.elapsed() < AT_ONCE);
+}
+
+/// A vote that was cancelled before anybody looked leaves the request where it was: woken, and held on.
+#[test]
+fn everything_is_decided_anew() {
+    let server = server(&["--workers", "1"]);
+    let control = server.control_client();
+    control.add_server(29, "other");
+    let mut by_id = Client::connect(server.public());
+    by_id.send(question(7, "?wait=50"));
+    let mut by_token = Client::connect(server.public());
+    by_token.send(request("GET", "/api/servers/other/vote-status/203.0.113.7?wait=2"));
+    until_waiting(&server, 2);
+    // Another address, and another server: nobody is told.
+    cast(&server, 8);
+    assert_eq!(control.cast(30, [203, 0, 113, 7]).status, 404);
+    until_waiting(&server, 2);
+    // The token means nobody by the time that it is answered.
+    assert_eq!(control.post("/v1/servers/29/token", "").status, 200);
+    let response = by_token.read_response(false);
+    assert_eq!((response.status, &response.json()["error"]), (404, &"unknown_token".into()));
+    let next = cast(&server, 7);
+    assert_eq!(by_id.read_response(false).text(), cooldown(&next));
+}
+
+#[test]
+fn past_the_bound_the_answer_comes_at_once() {
+    let server = server(&["--max-waiting", "2", "--workers", "1"]);
+    let mut held: Vec<Client> = (1..=2).map(|_| Client::connect(server.public())).collect();
+    held.iter_mut().for_each(|client| client.send(question(7, "?wait=50")));
+    until_waiting(&server, 2);
+    expect_can_vote(&exchange(server.public(), question(7, "?wait=50")));
+    assert_eq!(outcomes(&server), [0, 0, 0, 1]);
+    // A place that becomes free is one.
+    drop(held.pop());
+    until_waiting(&server, 1);
+    let mut next = Client::connect(server.public());
+    next.send(question(7, "?wait=50"));
+    until_waiting(&server, 2);
+    assert_eq!(metric(&server, "vote_status_waiting_max"), 2);
+}
+
+/// All places are taken and nobody is idle: a held request makes room, answered.
+#[test]
+fn held_requests_make_room_and_are_answered() {
+    let server = server(&["--max-connections", "4", "--max-waiting", "4", "--workers", "1"]);
+    let mut held: Vec<Client> = (1..=4).map(|_| Client::connect(server.public())).collect();
+    for (client, seconds) in held.iter_mut().zip([50, 49, 48, 50]) {
+        client.send(question(7, &format!("?wait={seconds}")));
+    }
+    until_waiting(&server, 4);
+    expect_can_vote(&get(server.public(), "/api/vote/28/status/203.0.113.7"));
+    // The one whose time would have been over first.
+    let response = held[2].read_response(false);
+    expect_can_vote(&response);
+    assert!(response.says_close(), "{response:?}");
+    held[2].expect_closed();
+    until_waiting(&server, 3);
+    let next = cast(&server, 7);
+    for index in [0, 1, 3] {
+        assert_eq!(held[index].read_response(false).text(), cooldown(&next));
+    }
+}
+
+/// Who sends nothing more is answered at once, as it may have gone; who has gone leaves nothing behind.
+#[test]
+fn a_client_that_shuts_its_side_is_answered_and_one_that_goes_is_taken_out() {
+    let server = server(&["--workers", "1"]);
+    let mut half_closed = Client::connect(server.public());
+    half_closed.send(question(7, "?wait=50"));
+    until_waiting(&server, 1);
+    half_closed.shutdown_write();
+    expect_can_vote(&half_closed.read_response(false));
+    half_closed.expect_closed();
+
+    let mut at_once = Client::connect(server.public());
+    at_once.send([question(7, "?wait=50"), question(8, "?wait=50")].concat());
+    at_once.shutdown_write();
+    for _ in 0..2 {
+        expect_can_vote(&at_once.read_response(false));
+    }
+    at_once.expect_closed();
+
+    let mut gone = Client::connect(server.public());
+    gone.send([question(7, "?wait=50"), question(8, "")].concat());
+    until_waiting(&server, 1);
+    drop(gone);
+    until_waiting(&server, 0);
+    assert_eq!(metric(&server, r#"vote_status_connections_open{listener="public"}"#), 0);
+}
+
+#[test]
+fn a_stop_answers_those_who_wait() {
+    let mut server = server(&["--workers", "2"]);
+    let mut held: Vec<Client> = (0..100).map(|_| Client::connect(server.public())).collect();
+    held.iter_mut().for_each(|client| client.send(question(7, "?wait=50")));
+    until_waiting(&server, 100);
+    let since = Instant::now();
+    server.signal(Signal::TERM);
+    for client in &mut held {
+        let response = client.read_response(false);
+        expect_can_vote(&response);
+        assert!(response.says_close(), "{response:?}");
+        client.expect_closed();
+    }
+    assert_eq!(server.wait_exit(DEADLINE).code(), Some(0), "{}", server.stderr());
+    assert!(since.elapsed() < AT_ONCE);
+}
+
+/// A process on `data`, which takes over from `before` if there is one.
+fn process(data: &Path, before: Option<&Server>) -> Server {
+    let free = "127.0.0.1:0".to_owned();
+    let (public, control) = match before {
+        Some(before) => (before.public().to_string(), before.control().to_string()),
+        None => (free.clone(), free),
+    };
+    let mut command = Server::command();
+    command.args(["serve", "--takeover", "--workers", "2", "--listen", &public, "--control", &control]);
+    command.arg("--data-dir").arg(data);
+    Server::spawn(command)
+}
+
+/// The one that goes answers, and the one that comes is asked again.
+#[test]
+fn a_takeover_answers_those_who_wait() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut before = process(folder.path(), None);
+    before.control_client().add_server(28, "demo");
+    let mut held: Vec<Client> = (0..20).map(|_| Client::connect(before.public())).collect();
+    held.iter_mut().for_each(|client| client.send(question(7, "?wait=50")));
+    until_waiting(&before, 20);
+    let server = process(folder.path(), Some(&before));
+    for client in &mut held {
+        let response = client.read_response(false);
+        expect_can_vote(&response);
+        assert!(response.says_close(), "{response:?}");
+    }
+    assert_eq!(before.wait_exit(DEADLINE).code(), Some(0), "{}", before.stderr());
+    let mut again = Client::connect(server.public());
+    again.send(question(7, "?wait=50"));
+    until_waiting(&server, 1);
+    let next = cast(&server, 7);
+    assert_eq!(again.read_response(false).text(), cooldown(&next));
+}

@@ -1,0 +1,129 @@
+//! What callers do wrong, or to do harm, while they wait: what they cost, and what others notice of it.
+
+use super::{cast, cooldown, expect_can_vote, metric, outcomes, question, request, server, until_waiting};
+use crate::util::client::{Client, get};
+use crate::util::server::Server;
+use rustix::process::{Resource, getrlimit};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+fn resident(server: &Server) -> u64 {
+    metric(server, "process_resident_memory_bytes")
+}
+
+/// As many as `wanted`, or as descriptors allow this process, which is one of several.
+fn as_many_as(wanted: usize) -> usize {
+    let descriptors = getrlimit(Resource::Nofile).current.map_or(1 << 20, |current| current as usize);
+    wanted.min(descriptors / 2)
+}
+
+fn idle(server: &Server, count: usize) -> Vec<Client> {
+    let mut clients: Vec<Client> = (0..count).map(|_| Client::connect(server.public())).collect();
+    for client in &mut clients {
+        client.send(question(200, ""));
+        expect_can_vote(&client.read_response(false));
+    }
+    clients
+}
+
+/// A held request costs little more than an idle connection does, and nothing of it is left in the end.
+#[test]
+fn a_held_request_costs_little_and_leaves_nothing() {
+    const BYTES_MAX: u64 = 512;
+    let count = as_many_as(8_000);
+    let max = (count + 1_000).to_string();
+    let server = server(&["--workers", "2", "--max-connections", &max, "--max-waiting", &max]);
+    let mut clients = idle(&server, count);
+    let before = resident(&server);
+    for (client, number) in clients.iter_mut().zip(0_u32..) {
+        let address = std::net::Ipv4Addr::from(0x0A00_0000 + number);
+        client.send(request("GET", &format!("/api/servers/demo/vote-status/{address}?wait=50")));
+    }
+    until_waiting(&server, count as u64);
+    let each = resident(&server).saturating_sub(before) / count as u64;
+    println!("{count} held requests: {each} bytes each above an idle connection");
+    assert!(each <= BYTES_MAX, "{each} bytes");
+    drop(clients);
+    until_waiting(&server, 0);
+    assert_eq!(metric(&server, r#"vote_status_buffer_bytes"#), 0);
+}
+
+/// Many are begun and broken off, on one connection after the other.
+#[test]
+fn waits_that_are_broken_off_leave_nothing() {
+    let rounds = if std::env::var_os("VOTE_STATUS_TEST_LONG").is_some() { 10_000 } else { 20 };
+    const AT_ONCE: usize = 100;
+    let server = server(&["--workers", "2"]);
+    let round = || {
+        let mut clients: Vec<TcpStream> = Vec::new();
+        for _ in 0..AT_ONCE {
+            let mut client = Client::connect(server.public());
+            client.send([question(7, "?wait=50"), question(8, "?wait=50")].concat());
+            clients.push(client.stream().try_clone().expect("a descriptor"));
+        }
+        drop(clients);
+    };
+    round();
+    until_waiting(&server, 0);
+    let before = resident(&server);
+    (0..rounds).for_each(|_| round());
+    until_waiting(&server, 0);
+    let more = resident(&server).saturating_sub(before);
+    println!("{} waits broken off: {more} bytes more", rounds * AT_ONCE);
+    assert!(more < 4 << 20, "{more} bytes");
+}
+
+/// All wait for one vote: they are told in turns, and who asks something else meanwhile is not held up.
+#[test]
+fn a_crowd_that_waits_for_one_vote_is_told_and_lets_others_through() {
+    let count = as_many_as(4_000);
+    let max = (count + 1_000).to_string();
+    let server = server(&["--workers", "1", "--max-connections", &max, "--max-waiting", &max]);
+    let mut clients = idle(&server, count);
+    clients.iter_mut().for_each(|client| client.send(question(7, "?wait=50")));
+    until_waiting(&server, count as u64);
+    let next = cast(&server, 7);
+    let since = Instant::now();
+    expect_can_vote(&get(server.public(), "/api/vote/28/status/203.0.113.9"));
+    let beside = since.elapsed();
+    for client in &mut clients {
+        assert_eq!(client.read_response(false).text(), cooldown(&next));
+    }
+    println!("{count} told within {:?}; a question beside them took {beside:?}", since.elapsed());
+    assert_eq!(outcomes(&server)[0], count as u64);
+}
+
+/// Those behind a held request are not read while it is held: who sends without end holds up only itself.
+#[test]
+fn what_is_sent_behind_a_held_request_stays_with_the_system() {
+    let server = server(&["--workers", "1"]);
+    let mut client = Client::connect(server.public());
+    client.send(question(7, "?wait=50"));
+    until_waiting(&server, 1);
+    client.send(question(9, "").repeat(1_000));
+    expect_can_vote(&get(server.public(), "/api/vote/28/status/203.0.113.9"));
+    assert!(metric(&server, "vote_status_buffer_bytes") < 200);
+    let next = cast(&server, 7);
+    assert_eq!(client.read_response(false).text(), cooldown(&next));
+    for _ in 0..1_000 {
+        expect_can_vote(&client.read_response(false));
+    }
+}
+
+/// A kill is a kill; the next process has the vote, and tells it at once.
+#[test]
+fn a_kill_while_some_wait_loses_no_vote() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().to_str().expect("text");
+    let mut killed = Server::start(&["--data-dir", data]);
+    killed.control_client().add_server(28, "demo");
+    let mut held: Vec<Client> = (0..50).map(|_| Client::connect(killed.public())).collect();
+    held.iter_mut().for_each(|client| client.send(question(7, "?wait=50")));
+    until_waiting(&killed, 50);
+    let next = cast(&killed, 7);
+    killed.signal(rustix::process::Signal::KILL);
+    killed.wait_exit(Duration::from_secs(20));
+    let again = Server::start(&["--data-dir", data]);
+    let response = get(again.public(), "/api/vote/28/status/203.0.113.7?wait=50");
+    assert_eq!(response.json()["next_vote_at"], next.as_str());
+}
