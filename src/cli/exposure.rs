@@ -43,6 +43,8 @@ pub(super) fn warn_of_key(key: &[u8], data_dir: Option<&Path>) {
         );
     }
     if let Some(path) = data_dir.map(key::default_path)
+        // A pipe would be waited for.
+        && fs::metadata(&path).is_ok_and(|there| there.is_file())
         && fs::read(&path).is_ok_and(|other| other.trim_ascii() != key)
     {
         let path = path.display();
