@@ -11,6 +11,7 @@ use crate::util::DEADLINE;
 use crate::util::client::{Client, get};
 use crate::util::needs::{has, left_out};
 use crate::util::server::Server;
+use crate::util::watch::Watching;
 use caller::{Caller, lock};
 use load::{Habit, Load};
 use rustix::process::{Pid, Signal, kill_process};
@@ -222,6 +223,24 @@ fn an_idle_client_and_a_half_sent_request_go_with_it() {
     assert_eq!(voter.read_response(false).status, 201);
     voter.expect_open();
     drop(new);
+}
+
+/// What has no end of its own comes to one, and keeps nobody from ending.
+#[test]
+fn a_watch_ends_in_order_where_another_process_takes_over() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let old = process(&data, None, &[]);
+    old.control_client().add_server(1, "t");
+    let mut watching = Watching::begin(&old, "");
+    get(old.public(), "/api/vote/1/status/203.0.113.7");
+    assert!(watching.line().contains("can_vote"));
+    let new = process(&data, Some(&old), &[]);
+    assert_eq!(watching.rest(), "");
+    assert_gone_well(old);
+    let mut watching = Watching::begin(&new, "?server_id=1");
+    get(new.public(), "/api/vote/1/status/203.0.113.7");
+    assert!(watching.line().contains("can_vote"));
 }
 
 #[test]

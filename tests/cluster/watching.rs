@@ -3,7 +3,9 @@
 
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::Node;
+use crate::util::client::get;
 use crate::util::needs::has;
+use crate::util::watch::Watching;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
@@ -35,6 +37,27 @@ fn what_alerts_and_dashboard_ask_for_is_there() {
         let missing: Vec<&&str> = asked.difference(&there).collect();
         assert!(missing.is_empty(), "{file} asks for {missing:?}; there are {there:?}");
     }
+}
+
+/// `GET /v1/watch` shows what a node answers itself, and the votes and changes of all.
+#[test]
+fn a_watcher_sees_the_votes_of_all_nodes() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::store(&[]);
+    let nodes = Node::start_many(2, &engine.url(), &[]);
+    let mut watching = Watching::begin(nodes[0].server(), "");
+    nodes[1].control().add_server(28, "demo");
+    assert!(watching.told().contains(r#""kind":"registration","server_id":28"#));
+    get(nodes[1].server().public(), "/api/vote/28/status/203.0.113.7");
+    assert_eq!(nodes[1].control().cast(28, [203, 0, 113, 7]).status, 201);
+    let told = watching.told();
+    assert!(told.contains(r#""kind":"vote","server_id":28,"ip":"203.0.113.7""#), "{told}");
+    assert_eq!(nodes[1].control().delete("/v1/votes/28/203.0.113.7").status, 200);
+    assert!(watching.told().contains(r#""kind":"cancellation""#));
+    assert_eq!(nodes[1].control().post("/v1/servers/28/token", "").status, 200);
+    assert!(watching.told().contains(r#""kind":"rotation""#));
 }
 
 #[test]
