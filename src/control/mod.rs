@@ -366,9 +366,8 @@ impl Service for ControlService {
             Task::Gather { body, .. } => body.capacity(),
             Task::Batch(batch) => batch.held_bytes(),
             Task::Export(export) => export.held_bytes(),
-            Task::Watch(stream) => self.desk.held_bytes(stream),
             Task::Answer(answer) => answer.body.capacity(),
-            Task::Page(_) | Task::Wait { .. } => 0,
+            Task::Page(_) | Task::Wait { .. } | Task::Watch(_) => 0,
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::util::DEADLINE;
 use crate::util::client::get;
 use crate::util::server::Server;
+use socket2::{Domain, Socket, Type};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::thread::sleep;
@@ -14,7 +15,18 @@ pub(crate) struct Watching(BufReader<TcpStream>);
 impl Watching {
     /// Watches by this query; what happens from then on is seen.
     pub(crate) fn begin(server: &Server, query: &str) -> Watching {
-        let mut stream = TcpStream::connect(server.control()).expect("the control listener");
+        Self::begin_with(TcpStream::connect(server.control()).expect("the control listener"), query)
+    }
+
+    /// The same, with so little room in the kernel that who does not read is soon behind.
+    pub(crate) fn begin_narrow(server: &Server) -> Watching {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.set_recv_buffer_size(2_048).expect("a small one");
+        socket.connect(&server.control().into()).expect("the control listener");
+        Self::begin_with(socket.into(), "")
+    }
+
+    fn begin_with(mut stream: TcpStream, query: &str) -> Watching {
         stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
         let request = format!("GET /v1/watch{query} HTTP/1.0\r\nAuthorization: Bearer {}\r\n\r\n", Server::KEY);
         stream.write_all(request.as_bytes()).expect("sent");
