@@ -27,9 +27,13 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         Some(token) => format!("/api/servers/{}/vote-status/{ip}", segment(token)),
         None => format!("/api/vote/{}/status/{ip}", segment(&one::<String>(options, "server")?)),
     };
+    let wait = options.get_one::<u64>("wait").copied();
+    let path = wait.map_or_else(|| path.clone(), |seconds| format!("{path}?wait={seconds}"));
+    // An answer that is held is waited for as patiently, once its time is over.
+    let timeout = TIMEOUT + Duration::from_secs(wait.unwrap_or_default());
     // The path may hold a token: failures name the address without it.
     let fail = |error: ureq::Error| site.failure(&error, "start `vote-status serve`, or name its address by --url");
-    let agent = site.agent(agent_config().timeout_global(Some(TIMEOUT)));
+    let agent = site.agent(agent_config().timeout_global(Some(timeout)));
     let response = agent.get(site.uri(&path)).call().map_err(fail)?;
     let status = response.status().as_u16();
     let body = response.into_body().into_with_config().limit(ANSWER_BYTES_MAX).read_to_vec();

@@ -403,6 +403,7 @@ impl<S: Service> Session<S> {
     }
 
     /// Answers a request that had to wait, or goes on with an answer that has parts.
+    #[cold]
     fn finish(&mut self, call: &mut SessionCall<'_, S>) -> Flow {
         let Phase::Finish { exchange, framing, is_begun, kept } = &mut self.phase else { return Flow::Again };
         if let Some(kept) = kept {

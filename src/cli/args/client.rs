@@ -125,6 +125,12 @@ fn check() -> Command {
             plain("token", "TOKEN", "The server, by its token"),
             address(),
             url,
+            plain(
+                "wait",
+                "SECONDS",
+                "Where it may vote, wait so long for a vote: 1 to 50, and the answer comes with it",
+            )
+            .value_parser(value_parser!(u64).range(1..=50)),
             json(),
         ])
         .group(ArgGroup::new("name").args(["server", "token"]).required(true))
