@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::live_state::LiveState;
-use crate::store::{Event, StoredVote};
+use crate::store::Event;
 use crate::vote::time::{Cooldown, UnixSeconds};
 use crate::watch::Seen;
 
@@ -22,11 +22,17 @@ impl LiveState {
                     let expires_at = cooldown.expires_at(vote.voted_at);
                     Seen::Vote { pair: table.looked_up(vote.pair()), voted_at: vote.voted_at, expires_at }
                 }
-                // It makes room for a later vote of the same pair, or goes with its server.
-                Event::VoteGone(vote) if is_replaced(vote, events.get(index + 1)) || !before.contains(vote.server) => {
-                    continue;
+                // What makes room for a later vote of the same pair, or goes with its server, is no cancellation.
+                Event::VoteGone(vote) => {
+                    let pair = table.looked_up(vote.pair());
+                    // Another network of the same prefix is the same voter.
+                    let is_replaced = matches!(events.get(index + 1),
+                        Some(Event::Vote(next)) if table.looked_up(next.pair()) == pair);
+                    if is_replaced || !before.contains(vote.server) {
+                        continue;
+                    }
+                    Seen::Cancellation(pair)
                 }
-                Event::VoteGone(vote) => Seen::Cancellation(table.looked_up(vote.pair())),
                 Event::Server(server, _) if listed.insert(*server) && !before.contains(*server) => {
                     Seen::Registration(*server)
                 }
@@ -36,8 +42,4 @@ impl LiveState {
             self.watch.stage(now, seen);
         }
     }
-}
-
-fn is_replaced(vote: &StoredVote, next: Option<&Event>) -> bool {
-    matches!(next, Some(Event::Vote(next)) if next.pair() == vote.pair())
 }
