@@ -12,6 +12,7 @@ mod checker;
 mod clock;
 mod contention;
 mod crash;
+mod families;
 mod fork;
 mod gone;
 mod harness;

@@ -4,6 +4,7 @@ use clap::ArgMatches;
 
 use super::{CliError, Exit, cluster_check, key, one, say, store};
 use crate::cluster::{admin, offer};
+use crate::vote::ipv6::Ipv6Prefix;
 
 /// Does what was asked of the store.
 ///
@@ -32,7 +33,9 @@ fn init(options: &ArgMatches) -> Result<Exit, CliError> {
         eprintln!("warning: {advice}");
     }
     let id = String::from_utf8(key::generate()?).map_err(CliError::new)?;
-    let found = admin::init(&address, &id, minutes * 60).map_err(CliError::new)?;
+    let bits = one::<u64>(options, "ipv6-prefix")?;
+    let prefix = u8::try_from(bits).ok().and_then(Ipv6Prefix::from_bits).unwrap_or(Ipv6Prefix::USUAL);
+    let found = admin::init(&address, &id, minutes * 60, prefix).map_err(CliError::new)?;
     if let Some(id) = admin::filled_for(&found.store) {
         return Err(CliError::new(format_args!(
             "the store at {address} is being filled, as store {id}: let `vote-status reseed` come to its end, or run it again"
@@ -44,6 +47,13 @@ fn init(options: &ArgMatches) -> Result<Exit, CliError> {
             found.store,
             found.cooldown_s / 60,
             found.cooldown_s / 60
+        )));
+    }
+    if found.prefix != prefix {
+        let held = found.prefix.bits();
+        return Err(CliError::new(format_args!(
+            "the store at {address} has the id {} and tells IPv6 voters apart by {held} bits already: give --ipv6-prefix {held}",
+            found.store
         )));
     }
     say(if found.is_new {

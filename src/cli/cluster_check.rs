@@ -104,7 +104,7 @@ impl fmt::Display for Difference {
 /// What differs between what the node exports and the store at the end of that.
 fn differences(client: &ControlClient, mirror: &mut Mirror) -> Result<BTreeSet<Difference>, CliError> {
     let mut servers: BTreeMap<ServerId, Token> = BTreeMap::new();
-    let mut votes = CooldownTable::new();
+    let mut votes = mirror.state.table.view().shadow();
     let cooldown = mirror.cooldown;
     let now = UnixSeconds(node_client::digest(client, 0)?.now).plus(ENDING_S);
     node_client::export(client, |held| {

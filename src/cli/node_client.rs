@@ -14,6 +14,7 @@ use crate::control::body::{self, BodyLine};
 use crate::recorder::command::ServerName;
 use crate::store::StoredVote;
 use crate::vote::id::{ServerId, Token};
+use crate::vote::ipv6::Ipv6Prefix;
 
 /// How long a node may take to come as far as the store is.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -25,6 +26,8 @@ pub(super) struct Standing {
     pub store_id: String,
     /// The length of the cooldown.
     pub cooldown_minutes: u32,
+    /// How many bits of an IPv6 address tell one voter from another.
+    pub ipv6_prefix: Ipv6Prefix,
 }
 
 /// `GET /v1/cluster/digest`
@@ -55,7 +58,12 @@ pub(super) struct NodeDigest {
 pub(super) fn standing(client: &ControlClient) -> Result<Standing, CliError> {
     ask(client, "/v1/cluster", |body| {
         let cooldown_minutes = number(body, "cooldown_minutes").and_then(|minutes| u32::try_from(minutes).ok())?;
-        Some(Standing { store_id: text(body, "store_id")?, cooldown_minutes })
+        let ipv6_prefix = match number(body, "ipv6_prefix") {
+            Some(bits) => Ipv6Prefix::from_bits(u8::try_from(bits).ok()?)?,
+            // A node of an earlier version has no votes of IPv6.
+            None => Ipv6Prefix::USUAL,
+        };
+        Some(Standing { store_id: text(body, "store_id")?, cooldown_minutes, ipv6_prefix })
     })
 }
 

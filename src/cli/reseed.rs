@@ -17,7 +17,8 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let client = ControlClient::new(options)?;
     let standing = node_client::standing(&client)?;
     let cooldown_s = u64::from(standing.cooldown_minutes) * 60;
-    let mut filling = Filling::begin(&address, &standing.store_id, cooldown_s).map_err(CliError::new)?;
+    let mut filling =
+        Filling::begin(&address, &standing.store_id, cooldown_s, standing.ipv6_prefix).map_err(CliError::new)?;
     let mut progress = Progress::new(None);
     let mut lines = 0;
     node_client::export(&client, |held| {

@@ -141,7 +141,7 @@ fn store(
         #[cfg(feature = "redis")]
         Keeping::Shared(store) => {
             seek_key();
-            return super::store::shared(store, &options.data_dir);
+            return super::store::shared(store, &options.data_dir, options.ipv6_prefix);
         }
     };
     let open = own_store(options, readiness.clone(), seek_key);

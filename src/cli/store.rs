@@ -14,6 +14,7 @@ use crate::cluster::primary::Primary;
 use crate::cluster::tls::TlsFiles;
 use crate::cluster::{Confirmation, RedisStore};
 use crate::server::StoreChoice;
+use crate::vote::ipv6::Ipv6Prefix;
 
 /// The environment variable that holds the user, if the address does not.
 const USER: &str = "VOTE_STATUS_STORE_USER";
@@ -50,7 +51,7 @@ pub(super) fn options(matches: &ArgMatches) -> Result<StoreOptions, CliError> {
 }
 
 /// The store that `serve` was told to share, and what it is called in the log.
-pub(super) fn shared(options: &StoreOptions, data_dir: &Path) -> (StoreChoice, String) {
+pub(super) fn shared(options: &StoreOptions, data_dir: &Path, ipv6_prefix: Ipv6Prefix) -> (StoreChoice, String) {
     if let Err(error) = super::key::make_dir(data_dir) {
         // Where a node keeps no more than which store it follows; it goes on, and says so again then.
         log::warn!("cannot make the data directory {}: {error}", data_dir.display());
@@ -61,7 +62,7 @@ pub(super) fn shared(options: &StoreOptions, data_dir: &Path) -> (StoreChoice, S
     let StoreOptions { address, confirmation, stale_max_ms, .. } = options;
     let id_path = data_dir.join("store.id");
     let store = RedisStore { address: address.clone(), confirmation: *confirmation, id_path };
-    (StoreChoice::Shared { store: Box::new(store), stale_max_ms: *stale_max_ms }, address.to_string())
+    (StoreChoice::Shared { store: Box::new(store), stale_max_ms: *stale_max_ms, ipv6_prefix }, address.to_string())
 }
 
 /// The address of the store, and how its machines and its sentinels are entered. Nothing of what was

@@ -1,6 +1,6 @@
 //! What is done to a store by hand: its id is given, and given anew once it is filled again.
 
-use redis::{Cmd, cmd};
+use redis::{Cmd, Value, cmd};
 
 use super::address::StoreAddress;
 use super::calls::{self, Term};
@@ -8,10 +8,12 @@ use super::entry::{items, number, text};
 use super::keys;
 use super::link::LinkError;
 use super::primary::Primary;
+use super::snapshot::read_prefix;
 use crate::recorder::command::ServerOutcome;
 use crate::recorder::follower::reason::Reason;
 use crate::store::StoredVote;
 use crate::vote::id::{ServerId, Token};
+use crate::vote::ipv6::Ipv6Prefix;
 
 /// A store that is filled is nobody else's yet: what comes late belongs there too.
 const FOR_EVER_MS: u64 = u64::MAX;
@@ -25,6 +27,8 @@ pub struct Initialised {
     pub store: String,
     /// The length of its cooldown, in seconds.
     pub cooldown_s: u64,
+    /// How many bits of an IPv6 address tell one voter from another.
+    pub prefix: Ipv6Prefix,
 }
 
 /// Opens the store for writing by this version's functions.
@@ -41,16 +45,23 @@ pub fn open(address: &StoreAddress) -> Result<Primary, LinkError> {
 ///
 /// # Errors
 /// As [`open`], and where it drops votes when it is full.
-pub fn init(address: &StoreAddress, id: &str, cooldown_s: u64) -> Result<Initialised, LinkError> {
+pub fn init(address: &StoreAddress, id: &str, cooldown_s: u64, prefix: Ipv6Prefix) -> Result<Initialised, LinkError> {
     let mut primary = open(address)?;
     primary.check_eviction()?;
-    let reply = primary.link.ask(cmd("FCALL").arg("vs2_init").arg(1).arg(keys::META).arg(id).arg(cooldown_s))?;
-    let fields = match items(&reply) {
-        Some([is_new, store, cooldown_s]) => number(is_new).zip(text(store)).zip(number(cooldown_s)),
-        _ => None,
-    };
-    let Some(((is_new, store), cooldown_s)) = fields else { return Err(primary.link.strange("an id")) };
-    Ok(Initialised { is_new: is_new == 1, store: store.to_owned(), cooldown_s })
+    let mut question = cmd("FCALL");
+    question.arg("vs2_init").arg(1).arg(keys::META).arg(id).arg(cooldown_s).arg(prefix.bits());
+    let reply = primary.link.ask(&question)?;
+    read_initialised(&reply).ok_or_else(|| primary.link.strange("an id"))
+}
+
+fn read_initialised(reply: &Value) -> Option<Initialised> {
+    let [is_new, store, cooldown_s, bits] = items(reply)? else { return None };
+    Some(Initialised {
+        is_new: number(is_new)? == 1,
+        store: text(store)?.to_owned(),
+        cooldown_s: number(cooldown_s)?,
+        prefix: read_prefix(bits)?,
+    })
 }
 
 /// Servers and votes that go out in one go.
@@ -90,7 +101,7 @@ impl Filling {
     ///
     /// # Errors
     /// Where the store is not empty, or cannot be written.
-    pub fn begin(address: &StoreAddress, store: &str, cooldown_s: u64) -> Result<Self, LinkError> {
+    pub fn begin(address: &StoreAddress, store: &str, cooldown_s: u64, prefix: Ipv6Prefix) -> Result<Self, LinkError> {
         let mut primary = open(address)?;
         let filling = format!("{FILLING}{store}");
         let held = primary.link.ask(cmd("HGET").arg(keys::META).arg("store"))?;
@@ -105,7 +116,7 @@ impl Filling {
                     ),
                 ));
             }
-            init(address, &filling, cooldown_s)?;
+            init(address, &filling, cooldown_s, prefix)?;
         }
         Ok(Self { primary, ids: [filling, store.to_owned()], calls: Vec::new(), filled: Filled::default() })
     }

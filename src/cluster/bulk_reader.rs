@@ -5,9 +5,12 @@ use std::io::{BufRead, BufReader, Read, Write};
 
 use super::access::StoreAccess;
 use super::address::Host;
+use super::entry::network_of;
 use super::link::{LinkError, StoreLink, TIMEOUT, refusal};
 use super::socket::{self, StoreSocket};
 use crate::recorder::follower::reason::Reason;
+use crate::vote::ipv4::Ipv4;
+use crate::vote::ipv6::Ipv6Network;
 
 /// Room for replies on their way, in bytes.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -47,12 +50,22 @@ impl BulkReader {
         socket.write_all(packed).and_then(|()| socket.flush()).map_err(|error| self.failed(ReadError::Io(error)))
     }
 
-    /// Reads one reply: pairs of whole numbers.
+    /// Reads one reply: votes of IPv4, each an address and its second.
     ///
     /// # Errors
     /// Either kind.
-    pub fn pairs(&mut self, visit: &mut dyn FnMut(u32, u32)) -> Result<(), LinkError> {
-        read_pairs(&mut self.reader, visit).map_err(|error| self.failed(error))
+    pub fn votes(&mut self, visit: &mut dyn FnMut(Ipv4, u32)) -> Result<(), LinkError> {
+        read_pairs(&mut self.reader, decimal, &mut |address, second| visit(Ipv4(address), second))
+            .map_err(|error| self.failed(error))
+    }
+
+    /// The same of IPv6.
+    ///
+    /// # Errors
+    /// Either kind.
+    pub fn votes_v6(&mut self, visit: &mut dyn FnMut(Ipv6Network, u32)) -> Result<(), LinkError> {
+        let network = |text: &[u8]| network_of(std::str::from_utf8(text).ok()?);
+        read_pairs(&mut self.reader, network, visit).map_err(|error| self.failed(error))
     }
 
     fn failed(&self, fault: ReadError) -> LinkError {
@@ -88,7 +101,12 @@ impl From<std::io::Error> for ReadError {
     }
 }
 
-fn read_pairs(reader: &mut impl BufRead, visit: &mut dyn FnMut(u32, u32)) -> Result<(), ReadError> {
+/// A member, and its score, which is a whole number.
+fn read_pairs<M>(
+    reader: &mut impl BufRead,
+    member: impl Fn(&[u8]) -> Option<M>,
+    visit: &mut dyn FnMut(M, u32),
+) -> Result<(), ReadError> {
     let mut line = Vec::with_capacity(LINE_BYTES_MAX as usize);
     read_line(reader, &mut line)?;
     let count: u32 = match line.split_first() {
@@ -100,22 +118,26 @@ fn read_pairs(reader: &mut impl BufRead, visit: &mut dyn FnMut(u32, u32)) -> Res
         return Err(ReadError::Form);
     }
     for _ in 0..count / 2 {
-        let first = read_number(reader, &mut line)?;
-        let second = read_number(reader, &mut line)?;
+        let first = read_text(reader, &mut line, &member)?;
+        let second = read_text(reader, &mut line, decimal)?;
         visit(first, second);
     }
     Ok(())
 }
 
-/// A text that is a number: its length on one line, itself on the next.
-fn read_number(reader: &mut impl BufRead, line: &mut Vec<u8>) -> Result<u32, ReadError> {
+/// A text: its length on one line, itself on the next.
+fn read_text<T>(
+    reader: &mut impl BufRead,
+    line: &mut Vec<u8>,
+    parse: impl Fn(&[u8]) -> Option<T>,
+) -> Result<T, ReadError> {
     read_line(reader, line)?;
     let length: u32 = line.strip_prefix(b"$").and_then(decimal).ok_or(ReadError::Form)?;
     read_line(reader, line)?;
     if line.len() != length as usize {
         return Err(ReadError::Form);
     }
-    decimal(line).ok_or(ReadError::Form)
+    parse(line).ok_or(ReadError::Form)
 }
 
 /// A line without its end.
@@ -150,7 +172,7 @@ mod tests {
         let mut outcomes = (1..=wire.len().max(1)).map(|piece| {
             let mut pairs = Vec::new();
             let mut reader = BufReader::with_capacity(piece, wire.as_bytes());
-            read_pairs(&mut reader, &mut |first, second| pairs.push((first, second))).map(|()| pairs)
+            read_pairs(&mut reader, decimal, &mut |first, second| pairs.push((first, second))).map(|()| pairs)
         });
         let first = outcomes.next().expect("one");
         for other in outcomes {

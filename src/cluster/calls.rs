@@ -8,9 +8,9 @@ use crate::clock::Now;
 use crate::recorder::command::{Mode, Recorded, ServerOutcome, VoteOutcome};
 use crate::recorder::follower::status::EntryId;
 use crate::store::StoredVote;
-use crate::vote::address::VoterAddress;
+use crate::vote::address::{Voter, VoterAddress};
 use crate::vote::id::{ServerId, Token};
-use crate::vote::table::Pair;
+use crate::vote::table::CooldownView;
 use crate::vote::time::{Cooldown, UnixSeconds};
 
 /// The entry of the log that a call made, if it made one.
@@ -25,11 +25,11 @@ fn call(function: &str, keys: &[&str], arguments: &[&str]) -> Cmd {
     command
 }
 
-/// What an address is called in the store. IPv6 never comes here: see `decider`.
+/// What an address is called in the store.
 fn member(address: VoterAddress) -> String {
     match address {
         VoterAddress::V4(address) => address.0.to_string(),
-        VoterAddress::V6(network) => format!("v6:{network}"),
+        VoterAddress::V6(network) => format!("{:016x}", network.0),
     }
 }
 
@@ -42,14 +42,30 @@ pub struct Term<'a> {
     pub until_ms: u64,
 }
 
-/// A vote for a listed server.
+/// A call about votes of one server.
+fn call_on_votes(function: &str, server: ServerId, arguments: &[&str]) -> Cmd {
+    let (claims, claims_v6) = (keys::claims(server), keys::claims_v6(server));
+    call(function, &[keys::LOG, &claims, keys::DIRECTORY, keys::META, keys::GONE, &claims_v6], arguments)
+}
+
+/// A vote for a listed server, of a voter with these addresses: it counts for all of them or for none.
 #[must_use]
-pub fn vote(term: Term<'_>, mode: Mode, pair: Pair, voted_at: Option<UnixSeconds>) -> Cmd {
+pub fn vote(
+    term: Term<'_>,
+    mode: Mode,
+    server: ServerId,
+    addresses: &[VoterAddress],
+    voted_at: Option<UnixSeconds>,
+) -> Cmd {
     let mode = if mode == Mode::Cast { "cast" } else { "record" };
-    let voted_at = voted_at.map(|instant| instant.0.to_string()).unwrap_or_default();
-    let (server, address) = (pair.server.to_string(), member(pair.address));
-    let keys = [keys::LOG, &keys::claims(pair.server), keys::DIRECTORY, keys::META, keys::GONE];
-    call("vs2_vote", &keys, &[term.store, &term.until_ms.to_string(), mode, &server, &voted_at, &address])
+    let (until_ms, voted_at) =
+        (term.until_ms.to_string(), voted_at.map(|instant| instant.0.to_string()).unwrap_or_default());
+    let arguments = [term.store, &until_ms, mode, &server.to_string(), &voted_at];
+    let mut question = call_on_votes("vs2_vote", server, &arguments);
+    for address in addresses {
+        question.arg(member(*address));
+    }
+    question
 }
 
 /// A write that changes no vote and no server. Its score is another one each time, as a store passes on to its
@@ -64,18 +80,29 @@ pub fn touch(now: &Now) -> Cmd {
 
 /// What became of a vote.
 #[must_use]
-pub fn read_vote(reply: &Value, pair: Pair, cooldown: Cooldown) -> Option<(VoteOutcome, Made)> {
+pub fn read_vote(
+    reply: &Value,
+    server: ServerId,
+    voter: &Voter,
+    cooldowns: &CooldownView,
+    cooldown: Cooldown,
+) -> Option<(VoteOutcome, Made)> {
     let fields = items(reply)?;
     let voted_at = || Some(UnixSeconds(u32::try_from(number(fields.get(1)?)?).ok()?));
     let recorded = || {
         let voted_at = voted_at()?;
         let expires_at = cooldown.expires_at(voted_at);
-        Some(Recorded { server: pair.server, voter: pair.address.into(), voted_at, expires_at, is_confirmed: true })
+        Some(Recorded { server, voter: voter.clone(), voted_at, expires_at, is_confirmed: true })
     };
     let outcome = match number(fields.first()?)? {
         0 => VoteOutcome::Recorded(recorded()?),
         1 => VoteOutcome::Unchanged(recorded()?),
-        2 => VoteOutcome::InCooldown(pair.address, cooldown.expires_at(voted_at()?)),
+        // The third field is the address here, and no entry.
+        2 => {
+            let refused = text(fields.get(2)?)?;
+            let address = voter.addresses().find(|address| member(cooldowns.voter(*address)) == refused)?;
+            return Some((VoteOutcome::InCooldown(address, cooldown.expires_at(voted_at()?)), None));
+        }
         3 => VoteOutcome::Expired,
         4 => VoteOutcome::InFuture,
         5 => VoteOutcome::UnknownServer,
@@ -87,8 +114,8 @@ pub fn read_vote(reply: &Value, pair: Pair, cooldown: Cooldown) -> Option<(VoteO
 /// The end of a cooldown.
 #[must_use]
 pub fn cancel(term: Term<'_>, server: ServerId, address: VoterAddress) -> Cmd {
-    let keys = [keys::LOG, &keys::claims(server), keys::DIRECTORY, keys::META, keys::GONE];
-    call("vs2_cancel", &keys, &[term.store, &term.until_ms.to_string(), &server.to_string(), &member(address)])
+    let arguments = [term.store, &term.until_ms.to_string(), &server.to_string(), &member(address)];
+    call_on_votes("vs2_cancel", server, &arguments)
 }
 
 /// Whether there was a cooldown to end; `None` for no such server.
@@ -107,9 +134,8 @@ pub fn read_cancel(reply: &Value) -> Option<(Option<bool>, Made)> {
 /// A vote that the store had lost.
 #[must_use]
 pub fn restore(store: &str, vote: &StoredVote) -> Cmd {
-    let keys = [keys::LOG, &keys::claims(vote.server), keys::DIRECTORY, keys::META, keys::GONE];
     let arguments = [store, &vote.server.to_string(), &member(vote.address), &vote.voted_at.0.to_string()];
-    call("vs2_restore", &keys, &arguments)
+    call_on_votes("vs2_restore", vote.server, &arguments)
 }
 
 /// What became of what was given back.
@@ -192,7 +218,8 @@ pub fn read_server(reply: &Value) -> Option<(ServerOutcome, Made)> {
 /// A server to strike off.
 #[must_use]
 pub fn remove(term: Term<'_>, server: ServerId) -> Cmd {
-    let keys = [keys::LOG, &keys::claims(server), keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE];
+    let (claims, claims_v6) = (keys::claims(server), keys::claims_v6(server));
+    let keys = [keys::LOG, &claims, keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE, &claims_v6];
     call("vs2_remove", &keys, &[term.store, &term.until_ms.to_string(), &server.to_string()])
 }
 
@@ -255,13 +282,15 @@ mod tests {
     };
     use crate::recorder::command::{Mode, Recorded, ServerOutcome, VoteOutcome};
     use crate::recorder::follower::status::EntryId;
-    use crate::vote::address::VoterAddress;
+    use crate::vote::address::{Voter, VoterAddress};
     use crate::vote::id::{ServerId, Token};
     use crate::vote::ipv4::Ipv4;
-    use crate::vote::table::Pair;
+    use crate::vote::ipv6::Ipv6Network;
+    use crate::vote::table::CooldownTable;
     use crate::vote::time::{Cooldown, UnixSeconds};
 
-    const PAIR: Pair = Pair { server: ServerId(28), address: VoterAddress::V4(Ipv4(7)) };
+    const V4: VoterAddress = VoterAddress::V4(Ipv4(7));
+    const V6: VoterAddress = VoterAddress::V6(Ipv6Network(0x2001_0db8_0000_0001));
 
     fn reply(numbers: &[i64], entry: Option<&str>) -> Value {
         let numbers = numbers.iter().map(|number| Value::Int(*number));
@@ -271,10 +300,11 @@ mod tests {
     #[test]
     fn outcomes_of_votes() {
         let cooldown = Cooldown::from_minutes(90).expect("in range");
-        let read = |reply: &Value| read_vote(reply, PAIR, cooldown);
+        let voter = Voter::new(&[V4, V6]).expect("two addresses");
+        let read = |reply: &Value| read_vote(reply, ServerId(28), &voter, &CooldownTable::new().view(), cooldown);
         let recorded = Recorded {
             server: ServerId(28),
-            voter: PAIR.address.into(),
+            voter: voter.clone(),
             voted_at: UnixSeconds(1_000),
             expires_at: UnixSeconds(6_400),
             is_confirmed: true,
@@ -285,8 +315,9 @@ mod tests {
             Some((VoteOutcome::Recorded(recorded.clone()), entry))
         );
         assert_eq!(read(&reply(&[1, 1_000], None)), Some((VoteOutcome::Unchanged(recorded), None)));
-        let in_cooldown = VoteOutcome::InCooldown(PAIR.address, UnixSeconds(6_400));
-        assert_eq!(read(&reply(&[2, 1_000], None)), Some((in_cooldown, None)));
+        let in_cooldown = VoteOutcome::InCooldown(V6, UnixSeconds(6_400));
+        assert_eq!(read(&reply(&[2, 1_000], Some("20010db800000001"))), Some((in_cooldown, None)));
+        assert_eq!(read(&reply(&[2, 1_000], Some("8"))), None, "nobody asked for that one");
         assert_eq!(read(&reply(&[3], None)), Some((VoteOutcome::Expired, None)));
         assert_eq!(read(&reply(&[4], None)), Some((VoteOutcome::InFuture, None)));
         assert_eq!(read(&reply(&[5], None)), Some((VoteOutcome::UnknownServer, None)));
@@ -322,11 +353,12 @@ mod tests {
 
     #[test]
     fn a_call_names_all_its_keys() {
-        let packed =
-            vote(Term { store: "id", until_ms: 8_000 }, Mode::Cast, PAIR, Some(UnixSeconds(9))).get_packed_command();
+        let term = Term { store: "id", until_ms: 8_000 };
+        let packed = vote(term, Mode::Cast, ServerId(28), &[V4, V6], Some(UnixSeconds(9))).get_packed_command();
         let words: Vec<String> =
             String::from_utf8_lossy(&packed).split("\r\n").skip(2).step_by(2).map(String::from).collect();
-        let expected = "FCALL vs2_vote 5 vs:{0}:log vs:{0}:s:28 vs:{0}:dir vs:{0}:meta vs:{0}:gone id 8000 cast 28 9 7";
+        let keys = "6 vs:{0}:log vs:{0}:s:28 vs:{0}:dir vs:{0}:meta vs:{0}:gone vs:{0}:s:28:6";
+        let expected = format!("FCALL vs2_vote {keys} id 8000 cast 28 9 7 20010db800000001");
         assert_eq!(words.join(" "), expected);
     }
 }

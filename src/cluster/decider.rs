@@ -12,14 +12,14 @@ use super::link::{LinkError, TIMEOUT};
 use super::primary::Primary;
 use super::{Confirmation, failure_log::FailureLog};
 use crate::recorder::command::{
-    Command, NewServer, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome, generate_token,
+    Command, NewServer, Reply, ServerName, ServerOutcome, Tokens, VoteOutcome, generate_token,
 };
 use crate::recorder::follower::FeedDoor;
 use crate::recorder::follower::reason::Reason;
 use crate::recorder::follower::submitter::{Decided, Decider};
-use crate::vote::address::VoterAddress;
+use crate::vote::address::Voter;
 use crate::vote::id::{ServerId, Token};
-use crate::vote::table::Pair;
+use crate::vote::table::CooldownView;
 
 /// Calls that go out in one go.
 const CALLS_AT_ONCE: usize = 1_024;
@@ -35,7 +35,7 @@ const CLOCKS_APART_MS: u64 = 100;
 
 /// What a call asks, which says how its reply is read.
 enum CallKind {
-    Vote(Pair),
+    Vote(ServerId, Voter),
     Cancel,
     /// The token that is given only to a new server: a listed one with another token keeps that.
     Server(Option<Token>),
@@ -104,7 +104,7 @@ impl StoreDecider {
         let store = self.door.status.store().unwrap_or_default().to_owned();
         self.connect()?;
         let servers = self.resolve(&commands, &store)?;
-        let calls = plan(commands, under, &servers, (&store, &self.terms()));
+        let calls = plan(commands, under, &servers, (&store, &self.terms()), &self.door.cooldowns);
         let mut refused = None;
         for chunk in calls.chunks(CALLS_AT_ONCE) {
             refused = self.ask(chunk, under)?.or(refused);
@@ -251,8 +251,10 @@ impl StoreDecider {
 
     fn read(&self, call: &Call, reply: &Value, under: &mut [Under]) -> Part {
         let (part, made) = match &call.kind {
-            CallKind::Vote(pair) => {
-                calls::read_vote(reply, *pair, self.door.cooldown).map(|(vote, made)| (Part::Vote(vote), made))
+            CallKind::Vote(server, voter) => {
+                let (cooldowns, cooldown) = (&self.door.cooldowns, self.door.cooldown);
+                calls::read_vote(reply, *server, voter, cooldowns, cooldown)
+                    .map(|(vote, made)| (Part::Vote(vote), made))
             }
             CallKind::Cancel => calls::read_cancel(reply).map(|(cancel, made)| (Part::Cancel(cancel), made)),
             CallKind::Server(kept) => {
@@ -361,6 +363,7 @@ fn plan(
     under: &mut [Under],
     servers: &HashMap<Token, ServerId>,
     (store, until_ms): (&str, &dyn Fn(usize) -> u64),
+    cooldowns: &CooldownView,
 ) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for (command, asked) in commands.into_iter().enumerate() {
@@ -371,19 +374,19 @@ fn plan(
         match asked {
             Command::Votes(votes, mode) => {
                 for (part, vote) in votes.into_iter().enumerate() {
-                    match resolved(&vote, servers) {
-                        Some(pair) if is_ipv6(pair.address) || vote.voter.addresses_len() > 1 => {
-                            under[command].parts[part] = Part::Refused
-                        }
-                        Some(pair) => {
-                            add(part, CallKind::Vote(pair), &|term| calls::vote(term, mode, pair, vote.voted_at))
+                    match resolved(&vote.server, servers) {
+                        Some(server) => {
+                            let voters: Vec<_> =
+                                vote.voter.addresses().map(|address| cooldowns.voter(address)).collect();
+                            let kind = CallKind::Vote(server, vote.voter);
+                            add(part, kind, &|term| calls::vote(term, mode, server, &voters, vote.voted_at));
                         }
                         None => under[command].parts[part] = Part::Vote(VoteOutcome::UnknownServer),
                     }
                 }
             }
-            Command::Cancel(_, address) if is_ipv6(address) => under[command].parts[0] = Part::Refused,
             Command::Cancel(server, address) => {
+                let address = cooldowns.voter(address);
                 add(0, CallKind::Cancel, &|term| calls::cancel(term, server, address));
             }
             Command::Servers(news, tokens) => {
@@ -409,11 +412,6 @@ fn plan(
     calls
 }
 
-/// Whether the shared store has no form for it: it keeps IPv4 alone so far.
-const fn is_ipv6(address: VoterAddress) -> bool {
-    matches!(address, VoterAddress::V6(_))
-}
-
 /// Where no token is said the store answers `unchanged` for a listed server. That is no success if it keeps
 /// another token than `kept`.
 fn differing(outcome: ServerOutcome, kept: Option<&Token>) -> ServerOutcome {
@@ -423,12 +421,11 @@ fn differing(outcome: ServerOutcome, kept: Option<&Token>) -> ServerOutcome {
     }
 }
 
-fn resolved(vote: &Vote, servers: &HashMap<Token, ServerId>) -> Option<Pair> {
-    let server = match &vote.server {
-        ServerName::Id(server) => *server,
-        ServerName::Token(token) => *servers.get(token)?,
-    };
-    Some(Pair { server, address: vote.voter.first() })
+fn resolved(server: &ServerName, servers: &HashMap<Token, ServerId>) -> Option<ServerId> {
+    match server {
+        ServerName::Id(server) => Some(*server),
+        ServerName::Token(token) => servers.get(token).copied(),
+    }
 }
 
 impl Under {

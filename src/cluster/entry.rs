@@ -7,6 +7,7 @@ use crate::store::{Event, StoredVote};
 use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
+use crate::vote::ipv6::Ipv6Network;
 use crate::vote::time::UnixSeconds;
 
 /// An entry of the log.
@@ -14,6 +15,8 @@ use crate::vote::time::UnixSeconds;
 pub struct LogEntry {
     /// Its number and its name.
     pub position: Position,
+    /// How many entries of the same vote follow: a voter with several addresses has one for each.
+    pub more: u32,
     /// What it says.
     pub event: Event,
 }
@@ -75,7 +78,8 @@ fn line(value: &Value) -> Option<EntryLine> {
     let id: EntryId = text(id)?.parse().ok()?;
     let fields = EntryFields(items(fields)?);
     let Some(n) = fields.first("n").and_then(|n| n.parse().ok()) else { return Some(EntryLine::Strange(id)) };
-    let ours = |event| EntryLine::Ours(LogEntry { position: Position { n, id }, event });
+    let more = fields.number("m").unwrap_or(0);
+    let ours = |event| EntryLine::Ours(LogEntry { position: Position { n, id }, more, event });
     Some(fields.event(id).map_or(EntryLine::Unreadable(id), ours))
 }
 
@@ -99,14 +103,18 @@ impl EntryFields<'_> {
     }
 
     fn event(&self, id: EntryId) -> Option<Event> {
-        if let Some(server) = self.number("d").map(ServerId) {
+        let (server, address) = if let Some(network) = self.text("6") {
+            // The record is the server's, repeated for nodes of library vs1.
+            (self.number("d")?, VoterAddress::V6(network_of(network)?))
+        } else if let Some(server) = self.number("d").map(ServerId) {
             return match self.text("r")? {
                 "" => Some(Event::ServerGone(server)),
                 record => Some(Event::Server(server, token(record)?)),
             };
-        }
-        let address = VoterAddress::V4(Ipv4(self.number("i")?));
-        let vote = |voted_at| Some(StoredVote { server: ServerId(self.number("s")?), address, voted_at });
+        } else {
+            (self.number("s")?, VoterAddress::V4(Ipv4(self.number("i")?)))
+        };
+        let vote = |voted_at| Some(StoredVote { server: ServerId(server), address, voted_at });
         if let Some(cancelled) = self.text("c") {
             return vote(UnixSeconds(cancelled.parse().ok()?)).map(Event::VoteGone);
         }
@@ -116,6 +124,13 @@ impl EntryFields<'_> {
         };
         vote(UnixSeconds(voted_at)).map(Event::Vote)
     }
+}
+
+/// An IPv6 network as it stands in the store: 16 hexadecimal digits.
+#[must_use]
+pub fn network_of(text: &str) -> Option<Ipv6Network> {
+    let is_hex = text.len() == 16 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    u64::from_str_radix(text, 16).ok().filter(|_| is_hex).map(Ipv6Network)
 }
 
 /// The token in a directory record: `v1;token`, and whatever a later version puts behind another `;`.
@@ -135,6 +150,7 @@ mod tests {
     use crate::vote::address::VoterAddress;
     use crate::vote::id::{ServerId, Token};
     use crate::vote::ipv4::Ipv4;
+    use crate::vote::ipv6::Ipv6Network;
     use crate::vote::time::UnixSeconds;
 
     /// A reply to XREAD with one entry of these fields, in one word each.
@@ -161,6 +177,7 @@ mod tests {
             lines(&reply("1795172696999-3", "n 12 s 28 i 7")),
             Some(vec![EntryLine::Ours(LogEntry {
                 position: Position { n: 12, id: EntryId { ms: 1_795_172_696_999, sequence: 3 } },
+                more: 0,
                 event: Event::Vote(vote(1_795_172_696)),
             })])
         );
@@ -195,12 +212,27 @@ mod tests {
         assert_eq!(lines(&Value::Int(1)), None);
     }
 
-    /// So a later version can say something that only its own nodes read: to the others it is nothing new.
     #[test]
-    fn what_is_behind_a_servers_record_is_passed_over() {
+    fn an_entry_of_ipv6_is_behind_a_servers_record() {
+        let address = VoterAddress::V6(Ipv6Network(0x2001_0db8_0001_0000));
+        let vote = |voted_at| StoredVote { server: ServerId(28), address, voted_at: UnixSeconds(voted_at) };
+        let said = |fields: &str| event("1795172696999-0", &format!("n 1 d 28 r v1;demo {fields}"));
+        assert_eq!(said("6 20010db800010000 t 1795172690"), Some(Event::Vote(vote(1_795_172_690))));
+        assert_eq!(said("6 20010db800010000 m 1"), Some(Event::Vote(vote(1_795_172_696))));
+        assert_eq!(said("6 20010db800010000 c 1795172690"), Some(Event::VoteGone(vote(1_795_172_690))));
+        assert_eq!((said("6 20010db80001000"), said("6 +0010db800010000")), (None, None));
+        // So a later version can say what only its own nodes read.
         let demo = Token::new("demo").expect("a token");
-        let said = event("5-0", "n 1 d 28 r v1;demo 6 20010db800010000 t 1795172690");
-        assert_eq!(said, Some(Event::Server(ServerId(28), demo)));
+        assert_eq!(said("7 x"), Some(Event::Server(ServerId(28), demo)));
+    }
+
+    #[test]
+    fn an_entry_says_how_many_of_the_same_vote_follow() {
+        let more = |fields| match lines(&reply("5-0", fields)).and_then(|mut lines| lines.pop()) {
+            Some(EntryLine::Ours(entry)) => entry.more,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((more("n 1 s 28 i 7 m 2"), more("n 1 s 28 i 7")), (2, 0));
     }
 
     #[test]

@@ -46,8 +46,8 @@ fn lacking(error: LinkError, link: &StoreLink) -> LinkError {
 /// # Errors
 /// Either kind.
 pub fn missing_rights(link: &mut StoreLink) -> Result<Vec<String>, LinkError> {
-    let (any_server, mut question) = (keys::claims(ServerId(0)), cmd("FCALL_RO"));
-    let keys = [keys::LOG, &any_server, keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE, keys::NODES];
+    let ([v4, v6], mut question) = ([keys::claims, keys::claims_v6].map(|of| of(ServerId(0))), cmd("FCALL_RO"));
+    let keys = [keys::LOG, &v4, keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE, keys::NODES, &v6];
     question.arg("vs2_rights").arg(keys.len()).arg(&keys[..]);
     let reply = link.ask(&question)?;
     let missing = items(&reply).and_then(|calls| calls.iter().map(|call| text(call).map(str::to_owned)).collect());

@@ -9,6 +9,7 @@ use crate::recorder::follower::reason::Reason;
 use crate::recorder::follower::state::FullState;
 use crate::recorder::follower::status::Position;
 use crate::vote::digest::Digest;
+use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::table::CooldownTable;
 use crate::vote::time::{Cooldown, UnixSeconds};
 
@@ -34,6 +35,7 @@ impl Mirror {
         let mut primary = admin::open(address)?;
         let snap = snapshot::snap(&mut primary.link).map_err(link_error)?;
         let minutes = u32::try_from(snap.cooldown_s / 60).unwrap_or_default();
+        let table = CooldownTable::with_prefix(snap.prefix.unwrap_or(Ipv6Prefix::USUAL));
         let Some(cooldown) = Cooldown::from_minutes(minutes).filter(|_| !snap.head.store.is_empty()) else {
             let host = primary.link.host();
             return Err(LinkError::Refused(
@@ -43,7 +45,7 @@ impl Mirror {
                 ),
             ));
         };
-        let read = snapshot::read(&mut primary, address, CooldownTable::new(), cooldown, &mut |_rows| {});
+        let read = snapshot::read(&mut primary, address, table, cooldown, &mut |_rows| {});
         let (state, position, head) = read.map_err(link_error)?;
         Ok(Self { primary, state, position, store: head.store, cooldown })
     }

@@ -3,9 +3,11 @@
 //! but each entry is an assignment: replayed in order over a state at or behind its start, every
 //! pair ends on its last word.
 
+use std::collections::HashSet;
+
 use redis::{Value, cmd};
 
-use super::address::StoreAddress;
+use super::address::{Host, StoreAddress};
 use super::bulk_reader::BulkReader;
 use super::entry::{self, items, number, text};
 use super::keys;
@@ -18,7 +20,7 @@ use crate::store::Event;
 use crate::vote::address::VoterAddress;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::ServerId;
-use crate::vote::ipv4::Ipv4;
+use crate::vote::ipv6::{Ipv6Network, Ipv6Prefix};
 use crate::vote::table::{CooldownTable, Cooling, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
 
@@ -48,6 +50,8 @@ pub struct Snap {
     pub head: LogEnd,
     /// The length of the store's cooldown, in seconds.
     pub cooldown_s: u64,
+    /// How many bits of an IPv6 address tell one voter from another; `None` for what makes no sense.
+    pub prefix: Option<Ipv6Prefix>,
 }
 
 /// Why there is no state.
@@ -98,14 +102,24 @@ fn read_head(fields: &[Value]) -> Option<LogEnd> {
 /// [`NoState::Link`] and [`NoState::Unfit`].
 pub fn snap(link: &mut StoreLink) -> Result<Snap, NoState> {
     let head = head(link)?;
-    let held = link.ask(cmd("HMGET").arg(keys::META).arg("schema").arg("cd"))?;
-    let Some([schema, cooldown_s]) = items(&held) else { return Err(NoState::Link(link.strange("a cooldown"))) };
+    let held = link.ask(cmd("HMGET").arg(keys::META).arg("schema").arg("cd").arg("v6"))?;
+    let Some([schema, cooldown_s, bits]) = items(&held) else { return Err(NoState::Link(link.strange("a cooldown"))) };
+    let prefix = read_prefix(bits);
     let (schema, cooldown_s) = (number(schema).unwrap_or_default(), number(cooldown_s).unwrap_or_default());
     if schema != SCHEMA && !head.store.is_empty() {
         let host = link.host();
         return Err(NoState::Unfit(format!("the store at {host} has schema {schema}: a newer vote-status is wanted")));
     }
-    Ok(Snap { head, cooldown_s })
+    Ok(Snap { head, cooldown_s, prefix })
+}
+
+/// A store that was made before there was IPv6 does not say how many bits, and goes by the usual ones.
+#[must_use]
+pub fn read_prefix(bits: &Value) -> Option<Ipv6Prefix> {
+    if *bits == Value::Nil {
+        return Some(Ipv6Prefix::USUAL);
+    }
+    Ipv6Prefix::from_bits(u8::try_from(number(bits)?).ok()?)
 }
 
 /// Reads the directory in pieces, while others change it: one reply with all of it would hold the store
@@ -149,27 +163,50 @@ pub fn read(
     cooldown: Cooldown,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(FullState, Position, LogEnd), NoState> {
-    let Snap { head, cooldown_s } = snap(&mut primary.link)?;
-    if !head.store.is_empty() && cooldown_s != u64::from(cooldown.seconds()) {
-        let (host, minutes) = (primary.link.host(), cooldown_s / 60);
-        return Err(NoState::Unfit(format!(
-            "the store at {host} has a cooldown of {minutes} minutes, and this node was started with {}: give --cooldown-minutes {minutes}",
-            cooldown.minutes()
-        )));
-    }
+    let snap = snap(&mut primary.link)?;
+    check_lengths(&snap, primary.link.host(), cooldown, table.view().prefix())?;
+    let head = snap.head;
     let now = UnixSeconds(u32::try_from(head.now_us / 1_000_000).unwrap_or(u32::MAX));
     let servers = read_servers(&mut primary.link)?;
     let ids: Vec<ServerId> = servers.iter_after(None).map(|(server, _)| server).collect();
     let host = primary.link.host().clone();
     let mut wire = BulkReader::open(&address.access, &host, &primary.role.run_id)?;
-    read_votes(&mut wire, &ids, now, cooldown, &mut table, progress)?;
+    read_votes(&mut wire, &mut primary.link, &ids, now, cooldown, &mut table, progress)?;
     let mut state = FullState { table, servers };
     let position = catch_up(&mut primary.link, &mut state, head.position, cooldown, None)?;
     Ok((state, position, head))
 }
 
+/// Whether a node with these settings may follow the store: all its nodes have to tell voters apart alike.
+fn check_lengths(snap: &Snap, host: &Host, cooldown: Cooldown, prefix: Ipv6Prefix) -> Result<(), NoState> {
+    if snap.head.store.is_empty() {
+        return Ok(());
+    }
+    if snap.cooldown_s != u64::from(cooldown.seconds()) {
+        let minutes = snap.cooldown_s / 60;
+        return Err(NoState::Unfit(format!(
+            "the store at {host} has a cooldown of {minutes} minutes, and this node was started with {}: give --cooldown-minutes {minutes}",
+            cooldown.minutes()
+        )));
+    }
+    match snap.prefix {
+        Some(held) if held == prefix => Ok(()),
+        Some(held) => Err(NoState::Unfit(format!(
+            "the store at {host} tells IPv6 voters apart by {} bits, and this node was started with {}: give --ipv6-prefix {}",
+            held.bits(),
+            prefix.bits(),
+            held.bits()
+        ))),
+        None => Err(NoState::Unfit(format!(
+            "the store at {host} has no IPv6 prefix from 32 to 64: see HGET {} v6",
+            keys::META
+        ))),
+    }
+}
+
 fn read_votes(
     wire: &mut BulkReader,
+    link: &mut StoreLink,
     servers: &[ServerId],
     now: UnixSeconds,
     cooldown: Cooldown,
@@ -188,25 +225,52 @@ fn read_votes(
         if let Some(next) = questions.next() {
             wire.send(next)?;
         }
+        let mut rows_v6 = Vec::new();
+        let mut put = |server, address, voted_at| {
+            let expires_at = cooldown.expires_at(UnixSeconds(voted_at));
+            loader.put(Cooling { pair: Pair { server, address }, expires_at });
+        };
         for server in servers {
             let mut rows = 0;
-            wire.pairs(&mut |address, voted_at| {
-                let pair = Pair { server: *server, address: VoterAddress::V4(Ipv4(address)) };
-                loader.put(Cooling { pair, expires_at: cooldown.expires_at(UnixSeconds(voted_at)) });
+            wire.votes(&mut |address, voted_at| {
+                put(*server, VoterAddress::V4(address), voted_at);
                 rows += 1;
             })?;
+            wire.votes_v6(&mut |network, voted_at| rows_v6.push((*server, network, voted_at)))?;
             progress(rows);
         }
+        let stale = stale_v6(link, &rows_v6)?;
+        rows_v6.retain(|(server, ..)| !stale.contains(server));
+        rows_v6.iter().for_each(|(server, network, voted_at)| put(*server, VoterAddress::V6(*network), *voted_at));
+        progress(rows_v6.len() as u64);
     }
     loader.finish();
     Ok(())
 }
 
+/// The servers of these votes whose votes of IPv6 are of an earlier listing. A node of library vs1 that removes a
+/// server leaves them behind; then another removal is known than the one that their mark says.
+fn stale_v6(link: &mut StoreLink, rows: &[(ServerId, Ipv6Network, u32)]) -> Result<HashSet<ServerId>, LinkError> {
+    let mut servers: Vec<ServerId> = rows.iter().map(|(server, ..)| *server).collect();
+    servers.dedup();
+    let mut packed = Vec::new();
+    for server in &servers {
+        cmd("ZSCORE").arg(keys::GONE).arg(server.0).write_packed_command(&mut packed);
+        cmd("ZSCORE").arg(keys::claims_v6(*server)).arg(keys::MARK).write_packed_command(&mut packed);
+    }
+    let (replies, lost) = link.ask_all(&packed, 2 * servers.len());
+    lost.map_or(Ok(()), Err)?;
+    let replies = replies.into_iter().collect::<Result<Vec<Value>, LinkError>>()?;
+    let is_known = |scores: &[Value]| text(&scores[1])?.strip_prefix('-').zip(text(&scores[0])).map(|(a, b)| a == b);
+    let removed_since = replies.chunks_exact(2).map(|scores| scores[0] != Value::Nil && is_known(scores) != Some(true));
+    Ok(servers.into_iter().zip(removed_since).filter_map(|(server, is_stale)| is_stale.then_some(server)).collect())
+}
+
 fn ask_for(servers: &[ServerId], until: UnixSeconds) -> Vec<u8> {
     let mut packed = Vec::new();
-    for server in servers {
+    for key in servers.iter().flat_map(|server| [keys::claims(*server), keys::claims_v6(*server)]) {
         let mut command = cmd("ZRANGEBYSCORE");
-        command.arg(keys::claims(*server)).arg(format!("({}", until.0)).arg("+inf").arg("WITHSCORES");
+        command.arg(key).arg(format!("({}", until.0)).arg("+inf").arg("WITHSCORES");
         command.write_packed_command(&mut packed);
     }
     packed
@@ -247,10 +311,11 @@ pub fn catch_up(
 mod tests {
     use redis::Value;
 
-    use super::{LogEnd, add_servers, ask_for, read_head};
+    use super::{LogEnd, add_servers, ask_for, read_head, read_prefix};
     use crate::recorder::follower::status::{EntryId, Position};
     use crate::vote::directory::Snapshot;
     use crate::vote::id::ServerId;
+    use crate::vote::ipv6::Ipv6Prefix;
     use crate::vote::time::UnixSeconds;
 
     fn text(text: &str) -> Value {
@@ -290,8 +355,16 @@ mod tests {
     #[test]
     fn votes_are_asked_for_server_by_server() {
         let packed = ask_for(&[ServerId(28)], UnixSeconds(1_000));
-        let expected =
-            "*5\r\n$13\r\nZRANGEBYSCORE\r\n$11\r\nvs:{0}:s:28\r\n$5\r\n(1000\r\n$4\r\n+inf\r\n$10\r\nWITHSCORES\r\n";
+        let of =
+            |key| format!("*5\r\n$13\r\nZRANGEBYSCORE\r\n{key}\r\n$5\r\n(1000\r\n$4\r\n+inf\r\n$10\r\nWITHSCORES\r\n");
+        let expected = of("$11\r\nvs:{0}:s:28") + &of("$13\r\nvs:{0}:s:28:6");
         assert_eq!(String::from_utf8_lossy(&packed), expected);
+    }
+
+    #[test]
+    fn prefixes() {
+        assert_eq!(read_prefix(&Value::Nil), Some(Ipv6Prefix::USUAL));
+        assert_eq!(read_prefix(&text("56")), Ipv6Prefix::from_bits(56));
+        assert_eq!([read_prefix(&text("31")), read_prefix(&text("x"))], [None, None]);
     }
 }

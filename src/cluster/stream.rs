@@ -58,7 +58,22 @@ pub fn read(link: &mut StoreLink, after: EntryId, is_patient: bool) -> Result<Re
             }
         }
     }
+    if read.count == ENTRIES_MAX {
+        read.end_with_whole_votes();
+    }
     Ok(read)
+}
+
+impl Read {
+    /// Leaves the entries of a vote to the next read where not all of them have come: all of its addresses are
+    /// shown, or none. The store writes them in one step, so only a read that is full can end between them.
+    fn end_with_whole_votes(&mut self) {
+        let Some(last_whole) = self.entries.iter().rposition(|entry| entry.more == 0) else { return };
+        if last_whole + 1 < self.entries.len() {
+            self.entries.truncate(last_whole + 1);
+            self.end = self.entries[last_whole].position.id;
+        }
+    }
 }
 
 /// Why there are no entries to follow.
@@ -113,7 +128,7 @@ pub fn follow(position: Position, entries: &[LogEntry]) -> Result<Option<Positio
 
 #[cfg(test)]
 mod tests {
-    use super::follow;
+    use super::{Read, follow};
     use crate::cluster::entry::LogEntry;
     use crate::recorder::follower::status::{EntryId, Position, RebuildCause};
     use crate::store::Event;
@@ -124,7 +139,23 @@ mod tests {
     }
 
     fn entries(numbers: &[u64]) -> Vec<LogEntry> {
-        numbers.iter().map(|n| LogEntry { position: at(*n), event: Event::ServerGone(ServerId(1)) }).collect()
+        numbers.iter().map(|n| LogEntry { position: at(*n), more: 0, event: Event::ServerGone(ServerId(1)) }).collect()
+    }
+
+    #[test]
+    fn a_vote_is_read_with_all_its_entries_or_none() {
+        let read = |more: &[u32]| {
+            let mut all = entries(&(1..=more.len() as u64).collect::<Vec<_>>());
+            all.iter_mut().zip(more).for_each(|(entry, more)| entry.more = *more);
+            let mut read = Read { end: at(99).id, entries: all, ..Read::default() };
+            read.end_with_whole_votes();
+            (read.entries.len(), read.end)
+        };
+        assert_eq!(read(&[0, 2, 1, 0]), (4, at(99).id), "whole");
+        assert_eq!(read(&[0, 2, 1]), (1, at(1).id));
+        assert_eq!(read(&[1, 0, 1]), (2, at(2).id));
+        // No vote has so many: what is there is followed rather than waited for.
+        assert_eq!(read(&[3, 2, 1]), (3, at(99).id));
     }
 
     #[test]

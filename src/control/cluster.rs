@@ -8,6 +8,7 @@ use crate::metrics::{MetricKind, MetricsText};
 use crate::recorder::command::DigestTaken;
 use crate::recorder::follower::reason::Reason;
 use crate::recorder::follower::status::{Freshness, RebuildCause};
+use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::time::Cooldown;
 
 /// A view of where the node stands.
@@ -17,6 +18,8 @@ pub struct ClusterView {
     pub freshness: Freshness,
     /// The cooldown's length.
     pub cooldown: Cooldown,
+    /// How many bits of an IPv6 address tell one voter from another.
+    pub ipv6_prefix: Ipv6Prefix,
 }
 
 impl ClusterView {
@@ -69,6 +72,7 @@ impl ClusterView {
             &json!({
                 "store_id": status.store(),
                 "cooldown_minutes": self.cooldown.minutes(),
+                "ipv6_prefix": self.ipv6_prefix.bits(),
                 "following": status.is_following(),
                 "id": position.id.to_string(),
                 "n": position.n,
@@ -154,12 +158,13 @@ mod tests {
     use crate::clock::Clock;
     use crate::metrics::MetricsText;
     use crate::recorder::follower::status::{Freshness, SharedStatus};
+    use crate::vote::ipv6::Ipv6Prefix;
     use crate::vote::time::Cooldown;
 
     fn view(stale_max_ms: Option<u64>) -> ClusterView {
         let cooldown = Cooldown::from_minutes(90).expect("in range");
         let freshness = Freshness { status: Arc::new(SharedStatus::default()), clock: Clock::new(), stale_max_ms };
-        ClusterView { freshness, cooldown }
+        ClusterView { freshness, cooldown, ipv6_prefix: Ipv6Prefix::USUAL }
     }
 
     /// The rows of its table, by kind and labels, and the families of a page.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::counters::RecorderCounters;
 use crate::vote::directory::{Directory, DirectoryView, Snapshot};
+use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::table::{CooldownTable, CooldownView, Pair};
 use crate::waiting::WaitingRoom;
 use crate::watch::{WatchBoard, WatchPost};
@@ -30,6 +31,12 @@ impl Default for LiveState {
 }
 
 impl LiveState {
+    /// An empty state, in which IPv6 voters are told apart by so many bits.
+    #[must_use]
+    pub fn new(ipv6_prefix: Ipv6Prefix) -> Self {
+        Self { table: CooldownTable::with_prefix(ipv6_prefix), ..Self::default() }
+    }
+
     /// A view of the cooldowns.
     #[must_use]
     pub fn cooldowns(&self) -> CooldownView {

@@ -32,6 +32,8 @@ pub enum StoreChoice {
         store: Box<dyn SharedStore>,
         /// A node whose state is older than this, in milliseconds, is not ready.
         stale_max_ms: Option<u64>,
+        /// By how many bits IPv6 voters are told apart: it has to be the store's.
+        ipv6_prefix: Ipv6Prefix,
     },
 }
 
@@ -66,10 +68,10 @@ impl WriteSide {
                 }
                 Self { backend: Backend::Own(Box::new(recorder)), handle, cluster: None, helpers: Vec::new() }
             }
-            StoreChoice::Shared { store, stale_max_ms } => {
-                let parts = Follower::parts(clock.clone(), cooldown, readiness.clone());
+            StoreChoice::Shared { store, stale_max_ms, ipv6_prefix } => {
+                let parts = Follower::parts(clock.clone(), cooldown, ipv6_prefix, readiness.clone());
                 let freshness = Freshness { status: parts.recorder.status(), clock: clock.clone(), stale_max_ms };
-                let cluster = Some(ClusterView { freshness, cooldown });
+                let cluster = Some(ClusterView { freshness, cooldown, ipv6_prefix });
                 let helpers = helpers(store, parts.submitter, parts.door);
                 Self { backend: Backend::Shared(Box::new(parts.recorder)), handle: parts.handle, cluster, helpers }
             }

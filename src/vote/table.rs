@@ -84,6 +84,12 @@ impl CooldownView {
         }
     }
 
+    /// How many bits of an IPv6 address tell one voter from another.
+    #[must_use]
+    pub fn prefix(&self) -> Ipv6Prefix {
+        self.0.prefix
+    }
+
     /// Entries held of each family.
     #[must_use]
     pub fn counts(&self) -> FamilyCounts {

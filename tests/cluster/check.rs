@@ -4,7 +4,7 @@
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::load::{Habits, Load};
 use crate::cluster::util::node::{Node, client, command, folder, init};
-use crate::cluster::util::oracle::settle;
+use crate::cluster::util::oracle::{claim_of, settle};
 use crate::util::ledger::address;
 use crate::util::server::{Ended, run_to_end};
 
@@ -31,12 +31,13 @@ fn a_check_finds_what_differs() {
 
     // One vote less in Redis, and one more: nothing tells the node.
     let (gone, _) = truth.votes.first_key_value().expect("votes");
-    let key = format!("vs:{{0}}:s:{}", gone.0);
     let mut redis = engine.connect();
-    redis.ask(&["ZREM", &key, &gone.1.to_bits().to_string()]);
-    let more = address(900_000);
+    let [key, member] = claim_of(*gone);
+    redis.ask(&["ZREM", &key, &member]);
+    let more = address(900_001);
     let now = redis.ask(&["TIME"]).list()[0].number().to_string();
-    redis.ask(&["ZADD", &key, &now, &more.to_bits().to_string()]);
+    let [key, member] = claim_of((gone.0, more));
+    redis.ask(&["ZADD", &key, &now, &member]);
     let ended = check(&engine, &node);
     assert_eq!(ended.status.code(), Some(1), "{}{}", ended.stdout, ended.stderr);
     for ip in [gone.1, more] {

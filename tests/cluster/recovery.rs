@@ -3,7 +3,7 @@
 
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::Node;
-use crate::cluster::util::oracle::settle;
+use crate::cluster::util::oracle::{claim_of, settle};
 use crate::cluster::util::resp::Redis;
 use crate::util::ledger::{Pair, address, next_votes};
 use crate::util::wait_until;
@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 const WAITS: &str = "votes wait until the other nodes have given back";
 
 /// Removes a vote behind everybody's back: no event says that it is gone.
-fn lose(redis: &mut Redis, (server, ip): Pair) {
-    let key = format!("vs:{{0}}:s:{server}");
-    assert_eq!(redis.ask(&["ZREM", &key, &ip.to_bits().to_string()]).number(), 1);
+fn lose(redis: &mut Redis, pair: Pair) {
+    let [key, member] = claim_of(pair);
+    assert_eq!(redis.ask(&["ZREM", &key, &member]).number(), 1);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn what_redis_lost_and_refuses_is_shown_counted_and_told() {
     lose(&mut redis, lost);
     lose(&mut redis, cancelled);
     // As if another node had cancelled it in a history that this one has not seen.
-    let pair = format!("1:{}", cancelled.1.to_bits());
+    let pair = format!("1:{}", claim_of(cancelled)[1]);
     redis.ask(&["ZADD", "vs:{0}:gone", "4000000000", &pair]);
     engine.kill();
     engine.add_args(&["--min-replicas-to-write", "7"]);

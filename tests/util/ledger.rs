@@ -7,7 +7,7 @@ use crate::util::server::{Ended, Server};
 use crate::util::time::rfc3339;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 /// The server that all votes of these tests are for, unless they say another.
@@ -18,7 +18,7 @@ pub(crate) const COOLDOWN_S: i64 = 5_400;
 const PIPELINED: usize = 50;
 
 /// A server's id and a client's address.
-pub(crate) type Pair = (u32, Ipv4Addr);
+pub(crate) type Pair = (u32, IpAddr);
 
 /// Starts the service on a data directory.
 pub(crate) fn serve(folder: &Path, more: &[&str]) -> Server {
@@ -34,9 +34,21 @@ pub(crate) fn try_serve(folder: &Path, more: &[&str]) -> Result<Server, Ended> {
     Server::try_spawn(command)
 }
 
-/// The `number`th of many addresses.
-pub(crate) fn address(number: u32) -> Ipv4Addr {
-    Ipv4Addr::from(0x0a00_0000 + number)
+/// The `number`th of many addresses: of IPv4 where it is even, and else the first one of an IPv6 network.
+pub(crate) fn address(number: u32) -> IpAddr {
+    if number.is_multiple_of(2) {
+        Ipv4Addr::from(0x0a00_0000 + number).into()
+    } else {
+        Ipv6Addr::from(0x2001_0db8_u128 << 96 | u128::from(number) << 64).into()
+    }
+}
+
+/// Whether it is one of these.
+pub(crate) fn is_numbered(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.octets()[0] == 10,
+        IpAddr::V6(ip) => ip.segments()[..2] == [0x2001, 0x0db8],
+    }
 }
 
 /// The bytes that cast a vote.
@@ -104,7 +116,7 @@ pub(crate) fn exported_votes(control: &Control) -> BTreeMap<Pair, String> {
         let Some(ip) = line["ip"].as_str() else { continue };
         let server = u32::try_from(line["server_id"].as_u64().expect("a server id")).expect("a u32");
         let voted_at = line["voted_at"].as_str().expect("an instant").to_owned();
-        let twice = votes.insert((server, ip.parse().expect("an IPv4 address")), voted_at);
+        let twice = votes.insert((server, ip.parse().expect("an address")), voted_at);
         assert_eq!(twice, None, "{ip} is in the export twice");
     }
     votes

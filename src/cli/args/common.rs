@@ -6,12 +6,20 @@ use std::path::PathBuf;
 use clap::builder::{StringValueParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, value_parser};
 
+use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::time::Cooldown;
 
 pub(super) fn cooldown_minutes() -> Arg {
     option("cooldown-minutes", "N", "Length of the cooldown, 1 to 10080")
         .value_parser(whole(1..=u64::from(Cooldown::MINUTES_MAX)))
         .default_value(Cooldown::USUAL.minutes().to_string())
+}
+
+pub(super) fn ipv6_prefix() -> Arg {
+    let bits = u64::from(Ipv6Prefix::BITS_MIN)..=u64::from(Ipv6Prefix::BITS_MAX);
+    option("ipv6-prefix", "BITS", "Leading bits by which IPv6 voters are told apart, 32 to 64")
+        .value_parser(whole(bits))
+        .default_value(Ipv6Prefix::USUAL.bits().to_string())
 }
 
 pub(super) fn data_dir(help: &'static str) -> Arg {

@@ -7,13 +7,12 @@ use std::thread;
 use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, Command, value_parser};
 
-use super::common::{cooldown_minutes, data_dir, flag, option, plain, seconds, whole};
+use super::common::{cooldown_minutes, data_dir, flag, ipv6_prefix, option, plain, seconds, whole};
 use super::store;
 use crate::cli::logger::{LEVELS, LogFormat};
 use crate::limits::{BUFFER_BYTES_MAX_FLOOR, Limits};
 use crate::net::listen::address::ListenAddress;
 use crate::server::Engine;
-use crate::vote::ipv6::Ipv6Prefix;
 
 pub(super) fn command() -> Command {
     Command::new("serve")
@@ -81,9 +80,7 @@ fn state() -> [Arg; 9] {
         ),
         flag("in-memory", "Keep nothing: a restart forgets all"),
         cooldown_minutes(),
-        option("ipv6-prefix", "BITS", "Leading bits by which IPv6 voters are told apart, 32 to 64")
-            .value_parser(whole(u64::from(Ipv6Prefix::BITS_MIN)..=u64::from(Ipv6Prefix::BITS_MAX)))
-            .default_value(Ipv6Prefix::USUAL.bits().to_string()),
+        ipv6_prefix(),
         flag(
             "accept-clock",
             "Take the clock as it is, where it is behind the time that the store knows: for one start",

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, Command, value_parser};
 
-use crate::cli::args::common::{connection, cooldown_minutes, json, option, seconds, whole};
+use crate::cli::args::common::{connection, cooldown_minutes, ipv6_prefix, json, option, seconds, whole};
 
 /// What `serve` takes.
 pub(super) fn serve() -> Vec<Arg> {
@@ -39,7 +39,7 @@ pub(super) fn commands() -> Vec<Command> {
     let init = Command::new("init")
         .about("Give an empty store its id, once, before the first node is started")
         .args(address.clone())
-        .arg(cooldown_minutes());
+        .args([cooldown_minutes(), ipv6_prefix()]);
     let check = Command::new("check")
         .about("Compare what a node holds with the store, while both go on")
         .args(address.clone())

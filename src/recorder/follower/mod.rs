@@ -25,6 +25,7 @@ use crate::recorder::{RecorderHandle, Respond, SWEEP_SHARDS_PER_TICK, TICK_MS};
 use crate::store::{Event, StoreError, StoredVote};
 use crate::vote::digest::Digest;
 use crate::vote::directory::{DirectoryView, Snapshot};
+use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::Cooldown;
 
@@ -220,12 +221,12 @@ pub struct Follower {
 impl Follower {
     /// The parts, with an empty state until the feed has brought one.
     #[must_use]
-    pub fn parts(clock: Clock, cooldown: Cooldown, readiness: Readiness) -> FollowerParts {
+    pub fn parts(clock: Clock, cooldown: Cooldown, ipv6_prefix: Ipv6Prefix, readiness: Readiness) -> FollowerParts {
         let (sender, messages) = sync_channel(MESSAGES_MAX);
         let (handle, requests) = RecorderHandle::new();
         let recorder = Self {
             messages,
-            live: LiveState::default(),
+            live: LiveState::new(ipv6_prefix),
             clock: clock.clone(),
             cooldown,
             readiness: readiness.clone(),

@@ -18,6 +18,7 @@ use crate::vote::address::VoterAddress;
 use crate::vote::directory::{DirectoryView, Snapshot};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
+use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
 
@@ -68,7 +69,7 @@ impl Node {
         let clock = Clock::new();
         let voted_at = clock.now().wall;
         let FollowerParts { mut recorder, submitter, door, handle } =
-            Follower::parts(clock, cooldown(), Readiness::default());
+            Follower::parts(clock, cooldown(), Ipv6Prefix::USUAL, Readiness::default());
         let (cooldowns, directory) = (recorder.live().cooldowns(), recorder.live().directory());
         let deciding = thread::spawn(move || submitter.run(Box::new(Yes { voted_at })));
         let recording = thread::spawn(move || {
@@ -220,7 +221,8 @@ fn a_server_that_goes_takes_its_votes_along() {
 
 #[test]
 fn a_store_that_is_not_for_this_node_ends_the_load() {
-    let FollowerParts { mut recorder, door, .. } = Follower::parts(Clock::new(), cooldown(), Readiness::default());
+    let FollowerParts { mut recorder, door, .. } =
+        Follower::parts(Clock::new(), cooldown(), Ipv6Prefix::USUAL, Readiness::default());
     door.fail(StoreError::Unusable("another cooldown".into())).expect("the recorder is there");
     assert_eq!(recorder.load().expect_err("refused").to_string(), "another cooldown");
 }

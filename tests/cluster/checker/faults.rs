@@ -9,6 +9,7 @@ use crate::cluster::util::node::{Node, folder};
 use crate::cluster::util::oracle::Truth;
 use crate::cluster::util::proxy::Mode;
 use crate::cluster::util::resp::Value;
+use crate::util::ledger::is_numbered;
 use crate::util::time::now_unix;
 use crate::util::wait_until;
 use rustix::process::Signal;
@@ -192,7 +193,7 @@ impl World {
         }
         self.replica.wait_for_link();
         let truth = self.agreed()?;
-        let votes = truth.votes.into_iter().filter(|((_, ip), _)| ip.octets()[0] == 10).collect();
+        let votes = truth.votes.into_iter().filter(|((_, ip), _)| is_numbered(*ip)).collect();
         self.model.settled(&votes, NODES, now_unix())?;
         self.ask_all()
     }

@@ -78,12 +78,9 @@ fn random_faults_break_no_promise() {
 mod found {
     use super::{Empty, Kept, NODES, Step, address, has, play};
 
-    const PAIRS: [crate::util::ledger::Pair; 4] = [
-        (1, std::net::Ipv4Addr::new(10, 0, 0, 1)),
-        (1, std::net::Ipv4Addr::new(10, 0, 0, 2)),
-        (2, std::net::Ipv4Addr::new(10, 0, 0, 3)),
-        (2, std::net::Ipv4Addr::new(10, 0, 0, 4)),
-    ];
+    fn some_pairs() -> [crate::util::ledger::Pair; 4] {
+        [(1, address(1)), (1, address(2)), (2, address(3)), (2, address(4))]
+    }
 
     /// The node that dies with the store, and starts again.
     const LAST: usize = NODES - 1;
@@ -100,7 +97,7 @@ mod found {
     #[test]
     fn a_node_that_starts_after_a_failover_takes_no_vote_that_others_show() {
         let mut steps = Vec::new();
-        for (pair, directory) in PAIRS.into_iter().zip([Kept, Empty, Kept, Empty]) {
+        for (pair, directory) in some_pairs().into_iter().zip([Kept, Empty, Kept, Empty]) {
             steps.extend([Step::HoldReplica, Step::Vote(0, pair), Step::Promote(Some(LAST))]);
             steps.extend([Step::Start(LAST, directory), Step::VoteUntilAnswered(LAST, pair), Step::Settle]);
         }
@@ -111,7 +108,7 @@ mod found {
     #[test]
     fn a_node_that_starts_with_a_store_that_forgot_takes_no_vote_that_others_show() {
         let mut steps = Vec::new();
-        for (pair, directory) in PAIRS.into_iter().zip([Kept, Empty, Kept, Empty]) {
+        for (pair, directory) in some_pairs().into_iter().zip([Kept, Empty, Kept, Empty]) {
             steps.extend([Step::Save, Step::Vote(0, pair), Step::Restore(Some(LAST))]);
             steps.extend([Step::Start(LAST, directory), Step::VoteUntilAnswered(LAST, pair), Step::Settle]);
         }
@@ -122,7 +119,7 @@ mod found {
     #[test]
     fn a_vote_is_whole_or_not_at_all_where_rights_are_missing() {
         let mut steps = Vec::new();
-        for (pair, command) in PAIRS.into_iter().zip(["zadd", "xadd", "pexpire", "zremrangebyscore"]) {
+        for (pair, command) in some_pairs().into_iter().zip(["zadd", "xadd", "pexpire", "zremrangebyscore"]) {
             steps.extend([Step::Forbid(command), Step::Vote(0, pair), Step::Pause(300)]);
             steps.extend((0..NODES).map(|node| Step::Ask(node, pair)));
             steps.extend([Step::Permit, Step::Settle]);
@@ -134,7 +131,7 @@ mod found {
     #[test]
     fn a_vote_that_cannot_be_given_back_yet_is_shown() {
         let mut steps = Vec::new();
-        for pair in PAIRS {
+        for pair in some_pairs() {
             steps.extend([Step::HoldReplica, Step::Vote(0, pair), Step::Promote(None), Step::RefuseWrites]);
             for _ in 0..4 {
                 steps.extend([Step::Pause(500), Step::Ask(0, pair)]);
@@ -149,7 +146,7 @@ mod found {
     #[test]
     fn two_votes_around_a_cancellation_have_two_instants() {
         let mut steps = Vec::new();
-        for pair in PAIRS {
+        for pair in some_pairs() {
             steps.push(Step::HoldReplica);
             for _ in 0..3 {
                 steps.extend([Step::Vote(0, pair), Step::Cancel(1, pair)]);
@@ -162,7 +159,7 @@ mod found {
     /// Eviction that is switched on while nodes run.
     #[test]
     fn votes_stop_while_the_store_may_drop_them() {
-        let mut steps = vec![Step::Vote(0, PAIRS[0]), Step::Evict, Step::Pause(2_500)];
+        let mut steps = vec![Step::Vote(0, some_pairs()[0]), Step::Evict, Step::Pause(2_500)];
         steps.extend((0..NODES).map(|node| Step::ExpectRefused(node, (1, address(5)))));
         steps.extend([Step::KeepKeys, Step::Settle, Step::Vote(1, (1, address(5))), Step::Settle]);
         check("eviction", &steps);

@@ -39,17 +39,18 @@ pub(crate) struct Answer {
 
 /// Casts votes in one write.
 pub(crate) fn cast_all(redis: &mut Redis, votes: &[(u32, u32)]) -> Vec<Answer> {
-    let commands: Vec<[String; 14]> = votes.iter().map(|(server, ip)| words(*server, *ip)).collect();
+    let commands: Vec<[String; 15]> = votes.iter().map(|(server, ip)| words(*server, *ip)).collect();
     let words: Vec<Vec<&str>> = commands.iter().map(|words| words.iter().map(String::as_str).collect()).collect();
     let slices: Vec<&[&str]> = words.iter().map(Vec::as_slice).collect();
     redis.pipeline(&slices).expect("Redis answers").iter().map(answer).collect()
 }
 
-fn words(server: u32, ip: u32) -> [String; 14] {
-    let (claims, server, ip) = (format!("vs:{{0}}:s:{server}"), server.to_string(), ip.to_string());
-    let keys = ["vs:{0}:log", &claims, "vs:{0}:dir", "vs:{0}:meta", "vs:{0}:gone"];
-    let [log, claims, dir, meta, gone] = keys;
-    ["FCALL", "vs2_vote", "5", log, claims, dir, meta, gone, STORE, ALWAYS, "cast", &server, "", &ip].map(str::to_owned)
+fn words(server: u32, ip: u32) -> [String; 15] {
+    let (claims, v6, server, ip) =
+        (format!("vs:{{0}}:s:{server}"), format!("vs:{{0}}:s:{server}:6"), server.to_string(), ip.to_string());
+    let [log, dir, meta, gone] = ["vs:{0}:log", "vs:{0}:dir", "vs:{0}:meta", "vs:{0}:gone"];
+    ["FCALL", "vs2_vote", "6", log, &claims, dir, meta, gone, &v6, STORE, ALWAYS, "cast", &server, "", &ip]
+        .map(str::to_owned)
 }
 
 /// 0 is recorded, 2 is in cooldown; both say since when.

@@ -2,18 +2,20 @@
 //! instant, and every server. Knows the keys of the design, and nothing of the service's own reader.
 
 use crate::cluster::util::node::Node;
-use crate::cluster::util::resp::Redis;
+use crate::cluster::util::resp::{Redis, Value};
 use crate::util::DEADLINE;
 use crate::util::ledger::{Pair, exported_votes, next_votes};
 use crate::util::time::from_rfc3339;
-use serde_json::Value;
+use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// The usual cooldown, in seconds.
 pub(crate) const COOLDOWN_S: i64 = 5_400;
+/// Stands among votes of IPv6, and is none.
+const MARK: &str = "-";
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(20);
 /// Pairs that are asked for on the public listener of each node, at most.
@@ -42,13 +44,17 @@ impl Truth {
             truth.servers.insert(u32::try_from(server.number()).expect("a server id"));
         }
         for key in redis.ask(&["KEYS", "vs:{0}:s:*"]).list() {
-            let server = key.text().rsplit(':').next().expect("an id").parse().expect("a server id");
+            let mut parts = key.text().split(':').skip(3);
+            let server = parts.next().expect("an id").parse().expect("a server id");
+            let is_v6 = parts.next().is_some();
+            if is_v6 && is_of_an_earlier_listing(redis, server) {
+                continue;
+            }
             let found = redis.ask(&["ZRANGE", key.text(), "0", "-1", "WITHSCORES"]);
             for vote in found.list().chunks(2) {
-                let (ip, voted_at) = (vote[0].number(), vote[1].number());
-                if voted_at + cooldown_s > now {
-                    let ip = Ipv4Addr::from(u32::try_from(ip).expect("an IPv4 address"));
-                    truth.votes.insert((server, ip), voted_at);
+                let ip = vote[0].text();
+                if ip != MARK && vote[1].number() + cooldown_s > now {
+                    truth.votes.insert((server, ip_of(ip, is_v6)), vote[1].number());
                 }
             }
         }
@@ -58,7 +64,7 @@ impl Truth {
     /// All that a node says it has.
     pub(crate) fn in_node(node: &Node) -> Truth {
         let export = node.control().get("/v1/export");
-        let lines = export.text().lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let lines = export.text().lines().map(|line| serde_json::from_str::<Json>(line).expect("JSON"));
         let servers = lines.filter(|line| line["ip"].is_null()).map(|line| line["server_id"].as_u64());
         let servers = servers.map(|id| u32::try_from(id.expect("a server id")).expect("a u32")).collect();
         let votes = exported_votes(&node.control()).into_iter();
@@ -74,7 +80,11 @@ impl Truth {
             number ^ (number >> 31)
         };
         let votes = self.votes.iter().map(|((server, ip), voted_at)| {
-            let pair = u64::from(*server) << 32 | u64::from(ip.to_bits());
+            let server = u64::from(*server) << 32;
+            let pair = match ip {
+                IpAddr::V4(ip) => server | u64::from(ip.to_bits()),
+                IpAddr::V6(ip) => server.wrapping_add(mix((ip.to_bits() >> 64) as u64)),
+            };
             mix(mix(pair).wrapping_add_signed(*voted_at))
         });
         votes.fold(0, u64::wrapping_add)
@@ -124,11 +134,43 @@ pub(crate) fn settle(redis: &mut Redis, nodes: &[&Node], what: &str) -> Truth {
     truth
 }
 
+/// The key of the store in which a pair's vote is, and by which name.
+pub(crate) fn claim_of((server, ip): Pair) -> [String; 2] {
+    match ip {
+        IpAddr::V4(ip) => [format!("vs:{{0}}:s:{server}"), ip.to_bits().to_string()],
+        IpAddr::V6(ip) => [format!("vs:{{0}}:s:{server}:6"), format!("{:016x}", ip.to_bits() >> 64)],
+    }
+}
+
+fn ip_of(member: &str, is_v6: bool) -> IpAddr {
+    if is_v6 {
+        let network = u64::from_str_radix(member, 16).expect("a network");
+        Ipv6Addr::from(u128::from(network) << 64).into()
+    } else {
+        Ipv4Addr::from(member.parse::<u32>().expect("an IPv4 address")).into()
+    }
+}
+
+/// Whether a node of the version before has removed the server since its votes of IPv6 were written.
+fn is_of_an_earlier_listing(redis: &mut Redis, server: u32) -> bool {
+    let removed = redis.ask(&["ZSCORE", "vs:{0}:gone", &server.to_string()]);
+    let mark = redis.ask(&["ZSCORE", &format!("vs:{{0}}:s:{server}:6"), MARK]);
+    removed != Value::Nil && (mark == Value::Nil || mark.text() != format!("-{}", removed.text()))
+}
+
+/// An address that nobody votes from.
+fn neighbour(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(ip) => Ipv4Addr::from(ip.to_bits() ^ 0x0080_0000).into(),
+        IpAddr::V6(ip) => Ipv6Addr::from(ip.to_bits() ^ 0x0080_0000 << 64).into(),
+    }
+}
+
 /// What the public listener says of some of the votes, and that it knows of no others beside them.
 fn expect_public(node: &Node, truth: &Truth, what: &str) {
     let step = truth.votes.len().div_ceil(ASKED_MAX).max(1);
     let mut pairs: Vec<Pair> = truth.votes.keys().step_by(step).copied().collect();
-    let beside = pairs.iter().map(|(server, ip)| (*server, Ipv4Addr::from(ip.to_bits() ^ 0x0080_0000)));
+    let beside = pairs.iter().map(|(server, ip)| (*server, neighbour(*ip)));
     let beside: Vec<Pair> = beside.filter(|pair| !truth.votes.contains_key(pair)).take(100).collect();
     pairs.extend(beside);
     for (pair, shown) in pairs.iter().zip(next_votes(node.server(), &pairs)) {
