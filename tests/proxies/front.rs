@@ -355,7 +355,7 @@ fn caddy(place: Place<'_>, nodes: &[SocketAddr], edits: Edits<'_>) -> Command {
         folder,
         "caddy/Caddyfile",
         &[
-            ("reverse_proxy 127.0.0.1:8080", format!("reverse_proxy {nodes}")),
+            ("127.0.0.1:8080", nodes),
             ("http://:80 ", format!("http://:{} ", plain.port())),
             ("https://:443 ", format!("https://:{} ", tls.port())),
             (

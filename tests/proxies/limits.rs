@@ -44,7 +44,7 @@ fn requests_over_the_bound_of_an_address_are_answered_429() {
 fn requests_at_once_over_the_bound_of_an_address_are_answered_429() {
     let server = Server::in_memory(&[]);
     prepare(&server);
-    let bounds = [("connections 500;", "connections 1;")];
+    let bounds = [("connections 2000;", "connections 1;")];
     let Some(front) = limited(Kind::Nginx, "nginx/vote-status.conf", &[server.public()], &bounds) else { return };
     server.pause();
     let mut first = Client::connect(front.plain);

@@ -25,23 +25,32 @@ const PAGE: &[u8] =
 
 #[test]
 fn a_site_of_nginx_takes_the_status_paths_in() {
-    takes_them_in(Kind::Nginx, nginx);
+    takes_them_in(Kind::Nginx);
 }
 
 #[test]
 fn a_site_of_haproxy_takes_the_status_paths_in() {
-    takes_them_in(Kind::Haproxy, haproxy);
+    takes_them_in(Kind::Haproxy);
 }
 
 #[test]
 fn a_site_of_caddy_takes_the_status_paths_in() {
-    takes_them_in(Kind::Caddy, caddy);
+    takes_them_in(Kind::Caddy);
 }
 
-fn takes_them_in(kind: Kind, site: fn(Place<'_>, SocketAddr, SocketAddr) -> Command) {
+/// A site that has taken the status paths of `service` in, before its pages.
+pub(crate) fn site(kind: Kind, service: SocketAddr, pages: SocketAddr) -> Option<Front> {
+    Front::run(kind, |place| match kind {
+        Kind::Nginx => nginx(place, service, pages),
+        Kind::Haproxy => haproxy(place, service, pages),
+        Kind::Caddy => caddy(place, service, pages),
+    })
+}
+
+fn takes_them_in(kind: Kind) {
     let (server, pages) = (Server::in_memory(&[]), Stub::answering(PAGE));
     let next = prepare(&server);
-    let Some(mut front) = Front::run(kind, |place| site(place, server.public(), pages.addr())) else { return };
+    let Some(mut front) = site(kind, server.public(), pages.addr()) else { return };
     let addrs = [front.plain, front.tunnel()];
     for addr in addrs {
         for (method, path, outcome) in [
@@ -205,7 +214,16 @@ fn caddy(place: Place<'_>, service: SocketAddr, pages: SocketAddr) -> Command {
 fn both_files_of_haproxy_answer_alike() {
     let read = |name: &str| fs::read_to_string(format!("{}/contrib/haproxy/{name}", env!("CARGO_MANIFEST_DIR")));
     let [whole, part] = ["haproxy.cfg", "vote-status-site.cfg"].map(|name| read(name).expect("it is there"));
-    let same = ["http-error ", "http-check ", "option ", "retr", "timeout connect", "timeout server", "timeout check"];
+    let same = [
+        "http-error ",
+        "http-check ",
+        "http-request set-timeout",
+        "option ",
+        "retr",
+        "timeout connect",
+        "timeout server",
+        "timeout check",
+    ];
     let of = |text: &str, word: &str| -> Vec<String> {
         let lines = text.lines().map(str::trim).filter(|line| line.starts_with(word) && *line != "option dontlognull");
         lines.filter(|line| *line != "option http-ignore-probes").map(str::to_owned).collect()
