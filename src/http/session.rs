@@ -48,9 +48,6 @@ pub enum Step {
     Parked,
     /// There is more to append; call again once what is there has been sent.
     More,
-    /// Only from [`Service::finish`], of a request that asks to wait, where [`Holding`] allows it: decide again
-    /// once the connection is woken, or after so long, or as soon as it may not be held any more.
-    Waiting(WaitSeconds),
 }
 
 /// What an engine serves: one request in, one answer out.
@@ -98,10 +95,11 @@ pub trait Service {
     /// How much content is taken in an exchange, in bytes.
     fn content_bytes_max(&self, exchange: &Self::Exchange) -> u64;
 
-    /// Whether the request asks to be held until there is something else to tell.
+    /// For how long the request is held until there is something else to tell, if it is. It is decided again
+    /// before that, and once it is woken, or the time is over, or [`Holding`] does not allow it any more.
     #[inline]
-    fn asks_to_wait(&self, _exchange: &Self::Exchange) -> bool {
-        false
+    fn waits(&self, _exchange: &Self::Exchange) -> Option<WaitSeconds> {
+        None
     }
 
     /// What is kept of a head whose answer may be given later: where content is waited for, and where it
@@ -358,14 +356,12 @@ impl<S: Service> Session<S> {
             }
             return Flow::Again;
         }
-        if call.service.asks_to_wait(&exchange) {
-            let kept = call.service.keep(head, &exchange);
-            self.phase = Phase::Finish { exchange, framing, is_begun: false, kept };
-            return self.finish(call);
+        if call.service.waits(&exchange).is_some() {
+            return self.hold(head, exchange, framing, call);
         }
         match call.service.finish(&mut exchange, framing, &call.context, call.out) {
             Step::Done => self.answered(framing),
-            Step::Parked | Step::Waiting(_) => {
+            Step::Parked => {
                 self.phase = Phase::Finish { exchange, framing, is_begun: false, kept: None };
                 Flow::Stop(Next::Parked)
             }
@@ -396,18 +392,36 @@ impl<S: Service> Session<S> {
             return Flow::Again;
         }
         match step {
-            Step::Parked | Step::Waiting(_) => Flow::Stop(Next::Parked),
+            Step::Parked => Flow::Stop(Next::Parked),
             Step::Done | Step::More if piece.consumed == 0 => Flow::Stop(Next::Input),
             Step::Done | Step::More => Flow::Again,
         }
     }
 
-    /// Answers a request that had to wait, or goes on with an answer that has parts.
+    /// Takes a request that asks to wait, unless it is told something at once.
     #[cold]
+    #[inline(never)]
+    fn hold(
+        &mut self,
+        head: &Head<'_>,
+        exchange: S::Exchange,
+        framing: Framing,
+        call: &mut SessionCall<'_, S>,
+    ) -> Flow {
+        let kept = call.service.keep(head, &exchange);
+        self.phase = Phase::Finish { exchange, framing, is_begun: false, kept };
+        self.finish(call)
+    }
+
+    /// Answers a request that had to wait, or goes on with an answer that has parts.
+    #[inline(never)]
     fn finish(&mut self, call: &mut SessionCall<'_, S>) -> Flow {
         let Phase::Finish { exchange, framing, is_begun, kept } = &mut self.phase else { return Flow::Again };
         if let Some(kept) = kept {
             call.service.decide_again(exchange, kept, &call.context);
+        }
+        if let Some(seconds) = call.service.waits(exchange) {
+            return Flow::Stop(Next::Waiting(seconds));
         }
         if call.closing && !*is_begun {
             framing.connection = ConnectionField::Close;
@@ -422,7 +436,6 @@ impl<S: Service> Session<S> {
                 self.answered(framing)
             }
             Step::Parked => Flow::Stop(Next::Parked),
-            Step::Waiting(seconds) => Flow::Stop(Next::Waiting(seconds)),
             Step::More => {
                 *is_begun = true;
                 Flow::Stop(Next::Output)

@@ -15,6 +15,7 @@ use crate::http::fault::Fault;
 use crate::http::head::{Head, Method};
 use crate::http::response::Framing;
 use crate::http::session::{Context, Service, Step};
+use crate::http::wait::WaitSeconds;
 use crate::metrics::Counter;
 use crate::vote::time::UnixSeconds;
 use crate::watch::{Seen, WatchPost, WatchedQuestion};
@@ -213,8 +214,8 @@ impl<S: Describe> Service for Logged<S> {
     }
 
     #[inline]
-    fn asks_to_wait(&self, exchange: &Self::Exchange) -> bool {
-        self.service.asks_to_wait(&exchange.0)
+    fn waits(&self, exchange: &Self::Exchange) -> Option<WaitSeconds> {
+        self.service.waits(&exchange.0)
     }
 
     fn content(&mut self, exchange: &mut Self::Exchange, bytes: &[u8], context: &Context) -> Step {

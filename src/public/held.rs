@@ -30,6 +30,16 @@ impl Kept {
     }
 }
 
+/// That a request waits, where it asks for it and has nothing else to be told.
+#[cold]
+#[inline(never)]
+pub(super) fn wish(head: &Head<'_>, reply: PublicReply) -> PublicReply {
+    match head.query.and_then(wait::asked) {
+        Some(seconds) if reply.can_vote() => PublicReply::Waiting(seconds),
+        _ => reply,
+    }
+}
+
 /// Where the requests of one worker wait.
 pub(super) struct Waiting {
     room: WaitingRoom,

@@ -15,7 +15,7 @@ use crate::http::head::{Head, HeaderLines, Method};
 use crate::http::response::{Framing, Prepared};
 use crate::http::route;
 use crate::http::session::{Context, Service, Step};
-use crate::http::wait;
+use crate::http::wait::WaitSeconds;
 use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
 use crate::net::counters::ResponseCounters;
 use crate::readiness::Readiness;
@@ -228,10 +228,7 @@ impl Service for PublicService {
     #[inline]
     fn begin(&mut self, head: &Head<'_>, context: &Context) -> PublicReply {
         let reply = self.reader.reply(head, context.now);
-        match head.query {
-            Some(query) if reply.can_vote() => wait::asked(query).map_or(reply, PublicReply::Waiting),
-            _ => reply,
-        }
+        if head.query.is_some() { held::wish(head, reply) } else { reply }
     }
 
     fn content_bytes_max(&self, _reply: &PublicReply) -> u64 {
@@ -239,8 +236,8 @@ impl Service for PublicService {
     }
 
     #[inline]
-    fn asks_to_wait(&self, reply: &PublicReply) -> bool {
-        matches!(reply, PublicReply::Waiting(_))
+    fn waits(&self, reply: &PublicReply) -> Option<WaitSeconds> {
+        if let PublicReply::Waiting(seconds) = reply { Some(*seconds) } else { None }
     }
 
     /// The path: content may come minutes later, and a vote that was cancelled meanwhile must not be told.
@@ -260,12 +257,8 @@ impl Service for PublicService {
         *reply = self.waiting.decide(kept, &mut self.reader, context);
     }
 
-    /// Always taken in: it is called from two places, and by far the most from one.
-    #[inline(always)]
+    #[inline]
     fn finish(&mut self, reply: &mut PublicReply, framing: Framing, context: &Context, out: &mut Vec<u8>) -> Step {
-        if let PublicReply::Waiting(seconds) = reply {
-            return Step::Waiting(*seconds);
-        }
         self.reader.count(*reply);
         self.responses.append(*reply, framing, context.now, out);
         Step::Done

@@ -1,6 +1,6 @@
 //! What callers do wrong, or to do harm, while they wait: what they cost, and what others notice of it.
 
-use super::{cast, cooldown, expect_can_vote, metric, outcomes, question, request, server, until_waiting};
+use super::{cast, cooldown, expect_can_vote, metric, question, request, server, until, until_outcomes, until_waiting};
 use crate::util::client::{Client, get};
 use crate::util::server::Server;
 use rustix::process::{Resource, getrlimit};
@@ -45,7 +45,7 @@ fn a_held_request_costs_little_and_leaves_nothing() {
     assert!(each <= BYTES_MAX, "{each} bytes");
     drop(clients);
     until_waiting(&server, 0);
-    assert_eq!(metric(&server, r#"vote_status_buffer_bytes"#), 0);
+    until(&server, "vote_status_buffer_bytes", 0);
 }
 
 /// Many are begun and broken off, on one connection after the other.
@@ -90,7 +90,7 @@ fn a_crowd_that_waits_for_one_vote_is_told_and_lets_others_through() {
         assert_eq!(client.read_response(false).text(), cooldown(&next));
     }
     println!("{count} told within {:?}; a question beside them took {beside:?}", since.elapsed());
-    assert_eq!(outcomes(&server)[0], count as u64);
+    until_outcomes(&server, [count as u64, 0, 0, 0]);
 }
 
 /// Those behind a held request are not read while it is held: who sends without end holds up only itself.
