@@ -131,6 +131,12 @@ impl Model {
         Ok(())
     }
 
+    /// The latest instant at which a vote of these may be stamped now: a later second than what was told of any.
+    pub(crate) fn latest(&self, pairs: &[Pair], now: i64) -> i64 {
+        let told = pairs.iter().filter_map(|pair| self.pairs.get(pair)?.told.last());
+        told.fold(now, |latest, told| latest.max(told + 1))
+    }
+
     /// A vote out of the site's records was answered 200 or 201: the later one stays.
     pub(crate) fn kept(
         &mut self,

@@ -17,6 +17,8 @@ const COMMANDS: [&str; 4] = ["zadd", "xadd", "zrem", "pexpire"];
 pub(crate) enum Step {
     /// A vote through a node.
     Vote(usize, Pair),
+    /// A vote through a node, of a voter with all these addresses at one server.
+    VoteOfSeveral(usize, Vec<Pair>),
     /// A vote through a node, sent again until the answer is not 503: for as long as the store takes
     /// to settle.
     VoteUntilAnswered(usize, Pair),
@@ -163,7 +165,14 @@ fn operation(random: &mut Random, shape: &Shape) -> Step {
     let server = 1 + random.below(SERVERS as usize) as u32;
     let pair = (server, address(random.below(ADDRESSES as usize) as u32));
     match random.below(100) {
-        0..=39 => Step::Vote(node, pair),
+        0..=27 => Step::Vote(node, pair),
+        28..=39 => {
+            let mut numbers: Vec<u32> =
+                (0..1 + random.below(4)).map(|_| random.below(ADDRESSES as usize) as u32).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            Step::VoteOfSeveral(node, numbers.into_iter().map(|number| (server, address(number))).collect())
+        }
         40..=51 => Step::Race(pair),
         52..=57 => Step::Record(node, pair, random.below(30) as i64),
         58..=74 => Step::Cancel(node, pair),

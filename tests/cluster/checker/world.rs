@@ -96,6 +96,7 @@ impl World {
     pub(crate) fn play(&mut self, step: &Step) -> Result<(), Violation> {
         match step {
             Step::Vote(node, pair) => self.vote(*node, *pair).map(drop),
+            Step::VoteOfSeveral(node, pairs) => self.vote_of_several(*node, pairs),
             Step::VoteUntilAnswered(node, pair) => {
                 let until = Instant::now() + DEADLINE;
                 while self.vote(*node, *pair)? == 503 {
@@ -137,6 +138,41 @@ impl World {
         };
         self.note_vote(node, pair, &response, sent)?;
         Ok(response.status)
+    }
+
+    /// A vote that counts for all of these or for none: a 201 is one for each, a 409 is about one of them.
+    fn vote_of_several(&mut self, node: usize, pairs: &[Pair]) -> Result<(), Violation> {
+        let Some(Place::Running(running)) = &self.places[node] else { return Ok(()) };
+        let ips: Vec<String> = pairs.iter().map(|(_, ip)| format!(r#""{ip}""#)).collect();
+        let body = format!(r#"{{"server_id":{},"ips":[{}]}}"#, pairs[0].0, ips.join(","));
+        self.operations += 1;
+        pairs.iter().for_each(|pair| self.model.sent(*pair));
+        let sent = now_unix();
+        let answered = exchange(running, running.control().request_bytes("POST", "/v1/votes", Some(&body)));
+        let now = now_unix();
+        let Some(response) = answered else {
+            pairs.iter().for_each(|pair| self.model.unanswered(*pair));
+            return Ok(());
+        };
+        match response.status {
+            201 => {
+                let latest = self.model.latest(pairs, now);
+                for pair in pairs {
+                    self.model.recorded(*pair, node, voted_at(&response), sent..=latest)?;
+                }
+                pairs.iter().try_for_each(|pair| self.ask(node, *pair))
+            }
+            409 => {
+                let told: Vec<_> = pairs.iter().map(|pair| self.model.refused(*pair, now)).collect();
+                if told.iter().all(Result::is_err) { Err(format!("{pairs:?}: {told:?}")) } else { Ok(()) }
+            }
+            404 if pairs[0].0 == GOES => Ok(()),
+            503 => {
+                pairs.iter().for_each(|pair| self.note_unavailable(*pair, &response));
+                Ok(())
+            }
+            _ => Err(format!("a vote for {pairs:?}: {response:?}")),
+        }
     }
 
     /// Sends a request that may record a vote; `None` where no answer came, or the node does not run.
