@@ -154,8 +154,8 @@ local function put(log, books, record, ips, t, cd, now_s, now_ms)
       { 'ZREMRANGEBYSCORE', books.v4, '-inf', '0' },
       { 'ZREMRANGEBYSCORE', books.v6, '-inf', '0' },
       { 'ZADD', claims, '0', '0' },
-      { 'ZADD', books.gone, '0', '0' },
-      { 'PEXPIRE', claims, '1' }
+      { 'PEXPIRE', claims, '1' },
+      { 'ZADD', claims == books.v6 and books.gone or claims, '0', '0' }
     )
     if refusal then
       return nil, refusal

@@ -19,7 +19,7 @@ impl Ipv6Prefix {
     pub const BITS_MIN: u8 = 32;
     /// Most bits: the network of a single household or host.
     pub const BITS_MAX: u8 = 64;
-    /// What it is unless another is asked for.
+    /// The prefix where none is given.
     pub const USUAL: Self = Self(Self::BITS_MAX);
 
     /// A prefix of so many bits, or `None` outside 32 to 64.
@@ -28,13 +28,13 @@ impl Ipv6Prefix {
         if bits >= Self::BITS_MIN && bits <= Self::BITS_MAX { Some(Self(bits)) } else { None }
     }
 
-    /// So many bits.
+    /// How many bits it has.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// The bits that count of a network.
+    /// A mask of the bits that count.
     #[must_use]
     pub const fn mask(self) -> u64 {
         u64::MAX << (Self::BITS_MAX - self.0)

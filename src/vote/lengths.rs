@@ -3,8 +3,9 @@
 
 use super::time::{Cooldown, UnixSeconds};
 
-/// Which length was in force from when on. Lengths fall from one to the next: a longer one is in force
-/// for whatever is kept, so it takes the place of all shorter ones before it.
+/// The lengths that have been in force, each with the instant from which on it was. Each is shorter than the
+/// one before: a longer one applies to all votes that are kept, and takes the place of the shorter ones before
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lengths(Vec<(UnixSeconds, Cooldown)>);
 
@@ -15,7 +16,7 @@ impl Lengths {
         Self(vec![(UnixSeconds(0), cooldown)])
     }
 
-    /// Those of rows that a store has kept, as instants and minutes; `None` where they are none.
+    /// Reads the rows of a store, each an instant and minutes; `None` where they make no sense.
     #[must_use]
     pub fn from_rows(rows: impl IntoIterator<Item = (u32, u32)>) -> Option<Self> {
         let length = |(since, minutes)| Some((UnixSeconds(since), Cooldown::from_minutes(minutes)?));
@@ -25,12 +26,12 @@ impl Lengths {
         (first.0 == UnixSeconds(0) && is_falling).then_some(Self(lengths))
     }
 
-    /// As [`Lengths::from_rows`] takes them.
+    /// The rows that [`Lengths::from_rows`] reads.
     pub fn rows(&self) -> impl Iterator<Item = (u32, u32)> {
         self.0.iter().map(|(since, cooldown)| (since.0, cooldown.minutes()))
     }
 
-    /// The longest.
+    /// The longest of them.
     #[must_use]
     pub fn longest(&self) -> Cooldown {
         self.0[0].1
@@ -43,7 +44,7 @@ impl Lengths {
         of_vote.is_none_or(|(_, cooldown)| cooldown.expires_at(voted_at) <= now)
     }
 
-    /// From when to when, both included, the votes were cast that need to be kept no longer at `now`.
+    /// The spans of time, both ends included, whose votes need to be kept no longer at `now`.
     pub fn over(&self, now: UnixSeconds) -> impl Iterator<Item = (UnixSeconds, UnixSeconds)> {
         let ends = self.0.iter().skip(1).map(|(next, _)| next.minus(1)).chain([UnixSeconds(u32::MAX)]);
         self.0.iter().zip(ends).filter_map(move |((since, cooldown), end)| {
@@ -52,8 +53,8 @@ impl Lengths {
         })
     }
 
-    /// With `cooldown` in force from `since` on. What was over by a shorter length must be gone before: it
-    /// would be in force again.
+    /// The same with `cooldown` in force from `since` on. Votes that were over by a shorter length have to be
+    /// dropped before: under a longer one they would count again.
     #[must_use]
     pub fn followed_by(&self, cooldown: Cooldown, since: UnixSeconds) -> Self {
         let longer = self.0.iter().take_while(|(_, earlier)| earlier.minutes() > cooldown.minutes());

@@ -19,7 +19,7 @@ use super::time::{Cooldown, UnixSeconds};
 pub const SHARDS: usize = 1_024;
 const _: () = assert!(SHARDS.is_power_of_two());
 
-/// Who may vote or not.
+/// A voter at a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pair {
     /// The listed server.
@@ -43,7 +43,7 @@ pub(super) trait PairKey: Copy {
     fn hash(self, hasher: &DefaultHashBuilder, mask: u64) -> u64;
     /// Whether both are keys of one voter.
     fn is_same(self, other: Self, mask: u64) -> bool;
-    /// As everybody else knows it.
+    /// The pair that the key stands for.
     fn pair(self) -> Pair;
     /// The pair's server.
     fn server(self) -> ServerId;
@@ -138,7 +138,7 @@ struct Shard<K> {
 
 /// The cooldowns of one family.
 pub(super) struct Shards<K> {
-    /// Seeded by process: nobody can choose addresses that meet in one bucket.
+    /// Another seed in every process, so that nobody can choose addresses that meet in one bucket.
     hasher: DefaultHashBuilder,
     /// See [`PairKey::hash`].
     mask: u64,

@@ -39,7 +39,7 @@ impl Pair {
 }
 
 impl Families {
-    /// Inlined for IPv4 alone: with both in it no caller would take it in.
+    /// Only the path of IPv4 is inlined: with both families in it the compiler would inline neither.
     #[inline(always)]
     fn expires_at(&self, pair: Pair) -> Option<UnixSeconds> {
         match pair.key() {
@@ -120,8 +120,8 @@ impl CooldownView {
         true
     }
 
-    /// An empty table of the same build, to be filled apart and then exchanged for the one that is
-    /// viewed: see [`CooldownTable::exchange`].
+    /// An empty table with the same hasher and prefix, to be filled apart and then exchanged for the one that
+    /// is viewed: see [`CooldownTable::exchange`].
     #[must_use]
     pub fn shadow(&self) -> CooldownTable {
         CooldownTable::build(self.0.hasher.clone(), self.0.prefix)

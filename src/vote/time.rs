@@ -97,7 +97,7 @@ pub struct Cooldown {
 impl Cooldown {
     /// Longest cooldown, in minutes.
     pub const MINUTES_MAX: u32 = 10_080;
-    /// What it is unless another is asked for.
+    /// The length where none is given.
     pub const USUAL: Self = Self { minutes: 90 };
 
     /// A cooldown of `minutes`, or `None` outside 1 to 10,080.
