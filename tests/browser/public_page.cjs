@@ -143,9 +143,59 @@ async function pluginDelay(page) {
   await page.locator("#plugin").screenshot({ path: path.join(SETTINGS.screenshots, "public-plugin.png") });
 }
 
+const held = async () =>
+  Number(/^vote_status_waiting (\d+)$/m.exec(await (await fetch(`${SETTINGS.controlUrl}/metrics`)).text())[1]);
+
+async function untilHeld(page, count) {
+  for (const deadline = Date.now() + 10_000; (await held()) !== count; await page.waitForTimeout(20)) {
+    assert.ok(Date.now() < deadline, `${await held()} are held, not ${count}`);
+  }
+}
+
+/** With the switch, one question waits for its answer; and nothing is left of it once another is asked. */
+async function toldAtOnce(page) {
+  const questions = [];
+  page.on("request", (request) => request.url().includes("/api/") && questions.push(request.url()));
+  await tabTo(page, "#wait");
+  await page.keyboard.press("Space");
+  await askByKeyboard(page, "28", "203.0.113.31");
+  await sees(page, "#verdict", "… En attente d’un vote");
+  await untilHeld(page, 1);
+  await askByKeyboard(page, "28", "203.0.113.30");
+  await untilHeld(page, 1);
+  await isAccessible(page);
+  await screenshot(page, "public-waiting");
+  const vote = await fetch(`${SETTINGS.controlUrl}/v1/votes`, {
+    method: "POST", headers: { Authorization: `Bearer ${SETTINGS.controlKey}` },
+    body: JSON.stringify({ server_id: 28, ip: "203.0.113.30" }),
+  });
+  assert.equal(vote.status, 201);
+  await sees(page, "#verdict", "✓ A voté");
+  const url = (ip) => `${SETTINGS.publicUrl}/api/vote/28/status/${ip}?wait=25`;
+  await sees(page, "#line", `GET ${url("203.0.113.30")} → 200`);
+  assert.deepEqual(questions, [url("203.0.113.31"), url("203.0.113.30")]);
+  await untilHeld(page, 0);
+}
+
+/** An answer that comes sooner than asked for is followed by a pause, and is no verdict. */
+async function toldTooSoon(page) {
+  const asked = [];
+  await page.route("**/api/**", (route) => {
+    asked.push(Date.now());
+    const body = { success: true, can_vote: true, message: "x", next_vote_at: null, cooldown_minutes: 90 };
+    return asked.length > 1 ? route.fulfill({ status: 502, body: "<html>" }) : route.fulfill({ json: body });
+  });
+  await page.locator("#wait").check();
+  await askByKeyboard(page, "28", "203.0.113.7");
+  await sees(page, "#verdict", "… En attente d’un vote");
+  await sees(page, "#verdict", "✕ Erreur");
+  assert.equal(asked.length, 2);
+  assert.ok(asked[1] - asked[0] >= 4900, `asked again after ${asked[1] - asked[0]} ms`);
+}
+
 /** Each sample is its file, with this service's address; the button copies it whole. */
 async function samples(page) {
-  for (const name of ["status.sh", "status.php", "status.js", "status.py"]) {
+  for (const name of ["status.sh", "status.php", "status.js", "status.py", "wait.sh", "wait.php", "wait.py"]) {
     const file = fs.readFileSync(path.join(ROOT, "tests/samples", name), "utf8").trimEnd();
     const details = page.locator("details", { has: page.locator(`[data-sample="${name}"]`) });
     if (!(await details.evaluate((element) => element.open))) {
@@ -191,6 +241,8 @@ const CHECKS = [
   { name: "null", run: seesFault("Réponse invalide"), before: answered("null") },
   { name: "nothing", run: seesFault("Réponse invalide"), before: answered("") },
   { name: "no flag", run: seesFault("Réponse invalide"), before: answered("{}") },
+  { name: "told at once", run: toldAtOnce },
+  { name: "told too soon", run: toldTooSoon, expected: ["502"] },
   { name: "samples", run: samples },
   { name: "errors", run: errors },
   { name: "English", run: english },
