@@ -5,10 +5,10 @@
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::library::ALWAYS;
 use crate::cluster::util::node::{Node, folder};
-use crate::cluster::util::oracle::{COOLDOWN_S, Truth, claim_of, settle};
+use crate::cluster::util::oracle::{COOLDOWN_S, Truth, claim_of, is_numbered, settle};
 use crate::cluster::util::resp::{Redis, Value};
 use crate::util::client::get;
-use crate::util::ledger::{Pair, address, is_numbered};
+use crate::util::ledger::{Pair, address};
 use crate::util::needs::has;
 use crate::util::random::Random;
 use crate::util::server::Server;

@@ -43,14 +43,6 @@ pub(crate) fn address(number: u32) -> IpAddr {
     }
 }
 
-/// Whether it is one of these.
-pub(crate) fn is_numbered(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => ip.octets()[0] == 10,
-        IpAddr::V6(ip) => ip.segments()[..2] == [0x2001, 0x0db8],
-    }
-}
-
 /// The bytes that cast a vote.
 pub(crate) fn cast_bytes(control: &Control, (server, ip): Pair, voted_at: i64) -> String {
     let body = format!(r#"{{"server_id":{server},"ip":"{ip}","voted_at":{voted_at}}}"#);

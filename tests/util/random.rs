@@ -24,7 +24,6 @@ impl Random {
     }
 
     /// Seeds from `seed`, a number of another stream.
-    #[cfg(any(feature = "redis", feature = "tls"))]
     pub(crate) fn seeded(seed: u64) -> Random {
         Random { state: seed }
     }

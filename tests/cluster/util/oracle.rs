@@ -134,6 +134,14 @@ pub(crate) fn settle(redis: &mut Redis, nodes: &[&Node], what: &str) -> Truth {
     truth
 }
 
+/// Whether it is one that `ledger::address` gives.
+pub(crate) fn is_numbered(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.octets()[0] == 10,
+        IpAddr::V6(ip) => ip.segments()[..2] == [0x2001, 0x0db8],
+    }
+}
+
 /// The key of the store in which a pair's vote is, and by which name.
 pub(crate) fn claim_of((server, ip): Pair) -> [String; 2] {
     match ip {
