@@ -357,7 +357,10 @@ impl<S: Service> Session<S> {
             return Flow::Again;
         }
         if call.service.waits(&exchange).is_some() {
-            return self.hold(head, exchange, framing, call);
+            // Whether it has to is seen as it is finished, like the others that wait.
+            let kept = call.service.keep(head, &exchange);
+            self.phase = Phase::Finish { exchange, framing, is_begun: false, kept };
+            return Flow::Again;
         }
         match call.service.finish(&mut exchange, framing, &call.context, call.out) {
             Step::Done => self.answered(framing),
@@ -398,23 +401,7 @@ impl<S: Service> Session<S> {
         }
     }
 
-    /// Takes a request that asks to wait, unless it is told something at once.
-    #[cold]
-    #[inline(never)]
-    fn hold(
-        &mut self,
-        head: &Head<'_>,
-        exchange: S::Exchange,
-        framing: Framing,
-        call: &mut SessionCall<'_, S>,
-    ) -> Flow {
-        let kept = call.service.keep(head, &exchange);
-        self.phase = Phase::Finish { exchange, framing, is_begun: false, kept };
-        self.finish(call)
-    }
-
     /// Answers a request that had to wait, or goes on with an answer that has parts.
-    #[inline(never)]
     fn finish(&mut self, call: &mut SessionCall<'_, S>) -> Flow {
         let Phase::Finish { exchange, framing, is_begun, kept } = &mut self.phase else { return Flow::Again };
         if let Some(kept) = kept {

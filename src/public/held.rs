@@ -2,7 +2,6 @@
 //! that asks to be told at once (`?wait=N`). Whatever wakes it, everything is decided anew.
 
 use super::{PublicReply, StatusReader};
-use crate::http::head::Head;
 use crate::http::route;
 use crate::http::session::{Context, Holding};
 use crate::http::wait::{self, WaitSeconds};
@@ -21,8 +20,11 @@ pub struct Kept {
 }
 
 impl Kept {
-    pub(super) fn of(head: &Head<'_>) -> Self {
-        Self { path: route::decode(head.path).into(), wait: head.query.and_then(wait::asked), place: None }
+    /// Takes parts of a head, not the whole: that would have to be put together in memory for every request.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn of(path: &[u8], query: Option<&[u8]>) -> Box<Self> {
+        Box::new(Self { path: route::decode(path).into(), wait: query.and_then(wait::asked), place: None })
     }
 
     pub(super) const fn bytes(&self) -> usize {
@@ -33,8 +35,8 @@ impl Kept {
 /// That a request waits, where it asks for it and has nothing else to be told.
 #[cold]
 #[inline(never)]
-pub(super) fn wish(head: &Head<'_>, reply: PublicReply) -> PublicReply {
-    match head.query.and_then(wait::asked) {
+pub(super) fn wish(query: &[u8], reply: PublicReply) -> PublicReply {
+    match wait::asked(query) {
         Some(seconds) if reply.can_vote() => PublicReply::Waiting(seconds),
         _ => reply,
     }

@@ -228,7 +228,10 @@ impl Service for PublicService {
     #[inline]
     fn begin(&mut self, head: &Head<'_>, context: &Context) -> PublicReply {
         let reply = self.reader.reply(head, context.now);
-        if head.query.is_some() { held::wish(head, reply) } else { reply }
+        match head.query {
+            Some(query) => held::wish(query, reply),
+            None => reply,
+        }
     }
 
     fn content_bytes_max(&self, _reply: &PublicReply) -> u64 {
@@ -241,8 +244,9 @@ impl Service for PublicService {
     }
 
     /// The path: content may come minutes later, and a vote that was cancelled meanwhile must not be told.
+    #[inline]
     fn keep(&self, head: &Head<'_>, reply: &PublicReply) -> Option<Box<Kept>> {
-        reply.is_of_its_moment().then(|| Box::new(Kept::of(head)))
+        reply.is_of_its_moment().then(|| Kept::of(head.path, head.query))
     }
 
     fn kept_bytes(&self, kept: &Kept) -> usize {
