@@ -264,7 +264,7 @@ impl CooldownTable {
     }
 }
 
-/// Puts in very many entries: see [`Waiting`].
+/// Puts in very many entries: they are sorted into shards first.
 pub struct Loader<'t> {
     table: &'t mut CooldownTable,
     v4: Waiting<Ipv4Key>,
