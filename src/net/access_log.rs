@@ -143,6 +143,27 @@ impl<S: Describe> Logged<S> {
     }
 
     #[cold]
+    fn finish_told(
+        &mut self,
+        (exchange, begun): &mut (S::Exchange, Option<Box<Begun>>),
+        framing: Framing,
+        context: &Context,
+        out: &mut Vec<u8>,
+    ) -> Step {
+        let start = out.len();
+        let step = self.service.finish(exchange, framing, context, out);
+        if let Some(request) = begun.as_mut().and_then(|begun| begun.request.as_mut()) {
+            request.status = request.status.or_else(|| status(&out[start..]));
+            request.bytes += (out.len() - start) as u64;
+        }
+        if step == Step::Done
+            && let Some(begun) = begun.take()
+        {
+            self.told(exchange, *begun, context.now);
+        }
+        step
+    }
+
     fn told(&mut self, exchange: &S::Exchange, begun: Begun, at: UnixSeconds) {
         if let (Some(BegunRequest { method, path, at, status, bytes }), Some(log)) = (begun.request, &self.log) {
             let duration_us = log.clock.since_us(at);
@@ -238,19 +259,10 @@ impl<S: Describe> Service for Logged<S> {
         context: &Context,
         out: &mut Vec<u8>,
     ) -> Step {
-        let start = out.len();
-        let step = self.service.finish(&mut exchange.0, framing, context, out);
-        if let Some(begun) = &mut exchange.1 {
-            if let Some(request) = &mut begun.request {
-                request.status = request.status.or_else(|| status(&out[start..]));
-                request.bytes += (out.len() - start) as u64;
-            }
-            if step == Step::Done {
-                let begun = std::mem::take(&mut **begun);
-                self.told(&exchange.0, begun, context.now);
-            }
+        match &exchange.1 {
+            None => self.service.finish(&mut exchange.0, framing, context, out),
+            Some(_told) => self.finish_told(exchange, framing, context, out),
         }
-        step
     }
 
     fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context, out: &mut Vec<u8>) {
