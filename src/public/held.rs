@@ -10,7 +10,7 @@ use crate::vote::answer::Answer;
 use crate::waiting::{Bell, WaitingPlace, WaitingRoom};
 
 /// A request until it is answered.
-pub struct Kept {
+pub struct HeldPath {
     /// Decoded. Its server and its address are looked for anew each time.
     path: Box<[u8]>,
     /// For how long it asks to wait.
@@ -19,7 +19,7 @@ pub struct Kept {
     place: Option<WaitingPlace>,
 }
 
-impl Kept {
+impl HeldPath {
     /// Takes parts of a head, not the whole: that would have to be put together in memory for every request.
     #[cold]
     #[inline(never)]
@@ -43,12 +43,12 @@ pub(super) fn wish(query: &[u8], reply: PublicReply) -> PublicReply {
 }
 
 /// Where the requests of one worker wait.
-pub(super) struct Waiting {
+pub(super) struct WorkerWaits {
     room: WaitingRoom,
     bell: Bell,
 }
 
-impl Waiting {
+impl WorkerWaits {
     pub(super) const fn new(room: WaitingRoom, bell: Bell) -> Self {
         Self { room, bell }
     }
@@ -56,7 +56,7 @@ impl Waiting {
     /// What the request is answered now, or that it waits. The order is what keeps a vote from being missed:
     /// the interest is registered, then the table is looked at again.
     #[cold]
-    pub(super) fn decide(&self, kept: &mut Kept, reader: &mut StatusReader, context: &Context) -> PublicReply {
+    pub(super) fn decide(&self, kept: &mut HeldPath, reader: &mut StatusReader, context: &Context) -> PublicReply {
         let mut reply = reader.reply_again(&kept.path, context.now);
         let Some(seconds) = kept.wait else { return reply };
         if reply.can_vote() && context.holding == Holding::Allowed {

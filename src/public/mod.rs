@@ -25,7 +25,7 @@ use crate::vote::directory::DirectoryView;
 use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
 use crate::waiting::{Bell, WaitingRoom};
-use held::{Kept, Waiting};
+use held::{HeldPath, WorkerWaits};
 use responses::ResponseSet;
 
 /// Where requests are decided: what is known, to read only.
@@ -181,7 +181,7 @@ pub struct PublicService {
     reader: StatusReader,
     responses: DatedResponses,
     skip_body_bytes_max: u64,
-    waiting: Waiting,
+    waiting: WorkerWaits,
 }
 
 impl PublicService {
@@ -196,7 +196,7 @@ impl PublicService {
     ) -> Self {
         let reader = StatusReader::new(directory, cooldowns, readiness);
         // Until it is given a room nobody waits.
-        let waiting = Waiting::new(WaitingRoom::default(), Arc::new(|_| {}));
+        let waiting = WorkerWaits::new(WaitingRoom::default(), Arc::new(|_| {}));
         Self { reader, responses: DatedResponses::new(cooldown), skip_body_bytes_max, waiting }
     }
 }
@@ -211,7 +211,7 @@ impl PublicService {
     /// The same, whose requests wait there and are woken by that bell.
     #[must_use]
     pub fn with_waiting(self, room: WaitingRoom, bell: Bell) -> Self {
-        Self { waiting: Waiting::new(room, bell), ..self }
+        Self { waiting: WorkerWaits::new(room, bell), ..self }
     }
 
     /// What this service counts.
@@ -223,7 +223,7 @@ impl PublicService {
 
 impl Service for PublicService {
     type Exchange = PublicReply;
-    type Kept = Kept;
+    type Kept = HeldPath;
 
     #[inline]
     fn begin(&mut self, head: &Head<'_>, context: &Context) -> PublicReply {
@@ -245,11 +245,11 @@ impl Service for PublicService {
 
     /// The path: content may come minutes later, and a vote that was cancelled meanwhile must not be told.
     #[inline]
-    fn keep(&self, head: &Head<'_>, reply: &PublicReply) -> Option<Box<Kept>> {
-        reply.is_of_its_moment().then(|| Kept::of(head.path, head.query))
+    fn keep(&self, head: &Head<'_>, reply: &PublicReply) -> Option<Box<HeldPath>> {
+        reply.is_of_its_moment().then(|| HeldPath::of(head.path, head.query))
     }
 
-    fn kept_bytes(&self, kept: &Kept) -> usize {
+    fn kept_bytes(&self, kept: &HeldPath) -> usize {
         kept.bytes()
     }
 
@@ -257,7 +257,7 @@ impl Service for PublicService {
         Step::Done // legal, and of no meaning here: skipped
     }
 
-    fn decide_again(&mut self, reply: &mut PublicReply, kept: &mut Kept, context: &Context) {
+    fn decide_again(&mut self, reply: &mut PublicReply, kept: &mut HeldPath, context: &Context) {
         *reply = self.waiting.decide(kept, &mut self.reader, context);
     }
 

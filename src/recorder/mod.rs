@@ -64,7 +64,7 @@ pub type Respond = Box<dyn FnOnce(Reply) + Send>;
 
 /// What became of a commit.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum CommitOutcome {
     Yes,
     No,
     /// It failed at its sync or after it: the events may be on the disk.
@@ -264,10 +264,10 @@ impl Recorder {
             let (mut changes, replies) = self.check(waiting.map(|Request { command, respond, .. }| (command, respond)));
             self.live.stage(&changes.events, self.cooldown, self.clock.now().wall);
             let kept = self.commit(std::mem::take(&mut changes.events));
-            if kept == Kept::Yes {
+            if kept == CommitOutcome::Yes {
                 self.apply(changes);
             }
-            self.live.watch.settle(kept == Kept::Yes);
+            self.live.watch.settle(kept == CommitOutcome::Yes);
             self.answer(replies, kept);
             self.sweep_when_due();
             self.has_more_to_remove = self.remove_part();
@@ -313,13 +313,13 @@ impl Recorder {
     }
 
     /// Commits what is owed together with `events`, all or nothing, and says whether that is durable now.
-    fn commit(&mut self, events: Vec<Event>) -> Kept {
+    fn commit(&mut self, events: Vec<Event>) -> CommitOutcome {
         if events.is_empty() && self.owed.is_empty() {
-            return Kept::Yes;
+            return CommitOutcome::Yes;
         }
         let start = self.clock.now();
         if self.is_store_gone || !self.may_try(start) {
-            return Kept::No;
+            return CommitOutcome::No;
         }
         let owed = self.owed.len();
         self.owed.extend(events);
@@ -333,13 +333,13 @@ impl Recorder {
                 self.live.counters.commit_us.record(self.clock.now().monotonic_us - start.monotonic_us);
                 self.live.counters.commit_events.record(self.owed.len() as u64);
                 self.owed.clear();
-                return Kept::Yes;
+                return CommitOutcome::Yes;
             }
             Err(_) => self.owed.truncate(owed),
         }
         match committed {
-            Err(StoreError::InDoubt(_)) => Kept::Perhaps,
-            _ => Kept::No,
+            Err(StoreError::InDoubt(_)) => CommitOutcome::Perhaps,
+            _ => CommitOutcome::No,
         }
     }
 
@@ -364,13 +364,13 @@ impl Recorder {
         self.note_struck(struck);
     }
 
-    fn answer(&self, replies: Vec<(Respond, Reply)>, kept: Kept) {
+    fn answer(&self, replies: Vec<(Respond, Reply)>, kept: CommitOutcome) {
         for (respond, reply) in replies {
-            self.live.counters.count(&reply, kept == Kept::Yes);
+            self.live.counters.count(&reply, kept == CommitOutcome::Yes);
             respond(match kept {
-                Kept::Yes => reply,
-                Kept::Perhaps => Reply::StoreSilent,
-                Kept::No => Reply::StoreUnavailable,
+                CommitOutcome::Yes => reply,
+                CommitOutcome::Perhaps => Reply::StoreSilent,
+                CommitOutcome::No => Reply::StoreUnavailable,
             });
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::command::Command;
 use super::removal::Removals;
-use super::{Kept, Recorder, Respond};
+use super::{CommitOutcome, Recorder, Respond};
 use crate::readiness::Trouble;
 use crate::recorder::gone::CancelledVotes;
 use crate::store::{Event, Past, StoreError, StoredVote};
@@ -66,7 +66,7 @@ impl Recorder {
         let unasked = seed.into_iter().map(|command| (command, Box::new(drop) as Respond));
         let (mut changes, replies) = self.check(unasked);
         let kept = self.commit(std::mem::take(&mut changes.events));
-        if kept == Kept::Yes {
+        if kept == CommitOutcome::Yes {
             self.apply(changes);
         }
         self.answer(replies, kept);

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{Kept, Recorder};
+use super::{CommitOutcome, Recorder};
 use crate::clock::Now;
 use crate::readiness::Trouble;
 use crate::store::StoreError;
@@ -74,7 +74,7 @@ impl Recorder {
         let mut batch = self.batch();
         batch.forget_all(self.removals.part());
         let mut changes = batch.into_changes();
-        if self.commit(std::mem::take(&mut changes.events)) != Kept::Yes {
+        if self.commit(std::mem::take(&mut changes.events)) != CommitOutcome::Yes {
             return false;
         }
         self.apply(changes);

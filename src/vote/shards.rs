@@ -306,11 +306,11 @@ impl<K: PairKey> Shards<K> {
 /// Entries that wait for one shard before they are put in together.
 const WAITING_MAX: usize = 64;
 
-/// Entries of one family that are put in one shard after the other: a shard's part stays in the
+/// Entries of one family, sorted by shard and put in one shard after the other: a shard's part stays in the
 /// processor's cache, where single entries in no order would each wait for memory.
-pub(super) struct Waiting<K>(Vec<Vec<Packed<K>>>);
+pub(super) struct ByShard<K>(Vec<Vec<Packed<K>>>);
 
-impl<K: PairKey> Waiting<K> {
+impl<K: PairKey> ByShard<K> {
     pub(super) fn new() -> Self {
         Self(vec![Vec::new(); SHARDS])
     }

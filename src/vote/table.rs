@@ -11,11 +11,11 @@ use super::address::VoterAddress;
 use super::id::ServerId;
 use super::ipv4::Ipv4;
 use super::ipv6::{Ipv6Network, Ipv6Prefix};
+use super::shards::{ByShard, Ipv4Key, Ipv6Key, Shards};
 pub use super::shards::{Cooling, Pair, SHARDS};
-use super::shards::{Ipv4Key, Ipv6Key, Shards, Waiting};
 use super::time::{Cooldown, UnixSeconds};
 
-struct Families {
+struct TableFamilies {
     hasher: DefaultHashBuilder,
     prefix: Ipv6Prefix,
     v4: Shards<Ipv4Key>,
@@ -38,7 +38,7 @@ impl Pair {
     }
 }
 
-impl Families {
+impl TableFamilies {
     /// Only the path of IPv4 is inlined: with both families in it the compiler would inline neither.
     #[inline(always)]
     fn expires_at(&self, pair: Pair) -> Option<UnixSeconds> {
@@ -65,7 +65,7 @@ pub struct FamilyCounts {
 
 /// Read-only access to the table. Cheap to clone.
 #[derive(Clone)]
-pub struct CooldownView(Arc<Families>);
+pub struct CooldownView(Arc<TableFamilies>);
 
 impl CooldownView {
     /// When the pair's cooldown ends, if it is in one at `now`.
@@ -130,7 +130,7 @@ impl CooldownView {
 
 /// The table's owner: the only one that may write.
 pub struct CooldownTable {
-    families: Arc<Families>,
+    families: Arc<TableFamilies>,
     /// The shard that the next step of the sweep looks at.
     sweep_at: usize,
 }
@@ -157,7 +157,7 @@ impl CooldownTable {
     fn build(hasher: DefaultHashBuilder, prefix: Ipv6Prefix) -> Self {
         let v4 = Shards::new(hasher.clone(), prefix.mask());
         let v6 = Shards::new(hasher.clone(), prefix.mask());
-        Self { families: Arc::new(Families { hasher, prefix, v4, v6 }), sweep_at: 0 }
+        Self { families: Arc::new(TableFamilies { hasher, prefix, v4, v6 }), sweep_at: 0 }
     }
 
     /// A reader's view of this table.
@@ -224,7 +224,7 @@ impl CooldownTable {
 
     /// A way to put in very many entries.
     pub fn loader(&mut self) -> Loader<'_> {
-        Loader { table: self, v4: Waiting::new(), v6: Waiting::new(), superseded: Vec::new() }
+        Loader { table: self, v4: ByShard::new(), v6: ByShard::new(), superseded: Vec::new() }
     }
 
     /// All that is held for one server, expired or not. Walks the table under read locks.
@@ -267,8 +267,8 @@ impl CooldownTable {
 /// Puts in very many entries: they are sorted into shards first.
 pub struct Loader<'t> {
     table: &'t mut CooldownTable,
-    v4: Waiting<Ipv4Key>,
-    v6: Waiting<Ipv6Key>,
+    v4: ByShard<Ipv4Key>,
+    v6: ByShard<Ipv6Key>,
     superseded: Vec<Cooling>,
 }
 

@@ -17,13 +17,13 @@ pub(super) struct Tally {
     /// Questions by what they were answered.
     answers: BTreeMap<String, u64>,
     /// By server and address.
-    pairs: BTreeMap<(u64, String), Pair>,
+    pairs: BTreeMap<(u64, String), AskedPair>,
     /// Lines that the service could not send in time.
     missed: u64,
 }
 
 #[derive(Default)]
-struct Pair {
+struct AskedPair {
     /// Questions that were answered "can vote".
     asked: u64,
     /// It has voted in our sight, or a question was answered "in cooldown".
