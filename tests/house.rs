@@ -3,6 +3,7 @@
 
 mod arrows;
 mod links;
+mod names;
 mod source;
 
 use source::{Source, behind_bracket, find_flat, words};
