@@ -4,7 +4,10 @@ use crate::command_line::{expect_failure, expect_quiet, parse, run};
 use crate::util::server::{Ended, Server, run_to_end};
 use crate::util::stub::Stub;
 use crate::util::time::{now_unix, rfc3339};
+use crate::util::wait_until;
 use serde_json::json;
+use std::net::Ipv4Addr;
+use std::thread::spawn;
 
 const CAN_VOTE: &str = "Vous pouvez voter maintenant\n";
 
@@ -44,6 +47,41 @@ fn a_player_can_vote_or_is_in_cooldown() {
         });
         assert_eq!(parse(expect_quiet(&cooling, 1)), expected);
     }
+}
+
+/// One vote with two addresses: both families are in cooldown, and so is every address of the network.
+#[test]
+fn a_player_of_either_family_is_found_and_a_neighbour_is_not() {
+    let server = Server::in_memory(&[]);
+    server.control_client().add_server(28, "demo");
+    let voted = run(&server, &["vote", "28", "203.0.113.7", "2001:db8:0:1::7"]);
+    assert_eq!(voted.status.code(), Some(0), "{voted:?}");
+    for (ip, exit) in [
+        ("203.0.113.7", 1),
+        ("::ffff:203.0.113.7", 1),
+        ("2001:db8:0:1::7", 1),
+        ("2001:DB8:0:1:FFFF::1", 1),
+        ("2001:db8:0:2::7", 0),
+        ("203.0.113.8", 0),
+    ] {
+        let ended = run(&server, &["check", "--server", "28", ip]);
+        assert_eq!(ended.status.code(), Some(exit), "{ip}: {ended:?}");
+    }
+}
+
+/// Without the vote `check` would wait out its 50 s, past the deadline of a test.
+#[test]
+fn a_check_that_waits_is_told_of_the_vote() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    let url = format!("http://{}", server.public());
+    let checking = spawn(move || at(&url, &["--server", "28", "--wait", "50"]));
+    let figure = "vote_status_waiting 1\n";
+    wait_until("a request waits", || control.get("/metrics").text().contains(figure));
+    assert_eq!(control.cast(28, Ipv4Addr::new(203, 0, 113, 7)).status, 201);
+    let ended = checking.join().expect("it has ended");
+    assert_eq!(expect_quiet(&ended, 1), "Vous pourrez voter à nouveau dans 90 minutes\n");
 }
 
 #[test]
