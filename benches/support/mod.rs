@@ -2,6 +2,7 @@
 
 use vote_status::http::head::HeadLimits;
 use vote_status::http::session::{Context, Holding, Session, SessionCall, SessionLimits, Ticket};
+use vote_status::net::access_log::Logged;
 use vote_status::public::PublicService;
 use vote_status::readiness::Readiness;
 use vote_status::vote::address::VoterAddress;
@@ -10,6 +11,7 @@ use vote_status::vote::id::{ServerId, Token};
 use vote_status::vote::ipv4::Ipv4;
 use vote_status::vote::table::{CooldownTable, Pair};
 use vote_status::vote::time::{Cooldown, UnixSeconds};
+use vote_status::watch::WatchPost;
 
 /// The moment of every benchmark.
 pub(crate) const NOW: UnixSeconds = UnixSeconds(1_795_178_096);
@@ -74,8 +76,8 @@ pub(crate) const HEADS: [(&str, &str); 3] = [("curl", CURL), ("guzzle", GUZZLE),
 
 /// A service with server 28 and one address in cooldown, and a connection to it.
 pub(crate) struct Bench {
-    service: PublicService,
-    session: Session<PublicService>,
+    service: Logged<PublicService>,
+    session: Session<Logged<PublicService>>,
     limits: SessionLimits,
     out: Vec<u8>,
 }
@@ -93,6 +95,8 @@ impl Bench {
         let readiness = Readiness::default();
         readiness.set_ready();
         let service = PublicService::new(directory.view(), table.view(), readiness, cooldown, 65_536);
+        // As a worker runs it, where nobody is told of requests.
+        let service = Logged::new(service, None, WatchPost::default());
         let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
         let limits = SessionLimits { head, unsent_bytes_max: 65_536 };
         Self { service, session: Session::default(), limits, out: Vec::with_capacity(4_096) }

@@ -14,7 +14,7 @@ use super::wait::WaitSeconds;
 use crate::vote::time::UnixSeconds;
 
 /// Names a connection to whoever will wake it: never one that came later in its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64);
 
 /// Whether a request may be held until something happens.
@@ -69,6 +69,10 @@ pub trait Service {
 
     /// The loop goes away: what has no end of its own has to come to one.
     fn goes_away(&mut self) {}
+
+    /// A connection has gone, whatever it had asked for.
+    #[inline]
+    fn gone(&mut self, _ticket: Ticket) {}
 
     /// Whether a request has to wait as it is, as if it had not been read: somebody else will answer it.
     #[inline]

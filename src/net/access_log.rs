@@ -5,6 +5,7 @@
 //! A worker never waits for either: what is told goes into a bounded queue, and what finds it full is
 //! dropped and counted. Where there is no log and nobody watches, that is known once a turn.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::clock::{Clock, Now};
 use crate::http::fault::Fault;
 use crate::http::head::{Head, Method};
 use crate::http::response::Framing;
-use crate::http::session::{Context, Service, Step};
+use crate::http::session::{Context, Service, Step, Ticket};
 use crate::http::wait::WaitSeconds;
 use crate::metrics::Counter;
 use crate::vote::time::UnixSeconds;
@@ -84,15 +85,18 @@ pub struct Logged<S> {
     service: S,
     log: Option<AccessLog>,
     watch: WatchPost,
-    /// Whether anybody is told anything in this turn.
+    /// Whether anybody is told anything in this turn, or waits to be.
     is_telling: bool,
+    /// Requests that are told of and not answered yet, by their connection. Beside the exchanges: those would
+    /// carry something for nobody with each request.
+    begun: HashMap<Ticket, Begun>,
     /// Answered in this turn.
     finished: Vec<Finished>,
 }
 
 /// A request that is told of, until it is answered.
 #[derive(Default)]
-pub struct Begun {
+struct Begun {
     /// For the log, if it was chosen.
     request: Option<BegunRequest>,
     /// For watchers.
@@ -117,8 +121,8 @@ enum Finished {
 impl<S> Logged<S> {
     /// `service`, telling `log` if there is one, and who watches.
     #[must_use]
-    pub const fn new(service: S, log: Option<AccessLog>, watch: WatchPost) -> Self {
-        Self { service, log, watch, is_telling: false, finished: Vec::new() }
+    pub fn new(service: S, log: Option<AccessLog>, watch: WatchPost) -> Self {
+        Self { service, log, watch, is_telling: false, begun: HashMap::new(), finished: Vec::new() }
     }
 }
 
@@ -128,7 +132,7 @@ impl<S: Describe> Logged<S> {
     }
 
     #[cold]
-    fn begun(&mut self, head: &Head<'_>) -> Option<Box<Begun>> {
+    fn note(&mut self, head: &Head<'_>, ticket: Ticket) {
         let mut begun = Begun::default();
         if self.is_chosen()
             && let Some(log) = &self.log
@@ -139,27 +143,31 @@ impl<S: Describe> Logged<S> {
         if self.watch.look() {
             begun.asked = self.service.watched(head);
         }
-        (begun.request.is_some() || begun.asked.is_some()).then(|| Box::new(begun))
+        // What is left of a request that was never answered makes room.
+        self.begun.remove(&ticket);
+        if begun.request.is_some() || begun.asked.is_some() {
+            self.begun.insert(ticket, begun);
+        }
     }
 
     #[cold]
     fn finish_told(
         &mut self,
-        (exchange, begun): &mut (S::Exchange, Option<Box<Begun>>),
+        exchange: &mut S::Exchange,
         framing: Framing,
         context: &Context,
         out: &mut Vec<u8>,
     ) -> Step {
         let start = out.len();
         let step = self.service.finish(exchange, framing, context, out);
-        if let Some(request) = begun.as_mut().and_then(|begun| begun.request.as_mut()) {
+        if let Some(request) = self.begun.get_mut(&context.ticket).and_then(|begun| begun.request.as_mut()) {
             request.status = request.status.or_else(|| status(&out[start..]));
             request.bytes += (out.len() - start) as u64;
         }
         if step == Step::Done
-            && let Some(begun) = begun.take()
+            && let Some(begun) = self.begun.remove(&context.ticket)
         {
-            self.told(exchange, *begun, context.now);
+            self.told(exchange, begun, context.now);
         }
         step
     }
@@ -178,12 +186,12 @@ impl<S: Describe> Logged<S> {
 }
 
 impl<S: Describe> Service for Logged<S> {
-    type Exchange = (S::Exchange, Option<Box<Begun>>);
+    type Exchange = S::Exchange;
     type Kept = S::Kept;
 
     #[inline]
     fn turn_begins(&mut self) {
-        self.is_telling = self.watch.look() || self.log.is_some();
+        self.is_telling = self.watch.look() || self.log.is_some() || !self.begun.is_empty();
         self.service.turn_begins();
     }
 
@@ -197,37 +205,47 @@ impl<S: Describe> Service for Logged<S> {
     }
 
     #[inline]
+    fn gone(&mut self, ticket: Ticket) {
+        if self.is_telling {
+            self.begun.remove(&ticket);
+        }
+        self.service.gone(ticket);
+    }
+
+    #[inline]
     fn holds(&self, exchange: &Self::Exchange) -> bool {
-        self.service.holds(&exchange.0)
+        self.service.holds(exchange)
     }
 
     #[inline]
     fn ends_with_input(&self, exchange: &Self::Exchange) -> bool {
-        self.service.ends_with_input(&exchange.0)
+        self.service.ends_with_input(exchange)
     }
 
     #[inline]
     fn is_decided(&self, exchange: &Self::Exchange) -> bool {
-        self.service.is_decided(&exchange.0)
+        self.service.is_decided(exchange)
     }
 
     #[inline]
     fn is_keyed(&self, exchange: &Self::Exchange) -> bool {
-        self.service.is_keyed(&exchange.0)
+        self.service.is_keyed(exchange)
     }
 
     #[inline]
     fn begin(&mut self, head: &Head<'_>, context: &Context) -> Self::Exchange {
-        let begun = if self.is_telling { self.begun(head) } else { None };
-        (self.service.begin(head, context), begun)
+        if self.is_telling {
+            self.note(head, context.ticket);
+        }
+        self.service.begin(head, context)
     }
 
     fn content_bytes_max(&self, exchange: &Self::Exchange) -> u64 {
-        self.service.content_bytes_max(&exchange.0)
+        self.service.content_bytes_max(exchange)
     }
 
     fn keep(&self, head: &Head<'_>, exchange: &Self::Exchange) -> Option<Box<S::Kept>> {
-        self.service.keep(head, &exchange.0)
+        self.service.keep(head, exchange)
     }
 
     fn kept_bytes(&self, kept: &S::Kept) -> usize {
@@ -236,19 +254,19 @@ impl<S: Describe> Service for Logged<S> {
 
     #[inline]
     fn waits(&self, exchange: &Self::Exchange) -> Option<WaitSeconds> {
-        self.service.waits(&exchange.0)
+        self.service.waits(exchange)
     }
 
     fn content(&mut self, exchange: &mut Self::Exchange, bytes: &[u8], context: &Context) -> Step {
-        self.service.content(&mut exchange.0, bytes, context)
+        self.service.content(exchange, bytes, context)
     }
 
     fn decide_again(&mut self, exchange: &mut Self::Exchange, kept: &mut S::Kept, context: &Context) {
-        self.service.decide_again(&mut exchange.0, kept, context);
+        self.service.decide_again(exchange, kept, context);
     }
 
     fn held_bytes(&self, exchange: &Self::Exchange) -> usize {
-        self.service.held_bytes(&exchange.0)
+        self.service.held_bytes(exchange)
     }
 
     #[inline]
@@ -259,10 +277,10 @@ impl<S: Describe> Service for Logged<S> {
         context: &Context,
         out: &mut Vec<u8>,
     ) -> Step {
-        match &exchange.1 {
-            None => self.service.finish(&mut exchange.0, framing, context, out),
-            Some(_told) => self.finish_told(exchange, framing, context, out),
+        if self.is_telling {
+            return self.finish_told(exchange, framing, context, out);
         }
+        self.service.finish(exchange, framing, context, out)
     }
 
     fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context, out: &mut Vec<u8>) {
@@ -360,9 +378,78 @@ impl Sampler {
 
 #[cfg(test)]
 mod tests {
-    use super::{Sampler, status};
+    use super::{AccessCounters, AccessLog, Describe, Logged, Sampler, status};
+    use crate::clock::Clock;
+    use crate::http::fault::Fault;
+    use crate::http::field::Section;
+    use crate::http::head::{self, Head, HeadLimits};
+    use crate::http::response::Framing;
+    use crate::http::session::{Context, Holding, Service, Step, Ticket};
+    use crate::vote::time::UnixSeconds;
+    use crate::watch::WatchPost;
     use std::collections::HashSet;
     use std::num::NonZeroU32;
+    use std::sync::Arc;
+    use std::sync::mpsc::sync_channel;
+
+    /// Never answers.
+    struct Silent;
+
+    impl Service for Silent {
+        type Exchange = ();
+        type Kept = ();
+
+        fn begin(&mut self, _: &Head<'_>, _: &Context) {}
+
+        fn content_bytes_max(&self, (): &()) -> u64 {
+            0
+        }
+
+        fn content(&mut self, (): &mut (), _: &[u8], _: &Context) -> Step {
+            Step::Done
+        }
+
+        fn finish(&mut self, (): &mut (), _: Framing, _: &Context, _: &mut Vec<u8>) -> Step {
+            Step::Parked
+        }
+
+        fn refuse(&mut self, _: Fault, _: Framing, _: &Context, _: &mut Vec<u8>) {}
+    }
+
+    impl Describe for Silent {
+        fn describe(&mut self, _: &Head<'_>) -> String {
+            "/".to_owned()
+        }
+    }
+
+    #[test]
+    fn what_would_be_told_of_a_request_goes_with_its_connection() {
+        let (entries, _received) = sync_channel(1);
+        let sampler = Sampler::new(NonZeroU32::MIN, 7);
+        let log = AccessLog {
+            listener: "public",
+            clock: Clock::default(),
+            sampler,
+            entries,
+            counters: Arc::new(AccessCounters::default()),
+        };
+        let mut logged = Logged::new(Silent, Some(log), WatchPost::default());
+        let limits = HeadLimits { head_bytes_max: 1_024, header_lines_max: 10 };
+        let Section::Complete(head, _) = head::parse(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", limits) else {
+            panic!("it is whole");
+        };
+        for number in 0..3 {
+            let context = Context { now: UnixSeconds(0), ticket: Ticket(number), holding: Holding::Allowed };
+            logged.turn_begins();
+            logged.begin(&head, &context);
+            assert_eq!(logged.finish(&mut (), Framing::last(false), &context, &mut Vec::new()), Step::Parked);
+        }
+        assert_eq!(logged.begun.len(), 3);
+        for number in 0..3 {
+            logged.gone(Ticket(number));
+        }
+        assert_eq!(logged.begun.len(), 0);
+    }
 
     fn gaps(one_in: u32, requests: u32) -> Vec<u32> {
         let mut sampler = Sampler::new(NonZeroU32::new(one_in).expect("not 0"), 7);

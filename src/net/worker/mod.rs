@@ -398,6 +398,7 @@ impl<S: Service> Worker<S> {
             // What has panicked once may do so again; it is closed all the same.
             let _parted = catch_unwind(AssertUnwindSafe(|| occupant.connection.part(&self.counters)));
             self.counters.closed[cause as usize].add(1);
+            self.service.gone(Ticket(key.packed()));
         }
     }
 
