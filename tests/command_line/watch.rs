@@ -80,8 +80,8 @@ fn a_player_with_two_addresses_is_found_out() {
     assert_eq!(watch.line()["answer"], "can_vote");
     let said = watch.end();
     let expected = "2 questions: 2 can_vote.\n\
-        Server 28: asked with 2001:db8:0:7:: (2 times), voted with 203.0.113.7. If these are one player, the plugin asks \
-        with another address than the one that voted";
+        Server 28: asked with 2001:db8:0:7:: (2 times), voted with 203.0.113.7.\n  If these are one player, the \
+        plugin asks with another address than the one that voted";
     assert!(said.starts_with(expected), "{said}");
 }
 

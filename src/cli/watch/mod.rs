@@ -2,7 +2,7 @@
 //! anything else; at the end, what it comes to in words.
 
 use std::env;
-use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Write, stdout};
+use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -71,6 +71,10 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
                 }
             }
         }
+    }
+    if stderr().is_terminal() {
+        // The terminal has written "^C" at the beginning of this line.
+        eprintln!();
     }
     eprint!("{}", tally.text());
     Ok(Exit::Success)

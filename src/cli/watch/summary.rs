@@ -100,19 +100,19 @@ impl Tally {
         match (asked, voted) {
             (Some(asked), Some(voted)) => writeln!(
                 text,
-                "Server {server}: asked with {asked}, voted with {voted}. If these are one player, the plugin asks \
-                 with another address than the one that voted: let the site record both (\"ips\"), or make both see \
-                 the same one."
+                "Server {server}: asked with {asked}, voted with {voted}.\n  If these are one player, the plugin asks \
+                 with another address than the one that voted:\n  let the site record both (\"ips\"), or make both \
+                 see the same one."
             ),
             (Some(asked), None) => writeln!(
                 text,
-                "Server {server}: asked with {asked}, and no vote of these was seen: the site has not recorded one, \
-                 or with another address."
+                "Server {server}: asked with {asked}, and no vote of these was seen:\n  the site has not recorded \
+                 one, or with another address."
             ),
             (None, Some(voted)) => writeln!(
                 text,
-                "Server {server}: voted with {voted}, and nobody asked about these: the plugin does not ask, asks \
-                 elsewhere, or asks with another address or token."
+                "Server {server}: voted with {voted}, and nobody asked about these:\n  the plugin does not ask, \
+                 asks elsewhere, or asks with another address or token."
             ),
             (None, None) => Ok(()),
         }
@@ -166,7 +166,7 @@ mod tests {
         let text = told(&[ASKED, VOTED, ASKED]);
         assert!(
             text.starts_with(
-                "2 questions: 2 can_vote.\nServer 28: asked with 2001:db8:: (2 times), voted with 203.0.113.7. "
+                "2 questions: 2 can_vote.\nServer 28: asked with 2001:db8:: (2 times), voted with 203.0.113.7.\n"
             ),
             "{text}"
         );
