@@ -89,7 +89,7 @@ impl Totals {
         self.unchanged += count("unchanged")?;
         self.expired += count("expired")?;
         self.unknown_server += count("unknown_server")?;
-        // Counted only where there are some; the invalid count holds those of another token.
+        // Told only where it is not 0, and the same lines are counted as invalid too.
         let token_differs = count("token_differs").unwrap_or_default();
         self.token_differs += token_differs;
         self.invalid += count("invalid")?.saturating_sub(token_differs);
@@ -155,7 +155,7 @@ impl UploadBatch {
             return Ok(Vec::new());
         }
         let mut refusals = Vec::new();
-        // Lines that are told of, and where in the body the others begin.
+        // How many lines the answers so far have covered, and where in the body the rest begins.
         let (mut told, mut start) = (0, 0);
         loop {
             let answer = client.send(Method::POST, self.kind.path(), &self.body[start..])?.expect(&[200])?.body;
@@ -171,8 +171,8 @@ impl UploadBatch {
             for error in errors {
                 refusals.push(self.refusal(told, error).ok_or("errors").map_err(strange)?);
             }
-            // An answer has its bound: of the lines behind the last one that it tells nothing is
-            // known yet, and to post them again changes nothing.
+            // An answer lists a bounded number of errors, and says nothing of the lines behind the last one
+            // listed. These are posted again: what was recorded already stays as it is.
             let last = errors.last().and_then(|error| error["line"].as_u64());
             let Some(last) = last.filter(|_| (errors.len() as u64) < counted.refused()) else { break };
             for _ in 0..last {
@@ -185,12 +185,12 @@ impl UploadBatch {
         Ok(refusals)
     }
 
-    /// A refused line that an answer to all lines but the first `told` tells of.
+    /// One error of an answer. The answer was to all lines but the first `told`.
     fn refusal(&self, told: usize, error: &Value) -> Option<Refusal> {
         let index = usize::try_from(error["line"].as_u64()?.checked_sub(1)?).ok()?;
         let shown = |text: &Value| Some(echo(text.as_str()?, ECHO_BYTES_MAX));
         let (word, message) = (shown(&error["error"])?, shown(&error["message"])?);
-        // The remedy as it is called here.
+        // The service names remedies of its interface; here each is an option.
         let message = match word.as_str() {
             "token_differs" => TOKEN_DIFFERS.to_owned(),
             "invalid_vote" if message.starts_with("voted_at must be ") => format!("{message}; or --utc-offset +01:00"),

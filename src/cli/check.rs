@@ -29,7 +29,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     };
     let wait = options.get_one::<u64>("wait").copied();
     let path = wait.map_or_else(|| path.clone(), |seconds| format!("{path}?wait={seconds}"));
-    // An answer that is held is waited for as patiently, once its time is over.
+    // The service may hold the answer for that long; then it has as long as any other answer.
     let timeout = TIMEOUT + Duration::from_secs(wait.unwrap_or_default());
     // The path may hold a token: failures name the address without it.
     let fail = |error: ureq::Error| site.failure(&error, "start `vote-status serve`, or name its address by --url");
@@ -37,7 +37,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let response = agent.get(site.uri(&path)).call().map_err(fail)?;
     let status = response.status().as_u16();
     let body = response.into_body().into_with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
-    // A body without an end in sight is no answer, but no failure of the network either.
+    // A body that is too long is judged as one that is no JSON: the network has not failed.
     let body = match body {
         Err(ureq::Error::BodyExceedsLimit(_)) => Vec::new(),
         other => other.map_err(fail)?,

@@ -13,9 +13,9 @@ use ureq::{Agent, Body, BodyReader, Error};
 use super::endpoint::{Endpoint, agent_config};
 use super::{CliError, key, one};
 
-/// The answer to a batch comes once all of it is durable.
+/// How long an answer may take to begin: that to a batch begins once all of it is durable.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
-/// A peer from which nothing comes for so long is gone.
+/// A service from which nothing comes for so long is gone.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// Largest answer that is read whole.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -86,10 +86,11 @@ impl ControlClient {
         self.answer(self.agent.run(self.request(method, path)?.map(|()| body)))
     }
 
-    /// `GET path`, of which the body streams.
+    /// `GET path`, with the body of the answer as a stream.
     ///
     /// # Errors
-    /// Where there is no answer with status 200, or its end could not be told from a cut.
+    /// Where there is no answer with status 200, or it does not say where it ends: then a stream that was cut
+    /// would look whole.
     pub(super) fn stream(&self, path: &str) -> Result<BodyReader<'static>, CliError> {
         let response = self.agent.run(self.request(Method::GET, path)?).map_err(|error| self.failure(&error))?;
         if response.status() != 200 {

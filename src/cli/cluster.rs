@@ -18,7 +18,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     }
 }
 
-/// Gives an empty store its id. Done again it changes nothing, so that a roll-out may call it each time.
+/// Gives an empty store its id. Run again it changes nothing, so a script may run it each time.
 fn init(options: &ArgMatches) -> Result<Exit, CliError> {
     let address = store::address(options)?;
     let minutes = one::<u64>(options, "cooldown-minutes")?;

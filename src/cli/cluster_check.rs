@@ -18,14 +18,14 @@ use crate::vote::id::{ServerId, Token};
 use crate::vote::table::{CooldownTable, Pair, SHARDS};
 use crate::vote::time::UnixSeconds;
 
-/// Two digests of one entry may differ by a vote that ended in the second between two clocks: only
-/// what differs each time counts.
+/// The clocks of the node and of this machine may differ by a second, and a vote may end in that second: so the
+/// digests are compared several times, and only what differs each time counts.
 const TRIES: usize = 3;
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(1_100);
 /// Differences that are told one by one.
 const DIFFERENCES_MAX: usize = 10;
-/// Votes that end within so many seconds may be in one of the two and gone from the other.
+/// Votes that end within so many seconds are left out: one of the two may have dropped them already.
 const ENDING_S: u32 = 10;
 
 /// Compares, and says what it comes to.
@@ -121,7 +121,7 @@ fn differences(client: &ControlClient, mirror: &mut Mirror) -> Result<BTreeSet<D
     mirror.advance(None).map_err(CliError::new)?;
     let mut found = BTreeSet::new();
     compare_servers(&servers, mirror, &mut found);
-    // Each vote is met in its own table, and looked up in the other.
+    // Once from each side: a vote that only one of the two has is found from that side alone.
     compare_votes(&votes, &mirror.state.table, now, &mut |pair, voted_at, other| {
         let (server, address) = (pair.server.0, pair.address);
         let of = |end: UnixSeconds| cooldown.voted_at(end).0;

@@ -12,7 +12,7 @@ use crate::limits::ECHO_BYTES_MAX;
 const COLUMNS: [&str; 4] = ["server_id", "token", "ip", "voted_at"];
 /// What may stand between columns, the usual one first.
 const SEPARATORS: [char; 3] = [',', ';', '\t'];
-/// How much of a column's name is told, in bytes: the known ones are told behind it, and the remedy.
+/// How many bytes of a column's name an error repeats: the known names and the remedy have to fit behind it.
 const NAME_ECHO_BYTES_MAX: usize = 64;
 /// What databases write for a value that is not known.
 const NULLS: [&str; 2] = ["NULL", "\\N"];
@@ -29,8 +29,8 @@ impl Header {
     /// Reads the header line, in which the columns `ignored` may stand as well.
     ///
     /// # Errors
-    /// Why it is none. A column that is not known is refused: left out, a misspelt `token` would list
-    /// servers with tokens that nobody knows.
+    /// Why it is none. A column that is not known is refused: if a misspelt `token` were left out, servers
+    /// would be listed with tokens that nobody knows.
     pub(super) fn parse(line: &[u8], ignored: &[String]) -> Result<Self, String> {
         let line = std::str::from_utf8(line).map_err(|_| "the header is not UTF-8".to_owned())?;
         let separator = SEPARATORS.into_iter().find(|separator| line.contains(*separator)).unwrap_or(',');
@@ -75,7 +75,7 @@ impl Header {
         for (column, value) in self.columns.iter().zip(values) {
             let (Some(column), value) = (*column, value.trim()) else { continue };
             match column {
-                // A vote names its server by one or the other: an empty field is the one that it is not.
+                // A vote names its server by number or by token: the empty field is the one not used.
                 "server_id" | "token" if value.is_empty() && is_of_votes => {}
                 "token" if value.is_empty() || NULLS.contains(&value) => {
                     return Err(format!(

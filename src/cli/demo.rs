@@ -36,7 +36,7 @@ pub(super) fn say_what_to_try(announced: &[(ListenAddress, Role)], key: &[u8]) {
 
 /// How curl on this machine is told an address.
 fn reachable(address: &ListenAddress, role: Role) -> String {
-    // The certificate is for another name than that of this machine.
+    // -k, because the certificate is for the service's name, and this is an address.
     let scheme = if role == Role::PublicTls { "-k https" } else { "http" };
     match address {
         ListenAddress::Unix(path) => format!("--unix-socket '{}' http://localhost", path.display()),

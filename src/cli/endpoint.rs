@@ -29,7 +29,7 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Checks an address as far as it can be. `option` is what gave it.
+    /// Checks the form of an address; nothing is asked yet. `option` is where it was given, for the error.
     ///
     /// # Errors
     /// Where it is none, or needs what was not built in.
@@ -77,7 +77,7 @@ impl Endpoint {
         }
     }
 
-    /// Why there is no answer, in one line. `remedy` is for where nobody listens.
+    /// Why there is no answer, in one line. `remedy` is what to do where nobody listens.
     pub(super) fn failure(&self, error: &Error, remedy: &str) -> CliError {
         let name = &self.name;
         match error {
@@ -97,8 +97,8 @@ fn is_nobody_there(error: &std::io::Error, is_file: bool) -> bool {
     error.kind() == ErrorKind::ConnectionRefused || (is_file && error.kind() == ErrorKind::NotFound)
 }
 
-/// A configuration that shows every status and follows no redirect; secrets go to nobody but to
-/// the address that was named, so no proxy of the environment is used either.
+/// A configuration in which an error status is an answer like any other. Neither redirects nor the environment's
+/// proxy are followed, because the key may go to the address that was named and to no other.
 pub(super) fn agent_config() -> ConfigBuilder<AgentScope> {
     let user_agent = concat!("vote-status/", env!("CARGO_PKG_VERSION"));
     Agent::config_builder()
@@ -155,7 +155,8 @@ impl Transport for UnixTransport {
         Ok(read > 0)
     }
 
-    /// A connection is cheap here: each request has its own, and none meets one that is closing.
+    /// Never, so that each request has a connection of its own: that is cheap here, and a kept one may be
+    /// closing.
     fn is_open(&mut self) -> bool {
         false
     }

@@ -20,7 +20,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let path = one::<PathBuf>(options, "file")?;
     let is_standard_output = path.as_os_str() == "-";
-    // Before anything is asked for: a pipe may wait for its reader.
+    // Opened before the service is asked, because opening a pipe waits for its reader.
     let mut sink = if is_standard_output { Sink::Through(Box::new(stdout())) } else { Sink::open(&path)? };
     let client = ControlClient::new(options)?;
     let mut stream = client.stream("/v1/export")?;

@@ -34,7 +34,7 @@ pub(super) fn warn(key_file: Option<&Path>, data_dir: &Path) {
     }
 }
 
-/// Warns of a control key that may be guessed, and of one in the data directory that this one stands before.
+/// Warns of a control key that may be guessed, and where the data directory holds another key, which is refused.
 pub(super) fn warn_of_key(key: &[u8], data_dir: Option<&Path>) {
     if key.len() < KEY_BYTES_MIN {
         let bytes = key.len();
@@ -43,7 +43,7 @@ pub(super) fn warn_of_key(key: &[u8], data_dir: Option<&Path>) {
         );
     }
     if let Some(path) = data_dir.map(key::default_path)
-        // A pipe would be waited for.
+        // Reading a pipe would wait for whoever writes to it.
         && fs::metadata(&path).is_ok_and(|there| there.is_file())
         && fs::read(&path).is_ok_and(|other| other.trim_ascii() != key)
     {
@@ -63,7 +63,8 @@ pub(super) fn warn_of_control(address: &ListenAddress) {
     }
 }
 
-/// Whether an address may be reached from anywhere; one that stands for all of the machine's may.
+/// Whether others than this machine and its own network may reach an address. `0.0.0.0` and `::` stand for all
+/// addresses of the machine, so they are public.
 fn is_public(ip: IpAddr) -> bool {
     match ip.to_canonical() {
         IpAddr::V4(ip) => {
@@ -85,8 +86,8 @@ fn exposure(mode: u32, owner: u32, own: u32, thing: Thing) -> Option<String> {
     if owner != own && owner != 0 {
         return Some(format!("belongs to another user (uid {owner})"));
     }
-    // A key of root's is given to the service by its group: so do packages and secret stores. And a
-    // group that may list a folder has none of its files by that.
+    // Packages and secret stores leave the key with root, and let the service's group read it. And whoever may
+    // list a folder cannot read its files by that.
     let is_given = owner == 0 && own != 0;
     let group_reads = if thing == Thing::Key && !is_given { 0o040 } else { 0 };
     let verb = match (mode & (0o004 | group_reads) != 0, mode & 0o022 != 0) {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::endpoint::{Endpoint, agent_config};
 use super::{CliError, Exit, one, say};
 
-/// How long is waited for an answer: less than a container's health check waits by default, 30 s.
+/// How long an answer may take: less than the 30 s that a container's health check waits by default.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Largest body that is read: the answer is one line.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;

@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::args::command;
 
-/// What other programs call a thing, and its name here.
+/// What other programs call a subcommand or an option, and its name here.
 const ELSEWHERE: [(&str, &str); 14] = [
     ("status", "check"),
     ("ask", "check"),
@@ -29,7 +29,7 @@ const ELSEWHERE: [(&str, &str); 14] = [
 /// Longest word that is compared; no name is as long.
 const WORD_BYTES_MAX: usize = 64;
 
-/// Variables that no option stands for. Those behind the prefix are this project's tests' own.
+/// Variables that are no option's.
 const VARIABLES: [&str; 5] = [
     super::key::VARIABLE,
     "VOTE_STATUS_STORE_USER",
@@ -38,6 +38,7 @@ const VARIABLES: [&str; 5] = [
     "VOTE_STATUS_SENTINEL_PASSWORD",
 ];
 const PREFIX: &str = "VOTE_STATUS_";
+/// Variables of the project's own tests.
 const PREFIX_OF_TESTS: &str = "VOTE_STATUS_TEST_";
 
 /// What to add to the error about `arguments`: nothing, or the name that was meant.
@@ -94,7 +95,7 @@ fn similar<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
     (3 * nearest <= word.len().max(3)).then_some(name)
 }
 
-/// How many letters have to be put in, taken out, changed, or swapped with their neighbour.
+/// How many letters have to be added, removed, changed, or swapped with their neighbour to make one of the other.
 fn distance(one: &str, other: &str) -> usize {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     // `rows[i][j]`: between the first i letters of the one and the first j of the other.

@@ -14,6 +14,7 @@ use super::client::ControlClient;
 use super::csv::Header;
 use super::lines::{LINE_BYTES_MAX, Lines, TextLine};
 use super::progress::Progress;
+use super::sink::unwritable;
 use super::utc_offset::UtcOffset;
 use super::{CliError, Exit, say};
 use crate::clock::Clock;
@@ -29,7 +30,7 @@ const BUFFER_BYTES: usize = 256 * 1024;
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let sources = sources(options)?;
     let client = ControlClient::new(options)?;
-    // A wrong address or key is told before megabytes are on their way.
+    // So that a wrong address or key is told before any file is read.
     client.get("/v1/servers?limit=1")?.expect(&[200])?;
     let refused = RefusedRow::new(options.get_one::<PathBuf>("refused"))?;
     let server_kind = if options.get_flag("replace-tokens") { LineKind::ServerReplaced } else { LineKind::Server };
@@ -132,7 +133,8 @@ impl FileFormat {
     }
 }
 
-/// A line as it is, but for a date without an offset. What is wrong with it is the service's to say.
+/// The line, with the offset put behind its date where that has none. A line that cannot be read goes to the
+/// service as it is: it says what is wrong.
 fn with_offset<'a>(line: &'a [u8], offset: &UtcOffset) -> Result<Cow<'a, [u8]>, String> {
     let Ok(mut object) = serde_json::from_slice::<Map<String, Value>>(line) else { return Ok(Cow::Borrowed(line)) };
     let Some(date) = object.get("voted_at").and_then(Value::as_str) else { return Ok(Cow::Borrowed(line)) };
@@ -170,7 +172,7 @@ impl Batches {
         Self { kinds: [server_kind, LineKind::Vote].map(UploadBatch::new), tokenless: Vec::new() }
     }
 
-    /// Adds a line to the batch that it is for; whether it is time to post.
+    /// Adds a line to its batch; true when it is time to post.
     fn push(&mut self, holds: Holds, number: u64, object: &[u8]) -> bool {
         let [servers, votes] = &mut self.kinds;
         let members = match holds {
@@ -213,7 +215,7 @@ impl Import {
                 );
             }
             let format = match &format {
-                // A header is done with; an object is the first of many.
+                // The first line of CSV is the header, and holds no values.
                 None | Some(FileFormat::Csv(_)) if is_first => continue,
                 None => continue,
                 Some(format) => format,
@@ -252,7 +254,7 @@ impl Import {
         }
         for id in new {
             let record = self.client.get(&format!("/v1/servers/{id}"))?;
-            // One whose line was refused is listed no more than before.
+            // A server whose line was refused is still not listed.
             if record.status == 200 {
                 self.generated.push((id, record.text("token").to_owned()));
             }
@@ -382,8 +384,4 @@ impl RefusedRow {
             Self::StandardError => Ok(()),
         }
     }
-}
-
-fn unwritable(path: &Path, error: &std::io::Error) -> CliError {
-    CliError::new(format_args!("cannot write {}: {error}", path.display()))
 }

@@ -1,14 +1,15 @@
 //! Where the control key comes from: the environment, a file, or made on the first start.
 
 use std::env;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use super::CliError;
+use super::sink::create_new;
 use crate::clock::Clock;
 use crate::control::ControlKey;
 use crate::random;
@@ -21,16 +22,16 @@ pub(super) const VARIABLE: &str = "VOTE_STATUS_CONTROL_KEY";
 /// Where a package has the key, for a client that is told of no other place.
 pub(super) const PACKAGED: &str = "/etc/vote-status/control.key";
 
-/// The pause before a second try to read or make a key. It doubles with each one, up to the other.
+/// The pause before a second try to read or make a key. It doubles with each try, up to [`RETRY_MAX`].
 const RETRY_MIN: Duration = Duration::from_millis(100);
 /// See [`RETRY_MIN`].
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
 /// Finds the key for a client: `VOTE_STATUS_CONTROL_KEY`, else the file that was named, else the one in the
-/// data directory.
+/// data directory. `None` where none is named and the data directory has none.
 ///
 /// # Errors
-/// Where it is named and cannot be used, or there is none.
+/// Where a key is named and cannot be used.
 pub(super) fn find(key_file: Option<&PathBuf>, data_dir: &Path) -> Result<Option<Vec<u8>>, CliError> {
     if let Some(key) = env::var_os(VARIABLE) {
         return check(key.as_encoded_bytes(), VARIABLE).map(Some).map_err(CliError::new);
@@ -50,11 +51,11 @@ pub(super) struct KeySource {
     data_dir: Option<PathBuf>,
 }
 
-/// The key of a service, as far as it can be told before the data directory is used, and where to look
-/// for it then.
+/// The service's key, where it is known before the data directory is used, and where to look for it once the
+/// directory can be used.
 ///
 /// # Errors
-/// Where it is named and what is there is none.
+/// Where a key is named, and what is there is no key.
 pub(super) fn of_service(key_file: Option<&PathBuf>, data_dir: &Path) -> Result<(ControlKey, KeySource), CliError> {
     let key = ControlKey::default();
     if let Some(variable) = env::var_os(VARIABLE) {
@@ -67,7 +68,7 @@ pub(super) fn of_service(key_file: Option<&PathBuf>, data_dir: &Path) -> Result<
         match fs::read(&path) {
             Ok(text) => key.set(check(&text, &path.display().to_string()).map_err(CliError::new)?),
             Err(error) if is_wrong_path(&error) => return Err(CliError::new(unreadable(&path, &error))),
-            // Its disk fails, or its permissions are lost: it may be there once they are mended.
+            // The disk fails, or permissions are wrong: the key is looked for again until that is mended.
             Err(_) => {}
         }
     }
@@ -75,13 +76,13 @@ pub(super) fn of_service(key_file: Option<&PathBuf>, data_dir: &Path) -> Result<
 }
 
 impl KeySource {
-    /// The file that is asked, where the environment does not say the key.
+    /// The file that the key comes from, unless it comes from the environment.
     pub(super) fn file(&self) -> Option<PathBuf> {
         env::var_os(VARIABLE).is_none().then(|| self.path.clone())
     }
 
-    /// Makes `key` known: reads it, or makes one in the data directory. Where neither can be done that is
-    /// noted as a trouble and tried again by a thread of its own: status requests need no key.
+    /// Sets `key`: reads it, or makes one in the data directory. Where neither works, the trouble is noted and a
+    /// thread of its own tries again, because status requests need no key.
     pub(super) fn seek(self, key: ControlKey, readiness: Readiness) {
         if key.get().is_some() {
             return;
@@ -111,12 +112,12 @@ impl KeySource {
                 pause = (pause * 2).min(RETRY_MAX);
             }
         };
-        // Without a thread the control interface stays shut, which is told already.
+        // Without a thread the control interface stays shut; the trouble that was noted says so.
         let _seeking = thread::Builder::new().name("key".into()).spawn(try_on);
     }
 
     fn read_or_make(&self) -> Result<Vec<u8>, String> {
-        // Nothing may be waited for here: the store is opened by the same thread.
+        // Reading a pipe would wait for whoever writes to it, and this thread has to open the store next.
         if fs::metadata(&self.path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
             return Err(format!("the control key file {} is no file: put one in its place", self.path.display()));
         }
@@ -133,7 +134,7 @@ fn unreadable(path: &Path, error: &io::Error) -> String {
     format!("cannot read the control key file {}: {error}", path.display())
 }
 
-/// What a path that is wrong meets, and a disk that fails does not.
+/// Whether an error means that the path is wrong, and not that the disk fails.
 fn is_wrong_path(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory | ErrorKind::NotADirectory)
 }
@@ -142,14 +143,9 @@ fn is_wrong_path(error: &io::Error) -> bool {
 fn make(path: &Path, data_dir: &Path) -> io::Result<Vec<u8>> {
     make_dir(data_dir)?;
     let key = random_key()?;
-    // Whole under another name before it gets its own: a start that is cut short leaves no half key.
+    // Written under another name, then renamed: a start that is cut short leaves no half of a key.
     let new = path.with_extension("key.new");
-    // Never into a file that is there: another user's, or one that a link leads to, would become the key's.
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    let mut file = create_new(&new)?;
     file.write_all(&[&key, &b"\n"[..]].concat()).and_then(|()| file.sync_all())?;
     fs::rename(&new, path).and_then(|()| File::open(data_dir)?.sync_all())?;
     log::info!("made a control key in {}", path.display());
@@ -192,7 +188,7 @@ fn random_key() -> io::Result<Vec<u8>> {
     Ok(Token::from_random(random::bits()?).as_str().as_bytes().to_vec())
 }
 
-/// Where the key is, unless it is told otherwise.
+/// Where the key is, unless another place is named.
 pub(super) fn default_path(data_dir: &Path) -> PathBuf {
     data_dir.join("control.key")
 }

@@ -28,7 +28,7 @@ impl LogQueue {
     pub(super) fn start() -> io::Result<Self> {
         let (queue, lines) = Self::new();
         let unwritten = Arc::clone(&queue.unwritten);
-        // It goes with the process: there is no end to wait for that could not be a long one.
+        // The thread ends with the process. Nobody joins it: it may wait for ever for whoever reads the lines.
         let _running = Builder::new().name("log".into()).spawn(move || write(&lines, &unwritten, &mut io::stderr()))?;
         Ok(queue)
     }
@@ -52,7 +52,7 @@ impl LogQueue {
         }
     }
 
-    /// Waits until all lines are written, but not long: who reads them may have stopped doing so.
+    /// Waits until all lines are written, for a second at most: whoever reads them may have stopped.
     pub(super) fn flush(&self) {
         for _millisecond in 0..LOG_FLUSH_MS {
             if self.unwritten.load(Ordering::Acquire) == 0 {

@@ -46,7 +46,7 @@ pub(super) struct Logger {
     queue: LogQueue,
 }
 
-/// What takes the messages of the whole program.
+/// What the crate `log` hands every message of the program to.
 struct Facade {
     format: LogFormat,
     queue: LogQueue,
@@ -105,7 +105,7 @@ impl Logger {
         if log::set_boxed_logger(Box::new(Facade { format, queue: queue.clone() })).is_ok() {
             log::set_max_level(level);
         }
-        // In the form of all other lines, and without what a message may quote of a request.
+        // A panic is logged like anything else, but for a message that may quote a request.
         panic::set_hook(Box::new(|panic| {
             let thread = thread::current();
             let place = panic.location().map(ToString::to_string).unwrap_or_default();
@@ -154,7 +154,7 @@ impl LogFormat {
     fn line(self, time: &str, level: &str, content: Content<'_>) -> Vec<u8> {
         let mut line = match (self, content) {
             (LogFormat::Json, content) => {
-                // Text and numbers always have a spelling.
+                // Text and numbers can always be written as JSON.
                 serde_json::to_vec(&LogLine { time, level: &level.to_lowercase(), content }).unwrap_or_default()
             }
             (LogFormat::Text, Content::Message { message }) => {
@@ -172,7 +172,8 @@ impl LogFormat {
 }
 
 impl Log for Facade {
-    /// The facade has filtered by level already. What libraries say is for those who write them.
+    /// Whether a line is this program's own: those of libraries are for their authors. The crate `log` has
+    /// filtered by level already.
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with(env!("CARGO_CRATE_NAME"))
     }
@@ -200,7 +201,7 @@ fn timestamp(unix_ms: u64) -> String {
     format!("{}.{:03}Z", seconds.trim_end_matches('Z'), unix_ms % 1_000)
 }
 
-/// A line stays one, whatever a path or an error of the system holds.
+/// The message without control characters: a path may hold a line end, which would begin a second line.
 fn on_one_line(message: &str) -> Cow<'_, str> {
     if message.contains(char::is_control) { message.replace(char::is_control, " ").into() } else { message.into() }
 }

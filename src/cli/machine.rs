@@ -1,6 +1,6 @@
-//! How much memory there is: that of the machine, or what its operator allows this process of it. A
-//! limit of the control group, of its own or of one above it, ends the process as surely as the end of
-//! the machine's memory does; so does a soft one, for a service that may not stand still.
+//! How much memory this process may use: the machine's, or less where a control group limits it. The limits of
+//! its own group and of all groups above it count. A soft limit (`memory.high`) counts as well: past it the
+//! system slows the process down until it no longer answers.
 
 use std::fs;
 use std::path::Path;

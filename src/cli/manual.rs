@@ -4,6 +4,8 @@
 #[cfg(feature = "man")]
 use clap::ArgMatches;
 
+#[cfg(feature = "man")]
+use super::print;
 use super::{CliError, Exit};
 
 /// Prints a manual page: that of the program, or of the subcommand that is named.
@@ -36,15 +38,7 @@ pub(super) fn completions(options: &ArgMatches) -> Result<Exit, CliError> {
     print(&script)
 }
 
-#[cfg(feature = "man")]
-fn print(bytes: &[u8]) -> Result<Exit, CliError> {
-    use std::io::Write;
-    let written = std::io::stdout().lock().write_all(bytes);
-    written.map_err(|error| CliError::new(format_args!("standard output takes no more: {error}")))?;
-    Ok(Exit::Success)
-}
-
-/// Says what either wants, in a build without it.
+/// Refuses both, in a build without the feature.
 #[cfg(not(feature = "man"))]
 pub(super) fn refuse(name: &str) -> Result<Exit, CliError> {
     Err(CliError::new(format_args!("{name} needs a build with the cargo feature man")))

@@ -63,7 +63,7 @@ pub struct CliError(String);
 
 impl CliError {
     fn new(message: impl fmt::Display) -> Self {
-        // One line, whatever the parts say.
+        // Parts of it may come from elsewhere and hold line ends.
         Self(message.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
     }
 }
@@ -125,7 +125,12 @@ fn one<T: Clone + Send + Sync + 'static>(options: &ArgMatches, name: &'static st
 
 /// Writes one line of the result.
 fn say(line: impl fmt::Display) -> Result<Exit, CliError> {
-    let written = writeln!(stdout().lock(), "{line}");
+    print(format!("{line}\n").as_bytes())
+}
+
+fn print(bytes: &[u8]) -> Result<Exit, CliError> {
+    let mut out = stdout().lock();
+    let written = out.write_all(bytes).and_then(|()| out.flush());
     written.map_err(|error| CliError::new(format_args!("standard output takes no more: {error}")))?;
     Ok(Exit::Success)
 }

@@ -16,11 +16,11 @@ use crate::store::StoredVote;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv6::Ipv6Prefix;
 
-/// How long a node may take to come as far as the store is.
+/// How long a node may take to catch up with the store.
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);
 
-/// `GET /v1/cluster`, as far as it is wanted here.
+/// What is wanted here of `GET /v1/cluster`.
 pub(super) struct Standing {
     /// The store that it follows.
     pub store_id: String,
@@ -35,19 +35,19 @@ pub(super) struct Standing {
 pub(super) struct NodeDigest {
     /// The store that it follows.
     pub store_id: String,
-    /// How far its state goes.
+    /// The number of the last entry of the store's log that its state holds.
     pub n: u64,
-    /// And by which entry.
+    /// The id of that entry.
     pub id: String,
-    /// The second of which it is.
+    /// The second at which the digest was made.
     pub now: u32,
-    /// Listed servers, and their sum.
+    /// How many servers are listed.
     pub servers: u64,
-    /// Sixteen hexadecimal digits.
+    /// Their digest, sixteen hexadecimal digits.
     pub servers_digest: String,
-    /// Live votes, and their sum.
+    /// How many votes are live.
     pub votes: u64,
-    /// Sixteen hexadecimal digits.
+    /// Their digest, sixteen hexadecimal digits.
     pub votes_digest: String,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::readiness::Readiness;
 
-/// How often it is drawn at most: more often, nobody can read it.
+/// The least time between two drawings: faster, nobody could read it.
 const DRAW_PERIOD_MS: u64 = 200;
 
 /// A line on the terminal; nothing at all elsewhere.
@@ -25,7 +25,7 @@ impl Progress {
         Self { clock: Clock::new(), is_terminal: stderr().is_terminal(), bytes_total, lines: 0, draw_at_ms: 0 }
     }
 
-    /// So many bytes in all, and so many lines more, are done.
+    /// Notes that `bytes` in all, and `lines` more than before, are done.
     pub(super) fn advance(&mut self, bytes: u64, lines: u64) {
         self.lines += lines;
         let elapsed_ms = self.clock.now().monotonic_ms;

@@ -74,7 +74,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
     let mut announced = Vec::new();
     let announce = |address: &ListenAddress, role: Role| {
         if announced.is_empty() {
-            // Who waits for these lines finds those of the log before them.
+            // Whoever waits for these lines should find those of the log written before them.
             log::logger().flush();
         }
         if role == Role::Control {
@@ -94,8 +94,8 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
     }
 }
 
-/// Says whether all that the options name can be used, and leaves everything as it is. Whether an address is
-/// free, and the store whole, is seen by using them.
+/// Says whether all that the options name can be used, and changes nothing. Whether an address is free and the store
+/// whole is not looked at: only using them would tell.
 fn check_config(options: &ServeOptions, logger: &Logger) -> Result<Exit, CliError> {
     options.check(&[])?;
     let (key_file, data_dir) = (options.key_file.as_ref(), &options.data_dir);
@@ -128,8 +128,8 @@ fn reloader(options: &ServeOptions, config: &Config) -> Option<Box<dyn Fn() + Se
     certificates
 }
 
-/// The store, and what it is called in the log. The key is sought where it is used first: before that,
-/// the data directory may be another one than the one that is mounted there.
+/// The store, and what it is called in the log. The key is looked for when the store is opened, not before: until
+/// then the data directory may be an empty folder, over which the right one is still to be mounted.
 fn store(
     options: &ServeOptions,
     readiness: &Readiness,
@@ -171,7 +171,7 @@ fn own_store(options: &ServeOptions, readiness: Readiness, seek_key: impl FnOnce
         let store: Box<dyn store::Store> = if keeps_nothing {
             Box::new(MemoryStore)
         } else {
-            // What is in memory goes with no other store than the one that it was read from.
+            // Once votes are in memory, only the store that they were read from will do.
             let wanted = known.filter(|_| readiness.was_loaded()).map_or(wanted, Wanted::This);
             let store = open_quietly(&data_dir, wanted)?;
             known = store.identity();
@@ -184,7 +184,8 @@ fn own_store(options: &ServeOptions, readiness: Readiness, seek_key: impl FnOnce
     })
 }
 
-/// A damaged file makes the library panic; that is told in one line, not as a back-trace.
+/// Opens the store without the usual report of a panic: a damaged file makes the library panic, and the error that
+/// comes of it is told in one line.
 fn open_quietly(data_dir: &Path, wanted: Wanted) -> Result<DirectoryStore, StoreError> {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
@@ -226,8 +227,8 @@ fn config(options: &ServeOptions, control_key: ControlKey, logger: &Logger) -> R
     })
 }
 
-/// The process takes all descriptors that it may have; some are kept for other uses than public
-/// clients: among them those that are told 503, and the control listener's.
+/// How the descriptors are shared out. The process raises its limit as far as it may; some descriptors are kept for
+/// other uses than public clients, among them the control listener and newcomers that are told 503.
 fn shares(asked: Option<usize>, workers: usize) -> Shares {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -241,10 +242,12 @@ fn shares(asked: Option<usize>, workers: usize) -> Shares {
     Shares { connections_max: asked.unwrap_or(CONNECTIONS_MAX_DEFAULT).min(room).max(1), ..shares }
 }
 
-/// Signals to stop, and what to do on SIGHUP; without that, it ends the process as usual.
+/// Catches the signals to stop, and SIGHUP where there is something to reload. Where there is not, SIGHUP ends the
+/// process as usual.
 fn catch_signals(reload: Option<Box<dyn Fn() + Send>>) -> Result<Receiver<Signal>, CliError> {
     let fail = |error| CliError::new(format_args!("cannot catch signals: {error}"));
-    // A file-size limit is a full disk: an error of the write, not the end of the process.
+    // Where a file may not grow any more the write is to fail, as on a full disk. Uncaught, this signal would end
+    // the process.
     let ignored = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGXFSZ, ignored).map_err(fail)?;
     let mut caught = Signals::new([SIGINT, SIGTERM]).map_err(fail)?;

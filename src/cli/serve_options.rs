@@ -41,7 +41,7 @@ pub(super) struct ServeOptions {
     pub(super) limits: Limits,
     /// Public connections, where their number was given.
     pub(super) max_connections: Option<usize>,
-    /// Held requests, likewise.
+    /// Requests that wait for a vote, likewise.
     pub(super) max_waiting: Option<usize>,
     pub(super) drain_delay_ms: u64,
     pub(super) drain_timeout_ms: u64,
@@ -63,7 +63,7 @@ impl ServeOptions {
     /// Reads what was typed.
     ///
     /// # Errors
-    /// Where an option's value is none, or this build cannot follow it.
+    /// Where a value cannot be used, or this build lacks what it needs.
     pub(super) fn parse(matches: &ArgMatches) -> Result<Self, CliError> {
         let addresses = |name| matches.get_many::<ListenAddress>(name).unwrap_or_default().cloned().collect();
         let path = |name| matches.get_one::<PathBuf>(name).cloned();

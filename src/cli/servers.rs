@@ -70,7 +70,7 @@ fn list(client: &ControlClient, is_json: bool) -> Result<Exit, CliError> {
             }
         }
         let next = answer.body["next"].as_u64();
-        // Ids only rise: a page that does not would be asked for without end.
+        // Ids rise from page to page. Where an answer's do not, pages would be asked for without end.
         if next.is_none() || next <= after {
             break;
         }

@@ -34,8 +34,8 @@ enum Target {
 }
 
 impl Sink {
-    /// Opens what `path` names; a pipe waits for who reads it. To be called before anything else is
-    /// opened, lest a number is taken for a descriptor that was passed.
+    /// Opens what `path` names; a pipe waits for its reader. To be called before anything else is opened: else
+    /// `/dev/fd/3` may name what this process has opened, and not what it was passed.
     ///
     /// # Errors
     /// Where it cannot be written.
@@ -101,8 +101,8 @@ fn resolve(path: &Path) -> io::Result<Target> {
     Err(io::Error::other("too many links"))
 }
 
-/// A descriptor that was passed to this process. A second handle of it, as its position is part of
-/// it; opened anew by its name where the system does not give one.
+/// A second handle of a descriptor that was passed to this process: it has the same position in the file. Where the
+/// system gives none, the file is opened anew, and appended to.
 fn descriptor(number: i32) -> io::Result<Box<dyn Write>> {
     match number {
         1 => return Ok(Box::new(stdout())),
@@ -139,7 +139,8 @@ impl Partial {
         if !(is_closed && target.is_file()) {
             return Err(unwritable(&path, &error));
         }
-        // The file may be written, its folder not: what comes is gathered elsewhere until it is whole.
+        // The file may be written, but its folder takes no new one: the export is gathered elsewhere until it is
+        // whole.
         OpenOptions::new().write(true).open(&target).map_err(|error| unwritable(&target, &error))?;
         let file = nameless().map_err(|error| unwritable(&std::env::temp_dir(), &error))?;
         Ok(Self { file, path: None, target })
@@ -148,7 +149,7 @@ impl Partial {
     fn finish(mut self) -> Result<(), CliError> {
         let finished = self.file.sync_all().and_then(|()| match &self.path {
             Some(path) => match fs::rename(path, &self.target) {
-                // One file that is mounted by itself, as into a container.
+                // The target is a mount of its own, as a single file in a container may be: it cannot be replaced.
                 Err(error) if error.kind() == ErrorKind::ResourceBusy => write_in_place(&mut self.file, &self.target),
                 renamed => renamed,
             },
@@ -167,8 +168,9 @@ impl Drop for Partial {
     }
 }
 
-/// A file that was not there before, whatever another run has left.
-fn create_new(path: &Path) -> io::Result<File> {
+/// A new file for its owner only. What is at `path` is removed, never written to: another user may be able to read
+/// that file, or it may be a link.
+pub(super) fn create_new(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}

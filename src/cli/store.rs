@@ -53,7 +53,7 @@ pub(super) fn options(matches: &ArgMatches) -> Result<StoreOptions, CliError> {
 /// The store that `serve` was told to share, and what it is called in the log.
 pub(super) fn shared(options: &StoreOptions, data_dir: &Path, ipv6_prefix: Ipv6Prefix) -> (StoreChoice, String) {
     if let Err(error) = super::key::make_dir(data_dir) {
-        // Where a node keeps no more than which store it follows; it goes on, and says so again then.
+        // The node goes on: all that it keeps there is which store it follows. It warns again where it cannot.
         log::warn!("cannot make the data directory {}: {error}", data_dir.display());
     }
     if options.shows_password {
@@ -65,8 +65,8 @@ pub(super) fn shared(options: &StoreOptions, data_dir: &Path, ipv6_prefix: Ipv6P
     (StoreChoice::Shared { store: Box::new(store), stale_max_ms: *stale_max_ms, ipv6_prefix }, address.to_string())
 }
 
-/// The address of the store, and how its machines and its sentinels are entered. Nothing of what was
-/// typed is shown where it is none: it may hold a password.
+/// The address of the store, with users and passwords for its machines and its sentinels. An error repeats nothing
+/// of what was typed, because that may hold a password.
 ///
 /// # Errors
 /// As [`options`].
@@ -83,7 +83,7 @@ pub(super) fn address(options: &ArgMatches) -> Result<StoreAddress, CliError> {
         {
             let files = TlsFiles { ca, pair };
             address.set_files(&files).map_err(fail)?;
-            // They are read at each connection; what is wrong with them is told at the start.
+            // They are read at each connection. Read once here, a mistake is told at the start.
             files.config().map_err(|error| CliError::new(format_args!("TLS to the store: {error}")))?;
         }
         #[cfg(not(feature = "tls"))]

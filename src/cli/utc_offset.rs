@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use crate::vote::time::{Cooldown, UnixSeconds};
 
-/// How far back before a change of the hour dates are doubtful: votes that are older have expired, whatever
-/// the cooldown's length.
+/// How long before a change of the hour dates begin to be doubtful: older votes have expired, whatever the
+/// cooldown's length.
 const DOUBT_SECONDS: u32 = (Cooldown::MINUTES_MAX + 24 * 60) * 60;
 
 /// The offset of dates that have none.
@@ -14,7 +14,7 @@ const DOUBT_SECONDS: u32 = (Cooldown::MINUTES_MAX + 24 * 60) * 60;
 pub(super) struct UtcOffset {
     /// As it was typed: `+01:00`.
     text: String,
-    /// Dates that come out in here are from before the last change of the hour, or may be.
+    /// Instants that are before the last change of the hour, or may be.
     doubtful: Range<u32>,
 }
 
@@ -50,8 +50,8 @@ pub(super) fn parse(text: &str) -> Result<String, &'static str> {
     if is_offset { Ok(text.to_owned()) } else { Err("an offset is wanted, such as +01:00") }
 }
 
-/// From when on a local time is surely of the hour that holds now: the change itself in March, and an hour
-/// later in October, where the hour before the change comes a second time.
+/// The instant from which on the offset of now surely holds: in March the change itself, in October an hour after it,
+/// because the hour before the change comes a second time.
 fn last_change(now: UnixSeconds) -> Option<UnixSeconds> {
     let spelled = now.to_string();
     let year: u32 = spelled.get(..4)?.parse().ok()?;

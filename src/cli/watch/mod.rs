@@ -23,9 +23,9 @@ mod summary;
 use show::Style;
 use summary::Tally;
 
-/// A lost connection is tried again so often.
+/// How long is waited before a lost connection is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// Lines between who reads the service's and who writes ours.
+/// Lines that were read from the service and are not written yet.
 const LINES_MAX: usize = 1_024;
 
 enum News {
@@ -87,7 +87,7 @@ fn path(options: &ArgMatches) -> String {
     format!("/v1/watch?{}", [server, address, unknown].into_iter().flatten().collect::<Vec<_>>().join("&"))
 }
 
-/// Reads stream after stream, until nobody wants to know.
+/// Reads stream after stream, until the receiver of the news is gone.
 fn follow(client: &ControlClient, path: &str, first: BodyReader<'static>, news: &SyncSender<News>) {
     let mut stream = Ok(first);
     loop {

@@ -9,7 +9,7 @@ use crate::vote::time::UnixSeconds;
 /// How instants and answers are shown.
 pub(super) struct Style {
     is_coloured: bool,
-    /// Of local time from UTC in seconds, for this hour.
+    /// An hour since 1970, and how far local time is ahead of UTC in it, in seconds.
     offset: Option<(u32, i64)>,
 }
 
@@ -41,7 +41,7 @@ impl Style {
         let address = Some(text("ip")).filter(|address| !address.is_empty()).unwrap_or("-");
         let from = Some(text("peer")).filter(|peer| !peer.is_empty()).map(|peer| format!("from {peer}"));
         let at = self.clock(text("at"));
-        // Padded before it is painted: a colour has no width.
+        // Padded before it is painted, because the codes of a colour would count as width.
         let what = self.painted(colour, &format!("{what:<26}"));
         format!("{at}  {server:<10}  {address:<21}  {what} {}", from.unwrap_or_default()).trim_end().to_owned()
     }
@@ -50,7 +50,7 @@ impl Style {
         if self.is_coloured { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// Hours, minutes and seconds of an instant in local time; of what is none nothing.
+    /// Hours, minutes and seconds of an instant in local time; nothing for a text that is no instant.
     fn clock(&mut self, instant: &str) -> String {
         let Some(UnixSeconds(at)) = UnixSeconds::parse_rfc3339(instant) else { return String::new() };
         let hour = at / 3_600;
@@ -64,8 +64,8 @@ impl Style {
     }
 }
 
-/// How far local time is ahead of UTC at an instant, in seconds. What a zone means is in the system's tables,
-/// and `date` is who reads them everywhere; where there is none, it is UTC.
+/// How far local time is ahead of UTC at an instant, in seconds. The system's tables know that, and `date` reads
+/// them on every system; without it, times are shown in UTC.
 fn local_offset(at: u32) -> Option<i64> {
     let said = Command::new("date").args(["-d", &format!("@{at}"), "+%z"]).output().ok()?;
     offset(std::str::from_utf8(&said.stdout).ok()?.trim())

@@ -1,14 +1,14 @@
-//! What was seen in a watch, in words: above all who was asked about and never voted, and who voted and was
-//! never asked about. Lines in, a text out.
+//! What a watch has shown, in words: above all which addresses were asked about and have no vote, and which ones
+//! voted and were never asked about. Lines in, a text out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde_json::Value;
 
-/// Addresses that are kept in mind over all servers: whoever watches more than that reads the lines.
+/// Addresses that are remembered, of all servers together. A longer list would help nobody.
 const ADDRESSES_MAX: usize = 10_000;
-/// Addresses that are named of a kind.
+/// Addresses that the summary names of each kind; of the others it gives the number.
 const NAMED_MAX: usize = 10;
 
 /// What has been seen so far.
@@ -26,7 +26,7 @@ pub(super) struct Tally {
 struct AskedPair {
     /// Questions that were answered "can vote".
     asked: u64,
-    /// It has voted in our sight, or a question was answered "in cooldown".
+    /// Its vote was seen, or a question about it was answered "in cooldown".
     has_vote: bool,
     /// A vote of it was seen.
     voted: bool,
