@@ -173,14 +173,17 @@ pub struct Shares {
 
 impl Shares {
     /// The shares of so many descriptors and public workers. The first that are kept are for what is no
-    /// connection; the bounds of the others shrink where they would take more than a part of the rest.
+    /// connection; the bounds of the others shrink where they would take more than a part of the rest. Who has
+    /// asked for more public connections than that leaves is given them out of the control listener's part,
+    /// down to a sixteenth.
     #[must_use]
-    pub fn of(descriptors: usize, workers: usize) -> Self {
+    pub fn of(descriptors: usize, workers: usize, asked: Option<usize>) -> Self {
         let loops = workers + 1;
         let kept = DESCRIPTORS_KEPT.min(descriptors / 4) + loops * DESCRIPTORS_PER_WORKER;
         let rest = descriptors.saturating_sub(kept);
-        let control_connections_max = (rest / 4).clamp(1, CONTROL_CONNECTIONS_MAX);
         let turned_away_max = (rest / 8 / loops).clamp(1, TURNED_AWAY_MAX);
+        let rest_for_control = rest.saturating_sub(loops * turned_away_max + asked.unwrap_or(0)).max(rest / 16);
+        let control_connections_max = (rest / 4).min(rest_for_control).clamp(1, CONTROL_CONNECTIONS_MAX);
         let taken = control_connections_max + loops * turned_away_max;
         Self { connections_max: rest.saturating_sub(taken).max(1), control_connections_max, turned_away_max }
     }
@@ -197,15 +200,19 @@ mod tests {
             control_connections_max,
             turned_away_max,
         };
-        assert_eq!(Shares::of(256, 1), shares(110, 44, 11));
-        assert_eq!(Shares::of(256, 4), shares(99, 38, 3));
-        assert_eq!(Shares::of(1_024, 2), shares(585, 234, 39));
-        assert_eq!(Shares::of(20_000, 2), shares(14_166, 4_978, 256));
-        assert_eq!(Shares::of(131_072, 8), shares(120_440, 8_192, 256));
+        assert_eq!(Shares::of(256, 1, None), shares(110, 44, 11));
+        assert_eq!(Shares::of(256, 4, None), shares(99, 38, 3));
+        assert_eq!(Shares::of(1_024, 2, None), shares(585, 234, 39));
+        assert_eq!(Shares::of(20_000, 2, None), shares(14_166, 4_978, 256));
+        assert_eq!(Shares::of(131_072, 8, None), shares(120_440, 8_192, 256));
+        assert_eq!(Shares::of(20_000, 2, Some(9_000)), shares(14_166, 4_978, 256));
+        assert_eq!(Shares::of(20_000, 2, Some(15_100)), shares(15_100, 4_044, 256));
+        assert_eq!(Shares::of(20_000, 2, Some(1_000_000)), shares(17_900, 1_244, 256));
         for descriptors in 128..5_000 {
             for workers in 1..8 {
+                let asked = (descriptors % 2 == 0).then_some(descriptors * workers / 8);
                 let Shares { connections_max, control_connections_max, turned_away_max } =
-                    Shares::of(descriptors, workers);
+                    Shares::of(descriptors, workers, asked);
                 let all = connections_max
                     + control_connections_max
                     + (workers + 1) * (turned_away_max + DESCRIPTORS_PER_WORKER);

@@ -1,4 +1,4 @@
-"""The parts of `loadtest/run`, `writes` and `cluster`, one noun a file.
+"""The parts of `loadtest/run`, `writes`, `cluster` and `waiting`, one noun a file.
 
 paths       where things are               process     start, stop, pin, wait
 options     the command line               usage       CPU time and memory out of /proc
@@ -15,4 +15,6 @@ progress    one line on a terminal         machine     what it ran on
 build       what has to be built first     session     a whole run
 chart       SVG                            report      Markdown
 front       HAProxy before nodes, readers  propagation from one node to another
+crowd       players who wait, and votes    prober      a good client at a fixed rate
+table       measured beside asked
 """

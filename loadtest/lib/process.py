@@ -47,6 +47,11 @@ def raise_descriptor_limit():
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def descriptors():
+    """How many this process may have."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
 def cpus():
     """(the server's CPU, the load generator's CPU): the first two that this process may use."""
     allowed = sorted(os.sched_getaffinity(0))

@@ -40,6 +40,13 @@ def cpu_time(pids, threads=""):
     return CpuTime(user / _TICKS_PER_SECOND, system / _TICKS_PER_SECOND)
 
 
+def run_seconds(pids, threads=""):
+    """As `cpu_time`, to the nanosecond and in one: for what takes a few ticks."""
+    tasks = [task for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()]
+    chosen = [task for task in tasks if (task / "comm").read_text().startswith(threads)]
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in chosen) / 1e9
+
+
 def memory(pids):
     rss = pss = 0
     for pid in pids:

@@ -234,7 +234,7 @@ fn shares(asked: Option<usize>, workers: usize) -> Shares {
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     let limit = if setrlimit(Resource::Nofile, raised).is_ok() { raised } else { limit };
     let descriptors = limit.current.map_or(1 << 20, |current| usize::try_from(current).unwrap_or(1 << 20));
-    let shares = Shares::of(descriptors, workers);
+    let shares = Shares::of(descriptors, workers, asked);
     let room = shares.connections_max;
     if let Some(asked) = asked.filter(|asked| *asked > room) {
         log::warn!("--max-connections {asked} is more than the descriptor limit of {descriptors} allows; it is {room}");
