@@ -5,6 +5,7 @@ use crate::util::DEADLINE;
 use crate::util::client::{Client, get};
 use crate::util::endpoint::Endpoint;
 use crate::util::server::{Ended, Server, run_to_end};
+use crate::util::watch::Watching;
 use rustix::process::Signal;
 use std::fs::File;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -37,6 +38,11 @@ fn ipv6_takes_ipv4_too() {
     for address in [SocketAddr::from((Ipv4Addr::LOCALHOST, port)), SocketAddr::from((Ipv6Addr::LOCALHOST, port))] {
         assert_eq!(get(address, "/nothing").status, 404, "{address}");
     }
+    // Who asked is told as it is known elsewhere: as IPv4.
+    let mut watching = Watching::begin(&server, "");
+    get(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), "/nothing");
+    let line = watching.line();
+    assert!(line.contains(r#""peer":"127.0.0.1:"#), "{line}");
     // And is in the way of who wants the port for IPv4 alone.
     let mut command = Server::command();
     let taken = format!("0.0.0.0:{port}");

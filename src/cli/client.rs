@@ -25,6 +25,8 @@ pub(super) struct ControlClient {
     agent: Agent,
     site: Endpoint,
     key: Vec<u8>,
+    /// Where the key was found.
+    key_source: String,
 }
 
 /// What came back, whatever the status.
@@ -51,7 +53,7 @@ impl ControlClient {
             let packaged = PathBuf::from(key::PACKAGED);
             key = packaged.exists().then(|| key::find(Some(&packaged), &data_dir)).transpose()?.flatten();
         }
-        let key = key.ok_or_else(|| {
+        let (key, key_source) = key.ok_or_else(|| {
             CliError::new(format_args!(
                 "no control key: there is none in {}; name the service's --data-dir or --control-key-file, or set {}",
                 data_dir.display(),
@@ -59,7 +61,7 @@ impl ControlClient {
             ))
         })?;
         let config = agent_config().timeout_recv_response(Some(ANSWER_TIMEOUT)).timeout_per_read(Some(READ_TIMEOUT));
-        Ok(Self { agent: site.agent(config), site, key })
+        Ok(Self { agent: site.agent(config), site, key, key_source })
     }
 
     /// `GET path`.
@@ -120,8 +122,9 @@ impl ControlClient {
         let status = response.status().as_u16();
         if status == 401 {
             return Err(CliError::new(format_args!(
-                "{} refuses the control key: give the one of that service by {}, --control-key-file or --data-dir",
+                "{} refuses the control key of {}: give the one of that service by {}, --control-key-file or --data-dir",
                 self.url(),
+                self.key_source,
                 key::VARIABLE
             )));
         }

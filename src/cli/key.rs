@@ -28,20 +28,22 @@ const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
 /// Finds the key for a client: `VOTE_STATUS_CONTROL_KEY`, else the file that was named, else the one in the
-/// data directory. `None` where none is named and the data directory has none.
+/// data directory. Gives the key and where it was found, or `None` where none is named and the data directory has
+/// none.
 ///
 /// # Errors
 /// Where a key is named and cannot be used.
-pub(super) fn find(key_file: Option<&PathBuf>, data_dir: &Path) -> Result<Option<Vec<u8>>, CliError> {
-    if let Some(key) = env::var_os(VARIABLE) {
-        return check(key.as_encoded_bytes(), VARIABLE).map(Some).map_err(CliError::new);
-    }
+pub(super) fn find(key_file: Option<&PathBuf>, data_dir: &Path) -> Result<Option<(Vec<u8>, String)>, CliError> {
     let path = key_file.cloned().unwrap_or_else(|| default_path(data_dir));
-    match fs::read(&path) {
-        Ok(text) => check(&text, &path.display().to_string()).map(Some).map_err(CliError::new),
-        Err(error) if error.kind() == ErrorKind::NotFound && key_file.is_none() => Ok(None),
-        Err(error) => Err(CliError::new(unreadable(&path, &error))),
-    }
+    let (text, source) = match env::var_os(VARIABLE) {
+        Some(key) => (key.into_encoded_bytes(), VARIABLE.to_owned()),
+        None => match fs::read(&path) {
+            Ok(text) => (text, path.display().to_string()),
+            Err(error) if error.kind() == ErrorKind::NotFound && key_file.is_none() => return Ok(None),
+            Err(error) => return Err(CliError::new(unreadable(&path, &error))),
+        },
+    };
+    Ok(Some((check(&text, &source).map_err(CliError::new)?, source)))
 }
 
 /// Where a service's key is to be had once its data directory can be used.

@@ -47,7 +47,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
     let (control_key, key_source) = key::of_service(options.key_file.as_ref(), &options.data_dir)?;
     if options.is_demo && control_key.get().is_none() {
         let found = key::find(None, &options.data_dir).ok().flatten();
-        control_key.set(found.map_or_else(key::generate, Ok)?);
+        control_key.set(found.map_or_else(key::generate, |(key, _)| Ok(key))?);
     }
     if !options.keeps_nothing() || control_key.get().is_none() {
         key::refuse_file(&options.data_dir)?;
@@ -101,7 +101,7 @@ fn check_config(options: &ServeOptions, logger: &Logger) -> Result<Exit, CliErro
     let (key_file, data_dir) = (options.key_file.as_ref(), &options.data_dir);
     key::refuse_file(data_dir)?;
     let (control_key, source) = key::of_service(key_file, data_dir)?;
-    if let Some(key) = key::find(key_file, data_dir)? {
+    if let Some((key, _)) = key::find(key_file, data_dir)? {
         exposure::warn_of_key(&key, (!options.keeps_nothing()).then_some(data_dir));
     }
     exposure::warn(source.file().as_deref(), data_dir);

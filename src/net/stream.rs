@@ -115,11 +115,14 @@ impl Stream {
         &mut self.socket
     }
 
-    /// Who is connected over the network, unless it has gone.
+    /// Who is connected over the network, unless it has gone: by IPv4 also where a socket of both families, as
+    /// `[::]:8080` is, shows it as `::ffff:192.0.2.10`.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         match &self.socket {
-            ClientSocket::Tcp(socket) => socket.peer_addr().ok(),
+            ClientSocket::Tcp(socket) => {
+                socket.peer_addr().ok().map(|peer| SocketAddr::new(peer.ip().to_canonical(), peer.port()))
+            }
             ClientSocket::Unix(_) => None,
         }
     }
