@@ -1,4 +1,4 @@
-"""The parts of `loadtest/run`, `writes`, `cluster` and `waiting`, one noun a file.
+"""The parts of `loadtest/run`, `writes`, `tails`, `cluster` and `waiting`, one noun a file.
 
 paths       where things are               process     start, stop, pin, wait
 options     the command line               usage       CPU time and memory out of /proc
@@ -14,6 +14,7 @@ memory      scenario 7                     target      measured beside "at most"
 progress    one line on a terminal         machine     what it ran on
 build       what has to be built first     session     a whole run
 chart       SVG                            report      Markdown
+pacer       reads at a fixed rate          tails       a table and charts of these
 front       HAProxy before nodes, readers  propagation from one node to another
 crowd       players who wait, and votes    prober      a good client at a fixed rate
 table       measured beside asked

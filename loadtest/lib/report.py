@@ -74,7 +74,7 @@ def _run_cells(label, runs):
         f"{figures.pooled(found, 'user_us'):.2f}",
         f"{figures.pooled(found, 'system_us'):.2f}",
         _number(figures.ratio(found, [runs[OURS]], "cpu_us") if OURS in runs else None, "{:.2f} ×"),
-        *[_microseconds(figures.median(found, f"latency_us.{name}")) for name in ("p50", "p99")],
+        *[microseconds(figures.median(found, f"latency_us.{name}")) for name in ("p50", "p99")],
         f"{figures.median(found, 'rss_bytes') / 2**20:,.1f}",
     ]
 
@@ -93,10 +93,10 @@ def _latency(runs, titles, folder):
     for label in order:
         found, rate = runs[label], f"{runs[label][0]['rate']:,}/s"
         middles = {name: figures.median(found, f"latency_us.{name}") for name in PERCENTILES}
-        text, spread = f"{_microseconds(middles['p99'])} at {rate}", figures.spread(found, "latency_us.p99")
+        text, spread = f"{microseconds(middles['p99'])} at {rate}", figures.spread(found, "latency_us.p99")
         bars.append(chart.Bar(titles.get(label, label), [middles["p99"]], *spread, text, label == OURS))
         met = "" if all(run["rate_met"] for run in found) else " (not met)"
-        rows[label] = [rate + met, f"{figures.median(found, 'cpu_us'):.2f}", *map(_microseconds, middles.values())]
+        rows[label] = [rate + met, f"{figures.median(found, 'cpu_us'):.2f}", *map(microseconds, middles.values())]
     note = "corrected for coordinated omission; shorter is better"
     return [
         f"## 5. {TITLES[5]}",
@@ -189,5 +189,5 @@ def _number(value, form):
     return "—" if value is None else form.format(value)
 
 
-def _microseconds(value):
+def microseconds(value):
     return _number(value, "{:,.0f} µs") if value is None or value < 1000 else f"{value / 1000:,.1f} ms"

@@ -21,10 +21,10 @@ def line(nth, more=""):
     return f'{{"server_id":{SERVERS[nth % len(SERVERS)]},"ip":"{ip}"{more}}}\n'
 
 
-def past(count, first):
-    """Blocks of so many votes that were cast in the last hour."""
+def past(count, first, voted_at=None):
+    """Blocks of so many votes that were cast then, or all over the last hour."""
     now = int(time.time())
-    lines = (line(nth, f',"voted_at":{now - nth * 7919 % 3600}') for nth in range(first, first + count))
+    lines = (line(nth, f',"voted_at":{voted_at or now - nth * 7919 % 3600}') for nth in range(first, first + count))
     while block := "".join(itertools.islice(lines, LINES_PER_BLOCK)):
         yield block.encode()
 
