@@ -11,7 +11,7 @@ use rustix::process::{Resource, getrlimit};
 use super::cluster::ClusterView;
 use super::watch::WatchCounters;
 use crate::http::fault::Fault;
-use crate::metrics::answers::{AnswerCounters, Outcome, Variant, WaitOutcome};
+use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
 use crate::metrics::{Counter, Histogram, MetricKind, MetricsText, SharedCounter};
 use crate::net::access_log::AccessCounters;
 use crate::net::budget::Budget;
@@ -20,7 +20,7 @@ use crate::readiness::{Readiness, Trouble};
 use crate::recorder::counters::RecorderCounters;
 use crate::vote::table::FamilyCounts;
 use crate::vote::time::UnixSeconds;
-use crate::waiting::WaitingRoom;
+use crate::waiting::{WaitOutcome, WaitingRoom};
 
 /// Whatever counts.
 #[derive(Clone)]
@@ -179,8 +179,7 @@ fn waits(page: &mut MetricsText, sources: &Sources) {
     let name = "vote_status_waits_total";
     page.family(name, MetricKind::Counter, "Requests that asked to be held, by what became of it.");
     for (outcome, label) in WaitOutcome::ALL {
-        let count: u64 = sources.answers.iter().map(|answers| answers.waits(outcome)).sum();
-        page.sample(name, &[("outcome", label)], count);
+        page.sample(name, &[("outcome", label)], sources.waiting.counted(outcome));
     }
 }
 

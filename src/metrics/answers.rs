@@ -28,26 +28,6 @@ pub enum Outcome {
     UnknownToken,
 }
 
-/// What became of a request that was to be held until a vote is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitOutcome {
-    /// A vote came, and it was told so at once.
-    Told,
-    /// None came for as long as it had asked for.
-    TimedOut,
-    /// It was answered before: its client sent nothing more or had gone, its place was needed, or the service
-    /// was leaving.
-    Ended,
-    /// There was no room for it: it was answered at once.
-    Refused,
-}
-
-impl WaitOutcome {
-    /// Every outcome, with its label.
-    pub const ALL: [(Self, &'static str); 4] =
-        [(Self::Told, "told"), (Self::TimedOut, "timed_out"), (Self::Ended, "ended"), (Self::Refused, "refused")];
-}
-
 impl Variant {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Id, Self::Token];
@@ -102,7 +82,6 @@ impl Outcome {
 #[repr(align(128))]
 pub struct AnswerCounters {
     requests: [[Counter; Outcome::ALL.len()]; Variant::ALL.len()],
-    waits: [Counter; WaitOutcome::ALL.len()],
 }
 
 impl AnswerCounters {
@@ -110,17 +89,6 @@ impl AnswerCounters {
     #[inline]
     pub fn request(&self, variant: Variant, outcome: Outcome) {
         self.requests[variant as usize][outcome as usize].add(1);
-    }
-
-    /// Counts what became of a request that was to be held.
-    pub fn waited(&self, outcome: WaitOutcome) {
-        self.waits[outcome as usize].add(1);
-    }
-
-    /// Requests that were to be held, with that outcome.
-    #[must_use]
-    pub fn waits(&self, outcome: WaitOutcome) -> u64 {
-        self.waits[outcome as usize].get()
     }
 
     /// Status requests of a variant with an outcome.

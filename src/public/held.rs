@@ -5,9 +5,8 @@ use super::{PublicReply, StatusReader};
 use crate::http::route;
 use crate::http::session::{Context, Holding};
 use crate::http::wait::{self, WaitSeconds};
-use crate::metrics::answers::WaitOutcome;
 use crate::vote::answer::Answer;
-use crate::waiting::{Bell, WaitingPlace, WaitingRoom};
+use crate::waiting::{Bell, WaitOutcome, WaitingPlace, WaitingRoom};
 
 /// A request until it is answered.
 pub struct HeldPath {
@@ -54,31 +53,31 @@ impl WorkerWaits {
     }
 
     /// What the request is answered now, or that it waits. The order is what keeps a vote from being missed:
-    /// the interest is registered, then the table is looked at again.
+    /// the interest is registered, then the table is looked at again. Each time, as a bell rings once, and the
+    /// token may be another server's by now.
     #[cold]
     pub(super) fn decide(&self, kept: &mut HeldPath, reader: &mut StatusReader, context: &Context) -> PublicReply {
         let mut reply = reader.reply_again(&kept.path, context.now);
         let Some(seconds) = kept.wait else { return reply };
         if reply.can_vote() && context.holding == Holding::Allowed {
-            if kept.place.is_none() {
-                let Some(pair) = reader.pair_at(&kept.path) else { return reply };
-                kept.place = self.room.enter(pair, &self.bell, context.ticket.0);
-                if kept.place.is_none() {
-                    reader.counters.answers.waited(WaitOutcome::Refused);
-                    return reply;
-                }
+            kept.place = kept.place.take().or_else(|| self.room.enter());
+            if let (Some(place), Some(pair)) = (&mut kept.place, reader.pair_at(&kept.path)) {
+                place.register(pair, &self.bell, context.ticket.0);
                 reply = reader.reply_again(&kept.path, context.now);
-            }
-            if reply.can_vote() {
-                return PublicReply::Waiting(seconds);
+                if reply.can_vote() {
+                    return PublicReply::Waiting(seconds);
+                }
             }
         }
-        if kept.place.take().is_some() {
-            reader.counters.answers.waited(match (reply, context.holding) {
+        match kept.place.take() {
+            Some(place) => place.leave(match (reply, context.holding) {
                 (PublicReply::Status(_, Answer::InCooldown { .. }), _) => WaitOutcome::Told,
                 (_, Holding::TimeIsUp) => WaitOutcome::TimedOut,
                 (_, Holding::Allowed | Holding::Ended) => WaitOutcome::Ended,
-            });
+            }),
+            None if !reply.can_vote() => {}
+            None if context.holding == Holding::Allowed => self.room.count(WaitOutcome::Refused),
+            None => self.room.count(WaitOutcome::Ended),
         }
         reply
     }

@@ -72,9 +72,13 @@ impl LiveState {
         self.waiting.tell(self.table.looked_up(pair));
     }
 
-    /// Shows these servers in place of those that were listed.
+    /// Shows these servers in place of those that were listed, and wakes who waits for one that was struck off or
+    /// has another token: what it asks under may name nobody now.
     pub(super) fn publish(&mut self, servers: Snapshot) {
         self.counters.servers.set(servers.len() as u64);
+        let before = self.directory.snapshot();
         self.directory.publish(servers);
+        let now = self.directory.snapshot();
+        self.waiting.tell_where(|Pair { server, .. }| before.token(server) != now.token(server));
     }
 }

@@ -350,17 +350,16 @@ impl Recorder {
         if let Some(servers) = servers {
             self.live.publish(servers);
         }
-        for (pair, held) in pairs {
+        for (pair, held) in &pairs {
             match held {
-                Some(Cooling { pair, expires_at }) => {
-                    self.live.table.insert(pair, expires_at);
-                    self.live.tell(pair);
-                }
+                Some(Cooling { pair, expires_at }) => self.live.table.insert(*pair, *expires_at),
                 None => {
-                    self.live.table.remove(pair);
+                    self.live.table.remove(*pair);
                 }
             }
         }
+        // Behind all: who is told of one address of a vote may ask for the others.
+        pairs.into_values().flatten().for_each(|held| self.live.tell(held.pair));
         self.note_struck(struck);
     }
 

@@ -1,13 +1,16 @@
-//! Who waits to be told of a vote, and for which. A request that waits enters the room, then looks at the
+//! Who waits to be told of a vote, and for which. A request that waits takes a place, registers, looks at the
 //! table once more, and only then rests; whoever shows a vote shows it first, and then rings for those who
 //! wait for it. One of the two sees the other, whatever comes between.
 //!
-//! It knows neither connections nor answers: a bell takes tickets, and everything is decided anew by
-//! whoever is woken. While nobody waits a vote costs it one look at a number.
+//! A bell rings once: who was rung for decides everything anew, and registers again to wait on. So a flood of
+//! votes for one pair costs its waiters no more than they can look at.
+//!
+//! It knows neither connections nor answers: a bell takes tickets. While nobody waits a vote costs it one
+//! look at a number.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 use parking_lot::Mutex;
 
@@ -19,6 +22,26 @@ pub type Bell = Arc<dyn Fn(Vec<u64>) + Send + Sync>;
 const NONE: u32 = u32::MAX;
 /// An empty room gives memory back that was taken for more than this many.
 const KEPT_PLACES: usize = 64;
+
+/// What became of a request that was to be held until a vote is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitOutcome {
+    /// A vote came, and it was told so at once.
+    Told,
+    /// None came for as long as it had asked for.
+    TimedOut,
+    /// It was answered before: its client sent nothing more or had gone, its server or token was no longer
+    /// listed, its place was needed, or the service was leaving.
+    Ended,
+    /// There was no room for it: it was answered at once.
+    Refused,
+}
+
+impl WaitOutcome {
+    /// Every outcome, with its label.
+    pub const ALL: [(Self, &'static str); 4] =
+        [(Self::Told, "told"), (Self::TimedOut, "timed_out"), (Self::Ended, "ended"), (Self::Refused, "refused")];
+}
 
 struct Waiter {
     pair: Pair,
@@ -32,6 +55,7 @@ struct Waiter {
 struct Ledger {
     /// Those who wait for a pair are a chain: one who goes costs the same, however many the others are.
     first: HashMap<Pair, u32>,
+    /// By place: `None` where it is free, and where its owner is not registered, or was rung for.
     waiters: Vec<Option<Waiter>>,
     free: Vec<u32>,
 }
@@ -41,6 +65,7 @@ struct SharedRoom {
     /// How many wait, or are about to look whether they have to. Written under the ledger's lock.
     waiting: AtomicUsize,
     places: AtomicUsize,
+    outcomes: [AtomicU64; WaitOutcome::ALL.len()],
     ledger: Mutex<Ledger>,
 }
 
@@ -50,8 +75,9 @@ pub struct WaitingRoom(Arc<SharedRoom>);
 
 /// A place in the room, until it is dropped.
 pub struct WaitingPlace {
-    room: Arc<SharedRoom>,
+    room: WaitingRoom,
     index: u32,
+    outcome: WaitOutcome,
 }
 
 impl WaitingRoom {
@@ -72,52 +98,64 @@ impl WaitingRoom {
         self.0.waiting.load(Ordering::Relaxed)
     }
 
-    /// Takes a place for who waits for a vote for `pair`; `None` where there is none. The table has to be
-    /// looked at after this: a vote that is shown from now on rings.
+    /// Takes a place; `None` where there is none.
     #[must_use]
-    pub fn enter(&self, pair: Pair, bell: &Bell, ticket: u64) -> Option<WaitingPlace> {
-        let index = {
-            let mut ledger = self.0.ledger.lock();
-            if self.waiting() >= self.places() {
-                return None;
-            }
-            self.0.waiting.fetch_add(1, Ordering::Relaxed);
-            ledger.add(pair, Arc::clone(bell), ticket)
-        };
-        // With the one in `tell`: either the look at the table that follows sees the vote, or who has shown
-        // it sees that somebody waits.
-        fence(Ordering::SeqCst);
-        Some(WaitingPlace { room: Arc::clone(&self.0), index })
+    pub fn enter(&self) -> Option<WaitingPlace> {
+        let mut ledger = self.0.ledger.lock();
+        if self.waiting() >= self.places() {
+            return None;
+        }
+        self.0.waiting.fetch_add(1, Ordering::Relaxed);
+        Some(WaitingPlace { room: self.clone(), index: ledger.take_place(), outcome: WaitOutcome::Ended })
     }
 
-    /// Rings for those who wait for `pair`. To be called once the vote is in the table, for each address of
+    /// Counts a request that was to be held; one that has a place is counted as it leaves.
+    pub fn count(&self, outcome: WaitOutcome) {
+        self.0.outcomes[outcome as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Requests that were to be held, with that outcome.
+    #[must_use]
+    pub fn counted(&self, outcome: WaitOutcome) -> u64 {
+        self.0.outcomes[outcome as usize].load(Ordering::Relaxed)
+    }
+
+    /// Rings for those who wait for `pair`. To be called once the vote is in the table, with each address of
     /// it.
     #[inline]
     pub fn tell(&self, pair: Pair) {
-        fence(Ordering::SeqCst);
-        if self.waiting() > 0 {
-            self.ring(|ledger| ledger.of(pair).map(|waiter| (&waiter.bell, waiter.ticket)).collect());
+        if self.is_used() {
+            self.ring(|ledger| ledger.unregister(pair));
         }
     }
 
-    /// Rings for everybody: much has changed at once.
-    pub fn tell_all(&self) {
-        fence(Ordering::SeqCst);
-        if self.waiting() > 0 {
-            self.ring(|ledger| ledger.waiters.iter().flatten().map(|waiter| (&waiter.bell, waiter.ticket)).collect());
+    /// Rings for those whose answer may be another one now, by what they wait for: more has changed than a vote.
+    pub fn tell_where(&self, is_meant: impl Fn(Pair) -> bool) {
+        if self.is_used() {
+            self.ring(|ledger| {
+                let pairs: Vec<Pair> = ledger.first.keys().copied().filter(|pair| is_meant(*pair)).collect();
+                pairs.into_iter().flat_map(|pair| ledger.unregister(pair)).collect()
+            });
         }
+    }
+
+    /// To be asked behind the change that is to be told of.
+    #[inline]
+    fn is_used(&self) -> bool {
+        // With the one in `WaitingPlace::register`: either the look that follows there sees the change, or who has
+        // made it sees here that somebody waits.
+        fence(Ordering::SeqCst);
+        self.waiting() > 0
     }
 
     /// Collects under the lock, and rings outside of it.
-    fn ring(&self, chosen: impl FnOnce(&Ledger) -> Vec<(&Bell, u64)>) {
+    fn ring(&self, unregister: impl FnOnce(&mut Ledger) -> Vec<Waiter>) {
+        let rung = unregister(&mut self.0.ledger.lock());
         let mut rounds: Vec<(Bell, Vec<u64>)> = Vec::new();
-        {
-            let ledger = self.0.ledger.lock();
-            for (bell, ticket) in chosen(&ledger) {
-                match rounds.iter_mut().find(|(other, _)| Arc::ptr_eq(other, bell)) {
-                    Some((_, tickets)) => tickets.push(ticket),
-                    None => rounds.push((Arc::clone(bell), vec![ticket])),
-                }
+        for Waiter { bell, ticket, .. } in rung {
+            match rounds.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &bell)) {
+                Some((_, tickets)) => tickets.push(ticket),
+                None => rounds.push((bell, vec![ticket])),
             }
         }
         for (bell, tickets) in rounds {
@@ -126,27 +164,53 @@ impl WaitingRoom {
     }
 }
 
+impl WaitingPlace {
+    /// Has the bell rung with `ticket`, once, for the next vote for `pair`. The table has to be looked at after
+    /// this: a vote that is shown from now on rings.
+    pub fn register(&mut self, pair: Pair, bell: &Bell, ticket: u64) {
+        self.room.0.ledger.lock().register(self.index, pair, Arc::clone(bell), ticket);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Gives the place up. One that is dropped without this has [`WaitOutcome::Ended`].
+    pub fn leave(mut self, outcome: WaitOutcome) {
+        self.outcome = outcome;
+    }
+}
+
 impl Drop for WaitingPlace {
     fn drop(&mut self) {
-        let mut ledger = self.room.ledger.lock();
-        ledger.remove(self.index);
-        self.room.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.room.count(self.outcome);
+        let mut ledger = self.room.0.ledger.lock();
+        ledger.give_back(self.index);
+        self.room.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Ledger {
-    fn add(&mut self, pair: Pair, bell: Bell, ticket: u64) -> u32 {
-        let index = self.free.pop().unwrap_or_else(|| {
+    fn take_place(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
             self.waiters.push(None);
             u32::try_from(self.waiters.len() - 1).expect("those who wait are bounded by descriptors")
-        });
+        })
+    }
+
+    fn give_back(&mut self, index: u32) {
+        self.unlink(index);
+        self.free.push(index);
+        if self.free.len() == self.waiters.len() && self.waiters.len() > KEPT_PLACES {
+            *self = Self::default();
+        }
+    }
+
+    fn register(&mut self, index: u32, pair: Pair, bell: Bell, ticket: u64) {
+        self.unlink(index);
         let behind = self.first.insert(pair, index).unwrap_or(NONE);
         self.link(behind, |waiter| waiter.before = index);
         self.waiters[index as usize] = Some(Waiter { pair, ticket, bell, before: NONE, behind });
-        index
     }
 
-    fn remove(&mut self, index: u32) {
+    fn unlink(&mut self, index: u32) {
         let Some(Waiter { pair, before, behind, .. }) = self.waiters[index as usize].take() else { return };
         self.link(behind, |waiter| waiter.before = before);
         if before != NONE {
@@ -156,10 +220,6 @@ impl Ledger {
         } else {
             self.first.remove(&pair);
         }
-        self.free.push(index);
-        if self.first.is_empty() && self.waiters.len() > KEPT_PLACES {
-            *self = Self::default();
-        }
     }
 
     fn link(&mut self, index: u32, change: impl FnOnce(&mut Waiter)) {
@@ -168,10 +228,15 @@ impl Ledger {
         }
     }
 
-    /// Those who wait for `pair`, the newest first.
-    fn of(&self, pair: Pair) -> impl Iterator<Item = &Waiter> {
-        let at = |index: u32| self.waiters.get(index as usize).and_then(Option::as_ref);
-        std::iter::successors(self.first.get(&pair).and_then(|first| at(*first)), move |waiter| at(waiter.behind))
+    /// Takes out those who wait for `pair`, the newest first.
+    fn unregister(&mut self, pair: Pair) -> Vec<Waiter> {
+        let mut next = self.first.remove(&pair).unwrap_or(NONE);
+        let chain = std::iter::from_fn(|| {
+            let waiter = self.waiters.get_mut(next as usize)?.take()?;
+            next = waiter.behind;
+            Some(waiter)
+        });
+        chain.collect()
     }
 }
 

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert_eq, proptest};
 
-use super::{Bell, WaitingPlace, WaitingRoom};
+use super::{Bell, WaitOutcome, WaitingPlace, WaitingRoom};
 use crate::vote::address::VoterAddress;
 use crate::vote::id::ServerId;
 use crate::vote::ipv4::Ipv4;
@@ -35,45 +35,90 @@ fn room(places: usize) -> WaitingRoom {
     room
 }
 
+fn enter(room: &WaitingRoom, address: u32, bell: &Bell, ticket: u64) -> Option<WaitingPlace> {
+    let mut place = room.enter()?;
+    place.register(pair(address), bell, ticket);
+    Some(place)
+}
+
 #[test]
 fn there_are_so_many_places_and_no_more() {
     let (bell, rung) = bell();
-    assert!(WaitingRoom::default().enter(pair(1), &bell, 1).is_none());
+    assert!(WaitingRoom::default().enter().is_none());
     let room = room(2);
-    let first = room.enter(pair(1), &bell, 1);
-    let second = room.enter(pair(1), &bell, 2);
-    assert!(first.is_some() && second.is_some() && room.enter(pair(2), &bell, 3).is_none());
+    let first = enter(&room, 1, &bell, 1);
+    let second = enter(&room, 1, &bell, 2);
+    assert!(first.is_some() && second.is_some() && enter(&room, 2, &bell, 3).is_none());
     drop(first);
-    assert!(room.enter(pair(2), &bell, 3).is_some());
+    assert!(enter(&room, 2, &bell, 3).is_some());
     assert_eq!(room.waiting(), 1);
     room.tell(pair(1));
     assert_eq!(*rung.lock(), [2]);
 }
 
+/// Regression: each vote rang for all who waited for its pair, whether or not they had looked since the last one.
+/// A batch with thousands of votes for one pair, through a shared store, took memory without bound.
+#[test]
+fn who_was_rung_for_and_has_not_looked_is_not_rung_for_again() {
+    let ((bell, rung), room) = (bell(), room(1));
+    let mut place = enter(&room, 1, &bell, 7).expect("a place");
+    for _ in 0..1_000 {
+        room.tell(pair(1));
+    }
+    room.tell_where(|_| true);
+    assert_eq!(*rung.lock(), [7]);
+    // What it asks for may be another pair by now.
+    place.register(pair(2), &bell, 7);
+    room.tell(pair(1));
+    assert_eq!((rung.lock().len(), room.waiting()), (1, 1));
+    room.tell(pair(2));
+    assert_eq!(*rung.lock(), [7, 7]);
+}
+
+/// Regression: a place whose connection broke before it could be answered was in no count.
+#[test]
+fn each_place_is_counted_once() {
+    let room = room(2);
+    let place = room.enter().expect("a place");
+    drop(room.enter());
+    place.leave(WaitOutcome::Told);
+    room.count(WaitOutcome::Refused);
+    assert_eq!(WaitOutcome::ALL.map(|(outcome, _)| room.counted(outcome)), [1, 0, 1, 1]);
+}
+
 proptest! {
     #[test]
-    fn it_behaves_as_a_list(steps in vec((0..5u32, 0..4u32, 0..80usize), 0..300)) {
+    fn it_behaves_as_a_list(steps in vec((0..4u32, 0..7u32, 0..80usize), 0..300)) {
         const PLACES: usize = 70;
         let (room, bells) = (room(PLACES), [bell(), bell()]);
-        let mut places: BTreeMap<u64, (u32, WaitingPlace)> = BTreeMap::new();
+        // By ticket: for whom, whether it is registered, and the place.
+        let mut places: BTreeMap<u64, (u32, bool, WaitingPlace)> = BTreeMap::new();
         for (ticket, (address, action, choice)) in (0..).zip(steps) {
             match action {
-                0 | 1 => {
-                    let entered = room.enter(pair(address), &bells[choice % 2].0, ticket);
+                0 | 3 | 4 => {
+                    let entered = enter(&room, address, &bells[choice % 2].0, ticket);
                     prop_assert_eq!(entered.is_some(), places.len() < PLACES);
-                    places.extend(entered.map(|place| (ticket, (address, place))));
+                    places.extend(entered.map(|place| (ticket, (address, true, place))));
                 }
+                1 => if let Some((ticket, (for_whom, is_registered, place))) = places.iter_mut().nth(choice) {
+                    place.register(pair(address), &bells[choice % 2].0, *ticket);
+                    (*for_whom, *is_registered) = (address, true);
+                },
                 2 => {
                     let gone = places.keys().nth(choice).copied();
                     gone.and_then(|ticket| places.remove(&ticket));
                 }
                 _ => {
-                    if choice == 0 { room.tell_all() } else { room.tell(pair(address)) }
+                    let is_meant = |other: Pair| other == pair(address) || choice == 0 && other == pair(0);
+                    if choice == 0 { room.tell_where(is_meant) } else { room.tell(pair(address)) }
                     let mut rung: Vec<u64> =
                         bells.iter().flat_map(|(_, rung)| std::mem::take(&mut *rung.lock())).collect();
                     rung.sort_unstable();
-                    let waits = |(_, (for_whom, _)): &(&u64, &(u32, WaitingPlace))| choice == 0 || *for_whom == address;
-                    let expected: Vec<u64> = places.iter().filter(waits).map(|(ticket, _)| *ticket).collect();
+                    let waits = places.iter_mut().filter(|(_, (for_whom, is_registered, _))| *is_registered && is_meant(pair(*for_whom)));
+                    let expected: Vec<u64> = waits.map(|(ticket, (_, is_registered, _))| {
+                        *is_registered = false;
+                        *ticket
+                    }).collect();
                     prop_assert_eq!(rung, expected);
                 }
             }
@@ -103,7 +148,7 @@ fn are_all_told(looks_again: bool) -> bool {
             }
             match turn - voter {
                 0 => has_seen |= is_shown,
-                1 => place = room.enter(pair(1), &bell, 7),
+                1 => place = enter(&room, 1, &bell, 7),
                 _ => has_seen |= looks_again && is_shown,
             }
         }
@@ -139,7 +184,7 @@ fn no_order_of_memory_loses_a_vote() {
         });
         for _ in 0..ROUNDS {
             barrier.wait();
-            let place = room.enter(pair(1), &bell, 7);
+            let place = enter(&room, 1, &bell, 7);
             let has_seen = table.load(Ordering::Relaxed);
             barrier.wait();
             lost.fetch_add(usize::from(!has_seen && rung.lock().is_empty()), Ordering::Relaxed);

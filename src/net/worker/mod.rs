@@ -6,7 +6,7 @@
 //! 4. connections that are served already, each at most one read and one write;
 //! 5. newcomers, each read at once, before it is registered: most ask one question and go;
 //! 6. some of those that were not done within their share, after everybody had a turn;
-//! 7. some of those whose request is held, and who were woken: thousands may wait for one vote;
+//! 7. some of those whose request is held, where very many were woken: thousands may wait for one vote;
 //! 8. deadlines last: whoever made it in this turn has made it;
 //! 9. memory: where all connections together hold too much, the heaviest gives it up.
 
@@ -274,13 +274,14 @@ impl<S: Service> Worker<S> {
 
     fn read_letters(&mut self, letters: &mut Vec<Letter>) {
         self.mailbox.take(letters);
+        // A few are not to wait for a crowd that was woken before them.
+        let is_crowd = letters.len() > WOKEN_PER_TURN;
         for letter in letters.drain(..) {
             match letter {
                 Letter::Wake(Ticket(word)) => {
                     let key = SlabKey::unpacked(word);
                     match self.connection(key) {
-                        // One of very many, perhaps.
-                        Some(connection) if connection.is_waiting() => self.woken.push_back(key),
+                        Some(connection) if is_crowd && connection.is_waiting() => self.woken.push_back(key),
                         Some(connection) => {
                             connection.wake();
                             self.serve(key);

@@ -368,7 +368,7 @@ impl Follower {
             self.note_unseen(settled);
         }
         self.status.set_position(position);
-        self.live.waiting.tell_all();
+        self.live.waiting.tell_where(|_| true);
         state
     }
 
