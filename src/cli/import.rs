@@ -6,7 +6,8 @@ use std::io::{BufRead, BufReader, BufWriter, Write, stdin};
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
-use serde_core::de::{IgnoredAny, MapAccess};
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny};
 use serde_json::{Map, Value, json};
 
 use super::batch_upload::{LineKind, Refusal, Totals, UploadBatch};
@@ -18,7 +19,7 @@ use super::sink::unwritable;
 use super::utc_offset::UtcOffset;
 use super::{CliError, Exit, say};
 use crate::clock::Clock;
-use crate::json::{Fields, Object};
+use crate::json;
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
@@ -177,15 +178,13 @@ impl Batches {
         let [servers, votes] = &mut self.kinds;
         let members = match holds {
             Holds::Votes => None,
-            Holds::Servers | Holds::Both => {
-                serde_json::from_slice(object).ok().map(|Object::<Members>(members)| members)
-            }
+            Holds::Servers | Holds::Both => json::object::<Members>(object).ok(),
         };
-        let is_server = members.as_ref().is_some_and(|members| !members.has_ip && !members.has_voted_at);
-        if let Some(Members { server_id: Some(id), has_token: false, .. }) = members
+        let is_server = members.as_ref().is_some_and(|members| !members.ip && !members.ips && !members.voted_at);
+        if let Some(Members { server_id, token: None, .. }) = members
             && is_server
         {
-            self.tokenless.push(id);
+            self.tokenless.extend(server_id.as_u64());
         }
         let batch = if is_server || holds == Holds::Servers { servers } else { votes };
         batch.push(number, object);
@@ -327,30 +326,22 @@ fn summary(name: &str, totals: &Totals) -> String {
 }
 
 /// What tells a vote from a server, and a server's own. Whether it is right is the service's to judge.
-#[derive(Default)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Members {
-    has_ip: bool,
-    has_voted_at: bool,
-    has_token: bool,
-    server_id: Option<u64>,
+    #[serde(deserialize_with = "is_there")]
+    ip: bool,
+    #[serde(deserialize_with = "is_there")]
+    ips: bool,
+    #[serde(deserialize_with = "is_there")]
+    voted_at: bool,
+    token: Option<IgnoredAny>,
+    server_id: Value,
 }
 
-impl<'de> Fields<'de> for Members {
-    const NAMES: &'static [&'static str] = &["ip", "ips", "voted_at", "token", "server_id"];
-    const OTHERS_REFUSED: bool = false;
-
-    fn take<A: MapAccess<'de>>(&mut self, name: &'static str, object: &mut A) -> Result<(), A::Error> {
-        match name {
-            "server_id" => self.server_id = object.next_value::<Value>()?.as_u64(),
-            "token" => self.has_token = object.next_value::<Option<IgnoredAny>>()?.is_some(),
-            _ => {
-                // Null or not: a vote of which something is not known is no server.
-                object.next_value::<IgnoredAny>()?;
-                *(if name == "voted_at" { &mut self.has_voted_at } else { &mut self.has_ip }) = true;
-            }
-        }
-        Ok(())
-    }
+/// Null or not: a vote of which something is not known is no server.
+fn is_there<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
+    IgnoredAny::deserialize(value).map(|_| true)
 }
 
 /// Where refused lines are told.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::{panic, thread};
 
 use log::{LevelFilter, Log, Metadata, Record};
-use serde_core::ser::{Serialize, SerializeMap, Serializer};
+use serde::Serialize;
 
 use super::CliError;
 use super::log_queue::LogQueue;
@@ -52,12 +52,16 @@ struct Facade {
     queue: LogQueue,
 }
 
+#[derive(Serialize)]
 struct LogLine<'l> {
     time: &'l str,
     level: &'l str,
+    #[serde(flatten)]
     content: Content<'l>,
 }
 
+#[derive(Serialize)]
+#[serde(untagged)]
 enum Content<'l> {
     Message {
         message: &'l str,
@@ -71,27 +75,6 @@ enum Content<'l> {
         bytes: u64,
         duration_us: u64,
     },
-}
-
-impl Serialize for LogLine<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_map(None)?;
-        object.serialize_entry("time", self.time)?;
-        object.serialize_entry("level", self.level)?;
-        match &self.content {
-            Content::Message { message } => object.serialize_entry("message", message)?,
-            Content::Access { listener, peer, method, path, status, bytes, duration_us } => {
-                object.serialize_entry("listener", listener)?;
-                object.serialize_entry("peer", peer)?;
-                object.serialize_entry("method", method)?;
-                object.serialize_entry("path", path)?;
-                object.serialize_entry("status", status)?;
-                object.serialize_entry("bytes", bytes)?;
-                object.serialize_entry("duration_us", duration_us)?;
-            }
-        }
-        object.end()
-    }
 }
 
 impl Logger {

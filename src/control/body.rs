@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde_core::de::{Deserialize, Deserializer, Error, Expected, MapAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, Expected, Visitor};
 
-use crate::json::{Fields, Object, Text, echo};
+use crate::json::{self, Text, echo};
 use crate::limits::ECHO_BYTES_MAX;
 use crate::recorder::command::{NewServer, ServerName, Vote};
 use crate::vote::address::{Voter, VoterAddress};
@@ -28,29 +29,18 @@ fn invalid(status: u16, word: &'static str, message: impl Into<Cow<'static, str>
 }
 
 /// One line or body, a vote or a server, before its rules are applied.
-#[derive(Default)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "an object")]
 struct Raw<'a> {
     server_id: Option<ServerNumber>,
+    #[serde(borrow)]
     token: Option<Text<'a>>,
+    #[serde(borrow, deserialize_with = "ip")]
     ip: Option<Text<'a>>,
+    #[serde(borrow, deserialize_with = "ips")]
     ips: Option<Vec<Text<'a>>>,
+    #[serde(deserialize_with = "voted_at")]
     voted_at: Option<Instant>,
-}
-
-impl<'de> Fields<'de> for Raw<'de> {
-    const NAMES: &'static [&'static str] = &["server_id", "token", "ip", "ips", "voted_at"];
-    const OTHERS_REFUSED: bool = true;
-
-    fn take<A: MapAccess<'de>>(&mut self, name: &'static str, object: &mut A) -> Result<(), A::Error> {
-        match name {
-            "server_id" => self.server_id = object.next_value()?,
-            "token" => self.token = object.next_value()?,
-            "ip" => self.ip = Some(said(name, object)?),
-            "ips" => self.ips = Some(said(name, object)?),
-            _ => self.voted_at = Some(said(name, object)?),
-        }
-        Ok(())
-    }
 }
 
 impl Raw<'_> {
@@ -61,12 +51,25 @@ impl Raw<'_> {
 
 /// A value that may be left out, and must not be null: what a database gives for a time that it does
 /// not know is no vote of now. A null server or token is the name that a server is not known by.
-fn said<'de, T: Deserialize<'de>, A: MapAccess<'de>>(name: &str, object: &mut A) -> Result<T, A::Error> {
-    object.next_value::<Option<T>>()?.ok_or_else(|| A::Error::custom(format_args!("{name} must not be null")))
+fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(name: &str, value: D) -> Result<Option<T>, D::Error> {
+    let value = Option::deserialize(value)?;
+    if value.is_some() { Ok(value) } else { Err(Error::custom(format_args!("{name} must not be null"))) }
 }
 
-#[derive(Clone, Copy)]
+fn ip<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Text<'de>>, D::Error> {
+    said("ip", value)
+}
+
+fn ips<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Vec<Text<'de>>>, D::Error> {
+    said("ips", value)
+}
+
+fn voted_at<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Instant>, D::Error> {
+    said("voted_at", value)
+}
+
 /// A server's number, refused in words that name the remedy: PHP's arrays and forms have it as a string.
+#[derive(Clone, Copy)]
 struct ServerNumber(ServerId);
 
 impl<'de> Deserialize<'de> for ServerNumber {
@@ -143,12 +146,22 @@ impl Visitor<'_> for InstantVisitor {
     }
 }
 
+/// How much of a name that is not known is told, in bytes: the known ones are told behind it.
+const NAME_ECHO_BYTES_MAX: usize = 64;
+/// Where such a name stands in what serde says of it.
+const UNKNOWN: &str = "unknown field `";
+/// See [`UNKNOWN`].
+const EXPECTED: &str = "`, expected ";
+
 fn read<'a>(text: &'a [u8], word: &'static str) -> Result<Raw<'a>, Invalid> {
-    serde_json::from_slice(text).map(|Object(raw)| raw).map_err(|error| {
+    json::object(text).map_err(|error| {
         let reason = error.to_string();
         // Bodies are one line: where in it says nothing that the reason does not.
         let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(reason, _)| reason);
-        let reason = echo(reason, ECHO_BYTES_MAX);
+        let reason = match reason.strip_prefix(UNKNOWN).and_then(|reason| reason.rsplit_once(EXPECTED)) {
+            Some((name, known)) => format!("{UNKNOWN}{}{EXPECTED}{known}", echo(name, NAME_ECHO_BYTES_MAX)),
+            None => echo(reason, ECHO_BYTES_MAX),
+        };
         if error.is_data() {
             invalid(422, word, reason)
         } else {
@@ -314,6 +327,35 @@ mod tests {
             ("-1", "invalid type: integer `-1`, expected server_id as a whole number from 0 to 4294967295"),
         ] {
             assert_eq!(vote_of(id).expect_err(id).message, expected);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_body_is_said_in_these_words() {
+        let fields = "expected one of `server_id`, `token`, `ip`, `ips`, `voted_at`";
+        let long = "x".repeat(100_000);
+        for (text, status, expected) in [
+            ("7", 422, "invalid type: integer `7`, expected an object"),
+            // Not the fields in their order.
+            (r#"[28,null,"203.0.113.7"]"#, 422, "invalid type: sequence, expected an object"),
+            (" \t\r\n[", 422, "invalid type: sequence, expected an object"),
+            (r#"{"ip":7}"#, 422, "invalid type: integer `7`, expected a string"),
+            (r#"{"ip":["203.0.113.7"]}"#, 422, "invalid type: sequence, expected a string"),
+            (r#"{"ips":"203.0.113.7"}"#, 422, "invalid type: string \"203.0.113.7\", expected a sequence"),
+            (r#"{"ips":null}"#, 422, "ips must not be null"),
+            (r#"{"ips":[null]}"#, 422, "invalid type: null, expected a string"),
+            (r#"{"ip":"203.0.113.7","ip":"203.0.113.7"}"#, 422, "duplicate field `ip`"),
+            (r#"{"token":null,"\u0074oken":"a"}"#, 422, "duplicate field `token`"),
+            (r#"{"server_id":28,"Ip":7}"#, 422, &format!("unknown field `Ip`, {fields}")),
+            (r#"{"`, expected ":7}"#, 422, &format!("unknown field ``, expected `, {fields}")),
+            (&format!("{{\"{long}\":7}}"), 422, &format!("unknown field `{}…`, {fields}", &long[..61])),
+            (r#"{"a\u001b":7}"#, 422, &format!("unknown field `a\u{fffd}`, {fields}")),
+            (r#"{"ip":"203.0.113.7",}"#, 400, "the body is no JSON object: trailing comma"),
+            (r#"{"ip":"203.0.113.7"}7"#, 400, "the body is no JSON object: trailing characters"),
+            ("", 400, "the body is no JSON object: EOF while parsing a value"),
+        ] {
+            let told = vote(text.as_bytes()).expect_err(text);
+            assert_eq!((told.status, &*told.message), (status, expected), "{text:.99}");
         }
     }
 

@@ -7,7 +7,6 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
-use subtle::ConstantTimeEq;
 
 use crate::clock::Clock;
 use crate::http::fault::Fault;
@@ -22,7 +21,7 @@ use crate::readiness::{Readiness, Trouble};
 use crate::recorder::RecorderHandle;
 use crate::recorder::command::{Command, Reply, Tokens};
 use crate::vote::directory::DirectoryView;
-use crate::vote::id::{ServerId, Token};
+use crate::vote::id::{ServerId, Token, is_same_secret};
 use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
 use crate::watch::WatchBoard;
@@ -137,7 +136,7 @@ impl ControlService {
     fn is_authorised(&self, head: &Head<'_>) -> bool {
         let Some((scheme, key)) = head.authorization.and_then(|value| value.split_at_checked(7)) else { return false };
         let Some(own) = self.parts.key.get() else { return false };
-        scheme.eq_ignore_ascii_case(b"Bearer ") && bool::from(key.trim_ascii().ct_eq(own))
+        scheme.eq_ignore_ascii_case(b"Bearer ") && is_same_secret(key.trim_ascii(), own)
     }
 
     fn task(&mut self, head: &Head<'_>, context: &Context) -> Task {

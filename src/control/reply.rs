@@ -1,6 +1,8 @@
 //! The control interface's answers: JSON, English, one object each.
 
-use serde_core::ser::{Serialize, SerializeMap, Serializer};
+use std::ops::Not;
+
+use serde::Serialize;
 use serde_json::json;
 
 use super::body::Invalid;
@@ -89,7 +91,7 @@ impl ControlAnswer {
     /// The live vote of a pair.
     #[must_use]
     pub fn vote(pair: Pair, voted_at: UnixSeconds, expires_at: UnixSeconds) -> Self {
-        Self::json(200, &VoteBody { pair, voted_at, expires_at })
+        Self::json(200, &VoteBody::held(pair, voted_at, expires_at))
     }
 
     /// Appends the whole response.
@@ -146,8 +148,8 @@ pub fn answer(asked: Asked, reply: &Reply) -> ControlAnswer {
 
 fn vote(outcome: &VoteOutcome) -> ControlAnswer {
     match outcome {
-        VoteOutcome::Recorded(recorded) => ControlAnswer::json(201, &RecordedBody { recorded, is_unchanged: false }),
-        VoteOutcome::Unchanged(recorded) => ControlAnswer::json(200, &RecordedBody { recorded, is_unchanged: true }),
+        VoteOutcome::Recorded(recorded) => ControlAnswer::json(201, &VoteBody::recorded(recorded, false)),
+        VoteOutcome::Unchanged(recorded) => ControlAnswer::json(200, &VoteBody::recorded(recorded, true)),
         VoteOutcome::InCooldown(address, expires_at) => {
             let message = "this address has voted for this server within the cooldown";
             let (ip, next_vote_at) = (address.to_string(), expires_at.to_string());
@@ -174,50 +176,49 @@ pub const TOKEN_DIFFERS: &str = "the server has another token and keeps it; repl
 const SILENT: &str = "the store did not confirm it: it may have been recorded or not; ask again";
 
 /// A vote as the contract spells it, fields in its order.
-struct RecordedBody<'a> {
-    recorded: &'a Recorded,
-    is_unchanged: bool,
-}
-
-impl Serialize for RecordedBody<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Recorded { server, voter, voted_at, expires_at, is_confirmed } = self.recorded;
-        let mut object = serializer.serialize_map(None)?;
-        object.serialize_entry("recorded", &true)?;
-        object.serialize_entry("server_id", &server.0)?;
-        object.serialize_entry("ip", &voter.first().to_string())?;
-        if voter.addresses_len() > 1 {
-            let ips: Vec<String> = voter.addresses().map(|address| address.to_string()).collect();
-            object.serialize_entry("ips", &ips)?;
-        }
-        object.serialize_entry("voted_at", &voted_at.to_string())?;
-        object.serialize_entry("next_vote_at", &expires_at.to_string())?;
-        if self.is_unchanged {
-            object.serialize_entry("unchanged", &true)?;
-        }
-        if !is_confirmed {
-            // Fewer replicas than were asked for held it in time.
-            object.serialize_entry("confirmed", &false)?;
-        }
-        object.end()
-    }
-}
-
-/// A vote that is held.
+#[derive(Serialize)]
 struct VoteBody {
-    pair: Pair,
-    voted_at: UnixSeconds,
-    expires_at: UnixSeconds,
+    #[serde(skip_serializing_if = "Not::not")]
+    recorded: bool,
+    server_id: u32,
+    ip: String,
+    /// Where they are more than one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ips: Vec<String>,
+    voted_at: String,
+    next_vote_at: String,
+    #[serde(skip_serializing_if = "Not::not")]
+    unchanged: bool,
+    /// False where fewer replicas than were asked for held it in time.
+    #[serde(skip_serializing_if = "bool::clone")]
+    confirmed: bool,
 }
 
-impl Serialize for VoteBody {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_map(None)?;
-        object.serialize_entry("server_id", &self.pair.server.0)?;
-        object.serialize_entry("ip", &self.pair.address.to_string())?;
-        object.serialize_entry("voted_at", &self.voted_at.to_string())?;
-        object.serialize_entry("next_vote_at", &self.expires_at.to_string())?;
-        object.end()
+impl VoteBody {
+    fn held(pair: Pair, voted_at: UnixSeconds, expires_at: UnixSeconds) -> Self {
+        Self {
+            recorded: false,
+            server_id: pair.server.0,
+            ip: pair.address.to_string(),
+            ips: Vec::new(),
+            voted_at: voted_at.to_string(),
+            next_vote_at: expires_at.to_string(),
+            unchanged: false,
+            confirmed: true,
+        }
+    }
+
+    fn recorded(vote: &Recorded, unchanged: bool) -> Self {
+        let voter = &vote.voter;
+        let pair = Pair { server: vote.server, address: voter.first() };
+        let ips = voter.addresses().map(|address| address.to_string());
+        Self {
+            recorded: true,
+            ips: if voter.addresses_len() > 1 { ips.collect() } else { Vec::new() },
+            unchanged,
+            confirmed: vote.is_confirmed,
+            ..Self::held(pair, vote.voted_at, vote.expires_at)
+        }
     }
 }
 
@@ -236,43 +237,27 @@ fn server(id: ServerId, outcome: &ServerOutcome) -> ControlAnswer {
 }
 
 /// A server's record.
+#[derive(Serialize)]
 pub struct ServerBody<'a> {
-    server: ServerId,
-    token: &'a Token,
+    server_id: u32,
+    token: &'a str,
 }
 
 impl<'a> ServerBody<'a> {
     /// The record of a listed server.
     #[must_use]
-    pub const fn new(server: ServerId, token: &'a Token) -> Self {
-        Self { server, token }
-    }
-}
-
-impl Serialize for ServerBody<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_map(None)?;
-        object.serialize_entry("server_id", &self.server.0)?;
-        object.serialize_entry("token", self.token.as_str())?;
-        object.end()
+    pub fn new(server: ServerId, token: &'a Token) -> Self {
+        Self { server_id: server.0, token: token.as_str() }
     }
 }
 
 /// One page of servers.
+#[derive(Serialize)]
 pub struct ServersBody<'a> {
     /// In order of id.
     pub servers: Vec<ServerBody<'a>>,
     /// Where the next page goes on, if there is one.
     pub next: Option<u32>,
-}
-
-impl Serialize for ServersBody<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_map(None)?;
-        object.serialize_entry("servers", &self.servers)?;
-        object.serialize_entry("next", &self.next)?;
-        object.end()
-    }
 }
 
 const fn message(fault: Fault) -> &'static str {

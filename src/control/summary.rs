@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_core::ser::{Serialize, SerializeMap, Serializer};
+use serde::{Serialize, Serializer};
 
 use crate::json;
 use crate::limits::{BATCH_ANSWER_BYTES_MAX, ECHO_BYTES_MAX};
@@ -15,13 +15,14 @@ const COUNTS_BYTES: usize = 512;
 const LINE_FRAME_BYTES: usize = 64;
 
 /// The counts of a batch, and what is told of its refused lines.
-#[derive(Debug)]
+#[derive(Debug, Default, Serialize)]
 pub struct Summary {
     /// Lines that changed something.
     pub recorded: u64,
     /// Lines that said what was held already.
     pub unchanged: u64,
     /// Votes of both kinds that no replica of a shared store had confirmed in time.
+    #[serde(skip_serializing_if = "is_zero")]
     pub unconfirmed: u64,
     /// Votes that were refused for a cooldown.
     pub in_cooldown: u64,
@@ -32,15 +33,22 @@ pub struct Summary {
     /// Lines that were refused for another reason.
     pub invalid: u64,
     /// Those of the invalid that would have given a listed server another token.
+    #[serde(skip_serializing_if = "is_zero")]
     pub token_differs: u64,
     /// Lines of the other kind: an export holds both, and each batch call takes its own.
+    #[serde(skip_serializing_if = "is_zero")]
     pub skipped: u64,
+    #[serde(rename = "errors")]
     refused: RefusedLine,
+}
+
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The first refused lines. No line is told behind one that is not: who wants to know of the others
 /// asks again from the last one on.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct RefusedLine {
     lines: BTreeMap<u64, SummaryLine>,
     lines_max: usize,
@@ -50,9 +58,11 @@ struct RefusedLine {
     first_untold: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 struct SummaryLine {
+    #[serde(rename = "line")]
     number: u64,
+    #[serde(rename = "error")]
     word: &'static str,
     message: String,
 }
@@ -69,20 +79,9 @@ impl SummaryLine {
 impl Summary {
     /// Before the first line; at most so many refused ones are told.
     #[must_use]
-    pub const fn new(lines_max: usize) -> Self {
+    pub fn new(lines_max: usize) -> Self {
         let refused = RefusedLine { lines: BTreeMap::new(), lines_max, bytes: COUNTS_BYTES, first_untold: u64::MAX };
-        Self {
-            recorded: 0,
-            unchanged: 0,
-            unconfirmed: 0,
-            in_cooldown: 0,
-            expired: 0,
-            unknown_server: 0,
-            invalid: 0,
-            token_differs: 0,
-            skipped: 0,
-            refused,
-        }
+        Self { refused, ..Self::default() }
     }
 
     /// What it holds, in bytes, about: a line takes less than it does in the answer.
@@ -113,41 +112,9 @@ impl RefusedLine {
     }
 }
 
-impl Serialize for Summary {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_map(None)?;
-        object.serialize_entry("recorded", &self.recorded)?;
-        object.serialize_entry("unchanged", &self.unchanged)?;
-        if self.unconfirmed > 0 {
-            object.serialize_entry("unconfirmed", &self.unconfirmed)?;
-        }
-        object.serialize_entry("in_cooldown", &self.in_cooldown)?;
-        object.serialize_entry("expired", &self.expired)?;
-        object.serialize_entry("unknown_server", &self.unknown_server)?;
-        object.serialize_entry("invalid", &self.invalid)?;
-        for (name, count) in [("token_differs", self.token_differs), ("skipped", self.skipped)] {
-            if count > 0 {
-                object.serialize_entry(name, &count)?;
-            }
-        }
-        object.serialize_entry("errors", &self.refused)?;
-        object.end()
-    }
-}
-
 impl Serialize for RefusedLine {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.lines.values())
-    }
-}
-
-impl Serialize for SummaryLine {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_map(None)?;
-        object.serialize_entry("line", &self.number)?;
-        object.serialize_entry("error", self.word)?;
-        object.serialize_entry("message", &self.message)?;
-        object.end()
     }
 }
 

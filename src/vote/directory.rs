@@ -13,9 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::{HashSet, HashTable};
 use parking_lot::RwLock;
-use subtle::ConstantTimeEq;
 
-use super::id::{ServerId, Token};
+use super::id::{ServerId, Token, is_same_secret};
 
 /// One state of the directory.
 #[derive(Clone, Default)]
@@ -109,7 +108,7 @@ impl TokenIndex {
     fn find(&self, token: &[u8]) -> Option<ServerId> {
         let hash = self.keys.hash_one(token);
         self.entries
-            .find(hash, |entry| entry.hash == hash && bool::from(entry.token.as_str().as_bytes().ct_eq(token)))
+            .find(hash, |entry| entry.hash == hash && is_same_secret(entry.token.as_str().as_bytes(), token))
             .map(|entry| entry.server)
     }
 

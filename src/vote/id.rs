@@ -1,6 +1,7 @@
 //! What a server is called: its numeric id and its API token, with the contract's rules for both.
 
 use std::fmt;
+use std::hint::black_box;
 use std::sync::Arc;
 
 /// Longest token, in characters (contract: 1 to 128).
@@ -118,9 +119,30 @@ pub const fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
+/// Whether two secrets are the same. The time it takes says only whether they are of one length: all
+/// bytes are compared, wherever they differ, and the compiler is not told that a difference settles it.
+#[must_use]
+#[inline]
+pub fn is_same_secret(one: &[u8], other: &[u8]) -> bool {
+    let differing = one.iter().zip(other).fold(0, |differing, (one, other)| black_box(differing | (one ^ other)));
+    one.len() == other.len() && differing == 0
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{ServerId, ServerIdError, Token, is_token};
+    use super::{ServerId, ServerIdError, Token, is_same_secret, is_token};
+
+    #[test]
+    fn secrets_are_compared_whole() {
+        let key: Vec<u8> = (0..=255).collect();
+        assert!(is_same_secret(&key, &key) && is_same_secret(b"", b""));
+        assert!(!is_same_secret(&key, &key[1..]) && !is_same_secret(&key[..255], &key) && !is_same_secret(b"", b"k"));
+        for bit in 0..key.len() * 8 {
+            let mut other = key.clone();
+            other[bit / 8] ^= 1 << (bit % 8);
+            assert!(!is_same_secret(&key, &other), "bit {bit}");
+        }
+    }
 
     #[test]
     fn server_ids() {
