@@ -3,8 +3,7 @@
 
 use crate::util::answers::{
     BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, EXPECTATION_FAILED, HEADERS_TOO_LARGE, IN_COOLDOWN, METHOD_NOT_ALLOWED,
-    NOT_FOUND, NOT_IMPLEMENTED, OPTIONS, OTHER_METHODS, Outcome, UNKNOWN_SERVER, UNKNOWN_TOKEN, URI_TOO_LONG,
-    answer_to, prepare, rows,
+    NOT_FOUND, NOT_IMPLEMENTED, OPTIONS, Outcome, UNKNOWN_SERVER, UNKNOWN_TOKEN, URI_TOO_LONG, prepare,
 };
 use crate::util::checks;
 use crate::util::client::{Client, get};
@@ -66,22 +65,9 @@ fn what_is_awaited_is_decided_when_it_is_answered() {
 fn every_path_and_method_has_the_contract_s_answer() {
     let server = start(&[]);
     let next = prepare(&server);
-    let mut client = Client::connect(server.public());
-    for (path, to_get) in rows() {
-        for method in ["GET", "HEAD", "OPTIONS"].iter().chain(OTHER_METHODS) {
-            let outcome = answer_to(method, to_get);
-            let label = format!("{method} {path}");
-            client.send(format!("{label} HTTP/1.1\r\nHost: a\r\n\r\n"));
-            let response = client.read_response(*method == "HEAD");
-            let body = if *method == "HEAD" { String::new() } else { outcome.body.replace("NEXT", &next) };
-            let says = if outcome.closes { Close } else { Nothing };
-            expect(&label, &response, outcome, &body, says);
-            if outcome.closes {
-                client = Client::connect(server.public());
-            }
-        }
-    }
-    client.expect_open();
+    checks::each_path_and_method(&server.publics()[0], &next, |label, response, outcome, body, _client| {
+        expect(label, response, outcome, body, if outcome.closes { Close } else { Nothing });
+    });
 }
 
 #[test]

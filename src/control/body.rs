@@ -49,8 +49,8 @@ impl Raw<'_> {
     }
 }
 
-/// A value that may be left out, and must not be null: what a database gives for a time that it does
-/// not know is no vote of now. A null server or token is the name that a server is not known by.
+/// A value that may be left out but not be null. A database gives null for a time that it does not know, and that
+/// must not become a vote of now. Null for the server's number or token only says that the other one names it.
 fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(name: &str, value: D) -> Result<Option<T>, D::Error> {
     let value = Option::deserialize(value)?;
     if value.is_some() { Ok(value) } else { Err(Error::custom(format_args!("{name} must not be null"))) }

@@ -22,7 +22,7 @@ use crate::vote::table::FamilyCounts;
 use crate::vote::time::UnixSeconds;
 use crate::waiting::{WaitOutcome, WaitingRoom};
 
-/// Whatever counts.
+/// Where the page finds its figures: the counters of every thread, and what is true for the whole run.
 #[derive(Clone)]
 pub struct Sources {
     /// When the service was started.
@@ -31,7 +31,7 @@ pub struct Sources {
     pub engine: &'static str,
     /// Each public worker's answers to status requests.
     pub answers: Vec<Arc<AnswerCounters>>,
-    /// Each worker.
+    /// Each worker, and what it counts.
     pub workers: Vec<WorkerSource>,
     /// What all connections hold.
     pub budget: Arc<Budget>,
@@ -43,7 +43,7 @@ pub struct Sources {
     pub waiting: WaitingRoom,
     /// Lines of the log that were dropped.
     pub log_dropped: Arc<SharedCounter>,
-    /// What is watched.
+    /// Who watches, and what was sent to them.
     pub watch: Arc<WatchCounters>,
 }
 

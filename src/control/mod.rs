@@ -80,7 +80,7 @@ pub struct ControlParts {
     pub cooldown: Cooldown,
     /// Content of a single request, in bytes.
     pub body_bytes_max: u64,
-    /// Whatever counts.
+    /// Where the metrics page finds its figures.
     pub sources: Sources,
     /// Where this service counts its own responses.
     pub responses: Arc<ResponseCounters>,
@@ -97,7 +97,7 @@ pub struct ControlService {
     parts: ControlParts,
     mailbox: Mailbox,
     desk: WatchDesk,
-    /// Of this turn.
+    /// The metrics page, once somebody has asked for it in this turn of the worker.
     metrics_page: Option<Vec<u8>>,
 }
 
@@ -112,15 +112,15 @@ enum Task {
     Answer(ControlAnswer),
     /// The operator's page.
     Page(DocumentForm),
-    /// Content is gathered, then asked for.
+    /// The content is gathered. Once it is whole it becomes a command.
     Gather { ask: ControlRequest, body: Vec<u8> },
-    /// The recorder is at it.
+    /// The recorder has the command.
     Wait { asked: Asked, reply: Receiver<Reply> },
     /// Lines are streaming in.
     Batch(BatchRequest),
     /// Lines are streaming out.
     Export(Export),
-    /// Somebody watches.
+    /// Somebody watches what is asked and recorded.
     Watch(WatchStream),
 }
 
@@ -155,7 +155,7 @@ impl ControlService {
             return Task::Answer(ControlAnswer::fault(Fault::NotReady));
         }
         match ask {
-            // It holds nothing: what it asks for wants the key.
+            // Needs no key, as it shows nothing by itself: what it fetches needs the key.
             ControlRequest::Page => Task::Page(pages::CONTROL.form(head.lines)),
             ControlRequest::Health => Task::Answer(ControlAnswer::json(200, &json!({ "alive": true }))),
             ControlRequest::Ready => Task::Answer(self.ready()),

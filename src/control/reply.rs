@@ -229,7 +229,7 @@ fn server(id: ServerId, outcome: &ServerOutcome) -> ControlAnswer {
             ControlAnswer::json(200, &ServerBody::new(id, token))
         }
         ServerOutcome::TokenInUse => ControlAnswer::error(409, "token_in_use", "this token is another server's"),
-        // Who names one server means to change it: it is never asked so.
+        // Only a batch asks for tokens to be kept: a call that names one server replaces its token.
         ServerOutcome::TokenDiffers => ControlAnswer::error(409, "token_differs", TOKEN_DIFFERS),
         ServerOutcome::Unknown => ControlAnswer::unknown_server(),
         ServerOutcome::NotGenerated => ControlAnswer::fault(Fault::Internal),

@@ -16,11 +16,11 @@ use crate::net::mailbox::{Letter, Mailbox};
 use crate::vote::time::UnixSeconds;
 use crate::watch::{PACE_MS, WATCHERS_MAX, WatchBoard, WatchFilter, WatchSeat};
 
-/// Lines that wait for one watcher, in bytes: some hundreds. Of so few watchers that is nothing to share out, and
-/// the account of what connections hold leaves it out: it grows while others are served.
+/// How many bytes of lines may wait for one watcher: some hundred lines. The account of what connections hold
+/// leaves them out, as they grow while other connections are served, and watchers are few.
 const WAITING_BYTES_MAX: usize = 64 * 1024;
-/// A watcher is told at least so often that there is somebody who tells, in milliseconds: who has gone
-/// without a word is found out by it.
+/// A watcher is sent a line at least this often, in milliseconds: to one that has gone without a word the sending
+/// fails, and its place is free again.
 const ALIVE_MS: u64 = 15_000;
 
 /// What is counted of watching; only the control worker writes it.
@@ -186,7 +186,7 @@ impl Place {
         counters.lines.add(1);
     }
 
-    /// Says at the place of lines that they are missing.
+    /// Where lines were dropped, puts one in their place that says how many.
     fn tell_dropped(&mut self, lines: &mut Vec<u8>) {
         let dropped = std::mem::take(&mut self.dropped);
         if dropped > 0 {
@@ -195,7 +195,7 @@ impl Place {
     }
 }
 
-/// Without a length: in chunks, or for who does not know them until the connection is closed.
+/// The head of a body without a known length. It comes in chunks; to HTTP/1.0, which has none, until the close.
 fn append_stream_head(framing: Framing, now: UnixSeconds, out: &mut Vec<u8>) {
     let fields = [("Content-Type", "application/x-ndjson"), ("Cache-Control", "no-store"), NOSNIFF];
     append_head(out, 200, &now.imf_fixdate(), &fields);

@@ -45,7 +45,7 @@ const TICK_MS: u64 = 50;
 const SWEEP_SHARDS_PER_TICK: usize = 8;
 /// Expired rows dropped from the store at a tick.
 const DROP_ROWS_PER_TICK: usize = 8_192;
-/// So many at least are tried where the disk has no room for dropping more at once.
+/// A full disk may have no room for dropping so many at once. Then fewer are tried, but at least this many.
 const DROP_ROWS_MIN: usize = 64;
 /// How often the store and its place are looked after, in milliseconds.
 const TEND_MS: u64 = 500;
@@ -284,7 +284,7 @@ impl Recorder {
             if self.has_more_to_remove { 0 } else { self.next_tick_ms.saturating_sub(self.clock.now().monotonic_ms) };
         match self.requests.recv_timeout(Duration::from_millis(until_tick_ms)) {
             Ok(first) => {
-                // Whoever is about to ask gets to: a commit costs much the same for one vote as for sixty.
+                // Who is about to send a command can do so first: sixty votes in one commit cost little more than one.
                 thread::yield_now();
                 Some(Some(first))
             }

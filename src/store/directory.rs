@@ -82,12 +82,12 @@ impl DirectoryStore {
         let room = Arc::new(Room::new(directory, directory.join(RESERVE_FILE)));
         let name = path.display().to_string();
         let note = directory.join(WITNESS_FILE);
-        let witness = CommitMarker::open(&note).map_err(|error| fail("open the sequence note", error))?;
+        let marker = CommitMarker::open(&note).map_err(|error| fail("open the sequence note", error))?;
         match fs::symlink_metadata(&path) {
             Ok(_) => {}
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(fail("look for the store", error)),
             // An empty store is right only where nothing was ever kept.
-            Err(_) => match witness.read() {
+            Err(_) => match marker.read() {
                 Some(acknowledged) if acknowledged > 0 => {
                     return Err(StoreError::Unusable(format!(
                         "the store {name} is gone, and {} says that {acknowledged} commits were acknowledged: put it back, or remove that file too to start empty, which forgets every cooldown",
@@ -100,7 +100,7 @@ impl DirectoryStore {
         let place = Arc::new(FilePlace::new(path, if let Wanted::This(known) = wanted { Some(known) } else { None }));
         let (its_place, its_room) = (Arc::clone(&place), Arc::clone(&room));
         let open = Box::new(move |stage: &Arc<_>| disk::open(&its_place, &its_room, stage));
-        let store = EmbeddedStore::new(open, name, witness)?;
+        let store = EmbeddedStore::new(open, name, marker)?;
         room.keep_back();
         place.hold_key();
         Ok(Self { store, place, room, free_when_full_bytes: 0, directory: directory.to_owned(), lock })
@@ -189,7 +189,7 @@ impl DirectoryStore {
     /// start after a crash takes the store for damaged, without the lock it takes it for free.
     fn replace_small_files(&mut self) {
         let (note, lock) = (self.directory.join(WITNESS_FILE), self.directory.join(LOCK_FILE));
-        if let Err(error) = self.store.keep_witness_at(&note) {
+        if let Err(error) = self.store.keep_marker_at(&note) {
             log::debug!("{} could not be made again: {error}", note.display());
         }
         if !is_at(&self.lock, &lock)

@@ -36,7 +36,7 @@ const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
 /// and leaves them alone.
 const LENGTHS: TableDefinition<'static, u32, u32> = TableDefinition::new("lengths");
 
-/// Version of the tables above, under the key of `meta` that follows: what a new file begins with.
+/// The version of the tables that a new file begins with. It stands in `meta`, under [`SCHEMA_KEY`].
 const SCHEMA_OF_IPV4: u64 = 1;
 /// The version from the first IPv6 vote on. A build that knows nothing of such votes must not take the file
 /// for a damaged one: it refuses a newer version by name.
@@ -72,14 +72,15 @@ pub struct EmbeddedStore {
     name: String,
     /// `None` after a failure: opened again when it is next needed.
     database: Option<Database>,
-    witness: CommitMarker,
+    marker: CommitMarker,
     sequence: u64,
     stage: Arc<CommitStage>,
     /// What is kept with the next commit besides its changes.
     keeps: Keeps,
-    /// Votes that were dropped and whose place no other has taken yet.
+    /// Rows of votes that were dropped, and whose room in the file no later vote has taken yet.
     rows_free: usize,
-    /// What would undo the last commit: should it have failed and turn out to be there, or be wanted back.
+    /// What would undo the last commit. One that failed may be in the file all the same, and one that went well
+    /// may have to be taken back.
     undo: Vec<Event>,
 }
 
@@ -88,12 +89,12 @@ impl EmbeddedStore {
     ///
     /// # Errors
     /// Where it is in use, damaged, foreign, or of a newer version.
-    pub fn new(open: Opener, name: String, witness: CommitMarker) -> Result<Self, StoreError> {
+    pub fn new(open: Opener, name: String, marker: CommitMarker) -> Result<Self, StoreError> {
         let mut store = Self {
             open,
             name,
             database: None,
-            witness,
+            marker,
             sequence: 0,
             stage: Arc::default(),
             keeps: Keeps::default(),
@@ -104,11 +105,11 @@ impl EmbeddedStore {
             let mut database = (store.open)(&store.stage).map_err(|error| store.open_error(error))?;
             let is_as_left = database.check_integrity().map_err(|error| store.open_error(error))?;
             store.sequence = store.read_schema(&database)?;
-            match store.witness.read() {
+            match store.marker.read() {
                 Some(acknowledged) if acknowledged > store.sequence => return Err(store.lacking(acknowledged)),
                 None if !is_as_left => {
-                    // The next try would find it whole.
-                    store.witness.note(store.sequence + 1);
+                    // Opened once more the file looks whole. With this note it is refused then as well.
+                    store.marker.note(store.sequence + 1);
                     return Err(store.damaged("part of it was undone"));
                 }
                 _ => {}
@@ -224,7 +225,7 @@ impl EmbeddedStore {
             if found > self.sequence {
                 write(&database, &self.undo, found + 1, None, &self.keeps).map_err(|error| self.failed(error))?;
                 self.sequence = found + 1;
-                self.witness.note(self.sequence);
+                self.marker.note(self.sequence);
             }
             self.undo.clear();
             self.database = Some(database);
@@ -232,9 +233,9 @@ impl EmbeddedStore {
         self.database.as_ref().ok_or_else(|| StoreError::Unavailable("the store is closed".into()))
     }
 
-    /// One transaction. One that has failed before its sync is not in the file. After a failure the file is opened anew, as the library refuses to go on with
-    /// a handle that has failed once; at once if it can be, so that what failed is undone before the
-    /// process may end, and else when it is next needed.
+    /// One transaction; one that fails before its sync is not in the file. After a failure the file is opened
+    /// anew, as the library refuses to go on with a handle that has failed: at once if it can be, so that what
+    /// failed is undone before the process may end, and else when it is next needed.
     fn transact(&mut self, events: &[Event], dropped: Option<Dropped>) -> Result<usize, StoreError> {
         let mut is_begun = false;
         let votes = events.iter().filter(|event| matches!(event, Event::Vote(_))).count();
@@ -256,14 +257,14 @@ impl EmbeddedStore {
             store.keeps.are_lengths_kept = true;
             store.sequence = sequence;
             store.rows_free = store.rows_free.saturating_sub(votes) + rows;
-            store.witness.note(sequence);
+            store.marker.note(sequence);
             Ok(rows)
         });
         let is_in_doubt = is_begun && self.stage.is_in_doubt();
         self.stage.end();
         let Err(error) = committed else { return committed };
         self.database = None;
-        // What comes of it is told by the next call.
+        // Where this fails the next call tries it again, and tells why.
         let reopened = self.guarded(|store| store.database().map(drop));
         if matches!(error, StoreError::Full(_)) && reopened.is_ok() {
             // The file was made longer than there is room for: closed in order, it ends behind its
@@ -276,7 +277,7 @@ impl EmbeddedStore {
 }
 
 impl EmbeddedStore {
-    /// Takes the last commit back, which was well.
+    /// Undoes the last commit, which had gone well.
     ///
     /// # Errors
     /// As with a commit; it may stand then.
@@ -285,14 +286,14 @@ impl EmbeddedStore {
         self.transact(&undo, None).map(drop)
     }
 
-    /// Has the last commit's number noted at `path`, where another file is than the open one, or none.
+    /// Notes the last commit's number in the file at `path`, unless that is the one that is open already.
     ///
     /// # Errors
     /// What the system says.
-    pub(super) fn keep_witness_at(&mut self, path: &Path) -> io::Result<()> {
-        if !self.witness.is_at(path) {
-            self.witness = CommitMarker::open(path)?;
-            self.witness.note(self.sequence);
+    pub(super) fn keep_marker_at(&mut self, path: &Path) -> io::Result<()> {
+        if !self.marker.is_at(path) {
+            self.marker = CommitMarker::open(path)?;
+            self.marker.note(self.sequence);
         }
         Ok(())
     }
@@ -372,7 +373,7 @@ impl Store for EmbeddedStore {
     }
 }
 
-/// What the tables say of the time before.
+/// What the tables say of the time before this start.
 fn past(read: &ReadTransaction) -> Result<Past, redb::Error> {
     let known_ms = read.open_table(META)?.get(KNOWN_KEY)?.map(|value| value.value());
     let rows = match read.open_table(LENGTHS) {

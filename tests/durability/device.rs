@@ -112,8 +112,8 @@ impl Device {
     }
 
     /// Opens the store on it.
-    pub(crate) fn store(&self, witness: CommitMarker) -> Result<EmbeddedStore, StoreError> {
-        EmbeddedStore::new(self.opener(), "the device".to_owned(), witness)
+    pub(crate) fn store(&self, marker: CommitMarker) -> Result<EmbeddedStore, StoreError> {
+        EmbeddedStore::new(self.opener(), "the device".to_owned(), marker)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

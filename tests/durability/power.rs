@@ -72,19 +72,19 @@ impl Run {
 /// of a later commit.
 fn leave_note(path: &Path, acknowledged: usize, random: &mut Random) -> CommitMarker {
     fs::write(path, b"").expect("the note can be written");
-    let witness = CommitMarker::open(path).expect("the note can be opened");
+    let marker = CommitMarker::open(path).expect("the note can be opened");
     match random.below(8) {
         0 => {}
         1 => fs::write(path, [7; 16]).expect("the note can be written"),
-        2 => witness.note(random.below(acknowledged + 1) as u64),
-        _ => witness.note(acknowledged as u64),
+        2 => marker.note(random.below(acknowledged + 1) as u64),
+        _ => marker.note(acknowledged as u64),
     }
-    witness
+    marker
 }
 
-fn check_cut(bytes: Vec<u8>, witness: CommitMarker, steps: usize, kept: &Kept, next: &Kept) {
+fn check_cut(bytes: Vec<u8>, marker: CommitMarker, steps: usize, kept: &Kept, next: &Kept) {
     let device = Device::holding(bytes);
-    let mut store = device.store(witness).unwrap_or_else(|error| panic!("after {steps} steps: {error}"));
+    let mut store = device.store(marker).unwrap_or_else(|error| panic!("after {steps} steps: {error}"));
     let found = Kept::of(&mut store).unwrap_or_else(|error| panic!("after {steps} steps: {error}"));
     if found != *next {
         found.expect(kept, &format!("after {steps} steps"));
@@ -123,8 +123,8 @@ fn what_was_not_synced_is_torn() {
     for _ in 0..rounds(1) {
         let run = Run::new(&mut random);
         cuts += run.at_every_sync(|platter, steps, kept, next| {
-            let witness = leave_note(&note, steps, &mut random);
-            check_cut(platter.cut_tearing(&mut random), witness, steps, kept, next);
+            let marker = leave_note(&note, steps, &mut random);
+            check_cut(platter.cut_tearing(&mut random), marker, steps, kept, next);
         });
     }
     println!("{cuts} cuts");
@@ -141,10 +141,10 @@ fn a_file_that_lost_a_noted_commit_is_refused() {
         if steps.is_multiple_of(100) {
             let device = Device::holding(platter.cut_losing_all());
             for attempt in 0..2 {
-                let witness = CommitMarker::open(&note).expect("the note can be opened");
+                let marker = CommitMarker::open(&note).expect("the note can be opened");
                 // One further than any commit that may be there: the one under way, and one to undo it.
-                witness.note(steps as u64 + 3);
-                let opened = device.store(witness).map(drop);
+                marker.note(steps as u64 + 3);
+                let opened = device.store(marker).map(drop);
                 assert!(matches!(opened, Err(StoreError::Unusable(_))), "{steps} steps, attempt {attempt}: {opened:?}");
                 refused += 1;
             }

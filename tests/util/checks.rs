@@ -84,8 +84,13 @@ pub(crate) fn whole_contract(endpoint: &Endpoint, next: &str) {
     half_a_close(endpoint);
 }
 
-/// Asks for every path of the tables by every method. `next` is the instant of the one vote.
-pub(crate) fn every_path_and_method(endpoint: &Endpoint, next: &str) {
+/// Asks for every path of the tables by every method, and has each answer checked: by its label, with the body that it
+/// should have. `next` is the instant of the one vote. Where the connection is to be closed `check` sees to that.
+pub(crate) fn each_path_and_method(
+    endpoint: &Endpoint,
+    next: &str,
+    check: impl Fn(&str, &Response, &Outcome, &str, &mut Client),
+) {
     let mut client = Client::connect(endpoint);
     let mut count = 0;
     for (path, to_get) in rows() {
@@ -94,12 +99,9 @@ pub(crate) fn every_path_and_method(endpoint: &Endpoint, next: &str) {
             let label = format!("{method} {path}");
             client.send(format!("{label} HTTP/1.1\r\nHost: a\r\n\r\n"));
             let response = client.read_response(*method == "HEAD");
-            let after = if outcome.closes { Closed } else { Open };
-            expect_head(&label, &response, outcome, next, after);
-            let body = if *method == "HEAD" { "" } else { outcome.body };
-            assert_eq!(response.text(), body.replace("NEXT", next), "{label}");
+            let body = if *method == "HEAD" { String::new() } else { outcome.body.replace("NEXT", next) };
+            check(&label, &response, outcome, &body, &mut client);
             if outcome.closes {
-                client.expect_closed();
                 client = Client::connect(endpoint);
             }
             count += 1;
@@ -107,6 +109,17 @@ pub(crate) fn every_path_and_method(endpoint: &Endpoint, next: &str) {
     }
     client.expect_open();
     println!("{count} requests");
+}
+
+/// Every path by every method, and that the connection is closed where it should be.
+pub(crate) fn every_path_and_method(endpoint: &Endpoint, next: &str) {
+    each_path_and_method(endpoint, next, |label, response, outcome, body, client| {
+        expect_head(label, response, outcome, next, if outcome.closes { Closed } else { Open });
+        assert_eq!(response.text(), body, "{label}");
+        if outcome.closes {
+            client.expect_closed();
+        }
+    });
 }
 
 /// Sends every kind of request, and looks what becomes of the connection.
