@@ -16,6 +16,8 @@ use crate::waiting::Bell;
 pub enum Letter {
     /// What this connection waits for is there.
     Wake(Ticket),
+    /// What the held requests of these connections wait for may be there: of one, or of very many.
+    Ring(Vec<u64>),
     /// All connections together hold too much, and one of this worker's holds most.
     Relieve,
     /// Stop: answer what is under way, close what is idle, take newcomers for a while.
@@ -71,16 +73,10 @@ impl Mailbox {
 
     /// Leaves a letter. Only the first one since the worker last looked costs a system call.
     pub fn send(&self, letter: Letter) {
-        self.send_all([letter]);
-    }
-
-    /// Leaves letters, one at least.
-    pub fn send_all(&self, all: impl IntoIterator<Item = Letter>) {
         let was_empty = {
             let mut letters = self.letters.lock();
-            let was_empty = letters.is_empty();
-            letters.extend(all);
-            was_empty
+            letters.push(letter);
+            letters.len() == 1
         };
         if was_empty && let Err(error) = self.waker.wake() {
             // The worker still finds the letter at its next turn.
@@ -88,15 +84,33 @@ impl Mailbox {
         }
     }
 
-    /// Takes letters to those who hold these tickets.
+    /// Takes a letter for those who hold these tickets.
     #[must_use]
     pub fn bell(&self) -> Bell {
         let mailbox = self.clone();
-        Arc::new(move |tickets| mailbox.send_all(tickets.into_iter().map(|word| Letter::Wake(Ticket(word)))))
+        Arc::new(move |tickets| mailbox.send(Letter::Ring(tickets)))
     }
 
     /// Takes all letters.
     pub fn take(&self, into: &mut Vec<Letter>) {
         std::mem::swap(&mut *self.letters.lock(), into);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mio::{Poll, Token};
+
+    use super::{Letter, Mailbox};
+
+    #[test]
+    fn a_ring_for_very_many_is_one_letter() {
+        let poll = Poll::new().expect("a poll");
+        let mailbox = Mailbox::new(&poll, Token(0)).expect("a mailbox");
+        mailbox.bell()((0..15_000).collect());
+        let mut letters = Vec::new();
+        mailbox.take(&mut letters);
+        let [Letter::Ring(tickets)] = &letters[..] else { panic!("{} letters", letters.len()) };
+        assert!(tickets.iter().copied().eq(0..15_000));
     }
 }

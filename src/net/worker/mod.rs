@@ -274,25 +274,27 @@ impl<S: Service> Worker<S> {
 
     fn read_letters(&mut self, letters: &mut Vec<Letter>) {
         self.mailbox.take(letters);
-        // A few are not to wait for a crowd that was woken before them.
-        let is_crowd = letters.len() > WOKEN_PER_TURN;
+        let mut served = 0;
         for letter in letters.drain(..) {
             match letter {
-                Letter::Wake(Ticket(word)) => {
-                    let key = SlabKey::unpacked(word);
-                    match self.connection(key) {
-                        Some(connection) if is_crowd && connection.is_waiting() => self.woken.push_back(key),
-                        Some(connection) => {
-                            connection.wake();
-                            self.serve(key);
-                        }
-                        None => {}
-                    }
+                Letter::Wake(Ticket(word)) => self.wake(SlabKey::unpacked(word)),
+                // A few are not to wait for a crowd that was woken before them.
+                Letter::Ring(words) if served + words.len() <= WOKEN_PER_TURN => {
+                    served += words.len();
+                    words.into_iter().for_each(|word| self.wake(SlabKey::unpacked(word)));
                 }
+                Letter::Ring(words) => self.woken.extend(words.into_iter().map(SlabKey::unpacked)),
                 Letter::Relieve => self.note_shortage(),
                 Letter::Drain { accept_ms, timeout_ms } => self.start_draining(accept_ms, timeout_ms),
                 Letter::HandOver { to, timeout_ms } => self.hand_over(&to, timeout_ms),
             }
+        }
+    }
+
+    fn wake(&mut self, key: SlabKey) {
+        if let Some(connection) = self.connection(key) {
+            connection.wake();
+            self.serve(key);
         }
     }
 
@@ -379,9 +381,8 @@ impl<S: Service> Worker<S> {
     fn serve_woken(&mut self) {
         for _ in 0..self.woken.len().min(WOKEN_PER_TURN) {
             let Some(key) = self.woken.pop_front() else { return };
-            if let Some(connection) = self.connection(key).filter(|connection| connection.is_waiting()) {
-                connection.wake();
-                self.serve(key);
+            if self.connection(key).is_some_and(|connection| connection.is_waiting()) {
+                self.wake(key);
             }
         }
         if self.woken.is_empty() && self.woken.capacity() > WOKEN_PER_TURN {
