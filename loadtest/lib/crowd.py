@@ -84,7 +84,8 @@ class Loop:
                 answered(answer)
 
         self._readers[client.fileno()] = read
-        self._epoll.register(client, select.EPOLLIN)
+        # At each edge all is read that is there. Told by level, the kernel looks through thousands that have been read.
+        self._epoll.register(client, select.EPOLLIN | select.EPOLLET)
         return client
 
     def close(self, client):
