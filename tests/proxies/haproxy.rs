@@ -3,18 +3,17 @@
 
 use crate::proxies::expected::{Answer, BAD_GATEWAY, GATEWAY_TIMEOUT, INTERNAL_ERROR, NO_NODE, TOO_MANY};
 use crate::proxies::front::{Front, Kind};
-use crate::proxies::states::CALLER_PATIENCE;
 use crate::proxies::{before, expect};
 use crate::util::answers::{
     BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, METHOD_NOT_ALLOWED, NOT_FOUND, Outcome, REQUEST_TIMEOUT, prepare,
 };
 use crate::util::checks::{PATH, REQUESTS};
 use crate::util::client::{Client, exchange, get};
+use crate::util::patience::in_time;
 use crate::util::random::Random;
 use crate::util::server::Server;
 use crate::util::stub::Stub;
 use std::net::SocketAddr;
-use std::time::Instant;
 
 /// First requests that HAProxy 2.6 refuses with a page of its own.
 const REFUSED: &[&str] = &[
@@ -170,12 +169,10 @@ fn what_haproxy_refuses_is_answered_while_no_node_answers() {
 }
 
 fn without_a_node(addr: SocketAddr, request: &str, outcomes: &[&'static Outcome]) {
-    let from = Instant::now();
-    let response = exchange(addr, request.replace("PATH", PATH));
+    let response = in_time(request, || exchange(addr, request.replace("PATH", PATH)));
     let outcome = outcomes.iter().find(|outcome| outcome.status.starts_with(&response.status.to_string()));
     let outcome = outcome.unwrap_or_else(|| panic!("{request:?}: {response:?}"));
     expect(request, &response, Answer::Safe(outcome), "", false);
-    assert!(from.elapsed() < CALLER_PATIENCE, "{request:?}: {:?}", from.elapsed());
 }
 
 /// A connection on which nothing is asked for longer than HAProxy looks at it, as browsers make them.

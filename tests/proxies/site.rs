@@ -5,11 +5,11 @@
 use crate::proxies::away::{TOKEN_PATH, expect_away};
 use crate::proxies::expected::Answer;
 use crate::proxies::front::{Front, Kind, Place, caddy_of, commented, haproxy_of, nginx_of, render};
-use crate::proxies::states::CALLER_PATIENCE;
 use crate::proxies::{curl, expect};
 use crate::util::answers::{CAN_VOTE, IN_COOLDOWN, METHOD_NOT_ALLOWED, NOT_FOUND, UNKNOWN_TOKEN, prepare};
 use crate::util::checks::PATH;
 use crate::util::client::{Client, exchange};
+use crate::util::patience::in_time;
 use crate::util::response::Response;
 use crate::util::server::Server;
 use crate::util::stub::Stub;
@@ -17,7 +17,6 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
 
 /// What the site itself says, whatever is asked.
 const PAGE: &[u8] =
@@ -99,9 +98,8 @@ fn ask(addr: SocketAddr, method: &str, path: &str) -> Response {
 }
 
 fn is_away_in_time(addr: SocketAddr, method: &str, path: &str) {
-    let from = Instant::now();
-    expect_away(&format!("{method} {path}"), &ask(addr, method, path), method == "HEAD");
-    assert!(from.elapsed() < CALLER_PATIENCE, "{method} {path}: {:?}", from.elapsed());
+    let label = format!("{method} {path}");
+    expect_away(&label, &in_time(&label, || ask(addr, method, path)), method == "HEAD");
 }
 
 fn the_site_is_as_it_was(kind: Kind, addrs: [SocketAddr; 2]) {

@@ -8,6 +8,7 @@ use crate::proxies::{before, curl, curl_head, expect};
 use crate::util::answers::{CAN_VOTE, IN_COOLDOWN, Outcome, prepare};
 use crate::util::checks::PATH;
 use crate::util::client::{Client, exchange, get};
+use crate::util::patience::in_time;
 use crate::util::server::Server;
 use crate::util::stub::Stub;
 use crate::util::{DEADLINE, wait_until};
@@ -18,8 +19,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-/// What the least patient caller waits for.
-pub(crate) const CALLER_PATIENCE: Duration = Duration::from_secs(5);
 /// Each proxy is to be caught by a restart at another moment.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -131,13 +130,6 @@ fn ask(label: &str, kind: Kind, addr: SocketAddr, request: &str) {
     }
     client.send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n\r\n"));
     expect_away(label, &in_time(label, || client.read_response(false)), false);
-}
-
-fn in_time<T>(label: &str, asked: impl FnOnce() -> T) -> T {
-    let from = Instant::now();
-    let answer = asked();
-    assert!(from.elapsed() < CALLER_PATIENCE, "{label}: {:?}", from.elapsed());
-    answer
 }
 
 /// A node that is back is used again.

@@ -10,6 +10,7 @@ pub(crate) mod endpoint;
 pub(crate) mod figures;
 pub(crate) mod ledger;
 pub(crate) mod needs;
+pub(crate) mod patience;
 pub(crate) mod random;
 pub(crate) mod response;
 pub(crate) mod server;
