@@ -40,9 +40,11 @@ use submitter::{Decider, Submitter};
 
 /// Messages that wait for the recorder. A sender waits while there are so many.
 const MESSAGES_MAX: usize = 64;
-/// How long an answer waits for the own feed, in milliseconds: a feed that follows brings the entry
-/// within a moment, however busy the machine; for one that does not follow nobody is kept waiting.
+/// How long an answer waits for the own feed, in milliseconds, since the feed last brought something: what is behind
+/// a large batch comes later. For a feed that does not follow nobody is kept waiting.
 const ACKNOWLEDGE_FOLLOWING_MS: u64 = 1_000;
+/// How long it waits in all, in milliseconds: the least patient callers give up after 5 s.
+const ACKNOWLEDGE_MAX_MS: u64 = 4_000;
 /// See [`ACKNOWLEDGE_FOLLOWING_MS`].
 const ACKNOWLEDGE_AWAY_MS: u64 = 50;
 /// Votes that are kept in mind as taken and not seen; while the feed does not follow none is taken.
@@ -206,6 +208,8 @@ pub struct Follower {
     readiness: Readiness,
     status: Arc<SharedStatus>,
     next_tick_ms: u64,
+    /// When the feed last brought something, in milliseconds of the monotonic clock.
+    fed_ms: u64,
     /// Commands that are decided and not acknowledged yet, in the order of their entries: one submitter decides
     /// them.
     waiting: VecDeque<Settled>,
@@ -232,6 +236,7 @@ impl Follower {
             readiness: readiness.clone(),
             status: Arc::default(),
             next_tick_ms: 0,
+            fed_ms: 0,
             waiting: VecDeque::new(),
             unseen: Arc::default(),
             has_state: false,
@@ -304,13 +309,17 @@ impl Follower {
     /// Until the next tick, or until somebody has waited long enough.
     fn pause(&self) -> Duration {
         let now_ms = self.clock.now().monotonic_ms;
-        let patience_ms = self.patience_ms();
-        let first = self.waiting.front().map_or(u64::MAX, |first| first.settled_ms + patience_ms);
+        let first = self.waiting.front().map_or(u64::MAX, |first| self.due_ms(first));
         Duration::from_millis(self.next_tick_ms.min(first).saturating_sub(now_ms))
     }
 
-    fn patience_ms(&self) -> u64 {
-        if self.status.is_following() { ACKNOWLEDGE_FOLLOWING_MS } else { ACKNOWLEDGE_AWAY_MS }
+    /// When it is answered, visible or not.
+    fn due_ms(&self, settled: &Settled) -> u64 {
+        let since_ms = settled.settled_ms;
+        if !self.status.is_following() {
+            return since_ms + ACKNOWLEDGE_AWAY_MS;
+        }
+        (since_ms.max(self.fed_ms) + ACKNOWLEDGE_FOLLOWING_MS).min(since_ms + ACKNOWLEDGE_MAX_MS)
     }
 
     fn take(&mut self, message: FollowerMessage) {
@@ -318,6 +327,7 @@ impl Follower {
             FollowerMessage::Changes(events, position) => {
                 self.change(&events);
                 self.status.set_position(position);
+                self.fed_ms = self.clock.now().monotonic_ms;
             }
             FollowerMessage::Corrections(events) => self.change(&events),
             FollowerMessage::Taken(sender) => {
@@ -388,10 +398,9 @@ impl Follower {
     /// not visible is not acknowledged: the store has it, but this node may not show it for a while.
     fn acknowledge(&mut self) {
         let now_ms = self.clock.now().monotonic_ms;
-        let patience_ms = self.patience_ms();
         while let Some(first) = self.waiting.front() {
             let is_visible = self.is_visible(first);
-            if !is_visible && now_ms < first.settled_ms + patience_ms {
+            if !is_visible && now_ms < self.due_ms(first) {
                 return;
             }
             let Some(first) = self.waiting.pop_front() else { return };

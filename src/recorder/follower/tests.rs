@@ -3,12 +3,12 @@
 
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::state::FullState;
 use super::status::{EntryId, Position};
 use super::submitter::{Decided, Decider};
-use super::{FeedDoor, Follower, FollowerParts};
+use super::{ACKNOWLEDGE_FOLLOWING_MS, FeedDoor, Follower, FollowerParts};
 use crate::clock::Clock;
 use crate::readiness::Readiness;
 use crate::recorder::RecorderHandle;
@@ -26,6 +26,7 @@ const SERVER: ServerId = ServerId(28);
 const ADDRESS: VoterAddress = VoterAddress::V4(Ipv4(7));
 /// Longer than anything here may take, however busy the machine.
 const DEADLINE: Duration = Duration::from_secs(20);
+const ACKNOWLEDGE_FOLLOWING: Duration = Duration::from_millis(ACKNOWLEDGE_FOLLOWING_MS);
 
 fn at(n: u64) -> Position {
     Position { n, id: EntryId { ms: n, sequence: 0 } }
@@ -136,6 +137,36 @@ fn a_vote_is_acknowledged_once_the_own_feed_has_brought_it() {
     assert!(node.is_visible());
     node.door.status.history.add(1);
     assert_eq!(node.door.take_unseen(), []);
+}
+
+/// Behind a large batch an entry comes late, and was answered as if the store had been silent.
+#[test]
+fn a_feed_that_is_behind_and_goes_on_is_waited_for() {
+    // Well within what is waited without news; two of them are more.
+    let news_every = Duration::from_millis(700);
+    for _ in 0..20 {
+        let node = Node::start();
+        node.door.status.set_following(true);
+        let mut since = Instant::now();
+        let replies = node.cast();
+        let mut longest = Duration::ZERO;
+        for _ in 0..2 {
+            let reply = replies.recv_timeout(news_every);
+            longest = longest.max(since.elapsed());
+            assert!(reply.is_err() || longest > ACKNOWLEDGE_FOLLOWING, "given up after {longest:?}");
+            since = Instant::now();
+            node.door.changes(Vec::new(), at(4)).expect("the recorder is there");
+        }
+        node.door.changes(vec![Event::Vote(node.vote())], at(5)).expect("the recorder is there");
+        let reply = replies.recv_timeout(DEADLINE);
+        longest = longest.max(since.elapsed());
+        if longest < ACKNOWLEDGE_FOLLOWING {
+            assert!(matches!(reply, Ok(Reply::Votes(_))), "{reply:?}");
+            return;
+        }
+        // A busy machine: again.
+    }
+    panic!("the machine is too busy for this test");
 }
 
 #[test]
