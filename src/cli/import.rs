@@ -23,7 +23,7 @@ use crate::json;
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Takes in what the options name.
+/// Imports the files that the options name.
 ///
 /// # Errors
 /// Where a file cannot be read, or the service cannot be asked. What was taken until then stays,
@@ -33,7 +33,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let client = ControlClient::new(options)?;
     // So that a wrong address or key is told before any file is read.
     client.get("/v1/servers?limit=1")?.expect(&[200])?;
-    let refused = RefusedRow::new(options.get_one::<PathBuf>("refused"))?;
+    let refused = RefusalLog::new(options.get_one::<PathBuf>("refused"))?;
     let server_kind = if options.get_flag("replace-tokens") { LineKind::ServerReplaced } else { LineKind::Server };
     let now = Clock::new().now().wall;
     let mut import = Import {
@@ -154,7 +154,7 @@ struct Import {
     /// Columns that are to be left out.
     ignored: Vec<String>,
     offset: Option<UtcOffset>,
-    refused: RefusedRow,
+    refused: RefusalLog,
     /// Servers that were not listed and came without a token, with what the service made for them.
     generated: Vec<(u64, String)>,
     servers: Totals,
@@ -325,7 +325,7 @@ fn summary(name: &str, totals: &Totals) -> String {
     line
 }
 
-/// What tells a vote from a server, and a server's own. Whether it is right is the service's to judge.
+/// The members of a line that tell a server from a vote. Whether their values are right is the service's to judge.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Members {
@@ -339,18 +339,18 @@ struct Members {
     server_id: Value,
 }
 
-/// Null or not: a vote of which something is not known is no server.
+/// Whether the member is there, null or not: a vote of which something is not known is still a vote.
 fn is_there<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
     IgnoredAny::deserialize(value).map(|_| true)
 }
 
 /// Where refused lines are told.
-enum RefusedRow {
+enum RefusalLog {
     File(BufWriter<File>, PathBuf),
     StandardError,
 }
 
-impl RefusedRow {
+impl RefusalLog {
     fn new(path: Option<&PathBuf>) -> Result<Self, CliError> {
         let Some(path) = path else { return Ok(Self::StandardError) };
         let file = File::create(path).map_err(|error| unwritable(path, &error))?;
