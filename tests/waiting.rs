@@ -406,32 +406,3 @@ fn a_takeover_answers_those_who_wait() {
     let next = cast(&server, 7);
     assert_eq!(again.read_response(false).text(), cooldown(&next));
 }
-
-/// A vote through the one node is told to who waits at the other, once the feed has brought it.
-#[cfg(feature = "redis")]
-#[test]
-fn a_vote_through_another_node_is_told() {
-    use crate::cluster::util::{engine::Engine, node::Node};
-    let Some(store) = Engine::try_store(&[]) else { return };
-    let nodes = Node::start_many(2, &store.url(), &[]);
-    nodes[0].add_servers(1);
-    nodes[1].wait_until_recording(1);
-    let waits = |node: &Node, host: u32| {
-        let mut client = Client::connect(node.server().public());
-        client.send(request("GET", &format!("/api/vote/1/status/203.0.113.{host}?wait=50")));
-        client
-    };
-    for host in 100..150 {
-        let mut clients = [waits(&nodes[0], host), waits(&nodes[1], host)];
-        if host % 2 == 0 {
-            nodes.iter().for_each(|node| until_waiting(node.server(), 1));
-        }
-        let response = nodes[host as usize % 2].control().cast(1, [203, 0, 113, host as u8]);
-        assert_eq!(response.status, 201, "{response:?}");
-        let next = response.json()["next_vote_at"].as_str().expect("an instant").to_owned();
-        for client in &mut clients {
-            assert_eq!(client.read_response(false).text(), cooldown(&next));
-        }
-        nodes.iter().for_each(|node| until_waiting(node.server(), 0));
-    }
-}
