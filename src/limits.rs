@@ -38,6 +38,9 @@ pub const RESUMED_PER_TURN: usize = 64;
 /// Held requests that are answered in one turn, out of many that wait for one vote or began together: the
 /// others on that worker wait for as long as these take.
 pub const WOKEN_PER_TURN: usize = 16;
+/// Held requests whose time is over are answered at whole multiples of this, in milliseconds: never early, and so
+/// much late at most. One turn then serves several, who also ask again together.
+pub const WAITS_END_EVERY_MS: u64 = 250;
 /// Pending connections that the kernel holds for one listening socket.
 pub const LISTEN_BACKLOG: i32 = 4_096;
 /// While closing on a client that still sends: how much of that is read and dropped, so that the

@@ -5,6 +5,7 @@
 //! connection that has been idle longest.
 
 use crate::http::wait::WaitSeconds;
+use crate::limits::WAITS_END_EVERY_MS;
 
 /// What a connection is waited on for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +114,8 @@ impl Deadlines {
         Self { links: Vec::new(), queues, in_use: 0 }
     }
 
-    /// Gives `index` a deadline of `class` from `now_ms`, in place of any that it had.
+    /// Gives `index` a deadline of `class` from `now_ms`, in place of any that it had. Those of held requests fall
+    /// together, see [`WAITS_END_EVERY_MS`].
     pub fn set(&mut self, index: u32, class: Class, now_ms: u64) {
         self.clear(index);
         let at = index as usize;
@@ -122,7 +124,10 @@ impl Deadlines {
         }
         let queue = &mut self.queues[class.index()];
         self.in_use |= 1 << class.index();
-        let due_ms = now_ms.saturating_add(queue.length_ms);
+        let mut due_ms = now_ms.saturating_add(queue.length_ms);
+        if let Class::Waiting(_) = class {
+            due_ms = due_ms.next_multiple_of(WAITS_END_EVERY_MS);
+        }
         let last = queue.back;
         queue.back = index;
         queue.count += 1;
@@ -232,7 +237,7 @@ mod tests {
             Class::Write => 30,
             Class::Linger => 2,
             Class::Fresh | Class::KeyedRequest | Class::KeyedIdle | Class::KeyedWrite => 99,
-            Class::Waiting(seconds) => u64::from(seconds.get()),
+            Class::Waiting(seconds) => u64::from(seconds.get()) * 250,
         })
     }
 
@@ -267,18 +272,37 @@ mod tests {
             deadlines.set(index, waiting(seconds), 100);
         }
         deadlines.set(4, Class::Linger, 100);
-        assert_eq!((deadlines.next_ms(), deadlines.next_waiting()), (Some(101), Some(1)));
+        assert_eq!((deadlines.next_ms(), deadlines.next_waiting()), (Some(102), Some(1)));
         let mut expired = |now_ms| std::iter::from_fn(|| deadlines.expire(now_ms)).collect::<Vec<_>>();
-        assert_eq!(expired(101), [(1, waiting(1)), (3, waiting(1))]);
-        assert_eq!(expired(149), [(4, Class::Linger), (2, waiting(25))]);
-        assert_eq!(expired(150), [(0, waiting(50))]);
+        assert_eq!(expired(500), [(4, Class::Linger), (1, waiting(1)), (3, waiting(1))]);
+        assert_eq!(expired(12_749), [(2, waiting(25))]);
+        assert_eq!(expired(12_750), [(0, waiting(50))]);
+    }
+
+    /// A turn for each of thousands costs several times what the answers do.
+    #[test]
+    fn held_requests_end_together_and_none_too_early() {
+        let mut deadlines = deadlines();
+        for (index, now_ms) in [(0, 250), (1, 251), (2, 400), (3, 500), (4, 501)] {
+            deadlines.set(index, waiting(1), now_ms);
+        }
+        let mut expired =
+            |now_ms| std::iter::from_fn(|| deadlines.expire(now_ms)).map(|(index, _)| index).collect::<Vec<_>>();
+        assert!(expired(499).is_empty());
+        assert_eq!(expired(500), [0]);
+        assert!(expired(749).is_empty());
+        assert_eq!(expired(750), [1, 2, 3]);
+        assert_eq!(expired(1_000), [4]);
     }
 
     proptest! {
         #[test]
         fn they_behave_as_a_list(steps in vec((0..6u32, 0..8usize), 0..200)) {
             let classes = [Class::Request, Class::Idle, Class::Write, Class::Linger, waiting(1), waiting(50)];
-            let lengths = [10, 75, 30, 2, 1, 50];
+            let due_ms = |action, now_ms: u64| match action {
+                4 | 5 => (now_ms + [250, 12_500][action - 4]).next_multiple_of(250),
+                _ => now_ms + [10, 75, 30, 2][action],
+            };
             let mut deadlines = deadlines();
             let mut model: Vec<(u32, usize, u64)> = Vec::new();
             for (now_ms, (index, action)) in (0_u64..).zip(steps) {
@@ -286,7 +310,7 @@ mod tests {
                 match action {
                     0..=5 => {
                         deadlines.set(index, classes[action], now_ms);
-                        model.push((index, action, now_ms + lengths[action]));
+                        model.push((index, action, due_ms(action, now_ms)));
                     }
                     6 => deadlines.clear(index),
                     _ => while let Some((index, class)) = deadlines.expire(now_ms) {
