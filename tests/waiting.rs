@@ -233,7 +233,8 @@ fn everything_is_decided_anew_and_at_once() {
     assert_eq!(control.cast(30, [203, 0, 113, 7]).status, 404);
     until_waiting(&server, 4);
     assert_eq!(control.post("/v1/servers/29/token", "").status, 200);
-    assert_eq!(by_token.read_response(false).json()["error"], "unknown_token");
+    let response = by_token.read_response(false);
+    assert_eq!((response.status, &response.json()["error"]), (404, &"unknown_token".into()));
     assert_eq!(control.delete("/v1/servers/31").status, 200);
     let response = of_the_third.read_response(false);
     assert_eq!((response.status, &response.json()["error"]), (404, &"unknown_server".into()));

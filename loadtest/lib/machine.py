@@ -24,6 +24,14 @@ def describe():
     }
 
 
+def said(what):
+    """What was described, in a line."""
+    return (
+        f"{what['date']}, commit {what['commit']}; {'virtual ' if what['virtual'] else ''}machine with {what['cpus']} CPUs "
+        f"({what['cpu']}), {what['memory_mib']} MiB, kernel {what['kernel']}, {what['system']}"
+    )
+
+
 def commit():
     """The short commit, with a plus sign where the tree differs from it."""
     head = _output("git", "-C", paths.REPOSITORY, "rev-parse", "--short", "HEAD")

@@ -7,7 +7,8 @@ class Table:
     """Rows of a figure, what it is to be, and whether it is."""
 
     def __init__(self):
-        self.rows = []
+        # Rows, what was wrong with single answers, and drawings by name.
+        self.rows, self.faults, self.charts = [], [], {}
 
     def add(self, name, measured, target="", met=None):
         verdict = {True: "met", False: "**missed**", None: ""}[met]
@@ -28,8 +29,7 @@ class Table:
         lines = [
             f"# {title}",
             "",
-            f"{what['date']}, commit {what['commit']}; {'virtual ' if what['virtual'] else ''}machine with {what['cpus']} "
-            f"CPUs ({what['cpu']}), {what['memory_mib']} MiB, kernel {what['kernel']}, {what['system']}; "
+            f"{machine.said(what)}; "
             + "".join(f"{each}; " for each in on)
             + f"load at the end {what['load_average']:.2f}.",
             "",

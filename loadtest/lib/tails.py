@@ -2,7 +2,7 @@
 
 import statistics
 
-from lib import chart, figures
+from lib import chart, figures, machine
 from lib.report import microseconds
 
 # How many times as long as alone an answer may take.
@@ -38,8 +38,7 @@ def write(results, folder):
     where = "one CPU for all threads of the service" if results["pinned"] else "the service on every CPU"
     first = "before everything else on its CPU" if results["priority"] else "without priority on its CPU"
     lines += [
-        f"{what['date']}, commit {what['commit']}; {'virtual ' if what['virtual'] else ''}machine with {what['cpus']} CPUs "
-        f"({what['cpu']}), kernel {what['kernel']}; load before the run {what['load_average']:.2f}.",
+        f"{machine.said(what)}; load before the run {what['load_average']:.2f}.",
         "",
         f"{results['rate']:,} reads a second, with which the service alone takes {results['cpu_share']:.0%} of a CPU; "
         f"{results['pairs']} pairs of {results['seconds']} s, alone and beside; {where}, the load generator {first}. Times "

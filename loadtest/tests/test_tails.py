@@ -32,7 +32,8 @@ class Table(unittest.TestCase):
         )
 
     def test_the_report_and_its_charts(self):
-        machine = {"date": "d", "commit": "c", "virtual": True, "cpus": 2, "cpu": "x", "kernel": "k", "load_average": 0.5}
+        machine = {"date": "d", "commit": "c", "virtual": True, "cpus": 2, "cpu": "x", "memory_mib": 1, "kernel": "k",
+                   "system": "s", "load_average": 0.5}
         results = {"machine": machine, "pinned": True, "priority": True, "rate": 60_000, "cpu_share": 0.5, "pairs": 1,
                    "seconds": 4, "rows": [tails.row("a & b", "votes", [pair(100, 110)])]}
         with tempfile.TemporaryDirectory() as folder:

@@ -1,10 +1,11 @@
 //! Voters against waiters: a question that is on its way while its vote is recorded is told of it, whichever
 //! is first. A round is bounded by the deadline of a read, which is sooner than the wait is over.
 
-use super::{request, server};
+use super::{cooldown, request, server};
 use crate::util::client::Client;
 use crate::util::endpoint::Endpoint;
 use crate::util::random::Random;
+use crate::util::response::Response;
 use crate::util::server::Server;
 use std::net::Ipv4Addr;
 use std::sync::Barrier;
@@ -17,6 +18,9 @@ const WAITERS: usize = 4;
 /// How often, and how soon, what was answered 503 is asked again.
 const AGAIN_MAX: usize = 20;
 const AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// The cooldown that a right answer tells of, and `None` for a wrong one; whether it was asked again after a 503.
+type Judge = fn(&Response, bool) -> Option<String>;
 
 /// Rounds, each with an address of its own; many more where time does not matter.
 fn rounds(usual: u32) -> u32 {
@@ -46,50 +50,56 @@ fn every_waiter_is_told_through_two_nodes() {
 }
 
 /// Casts a vote while the same is asked on some connections. Each waits for up to so many steps first, so that
-/// each comes first, and at the same time, in some of the rounds. All are given the same `next_vote_at`.
+/// each comes first, and at the same time, in some of the rounds. All are given the cooldown of the vote.
 fn race(servers: &[&Server], rounds: u32, steps: usize) {
     let (barrier, is_over) = (Barrier::new(WAITERS + 1), AtomicBool::new(false));
-    let take_part = |seed: u64, to: &dyn Fn(&Server) -> Endpoint, request: &dyn Fn(Ipv4Addr) -> String| {
-        let mut random = Random::seeded(seed);
-        let mut clients: Vec<Client> = servers.iter().map(|server| Client::connect(to(server))).collect();
-        let mut given = Vec::new();
-        for round in 0..rounds {
-            barrier.wait();
-            (0..random.below(steps)).for_each(|_| std::hint::spin_loop());
-            let client = &mut clients[random.below(servers.len())];
-            let request = request(Ipv4Addr::from(0x0A00_0000 + round));
-            let mut ask = || client.try_send(request.clone()).and_then(|()| client.try_read_response(false));
-            let mut response = ask();
-            // A machine that stalls has a node lose sight of the store for a moment: it says so, and is asked again.
-            for _ in 0..AGAIN_MAX {
-                if response.as_ref().is_ok_and(|response| response.status == 503) {
+    let take_part =
+        |seed: u64, to: &dyn Fn(&Server) -> Endpoint, request: &dyn Fn(Ipv4Addr) -> String, judge: Judge| {
+            let mut random = Random::seeded(seed);
+            let mut clients: Vec<Client> = servers.iter().map(|server| Client::connect(to(server))).collect();
+            let mut given = Vec::new();
+            for round in 0..rounds {
+                barrier.wait();
+                (0..random.below(steps)).for_each(|_| std::hint::spin_loop());
+                let client = &mut clients[random.below(servers.len())];
+                let request = request(Ipv4Addr::from(0x0A00_0000 + round));
+                let mut ask = || client.try_send(request.clone()).and_then(|()| client.try_read_response(false));
+                let (mut response, mut again) = (ask(), 0);
+                // A machine that stalls has a node lose sight of the store for a moment: it says so, and is asked again.
+                while again < AGAIN_MAX && response.as_ref().is_ok_and(|response| response.status == 503) {
                     sleep(AGAIN_AFTER);
-                    response = ask();
+                    (response, again) = (ask(), again + 1);
+                }
+                let told = response.as_ref().ok().and_then(|response| judge(response, again > 0));
+                is_over.fetch_or(told.is_none(), Ordering::Relaxed);
+                given.push(told.ok_or_else(|| format!("{response:?}")));
+                // Nobody waits for one who has failed and gone: all go behind the same round.
+                barrier.wait();
+                if is_over.load(Ordering::Relaxed) {
+                    break;
                 }
             }
-            let next =
-                response.as_ref().ok().and_then(|response| Some(response.json()["next_vote_at"].as_str()?.to_owned()));
-            is_over.fetch_or(next.is_none(), Ordering::Relaxed);
-            given.push(next.ok_or_else(|| format!("{response:?}")));
-            // Nobody waits for one who has failed and gone: all go behind the same round.
-            barrier.wait();
-            if is_over.load(Ordering::Relaxed) {
-                break;
-            }
-        }
-        given
-    };
+            given
+        };
     let mut random = Random::from_environment();
     let seeds: Vec<u64> = (0..=WAITERS).map(|_| random.next()).collect();
     let ask = |address| request("GET", &format!("/api/vote/28/status/{address}?wait=50"));
     let control = servers[0].control_client();
     let vote =
         |address| control.request_bytes("POST", "/v1/votes", Some(&format!(r#"{{"server_id":28,"ip":"{address}"}}"#)));
+    let told: Judge = |response, _| (response.status == 200).then(|| response.text().to_owned());
+    // What was in doubt may have been recorded.
+    let recorded: Judge = |response, is_again| match response.status {
+        409 if !is_again => None,
+        201 | 409 => response.json()["next_vote_at"].as_str().map(cooldown),
+        _ => None,
+    };
     scope(|threads| {
-        let waiters =
-            seeds[1..].iter().map(|seed| threads.spawn(|| take_part(*seed, &|server| server.public().into(), &ask)));
+        let waiters = seeds[1..]
+            .iter()
+            .map(|seed| threads.spawn(|| take_part(*seed, &|server| server.public().into(), &ask, told)));
         let waiters: Vec<_> = waiters.collect();
-        let voted = take_part(seeds[0], &|server| server.control().into(), &vote);
+        let voted = take_part(seeds[0], &|server| server.control().into(), &vote, recorded);
         for waiter in waiters {
             let told = waiter.join().expect("a thread that ends");
             for (round, (told, voted)) in told.iter().zip(&voted).enumerate() {
