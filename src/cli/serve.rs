@@ -24,7 +24,8 @@ use crate::net::listen::systemd_sockets;
 use crate::readiness::Readiness;
 use crate::recorder::OpenStore;
 use crate::server::{self, AccessConfig, Config, Ended, Role, Signal, StoreChoice};
-use crate::store::directory::{DirectoryStore, Wanted};
+use crate::store::directory::DataDirectory;
+use crate::store::embedded::{EmbeddedStore, Wanted};
 use crate::store::memory::MemoryStore;
 use crate::store::{self, StoreError};
 
@@ -186,10 +187,10 @@ fn own_store(options: &ServeOptions, readiness: Readiness, seek_key: impl FnOnce
 
 /// Opens the store without the usual report of a panic: a damaged file makes the library panic, and the error that
 /// comes of it is told in one line.
-fn open_quietly(data_dir: &Path, wanted: Wanted) -> Result<DirectoryStore, StoreError> {
+fn open_quietly(data_dir: &Path, wanted: Wanted) -> Result<EmbeddedStore, StoreError> {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
-    let store = DirectoryStore::open(data_dir, wanted);
+    let store = EmbeddedStore::open(DataDirectory::at(data_dir), wanted);
     panic::set_hook(hook);
     store
 }

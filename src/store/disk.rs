@@ -1,113 +1,141 @@
-//! The store's file, as the library reads and writes it: locked, and written with the room that is
-//! kept back where the disk is full and the commit makes room.
+//! The files of one data directory, as the store sees them: the seam at which a simulated disk stands
+//! in for the real one ([`super::directory`]). Knows names, bytes and syncs; nothing of votes.
+//!
+//! What lasts over a power cut:
+//! * The bytes and the length of a file, up to the last [`DiskFile::sync_data`] that succeeded. Of what came
+//!   later any part may last.
+//! * The names, up to the last [`Disk::sync`] that succeeded. A file that was made or renamed later may be
+//!   found under its old name, its new one, or none.
+//!
+//! A kill of the process loses nothing but the locks. After a failed [`DiskFile::sync_data`] nothing that was
+//! written since the last one that succeeded may be relied on: reads may show it for a while, and a later sync
+//! may succeed without having written it.
 
-use std::fmt::{self, Debug, Formatter};
-use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use redb::{Builder, Database, DatabaseError, StorageBackend};
+/// Which file it is: device and inode. Two files that exist at one time differ.
+pub type FileId = (u64, u64);
 
-use super::place::FilePlace;
-use super::room::{Extent, Room};
-use super::stage::{CommitStage, Watched};
+/// A directory of files. Names are relative to it and have no separator.
+pub trait Disk: Send + Sync {
+    /// Makes the directory for its owner only, unless it is there.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn make(&self) -> io::Result<()>;
 
-/// Memory for pages of the file, in bytes. Little: questions are answered from the table.
-const CACHE_BYTES: usize = 16 << 20;
+    /// Opens the file of this name; makes none.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where there is none, and what the system says.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
 
-/// Opens the library on a file that is there. Never makes anything: an empty or missing file is
-/// damage, not a new store.
-///
-/// # Errors
-/// What the system or the library says; [`DatabaseError::DatabaseAlreadyOpen`] where another
-/// process has it.
-pub(super) fn open(place: &FilePlace, room: &Arc<Room>, stage: &Arc<CommitStage>) -> Result<Database, DatabaseError> {
-    let file = OpenOptions::new().read(true).write(true).open(place.path())?;
-    place.expect(&file)?;
-    if file.metadata()?.len() == 0 {
-        return Err(io::Error::new(ErrorKind::InvalidData, "it is empty").into());
-    }
-    on(file, room, stage)
-}
+    /// Opens the file of this name. Where there is none it is made, empty and for its owner only.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn open_or_make(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
 
-/// Makes an empty store in `file`.
-///
-/// # Errors
-/// As [`open`].
-pub(super) fn make(file: File, room: &Arc<Room>) -> Result<(), DatabaseError> {
-    on(file, room, &Arc::default()).map(drop)
-}
+    /// Which file the name stands for now.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where there is none, and what the system says.
+    fn identity(&self, name: &str) -> io::Result<FileId>;
 
-fn on(file: File, room: &Arc<Room>, stage: &Arc<CommitStage>) -> Result<Database, DatabaseError> {
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(DatabaseError::DatabaseAlreadyOpen),
-        // A file system without locks: the lock on the directory has to do.
-        Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
-        Err(TryLockError::Error(error)) => return Err(error.into()),
-    }
-    let extent = Arc::new(Extent::new(file)?);
-    room.watch(&extent);
-    let file = StoreFile { extent, room: Arc::clone(room), stage: Arc::clone(stage) };
-    Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(Watched::new(file, stage))
-}
+    /// Whether anything has this name, a link that leads nowhere included.
+    ///
+    /// # Errors
+    /// What the system says where it cannot tell.
+    fn is_taken(&self, name: &str) -> io::Result<bool>;
 
-struct StoreFile {
-    extent: Arc<Extent>,
-    room: Arc<Room>,
-    stage: Arc<CommitStage>,
-}
+    /// Gives the file `from` the name `to`, in one step; what had that name loses it.
+    ///
+    /// # Errors
+    /// What the system says; then nothing has changed.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
-impl StoreFile {
-    /// Does `work` that takes `bytes`, and where the disk is full does it again with so much of what is
-    /// kept back, as long as there is any for it. No more at a time, and at once: whoever else writes
-    /// takes what is free.
-    fn with_reserve(&self, bytes: usize, work: impl Fn() -> io::Result<()>) -> io::Result<()> {
-        loop {
-            match work() {
-                Err(error) if is_disk_full(&error) && self.room.give(bytes as u64, self.stage.reserved_percent()) => {}
-                outcome => return outcome,
-            }
-        }
-    }
-}
+    /// Takes the name away, if a file has it.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn remove(&self, name: &str) -> io::Result<()>;
 
-impl Debug for StoreFile {
-    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        formatter.write_str("the store's file")
+    /// Makes all names last.
+    ///
+    /// # Errors
+    /// What the system says; then none of the changes since the last sync may be relied on.
+    fn sync(&self) -> io::Result<()>;
+
+    /// How much room there is; `None` where nobody knows.
+    fn room(&self) -> Option<DiskRoom>;
+
+    /// What a person calls the file of this name; without a name, the directory.
+    fn path(&self, name: &str) -> PathBuf;
+
+    /// Keeps the file of this name open from the first call on that finds it. Gives a path at which it can be
+    /// read while this process runs, though the directory may have gone. `None`: there is none.
+    fn keep_open(&self, _name: &str) -> Option<PathBuf> {
+        None
     }
 }
 
-impl StorageBackend for StoreFile {
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.extent.used())
-    }
+/// An open file. It stays what it is when its name is taken away or given to another.
+pub trait DiskFile: Send + Sync {
+    /// Which file it is.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn identity(&self) -> io::Result<FileId>;
 
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.extent.file.read_exact_at(out, offset)
-    }
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn bytes_len(&self) -> io::Result<u64>;
 
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.with_reserve(0, || self.extent.set_used(len, self.room.is_scarce()))
-    }
+    /// Cuts it to this length, or fills it with zeros up to it.
+    ///
+    /// # Errors
+    /// What the system says, [`ErrorKind::StorageFull`] and the like among it.
+    fn set_len(&self, bytes: u64) -> io::Result<()>;
 
-    fn sync_data(&self) -> io::Result<()> {
-        self.extent.file.sync_data()
-    }
+    /// Fills `out` with what stands from `offset` on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::UnexpectedEof`] where it ends before, and what the system says.
+    fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()>;
 
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.with_reserve(data.len(), || self.extent.file.write_all_at(data, offset))
-    }
+    /// Writes all of `bytes` from `offset` on. After an error a part of it may be there.
+    ///
+    /// # Errors
+    /// What the system says, [`ErrorKind::StorageFull`] and the like among it.
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    fn close(&self) -> io::Result<()> {
-        let trimmed = self.extent.set_used(self.extent.used(), self.room.is_scarce());
-        // Where the file system has no locks, there is none to give back.
-        trimmed.and(self.extent.file.unlock().or_else(|error| match error.kind() {
-            ErrorKind::Unsupported => Ok(()),
-            _ => Err(error),
-        }))
-    }
+    /// Makes its bytes and its length last. Says nothing of its name.
+    ///
+    /// # Errors
+    /// What the system says; then see the head of this file.
+    fn sync_data(&self) -> io::Result<()>;
+
+    /// Locks it until it is closed, against every other opening of the same file, in this process too. Gives
+    /// whether it is locked now. A file system without locks locks nothing, and says that it did.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn try_lock(&self) -> io::Result<bool>;
+}
+
+/// The room on a disk, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskRoom {
+    /// What the disk holds in all.
+    pub total_bytes: u64,
+    /// What this process may still write, as far as the disk tells.
+    pub free_bytes: u64,
+    /// The longest that one file may become.
+    pub file_bytes_max: u64,
 }
 
 /// Whether an error says that there is no room: on the disk, for this user, or in one file.
@@ -116,6 +144,7 @@ pub fn is_full(error: &io::Error) -> bool {
     is_disk_full(error) || error.kind() == ErrorKind::FileTooLarge
 }
 
-fn is_disk_full(error: &io::Error) -> bool {
+/// Whether an error says that there is no room on the disk or for this user.
+pub(super) fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }

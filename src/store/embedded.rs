@@ -1,4 +1,4 @@
-//! Votes and servers in one file, by `redb`.
+//! Votes and servers in one file of a data directory, by `redb`.
 //!
 //! Rows of votes are in order of time: replay reads what is still in cooldown, expiry drops what
 //! comes first. A commit is one transaction and one sync of the file.
@@ -6,75 +6,63 @@
 //! The library undoes its last commit where it finds it damaged, because a power cut in the middle
 //! of one looks the same. A commit that was acknowledged must not go that way in silence, so each
 //! has a number, and the last acknowledged one is noted beside the file: see [`super::commit_marker`].
+//!
+//! A file that was deleted, moved, or covered by a mount takes what is written to it all the same, and
+//! after a restart it is not there. So the file that is open is compared with the one of its name.
 
-use std::collections::HashMap;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::Arc;
 
-use redb::{
-    AccessGuard, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition,
-    TableError, WriteTransaction,
-};
+use redb::{Database, DatabaseError};
 
-use super::commit_marker::CommitMarker;
-use super::disk::is_full;
-use super::stage::{CommitStage, Purpose};
-use super::{Event, Past, Store, StoreError, StoredVote, row};
-use crate::vote::address::VoterAddress;
-use crate::vote::id::{ServerId, Token};
+use super::commit_marker::{CommitMarker, MARKER_FILE, is_in_place};
+use super::disk::{Disk, DiskFile, FileId, is_full};
+use super::room::Room;
+use super::store_file::{Purpose, StoreFile};
+use super::tables::{self, Dropped, Found, Keeps, SCHEMA_OF_BOTH};
+use super::{Event, Past, Store, StoreError};
 use crate::vote::lengths::Lengths;
 use crate::vote::time::UnixSeconds;
 
-/// The key holds everything: see [`row`].
-const VOTES: TableDefinition<'static, &[u8], ()> = TableDefinition::new("votes");
-const SERVERS: TableDefinition<'static, u32, &str> = TableDefinition::new("servers");
-const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
+/// The store's file.
+pub const STORE_FILE: &str = "votes.redb";
+/// Its name while it is made: a start that is cut short leaves no half file behind.
+const NEW_FILE: &str = "votes.new";
+/// Locked while a process uses the directory.
+const LOCK_FILE: &str = "lock";
+/// The key to the control interface, if it is in the data directory: without it there is no export.
+const KEY_FILE: &str = "control.key";
+/// What a commit of a few votes takes, in bytes, and what another writer leaves by chance is less.
+const MORE_ROOM_BYTES: u64 = 128 << 10;
 
-/// From when on votes were kept for so many minutes; see [`Lengths`]. A store of an older version has none,
-/// and leaves them alone.
-const LENGTHS: TableDefinition<'static, u32, u32> = TableDefinition::new("lengths");
-
-/// The version of the tables that a new file begins with. It stands in `meta`, under [`SCHEMA_KEY`].
-const SCHEMA_OF_IPV4: u64 = 1;
-/// The version from the first IPv6 vote on. A build that knows nothing of such votes must not take the file
-/// for a damaged one: it refuses a newer version by name.
-const SCHEMA_OF_BOTH: u64 = 2;
-const SCHEMA_KEY: &str = "schema";
-/// Number of the last commit.
-const SEQUENCE_KEY: &str = "sequence";
-/// When the latest vote had been cast of all that were taken away.
-const GONE_KEY: &str = "gone";
-/// The wall time at the last commit, in milliseconds since 1970.
-const KNOWN_KEY: &str = "known_ms";
-
-/// Gives the database, each time that it has to be opened, on a file that tells the stage what goes
-/// through it: see [`super::stage::Watched`].
-pub type Opener = Box<dyn Fn(&Arc<CommitStage>) -> Result<Database, DatabaseError> + Send>;
-
-/// What is written with every commit.
-#[derive(Default)]
-struct Keeps {
-    known_ms: Option<u64>,
-    lengths: Option<Lengths>,
-    /// The lengths are in the file already.
-    are_lengths_kept: bool,
+/// Which store is to be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The store that is there, or an empty one that is made.
+    Any,
+    /// The store that is there. Where none is, a volume may not be mounted, so none is made.
+    Existing,
+    /// The one that was open before.
+    This(FileId),
 }
 
-/// Votes to be dropped: from when to when they were cast, and how many at most.
-type Dropped = (UnixSeconds, UnixSeconds, usize);
-
-/// The file, open.
+/// The store of a data directory.
 pub struct EmbeddedStore {
-    open: Opener,
+    disk: Arc<dyn Disk>,
     /// How the file is called in messages.
     name: String,
-    /// `None` after a failure: opened again when it is next needed.
-    database: Option<Database>,
+    /// Locked while the store is open.
+    lock: Arc<dyn DiskFile>,
+    room: Arc<Room>,
     marker: CommitMarker,
+    /// Which file it is, once it was opened.
+    identity: Option<FileId>,
+    /// `None` after a failure: opened again when it is next needed.
+    open: Option<(Database, Arc<StoreFile>)>,
+    /// Bytes of the file that the library used when it was last open.
+    used_bytes: u64,
     sequence: u64,
-    stage: Arc<CommitStage>,
     /// What is kept with the next commit besides its changes.
     keeps: Keeps,
     /// Rows of votes that were dropped, and whose room in the file no later vote has taken yet.
@@ -82,42 +70,138 @@ pub struct EmbeddedStore {
     /// What would undo the last commit. One that failed may be in the file all the same, and one that went well
     /// may have to be taken back.
     undo: Vec<Event>,
+    /// What was free on the disk when it was last found full, in bytes.
+    free_when_full_bytes: u64,
 }
 
+/// The opening.
 impl EmbeddedStore {
-    /// Opens a store, checks all of it, and makes the tables where the file is new.
+    /// Opens the store of a directory, and checks all of it. Makes directory and store where they are not there
+    /// and any is wanted.
     ///
     /// # Errors
-    /// Where it is in use, damaged, foreign, or of a newer version.
-    pub fn new(open: Opener, name: String, marker: CommitMarker) -> Result<Self, StoreError> {
+    /// Where another process uses it, or what is there cannot be used or is not what is wanted.
+    pub fn open(disk: Arc<dyn Disk>, wanted: Wanted) -> Result<Self, StoreError> {
+        let name = disk.path(STORE_FILE).display().to_string();
+        // Before anything is made: what is here may be the place of a volume that is not mounted.
+        if wanted != Wanted::Any && matches!(disk.is_taken(STORE_FILE), Ok(false)) {
+            let remedy = match wanted {
+                Wanted::This(_) => "the one that was open has gone: put it back",
+                _ => "none is made (--require-store): is the volume mounted? vote-status init makes an empty one, once",
+            };
+            return Err(StoreError::Unavailable(format!("there is no store {name}, and {remedy}")));
+        }
+        let directory = disk.path("").display().to_string();
+        let fail = |what: &str, error: io::Error| {
+            StoreError::Unavailable(format!("cannot {what} in the data directory {directory}: {error}"))
+        };
+        disk.make().map_err(|error| fail("make files", error))?;
+        let lock = disk.open_or_make(LOCK_FILE).map_err(|error| fail("make the lock", error))?;
+        if !lock.try_lock().map_err(|error| fail("take the lock", error))? {
+            return Err(StoreError::InUse(format!(
+                "the data directory {directory} is in use by another process: end it, or give another --data-dir"
+            )));
+        }
+        let marker = CommitMarker::open(&*disk).map_err(|error| fail("open the sequence note", error))?;
         let mut store = Self {
-            open,
+            room: Arc::new(Room::new(Arc::clone(&disk))),
+            disk,
             name,
-            database: None,
+            lock,
             marker,
+            identity: if let Wanted::This(known) = wanted { Some(known) } else { None },
+            open: None,
+            used_bytes: 0,
             sequence: 0,
-            stage: Arc::default(),
             keeps: Keeps::default(),
             rows_free: 0,
             undo: Vec::new(),
+            free_when_full_bytes: 0,
         };
-        let checked = store.guarded(|store| {
-            let mut database = (store.open)(&store.stage).map_err(|error| store.open_error(error))?;
-            let is_as_left = database.check_integrity().map_err(|error| store.open_error(error))?;
-            store.sequence = store.read_schema(&database)?;
-            match store.marker.read() {
-                Some(acknowledged) if acknowledged > store.sequence => return Err(store.lacking(acknowledged)),
-                None if !is_as_left => {
-                    // Opened once more the file looks whole. With this note it is refused then as well.
-                    store.marker.note(store.sequence + 1);
-                    return Err(store.damaged("part of it was undone"));
-                }
-                _ => {}
+        if !store.disk.is_taken(STORE_FILE).map_err(|error| fail("look for the store", error))? {
+            store.make(fail)?;
+        }
+        store.guarded(Self::open_checked)?;
+        store.keep_back();
+        Ok(store)
+    }
+
+    /// Which file it is.
+    #[must_use]
+    pub const fn identity(&self) -> Option<FileId> {
+        self.identity
+    }
+
+    /// Makes an empty store, once.
+    ///
+    /// # Errors
+    /// Where there is one, was one, or none can be made.
+    pub fn init(disk: Arc<dyn Disk>) -> Result<(), StoreError> {
+        if !matches!(disk.is_taken(STORE_FILE), Ok(false)) {
+            let path = disk.path(STORE_FILE);
+            return Err(StoreError::Unusable(format!("there is a store already: {}", path.display())));
+        }
+        Self::open(disk, Wanted::Any).map(drop)
+    }
+
+    /// Makes an empty store whole under another name before it gets its own. It is right only where nothing was
+    /// ever kept.
+    fn make(&self, fail: impl Fn(&str, io::Error) -> StoreError) -> Result<(), StoreError> {
+        if let Some(acknowledged) = self.marker.read().filter(|acknowledged| *acknowledged > 0) {
+            return Err(StoreError::Unusable(format!(
+                "the store {} is gone, and {} says that {acknowledged} commits were acknowledged: put it back, or remove that file too to start empty, which forgets every cooldown",
+                self.name,
+                self.disk.path(MARKER_FILE).display(),
+            )));
+        }
+        let make = || -> io::Result<()> {
+            self.disk.remove(NEW_FILE)?;
+            let file = self.disk.open_or_make(NEW_FILE)?;
+            drop(StoreFile::open(Arc::clone(&file), &self.room).map_err(io::Error::other)?);
+            file.sync_data()?;
+            self.disk.rename(NEW_FILE, STORE_FILE)?;
+            self.disk.sync()
+        };
+        make().map_err(|error| fail("make the store", error))
+    }
+
+    /// Opens the file for the first time, checks all of it, and makes the tables where it is new.
+    fn open_checked(&mut self) -> Result<(), StoreError> {
+        let (mut database, file) = self.open_file()?;
+        let is_as_left = database.check_integrity().map_err(|error| self.open_error(error))?;
+        self.sequence = match tables::find(&database) {
+            Ok(Found::Nothing) => tables::make(&database).map(|()| 0).map_err(|error| self.failed(error))?,
+            found => self.sequence_of(found)?,
+        };
+        match self.marker.read() {
+            Some(acknowledged) if acknowledged > self.sequence => return Err(self.lacking(acknowledged)),
+            None if !is_as_left => {
+                // Opened once more the file looks whole. With this note it is refused then as well.
+                self.marker.note(self.sequence + 1);
+                return Err(self.damaged("part of it was undone"));
             }
-            store.database = Some(database);
-            Ok(())
-        });
-        checked.map(|()| store)
+            _ => {}
+        }
+        self.open = Some((database, file));
+        Ok(())
+    }
+
+    /// Opens the library on the file that is there. Never makes anything: an empty or missing file is
+    /// damage, not a new store.
+    fn open_file(&mut self) -> Result<(Database, Arc<StoreFile>), StoreError> {
+        let open = |store: &mut Self| -> Result<_, DatabaseError> {
+            let file = store.disk.open(STORE_FILE)?;
+            let found = file.identity()?;
+            if *store.identity.get_or_insert(found) != found {
+                // With a number, it is told as the system's and not as damage.
+                return Err(io::Error::from_raw_os_error(rustix::io::Errno::STALE.raw_os_error()).into());
+            }
+            if file.bytes_len()? == 0 {
+                return Err(io::Error::new(ErrorKind::InvalidData, "it is empty").into());
+            }
+            StoreFile::open(file, &store.room)
+        };
+        open(self).map_err(|error| self.open_error(error))
     }
 
     /// Runs what touches the file. The library may panic on a damaged one; that is an error like
@@ -167,181 +251,178 @@ impl EmbeddedStore {
         }
     }
 
-    /// The number of the last commit; makes the tables in a new file.
-    fn read_schema(&self, database: &Database) -> Result<u64, StoreError> {
-        let read = database.begin_read().map_err(|error| self.failed(error))?;
-        let meta = match read.open_table(META) {
-            Ok(meta) => meta,
-            Err(TableError::TableDoesNotExist(_)) => return self.make_tables(database),
-            Err(_) => return Err(self.foreign()),
-        };
-        let number = |key| meta.get(key).map(|value| value.map(|value| value.value()));
-        match number(SCHEMA_KEY).map_err(|error| self.failed(error))? {
-            Some(SCHEMA_OF_IPV4 | SCHEMA_OF_BOTH) => {}
-            Some(newer) if newer > SCHEMA_OF_BOTH => {
-                return Err(StoreError::Unusable(format!(
-                    "the store {} was written by a newer version (schema {newer}, this one reads {SCHEMA_OF_BOTH}): use that version",
-                    self.name
-                )));
-            }
-            _ => return Err(self.foreign()),
+    /// The number of the last commit in a file of ours.
+    fn sequence_of(&self, found: Result<Found, redb::Error>) -> Result<u64, StoreError> {
+        let name = &self.name;
+        match found.map_err(|error| self.failed(error))? {
+            Found::Sequence(sequence) => Ok(sequence),
+            Found::Newer(newer) => Err(StoreError::Unusable(format!(
+                "the store {name} was written by a newer version (schema {newer}, this one reads {SCHEMA_OF_BOTH}): use that version"
+            ))),
+            Found::Nothing | Found::Foreign => Err(StoreError::Unusable(format!(
+                "{name} is no store of vote-status: move it away, or give another --data-dir"
+            ))),
         }
-        Ok(number(SEQUENCE_KEY).map_err(|error| self.failed(error))?.unwrap_or(0))
     }
+}
 
-    fn foreign(&self) -> StoreError {
-        StoreError::Unusable(format!(
-            "{} is no store of vote-status: move it away, or give another --data-dir",
-            self.name
-        ))
-    }
-
-    fn make_tables(&self, database: &Database) -> Result<u64, StoreError> {
-        let write = database.begin_write().map_err(|error| self.failed(error))?;
-        let is_foreign = write.list_tables().map_err(|error| self.failed(error))?.next().is_some();
-        if is_foreign {
-            return Err(self.foreign());
-        }
-        let make = |write: &WriteTransaction| -> Result<(), redb::Error> {
-            write.open_table(VOTES)?;
-            write.open_table(SERVERS)?;
-            write.open_table(META)?.insert(SCHEMA_KEY, SCHEMA_OF_IPV4)?;
-            Ok(())
-        };
-        make(&write).map_err(|error| self.failed(error))?;
-        write.commit().map_err(|error| self.failed(error))?;
-        Ok(0)
-    }
-
+/// Changes.
+impl EmbeddedStore {
     /// The database, opened again after a failure. What had failed is undone where it is found in
     /// the file after all: it was answered as not recorded.
     fn database(&mut self) -> Result<&Database, StoreError> {
-        if self.database.is_none() {
-            let database = (self.open)(&self.stage).map_err(|error| self.open_error(error))?;
-            let found = self.read_schema(&database)?;
+        if self.open.is_none() {
+            let (database, file) = self.open_file()?;
+            let found = self.sequence_of(tables::find(&database))?;
             if found < self.sequence {
                 return Err(self.lacking(self.sequence));
             }
             if found > self.sequence {
-                write(&database, &self.undo, found + 1, None, &self.keeps).map_err(|error| self.failed(error))?;
+                tables::write(&database, &self.undo, found + 1, None, &self.keeps)
+                    .map_err(|error| self.failed(error))?;
                 self.sequence = found + 1;
                 self.marker.note(self.sequence);
             }
             self.undo.clear();
-            self.database = Some(database);
+            self.open = Some((database, file));
         }
-        self.database.as_ref().ok_or_else(|| StoreError::Unavailable("the store is closed".into()))
+        let closed = || StoreError::Unavailable("the store is closed".into());
+        self.open.as_ref().map(|(database, _)| database).ok_or_else(closed)
     }
 
     /// One transaction; one that fails before its sync is not in the file. After a failure the file is opened
     /// anew, as the library refuses to go on with a handle that has failed: at once if it can be, so that what
     /// failed is undone before the process may end, and else when it is next needed.
     fn transact(&mut self, events: &[Event], dropped: Option<Dropped>) -> Result<usize, StoreError> {
-        let mut is_begun = false;
         let votes = events.iter().filter(|event| matches!(event, Event::Vote(_))).count();
         let purpose = match dropped {
             Some(_) => Purpose::Drop,
             None if votes < self.rows_free => Purpose::InPlace,
             None => Purpose::More,
         };
+        let mut is_begun = false;
         let committed = self.guarded(|store| {
-            let undo = inverse(store.database()?, events).map_err(|error| store.failed(error))?;
+            let undo = tables::inverse(store.database()?, events).map_err(|error| store.failed(error))?;
             store.undo = undo;
             let sequence = store.sequence + 1;
-            store.stage.begin(purpose);
+            let Some((database, file)) = &store.open else {
+                return Err(StoreError::Unavailable("the store is closed".into()));
+            };
+            file.begin(purpose);
             is_begun = true;
-            store.database()?;
-            let database =
-                store.database.as_ref().ok_or_else(|| StoreError::Unavailable("the store is closed".into()))?;
-            let rows = write(database, events, sequence, dropped, &store.keeps).map_err(|error| store.failed(error))?;
+            let rows = tables::write(database, events, sequence, dropped, &store.keeps)
+                .map_err(|error| store.failed(error))?;
             store.keeps.are_lengths_kept = true;
             store.sequence = sequence;
             store.rows_free = store.rows_free.saturating_sub(votes) + rows;
             store.marker.note(sequence);
             Ok(rows)
         });
-        let is_in_doubt = is_begun && self.stage.is_in_doubt();
-        self.stage.end();
+        let file = self.open.as_ref().map(|(_, file)| Arc::clone(file));
+        let is_in_doubt = is_begun && file.as_ref().is_some_and(|file| file.is_in_doubt());
+        if let Some(file) = file {
+            file.end();
+            self.used_bytes = file.used();
+        }
         let Err(error) = committed else { return committed };
-        self.database = None;
+        self.open = None;
         // Where this fails the next call tries it again, and tells why.
         let reopened = self.guarded(|store| store.database().map(drop));
         if matches!(error, StoreError::Full(_)) && reopened.is_ok() {
             // The file was made longer than there is room for: closed in order, it ends behind its
             // last page in use again, and what is free before that is taken first.
-            self.database = None;
+            self.open = None;
             let _reopened = self.guarded(|store| store.database().map(drop));
+        }
+        if matches!(error, StoreError::Full(_)) {
+            self.free_when_full_bytes = self.free_bytes();
         }
         Err(if is_in_doubt { StoreError::InDoubt(error.to_string()) } else { error })
     }
-}
 
-impl EmbeddedStore {
-    /// Undoes the last commit, which had gone well.
-    ///
-    /// # Errors
-    /// As with a commit; it may stand then.
-    pub(super) fn take_back(&mut self) -> Result<(), StoreError> {
-        let undo = std::mem::take(&mut self.undo);
-        self.transact(&undo, None).map(drop)
+    /// Reads from the tables.
+    fn read<T>(&mut self, read: impl FnOnce(&Database) -> Result<T, redb::Error>) -> Result<T, StoreError> {
+        self.guarded(|store| {
+            let outcome = read(store.database()?);
+            outcome.map_err(|error| store.damaged(&error.to_string()))
+        })
     }
 
-    /// Notes the last commit's number in the file at `path`, unless that is the one that is open already.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub(super) fn keep_marker_at(&mut self, path: &Path) -> io::Result<()> {
-        if !self.marker.is_at(path) {
-            self.marker = CommitMarker::open(path)?;
-            self.marker.note(self.sequence);
+    fn free_bytes(&self) -> u64 {
+        self.room.free_bytes(self.open.as_ref().map_or(self.used_bytes, |(_, file)| file.used()))
+    }
+
+    fn keep_back(&self) {
+        let own = self.open.as_ref().map(|(_, file)| file);
+        self.room.keep_back(|kept, bytes| own.is_some_and(|own| own.cut_spare(kept, bytes)));
+        let _for_later = self.disk.keep_open(KEY_FILE);
+    }
+}
+
+/// The place.
+impl EmbeddedStore {
+    /// Whether the open file is still the one of its name. Cheap: asked before and after each commit.
+    fn check_place(&self) -> Result<(), StoreError> {
+        let what = match (self.disk.identity(STORE_FILE), self.identity) {
+            (Ok(here), Some(open)) if here != open => "another file is in its place".to_owned(),
+            (Err(error), Some(_)) => error.to_string(),
+            _ => return Ok(()),
+        };
+        let (path, key) = (&self.name, self.disk.keep_open(KEY_FILE));
+        let key = key.map(|key| format!(" --control-key-file {}", key.display()));
+        Err(StoreError::Gone(format!(
+            "the store {path} is no longer at its path ({what}): votes and changes are answered 503, status goes on \
+             from memory. Put the same file back, by mv or mount, and all goes on; if it is gone, run vote-status \
+             export FILE{} while this process runs, start anew, and import FILE",
+            key.unwrap_or_default()
+        )))
+    }
+
+    /// The store is at its place; what lies beside it and is not is made again: without the note a
+    /// start after a crash takes the store for damaged, without the lock it takes it for free.
+    fn replace_small_files(&mut self) {
+        if !self.marker.is_in_place(&*self.disk) {
+            match CommitMarker::open(&*self.disk) {
+                Ok(marker) => {
+                    self.marker = marker;
+                    self.marker.note(self.sequence);
+                }
+                Err(error) => log::debug!("{MARKER_FILE} could not be made again: {error}"),
+            }
         }
-        Ok(())
+        if !is_in_place(&*self.lock, &*self.disk, LOCK_FILE)
+            && let Ok(lock) = self.disk.open_or_make(LOCK_FILE)
+            && matches!(lock.try_lock(), Ok(true))
+        {
+            self.lock = lock;
+        }
     }
 }
 
 impl Store for EmbeddedStore {
     fn commit(&mut self, events: &[Event]) -> Result<(), StoreError> {
-        self.transact(events, None).map(drop)
+        self.check_place()?;
+        self.transact(events, None)?;
+        // The file may have gone while it was written to: nobody is told 201 for what a restart forgets.
+        let Err(loss) = self.check_place() else { return Ok(()) };
+        let undo = std::mem::take(&mut self.undo);
+        Err(match self.transact(&undo, None) {
+            Ok(_) => loss,
+            Err(_) => StoreError::InDoubt(loss.to_string()),
+        })
     }
 
     fn replay(&mut self, since: UnixSeconds, visit: &mut dyn FnMut(Event)) -> Result<(), StoreError> {
-        self.guarded(|store| {
-            let read = store.database()?.begin_read().map_err(|error| store.failed(error))?;
-            let rows = || -> Result<bool, redb::Error> {
-                for row in read.open_table(SERVERS)?.iter()? {
-                    let (server, token) = row?;
-                    let Some(token) = Token::new(token.value()) else { return Ok(false) };
-                    visit(Event::Server(ServerId(server.value()), token));
-                }
-                let first = row::first_after(since);
-                for row in read.open_table(VOTES)?.range(&first[..]..)? {
-                    let Some(vote) = row::vote(row?.0.value()) else { return Ok(false) };
-                    visit(Event::Vote(vote));
-                }
-                Ok(true)
-            }();
-            match rows {
-                Ok(true) => Ok(()),
-                Ok(false) => Err(store.damaged("a row has no meaning")),
-                Err(error) => Err(store.damaged(&error.to_string())),
-            }
-        })
+        let is_whole = self.read(|database| tables::replay(database, since, visit))?;
+        if is_whole { Ok(()) } else { Err(self.damaged("a row has no meaning")) }
     }
 
     fn latest_gone(&mut self) -> Result<Option<UnixSeconds>, StoreError> {
-        self.guarded(|store| {
-            let read = store.database()?.begin_read().map_err(|error| store.failed(error))?;
-            let meta = read.open_table(META).map_err(|error| store.failed(error))?;
-            let latest = meta.get(GONE_KEY).map_err(|error| store.failed(error))?;
-            Ok(latest.and_then(|value| u32::try_from(value.value()).ok()).map(UnixSeconds))
-        })
+        self.read(tables::latest_gone)
     }
 
     fn past(&mut self) -> Result<Past, StoreError> {
-        self.guarded(|store| {
-            let read = store.database()?.begin_read().map_err(|error| store.failed(error))?;
-            past(&read).map_err(|error| store.damaged(&error.to_string()))
-        })
+        self.read(tables::past)
     }
 
     fn keep(&mut self, known_ms: u64, lengths: &Lengths) {
@@ -353,140 +434,34 @@ impl Store for EmbeddedStore {
     }
 
     fn drop_cast(&mut self, since: UnixSeconds, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {
-        let store = self;
-        let is_due = store.guarded(|store| {
-            let read = store.database()?.begin_read().map_err(|error| store.failed(error))?;
-            let votes = read.open_table(VOTES).map_err(|error| store.failed(error))?;
-            let (start, end) = (row::first_at(since), row::first_after(until));
-            let mut due = votes.range(&start[..]..&end[..]).map_err(|error| store.failed(error))?;
-            Ok(due.next().transpose().map_err(|error| store.failed(error))?.is_some())
+        let is_due = self.guarded(|store| {
+            let is_due = tables::has_cast(store.database()?, since, until);
+            is_due.map_err(|error| store.failed(error))
         });
         if is_due.is_err() {
             // The library goes on with no handle that has failed once.
-            store.database = None;
+            self.open = None;
         }
-        if is_due? { store.transact(&[], Some((since, until, rows_max))) } else { Ok(0) }
+        if is_due? { self.transact(&[], Some((since, until, rows_max))) } else { Ok(0) }
     }
 
     fn size_bytes(&self) -> u64 {
-        0 // a file is measured by whoever knows its path
+        self.open.as_ref().map_or(0, |(_, file)| file.bytes_len())
     }
-}
 
-/// What the tables say of the time before this start.
-fn past(read: &ReadTransaction) -> Result<Past, redb::Error> {
-    let known_ms = read.open_table(META)?.get(KNOWN_KEY)?.map(|value| value.value());
-    let rows = match read.open_table(LENGTHS) {
-        Ok(lengths) => {
-            lengths.iter()?.map(|row| row.map(|(since, minutes)| (since.value(), minutes.value()))).collect()
-        }
-        Err(TableError::TableDoesNotExist(_)) => Ok(Vec::new()),
-        Err(error) => return Err(error.into()),
-    };
-    let lengths = rows.map(Lengths::from_rows)?;
-    let votes = read.open_table(VOTES)?;
-    let instant =
-        |key: Option<AccessGuard<'_, &[u8]>>| key.and_then(|key| row::vote(key.value())).map(|vote| vote.voted_at);
-    let oldest = instant(votes.first()?.map(|(key, _)| key));
-    let newest = instant(votes.last()?.map(|(key, _)| key));
-    Ok(Past { known_ms, lengths, oldest, newest })
-}
-
-/// Applies `events`, drops the rows that are due, and commits: durable when it returns.
-fn write(
-    database: &Database,
-    events: &[Event],
-    sequence: u64,
-    dropped: Option<Dropped>,
-    keeps: &Keeps,
-) -> Result<usize, redb::Error> {
-    let write = database.begin_write()?;
-    let mut rows = 0;
-    {
-        let mut votes = write.open_table(VOTES)?;
-        for (key, is_there) in row::last_word_on_each(events) {
-            if is_there {
-                votes.insert(key.as_bytes(), ())?;
-            } else {
-                votes.remove(key.as_bytes())?;
-            }
-        }
-        // Most commits are votes alone, and a table that is opened costs even where nothing changes.
-        if events.iter().any(|event| matches!(event, Event::Server(..) | Event::ServerGone(_))) {
-            let mut servers = write.open_table(SERVERS)?;
-            for event in events {
-                match event {
-                    Event::Server(server, token) => drop(servers.insert(server.0, token.as_str())?),
-                    Event::ServerGone(server) => drop(servers.remove(server.0)?),
-                    Event::Vote(_) | Event::VoteGone(_) => {}
-                }
-            }
-        }
-        if let Some((since, until, rows_max)) = dropped {
-            let (start, end) = (row::first_at(since), row::first_after(until));
-            for row in votes.extract_from_if(&start[..]..&end[..], |_, ()| true)?.take(rows_max) {
-                row?;
-                rows += 1;
-            }
-        }
-        let mut meta = write.open_table(META)?;
-        meta.insert(SEQUENCE_KEY, sequence)?;
-        if events.iter().any(is_ipv6_vote) {
-            meta.insert(SCHEMA_KEY, SCHEMA_OF_BOTH)?;
-        }
-        if let Some(latest) = latest_gone(events) {
-            let held = meta.get(GONE_KEY)?.map_or(0, |value| value.value());
-            meta.insert(GONE_KEY, held.max(u64::from(latest.0)))?;
-        }
-        if let Some(known_ms) = keeps.known_ms {
-            meta.insert(KNOWN_KEY, known_ms)?;
-        }
-        if let Some(lengths) = keeps.lengths.as_ref().filter(|_| !keeps.are_lengths_kept) {
-            let mut table = write.open_table(LENGTHS)?;
-            table.retain(|_, _| false)?;
-            lengths.rows().try_for_each(|(since, minutes)| table.insert(since, minutes).map(drop))?;
-        }
+    fn has_more_room(&self) -> bool {
+        self.free_bytes() > self.free_when_full_bytes.saturating_add(MORE_ROOM_BYTES)
     }
-    write.commit()?;
-    Ok(rows)
-}
 
-fn is_ipv6_vote(event: &Event) -> bool {
-    matches!(event, Event::Vote(StoredVote { address: VoterAddress::V6(_), .. }))
-}
-
-fn latest_gone(events: &[Event]) -> Option<UnixSeconds> {
-    let gone = |event: &Event| if let Event::VoteGone(vote) = event { Some(vote.voted_at) } else { None };
-    events.iter().filter_map(gone).max()
-}
-
-/// What would undo `events`, as the file stands before them.
-fn inverse(database: &Database, events: &[Event]) -> Result<Vec<Event>, redb::Error> {
-    let mut servers = HashMap::new();
-    for event in events {
-        if let Event::Server(server, _) | Event::ServerGone(server) = event {
-            servers.entry(*server).or_insert(None);
-        }
+    fn tend(&mut self) -> Result<(), StoreError> {
+        self.check_place()?;
+        self.keep_back();
+        self.replace_small_files();
+        Ok(())
     }
-    if !servers.is_empty() {
-        let table = database.begin_read()?.open_table(SERVERS)?;
-        for (server, token) in &mut servers {
-            *token = table.get(server.0)?.and_then(|token| Token::new(token.value()));
-        }
-    }
-    let votes = events.iter().rev().filter_map(|event| match event {
-        Event::Vote(vote) => Some(Event::VoteGone(*vote)),
-        Event::VoteGone(vote) => Some(Event::Vote(*vote)),
-        Event::Server(..) | Event::ServerGone(_) => None,
-    });
-    let servers = servers.into_iter().map(|(server, token)| match token {
-        Some(token) => Event::Server(server, token),
-        None => Event::ServerGone(server),
-    });
-    Ok(votes.chain(servers).collect())
 }
 
 /// Whether an error is the system's (no permission, no space) and says nothing of the content.
-fn is_of_the_system(error: &std::io::Error) -> bool {
+fn is_of_the_system(error: &io::Error) -> bool {
     error.raw_os_error().is_some()
 }

@@ -1,7 +1,7 @@
 //! What the recorder needs of a store, and nothing of how one does it.
 //!
-//! [`directory`] opens a data directory, in which [`embedded`] keeps everything in one file;
-//! [`memory`] keeps nothing, for demonstrations.
+//! [`embedded`] keeps everything in one file of a data directory; [`memory`] keeps nothing, for
+//! demonstrations. [`disk`] is the one way to files, and [`directory`] the real one.
 
 use std::fmt;
 
@@ -16,10 +16,10 @@ pub mod directory;
 pub mod disk;
 pub mod embedded;
 pub mod memory;
-pub mod place;
-pub mod room;
+mod room;
 pub mod row;
-pub mod stage;
+mod store_file;
+mod tables;
 
 /// A vote as it is kept. The three together are its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

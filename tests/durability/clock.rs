@@ -15,7 +15,6 @@ use vote_status::readiness::Readiness;
 use vote_status::recorder::command::{Command, Mode, Reply, ServerName, Vote, VoteOutcome};
 use vote_status::recorder::{Recorder, RecorderHandle};
 use vote_status::store::Store;
-use vote_status::store::commit_marker::CommitMarker;
 use vote_status::vote::id::ServerId;
 use vote_status::vote::table::{CooldownView, Pair};
 use vote_status::vote::time::{Cooldown, UnixSeconds};
@@ -47,7 +46,7 @@ impl Running {
     /// Starts `ahead_s` ahead of the system's clock (behind, where negative), does `seed` at that
     /// time, and then steps to the system's clock. Takes that as it is, where it is behind the store.
     fn start(device: &Device, ahead_s: i64, seed: Vec<Command>) -> Running {
-        let store = device.store(CommitMarker::default()).expect("the device holds a store");
+        let store = device.store(None).expect("the device holds a store");
         let clock = Clock::new();
         clock.adjust(ahead_s * 1_000);
         let cooldown = Cooldown::from_minutes(COOLDOWN_S / 60).expect("in range");
@@ -84,7 +83,7 @@ impl Running {
 /// A device with server 1 and these votes, as (address, instant).
 fn device_with(votes: &[(u32, u32)]) -> Device {
     let device = Device::formatted();
-    let mut store = device.store(CommitMarker::default()).expect("a new store opens");
+    let mut store = device.store(None).expect("a new store opens");
     let mut events = vec![server(1, "one")];
     events.extend(votes.iter().map(|(address, voted_at)| vote(*voted_at, 1, *address)));
     store.commit(&events).expect("the device is well");
@@ -151,7 +150,7 @@ fn what_a_start_cut_goes_with_its_server_for_good() {
     let running = Running::start(&device, 0, Vec::new());
     assert_eq!(running.ask(Command::Remove(ServerId(1))), Reply::Removed(true));
     running.stop();
-    let mut store = device.store(CommitMarker::default()).expect("the device holds a store");
+    let mut store = device.store(None).expect("the device holds a store");
     let kept = Kept::of(&mut store).expect("it can be read");
     assert_eq!(kept, Kept::default(), "a removed server leaves nothing behind");
 }
@@ -226,7 +225,7 @@ fn a_step_forward_ends_cooldowns_and_takes_votes() {
 fn votes_after_a_clock_that_was_ahead_are_kept() {
     let start = now();
     let device = device_with(&[(1, start)]);
-    let mut store = device.store(CommitMarker::default()).expect("the device holds a store");
+    let mut store = device.store(None).expect("the device holds a store");
     // A clock 3 hours ahead drops what ended by it.
     let dropped = store.drop_expired(UnixSeconds(start + 3 * 3_600 - COOLDOWN_S), 8_192);
     assert_eq!(dropped.expect("the device is well"), 1);

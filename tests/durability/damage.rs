@@ -12,7 +12,6 @@ use crate::util::time::now_unix;
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
-use vote_status::store::commit_marker::CommitMarker;
 
 /// Random damage to a file; says what was done.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) -> String {
@@ -100,12 +99,9 @@ fn a_damaged_file_serves_right_answers_or_is_refused() {
 #[test]
 fn a_damaged_device_is_read_right_or_refused() {
     let mut random = Random::from_environment();
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let note = folder.path().join("note");
     let device = Device::formatted();
     let mut kept = Kept::default();
-    let noting = || CommitMarker::open(&note).expect("the note can be opened");
-    let mut store = device.store(noting()).expect("a new store opens");
+    let mut store = device.store(None).expect("a new store opens");
     let mut history = History::new();
     for _ in 0..300 {
         let step = history.next(&kept, &mut random);
@@ -115,15 +111,17 @@ fn a_damaged_device_is_read_right_or_refused() {
     let killed = device.bytes();
     drop(store);
     let ended = device.bytes();
-    let noted = fs::read(&note).expect("the note can be read");
+    let noted = device.note();
     let (mut right, mut refused) = (0, 0);
     for number in 0..rounds(600) {
         let mut bytes = if number % 2 == 0 { ended.clone() } else { killed.clone() };
         let what = format!("trial {number}: {}", damage(&mut bytes, &mut random));
-        fs::write(&note, &noted).expect("the note can be written");
         let device = Device::holding(bytes);
+        let mut note = noted.clone();
         for _ in 0..2 {
-            match device.store(noting()).and_then(|mut store| Kept::of(&mut store)) {
+            let opened = device.store(Some(note));
+            note = device.note();
+            match opened.and_then(|mut store| Kept::of(&mut store)) {
                 Ok(found) => {
                     right += 1;
                     found.expect(&kept, &what);

@@ -1,20 +1,19 @@
-//! A storage device in memory, for a store to work on: it keeps a log of what was written between
-//! syncs, from which a power cut at any moment can be played, and fails when it is told to. Knows
-//! bytes and syncs; not what they mean.
+//! A storage device in memory, for a store to work on: it keeps a log of what was written to the store's
+//! file between syncs, from which a power cut at any moment can be played, and fails when it is told to.
+//! Knows bytes and syncs; not what they mean.
 
 use crate::util::random::Random;
-use redb::{Builder, Database, DatabaseError, StorageBackend};
+use std::collections::HashMap;
 use std::io::{self, ErrorKind};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use vote_status::store::StoreError;
-use vote_status::store::commit_marker::CommitMarker;
-use vote_status::store::embedded::{EmbeddedStore, Opener};
-use vote_status::store::stage::{CommitStage, Watched};
+use vote_status::store::commit_marker::MARKER_FILE;
+use vote_status::store::disk::{Disk, DiskFile, DiskRoom, FileId};
+use vote_status::store::embedded::{EmbeddedStore, STORE_FILE, Wanted};
 
 /// What a disk writes whole or not at all.
 const SECTOR_BYTES: usize = 512;
-/// The cache of a test's store; small, so that the device is read.
-const CACHE_BYTES: usize = 1 << 20;
 
 /// One thing that was done to a device.
 #[derive(Clone, Debug)]
@@ -46,7 +45,12 @@ pub(crate) struct Device(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    bytes: Vec<u8>,
+    /// Which file has which name.
+    names: HashMap<String, u64>,
+    /// The files' bytes, with names or without.
+    files: HashMap<u64, Vec<u8>>,
+    /// Locked files.
+    locked: Vec<u64>,
     /// `None` while nothing is logged.
     log: Option<Vec<Op>>,
     failure: Option<Failure>,
@@ -56,20 +60,22 @@ struct State {
 
 impl std::fmt::Debug for State {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{} bytes", self.bytes.len())
+        write!(formatter, "{} files", self.files.len())
     }
 }
 
 impl Device {
-    /// A device that holds these bytes.
+    /// A device whose store's file holds these bytes.
     pub(crate) fn holding(bytes: Vec<u8>) -> Device {
-        Device(Arc::new(Mutex::new(State { bytes, ..State::default() })))
+        let device = Device::default();
+        device.put(STORE_FILE, bytes);
+        device
     }
 
-    /// A device with an empty store's file, as a new data directory has it.
+    /// A device with an empty store.
     pub(crate) fn formatted() -> Device {
         let device = Device::default();
-        drop((device.opener())(&Arc::default()).expect("an empty device can be formatted"));
+        drop(device.store(None).expect("an empty device can be formatted"));
         device
     }
 
@@ -98,22 +104,26 @@ impl Device {
         self.state().failure.take().is_some()
     }
 
-    /// A copy of what it holds.
+    /// A copy of what the store's file holds.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        self.state().bytes.clone()
+        self.state().file(STORE_FILE).cloned().expect("it is there")
     }
 
-    /// Opens a database on it, as often as needed.
-    pub(crate) fn opener(&self) -> Opener {
-        let device = self.clone();
-        Box::new(move |stage: &Arc<CommitStage>| -> Result<Database, DatabaseError> {
-            Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(Watched::new(device.clone(), stage))
-        })
+    /// A copy of the note of the last commit.
+    pub(crate) fn note(&self) -> Vec<u8> {
+        self.state().file(MARKER_FILE).cloned().expect("it is there")
     }
 
-    /// Opens the store on it.
-    pub(crate) fn store(&self, marker: CommitMarker) -> Result<EmbeddedStore, StoreError> {
-        EmbeddedStore::new(self.opener(), "the device".to_owned(), marker)
+    /// Opens the store on it, with this note beside it.
+    pub(crate) fn store(&self, note: Option<Vec<u8>>) -> Result<EmbeddedStore, StoreError> {
+        self.put(MARKER_FILE, note.unwrap_or_default());
+        EmbeddedStore::open(Arc::new(self.clone()), Wanted::Any)
+    }
+
+    fn put(&self, name: &str, bytes: Vec<u8>) {
+        let mut state = self.state();
+        let id = state.make(name);
+        state.files.insert(id, bytes);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -122,6 +132,22 @@ impl Device {
 }
 
 impl State {
+    fn file(&self, name: &str) -> Option<&Vec<u8>> {
+        self.names.get(name).and_then(|id| self.files.get(id))
+    }
+
+    /// The file of this name, made where there is none.
+    fn make(&mut self, name: &str) -> u64 {
+        let new = self.files.len() as u64;
+        let id = *self.names.entry(name.to_owned()).or_insert(new);
+        self.files.entry(id).or_default();
+        id
+    }
+
+    fn bytes(&mut self, id: u64) -> &mut Vec<u8> {
+        self.files.get_mut(&id).expect("it is open")
+    }
+
     fn push(&mut self, op: Op) {
         if let Some(log) = &mut self.log {
             log.push(op);
@@ -145,50 +171,144 @@ fn place(offset: u64) -> usize {
     usize::try_from(offset).expect("a device fits into memory")
 }
 
-impl StorageBackend for Device {
-    fn len(&self) -> Result<u64, io::Error> {
-        Ok(self.state().bytes.len() as u64)
+impl Disk for Device {
+    fn make(&self) -> io::Result<()> {
+        Ok(())
     }
 
-    fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), io::Error> {
-        let state = self.state();
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.identity(name)?;
+        self.open_or_make(name)
+    }
+
+    fn open_or_make(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        let id = self.state().make(name);
+        Ok(Arc::new(Opened { device: self.clone(), id, is_locked: Mutex::new(false) }))
+    }
+
+    fn identity(&self, name: &str) -> io::Result<FileId> {
+        let id = self.state().names.get(name).copied();
+        id.map(|id| (0, id)).ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    fn is_taken(&self, name: &str) -> io::Result<bool> {
+        Ok(self.state().names.contains_key(name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut state = self.state();
+        let id = state.names.remove(from).ok_or(ErrorKind::NotFound)?;
+        state.names.insert(to.to_owned(), id);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.state().names.remove(name);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn room(&self) -> Option<DiskRoom> {
+        None
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        PathBuf::from("the device").join(name)
+    }
+}
+
+/// A file of the device, open.
+struct Opened {
+    device: Device,
+    id: u64,
+    is_locked: Mutex<bool>,
+}
+
+impl Opened {
+    /// Whether it is the one that is logged and fails.
+    fn is_store(&self, state: &State) -> bool {
+        state.names.get(STORE_FILE) == Some(&self.id)
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if *self.is_locked.lock().expect("no user panics") {
+            self.device.state().locked.retain(|locked| *locked != self.id);
+        }
+    }
+}
+
+impl DiskFile for Opened {
+    fn identity(&self) -> io::Result<FileId> {
+        Ok((0, self.id))
+    }
+
+    fn bytes_len(&self) -> io::Result<u64> {
+        Ok(self.device.state().files[&self.id].len() as u64)
+    }
+
+    fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        let state = self.device.state();
         let from = place(offset);
-        let held = state.bytes.get(from..from + out.len());
+        let held = state.files[&self.id].get(from..from + out.len());
         out.copy_from_slice(held.ok_or(ErrorKind::UnexpectedEof)?);
         Ok(())
     }
 
-    fn set_len(&self, len: u64) -> Result<(), io::Error> {
-        let mut state = self.state();
-        if state.failure == Some(Failure::Resize) {
-            state.failure = None;
-            return Err(io::Error::from_raw_os_error(ENOSPC));
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut state = self.device.state();
+        if self.is_store(&state) {
+            if state.failure == Some(Failure::Resize) {
+                state.failure = None;
+                return Err(io::Error::from_raw_os_error(ENOSPC));
+            }
+            state.push(Op::Resize(place(len)));
         }
-        state.bytes.resize(place(len), 0);
-        state.push(Op::Resize(place(len)));
+        state.bytes(self.id).resize(place(len), 0);
         Ok(())
     }
 
-    fn sync_data(&self) -> Result<(), io::Error> {
-        let mut state = self.state();
-        if std::mem::take(&mut state.is_written) && state.failure == Some(Failure::Sync) {
-            state.failure = None;
-            return Err(io::Error::from_raw_os_error(EIO));
+    fn sync_data(&self) -> io::Result<()> {
+        let mut state = self.device.state();
+        if self.is_store(&state) {
+            if std::mem::take(&mut state.is_written) && state.failure == Some(Failure::Sync) {
+                state.failure = None;
+                return Err(io::Error::from_raw_os_error(EIO));
+            }
+            state.push(Op::Sync);
         }
-        state.push(Op::Sync);
         Ok(())
     }
 
-    fn write(&self, offset: u64, data: &[u8]) -> Result<(), io::Error> {
-        let mut state = self.state();
-        if state.write_fails() {
-            return Err(io::Error::from_raw_os_error(ENOSPC));
-        }
-        state.is_written = true;
+    fn write_all_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        let mut state = self.device.state();
         let from = place(offset);
-        state.bytes[from..from + data.len()].copy_from_slice(data);
-        state.push(Op::Write(from, data.to_vec()));
+        if self.is_store(&state) {
+            if state.write_fails() {
+                return Err(io::Error::from_raw_os_error(ENOSPC));
+            }
+            state.is_written = true;
+            state.push(Op::Write(from, data.to_vec()));
+        }
+        let bytes = state.bytes(self.id);
+        let end = bytes.len().max(from + data.len());
+        bytes.resize(end, 0);
+        bytes[from..from + data.len()].copy_from_slice(data);
         Ok(())
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        let mut state = self.device.state();
+        let is_free = !state.locked.contains(&self.id);
+        if is_free {
+            state.locked.push(self.id);
+            *self.is_locked.lock().expect("no user panics") = true;
+        }
+        Ok(is_free)
     }
 }
 

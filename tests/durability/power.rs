@@ -6,10 +6,8 @@ use crate::durability::device::{Device, Op, Platter};
 use crate::durability::history::{History, Kept, Step, server, vote};
 use crate::util::needs::rounds;
 use crate::util::random::Random;
-use std::fs;
-use std::path::Path;
 use vote_status::store::StoreError;
-use vote_status::store::commit_marker::CommitMarker;
+use vote_status::store::commit_marker;
 
 const COMMITS: usize = 2_000;
 /// After every step of a run.
@@ -27,7 +25,7 @@ impl Run {
         let device = Device::formatted();
         let before = device.bytes();
         device.start_log();
-        let mut store = device.store(CommitMarker::default()).expect("a new store opens");
+        let mut store = device.store(None).expect("a new store opens");
         let (mut history, mut kept, mut steps) = (History::new(), Kept::default(), Vec::new());
         for number in 1..=COMMITS {
             let step = history.next(&kept, random);
@@ -70,21 +68,18 @@ impl Run {
 
 /// The note that a cut leaves beside the file: of any acknowledged commit, empty, or torn; never
 /// of a later commit.
-fn leave_note(path: &Path, acknowledged: usize, random: &mut Random) -> CommitMarker {
-    fs::write(path, b"").expect("the note can be written");
-    let marker = CommitMarker::open(path).expect("the note can be opened");
+fn note_left(acknowledged: usize, random: &mut Random) -> Option<Vec<u8>> {
     match random.below(8) {
-        0 => {}
-        1 => fs::write(path, [7; 16]).expect("the note can be written"),
-        2 => marker.note(random.below(acknowledged + 1) as u64),
-        _ => marker.note(acknowledged as u64),
+        0 => None,
+        1 => Some(vec![7; 16]),
+        2 => Some(commit_marker::content(random.below(acknowledged + 1) as u64)),
+        _ => Some(commit_marker::content(acknowledged as u64)),
     }
-    marker
 }
 
-fn check_cut(bytes: Vec<u8>, marker: CommitMarker, steps: usize, kept: &Kept, next: &Kept) {
+fn check_cut(bytes: Vec<u8>, note: Option<Vec<u8>>, steps: usize, kept: &Kept, next: &Kept) {
     let device = Device::holding(bytes);
-    let mut store = device.store(marker).unwrap_or_else(|error| panic!("after {steps} steps: {error}"));
+    let mut store = device.store(note).unwrap_or_else(|error| panic!("after {steps} steps: {error}"));
     let found = Kept::of(&mut store).unwrap_or_else(|error| panic!("after {steps} steps: {error}"));
     if found != *next {
         found.expect(kept, &format!("after {steps} steps"));
@@ -96,7 +91,7 @@ fn check_cut(bytes: Vec<u8>, marker: CommitMarker, steps: usize, kept: &Kept, ne
         step.run(&mut store).unwrap_or_else(|error| panic!("after {steps} steps: {error}"));
         then.take(&step);
         drop(store);
-        let mut store = device.store(CommitMarker::default()).expect("it was closed in order");
+        let mut store = device.store(None).expect("it was closed in order");
         let found = Kept::of(&mut store).expect("it can be read");
         found.expect(&then, &format!("after {steps} steps and one"));
     }
@@ -105,10 +100,8 @@ fn check_cut(bytes: Vec<u8>, marker: CommitMarker, steps: usize, kept: &Kept, ne
 #[test]
 fn what_was_not_synced_is_lost() {
     let mut random = Random::from_environment();
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let note = folder.path().join("note");
     let syncs = Run::new(&mut random).at_every_sync(|platter, steps, kept, next| {
-        check_cut(platter.cut_losing_all(), leave_note(&note, steps, &mut random), steps, kept, next);
+        check_cut(platter.cut_losing_all(), note_left(steps, &mut random), steps, kept, next);
     });
     println!("{syncs} cuts");
     assert!(syncs > COMMITS, "{syncs}");
@@ -117,14 +110,12 @@ fn what_was_not_synced_is_lost() {
 #[test]
 fn what_was_not_synced_is_torn() {
     let mut random = Random::from_environment();
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let note = folder.path().join("note");
     let mut cuts = 0;
     for _ in 0..rounds(1) {
         let run = Run::new(&mut random);
         cuts += run.at_every_sync(|platter, steps, kept, next| {
-            let marker = leave_note(&note, steps, &mut random);
-            check_cut(platter.cut_tearing(&mut random), marker, steps, kept, next);
+            let note = note_left(steps, &mut random);
+            check_cut(platter.cut_tearing(&mut random), note, steps, kept, next);
         });
     }
     println!("{cuts} cuts");
@@ -134,17 +125,14 @@ fn what_was_not_synced_is_torn() {
 /// is a file put back, or a disk that lies, and must not be served as if nothing had happened.
 #[test]
 fn a_file_that_lost_a_noted_commit_is_refused() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let note = folder.path().join("note");
     let mut refused = 0;
     Run::new(&mut Random::from_environment()).at_every_sync(|platter, steps, _, _| {
         if steps.is_multiple_of(100) {
             let device = Device::holding(platter.cut_losing_all());
             for attempt in 0..2 {
-                let marker = CommitMarker::open(&note).expect("the note can be opened");
                 // One further than any commit that may be there: the one under way, and one to undo it.
-                marker.note(steps as u64 + 3);
-                let opened = device.store(marker).map(drop);
+                let note = commit_marker::content(steps as u64 + 3);
+                let opened = device.store(Some(note)).map(drop);
                 assert!(matches!(opened, Err(StoreError::Unusable(_))), "{steps} steps, attempt {attempt}: {opened:?}");
                 refused += 1;
             }

@@ -12,7 +12,6 @@ use vote_status::control::reply::{Asked, answer};
 use vote_status::readiness::Readiness;
 use vote_status::recorder::Recorder;
 use vote_status::recorder::command::{Command, Mode, NewServer, Reply, ServerName, Tokens, Vote};
-use vote_status::store::commit_marker::CommitMarker;
 use vote_status::store::embedded::EmbeddedStore;
 use vote_status::store::{Event, Store, StoreError};
 use vote_status::vote::address::VoterAddress;
@@ -24,7 +23,7 @@ use vote_status::vote::time::Cooldown;
 const AT: u32 = 1_795_178_096;
 
 fn opened(device: &Device) -> EmbeddedStore {
-    device.store(CommitMarker::default()).expect("the device holds a whole store")
+    device.store(None).expect("the device holds a whole store")
 }
 
 fn votes(store: &mut dyn Store) -> Vec<(u32, u32, u32)> {

@@ -1,0 +1,172 @@
+//! The store's file, as the library reads and writes it: locked, watched, and written with the room that is
+//! kept back where the disk is full and the commit makes room.
+//!
+//! The library tells a failed commit from a failed sync no more than by an error number. Whether a
+//! vote may be in the file all the same hangs on which of the two it was, so what goes through to
+//! the file is watched.
+
+use std::fmt::{self, Debug, Formatter};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use redb::{Builder, Database, DatabaseError, StorageBackend};
+
+use super::disk::{DiskFile, is_disk_full};
+use super::room::Room;
+
+/// Memory for pages of the file, in bytes. Little: questions are answered from the table.
+const CACHE_BYTES: usize = 16 << 20;
+
+/// What a commit needs the room that is kept back for, on a full disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// It makes the store larger: it gets none.
+    More,
+    /// It takes the place of votes that were dropped. Their pages are free, but the library may
+    /// choose one that no block of the disk is behind yet. It gets half: the other half is for the
+    /// next votes to be dropped.
+    InPlace,
+    /// It drops votes: it gets all.
+    Drop,
+}
+
+/// The file, of which the library uses the first part.
+pub(super) struct StoreFile {
+    file: Arc<dyn DiskFile>,
+    room: Arc<Room>,
+    /// Bytes that the library uses.
+    used: AtomicU64,
+    is_header_written: AtomicBool,
+    is_sync_begun: AtomicBool,
+    /// So many hundredths of the room that is kept back are not for this commit.
+    reserved_percent: AtomicU64,
+}
+
+impl StoreFile {
+    /// Opens the library on `file`, which it locks.
+    ///
+    /// # Errors
+    /// What the system or the library says; [`DatabaseError::DatabaseAlreadyOpen`] where another
+    /// process has it.
+    pub(super) fn open(file: Arc<dyn DiskFile>, room: &Arc<Room>) -> Result<(Database, Arc<Self>), DatabaseError> {
+        if !file.try_lock()? {
+            return Err(DatabaseError::DatabaseAlreadyOpen);
+        }
+        let file = Arc::new(Self {
+            used: AtomicU64::new(file.bytes_len()?),
+            file,
+            room: Arc::clone(room),
+            is_header_written: AtomicBool::default(),
+            is_sync_begun: AtomicBool::default(),
+            reserved_percent: AtomicU64::default(),
+        });
+        let backend = StoreBackend(Arc::clone(&file));
+        Ok((Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(backend)?, file))
+    }
+
+    /// Bytes that the library uses.
+    pub(super) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Its length on the disk, as far as is known.
+    pub(super) fn bytes_len(&self) -> u64 {
+        self.file.bytes_len().unwrap_or(0)
+    }
+
+    /// A commit begins.
+    pub(super) fn begin(&self, purpose: Purpose) {
+        self.is_header_written.store(false, Ordering::Relaxed);
+        self.is_sync_begun.store(false, Ordering::Relaxed);
+        let percent = match purpose {
+            Purpose::More => 100,
+            Purpose::InPlace => 50,
+            Purpose::Drop => 0,
+        };
+        self.reserved_percent.store(percent, Ordering::Relaxed);
+    }
+
+    /// It has ended. What follows, opening and closing, may use the room that is kept back.
+    pub(super) fn end(&self) {
+        self.reserved_percent.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether the commit that failed had come to its sync: it may be in the file.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.is_sync_begun.load(Ordering::Relaxed)
+    }
+
+    /// Cuts `bytes` off the end, where the library uses neither them nor `kept` before them.
+    pub(super) fn cut_spare(&self, kept: u64, bytes: u64) -> bool {
+        let Ok(length) = self.file.bytes_len() else { return false };
+        let left = length.saturating_sub(bytes);
+        left >= self.used() + kept && self.file.set_len(left).is_ok()
+    }
+
+    /// Makes it so long for the library. Where room is scarce the file itself keeps its length:
+    /// pages that the library takes again later are written whole before they are read.
+    fn set_used(&self, used: u64) -> io::Result<()> {
+        let length = self.file.bytes_len()?;
+        if used > length || (used < length && !self.room.is_scarce()) {
+            self.file.set_len(used)?;
+        }
+        self.used.store(used, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Does `work` that takes `bytes`, and where the disk is full does it again with so much of what is
+    /// kept back, as long as there is any for it. No more at a time, and at once: whoever else writes
+    /// takes what is free.
+    fn with_reserve(&self, bytes: usize, work: impl Fn() -> io::Result<()>) -> io::Result<()> {
+        let reserved_percent = || self.reserved_percent.load(Ordering::Relaxed);
+        loop {
+            match work() {
+                Err(error) if is_disk_full(&error) && self.room.give(bytes as u64, reserved_percent()) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+/// The file under the library.
+struct StoreBackend(Arc<StoreFile>);
+
+impl Debug for StoreBackend {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the store's file")
+    }
+}
+
+impl StorageBackend for StoreBackend {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.used())
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.file.read_exact_at(out, offset)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.with_reserve(0, || self.0.set_used(len))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        // A file that is made longer is synced as well, long before the header names the commit.
+        if self.0.is_header_written.load(Ordering::Relaxed) {
+            self.0.is_sync_begun.store(true, Ordering::Relaxed);
+        }
+        self.0.file.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if offset == 0 {
+            self.0.is_header_written.store(true, Ordering::Relaxed);
+        }
+        self.0.with_reserve(data.len(), || self.0.file.write_all_at(data, offset))
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.0.set_used(self.0.used())
+    }
+}

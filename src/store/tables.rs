@@ -1,0 +1,231 @@
+//! The tables in the store's file: what a commit writes, and what a start reads. Knows the library's
+//! transactions; not where the file is, nor what becomes of one that fails.
+
+use std::collections::HashMap;
+
+use redb::{AccessGuard, Database, ReadableDatabase, ReadableTable, TableDefinition, TableError};
+
+use super::{Event, Past, StoredVote, row};
+use crate::vote::address::VoterAddress;
+use crate::vote::id::{ServerId, Token};
+use crate::vote::lengths::Lengths;
+use crate::vote::time::UnixSeconds;
+
+/// The key holds everything: see [`row`].
+const VOTES: TableDefinition<'static, &[u8], ()> = TableDefinition::new("votes");
+const SERVERS: TableDefinition<'static, u32, &str> = TableDefinition::new("servers");
+const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
+
+/// From when on votes were kept for so many minutes; see [`Lengths`]. A store of an older version has none,
+/// and leaves them alone.
+const LENGTHS: TableDefinition<'static, u32, u32> = TableDefinition::new("lengths");
+
+/// The version of the tables that a new file begins with. It stands in `meta`, under [`SCHEMA_KEY`].
+const SCHEMA_OF_IPV4: u64 = 1;
+/// The version from the first IPv6 vote on. A build that knows nothing of such votes must not take the file
+/// for a damaged one: it refuses a newer version by name.
+pub(super) const SCHEMA_OF_BOTH: u64 = 2;
+const SCHEMA_KEY: &str = "schema";
+/// Number of the last commit.
+const SEQUENCE_KEY: &str = "sequence";
+/// When the latest vote had been cast of all that were taken away.
+const GONE_KEY: &str = "gone";
+/// The wall time at the last commit, in milliseconds since 1970.
+const KNOWN_KEY: &str = "known_ms";
+
+/// What is written with every commit.
+#[derive(Default)]
+pub(super) struct Keeps {
+    pub(super) known_ms: Option<u64>,
+    pub(super) lengths: Option<Lengths>,
+    /// The lengths are in the file already.
+    pub(super) are_lengths_kept: bool,
+}
+
+/// Votes to be dropped: from when to when they were cast, and how many at most.
+pub(super) type Dropped = (UnixSeconds, UnixSeconds, usize);
+
+/// What the tables of a file say of themselves.
+pub(super) enum Found {
+    /// There are none: the file is new.
+    Nothing,
+    /// They are none of ours.
+    Foreign,
+    /// They are of this newer version.
+    Newer(u64),
+    /// They are ours, and this is the number of their last commit.
+    Sequence(u64),
+}
+
+/// Looks whose tables are in the file.
+pub(super) fn find(database: &Database) -> Result<Found, redb::Error> {
+    let read = database.begin_read()?;
+    let meta = match read.open_table(META) {
+        Ok(meta) => meta,
+        Err(TableError::TableDoesNotExist(_)) if read.list_tables()?.next().is_none() => return Ok(Found::Nothing),
+        Err(_) => return Ok(Found::Foreign),
+    };
+    let number = |key| meta.get(key).map(|value| value.map(|value| value.value()));
+    Ok(match number(SCHEMA_KEY)? {
+        Some(SCHEMA_OF_IPV4 | SCHEMA_OF_BOTH) => Found::Sequence(number(SEQUENCE_KEY)?.unwrap_or(0)),
+        Some(newer) if newer > SCHEMA_OF_BOTH => Found::Newer(newer),
+        _ => Found::Foreign,
+    })
+}
+
+/// Makes the tables of a new file.
+pub(super) fn make(database: &Database) -> Result<(), redb::Error> {
+    let write = database.begin_write()?;
+    write.open_table(VOTES)?;
+    write.open_table(SERVERS)?;
+    write.open_table(META)?.insert(SCHEMA_KEY, SCHEMA_OF_IPV4)?;
+    Ok(write.commit()?)
+}
+
+/// Gives every server, then every vote cast after `since`; whether each row has a meaning.
+pub(super) fn replay(
+    database: &Database,
+    since: UnixSeconds,
+    visit: &mut dyn FnMut(Event),
+) -> Result<bool, redb::Error> {
+    let read = database.begin_read()?;
+    for row in read.open_table(SERVERS)?.iter()? {
+        let (server, token) = row?;
+        let Some(token) = Token::new(token.value()) else { return Ok(false) };
+        visit(Event::Server(ServerId(server.value()), token));
+    }
+    let first = row::first_after(since);
+    for row in read.open_table(VOTES)?.range(&first[..]..)? {
+        let Some(vote) = row::vote(row?.0.value()) else { return Ok(false) };
+        visit(Event::Vote(vote));
+    }
+    Ok(true)
+}
+
+/// See [`super::Store::latest_gone`].
+pub(super) fn latest_gone(database: &Database) -> Result<Option<UnixSeconds>, redb::Error> {
+    let latest = database.begin_read()?.open_table(META)?.get(GONE_KEY)?;
+    Ok(latest.and_then(|value| u32::try_from(value.value()).ok()).map(UnixSeconds))
+}
+
+/// Whether there is a vote cast from `since` to `until`.
+pub(super) fn has_cast(database: &Database, since: UnixSeconds, until: UnixSeconds) -> Result<bool, redb::Error> {
+    let votes = database.begin_read()?.open_table(VOTES)?;
+    let (start, end) = (row::first_at(since), row::first_after(until));
+    let first = votes.range(&start[..]..&end[..])?.next().transpose()?;
+    Ok(first.is_some())
+}
+
+/// See [`super::Store::past`].
+pub(super) fn past(database: &Database) -> Result<Past, redb::Error> {
+    let read = database.begin_read()?;
+    let known_ms = read.open_table(META)?.get(KNOWN_KEY)?.map(|value| value.value());
+    let rows = match read.open_table(LENGTHS) {
+        Ok(lengths) => {
+            lengths.iter()?.map(|row| row.map(|(since, minutes)| (since.value(), minutes.value()))).collect()
+        }
+        Err(TableError::TableDoesNotExist(_)) => Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let lengths = rows.map(Lengths::from_rows)?;
+    let votes = read.open_table(VOTES)?;
+    let instant =
+        |key: Option<AccessGuard<'_, &[u8]>>| key.and_then(|key| row::vote(key.value())).map(|vote| vote.voted_at);
+    let oldest = instant(votes.first()?.map(|(key, _)| key));
+    let newest = instant(votes.last()?.map(|(key, _)| key));
+    Ok(Past { known_ms, lengths, oldest, newest })
+}
+
+/// Applies `events`, drops the rows that are due, and commits: durable when it returns.
+pub(super) fn write(
+    database: &Database,
+    events: &[Event],
+    sequence: u64,
+    dropped: Option<Dropped>,
+    keeps: &Keeps,
+) -> Result<usize, redb::Error> {
+    let write = database.begin_write()?;
+    let mut rows = 0;
+    {
+        let mut votes = write.open_table(VOTES)?;
+        for (key, is_there) in row::last_word_on_each(events) {
+            if is_there {
+                votes.insert(key.as_bytes(), ())?;
+            } else {
+                votes.remove(key.as_bytes())?;
+            }
+        }
+        // Most commits are votes alone, and a table that is opened costs even where nothing changes.
+        if events.iter().any(|event| matches!(event, Event::Server(..) | Event::ServerGone(_))) {
+            let mut servers = write.open_table(SERVERS)?;
+            for event in events {
+                match event {
+                    Event::Server(server, token) => drop(servers.insert(server.0, token.as_str())?),
+                    Event::ServerGone(server) => drop(servers.remove(server.0)?),
+                    Event::Vote(_) | Event::VoteGone(_) => {}
+                }
+            }
+        }
+        if let Some((since, until, rows_max)) = dropped {
+            let (start, end) = (row::first_at(since), row::first_after(until));
+            for row in votes.extract_from_if(&start[..]..&end[..], |_, ()| true)?.take(rows_max) {
+                row?;
+                rows += 1;
+            }
+        }
+        let mut meta = write.open_table(META)?;
+        meta.insert(SEQUENCE_KEY, sequence)?;
+        if events.iter().any(is_ipv6_vote) {
+            meta.insert(SCHEMA_KEY, SCHEMA_OF_BOTH)?;
+        }
+        if let Some(latest) = latest_gone_of(events) {
+            let held = meta.get(GONE_KEY)?.map_or(0, |value| value.value());
+            meta.insert(GONE_KEY, held.max(u64::from(latest.0)))?;
+        }
+        if let Some(known_ms) = keeps.known_ms {
+            meta.insert(KNOWN_KEY, known_ms)?;
+        }
+        if let Some(lengths) = keeps.lengths.as_ref().filter(|_| !keeps.are_lengths_kept) {
+            let mut table = write.open_table(LENGTHS)?;
+            table.retain(|_, _| false)?;
+            lengths.rows().try_for_each(|(since, minutes)| table.insert(since, minutes).map(drop))?;
+        }
+    }
+    write.commit()?;
+    Ok(rows)
+}
+
+fn is_ipv6_vote(event: &Event) -> bool {
+    matches!(event, Event::Vote(StoredVote { address: VoterAddress::V6(_), .. }))
+}
+
+fn latest_gone_of(events: &[Event]) -> Option<UnixSeconds> {
+    let gone = |event: &Event| if let Event::VoteGone(vote) = event { Some(vote.voted_at) } else { None };
+    events.iter().filter_map(gone).max()
+}
+
+/// What would undo `events`, as the file stands before them.
+pub(super) fn inverse(database: &Database, events: &[Event]) -> Result<Vec<Event>, redb::Error> {
+    let mut servers = HashMap::new();
+    for event in events {
+        if let Event::Server(server, _) | Event::ServerGone(server) = event {
+            servers.entry(*server).or_insert(None);
+        }
+    }
+    if !servers.is_empty() {
+        let table = database.begin_read()?.open_table(SERVERS)?;
+        for (server, token) in &mut servers {
+            *token = table.get(server.0)?.and_then(|token| Token::new(token.value()));
+        }
+    }
+    let votes = events.iter().rev().filter_map(|event| match event {
+        Event::Vote(vote) => Some(Event::VoteGone(*vote)),
+        Event::VoteGone(vote) => Some(Event::Vote(*vote)),
+        Event::Server(..) | Event::ServerGone(_) => None,
+    });
+    let servers = servers.into_iter().map(|(server, token)| match token {
+        Some(token) => Event::Server(server, token),
+        None => Event::ServerGone(server),
+    });
+    Ok(votes.chain(servers).collect())
+}
