@@ -4,8 +4,6 @@
 pub const READ_BYTES_MAX: usize = 64 * 1024;
 /// A connection on which more than this waits to be sent is not read from.
 pub const UNSENT_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of a TLS record that are kept until it is whole: what the largest record takes on the wire.
-pub const TLS_HELD_BYTES_MAX: usize = 5 + 16 * 1024 + 2_048;
 /// Default bound on the memory of all connections together; less on a small machine: see the next.
 pub const BUFFER_BYTES_MAX_DEFAULT: u64 = 256 * 1024 * 1024;
 /// By default, the memory of all connections is at most the machine's divided by this.
@@ -21,10 +19,6 @@ pub const TURN_BYTES_MIN: usize = 4 * 1024;
 pub const STALLED_MS: u64 = 1_000;
 /// Connections that give up what they hold in one turn of a worker, so that the others have theirs.
 pub const CUTS_PER_TURN: usize = 64;
-/// What a TLS session holds besides buffers while its handshake is under way, as measured, in bytes.
-pub const TLS_HANDSHAKE_BYTES: usize = 4_400;
-/// What a TLS session holds after its handshake, in bytes: keys, and which certificate was chosen.
-pub const TLS_SESSION_BYTES: usize = 3_600;
 /// Room for answers that a worker keeps from one turn to the next.
 pub const OUT_KEPT_BYTES_MAX: usize = 256 * 1024;
 /// Connections taken from one listening socket in a turn, so that a rush of newcomers does not
@@ -100,7 +94,6 @@ pub const PAGE_SERVERS_DEFAULT: usize = 100;
 pub const PAGE_SERVERS_MAX: usize = 1_000;
 
 const _: () = assert!(UNSENT_BYTES_MAX >= 16 * 1024, "room for an answer");
-const _: () = assert!(READ_BYTES_MAX >= 2 * TLS_HELD_BYTES_MAX, "half of a read takes a record");
 const _: () = assert!(LINGER_BYTES_MAX >= READ_BYTES_MAX);
 
 /// Bounds that are options of `serve`.

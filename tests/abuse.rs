@@ -2,6 +2,7 @@
 //! Each test is bounded in time; what it measured goes to standard error. Black box; knows the
 //! process's figures from `/proc`.
 
+mod buffers;
 mod control;
 mod crowds;
 mod memory;

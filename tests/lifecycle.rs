@@ -42,9 +42,6 @@ const WRONG: &[(&[&str], &str)] = &[
     (&["--access-log", "2/3"], "1/N"),
     (&["--access-log", "1/4294967296"], "1/N"),
     (&["--in-memory", "--in-memory=perhaps"], "--in-memory"),
-    (&["--tls-cert", "a"], "--tls-key"),
-    (&["--tls-key", "a"], "--tls-cert"),
-    (&["--tls-cert", "missing", "--tls-key", "missing"], if cfg!(feature = "tls") { "missing" } else { "feature tls" }),
     (&["--in-memory", "--takeover"], "--takeover"),
     (&["--demo", "--takeover"], "--takeover"),
 ];

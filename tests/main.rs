@@ -21,8 +21,6 @@ mod proxies;
 mod races;
 mod safety;
 mod sockets;
-#[cfg(feature = "tls")]
-mod tls;
 mod unix_sockets;
 mod upgrade;
 mod util;

@@ -7,8 +7,6 @@ mod races;
 use crate::util::DEADLINE;
 use crate::util::client::{Client, exchange, get};
 use crate::util::endpoint::Endpoint;
-#[cfg(feature = "tls")]
-use crate::util::needs::has;
 use crate::util::response::Response;
 use crate::util::server::Server;
 use rustix::process::Signal;
@@ -186,19 +184,6 @@ fn it_holds_on_a_unix_socket_and_with_an_access_log() {
     let socket = format!("unix:{}", folder.path().join("public").display());
     let server = Server::listening(&["--listen", &socket, "--control", "127.0.0.1:0", "--access-log", "1"]);
     server.control_client().add_server(28, "demo");
-    holds(&server, &server.publics()[0]);
-}
-
-#[cfg(feature = "tls")]
-#[test]
-fn it_holds_over_tls() {
-    if !has(&["openssl"]) {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let pair = crate::util::tls::Pair::make(folder.path(), "pair", "ec");
-    let [cert, key] = [&pair.cert, &pair.key].map(|path| path.to_str().expect("text"));
-    let server = server(&["--tls-cert", cert, "--tls-key", key]);
     holds(&server, &server.publics()[0]);
 }
 

@@ -21,10 +21,8 @@ pub(super) fn seed() -> Vec<Command> {
 
 /// Says on standard error what to call.
 pub(super) fn say_what_to_try(announced: &[(ListenAddress, Role)], key: &[u8]) {
-    let is_public = |role| role != Role::Control;
-    let find = |wanted| announced.iter().find(|(_, role)| is_public(*role) == wanted);
-    let (Some((public, role)), Some((control, _))) = (find(true), find(false)) else { return };
-    let (public, control) = (reachable(public, *role), reachable(control, Role::Control));
+    let find = |wanted| announced.iter().find(|(_, role)| *role == wanted).map(|(address, _)| reachable(address));
+    let (Some(public), Some(control)) = (find(Role::Public), find(Role::Control)) else { return };
     let key = String::from_utf8_lossy(key);
     eprintln!("A demonstration: nothing is kept. Server 28 has the token demo. Try:");
     eprintln!("  curl -s {public}/api/vote/28/status/203.0.113.7");
@@ -35,15 +33,13 @@ pub(super) fn say_what_to_try(announced: &[(ListenAddress, Role)], key: &[u8]) {
 }
 
 /// How curl on this machine is told an address.
-fn reachable(address: &ListenAddress, role: Role) -> String {
-    // -k, because the certificate is for the service's name, and this is an address.
-    let scheme = if role == Role::PublicTls { "-k https" } else { "http" };
+fn reachable(address: &ListenAddress) -> String {
     match address {
         ListenAddress::Unix(path) => format!("--unix-socket '{}' http://localhost", path.display()),
         ListenAddress::Tcp(address) if address.ip().is_unspecified() => {
             let ip = if address.is_ipv4() { [127, 0, 0, 1].into() } else { Ipv6Addr::LOCALHOST.into() };
-            format!("{scheme}://{}", SocketAddr::new(ip, address.port()))
+            format!("http://{}", SocketAddr::new(ip, address.port()))
         }
-        ListenAddress::Tcp(address) => format!("{scheme}://{address}"),
+        ListenAddress::Tcp(address) => format!("http://{address}"),
     }
 }

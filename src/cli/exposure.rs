@@ -59,7 +59,9 @@ pub(super) fn warn_of_control(address: &ListenAddress) {
     if let ListenAddress::Tcp(socket) = address
         && is_public(socket.ip())
     {
-        log::warn!("the control listener is on {socket}, which others may reach: whoever has the key may record votes");
+        log::warn!(
+            "the control listener is on {socket}, which others may reach: use a private network, an SSH tunnel or TLS in front"
+        );
     }
 }
 

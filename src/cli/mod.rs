@@ -9,7 +9,6 @@ use clap::error::ErrorKind;
 
 mod args;
 mod batch_upload;
-mod certificates;
 mod check;
 mod client;
 #[cfg(feature = "redis")]

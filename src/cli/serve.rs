@@ -16,7 +16,7 @@ use signal_hook::iterator::Signals;
 
 use super::logger::Logger;
 use super::serve_options::{Keeping, ServeOptions};
-use super::{CliError, Exit, certificates, demo, exposure, hint, key, one, progress, say};
+use super::{CliError, Exit, demo, exposure, hint, key, one, progress, say};
 use crate::control::ControlKey;
 use crate::limits::{CONNECTIONS_MAX_DEFAULT, Limits, Shares};
 use crate::net::listen::address::ListenAddress;
@@ -70,7 +70,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
     };
     let (store, store_name) = store(&options, &readiness, seek_key);
     let config = Config { passed, store: store_name, readiness, ..settings };
-    let signals = catch_signals(reloader(&options, &config))?;
+    let signals = catch_signals(reloader(&options))?;
     progress::watch_load(config.readiness.clone());
     let mut announced = Vec::new();
     let announce = |address: &ListenAddress, role: Role| {
@@ -109,24 +109,18 @@ fn check_config(options: &ServeOptions, logger: &Logger) -> Result<Exit, CliErro
     let config = config(options, control_key, logger)?;
     exposure::warn_of_control(&config.control);
     log::logger().flush();
-    let public: Vec<String> = config.listen.iter().chain(&config.listen_plain).map(ToString::to_string).collect();
+    let public: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
     let (public, control, data_dir) = (public.join(", "), config.control, data_dir.display());
     say(format_args!("the options are good: public {public}; control {control}; data directory {data_dir}"))
 }
 
 /// What SIGHUP does, if anything.
-fn reloader(options: &ServeOptions, config: &Config) -> Option<Box<dyn Fn() + Send>> {
-    let certificates = certificates::reloader(config);
-    #[cfg(feature = "redis")]
-    if let Keeping::Shared(store) = &options.keeping {
-        let check = super::store::checker(store);
-        return Some(Box::new(move || {
-            certificates.iter().for_each(|reload| reload());
-            check();
-        }));
+fn reloader(options: &ServeOptions) -> Option<Box<dyn Fn() + Send>> {
+    match &options.keeping {
+        #[cfg(feature = "redis")]
+        Keeping::Shared(store) => Some(super::store::checker(store)),
+        Keeping::Memory | Keeping::DataDir => None,
     }
-    let _only_a_shared_store_is_looked_up = options;
-    certificates
 }
 
 /// The store, and what it is called in the log. The key is looked for when the store is opened, not before: until
@@ -195,7 +189,7 @@ fn open_quietly(data_dir: &Path, wanted: Wanted) -> Result<EmbeddedStore, StoreE
     store
 }
 
-/// What the run is told. Reads the certificate, and raises the limit on descriptors.
+/// What the run is told. Raises the limit on descriptors.
 fn config(options: &ServeOptions, control_key: ControlKey, logger: &Logger) -> Result<Config, CliError> {
     let format = logger.format();
     let Shares { connections_max, control_connections_max, turned_away_max } =
@@ -203,9 +197,6 @@ fn config(options: &ServeOptions, control_key: ControlKey, logger: &Logger) -> R
     let waiting_max = options.max_waiting.unwrap_or_else(|| Limits::waiting_of(connections_max)).min(connections_max);
     Ok(Config {
         listen: options.listen.clone(),
-        listen_plain: options.listen_plain.clone(),
-        #[cfg(feature = "tls")]
-        tls: certificates::load(options.tls.as_ref())?,
         control: options.control.clone(),
         listen_mode: options.listen_mode,
         engine: options.engine,

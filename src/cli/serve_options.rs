@@ -20,12 +20,8 @@ pub(super) struct ServeOptions {
     /// Whether the options are checked, and nothing else is done.
     pub(super) is_only_checked: bool,
     pub(super) listen: Vec<ListenAddress>,
-    pub(super) listen_plain: Vec<ListenAddress>,
     pub(super) control: ListenAddress,
     pub(super) listen_mode: u32,
-    /// Certificate chain and private key.
-    #[cfg(feature = "tls")]
-    pub(super) tls: Option<(PathBuf, PathBuf)>,
     pub(super) engine: Engine,
     pub(super) workers: usize,
     pub(super) takes_over: bool,
@@ -65,27 +61,18 @@ impl ServeOptions {
     /// # Errors
     /// Where a value cannot be used, or this build lacks what it needs.
     pub(super) fn parse(matches: &ArgMatches) -> Result<Self, CliError> {
-        let addresses = |name| matches.get_many::<ListenAddress>(name).unwrap_or_default().cloned().collect();
-        let path = |name| matches.get_one::<PathBuf>(name).cloned();
-        #[cfg(not(feature = "tls"))]
-        if path("tls-cert").is_some() {
-            return Err(CliError::new("--tls-cert needs a build with the cargo feature tls"));
-        }
         let prefix = u8::try_from(one::<u64>(matches, "ipv6-prefix")?).ok().and_then(Ipv6Prefix::from_bits);
         let minutes = u32::try_from(one::<u64>(matches, "cooldown-minutes")?).ok().and_then(Cooldown::from_minutes);
         let given = |name| matches.get_one::<u64>(name).map(|asked| usize::try_from(*asked).unwrap_or(usize::MAX));
         Ok(Self {
             is_only_checked: matches.get_flag("check-config"),
-            listen: addresses("listen"),
-            listen_plain: addresses("listen-plain"),
+            listen: matches.get_many("listen").unwrap_or_default().cloned().collect(),
             control: one(matches, "control")?,
             listen_mode: one(matches, "listen-mode")?,
-            #[cfg(feature = "tls")]
-            tls: path("tls-cert").zip(path("tls-key")),
             engine: one(matches, "engine")?,
             workers: size(matches, "workers")?,
             takes_over: matches.get_flag("takeover"),
-            key_file: path("control-key-file"),
+            key_file: matches.get_one("control-key-file").cloned(),
             data_dir: one(matches, "data-dir")?,
             keeping: keeping(matches)?,
             is_demo: matches.get_flag("demo"),

@@ -1,4 +1,4 @@
-//! TLS to the store, by the library that the public side has. Files are read at each connection.
+//! TLS to the store. Files are read at each connection.
 
 use std::fs;
 use std::net::TcpStream;

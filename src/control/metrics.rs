@@ -15,7 +15,7 @@ use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
 use crate::metrics::{Counter, Histogram, MetricKind, MetricsText, SharedCounter};
 use crate::net::access_log::AccessCounters;
 use crate::net::budget::Budget;
-use crate::net::counters::{CloseCause, EngineCounters, Handshake, ResponseCounters};
+use crate::net::counters::{CloseCause, EngineCounters, ResponseCounters};
 use crate::readiness::{Readiness, Trouble};
 use crate::recorder::counters::RecorderCounters;
 use crate::vote::table::FamilyCounts;
@@ -237,17 +237,11 @@ fn connections(page: &mut MetricsText, sources: &Sources) {
             page.sample(name, &[("listener", listener), ("cause", label)], count);
         }
     }
-    let name = "vote_status_tls_handshakes_total";
-    page.family(name, MetricKind::Counter, "Clients of listeners that speak TLS, by how far they came.");
-    for (stage, label) in Handshake::ALL {
-        let count: u64 = sources.of("public").map(|worker| worker.engine.handshakes[stage as usize].get()).sum();
-        page.sample(name, &[("stage", label)], count);
-    }
 }
 
 fn buffers(page: &mut MetricsText, sources: &Sources) {
     let budget = &sources.budget;
-    let help = "Memory that connections hold: input, unsent output, TLS.";
+    let help = "Memory that connections hold: input, and output that was not taken.";
     page.single("vote_status_buffer_bytes", MetricKind::Gauge, help, budget.held_bytes());
     page.single("vote_status_buffer_bytes_max", MetricKind::Gauge, "Its bound.", budget.bytes_max());
     let name = "vote_status_buffer_cuts_total";

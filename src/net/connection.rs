@@ -10,7 +10,7 @@ use mio::event::Event;
 use super::counters::EngineCounters;
 use super::deadline::Class;
 use super::mailbox::PassedClient;
-use super::stream::{Received, Stream};
+use super::stream::Stream;
 use crate::http::fault::Fault;
 use crate::http::session::{Advanced, Holding, Next, Service, Session, SessionCall, is_head_method};
 use crate::http::wait::WaitSeconds;
@@ -28,8 +28,6 @@ enum ConnectionState {
     Waiting(WaitSeconds),
     /// Waits to be given away, with a request that is not looked at here.
     Held,
-    /// There is no room for it: it is told so once its handshake is done.
-    TurnedAway,
     /// Sends what is left, then closes.
     Closing { linger: bool },
     /// Has shut its side, and drops what still comes in.
@@ -125,7 +123,7 @@ impl<S: Service> Connection<S> {
     #[must_use]
     pub fn can_be_passed(&self) -> bool {
         matches!(self.state, ConnectionState::Reading | ConnectionState::Working | ConnectionState::Held)
-            && self.stream.is_bare()
+            && !self.has_unsent()
             && self.session.is_between_requests()
             && self.input.len() <= PASSED_BYTES_MAX
     }
@@ -187,7 +185,7 @@ impl<S: Service> Connection<S> {
     pub fn is_idle(&self) -> bool {
         matches!(self.state, ConnectionState::Reading | ConnectionState::Working)
             && matches!(self.input[..], [] | [b'\r'] | [b'\r', b'\n'])
-            && self.stream.is_idle()
+            && !self.has_unsent()
             && self.session.is_between_requests()
     }
 
@@ -213,10 +211,8 @@ impl<S: Service> Connection<S> {
     /// place of the answer to what may have been done already.
     #[must_use]
     pub const fn can_be_refused(&self) -> bool {
-        use ConnectionState::{Parked, Reading, TurnedAway, Working};
-        matches!(self.state, Reading | Working | Parked | TurnedAway)
-            && !self.has_unsent()
-            && !self.session.owes_an_answer()
+        use ConnectionState::{Parked, Reading, Working};
+        matches!(self.state, Reading | Working | Parked) && !self.has_unsent() && !self.session.owes_an_answer()
     }
 
     /// Whether the peer went away before its time.
@@ -235,7 +231,7 @@ impl<S: Service> Connection<S> {
     pub fn deadline_class(&self) -> Option<Class> {
         let class = match self.state {
             _ if self.has_unsent() => Class::Write,
-            ConnectionState::Lingering { .. } | ConnectionState::TurnedAway => Class::Linger,
+            ConnectionState::Lingering { .. } => Class::Linger,
             ConnectionState::Parked | ConnectionState::Held | ConnectionState::Broken => return None,
             ConnectionState::Waiting(seconds) => Class::Waiting(seconds),
             ConnectionState::Reading | ConnectionState::Working | ConnectionState::Closing { .. } => {
@@ -273,7 +269,6 @@ impl<S: Service> Connection<S> {
                 assert!(!self.session.is_between_requests(), "a request is what waits")
             }
             ConnectionState::Held => assert!(has_input && self.session.is_between_requests(), "it is unread"),
-            ConnectionState::TurnedAway => assert!(!has_input && !self.has_asked, "nothing it says is heard"),
             ConnectionState::Closing { .. } => assert!(!has_input && self.has_unsent(), "it is there to send"),
             ConnectionState::Lingering { .. } => assert!(!has_input && !self.has_unsent(), "all is said"),
         }
@@ -296,14 +291,13 @@ impl<S: Service> Connection<S> {
         }
         match self.state {
             ConnectionState::Working => self.work(turn),
-            ConnectionState::Reading | ConnectionState::TurnedAway if self.is_readable => self.read(turn),
+            ConnectionState::Reading if self.is_readable => self.read(turn),
             // Nobody takes it: it is answered here after all.
             ConnectionState::Held if turn.call.closing => self.work(turn),
             ConnectionState::Waiting(_) if turn.call.closing || self.input_end == InputEnd::Shut => {
                 self.conclude(Holding::Ended, turn)
             }
             ConnectionState::Reading
-            | ConnectionState::TurnedAway
             | ConnectionState::Waiting(_)
             | ConnectionState::Parked
             | ConnectionState::Held => Verdict::Wait,
@@ -324,32 +318,16 @@ impl<S: Service> Connection<S> {
 
     /// Answers the request under way with `fault` and closes.
     pub fn refuse(&mut self, fault: Fault, turn: &mut TurnContext<'_, S>) -> Verdict {
-        if !self.stream.is_established() {
-            return self.give_up(turn);
-        }
         let head_only = is_head_method(&self.input);
         self.session.refuse(fault, head_only, &mut turn.call);
         turn.call.service.answered(|| self.stream.peer());
         self.send_and_close(true, turn)
     }
 
-    /// Says that there is no room, and closes: at once, or when it can be said.
+    /// Says that there is no room, and closes.
     pub fn turn_away(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
-        if self.stream.is_established() {
-            return self.say_no_room(turn);
-        }
-        self.state = ConnectionState::TurnedAway;
-        self.serve(turn)
-    }
-
-    fn say_no_room(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         turn.counters.turned_away.add(1);
         self.refuse(Fault::NotReady, turn)
-    }
-
-    /// Says what is to be said before the connection is dropped.
-    pub fn part(&mut self, counters: &EngineCounters) {
-        self.stream.part(counters);
     }
 
     fn read(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
@@ -361,18 +339,12 @@ impl<S: Service> Connection<S> {
             return Verdict::Wait;
         }
         buffer[..held].copy_from_slice(&self.input);
-        match self.stream.read(&mut buffer[held..], turn.read_bytes_max, turn.counters) {
-            Ok(Received::End) => self.end_of_input(turn),
-            Ok(Received::Foreign { bytes }) => {
-                self.input = buffer[held..held + bytes].to_vec();
-                self.refuse(Fault::BadRequest, turn)
-            }
-            Ok(Received::Broken) => self.give_up(turn),
-            Ok(Received::Input { bytes, may_be_more }) => {
-                self.is_readable = self.input_end != InputEnd::Unseen || may_be_more;
-                if bytes == 0 || self.state == ConnectionState::TurnedAway {
-                    return self.after_handshake(turn);
-                }
+        let room_bytes = (buffer.len() - held).min(turn.read_bytes_max);
+        match self.stream.read(&mut buffer[held..held + room_bytes], turn.counters) {
+            Ok(0) => self.end_of_input(turn),
+            Ok(bytes) => {
+                // A short read has emptied the kernel's buffer: no second read to be told so.
+                self.is_readable = self.input_end != InputEnd::Unseen || bytes == room_bytes;
                 let input = &turn.read_buffer[..held + bytes];
                 let advanced = self.session.advance(input, &mut turn.call);
                 keep(&mut self.input, &input[advanced.consumed..]);
@@ -387,24 +359,6 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// What came was for TLS; or there is no room for who sent it.
-    #[cold]
-    fn after_handshake(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
-        if self.state == ConnectionState::TurnedAway && self.stream.is_established() {
-            return self.say_no_room(turn);
-        }
-        if self.is_readable && !self.has_unsent() { Verdict::Again } else { Verdict::Wait }
-    }
-
-    /// TLS cannot go on, or has not come far enough for an answer: what it says of that is the
-    /// last word.
-    #[cold]
-    fn give_up(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
-        self.state = ConnectionState::Closing { linger: true };
-        self.input = Vec::new();
-        if self.has_unsent() { Verdict::Wait } else { self.close(true, turn) }
-    }
-
     /// Goes on with input that had to wait.
     fn work(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         let input = std::mem::take(&mut self.input);
@@ -414,7 +368,7 @@ impl<S: Service> Connection<S> {
     }
 
     fn end_of_input(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
-        if self.is_idle() || self.state == ConnectionState::TurnedAway {
+        if self.is_idle() {
             return Verdict::Drop;
         }
         // It cannot become whole any more, and an answer is owed to whoever still listens.
@@ -469,7 +423,7 @@ impl<S: Service> Connection<S> {
 
     fn linger(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         let ConnectionState::Lingering { dropped_bytes } = &mut self.state else { return Verdict::Drop };
-        match self.stream.read_past(turn.read_buffer, turn.counters) {
+        match self.stream.read(turn.read_buffer, turn.counters) {
             Ok(0) => Verdict::Drop,
             Ok(bytes) => {
                 *dropped_bytes += bytes;

@@ -32,23 +32,6 @@ impl CloseCause {
     ];
 }
 
-/// How far a client has come with TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handshake {
-    /// It has begun to speak it.
-    Begun,
-    /// It can ask.
-    Done,
-    /// It spoke something else, and was told so.
-    NotTls,
-}
-
-impl Handshake {
-    /// Every stage, with its label.
-    pub const ALL: [(Self, &'static str); 3] =
-        [(Self::Begun, "begun"), (Self::Done, "done"), (Self::NotTls, "not_tls")];
-}
-
 /// Counters of one worker; only that worker writes them, into cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -57,8 +40,6 @@ pub struct EngineCounters {
     pub accepted: Counter,
     /// Connections closed, by cause.
     pub closed: [Counter; CloseCause::ALL.len()],
-    /// Clients of TLS, by how far they came.
-    pub handshakes: [Counter; Handshake::ALL.len()],
     /// Bytes read from clients.
     pub received_bytes: Counter,
     /// Bytes that the kernel took for clients.
@@ -79,7 +60,6 @@ impl Default for EngineCounters {
         Self {
             accepted: Counter::default(),
             closed: Default::default(),
-            handshakes: Default::default(),
             received_bytes: Counter::default(),
             sent_bytes: Counter::default(),
             lag_us: Histogram::new([50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 1_000_000]),

@@ -23,6 +23,4 @@ pub mod mailbox;
 pub mod may_minihttp;
 pub mod slab;
 pub mod stream;
-#[cfg(feature = "tls")]
-pub mod tls;
 pub mod worker;

@@ -1,5 +1,5 @@
 //! A connected socket of either kind, and what the kernel has not taken of its output yet. It
-//! knows bytes, not what they say. Where TLS is built in, `tls::layer` is the other half.
+//! knows bytes, not what they say.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,8 +12,6 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
 use super::counters::EngineCounters;
-#[cfg(feature = "tls")]
-use super::tls::session::Layer;
 
 /// A connected socket.
 #[derive(Debug)]
@@ -66,48 +64,19 @@ impl From<ClientSocket> for OwnedFd {
     }
 }
 
-/// What a read came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
-    /// So many bytes of the client; 0 where all that came was for TLS.
-    Input {
-        /// At the front of the buffer.
-        bytes: usize,
-        /// There may be more to read at once.
-        may_be_more: bool,
-    },
-    /// The peer has shut its sending side.
-    End,
-    /// So many bytes of a client that does not speak TLS where it has to. The stream is a plain
-    /// one from here on.
-    Foreign {
-        /// At the front of the buffer.
-        bytes: usize,
-    },
-    /// TLS cannot go on, and the peer has been told why.
-    Broken,
-}
-
 /// A client's bytes in either direction.
 pub struct Stream {
-    pub(super) socket: ClientSocket,
-    /// Not taken by the kernel yet, as it goes over the wire. Bounded by who sends: it asks
-    /// [`Stream::has_unsent`] before it answers more.
-    pub(super) unsent: Vec<u8>,
-    #[cfg(feature = "tls")]
-    pub(super) layer: Layer,
+    socket: ClientSocket,
+    /// Not taken by the kernel yet. Bounded by the sender, which asks [`Stream::has_unsent`] before it
+    /// answers more.
+    unsent: Vec<u8>,
 }
 
 impl Stream {
     /// The bytes of a socket that was just accepted.
     #[must_use]
     pub const fn new(socket: ClientSocket) -> Self {
-        Self {
-            socket,
-            unsent: Vec::new(),
-            #[cfg(feature = "tls")]
-            layer: Layer::Plain,
-        }
+        Self { socket, unsent: Vec::new() }
     }
 
     /// The socket, to register it.
@@ -136,20 +105,10 @@ impl Stream {
         rustix::net::recv(&self.socket, &mut byte, flags).is_ok_and(|(bytes, _)| bytes == 0)
     }
 
-    /// Whether its socket is all that there is: no bytes that wait, and no TLS.
-    #[must_use]
-    pub const fn is_bare(&self) -> bool {
-        #[cfg(feature = "tls")]
-        if !matches!(self.layer, Layer::Plain) {
-            return false;
-        }
-        !self.has_unsent()
-    }
-
-    /// The socket, where it is all that there is.
+    /// The socket, where no bytes wait to be sent.
     #[must_use]
     pub fn into_socket(self) -> Option<ClientSocket> {
-        if self.is_bare() { Some(self.socket) } else { None }
+        if self.has_unsent() { None } else { Some(self.socket) }
     }
 
     /// Whether the kernel has refused bytes.
@@ -159,64 +118,22 @@ impl Stream {
         !self.unsent.is_empty()
     }
 
-    /// Whether bytes stand between the client and the wire, on either side.
-    #[must_use]
-    #[inline]
-    pub fn is_idle(&self) -> bool {
-        #[cfg(feature = "tls")]
-        if !self.is_layer_idle() {
-            return false;
-        }
-        !self.has_unsent()
-    }
-
-    /// Whether what is sent now reaches the client.
-    #[must_use]
-    #[inline]
-    pub fn is_established(&self) -> bool {
-        #[cfg(feature = "tls")]
-        if !self.is_layer_established() {
-            return false;
-        }
-        true
-    }
-
     /// The memory that it holds, in bytes.
     #[must_use]
     #[inline]
-    pub fn held_bytes(&self) -> usize {
-        #[cfg(feature = "tls")]
-        if !matches!(self.layer, Layer::Plain) {
-            return self.unsent.capacity() + self.layer_held_bytes();
-        }
+    pub const fn held_bytes(&self) -> usize {
         self.unsent.capacity()
     }
 
-    /// Reads once, at most `bytes_max` from the socket.
+    /// Reads once; 0 where the peer has shut its sending side.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] where nothing is there, others where the peer is gone.
     #[inline]
-    pub fn read(&mut self, buffer: &mut [u8], bytes_max: usize, counters: &EngineCounters) -> io::Result<Received> {
-        #[cfg(feature = "tls")]
-        if !matches!(self.layer, Layer::Plain) {
-            return self.read_layer(buffer, bytes_max, counters);
-        }
-        let room_bytes = buffer.len().min(bytes_max);
-        let buffer = &mut buffer[..room_bytes];
-        match receive(&self.socket, buffer, counters)? {
-            0 => Ok(Received::End),
-            // A short read has emptied the kernel's buffer: no second read to be told so.
-            bytes => Ok(Received::Input { bytes, may_be_more: bytes == buffer.len() }),
-        }
-    }
-
-    /// Reads once what nobody will look at, as it came over the wire; 0 at its end.
-    ///
-    /// # Errors
-    /// As [`Stream::read`].
-    pub fn read_past(&mut self, buffer: &mut [u8], counters: &EngineCounters) -> io::Result<usize> {
-        receive(&self.socket, buffer, counters)
+    pub fn read(&mut self, buffer: &mut [u8], counters: &EngineCounters) -> io::Result<usize> {
+        let (bytes, _) = rustix::net::recv(&self.socket, buffer, RecvFlags::empty())?;
+        counters.received_bytes.add(bytes as u64);
+        Ok(bytes)
     }
 
     /// Writes all of `out` in one call, empties it, and keeps what the kernel does not take.
@@ -226,10 +143,6 @@ impl Stream {
     /// Where the peer is gone.
     #[inline]
     pub fn send(&mut self, out: &mut Vec<u8>, is_last: bool, counters: &EngineCounters) -> io::Result<()> {
-        #[cfg(feature = "tls")]
-        if !matches!(self.layer, Layer::Plain) {
-            return self.send_layer(out, is_last, counters);
-        }
         if out.is_empty() {
             return Ok(());
         }
@@ -247,11 +160,7 @@ impl Stream {
     /// # Errors
     /// As [`Stream::send`].
     pub fn flush(&mut self, counters: &EngineCounters) -> io::Result<()> {
-        self.flush_as(SendFlags::empty(), counters)
-    }
-
-    pub(super) fn flush_as(&mut self, flags: SendFlags, counters: &EngineCounters) -> io::Result<()> {
-        let sent = send_once(&self.socket, &self.unsent, flags)?;
+        let sent = send_once(&self.socket, &self.unsent, SendFlags::empty())?;
         counters.sent_bytes.add(sent as u64);
         self.unsent.drain(..sent);
         if self.unsent.is_empty() {
@@ -270,22 +179,6 @@ impl Stream {
     pub fn shut(&mut self) -> io::Result<()> {
         Ok(rustix::net::shutdown(&self.socket, Shutdown::Write)?)
     }
-
-    /// Says what is to be said before the socket is closed.
-    #[inline]
-    pub fn part(&mut self, counters: &EngineCounters) {
-        #[cfg(feature = "tls")]
-        self.part_layer(counters);
-        #[cfg(not(feature = "tls"))]
-        let _nothing_is_sent = counters;
-    }
-}
-
-#[inline]
-pub(super) fn receive(socket: &ClientSocket, buffer: &mut [u8], counters: &EngineCounters) -> io::Result<usize> {
-    let (bytes, _) = rustix::net::recv(socket, buffer, RecvFlags::empty())?;
-    counters.received_bytes.add(bytes as u64);
-    Ok(bytes)
 }
 
 /// Bytes taken; 0 where the kernel's buffer is full. A peer that has gone is an error, not a signal.

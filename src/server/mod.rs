@@ -21,9 +21,6 @@ use crate::control::ControlKey;
 use crate::limits::Limits;
 use crate::metrics::SharedCounter;
 use crate::net::listen::address::ListenAddress;
-use crate::net::listen::listener::Listener;
-#[cfg(feature = "tls")]
-use crate::net::tls::certificates::Tls;
 use crate::readiness::Readiness;
 use crate::recorder::command::Command;
 use crate::store::StoreError;
@@ -51,11 +48,6 @@ pub use threads::ThreadKind;
 pub struct Config {
     /// Public addresses.
     pub listen: Vec<ListenAddress>,
-    /// Public addresses that stay plain where the others do not.
-    pub listen_plain: Vec<ListenAddress>,
-    /// What the public internet addresses speak.
-    #[cfg(feature = "tls")]
-    pub tls: Option<Tls>,
     /// The private address.
     pub control: ListenAddress,
     /// Permissions of socket files.
@@ -93,27 +85,6 @@ pub struct Config {
     pub takes_over: bool,
 }
 
-impl Config {
-    /// What is listened for at one of the addresses that may speak TLS.
-    fn role_of(&self, address: &ListenAddress) -> Role {
-        #[cfg(feature = "tls")]
-        if self.tls.is_some() && matches!(address, ListenAddress::Tcp(_)) {
-            return Role::PublicTls;
-        }
-        let _plain = address;
-        Role::Public
-    }
-
-    /// The same listeners under TLS, where there is any.
-    fn secure(&self, listeners: Vec<Listener>) -> Vec<Listener> {
-        #[cfg(feature = "tls")]
-        if let Some(tls) = &self.tls {
-            return listeners.into_iter().map(|listener| listener.secured(tls)).collect();
-        }
-        listeners
-    }
-}
-
 /// What serves the public listeners.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
@@ -145,8 +116,6 @@ impl Engine {
 pub enum Role {
     /// Open to all.
     Public,
-    /// Open to all, under TLS.
-    PublicTls,
     /// For the site itself.
     Control,
 }
@@ -155,7 +124,6 @@ impl fmt::Display for Role {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Public => "public",
-            Self::PublicTls => "public, TLS",
             Self::Control => "control",
         })
     }

@@ -41,17 +41,13 @@ impl Sockets {
         for (role, socket) in std::mem::take(&mut config.passed) {
             let inherited = adopt::listener(socket);
             let (address, listener) = inherited.map_err(|error| ServerError::Passed(role, error))?;
-            let role = if role == Role::Public { config.role_of(&address) } else { role };
             places.push(SocketPlace { listeners: vec![listener], ..SocketPlace::new(role, address, &[]) });
         }
         let are_passed = !places.is_empty();
         let mut wanted = Vec::new();
         if places.iter().all(SocketPlace::is_control) {
-            let secured = config.listen.iter().map(|address| (config.role_of(address), address));
-            let plain = config.listen_plain.iter().map(|address| (Role::Public, address));
-            let others = [config.listen.as_slice(), &config.listen_plain].concat();
-            let public = secured.chain(plain).map(|(role, address)| SocketPlace::new(role, address.clone(), &others));
-            wanted.extend(public);
+            let public = |address: &ListenAddress| SocketPlace::new(Role::Public, address.clone(), &config.listen);
+            wanted.extend(config.listen.iter().map(public));
         }
         if !places.iter().any(SocketPlace::is_control) {
             wanted.push(SocketPlace::new(Role::Control, config.control.clone(), &[]));
@@ -123,19 +119,11 @@ impl Sockets {
         self.places.iter().map(listed).collect()
     }
 
-    /// Takes the listeners of the control interface, or all others, as one share for each worker. `secure` puts
-    /// those under TLS that speak it.
-    pub(super) fn take(
-        &mut self,
-        role: Role,
-        workers: usize,
-        secure: impl Fn(Vec<Listener>) -> Vec<Listener>,
-    ) -> io::Result<Vec<Vec<Listener>>> {
+    /// Takes the listeners of a role, as one share for each worker.
+    pub(super) fn take(&mut self, role: Role, workers: usize) -> io::Result<Vec<Vec<Listener>>> {
         let mut shares: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
         for place in self.places.iter_mut().filter(|place| place.is_of(role)) {
-            let listeners = std::mem::take(&mut place.listeners);
-            let listeners = if place.role == Role::PublicTls { secure(listeners) } else { listeners };
-            let listeners = adopt::share(listeners, workers)?;
+            let listeners = adopt::share(std::mem::take(&mut place.listeners), workers)?;
             for (share, listeners) in shares.iter_mut().zip(listeners) {
                 share.extend(listeners);
             }
@@ -173,9 +161,8 @@ impl SocketPlace {
         self.role == Role::Control
     }
 
-    /// Whether it is on the same side as `role`: control or public. TLS makes no difference.
     fn is_of(&self, role: Role) -> bool {
-        self.is_control() == (role == Role::Control)
+        self.role == role
     }
 
     fn is_at(&self, address: &ListenAddress) -> bool {

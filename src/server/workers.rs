@@ -58,8 +58,7 @@ impl Run {
             is_interim: false,
         };
         let freshness = self.freshness();
-        let secure = |listeners| self.config.secure(listeners);
-        let shares = self.sockets.take(Role::Public, workers, secure).map_err(ServerError::Engine)?;
+        let shares = self.sockets.take(Role::Public, workers).map_err(ServerError::Engine)?;
         for (share, clients) in shares.into_iter().zip(parts) {
             let service = PublicService::new(
                 self.views.directory.clone(),
@@ -105,17 +104,17 @@ impl Run {
             self.sources.workers.push(WorkerSource { listener: "public", engine, responses, connections_max });
         }
         let settings = may_minihttp::EngineSettings { limits, clock: self.clock.clone(), readiness };
-        let public = self.sockets.addresses().filter(|(_, role)| *role != Role::Control);
-        let public = public.map(|(address, role)| match address {
-            ListenAddress::Tcp(address) if role == Role::Public => Ok(*address),
-            _ => {
-                let why = "the engine may_minihttp listens on internet addresses only, without TLS";
+        let public = self.sockets.addresses().filter(|(_, role)| *role == Role::Public);
+        let public = public.map(|(address, _)| match address {
+            ListenAddress::Tcp(address) => Ok(*address),
+            ListenAddress::Unix(_) => {
+                let why = "the engine may_minihttp listens on internet addresses only";
                 Err(ServerError::Bind(address.clone(), io::Error::new(io::ErrorKind::Unsupported, why)))
             }
         });
         let public: Vec<_> = public.collect::<Result<_, _>>()?;
         may_minihttp::start(public, services, &settings).map_err(ServerError::Engine)?;
-        drop(self.sockets.take(Role::Public, 1, |listeners| listeners).map_err(ServerError::Engine)?);
+        drop(self.sockets.take(Role::Public, 1).map_err(ServerError::Engine)?);
         let (sender, letters) = channel();
         let tell = move |letter| {
             // A thread that has ended has nothing more to be told.
@@ -158,7 +157,7 @@ impl Run {
             kept_places: limits.turned_away_max / 2,
             is_interim: recorder.is_none(),
         };
-        let shares = self.sockets.take(Role::Control, 1, |listeners| listeners).map_err(ServerError::Engine)?;
+        let shares = self.sockets.take(Role::Control, 1).map_err(ServerError::Engine)?;
         let listeners = shares.into_iter().flatten().collect();
         let responses = Arc::new(ResponseCounters::default());
         // An earlier worker of this listener has given all away.

@@ -315,7 +315,7 @@ fn what_has_no_content_or_wants_it_keeps_its_connection() {
 /// The others, who were told 503 for want of memory, were counted with them.
 #[test]
 fn newcomers_that_are_turned_away_are_counted() {
-    let server = with_descriptors(100, "1", &[]);
+    let server = with_descriptors(100, "1");
     let upload = server.control_client().request_bytes("POST", "/v1/votes/batch", None);
     let upload = upload.replace("\r\n\r\n", "\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n");
     let mut uploads = Vec::new();
@@ -340,29 +340,27 @@ fn newcomers_that_are_turned_away_are_counted() {
     assert!(counted(r#"vote_status_turned_away_total{listener="public"} 0"#), "{}", page.text());
 }
 
-/// A server with so many descriptors and one public listener, under TLS where `folder` is for it.
-fn with_descriptors(descriptors: usize, workers: &str, tls: &[&str]) -> Server {
-    let plain = Server::command();
+/// A server with so many descriptors and one public listener.
+fn with_descriptors(descriptors: usize, workers: &str) -> Server {
+    let binary = Server::command();
     let mut command = Command::new("/bin/sh");
-    command.arg("-c").arg(format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"")).arg(plain.get_program());
+    command.arg("-c").arg(format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"")).arg(binary.get_program());
     command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--in-memory"]);
-    command.args(["--workers", workers, "--head-timeout", "60"]).args(tls);
+    command.args(["--workers", workers, "--head-timeout", "60"]);
     command.env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
     let server = Server::spawn(command);
     server.control_client().add_server(1, "t");
     server
 }
 
-fn never_stalls(descriptors: usize, workers: &str, tls: &[&str]) {
-    let server = with_descriptors(descriptors, workers, tls);
+fn never_stalls(descriptors: usize, workers: &str) {
+    let server = with_descriptors(descriptors, workers);
     let count = connections_affordable(descriptors * 5 / 4);
     let is_over = AtomicBool::new(false);
     scope(|scope| {
         let end = End(&is_over);
-        // Enough of a record of TLS to have begun a handshake, and of a method to have begun a request.
-        let says: &[u8] = if tls.is_empty() { b"GET / HTTP/1.1\r\nHo" } else { b"\x16\x03\x01\x02\x00\x01" };
         let on_control = scope.spawn(|| hold(ELSEWHERE, server.control(), count / 4, b"GET / HT", &is_over));
-        let crowd = scope.spawn(|| hold(ELSEWHERE, server.public(), count, says, &is_over));
+        let crowd = scope.spawn(|| hold(ELSEWHERE, server.public(), count, b"GET / HTTP/1.1\r\nHo", &is_over));
         sleep(Duration::from_millis(1_000));
         let (asked, failed, longest) = ask_for(Duration::from_secs(1), &server.publics()[0]);
         assert_eq!(server.control_client().cast(1, [203, 0, 113, 7]).status, 201);
@@ -372,8 +370,7 @@ fn never_stalls(descriptors: usize, workers: &str, tls: &[&str]) {
         let shortages = page.text().lines().filter(|line| line.starts_with("vote_status_accept_shortages_total"));
         let shortages: Vec<&str> = shortages.filter(|line| !line.ends_with(" 0")).collect();
         report(format_args!(
-            "{descriptors} descriptors, {workers} workers, TLS {}: {opened} opened by a crowd of {count}; {failed} of {asked} requests without a 200, longest {} ms",
-            !tls.is_empty(),
+            "{descriptors} descriptors, {workers} workers: {opened} opened by a crowd of {count}; {failed} of {asked} requests without a 200, longest {} ms",
             longest.as_millis()
         ));
         assert!(failed * 100 <= asked, "{failed} of {asked}");
@@ -384,24 +381,10 @@ fn never_stalls(descriptors: usize, workers: &str, tls: &[&str]) {
 
 #[test]
 fn few_descriptors_are_shared_out_so_that_nobody_waits_for_one() {
-    never_stalls(256, "1", &[]);
-    never_stalls(256, "4", &[]);
-    never_stalls(1_024, "3", &[]);
+    never_stalls(256, "1");
+    never_stalls(256, "4");
+    never_stalls(1_024, "3");
     if is_long() {
-        never_stalls(20_000, "2", &[]);
-    }
-}
-
-#[cfg(feature = "tls")]
-#[test]
-fn few_descriptors_are_shared_out_under_tls_too() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let pair = crate::util::tls::Pair::make(folder.path(), "first", "ec");
-    let (cert, key) = (pair.cert.display().to_string(), pair.key.display().to_string());
-    let tls = ["--tls-cert", cert.as_str(), "--tls-key", key.as_str()];
-    never_stalls(256, "1", &tls);
-    never_stalls(1_024, "3", &tls);
-    if is_long() {
-        never_stalls(20_000, "2", &tls);
+        never_stalls(20_000, "2");
     }
 }

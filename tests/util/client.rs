@@ -3,8 +3,6 @@
 use crate::util::DEADLINE;
 use crate::util::endpoint::{Endpoint, Transport};
 use crate::util::response::{Framing, Response, decode_chunked, parse_head};
-#[cfg(feature = "tls")]
-use crate::util::tls::TlsStream;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -40,22 +38,7 @@ impl Client {
         Client { transport, buffer: Vec::new(), deadline: DEADLINE }
     }
 
-    /// Whether no part of an answer has been read.
-    #[cfg(feature = "tls")]
-    pub(crate) fn is_untouched(&self) -> bool {
-        self.buffer.is_empty()
-    }
-
-    /// The TLS of a connection that has it.
-    #[cfg(feature = "tls")]
-    pub(crate) fn tls(&mut self) -> &mut TlsStream {
-        match &mut self.transport {
-            Transport::Tls(stream) => stream,
-            other => panic!("{other:?} has no TLS"),
-        }
-    }
-
-    /// The socket itself, of a plain connection over TCP, for what this type does not offer.
+    /// The socket itself, of a connection over TCP, for what this type does not offer.
     pub(crate) fn stream(&self) -> &TcpStream {
         self.transport.tcp()
     }

@@ -1,9 +1,6 @@
-//! Where a listener is and how it is spoken to, and a connection to it. Knows sockets, not what
-//! goes over them.
+//! Where a listener is, and a connection to it. Knows sockets, not what goes over them.
 
 use crate::util::DEADLINE;
-#[cfg(feature = "tls")]
-use crate::util::tls::{TlsStream, client};
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -16,9 +13,6 @@ use std::time::Duration;
 pub(crate) enum Endpoint {
     Tcp(SocketAddr),
     Unix(PathBuf),
-    /// TLS over TCP.
-    #[cfg(feature = "tls")]
-    Tls(SocketAddr),
 }
 
 impl Endpoint {
@@ -30,20 +24,10 @@ impl Endpoint {
         }
     }
 
-    /// The same under TLS.
-    pub(crate) fn parse_tls(text: &str) -> Option<Endpoint> {
-        #[cfg(feature = "tls")]
-        return text.parse().ok().map(Endpoint::Tls);
-        #[cfg(not(feature = "tls"))]
-        panic!("{text} speaks TLS, which is not built in");
-    }
-
     /// The address, where it is one of the internet. Panics where it is none.
     pub(crate) fn addr(&self) -> SocketAddr {
         match self {
             Endpoint::Tcp(addr) => *addr,
-            #[cfg(feature = "tls")]
-            Endpoint::Tls(addr) => *addr,
             Endpoint::Unix(_) => panic!("{self} is no internet address"),
         }
     }
@@ -53,8 +37,6 @@ impl Display for Endpoint {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Endpoint::Tcp(addr) => addr.fmt(formatter),
-            #[cfg(feature = "tls")]
-            Endpoint::Tls(addr) => write!(formatter, "{addr} (TLS)"),
             Endpoint::Unix(path) => write!(formatter, "unix:{}", path.display()),
         }
     }
@@ -77,8 +59,6 @@ impl From<&Endpoint> for Endpoint {
 pub(crate) enum Transport {
     Tcp(TcpStream),
     Unix(UnixStream),
-    #[cfg(feature = "tls")]
-    Tls(Box<TlsStream>),
 }
 
 impl Transport {
@@ -86,8 +66,6 @@ impl Transport {
     pub(crate) fn connect(endpoint: &Endpoint) -> io::Result<Transport> {
         let transport = match endpoint {
             Endpoint::Tcp(addr) => Transport::Tcp(connect_tcp(*addr)?),
-            #[cfg(feature = "tls")]
-            Endpoint::Tls(addr) => Transport::Tls(Box::new(TlsStream::new(connect_tcp(*addr)?, client(), None))),
             Endpoint::Unix(path) => {
                 let stream = UnixStream::connect(path)?;
                 stream.set_write_timeout(Some(DEADLINE))?;
@@ -97,11 +75,11 @@ impl Transport {
         Ok(transport)
     }
 
-    /// The socket of a plain connection over TCP. Panics where it is another.
+    /// The socket of a connection over TCP. Panics where it is another.
     pub(crate) fn tcp(&self) -> &TcpStream {
         match self {
             Transport::Tcp(stream) => stream,
-            other => panic!("{other:?} is no plain TCP connection"),
+            other => panic!("{other:?} is no TCP connection"),
         }
     }
 
@@ -109,21 +87,14 @@ impl Transport {
         match self {
             Transport::Tcp(stream) => stream.set_read_timeout(Some(timeout)),
             Transport::Unix(stream) => stream.set_read_timeout(Some(timeout)),
-            #[cfg(feature = "tls")]
-            Transport::Tls(stream) => stream.socket().set_read_timeout(Some(timeout)),
         }
     }
 
-    /// Shuts the sending side, under TLS with a word of farewell.
-    pub(crate) fn shutdown_write(&mut self) -> io::Result<()> {
+    /// Shuts the sending side.
+    pub(crate) fn shutdown_write(&self) -> io::Result<()> {
         match self {
             Transport::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Transport::Unix(stream) => stream.shutdown(Shutdown::Write),
-            #[cfg(feature = "tls")]
-            Transport::Tls(stream) => {
-                stream.close_notify()?;
-                stream.socket().shutdown(Shutdown::Write)
-            }
         }
     }
 }
@@ -141,8 +112,6 @@ impl Read for Transport {
         match self {
             Transport::Tcp(stream) => stream.read(buffer),
             Transport::Unix(stream) => stream.read(buffer),
-            #[cfg(feature = "tls")]
-            Transport::Tls(stream) => stream.read(buffer),
         }
     }
 }
@@ -152,8 +121,6 @@ impl Write for Transport {
         match self {
             Transport::Tcp(stream) => stream.write(bytes),
             Transport::Unix(stream) => stream.write(bytes),
-            #[cfg(feature = "tls")]
-            Transport::Tls(stream) => stream.write(bytes),
         }
     }
 
@@ -161,8 +128,6 @@ impl Write for Transport {
         match self {
             Transport::Tcp(stream) => stream.flush(),
             Transport::Unix(stream) => stream.flush(),
-            #[cfg(feature = "tls")]
-            Transport::Tls(stream) => stream.flush(),
         }
     }
 }

@@ -16,8 +16,6 @@ pub(crate) mod response;
 pub(crate) mod server;
 pub(crate) mod stub;
 pub(crate) mod time;
-#[cfg(feature = "tls")]
-pub(crate) mod tls;
 pub(crate) mod watch;
 
 use std::thread::sleep;

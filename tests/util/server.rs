@@ -89,7 +89,7 @@ impl Server {
     /// As `try_spawn`, with something for standard input.
     pub(crate) fn try_spawn_with_input(mut command: Command, input: Stdio) -> Result<Server, Ended> {
         command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let publics = command.get_args().filter(|&arg| arg == "--listen" || arg == "--listen-plain").count();
+        let publics = command.get_args().filter(|&arg| arg == "--listen").count();
         let mut child = command.spawn().expect("the binary can be run");
         let (captured, lines) = Captured::attach(&mut child);
         let (public, control) = match read_start_lines(&lines, publics.max(1)) {
@@ -253,7 +253,6 @@ fn read_start_lines(lines: &Receiver<String>, publics: usize) -> Option<(Vec<End
         let (addr, kind) = line.strip_prefix("listening on ")?.rsplit_once(" (")?;
         match kind {
             "public)" => public.push(Endpoint::parse(addr)?),
-            "public, TLS)" => public.push(Endpoint::parse_tls(addr)?),
             "control)" => control = Some(Endpoint::parse(addr)?),
             _ => return None,
         }

@@ -25,7 +25,7 @@ pub(super) fn command() -> Command {
         .args(logging())
 }
 
-fn listening() -> [Arg; 9] {
+fn listening() -> [Arg; 6] {
     let workers = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     [
         option("listen", "ADDR", "Public address, or unix:PATH; may be given several times; [::]:8080 takes IPv4 too")
@@ -36,16 +36,6 @@ fn listening() -> [Arg; 9] {
         option("control", "ADDR", "Private address of the control interface, or unix:PATH")
             .value_parser(value_parser!(ListenAddress))
             .default_value("127.0.0.1:8081"),
-        option("listen-plain", "ADDR", "Public address without TLS beside those with it; may be given several times")
-            .value_parser(value_parser!(ListenAddress))
-            .action(ArgAction::Append)
-            .value_delimiter(','),
-        option("tls-cert", "FILE", "Certificate chain as PEM: every --listen ADDR speaks TLS (cargo feature tls)")
-            .value_parser(value_parser!(PathBuf))
-            .requires("tls-key"),
-        option("tls-key", "FILE", "Its private key as PEM; both are read again on SIGHUP")
-            .value_parser(value_parser!(PathBuf))
-            .requires("tls-cert"),
         option("listen-mode", "MODE", "Permissions of Unix sockets, octal: who may write may connect")
             .value_parser(permissions)
             .default_value("0660"),

@@ -62,13 +62,10 @@ pub fn share(listeners: Vec<Listener>, count: usize) -> io::Result<Vec<Vec<Liste
 }
 
 fn another(listener: &Listener) -> io::Result<Listener> {
-    let another_tcp = |listener: &TcpListener| -> io::Result<TcpListener> {
-        Ok(TcpListener::from_std(StdTcpListener::from(rustix::io::dup(listener)?)))
-    };
     Ok(match listener {
-        Listener::Tcp(listener) => Listener::Tcp(another_tcp(listener)?),
-        #[cfg(feature = "tls")]
-        Listener::Tls(listener, tls) => Listener::Tls(another_tcp(listener)?, tls.clone()),
+        Listener::Tcp(listener) => {
+            Listener::Tcp(TcpListener::from_std(StdTcpListener::from(rustix::io::dup(listener)?)))
+        }
         Listener::Unix(listener) => {
             Listener::Unix(UnixListener::from_std(StdUnixListener::from(rustix::io::dup(listener)?)))
         }

@@ -20,9 +20,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, getsoc
 use super::address::ListenAddress;
 use super::unix_file::{self, SocketFile};
 use crate::limits::LISTEN_BACKLOG;
-use crate::net::stream::{self, Stream};
-#[cfg(feature = "tls")]
-use crate::net::tls::certificates::Tls;
+use crate::net::stream::{ClientSocket, Stream};
 
 /// A listening socket of one worker.
 #[derive(Debug)]
@@ -32,9 +30,6 @@ pub enum Listener {
     /// For this machine. The workers' descriptors stand for one socket: who comes first takes the
     /// newcomer. All are woken for it, which costs little where a few proxies keep connections.
     Unix(UnixListener),
-    /// For the network, under TLS.
-    #[cfg(feature = "tls")]
-    Tls(TcpListener, Tls),
 }
 
 /// An address that is listened on.
@@ -90,26 +85,10 @@ impl Listener {
     /// [`io::ErrorKind::WouldBlock`] where there is none, others as the system says.
     #[inline]
     pub fn accept(&self) -> io::Result<Stream> {
-        let socket = match self {
-            Self::Tcp(listener) => stream::ClientSocket::Tcp(listener.accept()?.0),
-            Self::Unix(listener) => stream::ClientSocket::Unix(listener.accept()?.0),
-            #[cfg(feature = "tls")]
-            Self::Tls(listener, tls) => {
-                return Ok(Stream::secured(stream::ClientSocket::Tcp(listener.accept()?.0), tls.config()));
-            }
-        };
-        Ok(Stream::new(socket))
-    }
-
-    /// The same listener under TLS, if it is one for the network: who is on this machine sees all
-    /// the same.
-    #[cfg(feature = "tls")]
-    #[must_use]
-    pub fn secured(self, tls: &Tls) -> Self {
-        match self {
-            Self::Tcp(listener) => Self::Tls(listener, tls.clone()),
-            other => other,
-        }
+        Ok(Stream::new(match self {
+            Self::Tcp(listener) => ClientSocket::Tcp(listener.accept()?.0),
+            Self::Unix(listener) => ClientSocket::Unix(listener.accept()?.0),
+        }))
     }
 }
 
@@ -118,8 +97,6 @@ impl From<Listener> for OwnedFd {
         match listener {
             Listener::Tcp(listener) => listener.into(),
             Listener::Unix(listener) => listener.into(),
-            #[cfg(feature = "tls")]
-            Listener::Tls(listener, _) => listener.into(),
         }
     }
 }
@@ -129,8 +106,6 @@ impl Source for Listener {
         match self {
             Self::Tcp(listener) => listener.register(registry, token, interests),
             Self::Unix(listener) => listener.register(registry, token, interests),
-            #[cfg(feature = "tls")]
-            Self::Tls(listener, _) => listener.register(registry, token, interests),
         }
     }
 
@@ -138,8 +113,6 @@ impl Source for Listener {
         match self {
             Self::Tcp(listener) => listener.reregister(registry, token, interests),
             Self::Unix(listener) => listener.reregister(registry, token, interests),
-            #[cfg(feature = "tls")]
-            Self::Tls(listener, _) => listener.reregister(registry, token, interests),
         }
     }
 
@@ -147,8 +120,6 @@ impl Source for Listener {
         match self {
             Self::Tcp(listener) => listener.deregister(registry),
             Self::Unix(listener) => listener.deregister(registry),
-            #[cfg(feature = "tls")]
-            Self::Tls(listener, _) => listener.deregister(registry),
         }
     }
 }

@@ -393,12 +393,10 @@ impl<S: Service> Worker<S> {
     fn close(&mut self, key: SlabKey, cause: CloseCause) {
         self.deadlines.clear(key.index);
         // Dropping the socket takes it out of the poll.
-        if let Some(mut occupant) = self.connections.remove(key) {
+        if let Some(occupant) = self.connections.remove(key) {
             if occupant.is_holder {
                 self.account.forget(key.index);
             }
-            // What has panicked once may do so again; it is closed all the same.
-            let _parted = catch_unwind(AssertUnwindSafe(|| occupant.connection.part(&self.counters)));
             self.counters.closed[cause as usize].add(1);
             self.service.gone(Ticket(key.packed()));
         }

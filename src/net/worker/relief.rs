@@ -39,10 +39,10 @@ impl<S: Service> Worker<S> {
     fn cut(&mut self, key: SlabKey) {
         let Some(connection) = self.connection(key) else { return };
         if connection.is_idle() {
-            // Of TLS, which holds its keys. It has asked nothing: an answer would be taken for the next one.
+            // It has asked nothing: an answer would be taken for that to its next question.
             self.close_if_idle(key, CloseCause::Memory);
         } else if connection.is_waiting() {
-            // What it holds is what it sent behind its question, or keys of TLS.
+            // What it sent behind its question uses memory.
             self.turn(key, |connection, turn| {
                 turn.call.closing = true;
                 connection.conclude(Holding::Ended, turn)
@@ -53,7 +53,7 @@ impl<S: Service> Worker<S> {
         } else if connection.can_be_refused() {
             self.counters.cut_answered.add(1);
             self.turn(key, |connection, turn| connection.refuse(Fault::NotReady, turn));
-            // A client that has not done its handshake gets no answer.
+            // The kernel does not take the answer.
             if self.connection(key).is_some_and(|connection| Connection::has_unsent(connection)) {
                 self.close(key, CloseCause::Memory);
             }

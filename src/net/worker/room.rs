@@ -163,7 +163,7 @@ impl<S: Service> Worker<S> {
         oldest.is_some()
     }
 
-    /// Tells somebody who has begun a request, or a handshake, and not finished it that time is up; who
+    /// Tells somebody who has begun a request and not finished it that time is up; who
     /// has not begun is closed. What has arrived meanwhile is read first.
     fn end_unfinished(&mut self, classes: &[Class], waits_ms_min: u64) -> bool {
         for _ in 0..TRIES_MAX {
@@ -178,7 +178,7 @@ impl<S: Service> Worker<S> {
             match self.deadlines.class(key.index).filter(|_| self.connections.get_mut(key).is_some()) {
                 Some(Class::Request) => {
                     self.turn(key, |connection, turn| connection.refuse(Fault::RequestTimeout, turn));
-                    // Without a word where TLS cannot say one, or where the kernel takes none.
+                    // The kernel does not take the answer.
                     if self.deadlines.class(key.index).is_some_and(|class| class != Class::Linger) {
                         self.close(key, CloseCause::Overload);
                     }

@@ -55,7 +55,7 @@ impl Estate {
 
     fn of(&mut self, role: Role) -> &mut Handed {
         match role {
-            Role::Public | Role::PublicTls => &mut self.public,
+            Role::Public => &mut self.public,
             Role::Control => &mut self.control,
         }
     }

@@ -155,8 +155,7 @@ impl Listed {
 
 const fn word(role: Role) -> &'static str {
     match role {
-        // Each process has its own certificate: what it listens under is no business of the other.
-        Role::Public | Role::PublicTls => "public",
+        Role::Public => "public",
         Role::Control => "control",
     }
 }

@@ -1,20 +1,16 @@
-//! One bound for the memory of all connections, plain ones and those under TLS: thousands of clients
-//! that ask for far more than they take, or never end what they began. `VOTE_STATUS_TEST_LONG=1` has
-//! as many of them as descriptors allow, and compares a good client's waits with those when it is alone.
+//! One bound for the memory of all connections: thousands of clients that ask for far more than they
+//! take, or never end what they began. `VOTE_STATUS_TEST_LONG=1` has as many of them as descriptors
+//! allow, and compares a good client's waits with those when it is alone.
 
-use super::{Service, ask};
+use super::ask;
 use crate::util::DEADLINE;
 use crate::util::client::{Client, get};
 use crate::util::figures::{connections_affordable, peak_kib, report, resident_kib};
 use crate::util::needs::is_long;
 use crate::util::server::Server;
-use crate::util::tls::client;
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection};
 use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
@@ -39,21 +35,10 @@ enum Harm {
     HalfBody,
     /// A head without its end.
     HalfHead,
-    /// Under TLS, a record without its last byte.
-    HalfRecord,
 }
 
 /// Most ask and take nothing: that costs most.
-const HARMS: [(Harm, bool); 8] = [
-    (Harm::Deaf, false),
-    (Harm::Deaf, true),
-    (Harm::Slow, false),
-    (Harm::Deaf, false),
-    (Harm::Slow, true),
-    (Harm::HalfBody, false),
-    (Harm::HalfHead, true),
-    (Harm::HalfRecord, true),
-];
+const HARMS: [Harm; 7] = [Harm::Deaf, Harm::Deaf, Harm::Slow, Harm::Deaf, Harm::Slow, Harm::HalfBody, Harm::HalfHead];
 
 /// A client that means harm.
 struct Attacker {
@@ -61,23 +46,10 @@ struct Attacker {
     harm: Harm,
 }
 
-/// Where they go.
-struct Target {
-    plain: SocketAddr,
-    secure: SocketAddr,
-    config: Arc<ClientConfig>,
-}
-
-impl Target {
-    fn of(service: &Service) -> Target {
-        let [secure, plain] = service.server.publics() else { panic!("two listeners were asked for") };
-        Target { plain: plain.addr(), secure: secure.addr(), config: client() }
-    }
-
+impl Attacker {
     /// Does what one in the row of [`HARMS`] does. What the server does not take at once is not sent.
-    fn attack(&self, number: usize) -> Attacker {
-        let (harm, is_secure) = HARMS[number % HARMS.len()];
-        let address = if is_secure { self.secure } else { self.plain };
+    fn begin(address: SocketAddr, number: usize) -> Attacker {
+        let harm = HARMS[number % HARMS.len()];
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).expect("a socket");
         // Answers are to wait in the server: not in the kernel on this side, nor in the one on the other,
         // whose buffer follows the size of a segment, which is 64 KB on this machine's own network.
@@ -91,40 +63,13 @@ impl Target {
                 format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n{}", "a".repeat(30_000))
             }
             Harm::HalfHead => format!("GET / HTTP/1.1\r\nX: {}", "a".repeat(15 * 1024)),
-            Harm::HalfRecord => "a".repeat(16 * 1024),
         };
-        let mut bytes = request.into_bytes();
-        if is_secure {
-            bytes = self.sealed(&mut socket, &bytes);
-        }
-        if harm == Harm::HalfRecord {
-            bytes.pop();
-        }
         socket.set_nonblocking(true).expect("it may be so");
         // It may be turned away meanwhile.
-        let _sent = socket.write(&bytes);
+        let _sent = socket.write(request.as_bytes());
         Attacker { socket, harm }
     }
 
-    /// `bytes` as they go over the wire behind a handshake, which is done.
-    fn sealed(&self, socket: &mut TcpStream, bytes: &[u8]) -> Vec<u8> {
-        let name = ServerName::try_from("vote.example").expect("a name");
-        let mut connection = ClientConnection::new(Arc::clone(&self.config), name).expect("a client may be made");
-        connection.set_buffer_limit(None);
-        socket.set_read_timeout(Some(DEADLINE)).expect("a deadline");
-        while connection.is_handshaking() {
-            connection.complete_io(socket).expect("a handshake");
-        }
-        connection.writer().write_all(bytes).expect("there is no limit");
-        let mut sealed = Vec::new();
-        while connection.wants_write() {
-            connection.write_tls(&mut sealed).expect("a vector takes all");
-        }
-        sealed
-    }
-}
-
-impl Attacker {
     /// Goes on doing harm; `false` where the server has ended that.
     fn go_on(&mut self) -> bool {
         let is_reset = self.socket.take_error().expect("it is a socket").is_some();
@@ -168,8 +113,8 @@ fn median<T: PartialOrd + Copy>(mut values: Vec<T>) -> T {
 }
 
 /// Keeps `attackers` at it until it is over: who was cut off comes again, some each round.
-fn keep_on(target: &Target, attackers: &mut [Attacker], is_over: &AtomicBool) -> usize {
-    // And one of those who were cut off comes again each second: handshakes are dear to both sides.
+fn keep_on(address: SocketAddr, attackers: &mut [Attacker], is_over: &AtomicBool) -> usize {
+    // And one of those who were cut off comes again each second.
     const COME_AGAIN: usize = 20;
     // Each has its turn every three seconds: what they cost in memory is looked at here, not in time.
     const SHARE: usize = 60;
@@ -181,7 +126,7 @@ fn keep_on(target: &Target, attackers: &mut [Attacker], is_over: &AtomicBool) ->
         let mut left = usize::from(round % COME_AGAIN == 0);
         for (number, attacker) in attackers.iter_mut().enumerate().skip(round % SHARE).step_by(SHARE) {
             if !attacker.go_on() && left > 0 {
-                *attacker = target.attack(number);
+                *attacker = Attacker::begin(address, number);
                 left -= 1;
                 again += 1;
             }
@@ -198,33 +143,32 @@ fn the_memory_of_all_connections_has_one_bound() {
     let is_long = is_long();
     let (wanted, budget_kib, rounds) = if is_long { (15_000, 256 * 1024, 400) } else { (600, 8 * 1024, 20) };
     let budget = (budget_kib * 1024).to_string();
-    let plain = ["--listen-plain", "127.0.0.1:0", "--workers", "2", "--buffer-bytes-max", &budget];
-    let Some(service) = Service::start(&[&plain[..], &PATIENT].concat()) else { return };
-    let (server, pid) = (&service.server, service.server.pid());
-    let target = Target::of(&service);
+    let server = Server::in_memory(&[&["--workers", "2", "--buffer-bytes-max", &budget][..], &PATIENT].concat());
+    server.control_client().add_server(1, "t");
+    let (address, pid) = (server.public(), server.pid());
     let count = connections_affordable(wanted);
-    let alone: Vec<Duration> = (0..ROUNDS).map(|_| wait_p99(target.plain, rounds)).collect();
+    let alone: Vec<Duration> = (0..ROUNDS).map(|_| wait_p99(address, rounds)).collect();
     let before = resident_kib(pid);
 
     let mut attackers: Vec<Attacker> = Vec::new();
     for number in 0..count {
-        attackers.push(target.attack(number));
+        attackers.push(Attacker::begin(address, number));
         if number % (count / 20) == 0 {
-            ask(&mut Client::connect(target.plain));
+            ask(&mut Client::connect(address));
         }
     }
     let is_over = AtomicBool::new(false);
     let mut again = 0;
     let beside: Vec<Duration> = scope(|scope| {
-        scope.spawn(|| again = keep_on(&target, &mut attackers, &is_over));
-        let beside = (0..ROUNDS).map(|_| wait_p99(target.plain, rounds)).collect();
+        scope.spawn(|| again = keep_on(address, &mut attackers, &is_over));
+        let beside = (0..ROUNDS).map(|_| wait_p99(address, rounds)).collect();
         is_over.store(true, Ordering::Relaxed);
         beside
     });
 
-    let held_kib = metric(server, "vote_status_buffer_bytes") / 1024;
-    let max = metric(server, "vote_status_buffer_bytes_max");
-    let cut = |how| metric(server, &format!(r#"vote_status_buffer_cuts_total{{listener="public",how="{how}"}}"#));
+    let held_kib = metric(&server, "vote_status_buffer_bytes") / 1024;
+    let max = metric(&server, "vote_status_buffer_bytes_max");
+    let cut = |how| metric(&server, &format!(r#"vote_status_buffer_cuts_total{{listener="public",how="{how}"}}"#));
     let (answered, closed) = (cut("answered"), cut("closed"));
     let grown_kib = peak_kib(pid).saturating_sub(before);
     let ratios = beside.iter().zip(&alone).map(|(beside, alone)| beside.as_secs_f64() / alone.as_secs_f64());
@@ -245,6 +189,5 @@ fn the_memory_of_all_connections_has_one_bound() {
         assert!(answered + closed > 0, "nobody had to go");
     }
     drop(attackers);
-    ask(&mut Client::connect(target.plain));
-    ask(&mut service.connect());
+    ask(&mut Client::connect(address));
 }
