@@ -30,6 +30,5 @@ mod split;
 mod strange;
 mod tokens;
 pub(crate) mod util;
-mod versions;
 mod watching;
 mod wipe;

@@ -8,7 +8,7 @@ use super::entry::{items, number, text};
 use super::keys;
 use super::link::LinkError;
 use super::primary::Primary;
-use super::snapshot::read_prefix;
+use super::snapshot::{self, read_prefix};
 use crate::recorder::command::ServerOutcome;
 use crate::recorder::follower::reason::Reason;
 use crate::store::StoredVote;
@@ -38,6 +38,8 @@ pub struct Initialised {
 pub fn open(address: &StoreAddress) -> Result<Primary, LinkError> {
     let mut primary = Primary::open(address)?;
     primary.check_fit()?;
+    // Of a schema that this version does not know nothing is written.
+    snapshot::snap(&mut primary.link)?;
     Ok(primary)
 }
 
@@ -49,7 +51,7 @@ pub fn init(address: &StoreAddress, id: &str, cooldown_s: u64, prefix: Ipv6Prefi
     let mut primary = open(address)?;
     primary.check_eviction()?;
     let mut question = cmd("FCALL");
-    question.arg("vs2_init").arg(1).arg(keys::META).arg(id).arg(cooldown_s).arg(prefix.bits());
+    question.arg("vote_status_init").arg(1).arg(keys::META).arg(id).arg(cooldown_s).arg(prefix.bits());
     let reply = primary.link.ask(&question)?;
     read_initialised(&reply).ok_or_else(|| primary.link.strange("an id"))
 }
@@ -145,8 +147,10 @@ impl Filling {
     pub fn finish(mut self) -> Result<Filled, LinkError> {
         self.send()?;
         let [filling, store] = &self.ids;
-        let reply =
-            self.primary.link.ask(cmd("FCALL").arg("vs2_adopt").arg(1).arg(keys::META).arg(filling).arg(store))?;
+        let reply = self
+            .primary
+            .link
+            .ask(cmd("FCALL").arg("vote_status_adopt").arg(1).arg(keys::META).arg(filling).arg(store))?;
         if number(&reply) != Some(1) {
             return Err(self.primary.link.strange("another id than it was filled under"));
         }

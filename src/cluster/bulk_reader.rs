@@ -5,12 +5,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 
 use super::access::StoreAccess;
 use super::address::Host;
-use super::entry::network_of;
+use super::entry;
 use super::link::{LinkError, StoreLink, TIMEOUT, refusal};
 use super::socket::{self, StoreSocket};
 use crate::recorder::follower::reason::Reason;
-use crate::vote::ipv4::Ipv4;
-use crate::vote::ipv6::Ipv6Network;
+use crate::vote::address::VoterAddress;
 
 /// Room for replies on their way, in bytes.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -50,22 +49,13 @@ impl BulkReader {
         socket.write_all(packed).and_then(|()| socket.flush()).map_err(|error| self.failed(ReadError::Io(error)))
     }
 
-    /// Reads one reply: votes of IPv4, each an address and its second.
+    /// Reads one reply: votes, each an address and its second.
     ///
     /// # Errors
     /// Either kind.
-    pub fn votes(&mut self, visit: &mut dyn FnMut(Ipv4, u32)) -> Result<(), LinkError> {
-        read_pairs(&mut self.reader, decimal, &mut |address, second| visit(Ipv4(address), second))
-            .map_err(|error| self.failed(error))
-    }
-
-    /// The same of IPv6.
-    ///
-    /// # Errors
-    /// Either kind.
-    pub fn votes_v6(&mut self, visit: &mut dyn FnMut(Ipv6Network, u32)) -> Result<(), LinkError> {
-        let network = |text: &[u8]| network_of(std::str::from_utf8(text).ok()?);
-        read_pairs(&mut self.reader, network, visit).map_err(|error| self.failed(error))
+    pub fn votes(&mut self, visit: &mut dyn FnMut(VoterAddress, u32)) -> Result<(), LinkError> {
+        let address = |text: &[u8]| entry::address(std::str::from_utf8(text).ok()?);
+        read_pairs(&mut self.reader, address, visit).map_err(|error| self.failed(error))
     }
 
     fn failed(&self, fault: ReadError) -> LinkError {

@@ -2,7 +2,7 @@
 
 use redis::{Cmd, Value, cmd};
 
-use super::entry::{items, number, text, token};
+use super::entry::{items, member, number, text, token};
 use super::keys;
 use crate::clock::Now;
 use crate::recorder::command::{Mode, Recorded, ServerOutcome, VoteOutcome};
@@ -25,14 +25,6 @@ fn call(function: &str, keys: &[&str], arguments: &[&str]) -> Cmd {
     command
 }
 
-/// What an address is called in the store.
-fn member(address: VoterAddress) -> String {
-    match address {
-        VoterAddress::V4(address) => address.0.to_string(),
-        VoterAddress::V6(network) => format!("{:016x}", network.0),
-    }
-}
-
 /// The store that is asked, and until when: later it refuses, as nobody waits for it any more.
 #[derive(Clone, Copy, Debug)]
 pub struct Term<'a> {
@@ -44,8 +36,7 @@ pub struct Term<'a> {
 
 /// A call about votes of one server.
 fn call_on_votes(function: &str, server: ServerId, arguments: &[&str]) -> Cmd {
-    let (claims, claims_v6) = (keys::claims(server), keys::claims_v6(server));
-    call(function, &[keys::LOG, &claims, keys::DIRECTORY, keys::META, keys::GONE, &claims_v6], arguments)
+    call(function, &[keys::LOG, &keys::claims(server), keys::DIRECTORY, keys::META, keys::GONE], arguments)
 }
 
 /// A vote for a listed server, of a voter with these addresses: it counts for all of them or for none.
@@ -61,7 +52,7 @@ pub fn vote(
     let (until_ms, voted_at) =
         (term.until_ms.to_string(), voted_at.map(|instant| instant.0.to_string()).unwrap_or_default());
     let arguments = [term.store, &until_ms, mode, &server.to_string(), &voted_at];
-    let mut question = call_on_votes("vs2_vote", server, &arguments);
+    let mut question = call_on_votes("vote_status_vote", server, &arguments);
     for address in addresses {
         question.arg(member(*address));
     }
@@ -115,7 +106,7 @@ pub fn read_vote(
 #[must_use]
 pub fn cancel(term: Term<'_>, server: ServerId, address: VoterAddress) -> Cmd {
     let arguments = [term.store, &term.until_ms.to_string(), &server.to_string(), &member(address)];
-    call_on_votes("vs2_cancel", server, &arguments)
+    call_on_votes("vote_status_cancel", server, &arguments)
 }
 
 /// Whether there was a cooldown to end; `None` for no such server.
@@ -135,7 +126,7 @@ pub fn read_cancel(reply: &Value) -> Option<(Option<bool>, Made)> {
 #[must_use]
 pub fn restore(store: &str, vote: &StoredVote) -> Cmd {
     let arguments = [store, &vote.server.to_string(), &member(vote.address), &vote.voted_at.0.to_string()];
-    call_on_votes("vs2_restore", vote.server, &arguments)
+    call_on_votes("vote_status_restore", vote.server, &arguments)
 }
 
 /// What became of what was given back.
@@ -175,7 +166,7 @@ pub fn list(term: Term<'_>, server: ServerId, token: Option<&Token>, spare: &Tok
     let keys = [keys::LOG, keys::DIRECTORY, keys::TOKENS, keys::META];
     let said = token.map_or("", Token::as_str);
     call(
-        "vs2_server",
+        "vote_status_server",
         &keys,
         &[term.store, &term.until_ms.to_string(), "list", &server.to_string(), said, spare.as_str()],
     )
@@ -185,7 +176,7 @@ pub fn list(term: Term<'_>, server: ServerId, token: Option<&Token>, spare: &Tok
 #[must_use]
 pub fn relist(store: &str, server: ServerId, token: &Token) -> Cmd {
     let keys = [keys::LOG, keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE];
-    call("vs2_relist", &keys, &[store, &server.to_string(), token.as_str()])
+    call("vote_status_relist", &keys, &[store, &server.to_string(), token.as_str()])
 }
 
 /// A new token for a listed server.
@@ -193,7 +184,7 @@ pub fn relist(store: &str, server: ServerId, token: &Token) -> Cmd {
 pub fn rotate(term: Term<'_>, server: ServerId, token: &Token) -> Cmd {
     let keys = [keys::LOG, keys::DIRECTORY, keys::TOKENS, keys::META];
     call(
-        "vs2_server",
+        "vote_status_server",
         &keys,
         &[term.store, &term.until_ms.to_string(), "rotate", &server.to_string(), token.as_str(), token.as_str()],
     )
@@ -218,9 +209,8 @@ pub fn read_server(reply: &Value) -> Option<(ServerOutcome, Made)> {
 /// A server to strike off.
 #[must_use]
 pub fn remove(term: Term<'_>, server: ServerId) -> Cmd {
-    let (claims, claims_v6) = (keys::claims(server), keys::claims_v6(server));
-    let keys = [keys::LOG, &claims, keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE, &claims_v6];
-    call("vs2_remove", &keys, &[term.store, &term.until_ms.to_string(), &server.to_string()])
+    let keys = [keys::LOG, &keys::claims(server), keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE];
+    call("vote_status_remove", &keys, &[term.store, &term.until_ms.to_string(), &server.to_string()])
 }
 
 /// Whether it was listed.
@@ -237,7 +227,7 @@ pub fn read_remove(reply: &Value) -> Option<(bool, Made)> {
 /// What a node says of itself to the others: that nothing is owed to this history.
 #[must_use]
 pub fn node(store: &str, name: &str, history: &str, former: &str, tidy: &str) -> Cmd {
-    call("vs2_node", &[keys::META, keys::NODES], &[store, name, history, former, tidy])
+    call("vote_status_node", &[keys::META, keys::NODES], &[store, name, history, former, tidy])
 }
 
 /// The entry that a reply names in its third field, if it has one. `None` for what is no entry's name.
@@ -357,8 +347,8 @@ mod tests {
         let packed = vote(term, Mode::Cast, ServerId(28), &[V4, V6], Some(UnixSeconds(9))).get_packed_command();
         let words: Vec<String> =
             String::from_utf8_lossy(&packed).split("\r\n").skip(2).step_by(2).map(String::from).collect();
-        let keys = "6 vs:{0}:log vs:{0}:s:28 vs:{0}:dir vs:{0}:meta vs:{0}:gone vs:{0}:s:28:6";
-        let expected = format!("FCALL vs2_vote {keys} id 8000 cast 28 9 7 20010db800000001");
+        let keys = "5 vs:{0}:log vs:{0}:s:28 vs:{0}:dir vs:{0}:meta vs:{0}:gone";
+        let expected = format!("FCALL vote_status_vote {keys} id 8000 cast 28 9 7 20010db800000001");
         assert_eq!(words.join(" "), expected);
     }
 }

@@ -103,17 +103,13 @@ impl EntryFields<'_> {
     }
 
     fn event(&self, id: EntryId) -> Option<Event> {
-        let (server, address) = if let Some(network) = self.text("6") {
-            // The record is the server's, repeated for nodes of library vs1.
-            (self.number("d")?, VoterAddress::V6(network_of(network)?))
-        } else if let Some(server) = self.number("d").map(ServerId) {
+        if let Some(server) = self.number("d").map(ServerId) {
             return match self.text("r")? {
                 "" => Some(Event::ServerGone(server)),
                 record => Some(Event::Server(server, token(record)?)),
             };
-        } else {
-            (self.number("s")?, VoterAddress::V4(Ipv4(self.number("i")?)))
-        };
+        }
+        let (server, address) = (self.number("s")?, address(self.text("i")?)?);
         let vote = |voted_at| Some(StoredVote { server: ServerId(server), address, voted_at });
         if let Some(cancelled) = self.text("c") {
             return vote(UnixSeconds(cancelled.parse().ok()?)).map(Event::VoteGone);
@@ -126,11 +122,28 @@ impl EntryFields<'_> {
     }
 }
 
-/// An IPv6 network as it stands in the store: 16 hexadecimal digits.
+/// What an address is called in the store: an IPv4 address is its number, and an IPv6 network its first 64 bits
+/// in 16 hexadecimal digits.
 #[must_use]
-pub fn network_of(text: &str) -> Option<Ipv6Network> {
-    let is_hex = text.len() == 16 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
-    u64::from_str_radix(text, 16).ok().filter(|_| is_hex).map(Ipv6Network)
+pub fn member(address: VoterAddress) -> String {
+    match address {
+        VoterAddress::V4(address) => address.0.to_string(),
+        VoterAddress::V6(network) => format!("{:016x}", network.0),
+    }
+}
+
+/// The address that is called so in the store.
+#[must_use]
+pub fn address(member: &str) -> Option<VoterAddress> {
+    match member.len() {
+        16 if member.bytes().all(|digit| digit.is_ascii_hexdigit()) => {
+            u64::from_str_radix(member, 16).ok().map(|bits| VoterAddress::V6(Ipv6Network(bits)))
+        }
+        1..=10 if member.bytes().all(|digit| digit.is_ascii_digit()) => {
+            member.parse().ok().map(|number| VoterAddress::V4(Ipv4(number)))
+        }
+        _ => None,
+    }
 }
 
 /// The token in a directory record: `v1;token`, and whatever a later version puts behind another `;`.
@@ -144,7 +157,7 @@ pub fn token(record: &str) -> Option<Token> {
 mod tests {
     use redis::{Value, parse_redis_value};
 
-    use super::{EntryLine, LogEntry, lines, token};
+    use super::{EntryLine, LogEntry, address, lines, member, token};
     use crate::recorder::follower::status::{EntryId, Position};
     use crate::store::{Event, StoredVote};
     use crate::vote::address::VoterAddress;
@@ -213,17 +226,23 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_ipv6_is_behind_a_servers_record() {
-        let address = VoterAddress::V6(Ipv6Network(0x2001_0db8_0001_0000));
-        let vote = |voted_at| StoredVote { server: ServerId(28), address, voted_at: UnixSeconds(voted_at) };
-        let said = |fields: &str| event("1795172696999-0", &format!("n 1 d 28 r v1;demo {fields}"));
-        assert_eq!(said("6 20010db800010000 t 1795172690"), Some(Event::Vote(vote(1_795_172_690))));
-        assert_eq!(said("6 20010db800010000 m 1"), Some(Event::Vote(vote(1_795_172_696))));
-        assert_eq!(said("6 20010db800010000 c 1795172690"), Some(Event::VoteGone(vote(1_795_172_690))));
-        assert_eq!((said("6 20010db80001000"), said("6 +0010db800010000")), (None, None));
-        // So a later version can say what only its own nodes read.
-        let demo = Token::new("demo").expect("a token");
-        assert_eq!(said("7 x"), Some(Event::Server(ServerId(28), demo)));
+    fn addresses_of_both_families_are_told_apart_by_their_length() {
+        let network = VoterAddress::V6(Ipv6Network(0x2001_0db8_0001_0000));
+        for (text, expected) in [
+            ("0", VoterAddress::V4(Ipv4(0))),
+            ("4294967295", VoterAddress::V4(Ipv4(u32::MAX))),
+            ("20010db800010000", network),
+            ("0000000000000007", VoterAddress::V6(Ipv6Network(7))),
+        ] {
+            assert_eq!((address(text), member(expected)), (Some(expected), text.to_owned()));
+        }
+        for bad in ["", "-1", "+7", "4294967296", "00000000007", "20010db80001000", "+0010db800010000", "demo"] {
+            assert_eq!(address(bad), None, "{bad}");
+        }
+        let vote = StoredVote { server: ServerId(28), address: network, voted_at: UnixSeconds(1_795_172_690) };
+        let said = |fields: &str| event("5-0", &format!("n 1 s 28 i 20010db800010000 {fields}"));
+        assert_eq!(said("t 1795172690"), Some(Event::Vote(vote)));
+        assert_eq!(said("c 1795172690"), Some(Event::VoteGone(vote)));
     }
 
     #[test]

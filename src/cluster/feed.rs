@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::address::StoreAddress;
 use super::admin;
-use super::end::End;
 use super::entry::LogEntry;
 use super::failure_log::FailureLog;
+use super::feed_error::FeedError;
 use super::identity;
 use super::link::{LinkError, StoreRole};
 use super::offset::Offsets;
@@ -123,26 +123,27 @@ impl Feed {
     /// Follows until the recorder is gone.
     pub fn run(mut self) {
         loop {
-            let end = self.session();
+            let Err(end) = self.follow();
             self.door.status.set_following(false);
             match end {
-                End::Gone => return,
-                End::Broken(cause) => {
+                FeedError::Gone => return,
+                FeedError::Broken(cause) => {
                     let is_hole = matches!(cause, RebuildCause::Gap | RebuildCause::History);
                     self.door.status.gaps.add(u64::from(is_hole));
                     log::warn!("the log of the store does not go on from where this node is ({})", cause.label());
                     self.want(cause);
                 }
-                End::Link(error) => self.note_failure(&error),
-                End::Foreign(error) => {
-                    self.want(RebuildCause::Store);
-                    self.note_failure(&error);
-                }
-                End::Unfit(why) => {
-                    if self.door.fail(StoreError::Unusable(why.clone())).is_err() {
-                        return;
+                FeedError::Link(error) => {
+                    match &error {
+                        LinkError::Refused(Reason::WrongStore, _) => self.want(RebuildCause::Store),
+                        LinkError::Refused(Reason::Unfit, why)
+                            if self.door.fail(StoreError::Unusable(why.clone())).is_err() =>
+                        {
+                            return;
+                        }
+                        _ => {}
                     }
-                    self.note_failure(&LinkError::Refused(Reason::Unfit, why));
+                    self.note_failure(&error);
                 }
             }
             thread::sleep(self.backoff);
@@ -171,12 +172,7 @@ impl Feed {
     }
 
     /// One connection, as long as it is good for something.
-    fn session(&mut self) -> End {
-        let Err(end) = self.follow();
-        end
-    }
-
-    fn follow(&mut self) -> Result<std::convert::Infallible, End> {
+    fn follow(&mut self) -> Result<std::convert::Infallible, FeedError> {
         let mut primary = Primary::open(&self.address)?;
         self.door.status.connections.add(1);
         self.watch(&mut primary)?;
@@ -215,9 +211,9 @@ impl Feed {
     /// Looks whether votes may be sent. A store that drops keys gets none; once it drops no more the state is
     /// read whole, and what it has dropped is given back like anything that is lost. Nor does a store with
     /// other functions or too few rights get any.
-    fn watch(&mut self, primary: &mut Primary) -> Result<(), End> {
+    fn watch(&mut self, primary: &mut Primary) -> Result<(), FeedError> {
         let unfit = match primary.check_fit() {
-            Err(error @ LinkError::Lost(..)) => return Err(End::Link(error)),
+            Err(error @ LinkError::Lost(..)) => return Err(FeedError::Link(error)),
             fit => fit.err(),
         };
         let status = &self.door.status;
@@ -231,13 +227,13 @@ impl Feed {
         self.barrier.note(&status.barrier, primary.check_eviction().err().or(unfit).as_ref(), now_ms, WITHOUT_VOTES);
         if self.is_eaten && status.barrier.kind().is_none() {
             self.is_eaten = false;
-            return Err(End::Broken(RebuildCause::Eviction));
+            return Err(FeedError::Broken(RebuildCause::Eviction));
         }
         Ok(())
     }
 
     /// Follows the store's history under another name, where it has one by now.
-    fn keep_name(&mut self, primary: &mut Primary) -> Result<(), End> {
+    fn keep_name(&mut self, primary: &mut Primary) -> Result<(), FeedError> {
         if let Some(known) = self.known.as_mut().filter(|known| known.replid != primary.replid) {
             known.replid.clone_from(&primary.replid);
             self.settle(primary)?;
@@ -247,7 +243,7 @@ impl Feed {
 
     /// Allows votes once this node has given back all that it knew. A node that has just started knows nothing,
     /// and waits until the others have done so.
-    fn settle(&mut self, primary: &mut Primary) -> Result<(), End> {
+    fn settle(&mut self, primary: &mut Primary) -> Result<(), FeedError> {
         let Some(store) = self.door.status.store().filter(|_| self.reoffer.is_empty()) else { return Ok(()) };
         if self.door.status.is_settled(&primary.replid) {
             return Ok(());
@@ -273,7 +269,7 @@ impl Feed {
     }
 
     /// Asks where the log ends: what that says of the store, of the time, and of how far behind this is.
-    fn heartbeat(&mut self, primary: &mut Primary) -> Result<LogEnd, End> {
+    fn heartbeat(&mut self, primary: &mut Primary) -> Result<LogEnd, FeedError> {
         self.heartbeat_at_ms = self.now_ms() + HEARTBEAT_MS;
         let sent_us = self.door.clock.now().monotonic_us;
         let head = snapshot::head(&mut primary.link)?;
@@ -286,14 +282,14 @@ impl Feed {
     }
 
     /// A node never follows an empty store or another one than it knows: what it serves is worth more.
-    fn check_store(&self, head: &LogEnd, primary: &Primary) -> Result<(), End> {
+    fn check_store(&self, head: &LogEnd, primary: &Primary) -> Result<(), FeedError> {
         let host = primary.link.host();
-        let refuse = |why: String| Err(End::Foreign(LinkError::Refused(Reason::WrongStore, why)));
+        let refuse = |why: String| Err(LinkError::Refused(Reason::WrongStore, why).into());
         let kept = match self.door.status.store() {
             Some(store) => Some(store.to_owned()),
             None => identity::read(&self.id_path).map_err(|error| {
                 let path = self.id_path.display();
-                End::Unfit(format!(
+                FeedError::unfit(format!(
                     "cannot read {path}, which says what store this node follows: {error}; put that right, or remove it to follow the store at {host}"
                 ))
             })?,
@@ -319,7 +315,7 @@ impl Feed {
 
     /// The store's clock stamps votes, so the node answers by it. Where that goes back, votes that
     /// were over are not: the store is asked which.
-    fn keep_clock(&mut self, head: &LogEnd, sent_us: u64, received_us: u64) -> Result<(), End> {
+    fn keep_clock(&mut self, head: &LogEnd, sent_us: u64, received_us: u64) -> Result<(), FeedError> {
         let us = |us: u64| i64::try_from(us).unwrap_or(i64::MAX);
         let offset_us = self.offsets.add(head.now_us, us(sent_us), us(received_us));
         let drift_us = offset_us - self.door.clock.offset_us();
@@ -328,13 +324,13 @@ impl Feed {
         }
         self.door.status.set_clock_offset(offset_us - self.door.clock.system_offset_us());
         if drift_us < -STEP_BACK_US && self.known.is_some() {
-            return Err(End::Broken(RebuildCause::Clock));
+            return Err(FeedError::Broken(RebuildCause::Clock));
         }
         Ok(())
     }
 
     /// Reads the state whole and has it take the place of the one that is served.
-    fn rebuild(&mut self, primary: &mut Primary, cause: RebuildCause) -> Result<(), End> {
+    fn rebuild(&mut self, primary: &mut Primary, cause: RebuildCause) -> Result<(), FeedError> {
         if may_have_lost(cause) {
             self.door.status.unsettle();
         }
@@ -351,7 +347,7 @@ impl Feed {
         let position = snapshot::catch_up(&mut primary.link, &mut state, position, door.cooldown, None)?;
         self.check_store(&head, primary)?;
         if !primary.is_unchanged()? {
-            return Err(End::Link(primary.changed()));
+            return Err(FeedError::Link(primary.changed()));
         }
         if self.door.status.store().is_none() {
             identity::keep(&self.id_path, &head.store);
@@ -359,7 +355,7 @@ impl Feed {
         }
         if cause == RebuildCause::Start {
             let is_new = position == Position::default() && state.servers.is_empty();
-            self.peers.begin(primary, is_new, self.now_ms())?;
+            self.peers.begin(primary, is_new, self.now_ms());
             // Votes may come as soon as the node is ready, and would be refused while it does not follow.
             self.door.status.set_following(true);
             self.settle(primary)?;
@@ -404,9 +400,9 @@ impl Feed {
     }
 
     /// Asks the log once, and does what else is due.
-    fn turn(&mut self, primary: &mut Primary) -> Result<(), End> {
+    fn turn(&mut self, primary: &mut Primary) -> Result<(), FeedError> {
         self.owe_unseen();
-        let Some(known) = &mut self.known else { return Err(End::Broken(RebuildCause::Start)) };
+        let Some(known) = &mut self.known else { return Err(FeedError::Broken(RebuildCause::Start)) };
         let now = self.door.clock.now();
         let is_offering = self.reoffer.is_due(now.monotonic_ms);
         let is_patient = !is_offering && !self.peers.is_waiting();
@@ -421,7 +417,7 @@ impl Feed {
             self.is_strange_told = true;
         }
         let ours = entries.len();
-        if let Some(reached) = stream::follow(known.position, &entries).map_err(End::Broken)? {
+        if let Some(reached) = stream::follow(known.position, &entries).map_err(FeedError::Broken)? {
             let events: Vec<Event> = entries.into_iter().map(|LogEntry { event, .. }| event).collect();
             self.door.changes(events, reached)?;
             known.position = reached;
@@ -440,7 +436,7 @@ impl Feed {
         if self.now_ms() >= self.heartbeat_at_ms {
             let head = self.heartbeat(primary)?;
             if !primary.is_unchanged()? {
-                return Err(End::Link(primary.changed()));
+                return Err(FeedError::Link(primary.changed()));
             }
             self.keep_name(primary)?;
             self.heartbeats += 1;
@@ -452,7 +448,7 @@ impl Feed {
                 self.peers.repeat(primary, store)?;
             }
             if let Some(cause) = self.judge(&primary.replid, &head) {
-                return Err(End::Broken(cause));
+                return Err(FeedError::Broken(cause));
             }
             self.watch(primary)?;
             self.note_well();

@@ -1,4 +1,4 @@
-#!lua name=vs2
+#!lua name=vote_status
 
 -- What every node has the store do, each in one atomic step. All instants are whole seconds.
 --
@@ -6,13 +6,8 @@
 -- find keys of a wrong type while nothing has been changed yet. For the same reason each function
 -- asks whether its caller may make all of the writes, before the first of them. All keys are declared.
 --
--- A change of this file is a new library: rename it and every function (vs3_...), as nodes of two
--- versions run side by side during an upgrade and function names are global. Beside vs1 this version
--- keeps to the same keys, the same members (an IPv4 address as a number), the same entries in the log
--- and the same marks of what was taken away. What vs1 could not read goes elsewhere, as a member that is no
--- number, or an entry that it cannot read, stops its nodes. The claims of IPv6 and `nodes` are keys that vs1
--- does not know. An entry about IPv6 repeats the server's record ('d', 'r') with more fields behind: it is
--- nothing new to those nodes, and says the rest to later ones.
+-- An IPv4 address is its number in decimal digits, ten at most. An IPv6 network is its first 64 bits in 16
+-- hexadecimal digits, which the node has cut to the store's prefix.
 
 -- The log is only transport; a node that was away for longer reads the state whole.
 local LOG_KEEP_MS = 1800000
@@ -26,13 +21,9 @@ local STRANGE_MAX = 1000
 local NODE_SILENT_S = 60
 -- Numbers up to here are exact.
 local EXACT_MAX = 9007199254740991
--- Stands in the claims of IPv6 and is no network: see held_by.
-local MARK = '-'
--- The first bits of an IPv6 network, where the store does not say how many.
-local IPV6_PREFIX = '64'
 
-local LATE = { err = 'VS2LATE it came when nobody waited for it any more: nothing was done' }
-local FOREIGN = { err = 'VS2STORE this store is empty, or another one than the node follows' }
+local LATE = { err = 'VSLATE it came when nobody waited for it any more: nothing was done' }
+local FOREIGN = { err = 'VSSTORE this store is empty, or another one than the node follows' }
 
 local function text(number)
   return string.format('%.0f', number)
@@ -56,9 +47,14 @@ local function denied(...)
   for _, call in ipairs({ ... }) do
     if not redis.acl_check_cmd(unpack(call)) then
       local what = string.lower(call[1]) .. ' ' .. call[2]
-      return { err = 'VS2RIGHTS the user of this node may not ' .. what .. ': nothing was done' }
+      return { err = 'VSRIGHTS the user of this node may not ' .. what .. ': nothing was done' }
     end
   end
+end
+
+-- A member's score; nil where it is none.
+local function score(key, member)
+  return tonumber(redis.call('ZSCORE', key, member) or nil)
 end
 
 -- The number that an entry of ours begins with.
@@ -85,7 +81,7 @@ local function newest(log)
       end
     end
     if #latest == STRANGE_MAX or last_ms > EXACT_MAX then
-      error({ err = 'VS2LOG ' .. log .. ' is full of what vote-status did not write, up to ' .. last .. ': DEL it' })
+      error({ err = 'VSLOG ' .. log .. ' is full of what vote-status did not write, up to ' .. last .. ': DEL it' })
     end
     return 0, last_ms, '0-0', last
   end
@@ -98,73 +94,24 @@ local function append(log, n, last_ms, now_ms, ...)
   return redis.call('XADD', log, 'MINID', '~', text(now_ms - LOG_KEEP_MS), name, 'n', text(n + 1), ...)
 end
 
--- An IPv4 address is its number in decimal digits, ten at most. An IPv6 network is its first 64 bits in 16
--- hexadecimal digits, which the node has cut to the store's prefix.
-local function is_v6(ip)
-  return #ip == 16
-end
-
--- A server's votes: the claims of each family, and by when the votes were cast that were removed with the server.
-local function books_of(claims, claims6, gone, server)
-  local removal = tonumber(redis.call('ZSCORE', gone, server) or nil)
-  local removed = removal and math.floor(removal)
-  return { server = server, v4 = claims, v6 = claims6, gone = gone, removal = removal, removed = removed }
-end
-
--- When the pair's vote was cast; nil where it has none.
---
--- A node of vs1 that removes a server leaves the claims of IPv6 behind, as it does not know of them. So the last
--- removal that was known when they were made stands with them, as the score of MARK: after another removal they
--- are of an earlier listing, and count no more. A removal that stands there has half a second more than the
--- whole ones that vs1 writes, which tells two of one second apart; and the score is below 0, where nobody looks
--- for votes.
-local function held_by(books, ip)
-  if not is_v6(ip) then
-    return tonumber(redis.call('ZSCORE', books.v4, ip) or nil)
-  end
-  if books.is_stale == nil then
-    local mark = tonumber(redis.call('ZSCORE', books.v6, MARK) or nil)
-    books.is_stale = books.removal ~= nil and mark ~= -books.removal
-  end
-  local held = tonumber(redis.call('ZSCORE', books.v6, ip) or nil)
-  return not books.is_stale and held or nil
-end
-
--- The fields of an entry about a pair. One of IPv6 begins by repeating the server's record: to a node of vs1 that
--- is all that it says, and nothing new.
-local function fields_of(server, record, ip)
-  if is_v6(ip) then
-    return { 'd', server, 'r', record, '6', ip }
-  end
-  return { 's', server, 'i', ip }
-end
-
--- Makes t the vote of all these addresses, for each of which held_by was asked before. Gives the name of the last
--- entry that says so; or a refusal. An entry says t only where its name does not, and with 'm' how many more of the
--- same vote follow: nodes show all of them or none.
-local function put(log, books, record, ips, t, cd, now_s, now_ms)
+-- Makes t the vote of all these addresses, for each of which the claims were asked before. Gives the name of the
+-- last entry that says so; or a refusal. An entry says t only where its name does not, and with 'm' how many more of
+-- the same vote follow: nodes show all of them or none.
+local function put(log, claims, server, ips, t, cd, now_s, now_ms)
   local n, last_ms = newest(log)
-  local touched = {}
-  for _, ip in ipairs(ips) do
-    touched[is_v6(ip) and books.v6 or books.v4] = true
-  end
-  for claims in pairs(touched) do
-    local refusal = denied(
-      { 'XADD', log, '*', 'n', '1' },
-      { 'ZREMRANGEBYSCORE', books.v4, '-inf', '0' },
-      { 'ZREMRANGEBYSCORE', books.v6, '-inf', '0' },
-      { 'ZADD', claims, '0', '0' },
-      { 'PEXPIRE', claims, '1' },
-      { 'ZADD', claims == books.v6 and books.gone or claims, '0', '0' }
-    )
-    if refusal then
-      return nil, refusal
-    end
+  local refusal = denied(
+    { 'XADD', log, '*', 'n', '1' },
+    { 'ZREMRANGEBYSCORE', claims, '-inf', '0' },
+    { 'ZADD', claims, '0', '0' },
+    { 'PEXPIRE', claims, '1' }
+  )
+  if refusal then
+    return nil, refusal
   end
   local is_said = math.floor(math.max(now_ms, last_ms) / 1000) == t
   local entry
   for at, ip in ipairs(ips) do
-    local fields = fields_of(books.server, record, ip)
+    local fields = { 's', server, 'i', ip }
     if not is_said then
       table.insert(fields, 't')
       table.insert(fields, text(t))
@@ -175,22 +122,12 @@ local function put(log, books, record, ips, t, cd, now_s, now_ms)
     end
     entry = append(log, n + at - 1, last_ms, now_ms, unpack(fields))
   end
-  if touched[books.v6] and books.removed then
-    if books.is_stale then
-      redis.call('ZREMRANGEBYSCORE', books.v6, '-inf', '+inf')
-    end
-    redis.call('ZADD', books.gone, books.removed + 0.5, books.server)
-    redis.call('ZADD', books.v6, -books.removed - 0.5, MARK)
-  end
-  -- What is over goes, of both families: a clock that is set back brings none of it back. MARK is below 0.
-  redis.call('ZREMRANGEBYSCORE', books.v4, 0, now_s - cd)
-  redis.call('ZREMRANGEBYSCORE', books.v6, 0, now_s - cd)
+  -- What is over goes: a clock that is set back brings none of it back.
+  redis.call('ZREMRANGEBYSCORE', claims, '-inf', now_s - cd)
   for _, ip in ipairs(ips) do
-    redis.call('ZADD', is_v6(ip) and books.v6 or books.v4, t, ip)
+    redis.call('ZADD', claims, t, ip)
   end
-  for claims in pairs(touched) do
-    redis.call('PEXPIRE', claims, (cd + SPARE_S) * 1000)
-  end
+  redis.call('PEXPIRE', claims, (cd + SPARE_S) * 1000)
   return entry
 end
 
@@ -210,7 +147,7 @@ end
 -- never later. The network may hold a call up for as long as it likes, while its caller was told that nobody
 -- knows: a cancellation would end a later vote that was acknowledged.
 
--- keys: log, claims of the server, dir, meta, gone, claims of IPv6; args: store, until, 'cast' or 'record', server,
+-- keys: log, claims of the server, dir, meta, gone; args: store, until, 'cast' or 'record', server,
 -- t or '', and the addresses that the voter was seen with: one vote, which counts for all of them or for none
 -- {0, t, entry} recorded; {1, t} unchanged; {2, t, address} in cooldown since t, the latest; {3} over already;
 -- {4} in the future; {5} no such server
@@ -220,7 +157,7 @@ end
 -- has not come so far. What is recorded is of the caller's own books: it stays as it is, and of each address the
 -- later vote stays.
 local function vote(keys, args)
-  local log, claims, dir, meta, gone, claims6 = keys[1], keys[2], keys[3], keys[4], keys[5], keys[6]
+  local log, claims, dir, meta, gone = unpack(keys)
   local store, until_ms, mode, server, ips = args[1], tonumber(args[2]), args[3], args[4], each_once(args, 6)
   local cd = cooldown(meta, store)
   if not cd then
@@ -230,8 +167,7 @@ local function vote(keys, args)
   if now_ms > until_ms then
     return LATE
   end
-  local record = redis.call('HGET', dir, server)
-  if not record then
+  if not redis.call('HGET', dir, server) then
     return { 5 }
   end
   local t = tonumber(args[5]) or now_s
@@ -241,12 +177,12 @@ local function vote(keys, args)
   if t + cd <= now_s then
     return { 3 }
   end
-  local books = books_of(claims, claims6, gone, server)
+  local removed = score(gone, server)
   local latest, latest_ip, cancelled_last
   local earlier, back = {}, {}
   for _, ip in ipairs(ips) do
-    local held, pair = held_by(books, ip), server .. ':' .. ip
-    local cancelled = tonumber(redis.call('ZSCORE', gone, pair) or nil)
+    local pair = server .. ':' .. ip
+    local held, cancelled = score(claims, ip), score(gone, pair)
     local is_live = held and now_s < held + cd
     if is_live and held > (latest or -1) then
       latest, latest_ip = held, ip
@@ -266,7 +202,7 @@ local function vote(keys, args)
     t = math.max(t, cancelled_last + 1)
     if args[5] == '' then
       -- When the votes of a removed server were cast is known no more: before it was removed.
-      t = math.max(t, (books.removed or -1) + 1)
+      t = math.max(t, (removed or -1) + 1)
     end
   elseif #earlier == 0 then
     return { 1, latest }
@@ -275,7 +211,7 @@ local function vote(keys, args)
   if refusal then
     return refusal
   end
-  local entry, refused = put(log, books, record, earlier, t, cd, now_s, now_ms)
+  local entry, refused = put(log, claims, server, earlier, t, cd, now_s, now_ms)
   if not entry then
     return refused
   end
@@ -286,10 +222,10 @@ local function vote(keys, args)
   return { 0, t, entry }
 end
 
--- keys: log, claims of the server, dir, meta, gone, claims of IPv6; args: store, until, server, address
+-- keys: log, claims of the server, dir, meta, gone; args: store, until, server, address
 -- {0, t, entry} cancelled; {1} no cooldown; {5} no such server
 local function cancel(keys, args)
-  local log, claims, dir, meta, gone, claims6 = keys[1], keys[2], keys[3], keys[4], keys[5], keys[6]
+  local log, claims, dir, meta, gone = unpack(keys)
   local store, until_ms, server, ip = args[1], tonumber(args[2]), args[3], args[4]
   local cd = cooldown(meta, store)
   if not cd then
@@ -299,32 +235,27 @@ local function cancel(keys, args)
   if now_ms > until_ms then
     return LATE
   end
-  local record = redis.call('HGET', dir, server)
-  if not record then
+  if not redis.call('HGET', dir, server) then
     return { 5 }
   end
-  local held = held_by(books_of(claims, claims6, gone, server), ip)
+  local held = score(claims, ip)
   if not held or now_s >= held + cd then
     return { 1 }
   end
   local pair = server .. ':' .. ip
-  local before = tonumber(redis.call('ZSCORE', gone, pair) or nil)
+  local before = score(gone, pair)
   local n, last_ms = newest(log)
-  local its = is_v6(ip) and claims6 or claims
   local refusal = denied(
     { 'XADD', log, '*', 'n', '1' },
-    { 'ZREM', its, ip },
+    { 'ZREM', claims, ip },
     { 'ZREMRANGEBYSCORE', gone, '-inf', '0' },
     { 'ZADD', gone, '0', pair }
   )
   if refusal then
     return refusal
   end
-  local fields = fields_of(server, record, ip)
-  table.insert(fields, 'c')
-  table.insert(fields, text(held))
-  local entry = append(log, n, last_ms, now_ms, unpack(fields))
-  redis.call('ZREM', its, ip)
+  local entry = append(log, n, last_ms, now_ms, 's', server, 'i', ip, 'c', text(held))
+  redis.call('ZREM', claims, ip)
   redis.call('ZREMRANGEBYSCORE', gone, '-inf', now_s - cd)
   redis.call('ZADD', gone, math.max(held, before or 0), pair)
   return { 0, held, entry }
@@ -333,10 +264,10 @@ end
 -- Takes back a vote that this store had lost and a node still knows, also one that is ahead of the store's
 -- clock: another machine's had stamped it. Refused where the pair has that vote or a later one, where the
 -- vote was cancelled, and where its server was removed since; with what the pair has, for the node to show.
--- keys: log, claims of the server, dir, meta, gone, claims of IPv6; args: store, server, address, t
+-- keys: log, claims of the server, dir, meta, gone; args: store, server, address, t
 -- {0, t, entry} restored; {1} refused, the pair has none; {1, t} refused, it has this one
 local function restore(keys, args)
-  local log, claims, dir, meta, gone, claims6 = keys[1], keys[2], keys[3], keys[4], keys[5], keys[6]
+  local log, claims, dir, meta, gone = unpack(keys)
   local store, server, ip, t = args[1], args[2], args[3], tonumber(args[4])
   local cd = cooldown(meta, store)
   if not cd then
@@ -344,14 +275,13 @@ local function restore(keys, args)
   end
   local now_s, now_ms = time()
   local record = redis.call('HGET', dir, server)
-  local books = books_of(claims, claims6, gone, server)
-  local held, removed = held_by(books, ip), books.removed
-  local cancelled = tonumber(redis.call('ZSCORE', gone, server .. ':' .. ip) or nil)
+  local held, removed = score(claims, ip), score(gone, server)
+  local cancelled = score(gone, server .. ':' .. ip)
   local is_past = t + cd <= now_s or held and held >= t or cancelled and cancelled >= t or removed and removed >= t
   if is_past or not record then
     return { 1, record and held or nil }
   end
-  local entry, refused = put(log, books, record, { ip }, t, cd, now_s, now_ms)
+  local entry, refused = put(log, claims, server, { ip }, t, cd, now_s, now_ms)
   return refused or { 0, t, entry }
 end
 
@@ -417,7 +347,7 @@ local function relist(keys, args)
     return FOREIGN
   end
   local now_s, now_ms = time()
-  local removed = tonumber(redis.call('ZSCORE', gone, id) or nil)
+  local removed = score(gone, id)
   local record = redis.call('HGET', dir, id)
   if record or redis.call('HEXISTS', tok, token) == 1 or removed and removed + cd > now_s then
     return { 1, record or nil }
@@ -433,10 +363,10 @@ local function relist(keys, args)
   return { 0, token, entry }
 end
 
--- keys: log, claims of the server, dir, tok, meta, gone, claims of IPv6; args: store, until, server
+-- keys: log, claims of the server, dir, tok, meta, gone; args: store, until, server
 -- {0, '', entry} removed; {5} no such server
 local function remove(keys, args)
-  local log, claims, dir, tok, meta, gone, claims6 = unpack(keys)
+  local log, claims, dir, tok, meta, gone = unpack(keys)
   local store, until_ms, id = args[1], tonumber(args[2]), args[3]
   local cd = cooldown(meta, store)
   if not cd then
@@ -452,22 +382,17 @@ local function remove(keys, args)
   end
   local held = token_of(record)
   redis.call('HEXISTS', tok, '')
-  local before = math.floor(tonumber(redis.call('ZSCORE', gone, id) or 0))
+  local before = score(gone, id) or 0
   -- Up to when its votes were cast: some may be ahead of the clock.
   local latest = math.max(now_s, before)
-  for _, its in ipairs({ claims, claims6 }) do
-    local ahead = redis.call('ZRANGEBYSCORE', its, now_s, '+inf', 'WITHSCORES')
-    for at = 2, #ahead, 2 do
-      latest = math.max(latest, tonumber(ahead[at]))
-    end
-  end
+  local ahead = redis.call('ZRANGEBYSCORE', claims, now_s, '+inf', 'WITHSCORES')
+  latest = math.max(latest, tonumber(ahead[#ahead] or 0))
   local n, last_ms = newest(log)
   local refusal = denied(
     { 'XADD', log, '*', 'n', '1' },
     { 'HDEL', dir, id },
     { 'HDEL', tok, '1' },
     { 'UNLINK', claims },
-    { 'UNLINK', claims6 },
     { 'ZREMRANGEBYSCORE', gone, '-inf', '0' },
     { 'ZADD', gone, '0', id }
   )
@@ -480,7 +405,6 @@ local function remove(keys, args)
     redis.call('HDEL', tok, held)
   end
   redis.call('UNLINK', claims)
-  redis.call('UNLINK', claims6)
   redis.call('ZREMRANGEBYSCORE', gone, '-inf', now_s - cd)
   redis.call('ZADD', gone, latest, id)
   return { 0, '', entry }
@@ -495,9 +419,9 @@ local function head(keys)
 end
 
 -- What the caller may not do, each as a command and its key: all that nodes have done here and do themselves.
--- keys: log, claims of any server, dir, tok, meta, gone, nodes, claims of IPv6
+-- keys: log, claims of any server, dir, tok, meta, gone, nodes
 local function rights(keys)
-  local log, claims, dir, tok, meta, gone, nodes, claims6 = unpack(keys)
+  local log, claims, dir, tok, meta, gone, nodes = unpack(keys)
   local calls = {
     { 'XADD', log, '*', 'n', '1' },
     { 'XREVRANGE', log, '+', '-' },
@@ -517,19 +441,17 @@ local function rights(keys)
     { 'ZADD', gone, '0', '1' },
     { 'ZREM', gone, '1' },
     { 'ZREMRANGEBYSCORE', gone, '0', '1' },
+    { 'ZSCORE', claims, '1' },
+    { 'ZADD', claims, '0', '1' },
+    { 'ZREM', claims, '1' },
+    { 'ZRANGEBYSCORE', claims, '0', '1' },
+    { 'ZREMRANGEBYSCORE', claims, '0', '1' },
+    { 'PEXPIRE', claims, '1' },
+    { 'UNLINK', claims },
     { 'HGETALL', nodes },
     { 'HSET', nodes, '1', '' },
     { 'HDEL', nodes, '1' },
   }
-  for _, its in ipairs({ claims, claims6 }) do
-    table.insert(calls, { 'ZSCORE', its, '1' })
-    table.insert(calls, { 'ZADD', its, '0', '1' })
-    table.insert(calls, { 'ZREM', its, '1' })
-    table.insert(calls, { 'ZRANGEBYSCORE', its, '0', '1' })
-    table.insert(calls, { 'ZREMRANGEBYSCORE', its, '0', '1' })
-    table.insert(calls, { 'PEXPIRE', its, '1' })
-    table.insert(calls, { 'UNLINK', its })
-  end
   local missing = {}
   for _, call in ipairs(calls) do
     if not redis.acl_check_cmd(unpack(call)) then
@@ -574,13 +496,13 @@ end
 local function init(keys, args)
   local held = redis.call('HMGET', keys[1], 'store', 'cd', 'v6')
   if held[1] then
-    return { 0, held[1], tonumber(held[2] or 0), tonumber(held[3] or IPV6_PREFIX) }
+    return { 0, held[1], tonumber(held[2] or 0), tonumber(held[3] or 0) }
   end
   local refusal = denied({ 'HSET', keys[1], 'store', '' })
   if refusal then
     return refusal
   end
-  redis.call('HSET', keys[1], 'store', args[1], 'schema', '1', 'cd', args[2], 'v6', args[3])
+  redis.call('HSET', keys[1], 'store', args[1], 'schema', '2', 'cd', args[2], 'v6', args[3])
   return { 1, args[1], tonumber(args[2]), tonumber(args[3]) }
 end
 
@@ -593,14 +515,14 @@ local function adopt(keys, args)
   return 1
 end
 
-redis.register_function('vs2_vote', vote)
-redis.register_function('vs2_cancel', cancel)
-redis.register_function('vs2_restore', restore)
-redis.register_function('vs2_server', server)
-redis.register_function('vs2_relist', relist)
-redis.register_function('vs2_remove', remove)
-redis.register_function('vs2_node', node)
-redis.register_function({ function_name = 'vs2_rights', callback = rights, flags = { 'no-writes' } })
-redis.register_function({ function_name = 'vs2_head', callback = head, flags = { 'no-writes' } })
-redis.register_function('vs2_init', init)
-redis.register_function('vs2_adopt', adopt)
+redis.register_function('vote_status_vote', vote)
+redis.register_function('vote_status_cancel', cancel)
+redis.register_function('vote_status_restore', restore)
+redis.register_function('vote_status_server', server)
+redis.register_function('vote_status_relist', relist)
+redis.register_function('vote_status_remove', remove)
+redis.register_function('vote_status_node', node)
+redis.register_function({ function_name = 'vote_status_rights', callback = rights, flags = { 'no-writes' } })
+redis.register_function({ function_name = 'vote_status_head', callback = head, flags = { 'no-writes' } })
+redis.register_function('vote_status_init', init)
+redis.register_function('vote_status_adopt', adopt)

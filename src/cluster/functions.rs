@@ -10,24 +10,22 @@ use crate::vote::id::ServerId;
 
 /// What every node has the store do.
 pub const CODE: &str = include_str!("functions.lua");
-/// The library's name; another one for every version of the code.
-pub const LIBRARY: &str = "vs2";
-/// The version before: its nodes may run beside these.
-pub const FORMER_LIBRARY: &str = "vs1";
+/// The library's name.
+pub const LIBRARY: &str = "vote_status";
 
 /// Loads the functions if they are missing, and says whether those in the store are of this version. Never
-/// replaces any: nodes of two versions may run side by side.
+/// replaces any: nodes of another version may be using them.
 ///
 /// # Errors
 /// Where the store cannot be asked, or knows no functions.
 pub fn ensure(link: &mut StoreLink) -> Result<bool, LinkError> {
-    if let Some(code) = loaded(link, LIBRARY)? {
+    if let Some(code) = loaded(link)? {
         return Ok(is_same(&code, CODE));
     }
     match link.ask(cmd("FUNCTION").arg("LOAD").arg(CODE)) {
         // Another node has loaded them meanwhile.
         Err(LinkError::Refused(_, why)) if why.contains("already exists") => {
-            Ok(loaded(link, LIBRARY)?.is_some_and(|code| is_same(&code, CODE)))
+            Ok(loaded(link)?.is_some_and(|code| is_same(&code, CODE)))
         }
         loaded => loaded.map(|_name| true).map_err(|error| lacking(error, link)),
     }
@@ -46,9 +44,9 @@ fn lacking(error: LinkError, link: &StoreLink) -> LinkError {
 /// # Errors
 /// Either kind.
 pub fn missing_rights(link: &mut StoreLink) -> Result<Vec<String>, LinkError> {
-    let ([v4, v6], mut question) = ([keys::claims, keys::claims_v6].map(|of| of(ServerId(0))), cmd("FCALL_RO"));
-    let keys = [keys::LOG, &v4, keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE, keys::NODES, &v6];
-    question.arg("vs2_rights").arg(keys.len()).arg(&keys[..]);
+    let (claims, mut question) = (keys::claims(ServerId(0)), cmd("FCALL_RO"));
+    let keys = [keys::LOG, &claims, keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE, keys::NODES];
+    question.arg("vote_status_rights").arg(keys.len()).arg(&keys[..]);
     let reply = link.ask(&question)?;
     let missing = items(&reply).and_then(|calls| calls.iter().map(|call| text(call).map(str::to_owned)).collect());
     missing.ok_or_else(|| link.strange("a list of commands"))
@@ -72,12 +70,12 @@ fn without_comment(line: &str) -> &str {
     if is_long || is_in_text { line } else { before }
 }
 
-/// The code of a library in the store, if it is there.
+/// The code of the library in the store, if it is there.
 ///
 /// # Errors
 /// Where the store cannot be asked, or knows no functions.
-pub fn loaded(link: &mut StoreLink, library: &str) -> Result<Option<String>, LinkError> {
-    let reply = link.ask(cmd("FUNCTION").arg("LIST").arg("LIBRARYNAME").arg(library).arg("WITHCODE"));
+fn loaded(link: &mut StoreLink) -> Result<Option<String>, LinkError> {
+    let reply = link.ask(cmd("FUNCTION").arg("LIST").arg("LIBRARYNAME").arg(LIBRARY).arg("WITHCODE"));
     let reply = reply.map_err(|error| match error {
         LinkError::Refused(reason, why) if why.contains("unknown command") => {
             LinkError::Refused(reason, format!("{why}; Redis 7.0 or Valkey is wanted"))
@@ -123,7 +121,7 @@ mod tests {
             CODE.replace("local SPARE_S = 60", "local SPARE_S = 61"),
             CODE.replace("local SPARE_S = 60", "--[[ local SPARE_S = 60"),
             CODE.replace("'-inf'", "'--inf'"),
-            CODE.replace(LIBRARY, "vs9"),
+            CODE.replace(LIBRARY, "other"),
             format!("{CODE}\nreturn 1"),
         ];
         for other in &different {
@@ -133,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_code_is_found_in_a_listing() {
-        let listing = "*1\r\n*4\r\n$12\r\nlibrary_name\r\n$3\r\nvs1\r\n$12\r\nlibrary_code\r\n$4\r\ncode\r\n";
+        let listing = "*1\r\n*4\r\n$12\r\nlibrary_name\r\n$11\r\nvote_status\r\n$12\r\nlibrary_code\r\n$4\r\ncode\r\n";
         let listing = parse_redis_value(listing.as_bytes()).expect("a reply");
         assert_eq!(code(&listing), Some("code"));
         assert_eq!(code(&parse_redis_value(b"*0\r\n").expect("a reply")), None);

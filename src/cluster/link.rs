@@ -237,10 +237,10 @@ pub fn refusal(why: &str) -> Reason {
         ("CLUSTERDOWN", Reason::Slot),
         ("CROSSSLOT", Reason::Slot),
         ("BUSY", Reason::TimeOut),
-        ("VS2STORE", Reason::WrongStore),
-        ("VS2LATE", Reason::TimeOut),
-        ("VS2RIGHTS", Reason::Rights),
-        ("VS2LOG", Reason::Garbled),
+        ("VSSTORE", Reason::WrongStore),
+        ("VSLATE", Reason::TimeOut),
+        ("VSRIGHTS", Reason::Rights),
+        ("VSLOG", Reason::Garbled),
     ];
     /// What else they say, in whatever place.
     const WORDS: [(&str, Reason); 6] = [
@@ -345,13 +345,16 @@ mod tests {
                 Reason::Authentication,
             ),
             ("NOPERM this user has no permissions to run the 'zadd' command", Reason::Rights),
-            ("ERR The user executing the script can't run this command or subcommand script: vs1_vote", Reason::Rights),
+            (
+                "ERR The user executing the script can't run this command or subcommand script: vote_status_vote",
+                Reason::Rights,
+            ),
             ("ERR unknown command 'FUNCTION', with args beginning with: 'LIST'", Reason::Rights),
             (
                 "ERR ACL failure in script: User default has no permissions to run the 'zscore' command script: on",
                 Reason::Rights,
             ),
-            ("ERR Unknown Redis command called from script script: vs1_vote", Reason::Rights),
+            ("ERR Unknown Redis command called from script script: vote_status_vote", Reason::Rights),
             ("ERR Function not found", Reason::Functions),
             ("MOVED 13907 127.0.0.1:7001", Reason::Slot),
             ("ERR something else", Reason::Refused),

@@ -4,7 +4,7 @@ use super::address::StoreAddress;
 use super::admin;
 use super::link::LinkError;
 use super::primary::Primary;
-use super::snapshot::{self, NoState};
+use super::snapshot;
 use crate::recorder::follower::reason::Reason;
 use crate::recorder::follower::state::FullState;
 use crate::recorder::follower::status::Position;
@@ -33,7 +33,7 @@ impl Mirror {
     /// Where it cannot be read.
     pub fn read(address: &StoreAddress) -> Result<Self, LinkError> {
         let mut primary = admin::open(address)?;
-        let snap = snapshot::snap(&mut primary.link).map_err(link_error)?;
+        let snap = snapshot::snap(&mut primary.link)?;
         let minutes = u32::try_from(snap.cooldown_s / 60).unwrap_or_default();
         let table = CooldownTable::with_prefix(snap.prefix.unwrap_or(Ipv6Prefix::USUAL));
         let Some(cooldown) = Cooldown::from_minutes(minutes).filter(|_| !snap.head.store.is_empty()) else {
@@ -46,7 +46,7 @@ impl Mirror {
             ));
         };
         let read = snapshot::read(&mut primary, address, table, cooldown, &mut |_rows| {});
-        let (state, position, head) = read.map_err(link_error)?;
+        let (state, position, head) = read?;
         Ok(Self { primary, state, position, store: head.store, cooldown })
     }
 
@@ -57,7 +57,7 @@ impl Mirror {
     pub fn advance(&mut self, until: Option<u64>) -> Result<(), LinkError> {
         let link = &mut self.primary.link;
         let reached = snapshot::catch_up(link, &mut self.state, self.position, self.cooldown, until);
-        self.position = reached.map_err(link_error)?;
+        self.position = reached?;
         Ok(())
     }
 
@@ -65,16 +65,5 @@ impl Mirror {
     #[must_use]
     pub fn digest(&self, now: UnixSeconds) -> Digest {
         Digest::of(&self.state.servers, &self.state.table.view(), self.cooldown, now)
-    }
-}
-
-fn link_error(none: NoState) -> LinkError {
-    match none {
-        NoState::Link(error) => error,
-        NoState::Broken(cause) => LinkError::Lost(
-            Reason::Garbled,
-            format!("the log of the store does not go on ({}); try again", cause.label()),
-        ),
-        NoState::Unfit(why) => LinkError::Refused(Reason::Unfit, why),
     }
 }

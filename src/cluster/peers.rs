@@ -7,12 +7,12 @@ use std::path::PathBuf;
 
 use redis::{Value, cmd};
 
+use super::calls;
 use super::entry::{items, text};
 use super::identity::{self, Before};
 use super::keys;
 use super::link::LinkError;
 use super::primary::Primary;
-use super::{calls, functions};
 use crate::random;
 
 /// The others are waited for no longer than this, in milliseconds.
@@ -29,36 +29,13 @@ pub struct Peers {
     told: String,
     /// Whether the store took that.
     is_told: bool,
-    wait: Option<Wait>,
+    /// This node has just started, and takes no votes before this, in milliseconds of the monotonic clock.
+    wait_until_ms: Option<u64>,
 }
 
-/// This node has just started, and takes no votes yet.
-struct Wait {
-    until_ms: u64,
-    /// The history before is known, and the present one is another: something may be lost.
-    is_after_loss: bool,
-    /// Nodes of the version before may be there, which say nothing of themselves.
-    has_silent: bool,
-}
-
-/// Whether a starting node has to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Start {
-    /// Nothing can be lost that others know: it is the history that this node followed, or a new store.
-    AtOnce,
-    /// Nobody knows whether something was lost.
-    Unsure,
-    /// Something may be lost.
-    AfterLoss,
-}
-
-fn start(followed: Option<&str>, history: &str, is_new: bool) -> Start {
-    match followed {
-        Some(followed) if followed == history => Start::AtOnce,
-        Some(_other) => Start::AfterLoss,
-        None if is_new => Start::AtOnce,
-        None => Start::Unsure,
-    }
+/// Whether something may be lost that others know: not in the history that this node followed, nor in a new store.
+fn has_to_wait(followed: Option<&str>, history: &str, is_new: bool) -> bool {
+    followed.map_or(!is_new, |followed| followed != history)
 }
 
 impl Peers {
@@ -68,41 +45,32 @@ impl Peers {
         let before = identity::read_before(&path);
         // Without random numbers the process id is the name: it differs at least between nodes of one machine.
         let name = random::bits().map_or_else(|_| std::process::id().into(), u128::from_be_bytes);
-        Self { path, name: format!("{name:032x}"), before, told: String::new(), is_told: false, wait: None }
+        Self { path, name: format!("{name:032x}"), before, told: String::new(), is_told: false, wait_until_ms: None }
     }
 
     /// Begins to wait for the others, where that is needed, when the state was read for the first time.
-    ///
-    /// # Errors
-    /// [`LinkError`]
-    pub fn begin(&mut self, primary: &mut Primary, is_new: bool, now_ms: u64) -> Result<(), LinkError> {
+    pub fn begin(&mut self, primary: &Primary, is_new: bool, now_ms: u64) {
         let followed = self.before.as_ref().map(|before| before.history.as_str());
-        let is_after_loss = match start(followed, &primary.replid, is_new) {
-            Start::AtOnce => return Ok(()),
-            Start::Unsure => false,
-            Start::AfterLoss => true,
-        };
-        let has_silent = is_after_loss && functions::loaded(&mut primary.link, functions::FORMER_LIBRARY)?.is_some();
-        self.wait = Some(Wait { until_ms: now_ms + WAIT_MAX_MS, is_after_loss, has_silent });
+        if !has_to_wait(followed, &primary.replid, is_new) {
+            return;
+        }
+        self.wait_until_ms = Some(now_ms + WAIT_MAX_MS);
         log::info!(
             "the store at {} has a history that this node does not know: votes wait until the other nodes have given back what it may have lost, {} s at most",
             primary.link.host(),
             WAIT_MAX_MS / 1_000
         );
-        Ok(())
     }
 
     /// Begins the wait anew, if this node waits, as the store may have lost something since.
     pub fn begin_again(&mut self, now_ms: u64) {
-        if let Some(wait) = &mut self.wait {
-            (wait.until_ms, wait.is_after_loss) = (now_ms + WAIT_MAX_MS, true);
-        }
+        self.wait_until_ms = self.wait_until_ms.map(|_| now_ms + WAIT_MAX_MS);
     }
 
     /// Whether this node waits for others.
     #[must_use]
     pub const fn is_waiting(&self) -> bool {
-        self.wait.is_some()
+        self.wait_until_ms.is_some()
     }
 
     /// Whether the others know what they were told last.
@@ -148,14 +116,14 @@ impl Peers {
     /// # Errors
     /// [`LinkError`]
     pub fn is_over(&mut self, primary: &mut Primary, now_ms: u64) -> Result<bool, LinkError> {
-        let Some(wait) = &self.wait else { return Ok(true) };
+        let Some(until_ms) = self.wait_until_ms else { return Ok(true) };
         let others = self.others(primary)?;
         let behind = others.values().filter(|history| **history != primary.replid).count();
         // Finding nobody is no proof that nobody is there: the store may have lost what the others said.
-        let is_known = !others.is_empty() && behind == 0 && !wait.has_silent;
+        let is_known = !others.is_empty() && behind == 0;
         if is_known {
             log::info!("all {} other nodes have given back what they knew: votes are taken", others.len());
-        } else if now_ms >= wait.until_ms {
+        } else if now_ms >= until_ms {
             let (seconds, count) = (WAIT_MAX_MS / 1_000, others.len());
             log::warn!(
                 "{behind} of {count} other nodes have not said within {seconds} s that they gave back what the store may have lost: votes are taken without them"
@@ -163,7 +131,7 @@ impl Peers {
         } else {
             return Ok(false);
         }
-        self.wait = None;
+        self.wait_until_ms = None;
         Ok(true)
     }
 
@@ -196,15 +164,15 @@ fn read(reply: &Value) -> Option<BTreeMap<String, String>> {
 mod tests {
     use redis::parse_redis_value;
 
-    use super::{Start, read, start};
+    use super::{has_to_wait, read};
 
     #[test]
     fn who_knows_the_history_does_not_wait() {
-        assert_eq!(start(Some("a"), "a", false), Start::AtOnce);
-        assert_eq!(start(None, "a", true), Start::AtOnce, "the first start on a new store");
-        assert_eq!(start(None, "a", false), Start::Unsure);
-        assert_eq!(start(Some("b"), "a", false), Start::AfterLoss);
-        assert_eq!(start(Some("b"), "a", true), Start::AfterLoss, "a store that has lost everything looks new");
+        assert!(!has_to_wait(Some("a"), "a", false));
+        assert!(!has_to_wait(None, "a", true), "the first start on a new store");
+        assert!(has_to_wait(None, "a", false));
+        assert!(has_to_wait(Some("b"), "a", false));
+        assert!(has_to_wait(Some("b"), "a", true), "a store that has lost everything looks new");
     }
 
     #[test]

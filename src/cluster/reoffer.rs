@@ -5,10 +5,11 @@
 use redis::{Cmd, Value};
 
 use super::calls::{self, GivenBack};
+use super::feed_error::FeedError;
 use super::link::LinkError;
 use super::primary::Primary;
+use crate::recorder::follower::FeedDoor;
 use crate::recorder::follower::state::FullState;
-use crate::recorder::follower::{FeedDoor, RecorderGone};
 use crate::store::{Event, StoredVote};
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
@@ -124,8 +125,8 @@ impl Reoffer {
     /// Offers a part of what is owed.
     ///
     /// # Errors
-    /// [`NotOffered`]; what was offered is offered again then.
-    pub fn offer(&mut self, primary: &mut Primary, door: &FeedDoor) -> Result<(), NotOffered> {
+    /// [`FeedError`]; what was offered is offered again then.
+    pub fn offer(&mut self, primary: &mut Primary, door: &FeedDoor) -> Result<(), FeedError> {
         let Some(store) = door.status.store() else { return Ok(()) };
         let refusal = match primary.check_fit() {
             // This node sends no votes either, until the store has the functions and rights of this version.
@@ -154,7 +155,7 @@ impl Reoffer {
         primary: &mut Primary,
         door: &FeedDoor,
         store: &str,
-    ) -> Result<Option<LinkError>, NotOffered> {
+    ) -> Result<Option<LinkError>, FeedError> {
         let offered = &self.servers[self.servers.len().saturating_sub(OFFERS_AT_ONCE)..];
         let questions = offered.iter().map(|(server, token)| calls::relist(store, *server, token));
         let replies = ask(primary, questions)?;
@@ -189,7 +190,7 @@ impl Reoffer {
         primary: &mut Primary,
         door: &FeedDoor,
         store: &str,
-    ) -> Result<Option<LinkError>, NotOffered> {
+    ) -> Result<Option<LinkError>, FeedError> {
         let offered = &self.votes[self.votes.len().saturating_sub(OFFERS_AT_ONCE)..];
         let replies = ask(primary, offered.iter().map(|vote| calls::restore(store, vote)))?;
         let offered = self.votes.split_off(self.votes.len() - offered.len());
@@ -214,26 +215,6 @@ impl Reoffer {
             log::info!("lost votes were offered: {restored} restored and {refused} refused since the start");
         }
         Ok(refusal)
-    }
-}
-
-/// Why nothing was offered.
-pub enum NotOffered {
-    /// The connection is of no use.
-    Link(LinkError),
-    /// The recorder is gone.
-    Gone,
-}
-
-impl From<LinkError> for NotOffered {
-    fn from(error: LinkError) -> Self {
-        Self::Link(error)
-    }
-}
-
-impl From<RecorderGone> for NotOffered {
-    fn from(_gone: RecorderGone) -> Self {
-        Self::Gone
     }
 }
 

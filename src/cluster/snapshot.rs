@@ -3,29 +3,27 @@
 //! but each entry is an assignment: replayed in order over a state at or behind its start, every
 //! pair ends on its last word.
 
-use std::collections::HashSet;
-
 use redis::{Value, cmd};
 
 use super::address::{Host, StoreAddress};
 use super::bulk_reader::BulkReader;
 use super::entry::{self, items, number, text};
+use super::feed_error::FeedError;
 use super::keys;
 use super::link::{LinkError, StoreLink};
 use super::primary::Primary;
-use super::stream::{self, NoEntries, Read};
+use super::stream::{self, Read};
 use crate::recorder::follower::state::FullState;
-use crate::recorder::follower::status::{EntryId, Position, RebuildCause};
+use crate::recorder::follower::status::{EntryId, Position};
 use crate::store::Event;
-use crate::vote::address::VoterAddress;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::ServerId;
-use crate::vote::ipv6::{Ipv6Network, Ipv6Prefix};
+use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::table::{CooldownTable, Cooling, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
 
 /// The version of the store's keys and records that this program reads.
-const SCHEMA: u64 = 1;
+const SCHEMA: u64 = 2;
 /// Servers that are asked for together; the next ones are asked for while these are read.
 const SERVERS_AT_ONCE: usize = 256;
 /// Records of the directory that come in one reply, about: at most 1.6 MB, which takes a few milliseconds.
@@ -54,38 +52,12 @@ pub struct Snap {
     pub prefix: Option<Ipv6Prefix>,
 }
 
-/// Why there is no state.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoState {
-    /// The store cannot be read.
-    Link(LinkError),
-    /// The log broke off meanwhile.
-    Broken(RebuildCause),
-    /// The store is of another form or another cooldown than this node.
-    Unfit(String),
-}
-
-impl From<NoEntries> for NoState {
-    fn from(none: NoEntries) -> Self {
-        match none {
-            NoEntries::Link(error) => Self::Link(error),
-            NoEntries::Unreadable => Self::Broken(RebuildCause::Gap),
-        }
-    }
-}
-
-impl From<LinkError> for NoState {
-    fn from(error: LinkError) -> Self {
-        Self::Link(error)
-    }
-}
-
 /// Asks where the log ends.
 ///
 /// # Errors
 /// Either kind.
 pub fn head(link: &mut StoreLink) -> Result<LogEnd, LinkError> {
-    let reply = link.ask(cmd("FCALL_RO").arg("vs2_head").arg(2).arg(keys::LOG).arg(keys::META))?;
+    let reply = link.ask(cmd("FCALL_RO").arg("vote_status_head").arg(2).arg(keys::LOG).arg(keys::META))?;
     items(&reply).and_then(read_head).ok_or_else(|| link.strange("an end of the log"))
 }
 
@@ -99,26 +71,27 @@ fn read_head(fields: &[Value]) -> Option<LogEnd> {
 /// Asks for the end of the log, and for what the store is.
 ///
 /// # Errors
-/// [`NoState::Link`] and [`NoState::Unfit`].
-pub fn snap(link: &mut StoreLink) -> Result<Snap, NoState> {
+/// [`FeedError::Link`]
+pub fn snap(link: &mut StoreLink) -> Result<Snap, FeedError> {
     let head = head(link)?;
     let held = link.ask(cmd("HMGET").arg(keys::META).arg("schema").arg("cd").arg("v6"))?;
-    let Some([schema, cooldown_s, bits]) = items(&held) else { return Err(NoState::Link(link.strange("a cooldown"))) };
+    let Some([schema, cooldown_s, bits]) = items(&held) else {
+        return Err(FeedError::Link(link.strange("a cooldown")));
+    };
     let prefix = read_prefix(bits);
     let (schema, cooldown_s) = (number(schema).unwrap_or_default(), number(cooldown_s).unwrap_or_default());
     if schema != SCHEMA && !head.store.is_empty() {
         let host = link.host();
-        return Err(NoState::Unfit(format!("the store at {host} has schema {schema}: a newer vote-status is wanted")));
+        return Err(FeedError::unfit(format!(
+            "the store at {host} has schema {schema}, and this version knows {SCHEMA}: run the version that made it, or make a new store in an empty Redis"
+        )));
     }
     Ok(Snap { head, cooldown_s, prefix })
 }
 
-/// A store that was made before there was IPv6 does not say how many bits, and goes by the usual ones.
+/// The prefix of the store, where it is one.
 #[must_use]
 pub fn read_prefix(bits: &Value) -> Option<Ipv6Prefix> {
-    if *bits == Value::Nil {
-        return Some(Ipv6Prefix::USUAL);
-    }
     Ipv6Prefix::from_bits(u8::try_from(number(bits)?).ok()?)
 }
 
@@ -126,7 +99,7 @@ pub fn read_prefix(bits: &Value) -> Option<Ipv6Prefix> {
 /// up, for seconds where there are a million servers. What changes meanwhile is in the log behind the
 /// head that was read before, so what two servers seem to share is the one's that was read first until
 /// the log says whose it is.
-fn read_servers(link: &mut StoreLink) -> Result<Snapshot, NoState> {
+fn read_servers(link: &mut StoreLink) -> Result<Snapshot, FeedError> {
     let (mut servers, mut cursor) = (Snapshot::default(), "0".to_owned());
     loop {
         let reply = link.ask(cmd("HSCAN").arg(keys::DIRECTORY).arg(&cursor).arg("COUNT").arg(RECORDS_AT_ONCE))?;
@@ -135,7 +108,7 @@ fn read_servers(link: &mut StoreLink) -> Result<Snapshot, NoState> {
             _ => None,
         };
         let added = next.and_then(|(next, records)| add_servers(&mut servers, records).map(|()| next));
-        let Some(next) = added else { return Err(NoState::Link(link.strange("a directory"))) };
+        let Some(next) = added else { return Err(FeedError::Link(link.strange("a directory"))) };
         if next == "0" {
             return Ok(servers);
         }
@@ -162,7 +135,7 @@ pub fn read(
     mut table: CooldownTable,
     cooldown: Cooldown,
     progress: &mut dyn FnMut(u64),
-) -> Result<(FullState, Position, LogEnd), NoState> {
+) -> Result<(FullState, Position, LogEnd), FeedError> {
     let snap = snap(&mut primary.link)?;
     check_lengths(&snap, primary.link.host(), cooldown, table.view().prefix())?;
     let head = snap.head;
@@ -171,33 +144,33 @@ pub fn read(
     let ids: Vec<ServerId> = servers.iter_after(None).map(|(server, _)| server).collect();
     let host = primary.link.host().clone();
     let mut wire = BulkReader::open(&address.access, &host, &primary.role.run_id)?;
-    read_votes(&mut wire, &mut primary.link, &ids, now, cooldown, &mut table, progress)?;
+    read_votes(&mut wire, &ids, now, cooldown, &mut table, progress)?;
     let mut state = FullState { table, servers };
     let position = catch_up(&mut primary.link, &mut state, head.position, cooldown, None)?;
     Ok((state, position, head))
 }
 
 /// Whether a node with these settings may follow the store: all its nodes have to tell voters apart alike.
-fn check_lengths(snap: &Snap, host: &Host, cooldown: Cooldown, prefix: Ipv6Prefix) -> Result<(), NoState> {
+fn check_lengths(snap: &Snap, host: &Host, cooldown: Cooldown, prefix: Ipv6Prefix) -> Result<(), FeedError> {
     if snap.head.store.is_empty() {
         return Ok(());
     }
     if snap.cooldown_s != u64::from(cooldown.seconds()) {
         let minutes = snap.cooldown_s / 60;
-        return Err(NoState::Unfit(format!(
+        return Err(FeedError::unfit(format!(
             "the store at {host} has a cooldown of {minutes} minutes, and this node was started with {}: give --cooldown-minutes {minutes}",
             cooldown.minutes()
         )));
     }
     match snap.prefix {
         Some(held) if held == prefix => Ok(()),
-        Some(held) => Err(NoState::Unfit(format!(
+        Some(held) => Err(FeedError::unfit(format!(
             "the store at {host} tells IPv6 voters apart by {} bits, and this node was started with {}: give --ipv6-prefix {}",
             held.bits(),
             prefix.bits(),
             held.bits()
         ))),
-        None => Err(NoState::Unfit(format!(
+        None => Err(FeedError::unfit(format!(
             "the store at {host} has no IPv6 prefix from 32 to 64: see HGET {} v6",
             keys::META
         ))),
@@ -206,7 +179,6 @@ fn check_lengths(snap: &Snap, host: &Host, cooldown: Cooldown, prefix: Ipv6Prefi
 
 fn read_votes(
     wire: &mut BulkReader,
-    link: &mut StoreLink,
     servers: &[ServerId],
     now: UnixSeconds,
     cooldown: Cooldown,
@@ -225,52 +197,25 @@ fn read_votes(
         if let Some(next) = questions.next() {
             wire.send(next)?;
         }
-        let mut rows_v6 = Vec::new();
-        let mut put = |server, address, voted_at| {
-            let expires_at = cooldown.expires_at(UnixSeconds(voted_at));
-            loader.put(Cooling { pair: Pair { server, address }, expires_at });
-        };
         for server in servers {
             let mut rows = 0;
             wire.votes(&mut |address, voted_at| {
-                put(*server, VoterAddress::V4(address), voted_at);
+                let expires_at = cooldown.expires_at(UnixSeconds(voted_at));
+                loader.put(Cooling { pair: Pair { server: *server, address }, expires_at });
                 rows += 1;
             })?;
-            wire.votes_v6(&mut |network, voted_at| rows_v6.push((*server, network, voted_at)))?;
             progress(rows);
         }
-        let stale = stale_v6(link, &rows_v6)?;
-        rows_v6.retain(|(server, ..)| !stale.contains(server));
-        rows_v6.iter().for_each(|(server, network, voted_at)| put(*server, VoterAddress::V6(*network), *voted_at));
-        progress(rows_v6.len() as u64);
     }
     loader.finish();
     Ok(())
 }
 
-/// The servers of these votes whose votes of IPv6 are of an earlier listing. A node of library vs1 that removes a
-/// server leaves them behind; then another removal is known than the one that their mark says.
-fn stale_v6(link: &mut StoreLink, rows: &[(ServerId, Ipv6Network, u32)]) -> Result<HashSet<ServerId>, LinkError> {
-    let mut servers: Vec<ServerId> = rows.iter().map(|(server, ..)| *server).collect();
-    servers.dedup();
-    let mut packed = Vec::new();
-    for server in &servers {
-        cmd("ZSCORE").arg(keys::GONE).arg(server.0).write_packed_command(&mut packed);
-        cmd("ZSCORE").arg(keys::claims_v6(*server)).arg(keys::MARK).write_packed_command(&mut packed);
-    }
-    let (replies, lost) = link.ask_all(&packed, 2 * servers.len());
-    lost.map_or(Ok(()), Err)?;
-    let replies = replies.into_iter().collect::<Result<Vec<Value>, LinkError>>()?;
-    let is_known = |scores: &[Value]| text(&scores[1])?.strip_prefix('-').zip(text(&scores[0])).map(|(a, b)| a == b);
-    let removed_since = replies.chunks_exact(2).map(|scores| scores[0] != Value::Nil && is_known(scores) != Some(true));
-    Ok(servers.into_iter().zip(removed_since).filter_map(|(server, is_stale)| is_stale.then_some(server)).collect())
-}
-
 fn ask_for(servers: &[ServerId], until: UnixSeconds) -> Vec<u8> {
     let mut packed = Vec::new();
-    for key in servers.iter().flat_map(|server| [keys::claims(*server), keys::claims_v6(*server)]) {
+    for server in servers {
         let mut command = cmd("ZRANGEBYSCORE");
-        command.arg(key).arg(format!("({}", until.0)).arg("+inf").arg("WITHSCORES");
+        command.arg(keys::claims(*server)).arg(format!("({}", until.0)).arg("+inf").arg("WITHSCORES");
         command.write_packed_command(&mut packed);
     }
     packed
@@ -288,7 +233,7 @@ pub fn catch_up(
     mut position: Position,
     cooldown: Cooldown,
     until: Option<u64>,
-) -> Result<Position, NoState> {
+) -> Result<Position, FeedError> {
     let mut cursor = position.id;
     while until.is_none_or(|until| position.n < until) {
         let Read { mut entries, end, count, .. } = stream::read(link, cursor, false)?;
@@ -296,7 +241,7 @@ pub fn catch_up(
         if let Some(until) = until {
             entries.retain(|entry| entry.position.n <= until);
         }
-        let reached = stream::follow(position, &entries).map_err(NoState::Broken)?;
+        let reached = stream::follow(position, &entries).map_err(FeedError::Broken)?;
         position = reached.unwrap_or(position);
         let events: Vec<Event> = entries.into_iter().map(|entry| entry.event).collect();
         state.apply(&events, cooldown);
@@ -355,15 +300,14 @@ mod tests {
     #[test]
     fn votes_are_asked_for_server_by_server() {
         let packed = ask_for(&[ServerId(28)], UnixSeconds(1_000));
-        let of =
-            |key| format!("*5\r\n$13\r\nZRANGEBYSCORE\r\n{key}\r\n$5\r\n(1000\r\n$4\r\n+inf\r\n$10\r\nWITHSCORES\r\n");
-        let expected = of("$11\r\nvs:{0}:s:28") + &of("$13\r\nvs:{0}:s:28:6");
+        let expected =
+            "*5\r\n$13\r\nZRANGEBYSCORE\r\n$11\r\nvs:{0}:s:28\r\n$5\r\n(1000\r\n$4\r\n+inf\r\n$10\r\nWITHSCORES\r\n";
         assert_eq!(String::from_utf8_lossy(&packed), expected);
     }
 
     #[test]
     fn prefixes() {
-        assert_eq!(read_prefix(&Value::Nil), Some(Ipv6Prefix::USUAL));
+        assert_eq!(read_prefix(&Value::Nil), None);
         assert_eq!(read_prefix(&text("56")), Ipv6Prefix::from_bits(56));
         assert_eq!([read_prefix(&text("31")), read_prefix(&text("x"))], [None, None]);
     }

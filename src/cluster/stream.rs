@@ -3,6 +3,7 @@
 use redis::cmd;
 
 use super::entry::{self, EntryLine, LogEntry, items, number};
+use super::feed_error::FeedError;
 use super::keys;
 use super::link::{LinkError, StoreLink};
 use crate::recorder::follower::status::{EntryId, Position, RebuildCause};
@@ -30,9 +31,9 @@ pub struct Read {
 /// Entries behind `after`, at most [`ENTRIES_MAX`]; waits for one where `is_patient`.
 ///
 /// # Errors
-/// Where the log cannot be read; [`NoEntries::Unreadable`] where one of ours is of a later version. It cannot
+/// Where the log cannot be read; [`RebuildCause::Gap`] where one of ours makes no sense. It cannot
 /// be followed then, and the state has to be read whole behind it.
-pub fn read(link: &mut StoreLink, after: EntryId, is_patient: bool) -> Result<Read, NoEntries> {
+pub fn read(link: &mut StoreLink, after: EntryId, is_patient: bool) -> Result<Read, FeedError> {
     let mut command = cmd("XREAD");
     command.arg("COUNT").arg(ENTRIES_MAX);
     if is_patient {
@@ -54,7 +55,7 @@ pub fn read(link: &mut StoreLink, after: EntryId, is_patient: bool) -> Result<Re
             EntryLine::Unreadable(id) => {
                 let host = link.host();
                 log::warn!("entry {id} of the log of the store at {host} is of a form that this version does not know");
-                return Err(NoEntries::Unreadable);
+                return Err(FeedError::Broken(RebuildCause::Gap));
             }
         }
     }
@@ -73,21 +74,6 @@ impl Read {
             self.entries.truncate(last_whole + 1);
             self.end = self.entries[last_whole].position.id;
         }
-    }
-}
-
-/// Why there are no entries to follow.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoEntries {
-    /// The log cannot be read.
-    Link(LinkError),
-    /// One of them has no meaning here.
-    Unreadable,
-}
-
-impl From<LinkError> for NoEntries {
-    fn from(error: LinkError) -> Self {
-        Self::Link(error)
     }
 }
 

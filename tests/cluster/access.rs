@@ -17,7 +17,7 @@ const FORBIDDEN: &[&[&str]] = &[
     &["UNLINK", "vs:{0}:meta"],
     &["UNLINK", "vs:{0}:dir"],
     &["CONFIG", "SET", "appendonly", "no"],
-    &["FUNCTION", "DELETE", "vs2"],
+    &["FUNCTION", "DELETE", "vote_status"],
     &["FUNCTION", "FLUSH"],
     &["SHUTDOWN"],
     &["SET", "another-key", "1"],
@@ -85,7 +85,7 @@ fn what_a_store_lacks_is_said_before_the_first_node_is_started() {
     for (rules, missing) in [
         (vec!["-info"], vec!["INFO: "]),
         (vec!["-function"], vec!["FUNCTION LIST: "]),
-        (vec!["-function|load"], vec!["lacks the functions vs", "cannot be loaded there"]),
+        (vec!["-function|load"], vec!["lacks the functions vote_status", "cannot be loaded there"]),
         (vec!["-wait", "-hscan", "-xread"], vec!["WAIT: ", "HSCAN: ", "XREAD: "]),
         (vec!["resetkeys", "~other"], vec!["EXISTS: ", "HGET: "]),
     ] {

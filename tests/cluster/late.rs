@@ -31,7 +31,7 @@ fn a_cancellation_that_was_held_up_ends_no_later_vote() {
     assert_eq!(near.control().delete(&path).status, 200);
     assert_eq!(near.control().cast(1, address(1)).status, 201);
     network.set(Mode::Pass);
-    let late = || redis.ask(&["INFO", "errorstats"]).text().contains("errorstat_VS2LATE:count=1");
+    let late = || redis.ask(&["INFO", "errorstats"]).text().contains("errorstat_VSLATE:count=1");
     wait_until("the call that was held up has come", late);
     let again = near.control().cast(1, address(1));
     assert_eq!(again.status, 409, "{again:?}");

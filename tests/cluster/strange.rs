@@ -2,10 +2,11 @@
 //! others in the log, functions of another hand, rights that are missing.
 
 use crate::cluster::util::engine::{Engine, add_documented_user};
-use crate::cluster::util::node::{Node, init};
+use crate::cluster::util::node::{Node, client, command, folder, init};
 use crate::cluster::util::oracle::settle;
 use crate::cluster::util::resp::Value;
 use crate::util::ledger::address;
+use crate::util::server::run_to_end;
 use crate::util::wait_until;
 
 const LOG: &str = "vs:{0}:log";
@@ -49,7 +50,7 @@ fn a_log_that_is_full_of_others_entries_is_named() {
     node.add_servers(1);
     let words: Vec<&[&str]> = vec![&["XADD", LOG, "*", "message", "hello"]; 1_000];
     redis.pipeline(&words).expect("Redis answers");
-    wait_until("it is named", || node.server().stderr().contains("VS2LOG vs:{0}:log is full of"));
+    wait_until("it is named", || node.server().stderr().contains("VSLOG vs:{0}:log is full of"));
     assert_eq!(node.control().cast(1, address(1)).status, 503);
     // The remedy that it names.
     redis.ask(&["DEL", LOG]);
@@ -76,10 +77,28 @@ fn a_library_of_another_hand_is_taken_or_named() {
     let told = &late.readiness().json()["store"]["votes"];
     assert_eq!(told["reason"], "functions", "{told}");
     let log = late.server().stderr();
-    assert!(log.contains("FUNCTION DELETE vs2"), "the remedy is named:\n{log}");
-    redis.ask(&["FUNCTION", "DELETE", "vs2"]);
+    assert!(log.contains("FUNCTION DELETE vote_status"), "the remedy is named:\n{log}");
+    redis.ask(&["FUNCTION", "DELETE", "vote_status"]);
     wait_until("it loads its own", || late.control().cast(1, address(2)).status == 201);
     settle(&mut redis, &[&node, &late], "with its own functions again");
+}
+
+/// A store of another form is left as it is: no node starts on it, and nothing is written.
+#[test]
+fn a_store_of_another_schema_is_refused() {
+    let Some(engine) = Engine::try_store(&[]) else { return };
+    let mut redis = engine.connect();
+    for schema in ["1", "9"] {
+        redis.ask(&["HSET", "vs:{0}:meta", "schema", schema]);
+        let other = folder();
+        let why = format!("has schema {schema}, and this version knows 2: run the version that made it");
+        let ended = run_to_end(command(other.path(), &engine.url(), &[]));
+        assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains(&why), "{}", ended.stderr);
+        let ended = client(&["cluster", "init", "--store", &engine.url()]);
+        assert!(!ended.status.success() && ended.stderr.contains(&why), "{}", ended.stderr);
+    }
+    assert_eq!(redis.ask(&["XLEN", LOG]).number(), 0);
 }
 
 /// A missing command left an entry in the log without its vote; now it is named before anybody votes.

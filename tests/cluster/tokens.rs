@@ -67,7 +67,7 @@ fn a_store_that_is_filled_twice_keeps_the_first_tokens() {
     redis.ask(&["FLUSHALL"]);
     // What a run that was cut off leaves behind.
     let store = node.control().get("/v1/cluster").json()["store_id"].as_str().expect("an id").to_owned();
-    redis.ask(&["HSET", "vs:{0}:meta", "store", &format!("reseed-{store}"), "schema", "1", "cd", "5400"]);
+    redis.ask(&["HSET", "vs:{0}:meta", "store", &format!("reseed-{store}"), "schema", "2", "cd", "5400", "v6", "64"]);
     redis.ask(&["HSET", "vs:{0}:dir", "1", "v1;given-before"]);
     redis.ask(&["HSET", "vs:{0}:tok", "given-before", "1"]);
     redis.ask(&["XADD", "vs:{0}:log", "*", "n", "1", "d", "1", "r", "v1;given-before"]);

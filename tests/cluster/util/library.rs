@@ -13,8 +13,8 @@ pub(crate) const ALWAYS: &str = "9000000000000";
 /// The text of the library, out of a Redis that was made a store.
 pub(crate) fn text() -> String {
     let engine = Engine::store(&[]);
-    let found = engine.connect().ask(&["FUNCTION", "LIST", "LIBRARYNAME", "vs2", "WITHCODE"]);
-    let [library] = found.list() else { panic!("the library vs2 is not there alone: {found:?}") };
+    let found = engine.connect().ask(&["FUNCTION", "LIST", "LIBRARYNAME", "vote_status", "WITHCODE"]);
+    let [library] = found.list() else { panic!("the library vote_status is not there alone: {found:?}") };
     let at = library.list().iter().position(|field| *field == Value::Text("library_code".to_owned()));
     library.list()[at.expect("its code") + 1].text().to_owned()
 }
@@ -22,7 +22,7 @@ pub(crate) fn text() -> String {
 /// Makes an empty Redis a store with a cooldown in seconds and servers 1 to `servers`, by hand.
 pub(crate) fn load(redis: &mut Redis, text: &str, cooldown_s: u32, servers: u32) {
     redis.ask(&["FUNCTION", "LOAD", text]);
-    redis.ask(&["HSET", "vs:{0}:meta", "store", STORE, "schema", "1", "cd", &cooldown_s.to_string()]);
+    redis.ask(&["HSET", "vs:{0}:meta", "store", STORE, "schema", "2", "cd", &cooldown_s.to_string(), "v6", "64"]);
     for server in 1..=servers {
         redis.ask(&["HSET", "vs:{0}:dir", &server.to_string(), &format!("v1;token-{server}")]);
     }
@@ -39,17 +39,16 @@ pub(crate) struct Answer {
 
 /// Casts votes in one write.
 pub(crate) fn cast_all(redis: &mut Redis, votes: &[(u32, u32)]) -> Vec<Answer> {
-    let commands: Vec<[String; 15]> = votes.iter().map(|(server, ip)| words(*server, *ip)).collect();
+    let commands: Vec<[String; 14]> = votes.iter().map(|(server, ip)| words(*server, *ip)).collect();
     let words: Vec<Vec<&str>> = commands.iter().map(|words| words.iter().map(String::as_str).collect()).collect();
     let slices: Vec<&[&str]> = words.iter().map(Vec::as_slice).collect();
     redis.pipeline(&slices).expect("Redis answers").iter().map(answer).collect()
 }
 
-fn words(server: u32, ip: u32) -> [String; 15] {
-    let (claims, v6, server, ip) =
-        (format!("vs:{{0}}:s:{server}"), format!("vs:{{0}}:s:{server}:6"), server.to_string(), ip.to_string());
+fn words(server: u32, ip: u32) -> [String; 14] {
+    let (claims, server, ip) = (format!("vs:{{0}}:s:{server}"), server.to_string(), ip.to_string());
     let [log, dir, meta, gone] = ["vs:{0}:log", "vs:{0}:dir", "vs:{0}:meta", "vs:{0}:gone"];
-    ["FCALL", "vs2_vote", "6", log, &claims, dir, meta, gone, &v6, STORE, ALWAYS, "cast", &server, "", &ip]
+    ["FCALL", "vote_status_vote", "5", log, &claims, dir, meta, gone, STORE, ALWAYS, "cast", &server, "", &ip]
         .map(str::to_owned)
 }
 

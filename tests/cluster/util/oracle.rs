@@ -2,7 +2,7 @@
 //! instant, and every server. Knows the keys of the design, and nothing of the service's own reader.
 
 use crate::cluster::util::node::Node;
-use crate::cluster::util::resp::{Redis, Value};
+use crate::cluster::util::resp::Redis;
 use crate::util::DEADLINE;
 use crate::util::ledger::{Pair, exported_votes, next_votes};
 use crate::util::time::from_rfc3339;
@@ -14,8 +14,6 @@ use std::time::{Duration, Instant};
 
 /// The usual cooldown, in seconds.
 pub(crate) const COOLDOWN_S: i64 = 5_400;
-/// Stands among votes of IPv6, and is none.
-const MARK: &str = "-";
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(20);
 /// Pairs that are asked for on the public listener of each node, at most.
@@ -44,17 +42,12 @@ impl Truth {
             truth.servers.insert(u32::try_from(server.number()).expect("a server id"));
         }
         for key in redis.ask(&["KEYS", "vs:{0}:s:*"]).list() {
-            let mut parts = key.text().split(':').skip(3);
-            let server = parts.next().expect("an id").parse().expect("a server id");
-            let is_v6 = parts.next().is_some();
-            if is_v6 && is_of_an_earlier_listing(redis, server) {
-                continue;
-            }
+            let server = key.text().rsplit(':').next().expect("an id").parse().expect("a server id");
             let found = redis.ask(&["ZRANGE", key.text(), "0", "-1", "WITHSCORES"]);
             for vote in found.list().chunks(2) {
                 let ip = vote[0].text();
-                if ip != MARK && vote[1].number() + cooldown_s > now {
-                    truth.votes.insert((server, ip_of(ip, is_v6)), vote[1].number());
+                if vote[1].number() + cooldown_s > now {
+                    truth.votes.insert((server, ip_of(ip)), vote[1].number());
                 }
             }
         }
@@ -144,26 +137,20 @@ pub(crate) fn is_numbered(ip: IpAddr) -> bool {
 
 /// The key of the store in which a pair's vote is, and by which name.
 pub(crate) fn claim_of((server, ip): Pair) -> [String; 2] {
-    match ip {
-        IpAddr::V4(ip) => [format!("vs:{{0}}:s:{server}"), ip.to_bits().to_string()],
-        IpAddr::V6(ip) => [format!("vs:{{0}}:s:{server}:6"), format!("{:016x}", ip.to_bits() >> 64)],
-    }
+    let member = match ip {
+        IpAddr::V4(ip) => ip.to_bits().to_string(),
+        IpAddr::V6(ip) => format!("{:016x}", ip.to_bits() >> 64),
+    };
+    [format!("vs:{{0}}:s:{server}"), member]
 }
 
-fn ip_of(member: &str, is_v6: bool) -> IpAddr {
-    if is_v6 {
+fn ip_of(member: &str) -> IpAddr {
+    if member.len() == 16 {
         let network = u64::from_str_radix(member, 16).expect("a network");
         Ipv6Addr::from(u128::from(network) << 64).into()
     } else {
         Ipv4Addr::from(member.parse::<u32>().expect("an IPv4 address")).into()
     }
-}
-
-/// Whether a node of the version before has removed the server since its votes of IPv6 were written.
-fn is_of_an_earlier_listing(redis: &mut Redis, server: u32) -> bool {
-    let removed = redis.ask(&["ZSCORE", "vs:{0}:gone", &server.to_string()]);
-    let mark = redis.ask(&["ZSCORE", &format!("vs:{{0}}:s:{server}:6"), MARK]);
-    removed != Value::Nil && (mark == Value::Nil || mark.text() != format!("-{}", removed.text()))
 }
 
 /// An address that nobody votes from.
