@@ -1,17 +1,43 @@
 //! The one place that reads the system's clocks.
 //!
-//! The time of the service is the monotonic clock plus an offset. The offset is set by whoever
-//! keeps the clock (the recorder), so that a step of the wall clock takes effect for every reader
-//! at one moment, after the table has been made to fit it: see `recorder`.
+//! The time of the service is the monotonic clock plus an offset. The recorder sets the offset, so that
+//! a step of the wall clock takes effect for every reader at one moment: see `recorder`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::vote::time::UnixSeconds;
 
 /// Reading both clocks takes less than this, in microseconds, unless the thread was held up.
 const READING_MAX_US: i64 = 5_000;
+
+/// The two clocks that a [`Clock`] is made of: the system's, or those of a test.
+pub trait Readers: Send + Sync {
+    /// The wall clock, in microseconds since 1970.
+    fn wall_us(&self) -> i64;
+
+    /// The monotonic clock, in microseconds. It goes on while the machine is suspended.
+    fn boot_us(&self) -> i64;
+}
+
+/// The system's clocks.
+struct SystemReaders;
+
+impl Readers for SystemReaders {
+    fn wall_us(&self) -> i64 {
+        // Before 1970 there is no time to tell; the epoch is the nearest.
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX)
+    }
+
+    fn boot_us(&self) -> i64 {
+        let since_boot = clock_gettime(ClockId::Boottime);
+        since_boot.tv_sec * 1_000_000 + since_boot.tv_nsec / 1_000
+    }
+}
 
 /// One reading of both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +53,8 @@ pub struct Now {
 /// Reads the time of the service. Cheap to clone; all clones tell the same time.
 #[derive(Clone)]
 pub struct Clock {
-    origin: Instant,
+    readers: Arc<dyn Readers>,
+    origin_us: i64,
     /// Wall clock minus monotonic clock, in microseconds: whole milliseconds would make the time of
     /// the service lag by what is cut off on both sides.
     offset_us: Arc<AtomicI64>,
@@ -43,8 +70,14 @@ impl Clock {
     /// A clock set by the system's wall clock.
     #[must_use]
     pub fn new() -> Self {
-        let (origin, wall_us) = (Instant::now(), system_wall_us());
-        Self { origin, offset_us: Arc::new(AtomicI64::new(wall_us)) }
+        Self::of(Arc::new(SystemReaders))
+    }
+
+    /// A clock over these two, set by the first.
+    #[must_use]
+    pub fn of(readers: Arc<dyn Readers>) -> Self {
+        let (origin_us, wall_us) = (readers.boot_us(), readers.wall_us());
+        Self { readers, origin_us, offset_us: Arc::new(AtomicI64::new(wall_us)) }
     }
 
     /// Both clocks, now.
@@ -75,7 +108,7 @@ impl Clock {
     #[must_use]
     pub fn drift_ms(&self) -> i64 {
         let before_us = self.monotonic_us();
-        let wall_us = system_wall_us();
+        let wall_us = self.readers.wall_us();
         let after_us = self.monotonic_us();
         // The thread was held up between the two readings: their difference says nothing.
         if after_us - before_us > READING_MAX_US {
@@ -106,7 +139,7 @@ impl Clock {
     /// The system's wall clock minus the monotonic clock, in microseconds.
     #[must_use]
     pub fn system_offset_us(&self) -> i64 {
-        system_wall_us() - self.monotonic_us()
+        self.readers.wall_us() - self.monotonic_us()
     }
 
     /// Sets what [`Clock::offset_us`] tells, for every reader at once.
@@ -115,7 +148,7 @@ impl Clock {
     }
 
     fn monotonic_us(&self) -> i64 {
-        i64::try_from(self.origin.elapsed().as_micros()).unwrap_or(i64::MAX)
+        self.readers.boot_us() - self.origin_us
     }
 }
 
@@ -123,17 +156,49 @@ impl Clock {
 /// with those of other programs.
 #[must_use]
 pub fn system_wall_ms() -> u64 {
-    system_wall_us().unsigned_abs() / 1_000
-}
-
-fn system_wall_us() -> i64 {
-    // Before 1970 there is no time to tell; the epoch is the nearest.
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX)
+    SystemReaders.wall_us().unsigned_abs() / 1_000
 }
 
 fn seconds(us: i64) -> UnixSeconds {
     UnixSeconds(u32::try_from(us.max(0) / 1_000_000).unwrap_or(u32::MAX))
+}
+
+/// Clocks that a test sets.
+#[cfg(test)]
+#[derive(Default)]
+pub struct HandReaders {
+    wall_us: AtomicI64,
+    boot_us: AtomicI64,
+}
+
+#[cfg(test)]
+impl HandReaders {
+    /// The wall clock stands at that second.
+    pub fn at(wall: u32) -> Arc<Self> {
+        Arc::new(Self { wall_us: AtomicI64::new(i64::from(wall) * 1_000_000), ..Self::default() })
+    }
+
+    /// Time passes.
+    pub fn pass_ms(&self, ms: i64) {
+        self.boot_us.fetch_add(ms * 1_000, Ordering::Relaxed);
+        self.step_ms(ms);
+    }
+
+    /// The wall clock is set.
+    pub fn step_ms(&self, ms: i64) {
+        self.wall_us.fetch_add(ms * 1_000, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+impl Readers for HandReaders {
+    fn wall_us(&self) -> i64 {
+        self.wall_us.load(Ordering::Relaxed)
+    }
+
+    fn boot_us(&self) -> i64 {
+        self.boot_us.load(Ordering::Relaxed)
+    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,14 @@
 //! The only writer. One thread owns the table, the directory and the store; everybody else asks.
 //!
-//! Durable, then visible, then acknowledged: see [`Recorder::run`]. It also keeps the clock,
+//! Durable, then visible, then acknowledged: see [`Recorder::step`]. It also keeps the clock,
 //! because a step of the wall clock has to meet the table at one moment.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use crate::clock::{Clock, Now};
-use crate::limits::{COMMIT_EVENTS_MAX, RECORDER_LINES_MAX, RECORDER_QUEUE_MAX};
+use crate::limits::COMMIT_EVENTS_MAX;
 use crate::readiness::Readiness;
 use crate::store::{Event, Store, StoreError};
 use crate::vote::ipv6::Ipv6Prefix;
@@ -26,6 +24,7 @@ pub mod gone;
 pub mod live_state;
 mod opening;
 mod patience;
+pub mod queue;
 pub mod removal;
 mod tending;
 mod timekeeping;
@@ -35,7 +34,10 @@ use batch::{Batch, Changes};
 use command::{Command, Reply};
 use gone::CancelledVotes;
 use live_state::LiveState;
+use opening::Start;
 use patience::Patience;
+use queue::Request;
+pub use queue::{Overloaded, RecorderHandle, Respond};
 use removal::Removals;
 use timekeeping::Jump;
 
@@ -59,9 +61,6 @@ const REOPEN_PAUSE_MS: u64 = 10;
 /// Called again after a takeover that failed, when the store has come back.
 pub type OpenStore = Box<dyn FnMut() -> Result<Box<dyn Store>, StoreError> + Send>;
 
-/// Called with the answer, on the recorder's thread.
-pub type Respond = Box<dyn FnOnce(Reply) + Send>;
-
 /// What became of a commit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CommitOutcome {
@@ -71,67 +70,15 @@ enum CommitOutcome {
     Perhaps,
 }
 
-struct Request {
-    command: Command,
-    respond: Respond,
-    /// Freed when the request is taken out of the queue.
-    _place: QueuePlace,
-}
-
-/// The room that a waiting command takes, in lines. The number of commands says little: one may hold a single
-/// vote or some thousand, and it waits on when its client has gone.
-struct QueuePlace {
-    lines: usize,
-    waiting: Arc<AtomicUsize>,
-}
-
-impl Drop for QueuePlace {
-    fn drop(&mut self) {
-        self.waiting.fetch_sub(self.lines, Ordering::Relaxed);
-    }
-}
-
-/// Where commands go. Cheap to clone; the recorder ends when the last one is dropped.
-#[derive(Clone)]
-pub struct RecorderHandle {
-    requests: SyncSender<Request>,
-    /// Lines of all commands that wait.
-    waiting: Arc<AtomicUsize>,
-}
-
-/// The recorder has too much to do, or is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overloaded;
-
-impl RecorderHandle {
-    fn new() -> (Self, Receiver<Request>) {
-        let (sender, requests) = sync_channel(RECORDER_QUEUE_MAX);
-        (Self { requests: sender, waiting: Arc::default() }, requests)
-    }
-
-    /// Asks for `command`; never waits.
-    ///
-    /// # Errors
-    /// [`Overloaded`]: the command was not taken and `respond` will not be called.
-    pub fn submit(&self, command: Command, respond: Respond) -> Result<(), Overloaded> {
-        let lines = command.lines();
-        let place = QueuePlace { lines, waiting: Arc::clone(&self.waiting) };
-        // Where the command is refused, dropping `place` gives its lines back.
-        if self.waiting.fetch_add(lines, Ordering::Relaxed) + lines > RECORDER_LINES_MAX {
-            return Err(Overloaded);
-        }
-        match self.requests.try_send(Request { command, respond, _place: place }) {
-            Ok(()) => Ok(()),
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => Err(Overloaded),
-        }
-    }
-}
-
 /// The state and its store.
 pub struct Recorder {
     requests: Receiver<Request>,
     live: LiveState,
     open: OpenStore,
+    /// `None` once the state is loaded.
+    start: Option<Start>,
+    /// Recorded before the service is ready.
+    seed: Vec<Command>,
     /// `None` until it is opened, and while another process has it.
     store: Option<Box<dyn Store>>,
     clock: Clock,
@@ -156,7 +103,6 @@ pub struct Recorder {
     drop_patience: Patience,
     /// Votes of servers that were struck off, which go in parts.
     removals: Removals,
-    has_more_to_remove: bool,
     /// Whether the store's file is no longer at its path.
     is_store_gone: bool,
     /// Expired rows that are dropped at the next tick.
@@ -173,6 +119,8 @@ impl Recorder {
             requests,
             live: LiveState::default(),
             open,
+            start: Some(Start::default()),
+            seed: Vec::new(),
             store: None,
             clock,
             cooldown,
@@ -187,7 +135,6 @@ impl Recorder {
             patience: Patience::default(),
             drop_patience: Patience::default(),
             removals: Removals::default(),
-            has_more_to_remove: false,
             is_store_gone: false,
             drop_rows: DROP_ROWS_PER_TICK,
             next_tend_ms: 0,
@@ -246,63 +193,113 @@ impl Recorder {
         Ok(&mut **store)
     }
 
-    /// Works until every handle is dropped, and closes the store. A round, in this order and why:
+    /// Works until the state is loaded, and records `seed`.
     ///
-    /// 1. wait for the first who asks, or for a tick;
-    /// 2. keep the clock: what follows happens at one moment;
-    /// 3. check what waits by now, each command against the state and against those before it: one
-    ///    commit carries all of it;
-    /// 4. commit: durable before anybody sees it;
-    /// 5. apply: visible before anybody is told, whoever waits for the vote included;
-    /// 6. answer;
-    /// 7. sweep a little, when nobody waits on it any more;
-    /// 8. take away a part of what goes with a server that was struck off.
-    pub fn run(&mut self) {
-        while let Some(first) = self.wait() {
-            self.keep_clock();
-            let waiting = first.into_iter().chain(self.requests.try_iter());
-            let (mut changes, replies) = self.check(waiting.map(|Request { command, respond, .. }| (command, respond)));
-            self.live.stage(&changes.events, self.cooldown, self.clock.now().wall);
-            let kept = self.commit(std::mem::take(&mut changes.events));
-            if kept == CommitOutcome::Yes {
-                self.apply(changes);
-            }
-            self.live.watch.settle(kept == CommitOutcome::Yes);
-            self.answer(replies, kept);
-            self.sweep_when_due();
-            self.has_more_to_remove = self.remove_part();
+    /// # Errors
+    /// See [`Recorder::step`].
+    pub fn load(&mut self, seed: Vec<Command>) -> Result<(), StoreError> {
+        self.seed = seed;
+        let mut call_at_ms = 0;
+        while self.start.is_some() {
+            let Some(asked) = self.wait(call_at_ms) else { break };
+            call_at_ms = self.step(asked)?;
         }
-        self.note_time();
-        // Looks once more whether the file is still at its path: a successor opens whatever it finds there.
-        self.tend(self.clock.now());
-        self.store = None;
+        Ok(())
     }
 
-    /// The first request, `Some(None)` after a tick without one, `None` at the end.
-    fn wait(&self) -> Option<Option<Request>> {
-        let until_tick_ms =
-            if self.has_more_to_remove { 0 } else { self.next_tick_ms.saturating_sub(self.clock.now().monotonic_ms) };
-        match self.requests.recv_timeout(Duration::from_millis(until_tick_ms)) {
+    /// Works until every handle is dropped, and closes the store.
+    pub fn run(&mut self) {
+        let mut call_at_ms = 0;
+        while let Some(asked) = self.wait(call_at_ms) {
+            // Once the state is loaded, no step fails.
+            call_at_ms = self.step(asked).unwrap_or(u64::MAX);
+        }
+        self.close();
+    }
+
+    /// The commands that wait, as many as one commit has room for. Waits for the first until `until_ms` of the
+    /// monotonic clock. `None` once every handle is dropped.
+    fn wait(&self, until_ms: u64) -> Option<Vec<(Command, Respond)>> {
+        let pause_ms = until_ms.saturating_sub(self.clock.now().monotonic_ms);
+        let first = match self.requests.recv_timeout(Duration::from_millis(pause_ms)) {
             Ok(first) => {
                 // Who is about to send a command can do so first: sixty votes in one commit cost little more than one.
                 thread::yield_now();
-                Some(Some(first))
+                first
             }
-            Err(RecvTimeoutError::Timeout) => Some(None),
-            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => return Some(Vec::new()),
+            Err(RecvTimeoutError::Disconnected) => return None,
+        };
+        let mut lines = 0;
+        let mut asked = Vec::new();
+        let mut next = Some(first);
+        while let Some(Request { command, respond, .. }) = next {
+            lines += command.lines();
+            asked.push((command, respond));
+            next = if lines < COMMIT_EVENTS_MAX { self.requests.try_recv().ok() } else { None };
         }
+        Some(asked)
     }
 
-    /// What commands change, of as many as one commit has room for, and what each is answered.
-    fn check(&self, asked: impl Iterator<Item = (Command, Respond)>) -> (Changes, Vec<(Respond, Reply)>) {
-        let mut batch = self.batch();
-        let mut replies = Vec::new();
-        for (command, respond) in asked {
-            replies.push((respond, batch.check(command)));
-            if batch.events_len() >= COMMIT_EVENTS_MAX {
-                break;
+    /// Does what is due by the clock, and carries out what is `asked`: each command is answered through its
+    /// [`Respond`] before this returns. Gives the time of the monotonic clock, in milliseconds, at which it wants
+    /// to be called again; a command may be brought earlier. It never waits: all that takes time is the store.
+    ///
+    /// Until the state is loaded, each step goes on with the start, and commands are answered
+    /// [`Reply::StoreUnavailable`]. From then on a step is a round, in this order and why:
+    ///
+    /// 1. keep the clock: what follows happens at one moment;
+    /// 2. check what is asked, each command against the state and against those before it: one commit carries
+    ///    all of it;
+    /// 3. commit: durable before anybody sees it;
+    /// 4. apply: visible before anybody is told, whoever waits for the vote included;
+    /// 5. answer;
+    /// 6. sweep a little, when nobody waits on it any more;
+    /// 7. take away a part of what goes with a server that was struck off.
+    ///
+    /// # Errors
+    /// Only before the state is loaded: the start is refused, and no further step is to be made.
+    /// [`StoreError::InUse`] at the first try: whoever starts a second process on one store has to be told.
+    pub fn step(&mut self, asked: Vec<(Command, Respond)>) -> Result<u64, StoreError> {
+        if let Some(start) = self.start.take() {
+            self.start = self.go_on(start)?;
+            if let Some(start) = &self.start {
+                asked.into_iter().for_each(|(_, respond)| respond(Reply::StoreUnavailable));
+                return Ok(start.next_ms());
             }
         }
+        self.keep_clock();
+        self.round(asked);
+        self.sweep_when_due();
+        Ok(if self.remove_part() { 0 } else { self.next_tick_ms })
+    }
+
+    /// Checks, commits, applies and answers.
+    fn round(&mut self, asked: Vec<(Command, Respond)>) {
+        let (mut changes, replies) = self.check(asked);
+        self.live.stage(&changes.events, self.cooldown, self.clock.now().wall);
+        let kept = self.commit(std::mem::take(&mut changes.events));
+        if kept == CommitOutcome::Yes {
+            self.apply(changes);
+        }
+        self.live.watch.settle(kept == CommitOutcome::Yes);
+        self.answer(replies, kept);
+    }
+
+    /// Closes the store, with the time in it. Where the state is not loaded, it was not told any.
+    pub fn close(&mut self) {
+        if self.start.is_none() {
+            self.note_time();
+            // Looks once more whether the file is still at its path: a successor opens whatever it finds there.
+            self.tend(self.clock.now());
+        }
+        self.store = None;
+    }
+
+    /// What commands change, and what each is answered.
+    fn check(&self, asked: Vec<(Command, Respond)>) -> (Changes, Vec<(Respond, Reply)>) {
+        let mut batch = self.batch();
+        let replies = asked.into_iter().map(|(command, respond)| (respond, batch.check(command))).collect();
         (batch.into_changes(), replies)
     }
 
@@ -433,30 +430,4 @@ impl Recorder {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{COMMIT_EVENTS_MAX, Overloaded, RECORDER_LINES_MAX, RecorderHandle};
-    use crate::recorder::command::{Command, Mode, ServerName, Vote};
-    use crate::vote::address::VoterAddress;
-    use crate::vote::id::ServerId;
-    use crate::vote::ipv4::Ipv4;
-
-    /// Regression: commands were counted, not what they hold. Clients that sent batches and went away left
-    /// 65,536 of them behind, each with thousands of lines, where the store was slow.
-    #[test]
-    fn so_many_lines_wait_and_no_more() {
-        let (handle, requests) = RecorderHandle::new();
-        let vote =
-            Vote { server: ServerName::Id(ServerId(1)), voter: VoterAddress::V4(Ipv4(1)).into(), voted_at: None };
-        let submit = || {
-            let votes = vec![vote.clone(); COMMIT_EVENTS_MAX];
-            handle.submit(Command::Votes(votes, Mode::Record), Box::new(drop))
-        };
-        for _ in 0..RECORDER_LINES_MAX / COMMIT_EVENTS_MAX {
-            assert_eq!(submit(), Ok(()));
-        }
-        assert_eq!(submit(), Err(Overloaded));
-        drop(requests.recv());
-        assert_eq!(submit(), Ok(()));
-        assert_eq!(submit(), Err(Overloaded));
-    }
-}
+mod tests;

@@ -2,15 +2,11 @@
 //! service, not its end: status requests are answered 503 meanwhile, which pays nobody, and opening is
 //! tried until it works.
 
-use std::thread;
-use std::time::Duration;
-
-use super::command::Command;
 use super::removal::Removals;
-use super::{CommitOutcome, Recorder, Respond};
+use super::{Recorder, Respond};
 use crate::readiness::Trouble;
 use crate::recorder::gone::CancelledVotes;
-use crate::store::{Event, Past, StoreError, StoredVote};
+use crate::store::{Event, Past, Store, StoreError, StoredVote};
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::lengths::Lengths;
@@ -32,44 +28,90 @@ const CLOCK_PAUSE_MS: u64 = 100;
 /// What can be wrong with a store at a start.
 const STORE_TROUBLES: [Trouble; 3] = [Trouble::StoreUnusable, Trouble::StoreUnavailable, Trouble::StoreInUse];
 
+/// How far a start has come.
+pub(super) enum Start {
+    /// The store is to be opened, not before `next_ms` of the monotonic clock, after so many `tries`.
+    Opening { next_ms: u64, tries: u32 },
+    /// The store is open. Nothing is changed while the clock is behind it.
+    Behind { next_ms: u64, store: Box<dyn Store>, past: Past },
+}
+
+impl Default for Start {
+    fn default() -> Self {
+        Self::Opening { next_ms: 0, tries: 0 }
+    }
+}
+
+impl Start {
+    /// When to go on, by the monotonic clock.
+    pub(super) const fn next_ms(&self) -> u64 {
+        match self {
+            Self::Opening { next_ms, .. } | Self::Behind { next_ms, .. } => *next_ms,
+        }
+    }
+}
+
 impl Recorder {
-    /// Opens the store, reads it into table and directory, records `seed`, and says that the service
-    /// is ready. Where the store cannot be used that is noted as a trouble, and tried again.
+    /// Goes on with a start: opens the store, waits for a clock that is behind, reads the state, records the
+    /// seed, and says that the service is ready (`None`). Where the store cannot be used that is noted as a
+    /// trouble, and tried again.
     ///
     /// # Errors
-    /// [`StoreError::InUse`] at the first try: whoever starts a second process on one store has to be told.
-    pub fn load(&mut self, seed: Vec<Command>) -> Result<(), StoreError> {
-        let mut pause_ms = RETRY_MIN_MS;
-        let mut is_first = true;
-        loop {
-            let start_ms = self.clock.now().monotonic_ms;
-            match self.read() {
-                Ok(()) => break,
-                Err(error @ StoreError::InUse(_)) if is_first => return Err(error),
-                Err(error) => self.note_unopened(&error),
+    /// See [`Recorder::step`].
+    pub(super) fn go_on(&mut self, start: Start) -> Result<Option<Start>, StoreError> {
+        let start_ms = self.clock.now().monotonic_ms;
+        if start_ms < start.next_ms() {
+            return Ok(Some(start));
+        }
+        let (tries, outcome) = match start {
+            Start::Opening { tries, .. } => (tries, self.open_store()),
+            Start::Behind { store, past, .. } => {
+                self.clock.adjust(self.clock.drift_ms());
+                (1, Ok((store, past)))
             }
-            self.store = None;
-            let took_ms = self.clock.now().monotonic_ms - start_ms;
-            thread::sleep(Duration::from_millis(pause_ms.max(took_ms)));
-            pause_ms = (pause_ms * 2).min(RETRY_MAX_MS);
-            is_first = false;
+        };
+        match outcome.and_then(|(store, past)| self.read_in_time(store, past)) {
+            Ok(None) => {}
+            Ok(behind) => return Ok(behind),
+            Err(error @ StoreError::InUse(_)) if tries == 0 => return Err(error),
+            Err(error) => {
+                self.note_unopened(&error);
+                self.store = None;
+                let end_ms = self.clock.now().monotonic_ms;
+                let pause_ms = (RETRY_MIN_MS << tries.min(10)).min(RETRY_MAX_MS).max(end_ms - start_ms);
+                return Ok(Some(Start::Opening { next_ms: end_ms + pause_ms, tries: tries + 1 }));
+            }
         }
         STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.settle(trouble));
-        if !seed.is_empty() {
-            self.record_seed(seed);
-        }
+        let seed = std::mem::take(&mut self.seed).into_iter();
+        self.round(seed.map(|command| (command, Box::new(drop) as Respond)).collect());
         self.readiness.set_ready();
-        Ok(())
+        Ok(None)
     }
 
-    fn record_seed(&mut self, seed: Vec<Command>) {
-        let unasked = seed.into_iter().map(|command| (command, Box::new(drop) as Respond));
-        let (mut changes, replies) = self.check(unasked);
-        let kept = self.commit(std::mem::take(&mut changes.events));
-        if kept == CommitOutcome::Yes {
-            self.apply(changes);
+    fn open_store(&mut self) -> Result<(Box<dyn Store>, Past), StoreError> {
+        let mut store = (self.open)()?;
+        let past = store.past()?;
+        Ok((store, past))
+    }
+
+    /// Reads the store, unless the clock is behind it.
+    fn read_in_time(&mut self, store: Box<dyn Store>, past: Past) -> Result<Option<Start>, StoreError> {
+        let (now, last_ms) = (self.clock.now(), last_ms(&past));
+        let behind_ms = last_ms.saturating_sub(self.clock.wall_ms());
+        if behind_ms <= BEHIND_MAX_MS || self.accepts_clock {
+            self.readiness.settle(Trouble::ClockBehind);
+            return self.read(store, &past, behind_ms > BEHIND_MAX_MS).map(|()| None);
         }
-        self.answer(replies, kept);
+        let message = format!(
+            "the clock says {}, and the store was used at {}, {} s later: set the clock right, and this goes on by itself; where the later time was the wrong one, start once with --accept-clock",
+            now.wall,
+            seconds(last_ms),
+            behind_ms.div_ceil(1_000),
+        );
+        STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.settle(trouble));
+        self.readiness.note(Trouble::ClockBehind, &message, now.monotonic_ms);
+        Ok(Some(Start::Behind { next_ms: now.monotonic_ms + CLOCK_PAUSE_MS, store, past }))
     }
 
     fn note_unopened(&self, error: &StoreError) {
@@ -86,14 +128,11 @@ impl Recorder {
     }
 
     /// Reads all of the store, into a table apart: what fails half-way leaves nothing behind.
-    fn read(&mut self) -> Result<(), StoreError> {
-        let mut store = (self.open)()?;
-        let past = store.past()?;
-        let is_behind = self.wait_for_clock(&past);
+    fn read(&mut self, mut store: Box<dyn Store>, past: &Past, is_behind: bool) -> Result<(), StoreError> {
         let start = self.clock.now();
-        let known = seconds(last_ms(&past));
+        let known = seconds(last_ms(past));
         let before = start.wall.max(known);
-        let kept = self.lengths_before(&past);
+        let kept = self.lengths_before(past);
         let newest = past.newest.unwrap_or(start.wall);
         let lengths = kept.followed_by(self.cooldown, start.wall.max(newest.plus(1)));
         // A clock that is far ahead may be wrong. The votes that it ends are read as well and held for a while,
@@ -145,28 +184,6 @@ impl Recorder {
         }
         self.live.counters.load_ms.set(self.clock.now().monotonic_ms - start.monotonic_ms);
         Ok(())
-    }
-
-    /// Waits until the clock is no longer behind the store, and changes nothing before. Gives whether it is
-    /// behind all the same, since it is to be taken as it is.
-    fn wait_for_clock(&mut self, past: &Past) -> bool {
-        loop {
-            let behind_ms = last_ms(past).saturating_sub(self.clock.wall_ms());
-            if behind_ms <= BEHIND_MAX_MS || self.accepts_clock {
-                self.readiness.settle(Trouble::ClockBehind);
-                return behind_ms > BEHIND_MAX_MS;
-            }
-            let (now, last) = (self.clock.now(), seconds(last_ms(past)));
-            let message = format!(
-                "the clock says {}, and the store was used at {last}, {} s later: set the clock right, and this goes on by itself; where the later time was the wrong one, start once with --accept-clock",
-                now.wall,
-                behind_ms.div_ceil(1_000),
-            );
-            STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.settle(trouble));
-            self.readiness.note(Trouble::ClockBehind, &message, now.monotonic_ms);
-            thread::sleep(Duration::from_millis(CLOCK_PAUSE_MS));
-            self.clock.adjust(self.clock.drift_ms());
-        }
     }
 
     fn tell_accepted(&self, now: UnixSeconds, known: UnixSeconds, cut: usize, ended: usize) {

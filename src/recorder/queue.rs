@@ -1,0 +1,98 @@
+//! Where commands wait for the recorder: bounded in number and in lines.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+use super::command::{Command, Reply};
+use crate::limits::{RECORDER_LINES_MAX, RECORDER_QUEUE_MAX};
+
+/// Called with the answer, on the recorder's thread.
+pub type Respond = Box<dyn FnOnce(Reply) + Send>;
+
+/// A command that waits.
+pub(super) struct Request {
+    pub(super) command: Command,
+    pub(super) respond: Respond,
+    /// Freed when the request is taken out of the queue.
+    _place: QueuePlace,
+}
+
+/// The room that a waiting command takes, in lines. The number of commands says little: one may hold a single
+/// vote or some thousand, and it waits on when its client has gone.
+struct QueuePlace {
+    lines: usize,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Drop for QueuePlace {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(self.lines, Ordering::Relaxed);
+    }
+}
+
+/// Where commands go. Cheap to clone; the recorder ends when the last one is dropped.
+#[derive(Clone)]
+pub struct RecorderHandle {
+    requests: SyncSender<Request>,
+    /// Lines of all commands that wait.
+    waiting: Arc<AtomicUsize>,
+}
+
+/// The recorder has too much to do, or is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overloaded;
+
+impl RecorderHandle {
+    pub(super) fn new() -> (Self, Receiver<Request>) {
+        let (sender, requests) = sync_channel(RECORDER_QUEUE_MAX);
+        (Self { requests: sender, waiting: Arc::default() }, requests)
+    }
+
+    /// Asks for `command`; never waits.
+    ///
+    /// # Errors
+    /// [`Overloaded`]: the command was not taken and `respond` will not be called.
+    pub fn submit(&self, command: Command, respond: Respond) -> Result<(), Overloaded> {
+        let lines = command.lines();
+        let place = QueuePlace { lines, waiting: Arc::clone(&self.waiting) };
+        // Where the command is refused, dropping `place` gives its lines back.
+        if self.waiting.fetch_add(lines, Ordering::Relaxed) + lines > RECORDER_LINES_MAX {
+            return Err(Overloaded);
+        }
+        match self.requests.try_send(Request { command, respond, _place: place }) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => Err(Overloaded),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Overloaded, RECORDER_LINES_MAX, RecorderHandle};
+    use crate::limits::COMMIT_EVENTS_MAX;
+    use crate::recorder::command::{Command, Mode, ServerName, Vote};
+    use crate::vote::address::VoterAddress;
+    use crate::vote::id::ServerId;
+    use crate::vote::ipv4::Ipv4;
+
+    /// Regression: commands were counted, not what they hold. Clients that sent batches and went away left
+    /// 65,536 of them behind, each with thousands of lines, where the store was slow.
+    #[test]
+    fn so_many_lines_wait_and_no_more() {
+        let (handle, requests) = RecorderHandle::new();
+        let vote =
+            Vote { server: ServerName::Id(ServerId(1)), voter: VoterAddress::V4(Ipv4(1)).into(), voted_at: None };
+        let submit = || {
+            let votes = vec![vote.clone(); COMMIT_EVENTS_MAX];
+            handle.submit(Command::Votes(votes, Mode::Record), Box::new(drop))
+        };
+        for _ in 0..RECORDER_LINES_MAX / COMMIT_EVENTS_MAX {
+            assert_eq!(submit(), Ok(()));
+        }
+        assert_eq!(submit(), Err(Overloaded));
+        drop(requests.recv());
+        assert_eq!(submit(), Ok(()));
+        assert_eq!(submit(), Err(Overloaded));
+    }
+}
