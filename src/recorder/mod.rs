@@ -34,7 +34,7 @@ use batch::{Batch, Changes};
 use command::{Command, Reply};
 use gone::CancelledVotes;
 use live_state::LiveState;
-use opening::Start;
+use opening::LoadPhase;
 use patience::Patience;
 use queue::Request;
 pub use queue::{Overloaded, RecorderHandle, Respond};
@@ -76,7 +76,7 @@ pub struct Recorder {
     live: LiveState,
     open: OpenStore,
     /// `None` once the state is loaded.
-    start: Option<Start>,
+    start: Option<LoadPhase>,
     /// Recorded before the service is ready.
     seed: Vec<Command>,
     /// `None` until it is opened, and while another process has it.
@@ -119,7 +119,7 @@ impl Recorder {
             requests,
             live: LiveState::default(),
             open,
-            start: Some(Start::default()),
+            start: Some(LoadPhase::default()),
             seed: Vec::new(),
             store: None,
             clock,

@@ -29,20 +29,20 @@ const CLOCK_PAUSE_MS: u64 = 100;
 const STORE_TROUBLES: [Trouble; 3] = [Trouble::StoreUnusable, Trouble::StoreUnavailable, Trouble::StoreInUse];
 
 /// How far a start has come.
-pub(super) enum Start {
+pub(super) enum LoadPhase {
     /// The store is to be opened, not before `next_ms` of the monotonic clock, after so many `tries`.
     Opening { next_ms: u64, tries: u32 },
     /// The store is open. Nothing is changed while the clock is behind it.
     Behind { next_ms: u64, store: Box<dyn Store>, past: Past },
 }
 
-impl Default for Start {
+impl Default for LoadPhase {
     fn default() -> Self {
         Self::Opening { next_ms: 0, tries: 0 }
     }
 }
 
-impl Start {
+impl LoadPhase {
     /// When to go on, by the monotonic clock.
     pub(super) const fn next_ms(&self) -> u64 {
         match self {
@@ -58,14 +58,14 @@ impl Recorder {
     ///
     /// # Errors
     /// See [`Recorder::step`].
-    pub(super) fn go_on(&mut self, start: Start) -> Result<Option<Start>, StoreError> {
+    pub(super) fn go_on(&mut self, start: LoadPhase) -> Result<Option<LoadPhase>, StoreError> {
         let start_ms = self.clock.now().monotonic_ms;
         if start_ms < start.next_ms() {
             return Ok(Some(start));
         }
         let (tries, outcome) = match start {
-            Start::Opening { tries, .. } => (tries, self.open_store()),
-            Start::Behind { store, past, .. } => {
+            LoadPhase::Opening { tries, .. } => (tries, self.open_store()),
+            LoadPhase::Behind { store, past, .. } => {
                 self.clock.adjust(self.clock.drift_ms());
                 (1, Ok((store, past)))
             }
@@ -79,7 +79,7 @@ impl Recorder {
                 self.store = None;
                 let end_ms = self.clock.now().monotonic_ms;
                 let pause_ms = (RETRY_MIN_MS << tries.min(10)).min(RETRY_MAX_MS).max(end_ms - start_ms);
-                return Ok(Some(Start::Opening { next_ms: end_ms + pause_ms, tries: tries + 1 }));
+                return Ok(Some(LoadPhase::Opening { next_ms: end_ms + pause_ms, tries: tries + 1 }));
             }
         }
         STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.settle(trouble));
@@ -96,7 +96,7 @@ impl Recorder {
     }
 
     /// Reads the store, unless the clock is behind it.
-    fn read_in_time(&mut self, store: Box<dyn Store>, past: Past) -> Result<Option<Start>, StoreError> {
+    fn read_in_time(&mut self, store: Box<dyn Store>, past: Past) -> Result<Option<LoadPhase>, StoreError> {
         let (now, last_ms) = (self.clock.now(), last_ms(&past));
         let behind_ms = last_ms.saturating_sub(self.clock.wall_ms());
         if behind_ms <= BEHIND_MAX_MS || self.accepts_clock {
@@ -111,7 +111,7 @@ impl Recorder {
         );
         STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.settle(trouble));
         self.readiness.note(Trouble::ClockBehind, &message, now.monotonic_ms);
-        Ok(Some(Start::Behind { next_ms: now.monotonic_ms + CLOCK_PAUSE_MS, store, past }))
+        Ok(Some(LoadPhase::Behind { next_ms: now.monotonic_ms + CLOCK_PAUSE_MS, store, past }))
     }
 
     fn note_unopened(&self, error: &StoreError) {
