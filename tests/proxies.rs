@@ -3,6 +3,8 @@
 //! service is asked is listed in `expected`; how they are started is in `front`.
 
 mod away;
+#[cfg(feature = "tls")]
+mod control;
 mod expected;
 mod front;
 mod haproxy;

@@ -46,7 +46,7 @@ impl ControlClient {
     /// # Errors
     /// Where the address is none, or there is no key.
     pub(super) fn new(options: &ArgMatches) -> Result<Self, CliError> {
-        let site = Endpoint::parse(&one::<String>(options, "control-url")?, "--control-url")?;
+        let site = Endpoint::of_control(options)?;
         let data_dir = one::<PathBuf>(options, "data-dir")?;
         let mut key = key::find(options.get_one("control-key-file"), &data_dir)?;
         if key.is_none() && options.value_source("data-dir") == Some(ValueSource::DefaultValue) {

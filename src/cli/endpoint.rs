@@ -7,14 +7,17 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ArgMatches;
 use ureq::config::{Config, ConfigBuilder};
 use ureq::http::Uri;
+#[cfg(feature = "tls")]
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::typestate::AgentScope;
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport};
 use ureq::{Agent, Error};
 
-use super::CliError;
+use super::{CliError, one};
 
 /// How long is waited for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -26,9 +29,25 @@ pub(super) struct Endpoint {
     /// What is put before every path.
     base: String,
     socket: Option<PathBuf>,
+    /// Who vouches for an `https` address.
+    #[cfg(feature = "tls")]
+    authorities: RootCerts,
 }
 
 impl Endpoint {
+    /// The control interface that the options name.
+    ///
+    /// # Errors
+    /// As [`Self::parse`], and where the file of `--control-ca` is of no use.
+    pub(super) fn of_control(options: &ArgMatches) -> Result<Self, CliError> {
+        let site = Self::parse(&one::<String>(options, "control-url")?, "--control-url")?;
+        let Some(path) = options.get_one::<PathBuf>("control-ca") else { return Ok(site) };
+        #[cfg(feature = "tls")]
+        return Ok(Self { authorities: authorities(path)?, ..site });
+        #[cfg(not(feature = "tls"))]
+        Err(CliError::new(format_args!("--control-ca {}: it needs a build with the cargo feature tls", path.display())))
+    }
+
     /// Checks the form of an address; nothing is asked yet. `option` is where it was given, for the error.
     ///
     /// # Errors
@@ -39,7 +58,7 @@ impl Endpoint {
             Some("") => return fail("a path is wanted behind unix:"),
             Some(path) => {
                 let base = "http://localhost".to_owned();
-                return Ok(Self { name: text.to_owned(), base, socket: Some(path.into()) });
+                return Ok(Self { socket: Some(path.into()), ..Self::at(text.to_owned(), base) });
             }
             None => {}
         }
@@ -55,7 +74,17 @@ impl Endpoint {
             _ => return fail("an address that begins with http:// or unix: is wanted"),
         }
         let base = text.trim_end_matches('/').to_owned();
-        Ok(Self { name: base.clone(), base, socket: None })
+        Ok(Self::at(base.clone(), base))
+    }
+
+    const fn at(name: String, base: String) -> Self {
+        Self {
+            name,
+            base,
+            socket: None,
+            #[cfg(feature = "tls")]
+            authorities: RootCerts::WebPki,
+        }
     }
 
     /// What to call it.
@@ -70,6 +99,8 @@ impl Endpoint {
 
     /// What asks it.
     pub(super) fn agent(&self, config: ConfigBuilder<AgentScope>) -> Agent {
+        #[cfg(feature = "tls")]
+        let config = config.tls_config(TlsConfig::builder().root_certs(self.authorities.clone()).build());
         let config = config.build();
         match &self.socket {
             Some(path) => Agent::with_parts(config, UnixConnector { path: path.clone() }, NoResolver),
@@ -91,6 +122,19 @@ impl Endpoint {
             other => CliError::new(format_args!("{name} cannot be asked: {other}")),
         }
     }
+}
+
+#[cfg(feature = "tls")]
+fn authorities(path: &std::path::Path) -> Result<RootCerts, CliError> {
+    let fail = |why: &dyn std::fmt::Display| CliError::new(format_args!("--control-ca {}: {why}", path.display()));
+    let text = std::fs::read(path).map_err(|error| fail(&error))?;
+    let mut certificates = Vec::new();
+    for item in parse_pem(&text) {
+        if let PemItem::Certificate(certificate) = item.map_err(|error| fail(&error))? {
+            certificates.push(certificate);
+        }
+    }
+    if certificates.is_empty() { Err(fail(&"it holds no certificate in PEM")) } else { Ok(certificates.into()) }
 }
 
 fn is_nobody_there(error: &std::io::Error, is_file: bool) -> bool {

@@ -7,7 +7,7 @@ use clap::ArgMatches;
 use serde_json::Value;
 
 use super::endpoint::{Endpoint, agent_config};
-use super::{CliError, Exit, one, say};
+use super::{CliError, Exit, say};
 
 /// How long an answer may take: less than the 30 s that a container's health check waits by default.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -19,7 +19,7 @@ const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 /// # Errors
 /// Where nothing answers, or something else than the control interface.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
-    let site = Endpoint::parse(&one::<String>(options, "control-url")?, "--control-url")?;
+    let site = Endpoint::of_control(options)?;
     let remedy = "start `vote-status serve`, or name its control interface by --control-url";
     let fail = |error: ureq::Error| site.failure(&error, remedy);
     let agent = site.agent(agent_config().timeout_global(Some(TIMEOUT)));

@@ -140,7 +140,8 @@ fn check() -> Command {
 fn health() -> Command {
     Command::new("health")
         .about("Ask whether the service is ready for requests; wants no key")
-        .args([control_url(), json()])
+        .args(control_url())
+        .arg(json())
         .after_help(STATUS_OF_HEALTH)
 }
 

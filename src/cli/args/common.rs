@@ -56,9 +56,11 @@ pub(super) fn seconds() -> ValueParser {
 }
 
 /// Where the control interface is, and the key to it.
-pub(super) fn connection() -> [Arg; 3] {
+pub(super) fn connection() -> [Arg; 4] {
+    let [url, ca] = control_url();
     [
-        control_url(),
+        url,
+        ca,
         option(
             "control-key-file",
             "PATH",
@@ -69,8 +71,13 @@ pub(super) fn connection() -> [Arg; 3] {
     ]
 }
 
-pub(super) fn control_url() -> Arg {
-    option("control-url", "URL", "The control interface, or unix:PATH").default_value("http://127.0.0.1:8081")
+/// Where the control interface is, and what it is believed by.
+pub(super) fn control_url() -> [Arg; 2] {
+    let ca = "Certificates in PEM that an https address is believed by [default: those of public authorities]";
+    [
+        option("control-url", "URL", "The control interface, or unix:PATH").default_value("http://127.0.0.1:8081"),
+        option("control-ca", "PATH", ca).value_parser(value_parser!(PathBuf)),
+    ]
 }
 
 /// An option of one call only: no environment variable stands for it.

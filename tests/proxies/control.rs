@@ -1,0 +1,117 @@
+//! The control interface for a site on another machine: nginx with its file of `contrib/` in front of it, and the
+//! subcommands over `https`.
+
+use crate::proxies::front::{Front, Kind, nginx_of, render};
+use crate::util::client::{Client, get};
+use crate::util::server::{Ended, Server, run_to_end};
+use crate::util::time::{now_unix, rfc3339};
+use crate::util::watch::until_watched;
+use std::fmt::Write;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// nginx before a control listener, with a certificate for 127.0.0.1.
+fn before(control: SocketAddr) -> Option<Front> {
+    Front::run(Kind::Nginx, |place| {
+        let here = format!("{}/", place.folder.display());
+        certify(place.folder);
+        let replaced = [
+            ("listen 8443 ", format!("listen {} ", place.tls)),
+            ("listen [::]:8443 ", format!("listen [::1]:{} ", place.tls.port())),
+            ("/etc/ssl/vote-status/", here),
+            ("127.0.0.1:8081", control.to_string()),
+        ];
+        let file = render(place.folder, "nginx/vote-status-control.conf", &replaced, &[]);
+        // A front is there once it listens without TLS as well.
+        nginx_of(place.folder, &format!("include {file}; server {{ listen {}; return 444; }}", place.plain))
+    })
+}
+
+/// As the documentation says. What is no authority may vouch for itself alone.
+fn certify(folder: &Path) {
+    let mut command = Command::new("openssl");
+    command.current_dir(folder).args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]);
+    command.args(["-nodes", "-days", "30", "-subj", "/CN=vote-status", "-addext", "subjectAltName=IP:127.0.0.1"]);
+    command.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
+    command.args(["-keyout", "privkey.pem", "-out", "fullchain.pem"]);
+    let ended = run_to_end(command);
+    assert!(ended.status.success(), "{ended:?}");
+}
+
+fn command(url: &str, ca: Option<&str>, args: &[&str]) -> Command {
+    let mut command = Server::command();
+    command.env("VOTE_STATUS_CONTROL_URL", url).args(args);
+    command.args(ca.into_iter().flat_map(|path| ["--control-ca", path]));
+    command
+}
+
+fn at(url: &str, ca: Option<&str>, args: &[&str]) -> Ended {
+    run_to_end(command(url, ca, args))
+}
+
+#[test]
+fn a_site_elsewhere_records_votes_over_tls_and_not_in_clear() {
+    let server = Server::in_memory(&[]);
+    let Some(front) = before(server.control()) else { return };
+    let (url, ca) = (format!("https://{}", front.tls), front.certificate());
+    let good = |args: &[&str]| {
+        let ended = at(&url, Some(&ca), args);
+        assert_eq!(ended.status.code(), Some(0), "{args:?}: {ended:?}");
+        ended.stdout
+    };
+    let can_vote = |ip: &str| get(server.public(), &format!("/api/vote/28/status/{ip}")).json()["can_vote"] == true;
+    assert!(good(&["health"]).contains("ready"));
+    good(&["server", "add", "28", "--token", "demo"]);
+    good(&["vote", "28", "203.0.113.7"]);
+    assert!(!can_vote("203.0.113.7"));
+
+    // What has no length that is known ahead: a batch, an export, and lines that come as they happen.
+    let voted_at = rfc3339(now_unix() - 60);
+    let mut votes = String::from("server_id,ip,voted_at\n");
+    (0..20_000).for_each(|n| writeln!(votes, "28,10.0.{}.{},{voted_at}", n / 256, n % 256).expect("a string"));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    fs::write(path("votes.csv"), votes).expect("written");
+    good(&["import", "--votes", &path("votes.csv")]);
+    assert_eq!(good(&["export", "-"]).lines().count(), 20_002);
+    let mut watch =
+        command(&url, Some(&ca), &["watch"]).stdout(Stdio::piped()).spawn().expect("the program can be run");
+    until_watched(&server, 1);
+    assert!(!can_vote("10.0.0.0"));
+    let mut line = String::new();
+    BufReader::new(watch.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+    assert!(line.contains(r#""answer":"in_cooldown""#), "{line}");
+    watch.kill().and_then(|()| watch.wait()).expect("it watches until it is ended");
+
+    // A stranger's certificate, another name, an empty list: nothing is sent.
+    let strange = tempfile::tempdir().expect("a temporary folder");
+    certify(strange.path());
+    let strange = |name: &str| strange.path().join(name).display().to_string();
+    fs::write(strange("empty"), "").expect("written");
+    let (port, vote) = (front.tls.port(), ["vote", "28", "203.0.113.8"]);
+    for (url, ca, words) in [
+        (url.as_str(), None, "UnknownIssuer"),
+        (&url, Some(strange("fullchain.pem")), "certificate"),
+        (&format!("https://localhost:{port}"), Some(ca.clone()), "not valid for name"),
+        (&url, Some(strange("empty")), "no certificate in PEM"),
+        (&url, Some(strange("missing")), "missing"),
+        (&format!("http://127.0.0.1:{port}"), None, "400"),
+    ] {
+        let ended = at(url, ca.as_deref(), &vote);
+        assert_eq!(ended.status.code(), Some(2), "{url} {ca:?}: {ended:?}");
+        assert_eq!(ended.stderr.lines().count(), 1, "{url} {ca:?}: {ended:?}");
+        assert!(ended.stderr.contains(words), "{url} {ca:?}: without {words:?}: {ended:?}");
+    }
+    assert!(can_vote("203.0.113.8"), "no vote came through");
+    let mut clear = Client::connect(front.tls);
+    clear.send(format!(
+        "POST /v1/votes HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\nContent-Length: 37\r\n\r\n\
+         {{\"server_id\":28,\"ip\":\"203.0.113.8\"}}",
+        Server::KEY
+    ));
+    assert_eq!(clear.read_response(false).status, 400);
+    assert!(can_vote("203.0.113.8"), "in clear nothing is recorded");
+}
