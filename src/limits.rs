@@ -60,11 +60,6 @@ pub const CONTROL_CONNECTIONS_MAX: usize = 8_192;
 /// `--max-connections` unless asked otherwise is never more than this: the kernel holds some KB for each,
 /// and a slot here takes 0.3 KB, which is kept for the next one. What they hold has its own bound.
 pub const CONNECTIONS_MAX_DEFAULT: usize = 65_536;
-/// Input of a client that is passed to another process, and of all those in one message, in bytes:
-/// the kernel's bound on a message is some 200 KB.
-pub const PASSED_BYTES_MAX: usize = 32 * 1024;
-/// Sockets in one such message; the kernel takes 253.
-pub const PASSED_SOCKETS_MAX: usize = 64;
 /// Commands that wait for the recorder; a request beyond is told that the store is unavailable.
 pub const RECORDER_QUEUE_MAX: usize = 65_536;
 /// Votes and servers of those commands: as much as so many batches at once have under way. Votes take some

@@ -74,7 +74,6 @@ struct State {
 
 const LOADED: u8 = 1;
 const STOPPING: u8 = 2;
-const SUCCEEDED: u8 = 4;
 
 impl Readiness {
     /// Something is wrong, as `message` says with the remedy. To be called each time that it is found
@@ -142,21 +141,10 @@ impl Readiness {
         self.0.flags.fetch_or(STOPPING, Ordering::AcqRel);
     }
 
-    /// Another process records from now on: what is known here is no longer all.
-    pub fn set_succeeded(&self) {
-        self.0.flags.fetch_or(SUCCEEDED, Ordering::AcqRel);
-    }
-
-    /// Whether the state is loaded, and all that there is: no other process has recorded since.
+    /// Whether the state is loaded.
     #[must_use]
     #[inline]
     pub fn is_loaded(&self) -> bool {
-        self.0.flags.load(Ordering::Acquire) & (LOADED | SUCCEEDED) == LOADED
-    }
-
-    /// Whether the state was ever loaded, whatever came after.
-    #[must_use]
-    pub fn was_loaded(&self) -> bool {
         self.0.flags.load(Ordering::Acquire) & LOADED != 0
     }
 
@@ -184,15 +172,6 @@ mod tests {
         assert!(readiness.is_stopping() && !readiness.is_loaded() && !readiness.is_ready());
         readiness.set_ready();
         assert!(readiness.is_stopping() && readiness.is_loaded() && !readiness.is_ready());
-    }
-
-    #[test]
-    fn what_a_successor_records_is_not_known() {
-        let readiness = Readiness::default();
-        readiness.set_ready();
-        assert!(readiness.is_ready() && readiness.is_loaded());
-        readiness.set_succeeded();
-        assert!(!readiness.is_ready() && !readiness.is_loaded());
     }
 
     #[test]

@@ -42,8 +42,6 @@ const WRONG: &[(&[&str], &str)] = &[
     (&["--access-log", "2/3"], "1/N"),
     (&["--access-log", "1/4294967296"], "1/N"),
     (&["--in-memory", "--in-memory=perhaps"], "--in-memory"),
-    (&["--in-memory", "--takeover"], "--takeover"),
-    (&["--demo", "--takeover"], "--takeover"),
 ];
 
 #[test]

@@ -10,7 +10,6 @@ use crate::util::endpoint::Endpoint;
 use crate::util::response::Response;
 use crate::util::server::Server;
 use rustix::process::Signal;
-use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -355,40 +354,4 @@ fn a_stop_answers_those_who_wait() {
     }
     assert_eq!(server.wait_exit(DEADLINE).code(), Some(0), "{}", server.stderr());
     assert!(since.elapsed() < AT_ONCE);
-}
-
-/// A process on `data`, which takes over from `before` if there is one.
-fn process(data: &Path, before: Option<&Server>) -> Server {
-    let free = "127.0.0.1:0".to_owned();
-    let (public, control) = match before {
-        Some(before) => (before.public().to_string(), before.control().to_string()),
-        None => (free.clone(), free),
-    };
-    let mut command = Server::command();
-    command.args(["serve", "--takeover", "--workers", "2", "--listen", &public, "--control", &control]);
-    command.arg("--data-dir").arg(data);
-    Server::spawn(command)
-}
-
-/// The one that goes answers, and the one that comes is asked again.
-#[test]
-fn a_takeover_answers_those_who_wait() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut before = process(folder.path(), None);
-    before.control_client().add_server(28, "demo");
-    let mut held: Vec<Client> = (0..20).map(|_| Client::connect(before.public())).collect();
-    held.iter_mut().for_each(|client| client.send(question(7, "?wait=50")));
-    until_waiting(&before, 20);
-    let server = process(folder.path(), Some(&before));
-    for client in &mut held {
-        let response = client.read_response(false);
-        expect_can_vote(&response);
-        assert!(response.says_close(), "{response:?}");
-    }
-    assert_eq!(before.wait_exit(DEADLINE).code(), Some(0), "{}", before.stderr());
-    let mut again = Client::connect(server.public());
-    again.send(question(7, "?wait=50"));
-    until_waiting(&server, 1);
-    let next = cast(&server, 7);
-    assert_eq!(again.read_response(false).text(), cooldown(&next));
 }

@@ -6,7 +6,6 @@ use std::panic;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use clap::ArgMatches;
@@ -23,14 +22,11 @@ use crate::net::listen::address::ListenAddress;
 use crate::net::listen::systemd_sockets;
 use crate::readiness::Readiness;
 use crate::recorder::OpenStore;
-use crate::server::{self, AccessConfig, Config, Ended, Role, Signal, StoreChoice};
+use crate::server::{self, AccessConfig, Config, Ended, Events, Role, StoreChoice};
 use crate::store::directory::DataDirectory;
 use crate::store::embedded::{EmbeddedStore, Wanted};
 use crate::store::memory::MemoryStore;
 use crate::store::{self, StoreError};
-
-/// In the data directory: where a new process calls to take over.
-const GATE_FILE: &str = "takeover";
 
 /// Serves until told to stop.
 ///
@@ -68,9 +64,9 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
             exposure::warn(key_file.as_deref(), &data_dir);
         }
     };
-    let (store, store_name) = store(&options, &readiness, seek_key);
+    let (store, store_name) = store(&options, seek_key);
     let config = Config { passed, store: store_name, readiness, ..settings };
-    let signals = catch_signals(reloader(&options))?;
+    let events = catch_signals(reloader(&options))?;
     progress::watch_load(config.readiness.clone());
     let mut announced = Vec::new();
     let announce = |address: &ListenAddress, role: Role| {
@@ -89,7 +85,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
             demo::say_what_to_try(&announced, control_key.get().unwrap_or_default());
         }
     };
-    match server::run(config, store, signals, announce).map_err(CliError::new)? {
+    match server::run(config, store, events, announce).map_err(CliError::new)? {
         Ended::Cleanly => Ok(Exit::Success),
         Ended::AtOnce => Ok(Exit::Negative),
     }
@@ -125,11 +121,7 @@ fn reloader(options: &ServeOptions) -> Option<Box<dyn Fn() + Send>> {
 
 /// The store, and what it is called in the log. The key is looked for when the store is opened, not before: until
 /// then the data directory may be an empty folder, over which the right one is still to be mounted.
-fn store(
-    options: &ServeOptions,
-    readiness: &Readiness,
-    seek_key: impl FnOnce() + Send + 'static,
-) -> (StoreChoice, String) {
+fn store(options: &ServeOptions, seek_key: impl FnOnce() + Send + 'static) -> (StoreChoice, String) {
     let name = match &options.keeping {
         Keeping::Memory => "memory, where nothing is kept".to_owned(),
         Keeping::DataDir => options.data_dir.display().to_string(),
@@ -139,7 +131,7 @@ fn store(
             return super::store::shared(store, &options.data_dir, options.ipv6_prefix);
         }
     };
-    let open = own_store(options, readiness.clone(), seek_key);
+    let open = own_store(options, seek_key);
     (StoreChoice::Own { open, accepts_clock: options.accepts_clock, ipv6_prefix: options.ipv6_prefix }, name)
 }
 
@@ -158,20 +150,13 @@ fn passed() -> Result<Vec<(Role, OwnedFd)>, CliError> {
 }
 
 /// Opens the store when it is called.
-fn own_store(options: &ServeOptions, readiness: Readiness, seek_key: impl FnOnce() + Send + 'static) -> OpenStore {
+fn own_store(options: &ServeOptions, seek_key: impl FnOnce() + Send + 'static) -> OpenStore {
     let (keeps_nothing, data_dir) = (options.keeps_nothing(), options.data_dir.clone());
     let wanted = if options.requires_store { Wanted::Existing } else { Wanted::Any };
-    let (mut seek_key, mut known) = (Some(seek_key), None);
+    let mut seek_key = Some(seek_key);
     Box::new(move || {
-        let store: Box<dyn store::Store> = if keeps_nothing {
-            Box::new(MemoryStore)
-        } else {
-            // Once votes are in memory, only the store that they were read from will do.
-            let wanted = known.filter(|_| readiness.was_loaded()).map_or(wanted, Wanted::This);
-            let store = open_quietly(&data_dir, wanted)?;
-            known = store.identity();
-            Box::new(store)
-        };
+        let store: Box<dyn store::Store> =
+            if keeps_nothing { Box::new(MemoryStore) } else { Box::new(open_quietly(&data_dir, wanted)?) };
         if let Some(seek) = seek_key.take() {
             seek();
         }
@@ -214,8 +199,6 @@ fn config(options: &ServeOptions, control_key: ControlKey, logger: &Logger) -> R
         seed: if options.is_demo { demo::seed() } else { Vec::new() },
         readiness: Readiness::default(),
         passed: Vec::new(),
-        gate: options.can_be_followed().then(|| options.data_dir.join(GATE_FILE)),
-        takes_over: options.takes_over,
     })
 }
 
@@ -236,7 +219,7 @@ fn shares(asked: Option<usize>, workers: usize) -> Shares {
 
 /// Catches the signals to stop, and SIGHUP where there is something to reload. Where there is not, SIGHUP ends the
 /// process as usual.
-fn catch_signals(reload: Option<Box<dyn Fn() + Send>>) -> Result<Receiver<Signal>, CliError> {
+fn catch_signals(reload: Option<Box<dyn Fn() + Send>>) -> Result<Events, CliError> {
     let fail = |error| CliError::new(format_args!("cannot catch signals: {error}"));
     // Where a file may not grow any more the write is to fail, as on a full disk. Uncaught, this signal would end
     // the process.
@@ -246,16 +229,15 @@ fn catch_signals(reload: Option<Box<dyn Fn() + Send>>) -> Result<Receiver<Signal
     if reload.is_some() {
         caught.add_signal(SIGHUP).map_err(fail)?;
     }
-    let (sender, signals) = channel();
+    let (stopper, events) = server::events();
     let work = move || {
         for signal in caught.forever() {
             match &reload {
                 Some(reload) if signal == SIGHUP => reload(),
-                _ if sender.send(Signal::Stop).is_err() => return,
-                _ => {}
+                _ => stopper.stop(),
             }
         }
     };
     thread::Builder::new().name("signal-wait".into()).spawn(work).map_err(fail)?;
-    Ok(signals)
+    Ok(events)
 }

@@ -24,7 +24,6 @@ pub(super) struct ServeOptions {
     pub(super) listen_mode: u32,
     pub(super) engine: Engine,
     pub(super) workers: usize,
-    pub(super) takes_over: bool,
     pub(super) key_file: Option<PathBuf>,
     pub(super) data_dir: PathBuf,
     pub(super) keeping: Keeping,
@@ -71,7 +70,6 @@ impl ServeOptions {
             listen_mode: one(matches, "listen-mode")?,
             engine: one(matches, "engine")?,
             workers: size(matches, "workers")?,
-            takes_over: matches.get_flag("takeover"),
             key_file: matches.get_one("control-key-file").cloned(),
             data_dir: one(matches, "data-dir")?,
             keeping: keeping(matches)?,
@@ -99,20 +97,11 @@ impl ServeOptions {
                 "a public socket was passed, and only the native engine takes one: leave --engine out",
             ));
         }
-        if self.takes_over && !self.can_be_followed() {
-            return Err(CliError::new("--takeover is for the native engine and a store in the data directory"));
-        }
         Ok(())
     }
 
     pub(super) const fn keeps_nothing(&self) -> bool {
         matches!(self.keeping, Keeping::Memory)
-    }
-
-    /// Whether another process can take over from this one. Nodes that share a store stand behind a load
-    /// balancer: they are upgraded one by one.
-    pub(super) fn can_be_followed(&self) -> bool {
-        self.engine == Engine::Native && matches!(self.keeping, Keeping::DataDir)
     }
 }
 

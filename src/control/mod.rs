@@ -67,9 +67,8 @@ impl ControlKey {
 pub struct ControlParts {
     /// Who wants in must know it. Until it is known, who asks is told that the service is not ready.
     pub key: ControlKey,
-    /// Where changes go; `None` while another process has the store: what wants the key waits for
-    /// whoever has it next, and the rest is answered.
-    pub recorder: Option<RecorderHandle>,
+    /// Where changes go.
+    pub recorder: RecorderHandle,
     /// The listed servers.
     pub directory: DirectoryView,
     /// The cooldowns.
@@ -270,7 +269,7 @@ impl ControlService {
             ControlRequest::ClusterDigest => (Asked::Digest, Command::Digest),
             _ => return Err(ControlAnswer::fault(Fault::Internal)),
         };
-        let reply = submit(self.parts.recorder.as_ref(), &self.mailbox, ticket, command)
+        let reply = submit(&self.parts.recorder, &self.mailbox, ticket, command)
             .ok_or_else(ControlAnswer::store_unavailable)?;
         Ok(Task::Wait { asked, reply })
     }
@@ -289,12 +288,7 @@ fn told(is_ready: bool, stands: Option<&str>, trouble: Option<(Trouble, String)>
 }
 
 /// Sends a command; its reply wakes the connection.
-fn submit(
-    recorder: Option<&RecorderHandle>,
-    mailbox: &Mailbox,
-    ticket: Ticket,
-    command: Command,
-) -> Option<Receiver<Reply>> {
+fn submit(recorder: &RecorderHandle, mailbox: &Mailbox, ticket: Ticket, command: Command) -> Option<Receiver<Reply>> {
     let (sender, receiver) = channel();
     let mailbox = mailbox.clone();
     let respond = move |reply| {
@@ -302,7 +296,7 @@ fn submit(
         let _client_gone = sender.send(reply);
         mailbox.send(Letter::Wake(ticket));
     };
-    recorder?.submit(command, Box::new(respond)).ok().map(|()| receiver)
+    recorder.submit(command, Box::new(respond)).ok().map(|()| receiver)
 }
 
 /// Room for content grows by this much at least, so that what comes byte by byte is not copied each time.
@@ -311,10 +305,6 @@ const GATHER_STEP_BYTES: usize = 16 * 1024;
 impl Service for ControlService {
     type Exchange = ControlExchange;
     type Kept = ();
-
-    fn holds(&self, exchange: &ControlExchange) -> bool {
-        self.parts.recorder.is_none() && exchange.is_keyed
-    }
 
     fn turn_begins(&mut self) {
         self.metrics_page = None;
@@ -381,7 +371,7 @@ impl Service for ControlService {
                 Step::Done
             }
             Task::Batch(batch) => {
-                let ask = |command| submit(self.parts.recorder.as_ref(), &self.mailbox, context.ticket, command);
+                let ask = |command| submit(&self.parts.recorder, &self.mailbox, context.ticket, command);
                 batch.content(bytes, &ask)
             }
             Task::Answer(_) | Task::Page(_) | Task::Wait { .. } | Task::Export(_) | Task::Watch(_) => Step::Done,
@@ -421,7 +411,7 @@ impl Service for ControlService {
                     Err(TryRecvError::Disconnected) => Task::Answer(ControlAnswer::store_unavailable()),
                 },
                 Task::Batch(batch) => {
-                    let ask = |command| submit(self.parts.recorder.as_ref(), &self.mailbox, context.ticket, command);
+                    let ask = |command| submit(&self.parts.recorder, &self.mailbox, context.ticket, command);
                     match batch.finish(&ask) {
                         Some(answer) => Task::Answer(answer),
                         None => return Step::Parked,

@@ -74,12 +74,6 @@ pub trait Service {
     #[inline]
     fn gone(&mut self, _ticket: Ticket) {}
 
-    /// Whether a request has to wait as it is, as if it had not been read: somebody else will answer it.
-    #[inline]
-    fn holds(&self, _exchange: &Self::Exchange) -> bool {
-        false
-    }
-
     /// Whether the head alone decides the answer, so that content could not change it: where there is some
     /// it is not read, and the connection is closed behind the answer instead.
     #[inline]
@@ -181,8 +175,6 @@ pub enum Next {
     Parked,
     /// To be woken, or called again after so long.
     Waiting(WaitSeconds),
-    /// To be given away with the input that is left.
-    Held,
     /// The output sent, then to be called again with the rest of the input.
     Output,
     /// The output sent, then the connection closed; `linger` where the client may still be sending.
@@ -336,9 +328,6 @@ impl<S: Service> Session<S> {
             Section::Rejected(fault) => return self.refuse_and_close(*fault, is_head_method(input), call),
         };
         let mut exchange = call.service.begin(head, &call.context);
-        if !call.closing && call.service.holds(&exchange) {
-            return Flow::Stop(Next::Held);
-        }
         *consumed += bytes;
         let mut framing = Framing::of(head, call.closing);
         self.is_keyed |= call.service.is_keyed(&exchange);

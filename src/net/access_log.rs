@@ -213,11 +213,6 @@ impl<S: Describe> Service for Logged<S> {
     }
 
     #[inline]
-    fn holds(&self, exchange: &Self::Exchange) -> bool {
-        self.service.holds(exchange)
-    }
-
-    #[inline]
     fn ends_with_input(&self, exchange: &Self::Exchange) -> bool {
         self.service.ends_with_input(exchange)
     }

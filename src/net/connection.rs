@@ -9,12 +9,11 @@ use mio::event::Event;
 
 use super::counters::EngineCounters;
 use super::deadline::Class;
-use super::mailbox::PassedClient;
 use super::stream::Stream;
 use crate::http::fault::Fault;
 use crate::http::session::{Advanced, Holding, Next, Service, Session, SessionCall, is_head_method};
 use crate::http::wait::WaitSeconds;
-use crate::limits::{LINGER_BYTES_MAX, PASSED_BYTES_MAX};
+use crate::limits::LINGER_BYTES_MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionState {
@@ -26,8 +25,6 @@ enum ConnectionState {
     Parked,
     /// Has a request that is held, for so long at most; nothing behind it is read meanwhile.
     Waiting(WaitSeconds),
-    /// Waits to be given away, with a request that is not looked at here.
-    Held,
     /// Sends what is left, then closes.
     Closing { linger: bool },
     /// Has shut its side, and drops what still comes in.
@@ -111,35 +108,6 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// A connection that was served until now by somebody else, to whom it had sent `input`.
-    #[must_use]
-    pub fn resumed(stream: Stream, mut input: Vec<u8>) -> Self {
-        input.shrink_to_fit();
-        let state = if input.is_empty() { ConnectionState::Reading } else { ConnectionState::Working };
-        Self { state, input, ..Self::new(stream) }
-    }
-
-    /// Whether it is nothing but a socket and some input: who has these two can serve it.
-    #[must_use]
-    pub fn can_be_passed(&self) -> bool {
-        matches!(self.state, ConnectionState::Reading | ConnectionState::Working | ConnectionState::Held)
-            && !self.has_unsent()
-            && self.session.is_between_requests()
-            && self.input.len() <= PASSED_BYTES_MAX
-    }
-
-    /// The two; `None` where there is more.
-    #[must_use]
-    pub fn into_passed(self) -> Option<PassedClient> {
-        let input = self.input;
-        self.stream.into_socket().map(|socket| PassedClient { socket: socket.into(), input })
-    }
-
-    /// The stream alone.
-    pub fn into_stream(self) -> Stream {
-        self.stream
-    }
-
     /// The stream, to register its socket.
     pub fn stream(&mut self) -> &mut Stream {
         &mut self.stream
@@ -189,12 +157,6 @@ impl<S: Service> Connection<S> {
             && self.session.is_between_requests()
     }
 
-    /// Whether it waits to be given away.
-    #[must_use]
-    pub fn is_held(&self) -> bool {
-        self.state == ConnectionState::Held
-    }
-
     /// Whether something was answered: a connection without is one that is about to ask.
     #[must_use]
     pub const fn has_asked(&self) -> bool {
@@ -232,7 +194,7 @@ impl<S: Service> Connection<S> {
         let class = match self.state {
             _ if self.has_unsent() => Class::Write,
             ConnectionState::Lingering { .. } => Class::Linger,
-            ConnectionState::Parked | ConnectionState::Held | ConnectionState::Broken => return None,
+            ConnectionState::Parked | ConnectionState::Broken => return None,
             ConnectionState::Waiting(seconds) => Class::Waiting(seconds),
             ConnectionState::Reading | ConnectionState::Working | ConnectionState::Closing { .. } => {
                 match self.is_idle() {
@@ -268,7 +230,6 @@ impl<S: Service> Connection<S> {
             ConnectionState::Parked | ConnectionState::Waiting(_) => {
                 assert!(!self.session.is_between_requests(), "a request is what waits")
             }
-            ConnectionState::Held => assert!(has_input && self.session.is_between_requests(), "it is unread"),
             ConnectionState::Closing { .. } => assert!(!has_input && self.has_unsent(), "it is there to send"),
             ConnectionState::Lingering { .. } => assert!(!has_input && !self.has_unsent(), "all is said"),
         }
@@ -292,15 +253,10 @@ impl<S: Service> Connection<S> {
         match self.state {
             ConnectionState::Working => self.work(turn),
             ConnectionState::Reading if self.is_readable => self.read(turn),
-            // Nobody takes it: it is answered here after all.
-            ConnectionState::Held if turn.call.closing => self.work(turn),
             ConnectionState::Waiting(_) if turn.call.closing || self.input_end == InputEnd::Shut => {
                 self.conclude(Holding::Ended, turn)
             }
-            ConnectionState::Reading
-            | ConnectionState::Waiting(_)
-            | ConnectionState::Parked
-            | ConnectionState::Held => Verdict::Wait,
+            ConnectionState::Reading | ConnectionState::Waiting(_) | ConnectionState::Parked => Verdict::Wait,
             ConnectionState::Closing { linger } => self.close(linger, turn),
             ConnectionState::Lingering { .. } => self.linger(turn),
             ConnectionState::Broken => Verdict::Drop,
@@ -333,11 +289,6 @@ impl<S: Service> Connection<S> {
     fn read(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         let held = self.input.len();
         let buffer = &mut *turn.read_buffer;
-        if held == buffer.len() {
-            // Only where all that is read is to be passed on: the rest waits in the kernel.
-            self.state = ConnectionState::Held;
-            return Verdict::Wait;
-        }
         buffer[..held].copy_from_slice(&self.input);
         let room_bytes = (buffer.len() - held).min(turn.read_bytes_max);
         match self.stream.read(&mut buffer[held..held + room_bytes], turn.counters) {
@@ -386,7 +337,6 @@ impl<S: Service> Connection<S> {
             Next::Output => ConnectionState::Working,
             Next::Parked => ConnectionState::Parked,
             Next::Waiting(seconds) => ConnectionState::Waiting(seconds),
-            Next::Held => ConnectionState::Held,
         };
         if self.stream.send(turn.call.out, false, turn.counters).is_err() {
             return self.break_off();

@@ -1,9 +1,7 @@
 //! How other threads reach a worker: a letter in its box, and a tap on its poll.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 
 use mio::{Poll, Token, Waker};
 use parking_lot::Mutex;
@@ -27,31 +25,6 @@ pub enum Letter {
         /// After this the rest is closed as it is, in milliseconds.
         timeout_ms: u64,
     },
-    /// Stop: give away listeners, and clients that wait for nothing; answer the others.
-    HandOver {
-        /// Who takes them.
-        to: Sender<Handed>,
-        /// After this the others are closed as they are, in milliseconds.
-        timeout_ms: u64,
-    },
-}
-
-/// What a worker gives away.
-#[derive(Debug, Default)]
-pub struct Handed {
-    /// Sockets that accept.
-    pub listeners: Vec<OwnedFd>,
-    /// Clients that wait for no answer.
-    pub clients: Vec<PassedClient>,
-}
-
-/// A client that waits for no answer, and so has nothing here but its socket.
-#[derive(Debug)]
-pub struct PassedClient {
-    /// The connection.
-    pub socket: OwnedFd,
-    /// The beginning of a request, or nothing.
-    pub input: Vec<u8>,
 }
 
 /// A worker's box. Cheap to clone.

@@ -16,7 +16,6 @@ pub mod budget;
 pub mod connection;
 pub mod counters;
 pub mod deadline;
-pub mod fd_channel;
 pub mod listen;
 pub mod mailbox;
 #[cfg(feature = "may_minihttp")]

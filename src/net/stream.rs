@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
@@ -55,15 +55,6 @@ impl Source for ClientSocket {
     }
 }
 
-impl From<ClientSocket> for OwnedFd {
-    fn from(socket: ClientSocket) -> Self {
-        match socket {
-            ClientSocket::Tcp(socket) => socket.into(),
-            ClientSocket::Unix(socket) => socket.into(),
-        }
-    }
-}
-
 /// A client's bytes in either direction.
 pub struct Stream {
     socket: ClientSocket,
@@ -103,12 +94,6 @@ impl Stream {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         // Whatever is wrong with the socket is found out by who writes to it.
         rustix::net::recv(&self.socket, &mut byte, flags).is_ok_and(|(bytes, _)| bytes == 0)
-    }
-
-    /// The socket, where no bytes wait to be sent.
-    #[must_use]
-    pub fn into_socket(self) -> Option<ClientSocket> {
-        if self.has_unsent() { None } else { Some(self.socket) }
     }
 
     /// Whether the kernel has refused bytes.

@@ -51,14 +51,9 @@ const DROP_ROWS_PER_TICK: usize = 8_192;
 const DROP_ROWS_MIN: usize = 64;
 /// How often the store and its place are looked after, in milliseconds.
 const TEND_MS: u64 = 500;
-/// After a takeover that failed, the process that had the store may still be ending: opening it is tried for so
-/// long, in milliseconds.
-const REOPEN_PATIENCE_MS: u64 = 5_000;
-/// The pause between two of those tries, in milliseconds.
-const REOPEN_PAUSE_MS: u64 = 10;
 
 /// Opens the store, on the recorder's thread: it may take a while, and clients are answered meanwhile.
-/// Called again after a takeover that failed, when the store has come back.
+/// Called again where the store could not be opened or read.
 pub type OpenStore = Box<dyn FnMut() -> Result<Box<dyn Store>, StoreError> + Send>;
 
 /// What became of a commit.
@@ -79,7 +74,7 @@ pub struct Recorder {
     start: Option<LoadPhase>,
     /// Recorded before the service is ready.
     seed: Vec<Command>,
-    /// `None` until it is opened, and while another process has it.
+    /// `None` until it is opened.
     store: Option<Box<dyn Store>>,
     clock: Clock,
     cooldown: Cooldown,
@@ -158,31 +153,6 @@ impl Recorder {
         &self.live
     }
 
-    /// Opens the store again, after [`Recorder::run`] has closed it. The state in memory stays as it is: nobody
-    /// else has recorded anything meanwhile.
-    ///
-    /// # Errors
-    /// Where it cannot be opened yet. The next commit tries again.
-    pub fn reopen(&mut self) -> Result<(), StoreError> {
-        let until_ms = self.clock.now().monotonic_ms + REOPEN_PATIENCE_MS;
-        loop {
-            match self.store().map(drop) {
-                Ok(()) => return Ok(()),
-                Err(StoreError::InUse(_)) if self.clock.now().monotonic_ms < until_ms => {
-                    thread::sleep(Duration::from_millis(REOPEN_PAUSE_MS));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// A new handle, so that [`Recorder::run`] can be called again after every handle was dropped.
-    pub fn handle(&mut self) -> RecorderHandle {
-        let (handle, requests) = RecorderHandle::new();
-        self.requests = requests;
-        handle
-    }
-
     /// The store, opened if it is not, and told the time that goes into the next commit.
     fn store(&mut self) -> Result<&mut dyn Store, StoreError> {
         let store = match &mut self.store {
@@ -208,7 +178,7 @@ impl Recorder {
     }
 
     /// Works until every handle is dropped, and closes the store.
-    pub fn run(&mut self) {
+    pub fn run(mut self) {
         let mut call_at_ms = 0;
         while let Some(asked) = self.wait(call_at_ms) {
             // Once the state is loaded, no step fails.
@@ -287,13 +257,10 @@ impl Recorder {
     }
 
     /// Closes the store, with the time in it. Where the state is not loaded, it was not told any.
-    pub fn close(&mut self) {
+    pub fn close(mut self) {
         if self.start.is_none() {
             self.note_time();
-            // Looks once more whether the file is still at its path: a successor opens whatever it finds there.
-            self.tend(self.clock.now());
         }
-        self.store = None;
     }
 
     /// What commands change, and what each is answered.

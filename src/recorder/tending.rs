@@ -12,14 +12,6 @@ use crate::vote::id::ServerId;
 impl Recorder {
     /// To be called twice a second.
     pub(super) fn tend(&mut self, now: Now) {
-        // It was given away, has gone meanwhile, and could not be opened again.
-        if self.is_store_gone
-            && let Err(error) = self.store().map(drop)
-        {
-            return self.note_gone(&StoreError::Gone(format!(
-                "{error}: put back the file that was open, or run vote-status export FILE while this process runs, start anew, and import FILE"
-            )));
-        }
         match self.store.as_mut().map(|store| store.tend()) {
             Some(Err(error)) => return self.note_gone(&error),
             Some(Ok(())) if self.is_store_gone => {

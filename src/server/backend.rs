@@ -1,19 +1,24 @@
 //! The write side in its two forms: a store of this process alone, or one that nodes share. The
 //! rest of the program does not see which it is.
 
+use std::sync::Arc;
+
+use super::Config;
 use super::threads::ThreadKind;
 use crate::clock::Clock;
 use crate::control::cluster::ClusterView;
-use crate::readiness::Readiness;
-use crate::recorder::command::Command;
+use crate::recorder::counters::RecorderCounters;
 use crate::recorder::follower::status::Freshness;
 use crate::recorder::follower::submitter::{Decider, Submitter};
-use crate::recorder::follower::{FeedDoor, Follower, SharedStore};
+use crate::recorder::follower::{FeedDoor, Follower, FollowerParts, SharedStore};
 use crate::recorder::live_state::LiveState;
 use crate::recorder::{OpenStore, Recorder, RecorderHandle};
 use crate::store::StoreError;
+use crate::vote::directory::DirectoryView;
 use crate::vote::ipv6::Ipv6Prefix;
-use crate::vote::time::Cooldown;
+use crate::vote::table::CooldownView;
+use crate::waiting::WaitingRoom;
+use crate::watch::WatchBoard;
 
 /// Where votes and servers are kept.
 pub enum StoreChoice {
@@ -37,28 +42,53 @@ pub enum StoreChoice {
     },
 }
 
-/// A thread that the recorder needs besides its own, and its work.
-pub(super) type Helper = (ThreadKind, Box<dyn FnOnce() + Send>);
+/// Read-only views of the state, for those who answer from it.
+#[derive(Clone)]
+pub(super) struct Views {
+    pub(super) directory: DirectoryView,
+    pub(super) cooldowns: CooldownView,
+    pub(super) waiting: WaitingRoom,
+    /// Who watches what is asked and recorded.
+    pub(super) board: WatchBoard,
+    /// Where the recorder stands with other nodes, if there are any.
+    pub(super) cluster: Option<ClusterView>,
+}
+
+impl Views {
+    fn of(live: &LiveState, cluster: Option<ClusterView>) -> Self {
+        Self {
+            directory: live.directory(),
+            cooldowns: live.cooldowns(),
+            waiting: live.waiting(),
+            board: live.board(),
+            cluster,
+        }
+    }
+}
+
+/// The work of a thread.
+pub(super) type Work = Box<dyn FnOnce() + Send>;
+
+/// Reads the state and marks the service as ready. What it gives is the recorder's work from then on: it ends when
+/// nobody can ask any more.
+pub(super) type Load = Box<dyn FnOnce() -> Result<Work, StoreError> + Send>;
 
 /// The write side, before its threads are started.
 pub(super) struct WriteSide {
-    pub(super) backend: Backend,
+    /// What is viewed of the state.
+    pub(super) views: Views,
+    pub(super) counters: Arc<RecorderCounters>,
     /// Where commands go. The recorder ends once this and its clones are dropped.
     pub(super) handle: RecorderHandle,
-    /// Where the recorder stands with other nodes, if there are any.
-    pub(super) cluster: Option<ClusterView>,
-    pub(super) helpers: Vec<Helper>,
-}
-
-/// The recorder, and what it works with.
-pub(super) enum Backend {
-    Own(Box<Recorder>),
-    Shared(Box<Follower>),
+    pub(super) load: Load,
+    /// The threads that the recorder needs besides its own.
+    pub(super) helpers: Vec<(ThreadKind, Work)>,
 }
 
 impl WriteSide {
-    /// A recorder with an empty state.
-    pub(super) fn new(store: StoreChoice, clock: &Clock, cooldown: Cooldown, readiness: &Readiness) -> Self {
+    /// A recorder with an empty state. A demonstration's `seed` goes into a store of this process alone.
+    pub(super) fn new(store: StoreChoice, clock: &Clock, config: &mut Config) -> Self {
+        let (cooldown, readiness, seed) = (config.cooldown, &config.readiness, std::mem::take(&mut config.seed));
         match store {
             StoreChoice::Own { open, accepts_clock, ipv6_prefix } => {
                 let (mut recorder, handle) = Recorder::new(clock.clone(), cooldown, readiness.clone(), open);
@@ -66,64 +96,31 @@ impl WriteSide {
                 if accepts_clock {
                     recorder.accept_clock();
                 }
-                Self { backend: Backend::Own(Box::new(recorder)), handle, cluster: None, helpers: Vec::new() }
+                let (views, counters) = (Views::of(recorder.live(), None), recorder.live().counters());
+                let load = move || {
+                    recorder.load(seed)?;
+                    Ok(Box::new(move || recorder.run()) as Work)
+                };
+                Self { views, counters, handle, load: Box::new(load), helpers: Vec::new() }
             }
             StoreChoice::Shared { store, stale_max_ms, ipv6_prefix } => {
-                let parts = Follower::parts(clock.clone(), cooldown, ipv6_prefix, readiness.clone());
-                let freshness = Freshness { status: parts.recorder.status(), clock: clock.clone(), stale_max_ms };
-                let cluster = Some(ClusterView { freshness, cooldown, ipv6_prefix });
-                let helpers = helpers(store, parts.submitter, parts.door);
-                Self { backend: Backend::Shared(Box::new(parts.recorder)), handle: parts.handle, cluster, helpers }
+                let FollowerParts { mut recorder, submitter, door, handle } =
+                    Follower::parts(clock.clone(), cooldown, ipv6_prefix, readiness.clone());
+                let freshness = Freshness { status: recorder.status(), clock: clock.clone(), stale_max_ms };
+                let cluster = ClusterView { freshness, cooldown, ipv6_prefix };
+                let (views, counters) = (Views::of(recorder.live(), Some(cluster)), recorder.live().counters());
+                let load = move || {
+                    recorder.load()?;
+                    Ok(Box::new(move || recorder.run()) as Work)
+                };
+                let helpers = helpers(store, submitter, door);
+                Self { views, counters, handle, load: Box::new(load), helpers }
             }
         }
     }
 }
 
-impl Backend {
-    /// What is viewed and counted.
-    pub(super) fn live(&self) -> &LiveState {
-        match self {
-            Self::Own(recorder) => recorder.live(),
-            Self::Shared(recorder) => recorder.live(),
-        }
-    }
-
-    /// Reads the state and marks the service as ready. A demonstration's `seed` goes into a store of this
-    /// process alone.
-    pub(super) fn load(&mut self, seed: Vec<Command>) -> Result<(), StoreError> {
-        match self {
-            Self::Own(recorder) => recorder.load(seed),
-            Self::Shared(recorder) => recorder.load(),
-        }
-    }
-
-    /// Opens the store again, after [`Backend::run`] has closed it. A shared store was never closed.
-    pub(super) fn reopen(&mut self) -> Result<(), StoreError> {
-        match self {
-            Self::Own(recorder) => recorder.reopen(),
-            Self::Shared(_) => Ok(()),
-        }
-    }
-
-    /// Where commands go from now on, in place of the handles that were dropped; `None` for a shared
-    /// store, as it is never handed over.
-    pub(super) fn handle(&mut self) -> Option<RecorderHandle> {
-        match self {
-            Self::Own(recorder) => Some(recorder.handle()),
-            Self::Shared(_) => None,
-        }
-    }
-
-    /// Works until nobody can ask any more.
-    pub(super) fn run(&mut self) {
-        match self {
-            Self::Own(recorder) => recorder.run(),
-            Self::Shared(recorder) => recorder.run(),
-        }
-    }
-}
-
-fn helpers(store: Box<dyn SharedStore>, submitter: Submitter, door: FeedDoor) -> Vec<Helper> {
+fn helpers(store: Box<dyn SharedStore>, submitter: Submitter, door: FeedDoor) -> Vec<(ThreadKind, Work)> {
     let (decider, follow): (Box<dyn Decider>, _) = store.open(door);
     vec![(ThreadKind::Feed, follow), (ThreadKind::Submitter, Box::new(move || submitter.run(decider)))]
 }

@@ -5,16 +5,14 @@
 //!                   └─ handle → control worker
 //! ```
 //!
-//! In reading order: `run` is the whole, `start` and `stop` its ends, `takeover` how one process follows
-//! another. `state` is what these four share, `workers` what each worker is made of.
+//! In reading order: `run` is the whole, `start` and `stop` its ends. `state` is what these three share, `workers`
+//! what each worker is made of.
 //!
-//! Listeners answer 503 until the store is read; they stop before the recorder does. A process that
-//! takes over from a running one begins the other way round.
+//! Listeners answer 503 until the store is read; they stop before the recorder does.
 
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::control::ControlKey;
@@ -35,14 +33,13 @@ mod sockets;
 mod start;
 mod state;
 mod stop;
-mod takeover;
 mod threads;
 mod workers;
 
 pub use access_log::AccessConfig;
 pub use backend::StoreChoice;
 pub use run::run;
-pub use threads::ThreadKind;
+pub use threads::{Events, Stopper, ThreadKind, events};
 
 /// Everything that `serve` was told, checked.
 pub struct Config {
@@ -79,10 +76,6 @@ pub struct Config {
     /// Listening sockets that were there before the process: they stand in for the addresses of
     /// their role.
     pub passed: Vec<(Role, OwnedFd)>,
-    /// Where a new process calls to take over from this one; `None` where none can.
-    pub gate: Option<PathBuf>,
-    /// Whether to take over from whoever answers there.
-    pub takes_over: bool,
 }
 
 /// What serves the public listeners.
@@ -129,13 +122,6 @@ impl fmt::Display for Role {
     }
 }
 
-/// What the outside tells a running service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    /// Stop; said twice, stop at once.
-    Stop,
-}
-
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -152,10 +138,6 @@ pub enum ServerError {
     Bind(ListenAddress, io::Error),
     /// A socket that was passed cannot be listened on.
     Passed(Role, io::Error),
-    /// The running process gives nothing.
-    TakeOver(io::Error),
-    /// Nothing was taken over, as this says; the running process goes on.
-    NotTaken(String),
     /// An event loop cannot be made, or broke.
     Engine(io::Error),
     /// The store cannot be read.
@@ -174,10 +156,6 @@ impl fmt::Display for ServerError {
             Self::Passed(role, error) => {
                 write!(formatter, "the socket that was passed as {role} is none to listen on: {error}")
             }
-            Self::TakeOver(error) => {
-                write!(formatter, "cannot take over from the running process: {error}; end it, and start anew")
-            }
-            Self::NotTaken(why) => write!(formatter, "nothing was taken over, the running process goes on: {why}"),
             Self::Engine(error) => write!(formatter, "the event loop cannot run: {error}"),
             Self::Store(error) => error.fmt(formatter),
             Self::Thread(kind) => write!(formatter, "the {kind} thread ended; this is a bug, please report it"),

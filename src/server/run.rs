@@ -1,42 +1,32 @@
-//! A run of the service from its start to its end: by a signal, or by a process that takes over.
-
-use std::sync::mpsc::Receiver;
+//! A run of the service from its start to its end.
 
 use super::backend::StoreChoice;
 use super::banner::About;
 use super::sockets::Sockets;
 use super::start::LoadProgress;
 use super::state::Run;
-use super::takeover::TakeoverOutcome;
-use super::takeover::successor::Takeover;
-use super::threads::{ServerEvent, ThreadKind};
-use super::{Config, Ended, Role, ServerError, Signal};
+use super::threads::{Events, ServerEvent, ThreadKind};
+use super::{Config, Ended, Role, ServerError};
 use crate::net::listen::address::ListenAddress;
 
 /// The service manager is told of a change within so many milliseconds.
 const MANAGER_MS: u64 = 1_000;
 
-/// Runs the service until it is told to stop, or until another process has taken over. `announce`
-/// is called for each listener, once it answers from a loaded state.
+/// Runs the service until it is told to stop. `announce` is called for each listener, once it answers from a
+/// loaded state.
 ///
 /// # Errors
 /// What kept it from starting or from going on.
 pub fn run(
     mut config: Config,
     store: StoreChoice,
-    signals: Receiver<Signal>,
+    events: Events,
     mut announce: impl FnMut(&ListenAddress, Role),
 ) -> Result<Ended, ServerError> {
     let about = About::new(&config);
-    let gate = config.gate.as_deref().filter(|_| config.takes_over);
-    let takeover = gate.map(Takeover::ask).transpose().map_err(ServerError::TakeOver)?.flatten();
-    let promised = takeover.as_ref().map_or(&[][..], Takeover::places);
-    let sockets = Sockets::open(&mut config, promised)?;
-    let (mut run, write_side) = Run::new(config, sockets, store, signals)?;
-    let early = match takeover {
-        Some(takeover) => run.take_over(takeover, write_side)?,
-        None => run.start(write_side)?,
-    };
+    let sockets = Sockets::open(&mut config)?;
+    let (mut run, write_side) = Run::new(config, sockets, store, events)?;
+    let early = run.start(write_side)?;
     let mut announced = false;
     let announce_once = |run: &Run| {
         if !std::mem::replace(&mut announced, true) {
@@ -57,17 +47,11 @@ impl Run {
         loop {
             self.manager.tell(&self.config.readiness);
             match self.next_event(Some(self.at_ms(MANAGER_MS)))? {
-                Some(ServerEvent::Signal) => return self.stop(),
-                Some(ServerEvent::Called(channel)) => match self.hand_over(&channel)? {
-                    TakeoverOutcome::None => {}
-                    TakeoverOutcome::Stopped => return self.stop(),
-                    TakeoverOutcome::Done => return Ok(Ended::Cleanly),
-                },
+                Some(ServerEvent::Stop) => return self.stop(),
                 Some(ServerEvent::Ended(kind)) => return Err(ServerError::Thread(kind)),
                 Some(ServerEvent::Loaded(_)) => return Err(ServerError::Thread(ThreadKind::Recorder)),
-                // From a caller whose takeover was refused or has failed.
-                Some(ServerEvent::Said(_) | ServerEvent::HungUp) | None => {}
                 Some(ServerEvent::Failed(error)) => return Err(ServerError::Engine(error)),
+                None => {}
             }
         }
     }

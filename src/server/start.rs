@@ -1,13 +1,11 @@
 //! The start: the recorder reads the store, and listeners answer 503 until it is read.
 
-use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::JoinHandle;
 
-use super::backend::{Backend, Helper, WriteSide};
+use super::backend::{Load, WriteSide};
 use super::state::Run;
 use super::threads::{ServerEvent, ThreadKind, start_thread};
 use super::{ServerError, notify};
-use crate::recorder::command::Command;
 
 /// A client in the field gives up after 5 s: until then it may wait for a store that is being read,
 /// in milliseconds.
@@ -29,28 +27,24 @@ pub(super) enum LoadProgress {
     UnderWay,
 }
 
-/// How the recorder gets its store.
-pub(super) enum Opening {
-    /// With all that is in it, and a demonstration's commands.
-    First(Vec<Command>),
-    /// After it was closed: what is in it is known.
-    Again,
-}
-
 impl Run {
-    /// Starts without a predecessor. Listeners first: while the store is read, or cannot be, 503 is a better
-    /// answer than none. Sockets that were passed listen already, so whoever waits there may wait a moment
-    /// longer: a restart in which the manager keeps the sockets is seen by nobody.
+    /// Starts all threads. Listeners first: while the store is read, or cannot be, 503 is a better answer than
+    /// none. Sockets that were passed listen already, so whoever waits there may wait a moment longer: a restart
+    /// in which the manager keeps the sockets is seen by nobody.
     pub(super) fn start(&mut self, write_side: WriteSide) -> Result<LoadProgress, ServerError> {
-        let WriteSide { backend, handle, helpers, cluster: _ } = write_side;
-        self.start_writing(backend, helpers)?;
+        let WriteSide { handle, load, helpers, .. } = write_side;
+        for (kind, work) in helpers {
+            // They end once the recorder has, or with the process.
+            drop(self.start_thread(kind, work)?);
+        }
+        self.start_recorder(load)?;
         let are_passed = self.sockets.are_passed();
         let early = if are_passed { self.wait_for_news(false, LOAD_PATIENCE_MS)? } else { LoadProgress::UnderWay };
         if early == LoadProgress::Stopped {
             return Ok(early);
         }
-        self.start_public(Vec::new())?;
-        self.start_control(handle, Vec::new())?;
+        self.start_public()?;
+        self.start_control(handle)?;
         if early == LoadProgress::UnderWay && !are_passed {
             self.wait_for_news(false, LOAD_PATIENCE_MS)
         } else {
@@ -59,7 +53,7 @@ impl Run {
     }
 
     /// Waits for the rest of the load, and calls `announce` as soon as something is in its way, since
-    /// listeners answer 503 for as long as that lasts, and once it is done: by then a new process can call.
+    /// listeners answer 503 for as long as that lasts, and once it is done.
     pub(super) fn finish_load(
         &mut self,
         mut progress: LoadProgress,
@@ -77,79 +71,56 @@ impl Run {
             progress = self.wait_for_news(is_hindered, LOAD_REPORT_MS)?;
         }
         if progress == LoadProgress::Loaded {
-            self.open_gate();
             announce(self);
         }
         Ok(progress)
     }
 
-    /// Starts the recorder for the first time, and the threads that it needs besides its own.
-    pub(super) fn start_writing(&mut self, backend: Backend, helpers: Vec<Helper>) -> Result<(), ServerError> {
-        for (kind, work) in helpers {
-            // They end once the recorder has, or with the process.
-            let run = move || {
-                work();
-                Ok(())
-            };
-            drop(start_thread(kind, run, drop, self.sender.clone())?);
-        }
-        let seed = std::mem::take(&mut self.config.seed);
-        self.start_recorder(backend, Opening::First(seed))
-    }
-
-    /// Starts the recorder. It reports when its store is open, and ends with the last handle.
-    pub(super) fn start_recorder(&mut self, mut backend: Backend, opening: Opening) -> Result<(), ServerError> {
-        let events = self.sender.clone();
+    /// Starts the recorder. It reports when its state is read, and ends with the last handle.
+    fn start_recorder(&mut self, load: Load) -> Result<(), ServerError> {
+        let events = self.events.sender.clone();
         let work = move || {
-            let run = AssertUnwindSafe(|| {
-                let (opened, has_state) = match opening {
-                    Opening::First(seed) => (backend.load(seed), false),
-                    Opening::Again => (backend.reopen(), true),
-                };
-                // With a state in memory, it answers and retries even where the store stays shut.
-                let goes_on = opened.is_ok() || has_state;
-                // The main thread outlives this one.
-                let _received = events.send(ServerEvent::Loaded(opened));
-                if goes_on {
-                    backend.run();
-                }
-            });
-            let ended = match catch_unwind(run) {
-                Ok(()) => ServerEvent::Ended(ThreadKind::Recorder),
-                Err(_) => ServerEvent::Failed(io::Error::other("the recorder panicked")),
+            let (loaded, run) = match load() {
+                Ok(run) => (Ok(()), Some(run)),
+                Err(error) => (Err(error), None),
             };
-            let _received = events.send(ended);
-            backend
+            // The main thread outlives this one.
+            let _received = events.send(ServerEvent::Loaded(loaded));
+            run.into_iter().for_each(|run| run());
         };
-        self.recorder = Some(ThreadKind::Recorder.spawn(work)?);
+        self.recorder = Some(self.start_thread(ThreadKind::Recorder, work)?);
         Ok(())
     }
 
-    /// Waits until the recorder has read its store, at most until that instant.
-    pub(super) fn wait_until_loaded(&mut self, until_ms: Option<u64>) -> Result<LoadProgress, ServerError> {
-        loop {
-            match self.next_event(until_ms)? {
-                Some(ServerEvent::Loaded(loaded)) => {
-                    return loaded.map(|()| LoadProgress::Loaded).map_err(ServerError::Store);
-                }
-                // One that has given everything away to a successor that failed.
-                Some(ServerEvent::Ended(ThreadKind::Worker)) if self.handover.is_some() => {
-                    self.ended.push(ThreadKind::Worker);
-                }
-                Some(ServerEvent::Ended(kind)) => return Err(ServerError::Thread(kind)),
-                Some(ServerEvent::Signal) => return Ok(LoadProgress::Stopped),
-                Some(event) => self.set_aside(event),
-                None => return Ok(LoadProgress::UnderWay),
-            }
+    fn start_thread(
+        &self,
+        kind: ThreadKind,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Result<JoinHandle<()>, ServerError> {
+        let work = move || {
+            work();
+            Ok(())
+        };
+        start_thread(kind, work, self.events.sender.clone())
+    }
+
+    /// Waits until the recorder has read its state, at most until that instant.
+    fn wait_until_loaded(&self, until_ms: u64) -> Result<LoadProgress, ServerError> {
+        match self.next_event(Some(until_ms))? {
+            Some(ServerEvent::Loaded(loaded)) => loaded.map(|()| LoadProgress::Loaded).map_err(ServerError::Store),
+            Some(ServerEvent::Stop) => Ok(LoadProgress::Stopped),
+            Some(ServerEvent::Ended(kind)) => Err(ServerError::Thread(kind)),
+            Some(ServerEvent::Failed(error)) => Err(ServerError::Engine(error)),
+            None => Ok(LoadProgress::UnderWay),
         }
     }
 
     /// Waits until the store is read, until a trouble comes up or is settled, or for so long.
-    pub(super) fn wait_for_news(&mut self, was_hindered: bool, patience_ms: u64) -> Result<LoadProgress, ServerError> {
+    fn wait_for_news(&self, was_hindered: bool, patience_ms: u64) -> Result<LoadProgress, ServerError> {
         let until_ms = self.at_ms(patience_ms);
         loop {
             let is_late = self.clock.now().monotonic_ms >= until_ms;
-            let progress = self.wait_until_loaded(Some(until_ms.min(self.at_ms(HINDERED_POLL_MS))))?;
+            let progress = self.wait_until_loaded(until_ms.min(self.at_ms(HINDERED_POLL_MS)))?;
             if progress != LoadProgress::UnderWay || is_late || self.is_hindered() != was_hindered {
                 return Ok(progress);
             }
@@ -157,7 +128,7 @@ impl Run {
     }
 
     /// Whether something keeps the service from being ready.
-    pub(super) fn is_hindered(&self) -> bool {
+    fn is_hindered(&self) -> bool {
         self.config.readiness.gravest().is_some()
     }
 }

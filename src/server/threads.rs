@@ -4,19 +4,17 @@ use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-use super::takeover::protocol::TakeoverMessage;
-use super::{ServerError, Signal};
+use super::ServerError;
 use crate::clock::Clock;
 use crate::net::access_log::{AccessLog, Describe, Logged};
 use crate::net::budget::{Budget, Kind};
 use crate::net::counters::EngineCounters;
-use crate::net::fd_channel::FdChannel;
 use crate::net::listen::listener::Listener;
-use crate::net::mailbox::{Letter, Mailbox, PassedClient};
-use crate::net::worker::{Leaving, Worker, WorkerSettings};
+use crate::net::mailbox::{Letter, Mailbox};
+use crate::net::worker::{Worker, WorkerSettings};
 use crate::store::StoreError;
 use crate::watch::WatchPost;
 
@@ -27,18 +25,12 @@ pub enum ThreadKind {
     Worker,
     /// The event loop of the control listener.
     Control,
-    /// The event loop that stands in for it while another process has the store.
-    Probes,
     /// The only writer.
     Recorder,
     /// Follows the log of a shared store.
     Feed,
     /// Submits votes to a shared store.
     Submitter,
-    /// Listens for a process that wants to take over.
-    Gate,
-    /// Passes signals on.
-    Signal,
 }
 
 impl ThreadKind {
@@ -48,12 +40,9 @@ impl ThreadKind {
         match self {
             Self::Worker => "worker",
             Self::Control => "control",
-            Self::Probes => "probes",
             Self::Recorder => "recorder",
             Self::Feed => "feed",
             Self::Submitter => "submitter",
-            Self::Gate => "gate",
-            Self::Signal => "signal",
         }
     }
 
@@ -75,19 +64,37 @@ impl fmt::Display for ThreadKind {
 /// What the threads and the outside tell the main thread.
 pub(super) enum ServerEvent {
     /// The service is told to stop.
-    Signal,
+    Stop,
     /// The recorder has read its store, or cannot.
     Loaded(Result<(), StoreError>),
     /// A thread of this kind has ended in order.
     Ended(ThreadKind),
     /// A thread broke.
     Failed(io::Error),
-    /// A new process wants to take over.
-    Called(FdChannel),
-    /// The new process said something.
-    Said(TakeoverMessage),
-    /// The new process closed its end, or died.
-    HungUp,
+}
+
+/// The way to tell a running service that it is to stop.
+pub struct Stopper(Sender<ServerEvent>);
+
+impl Stopper {
+    /// Tells it to stop; the second time, to stop at once.
+    pub fn stop(&self) {
+        // Where nobody hears it, the run is over.
+        let _heard = self.0.send(ServerEvent::Stop);
+    }
+}
+
+/// What a run learns from its threads and from outside.
+pub struct Events {
+    pub(super) sender: Sender<ServerEvent>,
+    pub(super) receiver: Receiver<ServerEvent>,
+}
+
+/// The events of one run, and how to stop it.
+#[must_use]
+pub fn events() -> (Stopper, Events) {
+    let (sender, receiver) = channel();
+    (Stopper(sender.clone()), Events { sender, receiver })
 }
 
 /// A thread that serves, and how it is told something.
@@ -107,8 +114,6 @@ pub(super) struct Setup {
     pub(super) log: Option<AccessLog>,
     /// Where it tells watchers what it is asked.
     pub(super) watch: WatchPost,
-    /// Those whom another process has served until now.
-    pub(super) clients: Vec<PassedClient>,
 }
 
 /// Starts a worker, its service behind what tells of its requests.
@@ -122,43 +127,28 @@ where
     S: Describe + Send + 'static,
     S::Exchange: Send,
 {
-    let Setup { listeners, settings, clock, counters, share, log, watch, clients } = setup;
+    let Setup { listeners, settings, clock, counters, share, log, watch } = setup;
     let make = |mailbox: &Mailbox| Logged::new(make(mailbox), log, watch);
     let worker = Worker::new(listeners, settings, clock, make).map_err(ServerError::Engine)?;
-    let worker = worker.counting(counters).within(share.0, share.1).adopting(clients);
+    let worker = worker.counting(counters).within(share.0, share.1);
     let mailbox = worker.mailbox();
-    let thread = start_thread(kind, || worker.run(), Leaving::see_off, events.clone())?;
+    let thread = start_thread(kind, || worker.run(), events.clone())?;
     Ok(Serving { tell: Box::new(move |letter| mailbox.send(letter)), thread })
 }
 
-/// Starts a thread whose end is an event, a panic too. What is left to do then, nobody waits for.
-pub(super) fn start_thread<T>(
+/// Starts a thread whose end is an event, a panic too.
+pub(super) fn start_thread(
     kind: ThreadKind,
-    run: impl FnOnce() -> io::Result<T> + Send + 'static,
-    finish: impl FnOnce(T) + Send + 'static,
+    run: impl FnOnce() -> io::Result<()> + Send + 'static,
     events: Sender<ServerEvent>,
 ) -> Result<JoinHandle<()>, ServerError> {
     kind.spawn(move || {
-        let (ended, left) = match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(Ok(left)) => (ServerEvent::Ended(kind), Some(left)),
-            Ok(Err(error)) => (ServerEvent::Failed(error), None),
-            Err(_) => (ServerEvent::Failed(io::Error::other(format!("the {kind} thread panicked"))), None),
+        let ended = match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Ok(())) => ServerEvent::Ended(kind),
+            Ok(Err(error)) => ServerEvent::Failed(error),
+            Err(_) => ServerEvent::Failed(io::Error::other(format!("the {kind} thread panicked"))),
         };
-        let _main_is_waiting = events.send(ended);
-        if let Some(left) = left {
-            finish(left);
-        }
+        // The main thread outlives this one.
+        let _received = events.send(ended);
     })
-}
-
-/// Passes signals on, until the main thread is gone.
-pub(super) fn forward(signals: Receiver<Signal>, events: Sender<ServerEvent>) -> Result<(), ServerError> {
-    let work = move || {
-        for Signal::Stop in signals {
-            if events.send(ServerEvent::Signal).is_err() {
-                return;
-            }
-        }
-    };
-    ThreadKind::Signal.spawn(work).map(drop)
 }

@@ -8,8 +8,8 @@ use std::sync::mpsc::channel;
 
 use super::state::Run;
 #[cfg(feature = "may_minihttp")]
-use super::threads::start_thread;
-use super::threads::{Serving, Setup, ThreadKind, start_worker};
+use super::threads::{Serving, start_thread};
+use super::threads::{Setup, ThreadKind, start_worker};
 use super::{Config, Engine, Role, ServerError};
 use crate::control::metrics::WorkerSource;
 use crate::control::{ControlParts, ControlService};
@@ -19,7 +19,7 @@ use crate::net::counters::{EngineCounters, ResponseCounters};
 #[cfg(feature = "may_minihttp")]
 use crate::net::listen::address::ListenAddress;
 use crate::net::listen::listener::Listener;
-use crate::net::mailbox::{Mailbox, PassedClient};
+use crate::net::mailbox::Mailbox;
 #[cfg(feature = "may_minihttp")]
 use crate::net::may_minihttp;
 use crate::net::worker::WorkerSettings;
@@ -31,22 +31,18 @@ use crate::recorder::follower::status::Freshness;
 use crate::watch::WatchPost;
 
 impl Run {
-    /// Starts what serves the public listeners, with those `clients` whom another process has served.
-    pub(super) fn start_public(&mut self, clients: Vec<PassedClient>) -> Result<(), ServerError> {
+    /// Starts what serves the public listeners.
+    pub(super) fn start_public(&mut self) -> Result<(), ServerError> {
         match self.config.engine {
-            Engine::Native => self.start_workers(clients),
+            Engine::Native => self.start_workers(),
             #[cfg(feature = "may_minihttp")]
             Engine::MayMinihttp => self.start_may_minihttp(),
         }
     }
 
-    /// Starts the workers of our engine; `clients` are shared out among them.
-    fn start_workers(&mut self, clients: Vec<PassedClient>) -> Result<(), ServerError> {
+    /// Starts the workers of our engine.
+    fn start_workers(&mut self) -> Result<(), ServerError> {
         let Config { limits, cooldown, workers, .. } = self.config;
-        let mut parts: Vec<Vec<PassedClient>> = (0..workers).map(|_| Vec::new()).collect();
-        for (index, client) in clients.into_iter().enumerate() {
-            parts[index % workers].push(client);
-        }
         let connections_max = (limits.connections_max / workers).max(1);
         let turned_away_max = limits.turned_away_max;
         let settings = WorkerSettings {
@@ -55,11 +51,10 @@ impl Run {
             turned_away_max,
             turn_bytes_max: UNSENT_BYTES_MAX,
             kept_places: 0,
-            is_interim: false,
         };
         let freshness = self.freshness();
         let shares = self.sockets.take(Role::Public, workers).map_err(ServerError::Engine)?;
-        for (share, clients) in shares.into_iter().zip(parts) {
+        for share in shares {
             let service = PublicService::new(
                 self.views.directory.clone(),
                 self.views.cooldowns.clone(),
@@ -70,10 +65,10 @@ impl Run {
             .with_freshness(freshness.clone());
             let PublicCounters { answers, responses } = service.counters();
             self.sources.answers.push(answers);
-            let setup = self.set_up("public", share, clients, settings, responses);
+            let setup = self.set_up("public", share, settings, responses);
             let room = self.views.waiting.clone();
             let service = |mailbox: &Mailbox| service.with_waiting(room, mailbox.bell());
-            self.public.push(start_worker(ThreadKind::Worker, setup, service, &self.sender)?);
+            self.public.push(start_worker(ThreadKind::Worker, setup, service, &self.events.sender)?);
         }
         Ok(())
     }
@@ -120,33 +115,13 @@ impl Run {
             // A thread that has ended has nothing more to be told.
             let _received = sender.send(letter);
         };
-        let thread = start_thread(ThreadKind::Worker, move || may_minihttp::run(&letters), drop, self.sender.clone())?;
+        let thread = start_thread(ThreadKind::Worker, move || may_minihttp::run(&letters), self.events.sender.clone())?;
         self.public.push(Serving { tell: Box::new(tell), thread });
         Ok(())
     }
 
     /// Starts the worker of the control listener. The recorder ends with it: it holds the last handle.
-    pub(super) fn start_control(
-        &mut self,
-        recorder: RecorderHandle,
-        clients: Vec<PassedClient>,
-    ) -> Result<(), ServerError> {
-        self.control = Some(self.start_control_worker(ThreadKind::Control, Some(recorder), clients)?);
-        Ok(())
-    }
-
-    /// Starts a worker for the control listener while another process has the store: health, readiness
-    /// and metrics are answered, and what is for the recorder waits, unread, for whoever has it next.
-    pub(super) fn start_probes(&mut self, clients: Vec<PassedClient>) -> Result<Serving, ServerError> {
-        self.start_control_worker(ThreadKind::Probes, None, clients)
-    }
-
-    fn start_control_worker(
-        &mut self,
-        kind: ThreadKind,
-        recorder: Option<RecorderHandle>,
-        clients: Vec<PassedClient>,
-    ) -> Result<Serving, ServerError> {
+    pub(super) fn start_control(&mut self, recorder: RecorderHandle) -> Result<(), ServerError> {
         let Config { limits, cooldown, .. } = self.config;
         let settings = WorkerSettings {
             limits,
@@ -155,14 +130,11 @@ impl Run {
             // One answer a turn: a long pipeline of scrapes keeps nobody waiting.
             turn_bytes_max: 1,
             kept_places: limits.turned_away_max / 2,
-            is_interim: recorder.is_none(),
         };
         let shares = self.sockets.take(Role::Control, 1).map_err(ServerError::Engine)?;
         let listeners = shares.into_iter().flatten().collect();
         let responses = Arc::new(ResponseCounters::default());
-        // An earlier worker of this listener has given all away.
-        self.sources.workers.retain(|source| source.listener != "control");
-        let setup = self.set_up("control", listeners, clients, settings, Arc::clone(&responses));
+        let setup = self.set_up("control", listeners, settings, Arc::clone(&responses));
         // By now every worker has its access log.
         self.sources.access = self.access.iter().flat_map(|access| access.counters.iter().cloned()).collect();
         let parts = ControlParts {
@@ -180,7 +152,8 @@ impl Run {
             clock: self.clock.clone(),
         };
         let make = |mailbox: &Mailbox| ControlService::new(parts, mailbox.clone());
-        start_worker(kind, setup, make, &self.sender)
+        self.control = Some(start_worker(ThreadKind::Control, setup, make, &self.events.sender)?);
+        Ok(())
     }
 
     /// What one more worker is made of. Its counters are in the metrics from now on.
@@ -188,7 +161,6 @@ impl Run {
         &mut self,
         listener: &'static str,
         listeners: Vec<Listener>,
-        clients: Vec<PassedClient>,
         settings: WorkerSettings,
         responses: Arc<ResponseCounters>,
     ) -> Setup {
@@ -200,6 +172,6 @@ impl Run {
         let log = self.access.as_mut().map(|access| access.log(listener, &self.clock));
         // What is asked of the control listener is nothing to watch.
         let watch = if listener == "public" { self.views.board.post() } else { WatchPost::default() };
-        Setup { listeners, settings, clock: self.clock.clone(), counters: engine, share, log, watch, clients }
+        Setup { listeners, settings, clock: self.clock.clone(), counters: engine, share, log, watch }
     }
 }

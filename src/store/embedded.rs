@@ -43,8 +43,6 @@ pub enum Wanted {
     Any,
     /// The store that is there. Where none is, a volume may not be mounted, so none is made.
     Existing,
-    /// The one that was open before.
-    This(FileId),
 }
 
 /// The store of a data directory.
@@ -85,11 +83,9 @@ impl EmbeddedStore {
         let name = disk.path(STORE_FILE).display().to_string();
         // Before anything is made: what is here may be the place of a volume that is not mounted.
         if wanted != Wanted::Any && matches!(disk.is_taken(STORE_FILE), Ok(false)) {
-            let remedy = match wanted {
-                Wanted::This(_) => "the one that was open has gone: put it back",
-                _ => "none is made (--require-store): is the volume mounted? vote-status init makes an empty one, once",
-            };
-            return Err(StoreError::Unavailable(format!("there is no store {name}, and {remedy}")));
+            return Err(StoreError::Unavailable(format!(
+                "there is no store {name}, and none is made (--require-store): is the volume mounted? vote-status init makes an empty one, once"
+            )));
         }
         let directory = disk.path("").display().to_string();
         let fail = |what: &str, error: io::Error| {
@@ -109,7 +105,7 @@ impl EmbeddedStore {
             name,
             lock,
             marker,
-            identity: if let Wanted::This(known) = wanted { Some(known) } else { None },
+            identity: None,
             open: None,
             used_bytes: 0,
             sequence: 0,
@@ -124,12 +120,6 @@ impl EmbeddedStore {
         store.guarded(Self::open_checked)?;
         store.keep_back();
         Ok(store)
-    }
-
-    /// Which file it is.
-    #[must_use]
-    pub const fn identity(&self) -> Option<FileId> {
-        self.identity
     }
 
     /// Makes an empty store, once.

@@ -132,7 +132,6 @@ fn options_are_checked_and_nothing_is_touched() {
         (&["--cooldown-minutes", "90m"][..], "a whole number without a unit"),
         (&["--control-key-file", "/no/such/file"], "cannot read the control key file /no/such/file"),
         (&["--data-dir", "/dev/null"], "the data directory /dev/null is no directory"),
-        (&["--takeover", "--in-memory"], "--takeover is for"),
     ] {
         let mut command = Server::command();
         command.args(["serve", "--check-config"]).args(args).env_remove("VOTE_STATUS_CONTROL_KEY");

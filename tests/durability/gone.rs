@@ -126,36 +126,6 @@ fn a_deleted_directory_takes_no_votes_and_can_be_exported() {
     assert!(!data.exists(), "nothing is made where something may be put back");
 }
 
-/// Regression: a successor that came before the loss was noticed made an empty store, and all votes were
-/// forgotten. A round may meet the look twice a second, so there are some.
-#[test]
-fn nothing_is_given_to_a_successor_where_the_store_has_just_gone() {
-    for _ in 0..3 {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let (data, aside) = (folder.path().join("data"), folder.path().join("aside"));
-        let mut ledger = furnished(&data, 5);
-        let server = serve(&data, &[]);
-        let files = ["votes.redb", "votes.sequence"];
-        let (public, control) = (server.public().to_string(), server.control().to_string());
-        let mut successor = Server::command();
-        successor.args(["serve", "--takeover", "--listen", &public, "--control", &control, "--workers", "1"]);
-        successor.arg("--data-dir").arg(&data);
-        fs::create_dir(&aside).expect("a folder");
-        files.iter().for_each(|name| fs::rename(data.join(name), aside.join(name)).expect("it can be moved"));
-        let ended = Server::try_spawn(successor).expect_err("nothing is taken over");
-        assert_eq!(ended.status.code(), Some(2), "{ended:?}");
-        assert!(ended.stderr.contains("no longer at its path"), "{ended:?}");
-        wait_for_trouble(&server, true);
-        ledger.expect(&server, "from memory");
-        files.iter().for_each(|name| fs::rename(aside.join(name), data.join(name)).expect("it can be put back"));
-        wait_for_trouble(&server, false);
-        ledger.cast(&server.control_client(), (SERVER, address(900)), now_unix());
-        server.signal(Signal::KILL);
-        drop(server);
-        ledger.expect(&serve(&data, &[]), "after a kill and a restart");
-    }
-}
-
 /// Each way to go and to come back, under load.
 fn goes_and_comes_back(folder: &Path, data: &Path, go: impl FnOnce(), come_back: impl FnOnce()) {
     let (server, mut ledger, load) = under_load(data);

@@ -55,14 +55,10 @@ fn listening() -> [Arg; 6] {
     ]
 }
 
-fn state() -> [Arg; 9] {
+fn state() -> [Arg; 8] {
     [
         plain("check-config", "", "Say whether the options, and the files that they name, can be used, and end")
             .action(ArgAction::SetTrue),
-        flag(
-            "takeover",
-            "Take over from the process that runs on the data directory, if one does, without a lost request",
-        ),
         data_dir("Where votes and servers are kept"),
         flag(
             "require-store",

@@ -1,4 +1,4 @@
-//! Sockets that another process has opened: listeners and clients, of either kind.
+//! Listening sockets that another process has opened, of either kind.
 
 use std::ffi::OsStr;
 use std::io;
@@ -7,13 +7,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener as StdUnixListener;
 
-use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use rustix::net::sockopt::{socket_domain, socket_type};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, getsockname};
+use mio::net::{TcpListener, UnixListener};
+use rustix::net::sockopt::socket_type;
+use rustix::net::{SocketAddrUnix, SocketType, getsockname};
 
 use super::address::ListenAddress;
 use super::listener::{Listener, listen_tcp, listen_unix};
-use crate::net::stream::{self, Stream};
 
 /// A listener of another process, and its address.
 ///
@@ -31,19 +30,6 @@ pub fn listener(socket: OwnedFd) -> io::Result<(ListenAddress, Listener)> {
     let path = address.path_bytes().ok_or_else(|| io::Error::other("it has no address"))?;
     let path = OsStr::from_bytes(path).into();
     Ok((ListenAddress::Unix(path), Listener::Unix(UnixListener::from_std(listen_unix(socket)?))))
-}
-
-/// A client of another process.
-///
-/// # Errors
-/// Where it is no socket.
-pub fn client(socket: OwnedFd) -> io::Result<Stream> {
-    let is_unix = socket_domain(&socket)? == AddressFamily::UNIX;
-    Ok(Stream::new(if is_unix {
-        stream::ClientSocket::Unix(UnixStream::from_std(socket.into()))
-    } else {
-        stream::ClientSocket::Tcp(TcpStream::from_std(socket.into()))
-    }))
 }
 
 /// The listeners of one address for `count` workers: each has one at least. Those that are shared

@@ -92,15 +92,6 @@ impl Listener {
     }
 }
 
-impl From<Listener> for OwnedFd {
-    fn from(listener: Listener) -> Self {
-        match listener {
-            Listener::Tcp(listener) => listener.into(),
-            Listener::Unix(listener) => listener.into(),
-        }
-    }
-}
-
 impl Source for Listener {
     fn register(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
         match self {

@@ -38,19 +38,6 @@ impl SocketFile {
         fs::set_permissions(path, Permissions::from_mode(mode))?;
         Ok(file)
     }
-
-    /// The file at `path`, which another process has made and leaves to this one.
-    ///
-    /// # Errors
-    /// Where there is none.
-    pub fn found(path: &Path) -> io::Result<Self> {
-        Ok(Self { path: path.to_owned(), identity: identity(path)? })
-    }
-
-    /// Leaves the file to another process.
-    pub fn leave(self) {
-        std::mem::forget(self);
-    }
 }
 
 impl Drop for SocketFile {

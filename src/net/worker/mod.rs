@@ -23,17 +23,14 @@ use crate::http::body::TRAILER_BYTES_MAX;
 use crate::http::fault::Fault;
 use crate::http::head::HeadLimits;
 use crate::http::session::{Context, Holding, Service, SessionCall, SessionLimits, Ticket};
-use crate::limits::{
-    EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, PASSED_BYTES_MAX, READ_BYTES_MAX, RESUMED_PER_TURN, WOKEN_PER_TURN,
-};
+use crate::limits::{EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, READ_BYTES_MAX, RESUMED_PER_TURN, WOKEN_PER_TURN};
 use crate::net::account::Account;
 use crate::net::budget::{Budget, Kind};
 use crate::net::connection::{Connection, TurnContext, TurnProgress, Verdict};
 use crate::net::counters::{CloseCause, EngineCounters};
 use crate::net::deadline::{Class, Deadlines};
-use crate::net::listen::adopt;
 use crate::net::listen::listener::Listener;
-use crate::net::mailbox::{Letter, Mailbox, PassedClient};
+use crate::net::mailbox::{Letter, Mailbox};
 use crate::net::slab::{Slab, SlabKey};
 
 mod drain;
@@ -42,8 +39,6 @@ mod invariants;
 mod occupant;
 mod relief;
 mod room;
-
-pub use drain::Leaving;
 
 use drain::Drain;
 use occupant::Occupant;
@@ -68,8 +63,6 @@ pub struct WorkerSettings {
     /// Places above the maximum for newcomers who meet nobody that can make room: where a key is shown,
     /// those who have shown it may hold all others.
     pub kept_places: usize,
-    /// Whether all that is read and not answered is given to another worker in the end.
-    pub is_interim: bool,
 }
 
 struct Listening {
@@ -141,7 +134,7 @@ impl<S: Service> Worker<S> {
         });
         // What a session leaves for the next read is a head or a trailer that is not whole.
         let held_bytes_max = limits.head_bytes_max.max(TRAILER_BYTES_MAX) + 2;
-        let read_bytes_max = if settings.is_interim { PASSED_BYTES_MAX } else { READ_BYTES_MAX + held_bytes_max };
+        let read_bytes_max = READ_BYTES_MAX + held_bytes_max;
         let budget = Budget::new(limits.buffer_bytes_max);
         Ok(Self {
             service: service(&mailbox),
@@ -187,30 +180,17 @@ impl<S: Service> Worker<S> {
         Self { account: Account::new(budget, kind, self.mailbox.clone()), ..self }
     }
 
-    /// The same worker, with clients that another one has served until now.
-    #[must_use]
-    pub fn adopting(mut self, clients: Vec<PassedClient>) -> Self {
-        for PassedClient { socket, input } in clients {
-            // What is no socket is no client.
-            let Ok(stream) = adopt::client(socket) else { continue };
-            let occupant = Occupant { is_queued: true, ..Occupant::new(Connection::resumed(stream, input)) };
-            self.counters.accepted.add(1);
-            self.again.push_back(self.connections.insert(occupant));
-        }
-        self
-    }
-
     /// Where letters for this worker go.
     #[must_use]
     pub fn mailbox(&self) -> Mailbox {
         self.mailbox.clone()
     }
 
-    /// Serves until told to drain, and then until that is done. Gives those who have only to go.
+    /// Serves until told to drain, and then until that is done.
     ///
     /// # Errors
     /// Where the poll itself fails: nothing can be served any more.
-    pub fn run(mut self) -> io::Result<Leaving> {
+    pub fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_TURN);
         let mut letters = Vec::new();
         let mut again = Vec::new();
@@ -249,7 +229,7 @@ impl<S: Service> Worker<S> {
             self.check_invariants();
             self.counters.lag_us.record(self.clock.since_us(self.now));
         }
-        Ok(self.into_leaving())
+        Ok(())
     }
 
     fn wait(&self) -> Option<Duration> {
@@ -286,7 +266,6 @@ impl<S: Service> Worker<S> {
                 Letter::Ring(words) => self.woken.extend(words.into_iter().map(SlabKey::unpacked)),
                 Letter::Relieve => self.note_shortage(),
                 Letter::Drain { accept_ms, timeout_ms } => self.start_draining(accept_ms, timeout_ms),
-                Letter::HandOver { to, timeout_ms } => self.hand_over(&to, timeout_ms),
             }
         }
     }

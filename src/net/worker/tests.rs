@@ -96,7 +96,6 @@ fn worker<S: Service>(turn_bytes_max: usize, service: S) -> (SocketAddr, Mailbox
         turned_away_max: 10,
         turn_bytes_max,
         kept_places: 0,
-        is_interim: false,
     };
     let worker = Worker::new(listeners, settings, Clock::new(), |_| service).expect("a worker");
     (address, worker.mailbox(), worker)
@@ -157,7 +156,7 @@ fn a_panic_is_answered_500_and_takes_no_other_connection_with_it() {
 
     drop((bystander, half_way));
     mailbox.send(Letter::Drain { accept_ms: 0, timeout_ms: 5_000 });
-    thread.join().expect("no panic leaves the loop").expect("a clean end").see_off();
+    thread.join().expect("no panic leaves the loop").expect("a clean end");
 }
 
 /// Regression: an answer that ended its connection was lost with it, where more had come from the client
@@ -179,31 +178,8 @@ fn a_last_answer_is_not_lost_to_what_the_client_sends_behind_its_request() {
         client.read_to_string(&mut answer).expect("closed in order");
         assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nfine"), "{answer}");
         mailbox.send(Letter::Drain { accept_ms: 0, timeout_ms: 5_000 });
-        thread.join().expect("no panic").expect("a clean end").see_off();
+        thread.join().expect("no panic").expect("a clean end");
     }
-}
-
-/// Regression: clients that had been answered, and were read past lest a reset overtook the answer, held up a
-/// takeover by two seconds, and with it the next vote.
-#[test]
-fn a_takeover_does_not_wait_for_who_has_only_to_go() {
-    let (mailboxes, mailbox) = channel::<Mailbox>();
-    let (to, _handed) = channel();
-    let hand_over = move |_| {
-        mailbox.recv().expect("a worker").send(Letter::HandOver { to: to.clone(), timeout_ms: 60_000 });
-        "fine".to_owned()
-    };
-    let (address, mailbox, worker) = worker(65_536, Saying(0, hand_over));
-    mailboxes.send(mailbox).expect("it is waited for");
-    let mut client = connect(address);
-    client.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\nand more").expect("sent");
-    let leaving = thread::spawn(move || worker.run()).join().expect("no panic").expect("a clean end");
-    assert_eq!(leaving.streams.len(), 1);
-    client.write_all(b"and more").expect("it is still there");
-    let mut answer = String::new();
-    client.read_to_string(&mut answer).expect("closed in order");
-    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nfine"), "{answer}");
-    leaving.see_off();
 }
 
 /// The turns in which `count` answers were given.
@@ -238,5 +214,5 @@ fn a_long_pipeline_gets_one_answer_a_turn_and_many_of_them_take_turns() {
     assert_eq!(resumed.values().max(), Some(&RESUMED_PER_TURN));
     drop(clients);
     mailbox.send(Letter::Drain { accept_ms: 0, timeout_ms: 5_000 });
-    thread.join().expect("no panic").expect("a clean end").see_off();
+    thread.join().expect("no panic").expect("a clean end");
 }

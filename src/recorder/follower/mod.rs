@@ -294,7 +294,7 @@ impl Follower {
     /// 1. take a message: of the feed it changes what is visible, of the submitter it adds who waits;
     /// 2. acknowledge those whose entry is visible now, or who have waited long enough;
     /// 3. sweep a little, when nobody waits on it any more.
-    pub fn run(&mut self) {
+    pub fn run(mut self) {
         while !(self.is_ending && self.waiting.is_empty()) {
             match self.messages.recv_timeout(self.pause()) {
                 Ok(message) => self.take(message),
