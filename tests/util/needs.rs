@@ -6,13 +6,14 @@ use std::env::{var, var_os};
 use std::fs;
 use std::io::{Write, stderr};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::{Mutex, OnceLock};
 
 /// Whether the programs that a test needs can be run; `left_out` where not.
 pub(crate) fn has(programs: &[&str]) -> bool {
     let missing: Vec<&str> = programs.iter().copied().filter(|program| !runs(program)).collect();
     if !missing.is_empty() {
-        left_out(&format!("it needs {missing:?}"));
+        left_out(&format!("it needs {}", missing.join(", ")));
     }
     missing.is_empty()
 }
@@ -23,6 +24,20 @@ pub(crate) fn left_out(why: &str) {
     let test = std::thread::current().name().unwrap_or_default().to_owned();
     // Not by a macro: the test harness keeps what those print, and shows it for failed tests only.
     stderr().write_all(format!("left out: {test}: {why}\n").as_bytes()).expect("standard error takes a line");
+    static SUMMARY: OnceLock<Mutex<ChildStdin>> = OnceLock::new();
+    let mut summary = SUMMARY.get_or_init(|| Mutex::new(summary_at_the_end())).lock().expect("no test panics with it");
+    writeln!(summary, "{why}").expect("the summary is read to its end");
+}
+
+/// A process that reads a line for each test that is left out. It prints the summary when this process has ended: the
+/// harness calls nothing at the end of a run.
+fn summary_at_the_end() -> ChildStdin {
+    const PRINT: &str = r#"lines=$(cat)
+        printf '\n%s tests or parts of tests were left out:\n' "$(printf '%s\n' "$lines" | wc -l)" >&2
+        printf '%s\n' "$lines" | sort | uniq -c | sort -rn >&2"#;
+    let mut command = Command::new("/bin/sh");
+    let child = command.args(["-c", PRINT]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+    child.expect("a shell").stdin.expect("it is piped")
 }
 
 fn runs(program: &str) -> bool {
