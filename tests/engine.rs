@@ -7,7 +7,6 @@ use crate::util::answers::{
 };
 use crate::util::checks;
 use crate::util::client::{Client, get};
-use crate::util::figures::processor_time;
 use crate::util::response::Response;
 use crate::util::server::{Server, run_to_end};
 use crate::util::time::{imf_fixdate_near_now, now_unix};
@@ -392,4 +391,15 @@ fn resident_kib(server: &Server) -> u64 {
     let status = read_to_string(format!("/proc/{}/status", server.pid())).expect("the process runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a running process has VmRSS");
     line.trim().trim_end_matches(" kB").parse().expect("it is a number")
+}
+
+/// Processor time used so far, user and system together.
+fn processor_time(pid: u32) -> Duration {
+    let stat = read_to_string(format!("/proc/{pid}/stat")).expect("the process runs");
+    // The second field is the name in parentheses, which may hold anything.
+    let (_, fields) = stat.rsplit_once(") ").expect("a name in parentheses");
+    let fields: Vec<&str> = fields.split(' ').collect();
+    let ticks = |index: usize| fields[index].parse::<u64>().expect("ticks are a number");
+    // utime and stime are fields 14 and 15, counted from 1; a tick is 10 ms on every Linux.
+    Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }

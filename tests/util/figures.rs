@@ -1,4 +1,4 @@
-//! What the system says of a process: memory, processor time, descriptors; and the server that
+//! What the system says of a process: memory, descriptors; and the server that
 //! the tests of this module start. Must not know what is done to it.
 
 use crate::util::server::Server;
@@ -6,7 +6,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt::Arguments;
 use std::fs::read_to_string;
 use std::io::Write;
-use std::time::Duration;
 
 /// A server in memory with the one server that the tests ask for, on one worker: what one
 /// connection does to the others shows best there.
@@ -32,17 +31,6 @@ fn memory_kib(pid: u32, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a running process has it");
     let number = line.trim().strip_suffix(" kB").expect("it is in kB");
     number.parse().expect("it is a number")
-}
-
-/// Processor time used so far, user and system together.
-pub(crate) fn processor_time(pid: u32) -> Duration {
-    let stat = read_to_string(format!("/proc/{pid}/stat")).expect("the process runs");
-    // The second field is the name in parentheses, which may hold anything.
-    let (_, fields) = stat.rsplit_once(") ").expect("a name in parentheses");
-    let fields: Vec<&str> = fields.split(' ').collect();
-    let ticks = |index: usize| fields[index].parse::<u64>().expect("ticks are a number");
-    // utime and stime are fields 14 and 15, counted from 1; a tick is 10 ms on every Linux.
-    Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
 /// Raises this process's soft descriptor limit to the hard one and gives how many connections it
