@@ -40,6 +40,9 @@ fn a_request_is_answered_without_an_allocation() {
         ("/api/vote/29/status/203.0.113.7", "404"),
         ("/api/vote/028/status/203.0.113.7", "400"),
         ("/api/vote/28/status/203.0.113.07", "400"),
+        ("/api/vote/28/status/2001:DB8::7", "200"),
+        ("/api/servers/demo/vote-status/64:ff9b::198.51.100.9", "200"),
+        ("/api/vote/28/status/2001:db8::7::", "400"),
         ("/nowhere", "404"),
     ] {
         let request = format!("GET {target} HTTP/1.1\r\nHost: votes.example\r\n{lines}\r\n");

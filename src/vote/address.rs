@@ -1,30 +1,34 @@
 //! A voter's address, of either family: what votes and questions are about.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 
 use super::ipv4::{Ipv4, trim_blanks};
-use super::ipv6::{self, Ipv6Network};
+use super::ipv6::{Ipv6Network, ipv4_of};
+
+/// Longest text of an IPv6 address: eight groups, the last two as a dotted quad.
+const IPV6_CHARS_MAX: usize = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".len();
 
 /// An address as it tells one voter from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VoterAddress {
-    /// IPv4, or its mapped form in IPv6.
+    /// IPv4, or an IPv6 address that stands for it.
     V4(Ipv4),
     /// IPv6, for which its network stands.
     V6(Ipv6Network),
 }
 
 impl VoterAddress {
-    /// Reads an address that is all of `text`: a dotted quad, or any form of RFC 4291, of which the
-    /// IPv4-mapped ones mean that IPv4.
+    /// Reads an address that is all of `text`: a dotted quad, or any form of RFC 4291 without brackets, zone and
+    /// prefix length. Mapped and translated forms mean their IPv4 address.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         if let Some(address) = Ipv4::parse(text) {
             return Some(Self::V4(address));
         }
-        let bits = ipv6::parse(text)?;
-        let is_mapped = bits >> 32 == 0xFFFF;
-        Some(if is_mapped { Self::V4(Ipv4(bits as u32)) } else { Self::V6(Ipv6Network((bits >> 64) as u64)) })
+        let text = std::str::from_utf8(text).ok().filter(|text| text.len() <= IPV6_CHARS_MAX)?;
+        let bits = text.parse::<Ipv6Addr>().ok()?.to_bits();
+        Some(ipv4_of(bits).map_or(Self::V6(Ipv6Network((bits >> 64) as u64)), Self::V4))
     }
 
     /// Reads the contract's `ipUser` after percent-decoding: blanks around it are dropped.
@@ -109,12 +113,33 @@ mod tests {
             ("::FFFF:cb00:7107", v4),
             ("0:0:0:0:0:ffff:203.0.113.7", v4),
             (" 0000:0000:0000:0000:0000:FFFF:CB00:7107", v4),
-            // Neither of these is mapped: other prefixes, or the ffff elsewhere.
+            // Translated by SIIT and by NAT64.
+            ("::ffff:0:203.0.113.7", v4),
+            ("::FFFF:0000:cb00:7107", v4),
+            ("64:ff9b::203.0.113.7", v4),
+            ("0064:FF9B:0:0:0:0:cb00:7107", v4),
+            // None of these: other prefixes, or the ffff elsewhere.
             ("::203.0.113.7", v6(0)),
-            ("::ffff:0:203.0.113.7", v6(0)),
-            ("64:ff9b::203.0.113.7", v6(0x0064_ff9b_0000_0000)),
+            ("::ffff:0:0:203.0.113.7", v6(0xffff)),
+            ("::ffff:1:203.0.113.7", v6(0)),
+            ("64:ff9b::1:203.0.113.7", v6(0x0064_ff9b_0000_0000)),
+            ("64:ff9b:1::203.0.113.7", v6(0x0064_ff9b_0001_0000)),
+            ("64:ff9b::1:0:0", v6(0x0064_ff9b_0000_0000)),
+            ("64:ff9a::203.0.113.7", v6(0x0064_ff9a_0000_0000)),
             ("ffff::203.0.113.7", v6(0xffff_0000_0000_0000)),
+            ("::", v6(0)),
             ("::1", v6(0)),
+            ("1:2:3:4:5:6:7::", v6(0x0001_0002_0003_0004)),
+            ("::2:3:4:5:6:7:8", v6(0x0000_0002_0003_0004)),
+            ("0001:0002:0003:0004:0005:0006:203.000.113.007", None),
+            ("0001:0002:0003:0004:0005:0006:203.100.113.107", v6(0x0001_0002_0003_0004)),
+            ("00001:2:3:4:5:6:7:8", None),
+            ("1::2::3", None),
+            ("1:2:3:4:5:6:7", None),
+            ("1:2:3:4:5:6:7:8:9", None),
+            ("1:2:3:4::5:6:7:8", None),
+            (":1::", None),
+            ("203.0.113.7::", None),
             ("2001:db8::1", v6(0x2001_0db8_0000_0000)),
             ("2001:DB8:0:0:ffff::1", v6(0x2001_0db8_0000_0000)),
             ("\t2001:db8:1:2:3:4:5:6 ", v6(0x2001_0db8_0001_0002)),
@@ -150,8 +175,12 @@ mod tests {
             for address in [VoterAddress::V4(Ipv4(v4)), VoterAddress::V6(Ipv6Network(v6))] {
                 prop_assert_eq!(VoterAddress::parse(address.to_string().as_bytes()), Some(address));
             }
-            let mapped = format!("::ffff:{}", Ipv4(v4));
-            prop_assert_eq!(VoterAddress::parse_user(mapped.as_bytes()), Some(VoterAddress::V4(Ipv4(v4))));
+            for prefix in ["::ffff:", "::ffff:0:", "64:ff9b::"] {
+                let text = format!("{prefix}{}", Ipv4(v4));
+                prop_assert_eq!(VoterAddress::parse_user(text.as_bytes()), Some(VoterAddress::V4(Ipv4(v4))));
+            }
+            let around = VoterAddress::V6(Ipv6Network(0x0064_FF9B_0000_0000));
+            prop_assert_eq!(VoterAddress::parse(around.to_string().as_bytes()), Some(around));
         }
     }
 }
