@@ -80,17 +80,16 @@ impl std::error::Error for CliError {}
 /// # Errors
 /// What to tell on standard error before exiting with status 2.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, CliError> {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let matches = match command().try_get_matches_from(&arguments) {
+    let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print!("{error}");
             return Ok(Exit::Success);
         }
-        Err(error) => return Err(usage_error(&error, &arguments)),
+        Err(error) => return Err(usage_error(&error)),
     };
     if matches.subcommand_name() != Some("serve") {
-        hint::for_environment().iter().for_each(|found| eprintln!("vote-status: the environment variable {found}"));
+        hint::unknown_variables().iter().for_each(|warning| eprintln!("vote-status: {warning}"));
     }
     match matches.subcommand() {
         Some(("serve", options)) => serve::run(options),
@@ -134,13 +133,14 @@ fn print(bytes: &[u8]) -> Result<Exit, CliError> {
     Ok(Exit::Success)
 }
 
-/// The first paragraph of what the parser says, on one line, and what may have been meant.
-fn usage_error(error: &clap::Error, arguments: &[OsString]) -> CliError {
+/// The first paragraph of what the parser says and its tips, on one line.
+fn usage_error(error: &clap::Error) -> CliError {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return CliError::new("give a subcommand; try --help");
     }
     let text = error.to_string();
-    let first = text.split("\n\n").next().unwrap_or_default();
-    let first = first.strip_prefix("error: ").unwrap_or(first);
-    CliError::new(format_args!("{first}{}", hint::for_error(error, arguments)))
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let paragraphs = text.split("\n\n").enumerate();
+    let told = paragraphs.filter(|(index, paragraph)| *index == 0 || paragraph.starts_with("  tip: "));
+    CliError::new(told.map(|(_, paragraph)| paragraph).collect::<Vec<_>>().join(";"))
 }

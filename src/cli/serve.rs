@@ -34,7 +34,7 @@ use crate::store::{self, StoreError};
 /// What kept the service from starting or going on.
 pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
     let logger = Logger::start(one(matches, "log-format")?, one(matches, "log-level")?)?;
-    hint::for_environment().iter().for_each(|found| log::warn!("the environment variable {found}"));
+    hint::unknown_variables().iter().for_each(|warning| log::warn!("{warning}"));
     let options = ServeOptions::parse(matches)?;
     if options.is_only_checked {
         return check_config(&options, &logger);

