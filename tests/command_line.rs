@@ -2,6 +2,7 @@
 //! and what the service answers afterwards.
 
 mod check;
+mod csv;
 mod export;
 mod health;
 mod hints;
@@ -14,7 +15,9 @@ use crate::util::stub::Stub;
 use crate::util::time::{now_unix, rfc3339};
 use serde_json::{Value, json};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
 
 const COOLDOWN: i64 = 90 * 60;
 
@@ -47,6 +50,27 @@ fn expect_failure(ended: &Ended, words: &[&str]) {
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("a temporary path is UTF-8")
+}
+
+/// A file that is there as long as its folder.
+fn write(folder: &TempDir, name: &str, content: &str) -> PathBuf {
+    let path = folder.path().join(name);
+    fs::write(&path, content).expect("a file can be written");
+    path
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// `import ARGS < file`
+fn run_from(server: &Server, file: &Path, args: &str) -> Ended {
+    let binary = Server::command();
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(format!("exec \"$0\" import {args} < \"$1\"")).arg(binary.get_program()).arg(file);
+    shell.env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
+    shell.env("VOTE_STATUS_CONTROL_URL", format!("http://{}", server.control()));
+    run_to_end(shell)
 }
 
 /// The status that everybody sees.

@@ -190,12 +190,8 @@ impl UploadBatch {
         let index = usize::try_from(error["line"].as_u64()?.checked_sub(1)?).ok()?;
         let shown = |text: &Value| Some(echo(text.as_str()?, ECHO_BYTES_MAX));
         let (word, message) = (shown(&error["error"])?, shown(&error["message"])?);
-        // The service names remedies of its interface; here each is an option.
-        let message = match word.as_str() {
-            "token_differs" => TOKEN_DIFFERS.to_owned(),
-            "invalid_vote" if message.starts_with("voted_at must be ") => format!("{message}; or --utc-offset +01:00"),
-            _ => message,
-        };
+        // The service names the remedy of its interface; here it is an option.
+        let message = if word == "token_differs" { TOKEN_DIFFERS.to_owned() } else { message };
         Some(Refusal { line: *self.numbers.get(told + index)?, word, message })
     }
 }

@@ -1,9 +1,9 @@
-//! CSV with a header line into the interface's JSON lines. Knows the names of the columns, not
+//! CSV with a header line into the interface's JSON lines, as RFC 4180 says. Knows the names of the columns, not
 //! what may stand in them: that is the service's to judge.
 
+use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 use serde_json::{Map, Value};
 
-use super::utc_offset::UtcOffset;
 use super::votes::instant;
 use crate::json::echo;
 use crate::limits::ECHO_BYTES_MAX;
@@ -11,32 +11,71 @@ use crate::limits::ECHO_BYTES_MAX;
 /// The columns that are known; what a column is called is what the interface calls it.
 const COLUMNS: [&str; 4] = ["server_id", "token", "ip", "voted_at"];
 /// What may stand between columns, the usual one first.
-const SEPARATORS: [char; 3] = [',', ';', '\t'];
+const SEPARATORS: [u8; 3] = [b',', b';', b'\t'];
+/// Longest record, in bytes. A text of a column that is left out may be long.
+pub(super) const RECORD_BYTES_MAX: usize = 1024 * 1024;
 /// How many bytes of a column's name an error repeats: the known names and the remedy have to fit behind it.
 const NAME_ECHO_BYTES_MAX: usize = 64;
 /// What databases write for a value that is not known.
 const NULLS: [&str; 2] = ["NULL", "\\N"];
 
-/// A header line.
-#[derive(Debug)]
-pub(super) struct Header {
-    separator: char,
-    /// None for a column that is to be ignored.
-    columns: Vec<Option<&'static str>>,
+/// Why a record is not taken whose end may lie anywhere.
+pub(super) const OVERLONG: &str = "the record is longer than a MiB: is a quote not closed?";
+/// See [`is_escaped`].
+const ESCAPED: &str = "a backslash stands before a quote or a line's end: write the file as RFC 4180 says, or leave that column out of it";
+/// See [`CsvReader::is_written_so`].
+const MISPLACED: &str =
+    "a quote stands where RFC 4180 has none: quote the field and double the quote, or leave that column out of it";
+
+/// Why a record gives no object.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum RecordFault {
+    /// The record is wrong. The next one may be right.
+    Refused(String),
+    /// Where records begin and end is no longer certain. A text that a player wrote could pass for a vote, so
+    /// nothing is read from here on.
+    Lost(String),
 }
 
-impl Header {
+/// The records behind a header line, put together from the file's lines.
+pub(super) struct CsvReader {
+    separator: u8,
+    /// None for a column that is to be ignored.
+    columns: Vec<Option<&'static str>>,
+    parser: Reader,
+    /// The lines of the record at hand, each with its end. At most `RECORD_BYTES_MAX` and one line.
+    record: Vec<u8>,
+    /// Whether a quote is open at the end of `record`.
+    is_open: bool,
+    /// The record's fields, one behind the other.
+    fields: Vec<u8>,
+    /// Where each field ends in `fields`.
+    ends: Vec<usize>,
+}
+
+impl CsvReader {
     /// Reads the header line, in which the columns `ignored` may stand as well.
     ///
     /// # Errors
     /// Why it is none. A column that is not known is refused: if a misspelt `token` were left out, servers
     /// would be listed with tokens that nobody knows.
-    pub(super) fn parse(line: &[u8], ignored: &[String]) -> Result<Self, String> {
-        let line = std::str::from_utf8(line).map_err(|_| "the header is not UTF-8".to_owned())?;
-        let separator = SEPARATORS.into_iter().find(|separator| line.contains(*separator)).unwrap_or(',');
+    pub(super) fn new(line: &[u8], ignored: &[String]) -> Result<Self, String> {
+        let separator = SEPARATORS.into_iter().find(|separator| line.contains(separator)).unwrap_or(b',');
+        // A line feed alone ends a record: a carriage return may stand in a text that is not quoted.
+        let parser = ReaderBuilder::new().delimiter(separator).terminator(Terminator::Any(b'\n')).build();
+        let record = [line, b"\n"].concat();
+        let (columns, fields, ends) = (Vec::new(), Vec::new(), Vec::new());
+        let mut reader = Self { separator, columns, parser, record, is_open: false, fields, ends };
+        reader.split().map_err(|why| format!("no CSV header of {}: {why}", COLUMNS.join(", ")))?;
+        reader.columns = reader.header(ignored)?;
+        reader.record.clear();
+        Ok(reader)
+    }
+
+    fn header(&self, ignored: &[String]) -> Result<Vec<Option<&'static str>>, String> {
         let (mut columns, mut strange) = (Vec::new(), Vec::new());
-        for name in fields(line, separator)? {
-            let name = name.trim();
+        for name in self.fields() {
+            let name = std::str::from_utf8(name).map_err(|_| "the header is not UTF-8".to_owned())?.trim();
             let known = COLUMNS.into_iter().find(|column| column.eq_ignore_ascii_case(name));
             if known.is_none() && !ignored.iter().any(|ignored| ignored.trim().eq_ignore_ascii_case(name)) {
                 strange.push(name.to_owned());
@@ -46,34 +85,95 @@ impl Header {
             }
             columns.push(known);
         }
-        let is_header = columns.iter().any(Option::is_some);
-        match strange.first() {
-            None => Ok(Self { separator, columns }),
-            Some(name) => {
-                let (name, known) = (echo(name, NAME_ECHO_BYTES_MAX), COLUMNS.join(", "));
-                let remedy = echo(&strange.join(","), ECHO_BYTES_MAX);
-                Err(match is_header {
-                    true => format!("{name:?} is none of {known}; leave columns out by --ignore-columns {remedy}"),
-                    false => format!("neither a JSON object nor a CSV header: {name:?} is none of {known}"),
-                })
-            }
-        }
+        let Some(name) = strange.first() else { return Ok(columns) };
+        let (name, known) = (echo(name, NAME_ECHO_BYTES_MAX), COLUMNS.join(", "));
+        let remedy = echo(&strange.join(","), ECHO_BYTES_MAX);
+        Err(match columns.iter().any(Option::is_some) {
+            true => format!("{name:?} is none of {known}; leave columns out by --ignore-columns {remedy}"),
+            false => format!("neither a JSON object nor a CSV header: {name:?} is none of {known}"),
+        })
     }
 
-    /// One line as a JSON object; `offset` is that of dates without one.
+    /// Whether the next line begins a record.
+    pub(super) const fn is_between_records(&self) -> bool {
+        self.record.is_empty()
+    }
+
+    /// Takes a line without its end: the record as a JSON object where the line ends it, or `None` where it goes on.
     ///
     /// # Errors
-    /// Why it is none.
-    pub(super) fn object(&self, line: &[u8], offset: Option<&UtcOffset>) -> Result<Vec<u8>, String> {
-        let line = std::str::from_utf8(line).map_err(|_| "the line is not UTF-8".to_owned())?;
-        let values = fields(line, self.separator)?;
-        if values.len() != self.columns.len() {
-            return Err(format!("{} fields, but the header has {}", values.len(), self.columns.len()));
+    /// Why there is no object.
+    pub(super) fn object(&mut self, line: &[u8]) -> Result<Option<Vec<u8>>, RecordFault> {
+        self.record.extend_from_slice(line);
+        self.record.push(b'\n');
+        if self.record.len() > RECORD_BYTES_MAX {
+            return Err(RecordFault::Lost(OVERLONG.to_owned()));
+        }
+        if is_escaped(line) {
+            return Err(RecordFault::Lost(ESCAPED.to_owned()));
+        }
+        // Where each quote has its second one, the last of them is closed. Tabs come from programs that write a
+        // quote as it is, so behind such a header a record is one line.
+        self.is_open ^= self.separator != b'\t' && memchr::memchr_iter(b'"', line).count() % 2 == 1;
+        if self.is_open {
+            return Ok(None);
+        }
+        self.split().map_err(RecordFault::Lost)?;
+        self.record.clear();
+        self.object_of_fields().map(Some).map_err(RecordFault::Refused)
+    }
+
+    fn fields(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = [0].into_iter().chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.fields[start..*end])
+    }
+
+    /// Splits the record at hand into its fields.
+    fn split(&mut self) -> Result<(), String> {
+        self.fields.resize(self.record.len(), 0);
+        self.ends.resize(self.record.len(), 0);
+        let (result, _, _, count) = self.parser.read_record(&self.record, &mut self.fields, &mut self.ends);
+        self.ends.truncate(count);
+        let is_split = matches!(result, ReadRecordResult::Record) && self.is_written_so();
+        if is_split { Ok(()) } else { Err(MISPLACED.to_owned()) }
+    }
+
+    /// Whether the fields, written as RFC 4180 says, are the record. The parser takes quotes in any place, and what
+    /// it makes of them may not be what was meant.
+    fn is_written_so(&self) -> bool {
+        if !self.record.contains(&b'"') {
+            return true;
+        }
+        let mut written = Vec::with_capacity(self.record.len());
+        for field in self.fields() {
+            // As long as both are the same, this field begins here.
+            if self.record.get(written.len()) == Some(&b'"') {
+                written.push(b'"');
+                for piece in field.split_inclusive(|byte| *byte == b'"') {
+                    written.extend_from_slice(piece);
+                    written.extend_from_slice(if piece.ends_with(b"\"") { b"\"" } else { b"" });
+                }
+                written.push(b'"');
+            } else if field.contains(&b'"') && self.separator != b'\t' {
+                return false;
+            } else {
+                written.extend_from_slice(field);
+            }
+            written.push(self.separator);
+        }
+        written.pop();
+        self.record.strip_suffix(b"\n") == Some(&written)
+    }
+
+    fn object_of_fields(&self) -> Result<Vec<u8>, String> {
+        if self.ends.len() != self.columns.len() {
+            return Err(format!("{} fields, but the header has {}", self.ends.len(), self.columns.len()));
         }
         let is_of_votes = self.columns.contains(&Some("ip"));
         let mut object = Map::new();
-        for (column, value) in self.columns.iter().zip(values) {
-            let (Some(column), value) = (*column, value.trim()) else { continue };
+        for (column, value) in self.columns.iter().zip(self.fields()) {
+            let Some(column) = *column else { continue };
+            let value = std::str::from_utf8(value).map_err(|_| format!("{column} is not UTF-8"))?.trim();
             match column {
                 // A vote names its server by number or by token: the empty field is the one not used.
                 "server_id" | "token" if value.is_empty() && is_of_votes => {}
@@ -82,11 +182,7 @@ impl Header {
                         "token is {value:?}, which is none: leave the column out to have tokens made, or the server"
                     ));
                 }
-                "server_id" => drop(object.insert(column.to_owned(), instant(value))),
-                "voted_at" => {
-                    let completed = offset.map(|offset| offset.complete(value)).transpose()?.flatten();
-                    object.insert(column.to_owned(), instant(completed.as_deref().unwrap_or(value)));
-                }
+                "server_id" | "voted_at" => drop(object.insert(column.to_owned(), instant(value))),
                 "ip" if value.contains(' ') => {
                     object.insert("ips".to_owned(), value.split_ascii_whitespace().collect());
                 }
@@ -97,109 +193,109 @@ impl Header {
     }
 }
 
-/// The fields of one line: bare up to the separator, or quoted with `""` for a quote. None of the
-/// columns can hold a line end, so a quote that is open at the end of its line is a fault.
-fn fields(line: &str, separator: char) -> Result<Vec<String>, String> {
-    let mut fields = Vec::new();
-    let mut rest = line;
-    loop {
-        let (field, after) = match rest.trim_start_matches(' ').strip_prefix('"') {
-            Some(quoted) => quoted_field(quoted)?,
-            None => {
-                let end = rest.find(separator).unwrap_or(rest.len());
-                (rest[..end].to_owned(), &rest[end..])
-            }
-        };
-        fields.push(field);
-        let after = after.trim_start_matches(' ');
-        match after.strip_prefix(separator) {
-            Some(next) => rest = next,
-            None if after.is_empty() => return Ok(fields),
-            None => return Err("a quoted field goes on after its closing quote".to_owned()),
-        }
-    }
-}
-
-/// A field behind its opening quote, and what follows its closing one.
-fn quoted_field(mut rest: &str) -> Result<(String, &str), String> {
-    let mut field = String::new();
-    loop {
-        let Some((text, after)) = rest.split_once('"') else {
-            return Err("a quote is not closed on its line".to_owned());
-        };
-        field.push_str(text);
-        let Some(after_second) = after.strip_prefix('"') else { return Ok((field, after)) };
-        field.push('"');
-        rest = after_second;
-    }
+/// Whether a backslash makes a quote or the line's end a part of a text, as MySQL's `INTO OUTFILE` means it. RFC 4180
+/// knows no such thing, and would end the text there.
+fn is_escaped(line: &[u8]) -> bool {
+    let is_escape = |at: usize| line[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
+    is_escape(line.len()) || memchr::memchr_iter(b'"', line).any(is_escape)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Header;
-    use crate::cli::utc_offset::UtcOffset;
-    use crate::vote::time::UnixSeconds;
+    use super::{CsvReader, ESCAPED, MISPLACED, OVERLONG, RECORD_BYTES_MAX, RecordFault};
+
+    fn reader(header: &str) -> CsvReader {
+        let ignored = ["Name".to_owned(), "created".to_owned()];
+        CsvReader::new(header.as_bytes(), &ignored).unwrap_or_else(|error| panic!("{header}: {error}"))
+    }
+
+    /// What the last of these lines gives; those before it end no record.
+    fn object(header: &str, lines: &[u8]) -> Result<Option<String>, RecordFault> {
+        let mut reader = reader(header);
+        let mut last = Ok(None);
+        for line in lines.split(|byte| *byte == b'\n') {
+            assert_eq!(last, Ok(None), "{header}");
+            last = reader.object(line);
+        }
+        last.map(|object| object.map(|bytes| String::from_utf8(bytes).expect("JSON is UTF-8")))
+    }
 
     #[test]
-    fn lines_become_objects() {
-        let offset = UtcOffset::new("-05:00".to_owned(), UnixSeconds(1_795_178_096));
-        for (header, line, expected) in [
-            ("server_id,token", "28,demo", Ok(r#"{"server_id":28,"token":"demo"}"#)),
-            ("server_id", "28", Ok(r#"{"server_id":28}"#)),
-            ("server_id,token,ip", "28,,1.2.3.4", Ok(r#"{"ip":"1.2.3.4","server_id":28}"#)),
-            ("name,server_id,created", "a,28,2026", Ok(r#"{"server_id":28}"#)),
-            ("\"server_id\";\"token\"", "\"28\" ; \"de\"\"mo\"", Ok(r#"{"server_id":28,"token":"de\"mo"}"#)),
-            ("Token,Server_ID", "a;b, 28 ", Ok(r#"{"server_id":28,"token":"a;b"}"#)),
-            (
-                "server_id,ip",
-                "28,203.0.113.7  2001:db8::7 ",
-                Ok(r#"{"ips":["203.0.113.7","2001:db8::7"],"server_id":28}"#),
-            ),
-            ("token,ip", "\"a,b\",\"203.0.113.7\"", Ok(r#"{"ip":"203.0.113.7","token":"a,b"}"#)),
-            (
-                "server_id\tip\tvoted_at",
-                "28\t203.0.113.7\t1795178096",
-                Ok(r#"{"ip":"203.0.113.7","server_id":28,"voted_at":1795178096}"#),
-            ),
-            (
-                "server_id,ip,voted_at",
-                "28,203.0.113.7,2026-11-20T12:34:56Z",
-                Ok(r#"{"ip":"203.0.113.7","server_id":28,"voted_at":"2026-11-20T12:34:56Z"}"#),
-            ),
-            ("server_id,ip,voted_at", "28,,", Ok(r#"{"ip":"","server_id":28,"voted_at":""}"#)),
-            ("server_id", "028", Ok(r#"{"server_id":"028"}"#)),
-            (
-                "server_id,ip,voted_at",
-                "28,203.0.113.7,2026-11-22 12:34:56",
-                Ok(r#"{"ip":"203.0.113.7","server_id":28,"voted_at":"2026-11-22 12:34:56-05:00"}"#),
-            ),
-            ("server_id,token", "28", Err("1 fields, but the header has 2")),
-            ("server_id,token", "28,a,b", Err("3 fields, but the header has 2")),
-            ("server_id,token", "28,\"a", Err("a quote is not closed on its line")),
-            ("server_id,token", "\"28\"x,a", Err("a quoted field goes on after its closing quote")),
+    fn records_become_objects() {
+        for (header, lines, expected) in [
+            ("server_id,token", "28,demo", r#"{"server_id":28,"token":"demo"}"#),
+            ("server_id", "28", r#"{"server_id":28}"#),
+            ("server_id,token,ip", "28,,1.2.3.4", r#"{"ip":"1.2.3.4","server_id":28}"#),
+            ("name,server_id,created", "a,28,2026", r#"{"server_id":28}"#),
+            ("\"server_id\";\"token\"", "\"28\";\"de\"\"mo\"", r#"{"server_id":28,"token":"de\"mo"}"#),
+            ("Token,Server_ID", "a;b, 28 ", r#"{"server_id":28,"token":"a;b"}"#),
+            ("server_id,ip", "28,203.0.113.7  2001:db8::7 ", r#"{"ips":["203.0.113.7","2001:db8::7"],"server_id":28}"#),
+            ("token,ip", "\"a,b\",\"203.0.113.7\"", r#"{"ip":"203.0.113.7","token":"a,b"}"#),
+            ("server_id\tvoted_at", "28\t1795178096", r#"{"server_id":28,"voted_at":1795178096}"#),
+            ("server_id,voted_at", "28,1795178096.75", r#"{"server_id":28,"voted_at":1795178096.75}"#),
+            ("server_id,voted_at", "28,2026-11-20 12:34:56", r#"{"server_id":28,"voted_at":"2026-11-20 12:34:56"}"#),
+            ("server_id,ip,voted_at", "28,,", r#"{"ip":"","server_id":28,"voted_at":""}"#),
+            ("server_id", "028", r#"{"server_id":"028"}"#),
+            ("server_id", "\"\"", r#"{"server_id":""}"#),
+            ("name,server_id", "\"a\n\nb,29\n\"\"\",28", r#"{"server_id":28}"#),
+            ("name,server_id", "a\r29,28", r#"{"server_id":28}"#),
+            ("name,server_id", "\"C:\\\\\",28", r#"{"server_id":28}"#),
+            ("name\tserver_id", "The \"Best\t28", r#"{"server_id":28}"#),
+            ("name\tserver_id", "\"Best, \"\"of\"\" all\"\t28", r#"{"server_id":28}"#),
+            ("name\tserver_id", "\\n\\\\\t28", r#"{"server_id":28}"#),
         ] {
-            let ignored = ["Name".to_owned(), "created".to_owned()];
-            let header = Header::parse(header.as_bytes(), &ignored).unwrap_or_else(|error| panic!("{header}: {error}"));
-            let object = header.object(line.as_bytes(), Some(&offset));
-            let object = object.as_ref().map(|bytes| std::str::from_utf8(bytes).expect("JSON is UTF-8"));
-            assert_eq!(object.map_err(String::as_str), expected, "{line}");
+            assert_eq!(object(header, lines.as_bytes()), Ok(Some(expected.to_owned())), "{lines:?}");
         }
+        assert_eq!(object("name,server_id", b"Ren\xE9,28"), Ok(Some(r#"{"server_id":28}"#.to_owned())));
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused_or_ends_the_file() {
+        let refused = |reason: &str| Err(RecordFault::Refused(reason.to_owned()));
+        let lost = |reason: &str| Err(RecordFault::Lost(reason.to_owned()));
+        for (header, lines, expected) in [
+            ("server_id,token", "28", refused("1 fields, but the header has 2")),
+            ("server_id,token", "28,a,b", refused("3 fields, but the header has 2")),
+            // A quote is open at the end.
+            ("server_id,token", "28,\"a\n29,b", Ok(None)),
+            ("server_id,token", "\"28\"x,a", lost(MISPLACED)),
+            ("server_id,token", "28, \"a\"", lost(MISPLACED)),
+            ("server_id,token", "28,a\"b\"", lost(MISPLACED)),
+            ("server_id,token", "28,a\"\nb\",29", lost(MISPLACED)),
+            ("server_id,token", "a\"b,\"c", lost(MISPLACED)),
+            ("name,server_id", "\"a\\\"b\",28", lost(ESCAPED)),
+            ("server_id,name", "28,a\\", lost(ESCAPED)),
+            ("server_id\tname", "28\ta\\", lost(ESCAPED)),
+            // Where a quote may be written as it is, a text of two lines cannot be told from two records.
+            ("name\tserver_id", "\"a\t28", lost(MISPLACED)),
+            ("name\tserver_id", "\"Best\" server\t28", lost(MISPLACED)),
+        ] {
+            assert_eq!(object(header, lines.as_bytes()), expected, "{lines:?}");
+        }
+        let mut reader = reader("name,server_id");
+        assert_eq!(reader.object(b"\"a"), Ok(None));
+        assert!(!reader.is_between_records());
+        let line = vec![b'a'; RECORD_BYTES_MAX / 2];
+        assert_eq!(reader.object(&line), Ok(None));
+        assert_eq!(reader.object(&line), Err(RecordFault::Lost(OVERLONG.to_owned())));
     }
 
     /// Regression: a table's NULL, as `mysql --batch` writes it, was taken as the token NULL, and an empty one
     /// as none, so that a token was made that nobody was told.
     #[test]
     fn what_a_database_writes_for_no_token_is_none() {
-        let header = Header::parse(b"server_id\ttoken", &[]).expect("a header");
         for line in ["43\tNULL", "43\t\\N", "43\t", "43\t  "] {
-            let error = header.object(line.as_bytes(), None).expect_err(line);
+            let Err(RecordFault::Refused(error)) = object("server_id\ttoken", line.as_bytes()) else {
+                panic!("{line:?} is taken");
+            };
             assert!(error.contains("leave the column out to have tokens made"), "{line:?}: {error}");
         }
-        assert!(header.object(b"43\tnull", None).is_ok(), "a token may be any word");
+        assert!(object("server_id\ttoken", b"43\tnull").is_ok(), "a token may be any word");
     }
 
     #[test]
     fn headers_that_are_none() {
+        let error = |line: &[u8]| CsvReader::new(line, &[]).err().unwrap_or_default();
         for (line, expected) in [
             ("id,token", "\"id\" is none of server_id, token, ip, voted_at; leave columns out by --ignore-columns id"),
             ("28,demo", "neither a JSON object nor a CSV header: \"28\" is none of server_id, token, ip, voted_at"),
@@ -209,10 +305,11 @@ mod tests {
                 "\"created_at\" is none of server_id, token, ip, voted_at; \
                  leave columns out by --ignore-columns created_at,name",
             ),
+            ("server_id,\"token", &format!("no CSV header of server_id, token, ip, voted_at: {MISPLACED}")),
         ] {
-            assert_eq!(Header::parse(line.as_bytes(), &[]).expect_err(line), expected, "{line}");
+            assert_eq!(error(line.as_bytes()), expected, "{line}");
         }
-        assert!(Header::parse(b"server_id,", &[]).expect_err("an empty name").contains("\"\" is none of"));
-        assert!(Header::parse(b"\xFF\xFE", &[]).is_err());
+        assert!(error(b"server_id,").contains("\"\" is none of"));
+        assert_eq!(error(b"\xFF\xFE"), "the header is not UTF-8");
     }
 }

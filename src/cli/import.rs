@@ -8,17 +8,15 @@ use std::path::{Path, PathBuf};
 use clap::ArgMatches;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::batch_upload::{LineKind, Refusal, Totals, UploadBatch};
 use super::client::ControlClient;
-use super::csv::Header;
+use super::csv::{CsvReader, OVERLONG, RECORD_BYTES_MAX, RecordFault};
 use super::lines::{LINE_BYTES_MAX, Lines, TextLine};
 use super::progress::Progress;
 use super::sink::unwritable;
-use super::utc_offset::UtcOffset;
 use super::{CliError, Exit, say};
-use crate::clock::Clock;
 use crate::json;
 
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -35,23 +33,26 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     client.get("/v1/servers?limit=1")?.expect(&[200])?;
     let refused = RefusalLog::new(options.get_one::<PathBuf>("refused"))?;
     let server_kind = if options.get_flag("replace-tokens") { LineKind::ServerReplaced } else { LineKind::Server };
-    let now = Clock::new().now().wall;
     let mut import = Import {
         client,
         progress: Progress::new(sources.iter().map(ImportSource::bytes).sum()),
         bytes_before: 0,
         server_kind,
         ignored: options.get_many("ignore-columns").unwrap_or_default().cloned().collect(),
-        offset: options.get_one::<String>("utc-offset").map(|text| UtcOffset::new(text.clone(), now)),
         refused,
         generated: Vec::new(),
         servers: Totals::default(),
         votes: Totals::default(),
     };
+    let mut fault = None;
     for source in &sources {
-        import.take(source)?;
+        fault = import.take(source)?;
+        if fault.is_some() {
+            break;
+        }
     }
-    import.finish(options.get_flag("json"), &sources)
+    let exit = import.finish(options.get_flag("json"), &sources)?;
+    fault.map_or(Ok(exit), Err)
 }
 
 /// What is in a file.
@@ -110,38 +111,43 @@ impl ImportSource {
 /// How the lines of a file are to be read, by its first line that is not blank.
 enum FileFormat {
     Json,
-    Csv(Header),
+    Csv(Box<CsvReader>),
 }
 
 impl FileFormat {
     fn detect(path: &Path, line: &[u8], ignored: &[String]) -> Result<Self, String> {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         match extension.to_ascii_lowercase().as_str() {
-            "csv" | "tsv" => Header::parse(line, ignored).map(Self::Csv),
+            "csv" | "tsv" => Ok(Self::Csv(CsvReader::new(line, ignored)?.into())),
             "ndjson" | "jsonl" => Ok(Self::Json),
             _ if line.trim_ascii().starts_with(b"{") => Ok(Self::Json),
-            _ => Header::parse(line, ignored).map(Self::Csv),
+            _ => Ok(Self::Csv(CsvReader::new(line, ignored)?.into())),
         }
     }
 
-    /// One line as a JSON object; `offset` is that of dates without one.
-    fn object<'a>(&self, line: &'a [u8], offset: Option<&UtcOffset>) -> Result<Cow<'a, [u8]>, String> {
-        match (self, offset) {
-            (Self::Csv(header), _) => header.object(line, offset).map(Cow::Owned),
-            (Self::Json, None) => Ok(Cow::Borrowed(line)),
-            (Self::Json, Some(offset)) => with_offset(line, offset),
+    fn is_between_records(&self) -> bool {
+        match self {
+            Self::Json => true,
+            Self::Csv(reader) => reader.is_between_records(),
         }
+    }
+
+    /// The JSON object that a line is, or that it ends; `None` where it goes on. A line without its text is too long.
+    fn object<'a>(&mut self, text: Option<&'a [u8]>) -> Result<Option<Cow<'a, [u8]>>, RecordFault> {
+        let object = match (self, text) {
+            (Self::Json, text) => Cow::Borrowed(text.ok_or_else(overlong).map_err(RecordFault::Refused)?),
+            (Self::Csv(reader), Some(text)) => match reader.object(text)? {
+                Some(object) => Cow::Owned(object),
+                None => return Ok(None),
+            },
+            (Self::Csv(_), None) => return Err(RecordFault::Lost(OVERLONG.to_owned())),
+        };
+        if object.len() > LINE_BYTES_MAX { Err(RecordFault::Refused(overlong())) } else { Ok(Some(object)) }
     }
 }
 
-/// The line, with the offset put behind its date where that has none. A line that cannot be read goes to the
-/// service as it is: it says what is wrong.
-fn with_offset<'a>(line: &'a [u8], offset: &UtcOffset) -> Result<Cow<'a, [u8]>, String> {
-    let Ok(mut object) = serde_json::from_slice::<Map<String, Value>>(line) else { return Ok(Cow::Borrowed(line)) };
-    let Some(date) = object.get("voted_at").and_then(Value::as_str) else { return Ok(Cow::Borrowed(line)) };
-    let Some(whole) = offset.complete(date)? else { return Ok(Cow::Borrowed(line)) };
-    object.insert("voted_at".to_owned(), Value::from(whole));
-    Ok(Cow::Owned(Value::Object(object).to_string().into_bytes()))
+fn overlong() -> String {
+    format!("the line is longer than {LINE_BYTES_MAX} bytes")
 }
 
 struct Import {
@@ -153,7 +159,6 @@ struct Import {
     server_kind: LineKind,
     /// Columns that are to be left out.
     ignored: Vec<String>,
-    offset: Option<UtcOffset>,
     refused: RefusalLog,
     /// Servers that were not listed and came without a token, with what the service made for them.
     generated: Vec<(u64, String)>,
@@ -193,48 +198,70 @@ impl Batches {
 }
 
 impl Import {
-    fn take(&mut self, source: &ImportSource) -> Result<(), CliError> {
+    /// Takes a file; gives why not all of it could be read.
+    fn take(&mut self, source: &ImportSource) -> Result<Option<CliError>, CliError> {
         let mut lines = Lines::new(source.open()?);
         let mut batches = Batches::new(self.server_kind);
-        let mut format: Option<FileFormat> = None;
-        while let Some(TextLine { number, text }) = lines.next().map_err(|error| source.unreadable(&error))? {
-            let Some(text) = text else {
-                self.refuse(source, number, &format!("the line is longer than {LINE_BYTES_MAX} bytes"))?;
-                continue;
-            };
-            if text.trim_ascii().is_empty() {
-                continue;
-            }
-            let is_first = format.is_none();
-            if is_first {
-                let detected = FileFormat::detect(&source.path, text, &self.ignored);
-                format = Some(
-                    detected
-                        .map_err(|reason| CliError::new(format_args!("{} line {number}: {reason}", source.name())))?,
-                );
-            }
-            let format = match &format {
-                // The first line of CSV is the header, and holds no values.
-                None | Some(FileFormat::Csv(_)) if is_first => continue,
-                None => continue,
-                Some(format) => format,
-            };
-            let object = match format.object(text, self.offset.as_ref()) {
-                Ok(object) => object,
-                Err(reason) => {
-                    self.refuse(source, number, &reason)?;
-                    continue;
-                }
-            };
-            if batches.push(source.holds, number, &object) {
-                let bytes_read = lines.bytes_read();
-                self.post(source, &mut batches, bytes_read)?;
-            }
-        }
+        let fault = self.take_lines(source, &mut lines, &mut batches)?;
         let bytes_read = lines.bytes_read();
         self.post(source, &mut batches, bytes_read)?;
         self.bytes_before += bytes_read;
-        Ok(())
+        Ok(fault)
+    }
+
+    /// Takes lines up to the end or to the first fault, which is given.
+    fn take_lines(
+        &mut self,
+        source: &ImportSource,
+        lines: &mut Lines<Box<dyn BufRead>>,
+        batches: &mut Batches,
+    ) -> Result<Option<CliError>, CliError> {
+        let mut format: Option<FileFormat> = None;
+        // The number of the record's first line.
+        let mut first = 0;
+        let lost = |line: u64, reason: &str| {
+            let name = source.name();
+            let what = "the lines before it were taken, and none from there on";
+            Some(CliError::new(format_args!("{name} line {line}: {reason}; {what}")))
+        };
+        while let Some(TextLine { number, text }) = lines.next().map_err(|error| source.unreadable(&error))? {
+            let is_new = format.as_ref().is_none_or(FileFormat::is_between_records);
+            if is_new {
+                if text.is_some_and(|text| text.trim_ascii().is_empty()) {
+                    continue;
+                }
+                first = number;
+            }
+            let format = match &mut format {
+                Some(format) => format,
+                None => {
+                    let detect = |text| FileFormat::detect(&source.path, text, &self.ignored);
+                    let detected = text.ok_or_else(overlong).and_then(detect);
+                    let name = source.name();
+                    let fail = |reason| CliError::new(format_args!("{name} line {number}: {reason}"));
+                    let format = format.insert(detected.map_err(fail)?);
+                    if matches!(format, FileFormat::Csv(_)) {
+                        // This line was the header.
+                        lines.set_bytes_max(RECORD_BYTES_MAX);
+                        continue;
+                    }
+                    format
+                }
+            };
+            match format.object(text) {
+                Ok(None) => {}
+                Ok(Some(object)) => {
+                    if batches.push(source.holds, first, &object) {
+                        let bytes_read = lines.bytes_read();
+                        self.post(source, batches, bytes_read)?;
+                    }
+                }
+                Err(RecordFault::Refused(reason)) => self.refuse(source, first, &reason)?,
+                Err(RecordFault::Lost(reason)) => return Ok(lost(first, &reason)),
+            }
+        }
+        let is_whole = format.is_none_or(|format| format.is_between_records());
+        Ok(if is_whole { None } else { lost(first, "a quote is never closed") })
     }
 
     fn post(&mut self, source: &ImportSource, batches: &mut Batches, bytes_read: u64) -> Result<(), CliError> {

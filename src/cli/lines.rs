@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, ErrorKind};
 
-/// Longest line that is taken, in bytes; the service takes no longer one.
+/// Longest line that the service takes, in bytes.
 pub(super) const LINE_BYTES_MAX: usize = 4_096;
 
 /// What some programs write before the first line.
@@ -12,8 +12,9 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 pub(super) struct Lines<R> {
     reader: R,
     number: u64,
-    /// The line at hand, without its end: at most `LINE_BYTES_MAX`.
+    /// The line at hand, without its end: at most `bytes_max`.
     line: Vec<u8>,
+    bytes_max: usize,
     bytes_read: u64,
 }
 
@@ -29,7 +30,12 @@ pub(super) struct TextLine<'a> {
 impl<R: BufRead> Lines<R> {
     /// The lines of `reader`.
     pub(super) const fn new(reader: R) -> Self {
-        Self { reader, number: 0, line: Vec::new(), bytes_read: 0 }
+        Self { reader, number: 0, line: Vec::new(), bytes_max: LINE_BYTES_MAX, bytes_read: 0 }
+    }
+
+    /// Takes lines of so many bytes from here on, in place of `LINE_BYTES_MAX`.
+    pub(super) const fn set_bytes_max(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
     }
 
     /// How much has been read in all.
@@ -55,7 +61,7 @@ impl<R: BufRead> Lines<R> {
             }
             let end = memchr::memchr(b'\n', available);
             let piece = &available[..end.unwrap_or(available.len())];
-            is_overlong |= self.line.len() + piece.len() > LINE_BYTES_MAX;
+            is_overlong |= self.line.len() + piece.len() > self.bytes_max;
             if !is_overlong {
                 self.line.extend_from_slice(piece);
             }

@@ -41,7 +41,6 @@ mod servers;
 mod sink;
 #[cfg(feature = "redis")]
 mod store;
-mod utc_offset;
 mod votes;
 mod watch;
 

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 
 use crate::cli::args::common::{connection, control_url, json, option, plain};
-use crate::cli::utc_offset;
 use crate::vote::address::Voter;
 use crate::vote::id::ServerId;
 
@@ -73,13 +72,6 @@ fn import() -> Command {
             plain("ignore-columns", "NAMES", "Columns of a CSV file to leave out, with commas between them")
                 .value_delimiter(',')
                 .action(ArgAction::Append),
-            plain(
-                "utc-offset",
-                "OFFSET",
-                "Of dates that have none, +01:00 for Paris in winter; they are refused where the hour has just changed",
-            )
-            .allow_hyphen_values(true)
-            .value_parser(utc_offset::parse),
             plain(
                 "replace-tokens",
                 "",

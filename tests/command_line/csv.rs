@@ -1,0 +1,103 @@
+//! CSV into `import`: RFC 4180, and files whose records cannot be told apart for certain.
+
+use crate::command_line::{COOLDOWN, expect_failure, expect_quiet, folder, parse, run, run_from, status, text, write};
+use crate::util::server::Server;
+use crate::util::time::{now_unix, rfc3339};
+use serde_json::json;
+
+#[test]
+fn csv_with_quotes_and_windows_line_ends() {
+    let (server, folder, now) = (Server::in_memory(&[]), folder(), now_unix());
+    let servers = write(&folder, "servers.csv", "\u{feff}\"server_id\",\"token\"\r\n\"28\",\"demo\"\r\n29,\"a.b\"\r\n");
+    let at = rfc3339(now - 60);
+    let votes = format!(
+        "IP;Token;server_id;voted_at\r\n\"203.0.113.1\";demo;;\"{at}\"\r\n\r\n203.0.113.2;;29;{}\r\n",
+        now - 120
+    );
+    let votes = write(&folder, "votes", &votes);
+    let ended = run(&server, &["import", "--servers", text(&servers), "--votes", text(&votes), "--json"]);
+    let none = json!({
+        "recorded": 2, "unchanged": 0, "expired": 0, "unknown_server": 0, "token_differs": 0, "invalid": 0, "skipped": 0,
+    });
+    assert_eq!(parse(expect_quiet(&ended, 0)), json!({"servers": none, "votes": none, "generated": []}));
+    assert_eq!(status(&server, 28, "203.0.113.1")["next_vote_at"], rfc3339(now - 60 + COOLDOWN));
+    assert_eq!(status(&server, 29, "203.0.113.2")["next_vote_at"], rfc3339(now - 120 + COOLDOWN));
+    assert_eq!(run(&server, &["server", "list"]).stdout, "28\tdemo\n29\ta.b\n");
+    let tabs = write(&folder, "votes.tsv", &format!("server_id\tip\tvoted_at\n28\t203.0.113.9\t{now}\n"));
+    let ended = run_from(&server, &tabs, "--votes -");
+    assert_eq!(expect_quiet(&ended, 0), "votes: 1 recorded, 0 unchanged, 0 refused\n");
+}
+
+/// Regression: a line inside a quoted text of a column that is left out was taken as a vote, and as a server with its
+/// token. Players write such texts.
+#[test]
+fn a_line_inside_a_quoted_text_is_no_record() {
+    let (server, folder, now) = (Server::in_memory(&[]), folder(), now_unix());
+    let servers = "server_id,token,about\n28,demo,\"Welcome\n66,forged,x\n\"\n29,other,none\n";
+    let servers = write(&folder, "servers.csv", servers);
+    let ended = run(&server, &["import", "--servers", text(&servers), "--ignore-columns", "about"]);
+    assert_eq!(run(&server, &["server", "list"]).stdout, "28\tdemo\n29\tother\n", "a forged server: {ended:?}");
+    assert_eq!(expect_quiet(&ended, 0), "servers: 2 recorded, 0 unchanged, 0 refused\n");
+    for (name, end) in [("unix.csv", "\n"), ("windows.csv", "\r\n")] {
+        let votes = format!(
+            "comment,server_id,ip,voted_at\n\"thanks \"\"a\"\"\nb,28,203.0.113.66,{now}\n\",28,203.0.113.1,{now}\n\
+             none,77,203.0.113.2,{now}\n\n\"\n\n\",28,203.0.113.3,{now}\n\"last\n\",78,203.0.113.4,{now}\n"
+        );
+        let votes = write(&folder, name, &votes.replace('\n', end));
+        let ended = run(&server, &["import", "--votes", text(&votes), "--ignore-columns", "comment"]);
+        assert_eq!(status(&server, 28, "203.0.113.66")["can_vote"], true, "{name}: a forged vote: {ended:?}");
+        let told = |line: u64| format!("{}: line {line}: unknown_server: no such server\n", text(&votes));
+        assert_eq!(ended.stderr, told(5) + &told(10), "{name}: the numbers are those of the first lines");
+        assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+        for ip in ["203.0.113.1", "203.0.113.3"] {
+            assert_eq!(status(&server, 28, ip)["next_vote_at"], rfc3339(now + COOLDOWN), "{name}");
+        }
+    }
+}
+
+/// Where it is not certain which lines are records, no line is guessed at: what stands before is taken, the rest is
+/// not, and that is told.
+#[test]
+fn a_file_whose_records_cannot_be_told_apart_is_read_no_further() {
+    let (server, folder, now) = (Server::in_memory(&[]), folder(), now_unix());
+    server.control_client().add_server(28, "demo");
+    let vote = |last: u8| format!("28,203.0.113.{last},{now}");
+    let long = "long ".repeat(300_000);
+    for (name, text_of_2, reason) in [
+        ("open.csv", format!("\"never closed\n{},", vote(66)), "a quote is never closed"),
+        ("open.tsv", format!("\"never closed\n{},", vote(66)), "a quote stands where RFC 4180 has none"),
+        ("behind.csv", format!("\"closed\"\"\" or not\n{},", vote(66)), "a quote stands where RFC 4180 has none"),
+        ("within.csv", format!("a\"b\n{},\"", vote(66)), "a quote stands where RFC 4180 has none"),
+        ("outfile.csv", format!("\"a\\\"\\\n{},b\"", vote(66)), "a backslash stands before a quote"),
+        ("outfile.tsv", format!("a\\\n{},b", vote(66)), "a backslash stands before a quote or a line's end"),
+        ("long.csv", long.clone(), "the record is longer than a MiB"),
+        ("quoted-long.csv", format!("\"{}\"", long.replace(' ', "\n")), "the record is longer than a MiB"),
+    ] {
+        let whole =
+            format!("server_id,ip,voted_at,about\n{},none\n\n{},{text_of_2}\n{},none\n", vote(1), vote(2), vote(3));
+        let whole = if name.ends_with("tsv") { whole.replace(',', "\t") } else { whole };
+        let votes = write(&folder, name, &whole);
+        let ended = run(&server, &["import", "--votes", text(&votes), "--ignore-columns", "about"]);
+        expect_failure(&ended, &[&format!("{name} line 4: {reason}"), "the lines before it were taken"]);
+        let recorded = ended.stdout.starts_with("votes: 1 recorded, 0 unchanged, 0 refused\n");
+        assert!(recorded || ended.stdout == "votes: 0 recorded, 1 unchanged, 0 refused\n", "{name}: {ended:?}");
+        for last in [2, 3, 66] {
+            assert_eq!(status(&server, 28, &format!("203.0.113.{last}"))["can_vote"], true, "{name} {last}");
+        }
+    }
+    assert_eq!(status(&server, 28, "203.0.113.1")["can_vote"], false);
+}
+
+/// A text that is left out may be long, and what is taken may not.
+#[test]
+fn long_fields_are_left_out_or_refused() {
+    let (server, folder) = (Server::in_memory(&[]), folder());
+    let (text_of_lines, token) = ("line\r\n".repeat(100_000), "t".repeat(5_000));
+    let servers = format!("about,server_id,token\r\n\"{text_of_lines}\",28,demo\r\nnone,29,{token}\r\nx,30,ok");
+    let servers = write(&folder, "servers.csv", &servers);
+    let ended = run(&server, &["import", "--servers", text(&servers), "--ignore-columns", "about"]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    let reason = "invalid_server: the line is longer than 4096 bytes";
+    assert_eq!(ended.stderr, format!("{}: line 100003: {reason}\n", text(&servers)));
+    assert_eq!(run(&server, &["server", "list"]).stdout, "28\tdemo\n30\tok\n");
+}
