@@ -65,12 +65,9 @@ pub const RECORDER_QUEUE_MAX: usize = 65_536;
 /// Votes and servers of those commands: as much as so many batches at once have under way. Votes take some
 /// 150 MB then, servers with tokens of their own up to four times as much.
 pub const RECORDER_LINES_MAX: usize = 16 * COMMIT_EVENTS_MAX;
-/// Entries of all workers that wait for the access log's thread; more are dropped and counted.
-pub const ACCESS_LOG_QUEUE_MAX: usize = 4_096;
 /// Lines that wait to be written to the log; more are dropped and counted.
 pub const LOG_QUEUE_MAX: usize = 1_024;
-/// How long a process that ends waits for its last lines to be read, in milliseconds; as long again for
-/// the access log.
+/// How long a process that ends waits for its last lines to be read, in milliseconds.
 pub const LOG_FLUSH_MS: u64 = 1_000;
 /// A commit takes no further command once it carries so many votes and changes. Many, as an import's votes
 /// lie all over the file.

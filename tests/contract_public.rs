@@ -8,6 +8,7 @@ use crate::util::answers::{CAN_VOTE, IN_COOLDOWN, REQUEST_TIMEOUT, UNKNOWN_SERVE
 use crate::util::checks::{self, Closed, Open, PATH, expect, expect_response};
 use crate::util::client::{Client, get};
 use crate::util::server::Server;
+use crate::util::watch::Watching;
 
 #[test]
 fn every_path_and_method_has_its_answer() {
@@ -47,8 +48,9 @@ fn what_is_awaited_is_decided_when_it_is_answered() {
 
 /// Regression: what stands between the engine and the service kept nothing of such a request.
 #[test]
-fn what_is_awaited_is_decided_when_it_is_answered_with_an_access_log_too() {
-    let server = Server::in_memory(&["--workers", "1", "--access-log", "1"]);
+fn what_is_awaited_is_decided_when_it_is_answered_while_somebody_watches_too() {
+    let server = Server::in_memory(&["--workers", "1"]);
+    let _watching = Watching::begin(&server, "");
     checks::decided_when_it_is_answered(&server, checks::BY_LENGTH);
 }
 

@@ -37,10 +37,6 @@ const WRONG: &[(&[&str], &str)] = &[
     (&["--drain-timeout", "inf"], "inf"),
     (&["--log-level", "loud"], "loud"),
     (&["--log-format", "xml"], "xml"),
-    (&["--access-log", "0"], "1/N"),
-    (&["--access-log", "1/0"], "1/N"),
-    (&["--access-log", "2/3"], "1/N"),
-    (&["--access-log", "1/4294967296"], "1/N"),
     (&["--in-memory", "--in-memory=perhaps"], "--in-memory"),
 ];
 

@@ -1,14 +1,15 @@
-//! What the service tells on standard error: its lines in both spellings, the access log, and that
-//! no token and no key is ever in either.
+//! What the service tells on standard error: its lines in both spellings, that no token and no key is
+//! ever in them, and that nobody waits for whoever reads them.
 
-mod access;
 mod secrets;
 
 use crate::util::DEADLINE;
 use crate::util::client::get;
+use crate::util::patience::in_time;
 use crate::util::server::Server;
 use rustix::process::Signal;
 use serde_json::Value;
+use std::process::Command;
 use std::time::Instant;
 
 /// Ends the server and gives all that it has told.
@@ -45,8 +46,7 @@ fn start_and_stop_say_what_runs() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");
     let data = data.to_str().expect("UTF-8");
-    let server =
-        Server::start(&["--data-dir", data, "--workers", "3", "--max-connections", "50", "--access-log", "1/7"]);
+    let server = Server::start(&["--data-dir", data, "--workers", "3", "--max-connections", "50"]);
     let (public, control) = (server.public(), server.control());
     server.control_client().add_server(28, "demo");
     server.control_client().cast(28, [203, 0, 113, 7]);
@@ -60,7 +60,6 @@ fn start_and_stop_say_what_runs() {
         format!("INFO listening on {public} (public), {control} (control); engine native, 3 workers"),
         "INFO limits: 50 connections, which hold ".to_owned(),
         " bytes together; heads of 16384 bytes and 100 lines; ".to_owned(),
-        "; access log 1/7".to_owned(),
         "INFO server 28 is listed".to_owned(),
         "INFO stopping: ".to_owned(),
         ": 2 status requests answered, 1 votes recorded".to_owned(),
@@ -92,33 +91,57 @@ fn a_level_hides_what_is_less_grave() {
 fn the_environment_is_asked_too() {
     let mut command = Server::command();
     command.args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]);
-    command.env("VOTE_STATUS_LOG_LEVEL", "error").env("VOTE_STATUS_LOG_FORMAT", "json");
-    command.env("VOTE_STATUS_ACCESS_LOG", "1");
+    command.env("VOTE_STATUS_LOG_LEVEL", "debug").env("VOTE_STATUS_LOG_FORMAT", "json");
     let server = Server::spawn(command);
-    get(server.public(), "/nowhere");
-    let line = await_line(&server, "access");
-    assert!(line.starts_with("{\"time\":\"") && line.contains(r#""path":"-","status":404"#), "{line}");
-    assert_eq!(server.stderr().lines().count(), 1, "{}", server.stderr());
+    server.control_client().post("/v1/votes/batch?mode=cast", r#"{"server_id":28,"ip":"203.0.113.7"}"#);
+    let line = await_line(&server, "a batch of votes");
+    assert!(line.starts_with("{\"time\":\"") && line.contains(r#""level":"debug""#), "{line}");
+}
+
+#[test]
+fn nothing_is_told_of_a_question() {
+    let server = Server::in_memory(&["--log-level", "debug"]);
+    get(server.public(), "/api/vote/28/status/203.0.113.9");
+    let told = told_until_the_end(server);
+    assert!(!told.contains("203.0.113.9"), "{told}");
 }
 
 #[test]
 fn every_line_is_an_object_where_that_is_asked_for() {
-    let server = Server::in_memory(&["--log-format", "json", "--access-log", "1"]);
+    let server = Server::in_memory(&["--log-format", "json"]);
     server.control_client().add_server(28, "demo");
-    get(server.public(), "/api/servers/demo/vote-status/203.0.113.7");
     let told = told_until_the_end(server);
     let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     for line in &lines {
         without_time(&format!("{} ", line["time"].as_str().expect("a time")));
     }
     let levels: Vec<_> = lines.iter().map(|line| line["level"].as_str().expect("a level")).collect();
-    assert!(levels.contains(&"info") && levels.contains(&"access"), "{told}");
-    let access = lines.iter().find(|line| line["listener"] == "public").expect("an access line");
-    assert_eq!(access["method"], "GET");
-    assert_eq!(access["path"], "/api/servers/***/vote-status/203.0.113.7");
-    assert_eq!(access["status"], 200);
-    assert!(access["bytes"].as_u64().is_some_and(|bytes| bytes > 300), "{access}");
-    assert!(access["duration_us"].is_u64(), "{access}");
-    assert!(access["peer"].as_str().is_some_and(|peer| peer.starts_with("127.0.0.1:")), "{access}");
+    assert!(levels.contains(&"info"), "{told}");
     assert!(lines.iter().any(|line| line["message"] == "server 28 is listed"), "{told}");
+}
+
+#[test]
+fn nobody_waits_for_lines_that_nobody_reads() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let pipe = folder.path().join("pipe");
+    let mut command = Command::new("sh");
+    // Standard error is a pipe that is open and never read.
+    command.args(["-c", r#"mkfifo "$0" && exec 3<>"$0" && exec "$@" 2>&3"#]).arg(&pipe);
+    command.arg(env!("CARGO_BIN_EXE_vote-status")).env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
+    command.args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--workers", "1"]);
+    let mut server = Server::spawn(command);
+    // Each of these tells of itself, on the thread that answers it: more lines than the pipe and the queue take.
+    let control = server.control_client();
+    for id in 1..=3_000 {
+        control.add_server(id, &format!("token-of-{id}"));
+    }
+    let page = get(server.control(), "/metrics");
+    let dropped = page.text().lines().find_map(|line| line.strip_prefix("vote_status_log_dropped_total "));
+    let dropped: u64 = dropped.and_then(|count| count.parse().ok()).expect("a whole number");
+    assert!(dropped > 100, "{dropped} dropped");
+    assert_eq!(control.cast(28, [203, 0, 113, 7]).status, 201);
+    assert_eq!(get(server.public(), "/api/vote/28/status/203.0.113.7").json()["can_vote"], false);
+    server.signal(Signal::TERM);
+    // Well before the drain's own end, at ten seconds.
+    assert_eq!(in_time("the end", || server.wait_exit(DEADLINE)).code(), Some(0));
 }

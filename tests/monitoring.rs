@@ -21,7 +21,7 @@ fn file(path: &str) -> String {
 
 /// A scrape of a service that has seen something.
 fn scrape() -> Scrape {
-    let server = Server::in_memory(&["--access-log", "1/1000"]);
+    let server = Server::in_memory(&[]);
     server.control_client().add_server(28, "demo");
     server.control_client().cast(28, [203, 0, 113, 7]);
     get(server.public(), "/api/vote/28/status/203.0.113.7");

@@ -9,6 +9,7 @@ use crate::util::client::{Client, exchange, get};
 use crate::util::endpoint::Endpoint;
 use crate::util::response::Response;
 use crate::util::server::Server;
+use crate::util::watch::Watching;
 use rustix::process::Signal;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -178,10 +179,11 @@ fn the_contract_holds_with_one_worker_and_with_two() {
 }
 
 #[test]
-fn it_holds_on_a_unix_socket_and_with_an_access_log() {
+fn it_holds_on_a_unix_socket_and_while_somebody_watches() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let socket = format!("unix:{}", folder.path().join("public").display());
-    let server = Server::listening(&["--listen", &socket, "--control", "127.0.0.1:0", "--access-log", "1"]);
+    let server = Server::listening(&["--listen", &socket, "--control", "127.0.0.1:0"]);
+    let _watching = Watching::begin(&server, "");
     server.control_client().add_server(28, "demo");
     holds(&server, &server.publics()[0]);
 }

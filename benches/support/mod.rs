@@ -2,7 +2,7 @@
 
 use vote_status::http::head::HeadLimits;
 use vote_status::http::session::{Context, Holding, Session, SessionCall, SessionLimits, Ticket};
-use vote_status::net::access_log::Logged;
+use vote_status::net::watched::WatchedService;
 use vote_status::public::PublicService;
 use vote_status::readiness::Readiness;
 use vote_status::vote::address::VoterAddress;
@@ -76,8 +76,8 @@ pub(crate) const HEADS: [(&str, &str); 3] = [("curl", CURL), ("guzzle", GUZZLE),
 
 /// A service with server 28 and one address in cooldown, and a connection to it.
 pub(crate) struct Bench {
-    service: Logged<PublicService>,
-    session: Session<Logged<PublicService>>,
+    service: WatchedService<PublicService>,
+    session: Session<WatchedService<PublicService>>,
     limits: SessionLimits,
     out: Vec<u8>,
 }
@@ -96,7 +96,7 @@ impl Bench {
         readiness.set_ready();
         let service = PublicService::new(directory.view(), table.view(), readiness, cooldown, 65_536);
         // As a worker runs it, where nobody is told of requests.
-        let service = Logged::new(service, None, WatchPost::default());
+        let service = WatchedService::new(service, WatchPost::default());
         let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
         let limits = SessionLimits { head, unsent_bytes_max: 65_536 };
         Self { service, session: Session::default(), limits, out: Vec::with_capacity(4_096) }

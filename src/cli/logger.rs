@@ -3,7 +3,6 @@
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::io::Write;
 use std::sync::Arc;
 use std::{panic, thread};
 
@@ -14,7 +13,6 @@ use super::CliError;
 use super::log_queue::LogQueue;
 use crate::clock;
 use crate::metrics::SharedCounter;
-use crate::net::access_log::AccessEntry;
 use crate::vote::time::UnixSeconds;
 
 /// How lines are spelled.
@@ -42,7 +40,6 @@ pub(super) const LEVELS: [(&str, LevelFilter); 4] = [
 /// The log, once it is started. Dropping it waits a moment for its last lines.
 #[derive(Debug)]
 pub(super) struct Logger {
-    format: LogFormat,
     queue: LogQueue,
 }
 
@@ -56,25 +53,7 @@ struct Facade {
 struct LogLine<'l> {
     time: &'l str,
     level: &'l str,
-    #[serde(flatten)]
-    content: Content<'l>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Content<'l> {
-    Message {
-        message: &'l str,
-    },
-    Access {
-        listener: &'l str,
-        peer: Option<String>,
-        method: &'l str,
-        path: &'l str,
-        status: u16,
-        bytes: u64,
-        duration_us: u64,
-    },
+    message: &'l str,
 }
 
 impl Logger {
@@ -98,12 +77,7 @@ impl Logger {
                 thread.name().unwrap_or("without a name")
             );
         }));
-        Ok(Self { format, queue })
-    }
-
-    /// How lines are spelled.
-    pub(super) const fn format(&self) -> LogFormat {
-        self.format
+        Ok(Self { queue })
     }
 
     /// How many lines were dropped, as nobody took them in time.
@@ -119,34 +93,12 @@ impl Drop for Logger {
 }
 
 impl LogFormat {
-    /// Writes a line of the access log, whatever the level is, and waits for whoever reads it. Not
-    /// through the queue: many as they are, they would leave no room there for what matters more.
-    pub(super) fn write_access(self, entry: &AccessEntry) {
-        let AccessEntry { listener, peer, method, path, status, bytes, duration_us } = entry;
-        let (peer, path) = (peer.map(|peer| peer.to_string()), path.as_str());
-        let (status, bytes, duration_us) = (*status, *bytes, *duration_us);
-        let content = Content::Access { listener, peer, method, path, status, bytes, duration_us };
-        // Where standard error is gone there is nobody to tell.
-        let _gone = std::io::stderr().write_all(&self.line_now("access", content));
-    }
-
-    fn line_now(self, level: &str, content: Content<'_>) -> Vec<u8> {
-        self.line(&timestamp(clock::system_wall_ms()), level, content)
-    }
-
-    fn line(self, time: &str, level: &str, content: Content<'_>) -> Vec<u8> {
-        let mut line = match (self, content) {
-            (LogFormat::Json, content) => {
-                // Text and numbers can always be written as JSON.
-                serde_json::to_vec(&LogLine { time, level: &level.to_lowercase(), content }).unwrap_or_default()
-            }
-            (LogFormat::Text, Content::Message { message }) => {
-                format!("{time} {level} {}", on_one_line(message)).into()
-            }
-            (LogFormat::Text, Content::Access { listener, peer, method, path, status, bytes, duration_us }) => {
-                let peer = peer.as_deref().unwrap_or("-");
-                let level = level.to_uppercase();
-                format!("{time} {level} {listener} {peer} {method} {path} {status} {bytes} B {duration_us} us").into()
+    fn line(self, time: &str, level: &str, message: &str) -> Vec<u8> {
+        let mut line = match self {
+            Self::Text => format!("{time} {level} {}", on_one_line(message)).into(),
+            // Text can always be written as JSON.
+            Self::Json => {
+                serde_json::to_vec(&LogLine { time, level: &level.to_lowercase(), message }).unwrap_or_default()
             }
         };
         line.push(b'\n');
@@ -163,8 +115,8 @@ impl Log for Facade {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            let content = Content::Message { message: &record.args().to_string() };
-            self.queue.push(self.format.line_now(record.level().as_str(), content));
+            let time = timestamp(clock::system_wall_ms());
+            self.queue.push(self.format.line(&time, record.level().as_str(), &record.args().to_string()));
         }
     }
 
@@ -191,44 +143,21 @@ fn on_one_line(message: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Content, LogFormat, literal, timestamp};
-
-    fn lines(content: impl Fn() -> Content<'static>, level: &str) -> [String; 2] {
-        let time = timestamp(1_795_178_096_007);
-        [LogFormat::Text, LogFormat::Json].map(|format| {
-            let line = format.line(&time, level, content());
-            String::from_utf8(line).expect("text")
-        })
-    }
+    use super::{LogFormat, literal, timestamp};
 
     #[test]
     fn a_line_in_both_spellings() {
-        assert_eq!(
-            lines(|| Content::Message { message: "it is\n\"ready\"" }, "INFO"),
-            [
-                "2026-11-20T12:34:56.007Z INFO it is \"ready\"\n",
+        let time = timestamp(1_795_178_096_007);
+        for (format, expected) in [
+            (LogFormat::Text, "2026-11-20T12:34:56.007Z INFO it is \"ready\"\n"),
+            (
+                LogFormat::Json,
                 "{\"time\":\"2026-11-20T12:34:56.007Z\",\"level\":\"info\",\"message\":\"it is\\n\\\"ready\\\"\"}\n",
-            ]
-        );
-        let entry = || Content::Access {
-            listener: "public",
-            peer: Some("203.0.113.50:4000".to_owned()),
-            method: "GET",
-            path: "/api/servers/***/vote-status/203.0.113.7",
-            status: 200,
-            bytes: 412,
-            duration_us: 7,
-        };
-        assert_eq!(
-            lines(entry, "access"),
-            [
-                "2026-11-20T12:34:56.007Z ACCESS public 203.0.113.50:4000 GET \
-                 /api/servers/***/vote-status/203.0.113.7 200 412 B 7 us\n",
-                "{\"time\":\"2026-11-20T12:34:56.007Z\",\"level\":\"access\",\"listener\":\"public\",\
-                 \"peer\":\"203.0.113.50:4000\",\"method\":\"GET\",\"path\":\"/api/servers/***/vote-status/203.0.113.7\",\
-                 \"status\":200,\"bytes\":412,\"duration_us\":7}\n",
-            ]
-        );
+            ),
+        ] {
+            let line = format.line(&time, "INFO", "it is\n\"ready\"");
+            assert_eq!(String::from_utf8(line).expect("text"), expected);
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::net::listen::address::ListenAddress;
 use crate::net::listen::systemd_sockets;
 use crate::readiness::Readiness;
 use crate::recorder::OpenStore;
-use crate::server::{self, AccessConfig, Config, Ended, Events, Role, StoreChoice};
+use crate::server::{self, Config, Ended, Events, Role, StoreChoice};
 use crate::store::directory::DataDirectory;
 use crate::store::embedded::{EmbeddedStore, Wanted};
 use crate::store::memory::MemoryStore;
@@ -176,7 +176,6 @@ fn open_quietly(data_dir: &Path, wanted: Wanted) -> Result<EmbeddedStore, StoreE
 
 /// What the run is told. Raises the limit on descriptors.
 fn config(options: &ServeOptions, control_key: ControlKey, logger: &Logger) -> Result<Config, CliError> {
-    let format = logger.format();
     let Shares { connections_max, control_connections_max, turned_away_max } =
         shares(options.max_connections, options.workers);
     let waiting_max = options.max_waiting.unwrap_or_else(|| Limits::waiting_of(connections_max)).min(connections_max);
@@ -189,9 +188,6 @@ fn config(options: &ServeOptions, control_key: ControlKey, logger: &Logger) -> R
         cooldown: options.cooldown,
         control_key,
         limits: Limits { connections_max, waiting_max, control_connections_max, turned_away_max, ..options.limits },
-        access_log: options
-            .access_log
-            .map(|one_in| AccessConfig { one_in, write: Box::new(move |entry| format.write_access(entry)) }),
         log_dropped: logger.dropped(),
         store: String::new(),
         drain_delay_ms: options.drain_delay_ms,

@@ -1,6 +1,5 @@
 //! The options of `serve`, typed: as they were given, and whether they go together. Nothing is done here.
 
-use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
@@ -40,7 +39,6 @@ pub(super) struct ServeOptions {
     pub(super) max_waiting: Option<usize>,
     pub(super) drain_delay_ms: u64,
     pub(super) drain_timeout_ms: u64,
-    pub(super) access_log: Option<NonZeroU32>,
 }
 
 /// Where votes and servers are kept.
@@ -83,7 +81,6 @@ impl ServeOptions {
             max_waiting: given("max-waiting"),
             drain_delay_ms: one(matches, "drain-delay")?,
             drain_timeout_ms: one(matches, "drain-timeout")?,
-            access_log: matches.get_one("access-log").copied(),
         })
     }
 

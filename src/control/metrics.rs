@@ -13,7 +13,6 @@ use super::watch::WatchCounters;
 use crate::http::fault::Fault;
 use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
 use crate::metrics::{Counter, Histogram, MetricKind, MetricsText, SharedCounter};
-use crate::net::access_log::AccessCounters;
 use crate::net::budget::Budget;
 use crate::net::counters::{CloseCause, EngineCounters, ResponseCounters};
 use crate::readiness::{Readiness, Trouble};
@@ -35,8 +34,6 @@ pub struct Sources {
     pub workers: Vec<WorkerSource>,
     /// What all connections hold.
     pub budget: Arc<Budget>,
-    /// Each worker's access log, where there is one.
-    pub access: Vec<Arc<AccessCounters>>,
     /// The recorder.
     pub recorder: Arc<RecorderCounters>,
     /// Where requests wait for votes.
@@ -97,8 +94,7 @@ pub fn metrics(
     buffers(&mut page, sources);
     event_loops(&mut page, sources);
     votes(&mut page, &sources.recorder);
-    access_log(&mut page, &sources.access);
-    let help = "Lines of the log that were dropped, those of the access log aside.";
+    let help = "Lines of the log that were dropped, as nobody took them in time.";
     page.single("vote_status_log_dropped_total", MetricKind::Counter, help, sources.log_dropped.get());
     watch(&mut page, &sources.watch);
     state(&mut page, &sources.recorder, readiness, cooldowns);
@@ -287,14 +283,6 @@ fn votes(page: &mut MetricsText, recorder: &RecorderCounters) {
     page.histogram(name, &[], 1.0, &[&recorder.commit_events]);
     let failures = recorder.commit_failures.get();
     page.single("vote_status_commit_failures_total", MetricKind::Counter, "Commits that failed.", failures);
-}
-
-fn access_log(page: &mut MetricsText, logs: &[Arc<AccessCounters>]) {
-    let logged: u64 = logs.iter().map(|log| log.logged.get()).sum();
-    page.single("vote_status_access_log_lines_total", MetricKind::Counter, "Lines of the access log.", logged);
-    let dropped: u64 = logs.iter().map(|log| log.dropped.get()).sum();
-    let help = "Lines that were dropped, as nobody took them in time.";
-    page.single("vote_status_access_log_dropped_total", MetricKind::Counter, help, dropped);
 }
 
 fn watch(page: &mut MetricsText, counters: &WatchCounters) {

@@ -29,7 +29,6 @@ use crate::watch::WatchBoard;
 pub mod batch;
 pub mod body;
 pub mod cluster;
-mod describe;
 pub mod export;
 mod journal;
 pub mod metrics;

@@ -7,10 +7,9 @@
 //!
 //! [`worker`] is the loop, [`connection`] one client's session, [`stream`] its socket, [`slab`]
 //! where they live, [`deadline`] when they must have done something, [`listen`] the sockets that
-//! accept, and [`mailbox`] how other threads reach a loop. [`access_log`] stands before a service and tells of
-//! some of its requests. `may_minihttp` is another engine, to compare with.
+//! accept, and [`mailbox`] how other threads reach a loop. [`watched`] stands before the public service and tells
+//! watchers what it is asked. `may_minihttp` is another engine, to compare with.
 
-pub mod access_log;
 pub mod account;
 pub mod budget;
 pub mod connection;
@@ -22,4 +21,5 @@ pub mod mailbox;
 pub mod may_minihttp;
 pub mod slab;
 pub mod stream;
+pub mod watched;
 pub mod worker;

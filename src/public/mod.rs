@@ -1,10 +1,10 @@
 //! The public service: one status request in, one answer out. It reads and cannot write.
 
 pub mod held;
-mod log_path;
 #[cfg(feature = "may_minihttp")]
 pub mod may_minihttp;
 mod responses;
+mod watched;
 
 pub use responses::{Health, PublicDocument, PublicReply};
 

@@ -13,19 +13,16 @@ pub(super) struct About {
     engine: &'static str,
     workers: usize,
     limits: Limits,
-    access_log: String,
 }
 
 impl About {
     pub(super) fn new(config: &Config) -> Self {
-        let one_in = config.access_log.as_ref().map(|log| log.one_in.get());
         Self {
             store: config.store.clone(),
             cooldown_minutes: config.cooldown.minutes(),
             engine: config.engine.name(),
             workers: config.workers,
             limits: config.limits,
-            access_log: one_in.map_or_else(|| "off".to_owned(), |one_in| format!("1/{one_in}")),
         }
     }
 
@@ -33,7 +30,7 @@ impl About {
     pub(super) fn say_ready(&self, run: &mut Run) {
         let (servers, cooldowns) = (run.views.directory.current().len(), run.views.cooldowns.len());
         let load_ms = run.sources.recorder.load_ms.get();
-        let Self { store, cooldown_minutes, engine, workers, limits, access_log } = self;
+        let Self { store, cooldown_minutes, engine, workers, limits } = self;
         log::info!(
             "version {} ready: {servers} servers, {cooldowns} cooldowns of {cooldown_minutes} minutes, read in {load_ms} ms from {store}",
             env!("CARGO_PKG_VERSION")
@@ -41,7 +38,7 @@ impl About {
         let listeners: Vec<_> = run.sockets.addresses().map(|(address, role)| format!("{address} ({role})")).collect();
         log::info!("listening on {}; engine {engine}, {workers} workers", listeners.join(", "));
         log::info!(
-            "limits: {} connections, which hold {} bytes together; heads of {} bytes and {} lines; content of {} bytes (public) and {} (control); {} ms for a request, {} ms idle, {} ms to take an answer; access log {access_log}",
+            "limits: {} connections, which hold {} bytes together; heads of {} bytes and {} lines; content of {} bytes (public) and {} (control); {} ms for a request, {} ms idle, {} ms to take an answer",
             limits.connections_max,
             limits.buffer_bytes_max,
             limits.head_bytes_max,

@@ -24,7 +24,6 @@ use crate::recorder::command::Command;
 use crate::store::StoreError;
 use crate::vote::time::Cooldown;
 
-mod access_log;
 mod backend;
 mod banner;
 mod notify;
@@ -36,7 +35,6 @@ mod stop;
 mod threads;
 mod workers;
 
-pub use access_log::AccessConfig;
 pub use backend::StoreChoice;
 pub use run::run;
 pub use threads::{Events, Stopper, ThreadKind, events};
@@ -63,8 +61,6 @@ pub struct Config {
     pub drain_delay_ms: u64,
     /// What is under way after that is given so long, in milliseconds.
     pub drain_timeout_ms: u64,
-    /// The access log, if there is to be one.
-    pub access_log: Option<AccessConfig>,
     /// Lines of the log that were dropped, to be told of.
     pub log_dropped: Arc<SharedCounter>,
     /// How the store is called in the log.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::access_log::AccessLogger;
 use super::backend::{StoreChoice, Views, WriteSide};
 use super::notify::Manager;
 use super::sockets::Sockets;
@@ -22,7 +21,6 @@ pub(super) struct Run {
     pub(super) views: Views,
     /// Every thread's counters.
     pub(super) sources: Sources,
-    pub(super) access: Option<AccessLogger>,
     pub(super) public: Vec<Serving>,
     /// None before it is started.
     pub(super) control: Option<Serving>,
@@ -49,7 +47,6 @@ impl Run {
             started_at: clock.now().wall,
             engine: config.engine.name(),
             answers: Vec::new(),
-            access: Vec::new(),
             workers: Vec::new(),
             budget: Budget::new(config.limits.buffer_bytes_max),
             recorder: Arc::clone(&write_side.counters),
@@ -57,14 +54,12 @@ impl Run {
             log_dropped: Arc::clone(&config.log_dropped),
             watch: Arc::default(),
         };
-        let access = config.access_log.take().map(AccessLogger::start).transpose().map_err(ServerError::Engine)?;
         let run = Self {
             config,
             clock,
             sockets,
             views,
             sources,
-            access,
             public: Vec::new(),
             control: None,
             recorder: None,

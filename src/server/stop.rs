@@ -49,8 +49,5 @@ impl Run {
             // Its end was reported already, and how.
             let _reported = thread.join();
         }
-        if let Some(access) = self.access.take() {
-            access.end();
-        }
     }
 }

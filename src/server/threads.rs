@@ -9,14 +9,13 @@ use std::thread::{self, JoinHandle};
 
 use super::ServerError;
 use crate::clock::Clock;
-use crate::net::access_log::{AccessLog, Describe, Logged};
+use crate::http::session::Service;
 use crate::net::budget::{Budget, Kind};
 use crate::net::counters::EngineCounters;
 use crate::net::listen::listener::Listener;
 use crate::net::mailbox::{Letter, Mailbox};
 use crate::net::worker::{Worker, WorkerSettings};
 use crate::store::StoreError;
-use crate::watch::WatchPost;
 
 /// A kind of thread of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,12 +110,9 @@ pub(super) struct Setup {
     pub(super) counters: Arc<EngineCounters>,
     /// The memory that it shares with the others.
     pub(super) share: (Arc<Budget>, Kind),
-    pub(super) log: Option<AccessLog>,
-    /// Where it tells watchers what it is asked.
-    pub(super) watch: WatchPost,
 }
 
-/// Starts a worker, its service behind what tells of its requests.
+/// Starts a worker.
 pub(super) fn start_worker<S>(
     kind: ThreadKind,
     setup: Setup,
@@ -124,11 +120,10 @@ pub(super) fn start_worker<S>(
     events: &Sender<ServerEvent>,
 ) -> Result<Serving, ServerError>
 where
-    S: Describe + Send + 'static,
+    S: Service + Send + 'static,
     S::Exchange: Send,
 {
-    let Setup { listeners, settings, clock, counters, share, log, watch } = setup;
-    let make = |mailbox: &Mailbox| Logged::new(make(mailbox), log, watch);
+    let Setup { listeners, settings, clock, counters, share } = setup;
     let worker = Worker::new(listeners, settings, clock, make).map_err(ServerError::Engine)?;
     let worker = worker.counting(counters).within(share.0, share.1);
     let mailbox = worker.mailbox();

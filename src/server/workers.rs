@@ -22,13 +22,13 @@ use crate::net::listen::listener::Listener;
 use crate::net::mailbox::Mailbox;
 #[cfg(feature = "may_minihttp")]
 use crate::net::may_minihttp;
+use crate::net::watched::WatchedService;
 use crate::net::worker::WorkerSettings;
 use crate::public::{PublicCounters, PublicService};
 #[cfg(feature = "may_minihttp")]
 use crate::public::{StatusReader, may_minihttp::PublicParts};
 use crate::recorder::RecorderHandle;
 use crate::recorder::follower::status::Freshness;
-use crate::watch::WatchPost;
 
 impl Run {
     /// Starts what serves the public listeners.
@@ -66,8 +66,8 @@ impl Run {
             let PublicCounters { answers, responses } = service.counters();
             self.sources.answers.push(answers);
             let setup = self.set_up("public", share, settings, responses);
-            let room = self.views.waiting.clone();
-            let service = |mailbox: &Mailbox| service.with_waiting(room, mailbox.bell());
+            let (room, watch) = (self.views.waiting.clone(), self.views.board.post());
+            let service = |mailbox: &Mailbox| WatchedService::new(service.with_waiting(room, mailbox.bell()), watch);
             self.public.push(start_worker(ThreadKind::Worker, setup, service, &self.events.sender)?);
         }
         Ok(())
@@ -135,8 +135,6 @@ impl Run {
         let listeners = shares.into_iter().flatten().collect();
         let responses = Arc::new(ResponseCounters::default());
         let setup = self.set_up("control", listeners, settings, Arc::clone(&responses));
-        // By now every worker has its access log.
-        self.sources.access = self.access.iter().flat_map(|access| access.counters.iter().cloned()).collect();
         let parts = ControlParts {
             sources: self.sources.clone(),
             responses,
@@ -169,9 +167,6 @@ impl Run {
         self.sources.workers.push(source);
         let side = if listener == "control" { Kind::Control } else { Kind::Public };
         let share = (Arc::clone(&self.sources.budget), side);
-        let log = self.access.as_mut().map(|access| access.log(listener, &self.clock));
-        // What is asked of the control listener is nothing to watch.
-        let watch = if listener == "public" { self.views.board.post() } else { WatchPost::default() };
-        Setup { listeners, settings, clock: self.clock.clone(), counters: engine, share, log, watch }
+        Setup { listeners, settings, clock: self.clock.clone(), counters: engine, share }
     }
 }

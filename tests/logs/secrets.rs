@@ -97,15 +97,13 @@ fn no_secret_is_ever_told() {
     for format in ["text", "json"] {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let data = folder.path().to_str().expect("UTF-8");
-        let arguments = ["--data-dir", data, "--log-level", "debug", "--log-format", format, "--access-log", "1"];
+        let arguments = ["--data-dir", data, "--log-level", "debug", "--log-format", format];
         let server = Server::start(&[&arguments[..], &["--head-timeout", "0.2"]].concat());
         let control = server.control_client();
         let mut secrets: Vec<String> = SECRETS.iter().map(|&secret| secret.to_owned()).collect();
         let watching = Watching::begin(&server, "");
-        let mut answered = 1;
         for (method, path, body) in CONTROL {
             let response = exchange(server.control(), control.request_bytes(method, path, *body));
-            answered += 1;
             // Tokens that the service makes are as secret as those that it is given.
             let made = serde_json::from_slice::<Value>(&response.body).ok();
             secrets.extend(made.and_then(|made| Some(made["token"].as_str()?.to_owned())));
@@ -113,20 +111,16 @@ fn no_secret_is_ever_told() {
         for listener in [server.public(), server.control()] {
             for request in RAW {
                 exchange(listener, request);
-                answered += 1;
             }
             // One that is never whole.
             let mut client = Client::connect(listener);
             client.send("GET /api/servers/canary-that-is-new/vote");
             assert_eq!(client.read_response(false).status, 408);
-            answered += 1;
         }
         assert!(secrets.iter().any(|secret| secret.len() == 32), "no token was made: {secrets:?}");
         let told = told_until_the_end(server);
         let seen = watching.rest();
         assert!(seen.lines().count() > 20 && seen.contains(r#""token_begins":"cana""#), "{seen}");
-        let access = if format == "text" { " ACCESS " } else { r#""level":"access""# };
-        assert_eq!(told.matches(access).count(), answered, "{told}");
         for told in [&told, &seen] {
             for secret in &secrets {
                 assert!(!told.contains(secret.as_str()), "{secret} in\n{told}");

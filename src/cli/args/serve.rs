@@ -1,6 +1,6 @@
 //! The options of `serve`.
 
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::thread;
 
@@ -117,7 +117,7 @@ fn deadlines() -> [Arg; 5] {
     ]
 }
 
-fn logging() -> [Arg; 3] {
+fn logging() -> [Arg; 2] {
     [
         option("log-level", "LEVEL", "What is told on standard error: error, warn, info or debug")
             .value_parser(named(&LEVELS))
@@ -125,7 +125,6 @@ fn logging() -> [Arg; 3] {
         option("log-format", "FORMAT", "Lines for people (text) or for machines (json)")
             .value_parser(named(&LogFormat::ALL))
             .default_value("text"),
-        option("access-log", "1/N", "Tell of one request in N, 1 for all [default: none]").value_parser(sample()),
     ]
 }
 
@@ -134,16 +133,6 @@ fn named<T: Copy + Send + Sync + 'static>(names: &'static [(&'static str, T)]) -
     let of = |name: String| names.iter().find(|(other, _)| *other == name).map(|(_, value)| *value);
     let possible = PossibleValuesParser::new(names.iter().map(|(name, _)| *name));
     possible.try_map(move |name| of(name).ok_or("no such name")).into()
-}
-
-/// `1/N`, or `1` for `1/1`.
-fn sample() -> ValueParser {
-    let parse = |text: String| {
-        let one_in = if text == "1" { Some("1") } else { text.strip_prefix("1/") };
-        let one_in = one_in.and_then(|one_in| one_in.parse::<NonZeroU32>().ok());
-        one_in.ok_or("1 is wanted, or 1/N with N from 1 to 4294967295")
-    };
-    clap::builder::StringValueParser::new().try_map(parse).into()
 }
 
 fn permissions(text: &str) -> Result<u32, &'static str> {

@@ -1,41 +1,23 @@
-//! What may be told of a public request: to the access log the path as it was understood, to watchers what
-//! was asked and the answer in a word.
+//! What watchers may be told of a public request: what was asked, and the answer in a word.
 
 use super::{PublicReply, PublicService, outcome};
 use crate::http::head::Head;
 use crate::http::route;
 use crate::metrics::answers::Variant;
-use crate::net::access_log::Describe;
+use crate::net::watched::Watchable;
 use crate::vote::answer::{Question, ServerKey};
 use crate::vote::id::ServerId;
 use crate::watch::{TokenBeginning, WatchedQuestion};
 
-/// Paths that are written as they are.
-const PLAIN: [&str; 5] = ["*", "/", "/openapi.json", "/healthz", "/readyz"];
+/// Paths that mean something else than a question.
+const OTHER_PATHS: [&str; 5] = ["*", "/", "/openapi.json", "/healthz", "/readyz"];
 
-impl Describe for PublicService {
-    fn describe(&mut self, head: &Head<'_>) -> String {
-        let decoded = route::decode(head.path);
-        let Some(Question { server, address }) = route::question(&decoded) else {
-            let plain = PLAIN.into_iter().find(|plain| plain.as_bytes() == head.path);
-            return plain.unwrap_or("-").into();
-        };
-        let address = address.map_or_else(|| "-".to_owned(), |address| address.to_string());
-        match server {
-            ServerKey::Token(_) => format!("/api/servers/***/vote-status/{address}"),
-            // A number that no server has might be a token of digits in the wrong place.
-            ServerKey::Id(Ok(server)) if self.reader.directory.current().contains(server) => {
-                format!("/api/vote/{server}/status/{address}")
-            }
-            ServerKey::Id(_) => format!("/api/vote/-/status/{address}"),
-        }
-    }
-
+impl Watchable for PublicService {
     fn watched(&mut self, head: &Head<'_>) -> Option<WatchedQuestion> {
         let decoded = route::decode(head.path);
         let Some(Question { server, address }) = route::question(&decoded) else {
             // A path that is nothing here may be a question by the wrong path.
-            return (!PLAIN.iter().any(|plain| plain.as_bytes() == head.path)).then(WatchedQuestion::default);
+            return (!OTHER_PATHS.iter().any(|path| path.as_bytes() == head.path)).then(WatchedQuestion::default);
         };
         let servers = self.reader.directory.current();
         let address = address.map(|address| self.reader.cooldowns.voter(address));
