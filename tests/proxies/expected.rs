@@ -11,13 +11,15 @@ pub(crate) enum Answer {
     Safe(&'static Outcome),
     /// This status with a line of text: what Caddy's server library says, and nobody can change.
     Text(u16),
-    /// This status with no body, from the same.
+    /// This status with HAProxy's page of HTML, which no line of its file changes before HAProxy 3.3.
+    Page(u16),
+    /// This status with no body, from Go's server library.
     Empty(u16),
     /// Nothing, before the body has come or the connection is closed.
     Waits,
 }
 
-use Answer::{Empty, Safe, Text, Waits};
+use Answer::{Empty, Page, Safe, Text, Waits};
 
 /// The answer to `method path`, where the service says `outcome`.
 pub(crate) fn to_path(kind: Kind, method: &str, path: &str, outcome: &'static Outcome) -> Answer {
@@ -27,6 +29,7 @@ pub(crate) fn to_path(kind: Kind, method: &str, path: &str, outcome: &'static Ou
         // Methods are of capital letters, and no path has a zero byte.
         Kind::Nginx if method == "get" || is_malformed || path.contains("%00") => Safe(&BAD_REQUEST),
         Kind::Nginx if method == "TRACE" => Safe(&METHOD_NOT_ALLOWED),
+        Kind::Haproxy if is_malformed && !path.bytes().all(|byte| byte.is_ascii_graphic()) => Page(400),
         Kind::Caddy if is_malformed => Text(400),
         _ => Safe(outcome),
     }
@@ -38,6 +41,12 @@ const REQUESTS: &[(&str, Kind, Answer)] = &[
     ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Nginx, Safe(&BAD_REQUEST)),
     // It is not passed on.
     ("GET PATH HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\n\r\n", Kind::Nginx, Safe(&CAN_VOTE)),
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", Kind::Haproxy, Safe(&CAN_VOTE)),
+    ("GET  PATH HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Haproxy, Safe(&CAN_VOTE)),
+    ("GET PATH HTTP/1.1\r\nHost : a\r\n\r\n", Kind::Haproxy, Page(400)),
+    ("GET PATH HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: x\r\n\r\n", Kind::Haproxy, Page(400)),
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", Kind::Haproxy, Page(422)),
+    ("GET PATH HTTP/2.0\r\nHost: a\r\n\r\n", Kind::Haproxy, Safe(&CAN_VOTE)),
     ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Caddy, Empty(200)),
     ("GET  PATH HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Caddy, Text(400)),
     ("GET PATH HTTP/1.1\r\n\r\n", Kind::Caddy, Text(400)),

@@ -320,14 +320,10 @@ pub(crate) fn nginx_of(folder: &Path, http: &str) -> Command {
 
 fn haproxy(place: Place<'_>, nodes: &[SocketAddr], edits: Edits<'_>) -> Command {
     let Place { folder, plain, tls } = place;
-    let servers = each(nodes, |index, addr| format!("server node{} {addr}", index + 1));
-    let script = render(folder, "haproxy/vote-status.lua", &[], &[]);
-    let file = render(
+    let front = render(
         folder,
         "haproxy/haproxy.cfg",
         &[
-            ("server node1 127.0.0.1:8080", servers),
-            ("per-thread /etc/haproxy/vote-status.lua", format!("per-thread {script}")),
             ("bind :::80 v4v6", format!("bind {plain}")),
             ("bind :::443 v4v6", format!("bind {tls}")),
             ("/etc/ssl/vote-status/", format!("{}/", folder.display())),
@@ -335,15 +331,35 @@ fn haproxy(place: Place<'_>, nodes: &[SocketAddr], edits: Edits<'_>) -> Command 
             // The tests need not be run by root.
             ("    user haproxy\n    group haproxy\n", String::new()),
         ],
-        edits,
+        &[],
     );
-    haproxy_of(&file)
+    let shared = haproxy_shared(folder, nodes, edits);
+    haproxy_of(&[&shared, &front])
 }
 
-/// HAProxy with this file.
-pub(crate) fn haproxy_of(file: &str) -> Command {
+/// The file that a proxy of its own and a site's proxy share. Several nodes stand in it as its comment says.
+pub(crate) fn haproxy_shared(folder: &Path, nodes: &[SocketAddr], edits: Edits<'_>) -> String {
+    let server = "server node1 127.0.0.1:8080 check inter 1s fastinter 250ms fall 2 rise 1";
+    let servers = each(nodes, |index, addr| {
+        server.replace("node1", &format!("node{}", index + 1)).replace("127.0.0.1:8080", &addr.to_string())
+    });
+    // The sockets of this name are of the whole machine, where other tests run.
+    let away = format!("abns@vote-status-away-{}", folder.file_name().expect("a name").display());
+    let mut replaced = vec![(server, servers), ("abns@vote-status-away", away)];
+    if nodes.len() > 1 {
+        replaced.insert(0, ("balance first", "balance roundrobin".to_owned()));
+        replaced.insert(0, ("away abns@vote-status-away", "away abns@vote-status-away backup".to_owned()));
+    }
+    render(folder, "haproxy/vote-status.cfg", &replaced, edits)
+}
+
+/// HAProxy with these files, which it reads as one.
+pub(crate) fn haproxy_of(files: &[&str]) -> Command {
     let mut command = Command::new("/usr/sbin/haproxy");
-    command.args(["-db", "-f", file]);
+    command.arg("-db");
+    for file in files {
+        command.args(["-f", file]);
+    }
     command
 }
 

@@ -4,7 +4,7 @@
 
 use crate::proxies::away::{TOKEN_PATH, expect_away};
 use crate::proxies::expected::Answer;
-use crate::proxies::front::{Front, Kind, Place, caddy_of, commented, haproxy_of, nginx_of, render};
+use crate::proxies::front::{Front, Kind, Place, caddy_of, commented, haproxy_of, haproxy_shared, nginx_of, render};
 use crate::proxies::{curl, expect};
 use crate::util::answers::{CAN_VOTE, IN_COOLDOWN, METHOD_NOT_ALLOWED, NOT_FOUND, UNKNOWN_TOKEN, prepare};
 use crate::util::checks::PATH;
@@ -15,7 +15,6 @@ use crate::util::server::Server;
 use crate::util::stub::Stub;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::Command;
 
 /// What the site itself says, whatever is asked.
@@ -164,9 +163,12 @@ fn nginx(place: Place<'_>, service: SocketAddr, pages: SocketAddr) -> Command {
 
 fn haproxy(place: Place<'_>, service: SocketAddr, pages: SocketAddr) -> Command {
     let Place { folder, plain, tls } = place;
-    let file = render(folder, "haproxy/vote-status-site.cfg", &[("127.0.0.1:8080", service.to_string())], &[]);
-    let rules: String =
-        commented("haproxy/vote-status-site.cfg").iter().map(|(_, rule)| format!("    {rule}\n")).collect();
+    let lines = commented("haproxy/vote-status.cfg");
+    let rules: String = lines
+        .iter()
+        .filter(|(_, rule)| rule.contains("is_vote_status"))
+        .map(|(_, rule)| format!("    {rule}"))
+        .collect();
     let log = folder.join("log");
     let site = format!(
         "global\n    log {log} local0\n\
@@ -178,14 +180,9 @@ fn haproxy(place: Place<'_>, service: SocketAddr, pages: SocketAddr) -> Command 
         log = log.display(),
         here = folder.display(),
     );
-    append_to(Path::new(&file), &site);
-    haproxy_of(&file)
-}
-
-/// Puts `before` in front of what the file has.
-fn append_to(file: &Path, before: &str) {
-    let text = fs::read_to_string(file).expect("it was written");
-    fs::write(file, format!("{before}{text}")).expect("it can be written");
+    let file = folder.join("haproxy.cfg");
+    fs::write(&file, site).expect("it can be written");
+    haproxy_of(&[&file.display().to_string(), &haproxy_shared(folder, &[service], &[])])
 }
 
 fn caddy(place: Place<'_>, service: SocketAddr, pages: SocketAddr) -> Command {
@@ -205,28 +202,4 @@ fn caddy(place: Place<'_>, service: SocketAddr, pages: SocketAddr) -> Command {
     let file = folder.join("Caddyfile");
     fs::write(&file, site).expect("it can be written");
     caddy_of(folder, &file.display().to_string())
-}
-
-/// The two files for HAProxy name the bodies each: they say the same.
-#[test]
-fn both_files_of_haproxy_answer_alike() {
-    let read = |name: &str| fs::read_to_string(format!("{}/contrib/haproxy/{name}", env!("CARGO_MANIFEST_DIR")));
-    let [whole, part] = ["haproxy.cfg", "vote-status-site.cfg"].map(|name| read(name).expect("it is there"));
-    let same = [
-        "http-error ",
-        "http-check ",
-        "http-request set-timeout",
-        "option ",
-        "retr",
-        "timeout connect",
-        "timeout server",
-        "timeout check",
-    ];
-    let of = |text: &str, word: &str| -> Vec<String> {
-        let lines = text.lines().map(str::trim).filter(|line| line.starts_with(word) && *line != "option dontlognull");
-        lines.filter(|line| *line != "option http-ignore-probes").map(str::to_owned).collect()
-    };
-    for word in same {
-        assert_eq!(of(&whole, word), of(&part, word), "{word}");
-    }
 }
