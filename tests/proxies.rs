@@ -15,8 +15,8 @@ mod states;
 mod waiting;
 
 use crate::util::answers::{
-    BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, HEADERS_TOO_LARGE, IN_COOLDOWN, NOT_FOUND, OTHER_METHODS,
-    REQUEST_TIMEOUT, URI_TOO_LONG, answer_to, prepare, rows,
+    BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, HEADERS_TOO_LARGE, IN_COOLDOWN, NOT_FOUND, OTHER_METHODS, URI_TOO_LONG,
+    answer_to, prepare, rows,
 };
 use crate::util::checks::{PATH, REQUESTS};
 use crate::util::client::{Client, exchange, get};
@@ -190,6 +190,7 @@ fn nginx_answers_for_itself_in_json() {
 
 #[test]
 fn haproxy_answers_malformed_requests_with_its_page() {
+    large_heads(Kind::Haproxy);
     let server = Server::in_memory(&[]);
     let Some(front) = before(Kind::Haproxy, &server) else { return };
     nonsense(&front, Answer::Page(400));
@@ -222,7 +223,10 @@ fn large_heads(kind: Kind) {
         ),
         ("150 fields", format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: 1\r\n".repeat(150)), &HEADERS_TOO_LARGE),
     ] {
-        expect(&format!("{kind:?}: {label}"), &exchange(front.plain, request), Answer::Safe(outcome), "", false);
+        // What HAProxy has no room for gets its page.
+        let has_room = kind != Kind::Haproxy || request.len() < 32_000;
+        let answer = if has_room { Answer::Safe(outcome) } else { Answer::Page(400) };
+        expect(&format!("{kind:?}: {label}"), &exchange(front.plain, request), answer, "", false);
     }
 }
 

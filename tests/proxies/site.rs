@@ -6,7 +6,9 @@ use crate::proxies::away::{TOKEN_PATH, expect_away};
 use crate::proxies::expected::Answer;
 use crate::proxies::front::{Front, Kind, Place, caddy_of, commented, haproxy_of, haproxy_shared, nginx_of, render};
 use crate::proxies::{curl, expect};
-use crate::util::answers::{CAN_VOTE, IN_COOLDOWN, METHOD_NOT_ALLOWED, NOT_FOUND, UNKNOWN_TOKEN, prepare};
+use crate::util::answers::{
+    CAN_VOTE, IN_COOLDOWN, INVALID_SERVER_ID, METHOD_NOT_ALLOWED, NOT_FOUND, UNKNOWN_TOKEN, prepare,
+};
 use crate::util::checks::PATH;
 use crate::util::client::{Client, exchange};
 use crate::util::patience::in_time;
@@ -20,6 +22,24 @@ use std::process::Command;
 /// What the site itself says, whatever is asked.
 const PAGE: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 17\r\nConnection: close\r\n\r\n<h1>The site</h1>";
+
+/// What stays the site's.
+const SITE_PATHS: &[&str] = &[
+    "/index.php",
+    "/api/news",
+    "/api/vote",
+    "/api/vote/",
+    "/api/vote/28",
+    "/api/vote/status",
+    "/api/vote/status/28",
+    "/api/servers/28",
+    "/api/servers/list",
+    "/api/servers/x/other",
+    "/api/servers/vote-status",
+    "/api/servers//list",
+    "/blog//api/vote//status/1",
+    "/blog?from=/api/vote//status/1",
+];
 
 #[test]
 fn a_site_of_nginx_takes_the_status_paths_in() {
@@ -59,6 +79,13 @@ fn takes_them_in(kind: Kind) {
             ("GET", "/api/vote/28/status", &NOT_FOUND),
             ("GET", "/api//vote/28/status/203.0.113.7", &NOT_FOUND),
             ("GET", "/api/servers/.hidden.php/vote-status/203.0.113.7", &UNKNOWN_TOKEN),
+            // A plugin without a token or a number. The site's page in its place would pay the player.
+            ("GET", "/api/servers//vote-status/203.0.113.7", &UNKNOWN_TOKEN),
+            ("GET", "/api/vote//status/203.0.113.7", &INVALID_SERVER_ID),
+            ("GET", "/api/servers//vote-status/203.0.113.7?wait=1", &UNKNOWN_TOKEN),
+            ("GET", "/api/vote//status/2001%3Adb8%3A%3A7/?t=1&wait=1", &INVALID_SERVER_ID),
+            ("GET", "/api/servers//vote-status", &NOT_FOUND),
+            ("HEAD", "/api/vote//status/", &INVALID_SERVER_ID),
             ("POST", PATH, &METHOD_NOT_ALLOWED),
         ] {
             let response = ask(addr, method, path);
@@ -104,7 +131,7 @@ fn is_away_in_time(addr: SocketAddr, method: &str, path: &str) {
 fn the_site_is_as_it_was(kind: Kind, addrs: [SocketAddr; 2]) {
     let redirect = ask(addrs[0], "GET", "/").status;
     assert!((301..=308).contains(&redirect), "{kind:?}: {redirect}");
-    for path in ["/index.php", "/api/news", "/api/servers/28"] {
+    for path in SITE_PATHS {
         let page = exchange(addrs[1], format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
         assert_eq!(page.text(), "<h1>The site</h1>", "{kind:?}: {path}: {page:?}");
     }
