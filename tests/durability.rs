@@ -17,6 +17,7 @@ mod power;
 mod removal;
 mod restart;
 mod retention;
+mod settings;
 mod small_disk;
 mod starts;
 mod steps;

@@ -132,7 +132,8 @@ fn store(options: &ServeOptions, seek_key: impl FnOnce() + Send + 'static) -> (S
         }
     };
     let open = own_store(options, seek_key);
-    (StoreChoice::Own { open, accepts_clock: options.accepts_clock, ipv6_prefix: options.ipv6_prefix }, name)
+    let ServeOptions { accepts_clock, accepts_settings, ipv6_prefix, .. } = *options;
+    (StoreChoice::Own { open, accepts_clock, accepts_settings, ipv6_prefix }, name)
 }
 
 /// The sockets that a service manager has opened, each for what its name says.

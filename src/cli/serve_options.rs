@@ -29,6 +29,7 @@ pub(super) struct ServeOptions {
     pub(super) is_demo: bool,
     pub(super) requires_store: bool,
     pub(super) accepts_clock: bool,
+    pub(super) accepts_settings: bool,
     pub(super) ipv6_prefix: Ipv6Prefix,
     pub(super) cooldown: Cooldown,
     /// Without the bounds that depend on descriptors.
@@ -74,6 +75,7 @@ impl ServeOptions {
             is_demo: matches.get_flag("demo"),
             requires_store: matches.get_flag("require-store"),
             accepts_clock: matches.get_flag("accept-clock"),
+            accepts_settings: matches.get_flag("accept-settings"),
             ipv6_prefix: prefix.ok_or_else(|| CliError::new("--ipv6-prefix is 32 to 64"))?,
             cooldown: minutes.ok_or_else(|| CliError::new("--cooldown-minutes is 1 to 10080"))?,
             limits: limits(matches)?,

@@ -12,9 +12,9 @@ use crate::limits::COMMIT_EVENTS_MAX;
 use crate::readiness::Readiness;
 use crate::store::{Event, Store, StoreError};
 use crate::vote::ipv6::Ipv6Prefix;
-use crate::vote::lengths::Lengths;
+use crate::vote::settings::Settings;
 use crate::vote::table::{CooldownTable, Cooling};
-use crate::vote::time::Cooldown;
+use crate::vote::time::{Cooldown, UnixSeconds};
 
 pub mod batch;
 pub mod command;
@@ -81,8 +81,10 @@ pub struct Recorder {
     readiness: Readiness,
     /// Whether a clock that is behind the store is taken as it is.
     accepts_clock: bool,
-    /// For how long votes are kept, in table and store alike.
-    lengths: Lengths,
+    /// Whether a store that was made with other settings takes those of this start.
+    accepts_settings: bool,
+    /// What the rows of the store are kept by: of this start, once a change has been committed.
+    kept_by: Option<Settings>,
     jump: Option<Jump>,
     /// When the store last noted the time, by the monotonic clock.
     noted_at_ms: u64,
@@ -121,7 +123,8 @@ impl Recorder {
             cooldown,
             readiness,
             accepts_clock: false,
-            lengths: Lengths::of(cooldown),
+            accepts_settings: false,
+            kept_by: None,
             jump: None,
             noted_at_ms: 0,
             next_tick_ms: 0,
@@ -147,6 +150,15 @@ impl Recorder {
         self.accepts_clock = true;
     }
 
+    /// Gives the store the settings of this start for good, where it was made with others.
+    pub const fn accept_settings(&mut self) {
+        self.accepts_settings = true;
+    }
+
+    fn settings(&self) -> Settings {
+        Settings { cooldown: self.cooldown, ipv6_prefix: self.live.table.view().prefix() }
+    }
+
     /// What is viewed and counted.
     #[must_use]
     pub const fn live(&self) -> &LiveState {
@@ -155,11 +167,12 @@ impl Recorder {
 
     /// The store, opened if it is not, and told the time that goes into the next commit.
     fn store(&mut self) -> Result<&mut dyn Store, StoreError> {
+        let kept_by = self.kept_by.unwrap_or(self.settings());
         let store = match &mut self.store {
             Some(store) => store,
             none => none.insert((self.open)()?),
         };
-        store.keep(self.clock.wall_ms(), &self.lengths);
+        store.keep(self.clock.wall_ms(), kept_by);
         Ok(&mut **store)
     }
 
@@ -281,10 +294,16 @@ impl Recorder {
         if events.is_empty() && self.owed.is_empty() {
             return CommitOutcome::Yes;
         }
-        let start = self.clock.now();
-        if self.is_store_gone || !self.may_try(start) {
+        if self.is_store_gone || !self.may_try(self.clock.now()) {
             return CommitOutcome::No;
         }
+        self.write(events)
+    }
+
+    /// Writes what is owed, `events`, the time and the settings of this start in one commit.
+    fn write(&mut self, events: Vec<Event>) -> CommitOutcome {
+        let start = self.clock.now();
+        let kept_by = self.kept_by.replace(self.settings());
         let owed = self.owed.len();
         self.owed.extend(events);
         let events = std::mem::take(&mut self.owed);
@@ -294,12 +313,17 @@ impl Recorder {
         match committed {
             Ok(()) => {
                 self.noted_at_ms = start.monotonic_ms;
-                self.live.counters.commit_us.record(self.clock.now().monotonic_us - start.monotonic_us);
-                self.live.counters.commit_events.record(self.owed.len() as u64);
+                if !self.owed.is_empty() {
+                    self.live.counters.commit_us.record(self.clock.now().monotonic_us - start.monotonic_us);
+                    self.live.counters.commit_events.record(self.owed.len() as u64);
+                }
                 self.owed.clear();
                 return CommitOutcome::Yes;
             }
-            Err(_) => self.owed.truncate(owed),
+            Err(_) => {
+                self.owed.truncate(owed);
+                self.kept_by = kept_by;
+            }
         }
         match committed {
             Err(StoreError::InDoubt(_)) => CommitOutcome::Perhaps,
@@ -311,16 +335,15 @@ impl Recorder {
     fn apply(&mut self, changes: Changes) {
         let Changes { events: _, pairs, servers, gone, struck } = changes;
         self.gone.extend(gone);
+        // Before the directory: a server that is listed again has none of its earlier votes.
+        for (pair, _) in pairs.iter().filter(|(_, held)| held.is_none()) {
+            self.live.table.remove(*pair);
+        }
         if let Some(servers) = servers {
             self.live.publish(servers);
         }
-        for (pair, held) in &pairs {
-            match held {
-                Some(Cooling { pair, expires_at }) => self.live.table.insert(*pair, *expires_at),
-                None => {
-                    self.live.table.remove(*pair);
-                }
-            }
+        for Cooling { pair, expires_at } in pairs.values().flatten() {
+            self.live.table.insert(*pair, *expires_at);
         }
         // Behind all: who is told of one address of a vote may ask for the others.
         pairs.into_values().flatten().for_each(|held| self.live.tell(held.pair));
@@ -351,9 +374,7 @@ impl Recorder {
     fn sweep(&mut self, now: Now) {
         let is_held = self.is_held(now);
         if !is_held {
-            let (lengths, cooldown) = (&self.lengths, self.cooldown);
-            let is_over = |expires_at| lengths.is_over(cooldown.voted_at(expires_at), now.wall);
-            self.live.counters.swept.add(self.live.table.sweep_if(SWEEP_SHARDS_PER_TICK, is_over) as u64);
+            self.live.counters.swept.add(self.live.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK) as u64);
         }
         self.gone.prune(now.wall, self.cooldown);
         self.live.counters.store_bytes.set(self.store.as_ref().map_or(0, |store| store.size_bytes()));
@@ -374,9 +395,9 @@ impl Recorder {
         {
             return;
         }
-        let (over, rows_max) = (self.lengths.over(now.wall).collect::<Vec<_>>(), self.drop_rows);
-        let dropped =
-            self.store().and_then(|store| over.iter().map(|(from, to)| store.drop_cast(*from, *to, rows_max)).sum());
+        let Some(until) = now.wall.0.checked_sub(self.cooldown.seconds()) else { return };
+        let rows_max = self.drop_rows;
+        let dropped = self.store().and_then(|store| store.drop_cast(UnixSeconds(0), UnixSeconds(until), rows_max));
         // Where nothing was to drop, nothing was written: that is no sign that the store works.
         if matches!(dropped, Ok(0)) {
             return;

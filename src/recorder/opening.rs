@@ -9,7 +9,6 @@ use crate::recorder::gone::CancelledVotes;
 use crate::store::{Event, Past, Store, StoreError, StoredVote};
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
-use crate::vote::lengths::Lengths;
 use crate::vote::table::{Cooling, Loader};
 use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 
@@ -74,6 +73,7 @@ impl Recorder {
             Ok(None) => {}
             Ok(behind) => return Ok(behind),
             Err(error @ StoreError::InUse(_)) if tries == 0 => return Err(error),
+            Err(error @ StoreError::Settings(_)) => return Err(error),
             Err(error) => {
                 self.note_unopened(&error);
                 self.store = None;
@@ -97,6 +97,7 @@ impl Recorder {
 
     /// Reads the store, unless the clock is behind it.
     fn read_in_time(&mut self, store: Box<dyn Store>, past: Past) -> Result<Option<LoadPhase>, StoreError> {
+        self.check_settings(&past)?;
         let (now, last_ms) = (self.clock.now(), last_ms(&past));
         let behind_ms = last_ms.saturating_sub(self.clock.wall_ms());
         if behind_ms <= BEHIND_MAX_MS || self.accepts_clock {
@@ -114,10 +115,23 @@ impl Recorder {
         Ok(Some(LoadPhase::Behind { next_ms: now.monotonic_ms + CLOCK_PAUSE_MS, store, past }))
     }
 
+    /// A store with a live vote takes no other settings, unless that was asked for.
+    fn check_settings(&self, past: &Past) -> Result<(), StoreError> {
+        let (settings, was) = (self.settings(), past.settings.unwrap_or(self.settings()));
+        let now = self.clock.now().wall.max(seconds(last_ms(past)));
+        let has_live = past.newest.is_some_and(|newest| now < was.cooldown.expires_at(newest));
+        if was == settings || !has_live || self.accepts_settings {
+            return Ok(());
+        }
+        Err(StoreError::Settings(format!(
+            "the store was made with {was}, and this start has {settings}: start with {was}, or once with --accept-settings to give the store {settings} for good"
+        )))
+    }
+
     fn note_unopened(&self, error: &StoreError) {
         let (trouble, remedy) = match error {
             StoreError::InUse(_) => (Trouble::StoreInUse, ""),
-            StoreError::Unusable(_) => (Trouble::StoreUnusable, ""),
+            StoreError::Unusable(_) | StoreError::Settings(_) => (Trouble::StoreUnusable, ""),
             StoreError::Unavailable(_) | StoreError::Gone(_) | StoreError::Full(_) | StoreError::InDoubt(_) => (
                 Trouble::StoreUnavailable,
                 ": see that the disk is well, mounted, not full, and may be read and written by this user",
@@ -132,25 +146,28 @@ impl Recorder {
         let start = self.clock.now();
         let known = seconds(last_ms(past));
         let before = start.wall.max(known);
-        let kept = self.lengths_before(past);
-        let newest = past.newest.unwrap_or(start.wall);
-        let lengths = kept.followed_by(self.cooldown, start.wall.max(newest.plus(1)));
+        let (settings, was) = (self.settings(), past.settings.unwrap_or(self.settings()));
+        let is_changed = was != settings;
         // A clock that is far ahead may be wrong. The votes that it ends are read as well and held for a while,
-        // in case it is set back. Not where the length has changed: what was over under the old length must not
+        // in case it is set back. Not where the settings have changed: what was over under the old length must not
         // come back under the new one.
-        let is_ahead = kept == lengths && past.known_ms.is_some() && Self::is_jump(known, start.wall);
+        let is_ahead = !is_changed && past.known_ms.is_some() && Self::is_jump(known, start.wall);
         let over_by = if is_ahead { known } else { before };
+        let since = if is_changed { UnixSeconds(0) } else { was.cooldown.voted_at(start.wall.min(over_by)) };
+        let mut gone = Vec::new();
         let mut table = self.live.table.view().shadow();
         let mut reading = Reading::new(table.loader());
         self.readiness.begin_load();
         let cooldown = self.cooldown;
-        store.replay(start.wall.min(over_by).minus(kept.longest().seconds()), &mut |event| {
+        store.replay(since, &mut |event| {
             self.readiness.add_loaded_rows(1);
             match event {
                 Event::Server(server, token) => reading.server(server, token),
-                Event::Vote(vote) if !kept.is_over(vote.voted_at, over_by) => {
+                Event::Vote(vote) if over_by < was.cooldown.min(cooldown).expires_at(vote.voted_at) => {
                     reading.vote(&vote, cooldown, start.wall, before);
                 }
+                // Under a longer length it would be live again.
+                Event::Vote(vote) if is_changed => gone.push(Event::VoteGone(vote)),
                 Event::Vote(_) | Event::VoteGone(_) | Event::ServerGone(_) => {}
             }
         })?;
@@ -166,10 +183,18 @@ impl Recorder {
         self.store = Some(store);
         self.live.table.exchange(&mut table);
         self.live.publish(servers);
-        if kept != lengths {
-            self.drop_over(kept, before);
+        // Of two votes of one network the earlier goes: cancelling the later one must not bring it back.
+        let row = |entry: &Cooling| StoredVote::new(entry.pair, cooldown.voted_at(entry.expires_at));
+        gone.extend(superseded.iter().map(|entry| Event::VoteGone(row(entry))));
+        self.kept_by = Some(was);
+        if is_changed {
+            log::warn!(
+                "the store has the settings {settings} for good (--accept-settings, or without a live vote); it had {was}, and {} votes have gone with that",
+                gone.len()
+            );
+            self.owed.append(&mut gone);
+            self.note_time();
         }
-        self.lengths = lengths;
         if start.wall < before {
             self.drop_ended(start.wall, before);
         }
@@ -177,7 +202,6 @@ impl Recorder {
             self.hold_from(known, start);
         }
         self.note_cut(&cut, start.wall);
-        self.owe_superseded(&superseded);
         if is_behind {
             self.tell_accepted(start.wall, known, cut.len(), ended);
             self.note_time();
@@ -191,36 +215,6 @@ impl Recorder {
         log::warn!(
             "the clock is taken as it is (--accept-clock): it says {now}, and the store was used at {known}, {behind_s} s later; {cut} cooldowns were cut to their length, and {ended} that had ended by then stay ended; leave the option out from now on"
         );
-    }
-
-    /// For how long the votes in the store were kept. A store of an older version does not say: then it is the
-    /// longest of the usual length, the present one, and the span of its votes.
-    fn lengths_before(&self, past: &Past) -> Lengths {
-        if let Some(lengths) = &past.lengths {
-            return lengths.clone();
-        }
-        let (Some(oldest), Some(newest)) = (past.oldest, past.newest) else { return Lengths::of(self.cooldown) };
-        let span = Cooldown::from_minutes((newest.0 - oldest.0).div_ceil(60).min(Cooldown::MINUTES_MAX));
-        Lengths::of(span.unwrap_or(self.cooldown).max(self.cooldown).max(Cooldown::USUAL))
-    }
-
-    /// What was over by a shorter length must not come back under a longer one. The lengths in the store
-    /// stay as they were until it is gone.
-    fn drop_over(&mut self, kept: Lengths, now: UnixSeconds) {
-        let over: Vec<_> = kept.over(now).collect();
-        self.lengths = kept;
-        for (since, until) in over {
-            if let Err(error) = self.store().and_then(|store| store.drop_cast(since, until, usize::MAX)) {
-                log::warn!("{error}; a restart may bring back cooldowns that had ended under a shorter length");
-            }
-        }
-    }
-
-    /// Of two votes of one pair the earlier goes: cancelling the later one must not bring it back.
-    fn owe_superseded(&mut self, superseded: &[Cooling]) {
-        let row = |entry: &Cooling| StoredVote::new(entry.pair, self.cooldown.voted_at(entry.expires_at));
-        let gone: Vec<_> = superseded.iter().map(|entry| Event::VoteGone(row(entry))).collect();
-        self.owed.extend(gone);
     }
 }
 

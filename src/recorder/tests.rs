@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::thread;
 
 use parking_lot::Mutex;
 
@@ -13,7 +14,8 @@ use crate::store::{Event, Past, Store, StoreError, StoredVote};
 use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
-use crate::vote::lengths::Lengths;
+use crate::vote::ipv6::{Ipv6Network, Ipv6Prefix};
+use crate::vote::settings::Settings;
 use crate::vote::table::Pair;
 use crate::vote::time::{Cooldown, UnixSeconds};
 
@@ -29,12 +31,13 @@ struct DiskState {
     votes: Vec<StoredVote>,
     servers: Vec<(ServerId, Token)>,
     known_ms: Option<u64>,
+    settings: Option<Settings>,
     is_failing: bool,
 }
 
 struct DiskStore {
     disk: Disk,
-    known_ms: u64,
+    keeps: Option<(u64, Settings)>,
 }
 
 impl Store for DiskStore {
@@ -51,7 +54,7 @@ impl Store for DiskStore {
                 Event::ServerGone(server) => disk.servers.retain(|(other, _)| other != server),
             }
         }
-        disk.known_ms = Some(self.known_ms);
+        (disk.known_ms, disk.settings) = self.keeps.unzip();
         Ok(())
     }
 
@@ -69,11 +72,11 @@ impl Store for DiskStore {
     fn past(&mut self) -> Result<Past, StoreError> {
         let disk = self.disk.0.lock();
         let instants = || disk.votes.iter().map(|vote| vote.voted_at);
-        Ok(Past { known_ms: disk.known_ms, lengths: None, oldest: instants().min(), newest: instants().max() })
+        Ok(Past { known_ms: disk.known_ms, settings: disk.settings, newest: instants().max() })
     }
 
-    fn keep(&mut self, known_ms: u64, _lengths: &Lengths) {
-        self.known_ms = known_ms;
+    fn keep(&mut self, known_ms: u64, settings: Settings) {
+        self.keeps = Some((known_ms, settings));
     }
 
     fn drop_cast(&mut self, since: UnixSeconds, until: UnixSeconds, _max: usize) -> Result<usize, StoreError> {
@@ -103,13 +106,19 @@ struct Bench {
 
 impl Bench {
     fn new(disk: &Disk, readers: &Arc<HandReaders>) -> Self {
+        Self::with(disk, readers, settings(90, 64))
+    }
+
+    /// A start with these settings.
+    fn with(disk: &Disk, readers: &Arc<HandReaders>, settings: Settings) -> Self {
         let clock = Clock::of(readers.clone());
         let (readiness, its) = (Readiness::default(), disk.clone());
         let open: OpenStore = Box::new(move || match its.0.lock().is_failing {
             true => Err(StoreError::Unavailable("it fails".into())),
-            false => Ok(Box::new(DiskStore { disk: its.clone(), known_ms: 0 })),
+            false => Ok(Box::new(DiskStore { disk: its.clone(), keeps: None })),
         });
-        let (recorder, handle) = Recorder::new(clock.clone(), Cooldown::USUAL, readiness.clone(), open);
+        let (mut recorder, handle) = Recorder::new(clock.clone(), settings.cooldown, readiness.clone(), open);
+        recorder.set_ipv6_prefix(settings.ipv6_prefix);
         let (disk, readers) = (disk.clone(), Arc::clone(readers));
         Self { disk, readers, clock, readiness, recorder, _handle: handle }
     }
@@ -127,13 +136,17 @@ impl Bench {
         replies.try_recv().expect("it is answered within the step")
     }
 
-    fn list(&mut self) {
+    fn list(&mut self) -> Reply {
         let server = NewServer { server: SERVER, token: Token::new("demo") };
-        self.ask(Command::Servers(vec![server], Tokens::Keep));
+        self.ask(Command::Servers(vec![server], Tokens::Keep))
     }
 
     fn cast(&mut self, address: u32) -> VoteOutcome {
-        let vote = Vote { server: ServerName::Id(SERVER), voter: voter(address).into(), voted_at: None };
+        self.cast_from(voter(address))
+    }
+
+    fn cast_from(&mut self, address: VoterAddress) -> VoteOutcome {
+        let vote = Vote { server: ServerName::Id(SERVER), voter: address.into(), voted_at: None };
         match self.ask(Command::Votes(vec![vote], Mode::Cast)) {
             Reply::Votes(mut outcomes) => outcomes.remove(0),
             other => panic!("{other:?}"),
@@ -142,10 +155,19 @@ impl Bench {
 
     /// When the cooldown of an address ends, as a reader sees it, counted from [`START`].
     fn ends(&self, address: u32) -> Option<i64> {
-        let pair = Pair { server: SERVER, address: voter(address) };
+        self.ends_of(voter(address))
+    }
+
+    fn ends_of(&self, address: VoterAddress) -> Option<i64> {
+        let pair = Pair { server: SERVER, address };
         let ends = self.recorder.live().cooldowns().live(pair, self.clock.now().wall);
         ends.map(|ends| i64::from(ends.0) - i64::from(START))
     }
+}
+
+fn settings(minutes: u32, bits: u8) -> Settings {
+    let cooldown = Cooldown::from_minutes(minutes).expect("in range");
+    Settings { cooldown, ipv6_prefix: Ipv6Prefix::from_bits(bits).expect("in range") }
 }
 
 fn voter(address: u32) -> VoterAddress {
@@ -201,4 +223,115 @@ fn a_step_answers_and_says_when_it_is_to_be_called_again() {
     let mut again = Bench::new(&bench.disk, &readers);
     again.step();
     assert_eq!(again.ends(1), Some(5_400), "after a restart");
+}
+
+/// A disk with votes for a cooldown of 90 minutes, one a quarter of an hour old, and one that has just ended.
+fn voted(readers: &Arc<HandReaders>) -> Disk {
+    let disk = Disk::default();
+    readers.step_ms(-5_500_000);
+    let mut bench = Bench::new(&disk, readers);
+    bench.step();
+    bench.list();
+    bench.cast(1);
+    readers.pass_ms(4_600_000);
+    bench.cast(2);
+    readers.pass_ms(900_000);
+    bench.cast(3);
+    assert_eq!([1, 2, 3].map(|address| bench.ends(address)), [None, Some(4_500), Some(5_400)]);
+    // As after a kill: the row that has ended may be there still.
+    disk
+}
+
+/// Regression: a start with a cooldown of 10 minutes, by mistake, and a clock that stepped then, lost votes.
+#[test]
+fn a_start_with_other_settings_is_refused_and_changes_nothing() {
+    let readers = HandReaders::at(START);
+    let disk = voted(&readers);
+    for (other, named) in [(settings(10, 64), "minutes 10 "), (settings(90, 48), "prefix 48")] {
+        let mut bench = Bench::with(&disk, &readers, other);
+        let refused = bench.recorder.step(Vec::new()).expect_err("other settings").to_string();
+        for word in ["--cooldown-minutes 90 --ipv6-prefix 64", named, "--accept-settings"] {
+            assert!(refused.contains(word), "{refused}");
+        }
+        assert!(!bench.readiness.is_ready());
+    }
+    let mut bench = Bench::new(&disk, &readers);
+    bench.step();
+    assert_eq!([1, 2, 3].map(|address| bench.ends(address)), [None, Some(4_500), Some(5_400)]);
+}
+
+#[test]
+fn settings_that_are_accepted_change_every_cooldown_for_good() {
+    let readers = HandReaders::at(START);
+    let disk = voted(&readers);
+    // A longer length: each cooldown lasts that much longer, and what had ended stays ended.
+    for (minutes, ends) in
+        [(120, [None, Some(6_300), Some(7_200)]), (10, [None, None, Some(600)]), (90, [None, None, Some(5_400)])]
+    {
+        let mut bench = Bench::with(&disk, &readers, settings(minutes, 64));
+        bench.recorder.accept_settings();
+        bench.step();
+        assert_eq!([1, 2, 3].map(|address| bench.ends(address)), ends, "{minutes} minutes");
+        let mut again = Bench::with(&disk, &readers, settings(minutes, 64));
+        again.step();
+        assert_eq!([1, 2, 3].map(|address| again.ends(address)), ends, "{minutes} minutes, without the option");
+    }
+}
+
+#[test]
+fn of_votes_that_fall_into_one_network_the_latest_stays() {
+    let readers = HandReaders::at(START);
+    let disk = Disk::default();
+    let mut bench = Bench::new(&disk, &readers);
+    bench.step();
+    bench.list();
+    let networks = [1, 2].map(|low| VoterAddress::V6(Ipv6Network(0x2001_0DB8_0000_0000 | low)));
+    for network in networks {
+        assert!(matches!(bench.cast_from(network), VoteOutcome::Recorded(_)));
+        readers.pass_ms(1_000);
+    }
+    let mut bench = Bench::with(&disk, &readers, settings(90, 48));
+    bench.recorder.accept_settings();
+    bench.step();
+    assert_eq!(networks.map(|network| bench.ends_of(network)), [Some(5_401); 2]);
+    assert_eq!(disk.0.lock().votes.len(), 1, "the row of the earlier vote has gone");
+    assert_eq!(bench.ask(Command::Cancel(SERVER, networks[0])), Reply::Cancelled(Some(true)));
+    assert!(disk.0.lock().votes.is_empty());
+}
+
+#[test]
+fn a_store_without_a_live_vote_takes_the_settings_of_the_start() {
+    let readers = HandReaders::at(START);
+    let disk = voted(&readers);
+    readers.pass_ms(5_400_000);
+    let mut bench = Bench::with(&disk, &readers, settings(10_080, 48));
+    bench.step();
+    assert!(bench.readiness.is_ready());
+    assert_eq!([1, 2, 3].map(|address| bench.ends(address)), [None; 3], "what had ended stays ended");
+    bench.cast(4);
+    let mut other = Bench::new(&disk, &readers);
+    other.recorder.step(Vec::new()).expect_err("the store has other settings now");
+}
+
+/// Regression: the directory was published before the rows of the earlier votes had gone, and for some
+/// 20 ms a server that was listed again answered `false` from them.
+#[test]
+fn a_server_that_is_listed_again_has_none_of_its_votes_from_its_first_answer_on() {
+    const VOTES: u32 = 20_000;
+    let readers = HandReaders::at(START);
+    let mut bench = Bench::new(&Disk::default(), &readers);
+    bench.step();
+    bench.list();
+    let vote = |address| Vote { server: ServerName::Id(SERVER), voter: voter(address).into(), voted_at: None };
+    bench.ask(Command::Votes((0..VOTES).map(vote).collect(), Mode::Cast));
+    assert_eq!(bench.ask(Command::Remove(SERVER)), Reply::Removed(true));
+    let (live, now) = (bench.recorder.live(), bench.clock.now().wall);
+    let (cooldowns, mut directory) = (live.cooldowns(), live.directory());
+    let reader = thread::spawn(move || {
+        while !directory.current().contains(SERVER) {}
+        let is_live = |address: &u32| cooldowns.live(Pair { server: SERVER, address: voter(*address) }, now).is_some();
+        (0..VOTES).filter(is_live).count()
+    });
+    bench.list();
+    assert_eq!(reader.join().expect("it ends"), 0, "answers of `false` from votes that had gone");
 }

@@ -28,6 +28,8 @@ pub enum StoreChoice {
         open: OpenStore,
         /// Whether a clock that is behind the store is taken as it is.
         accepts_clock: bool,
+        /// Whether a store that was made with other settings takes those of this start.
+        accepts_settings: bool,
         /// By how many bits IPv6 voters are told apart.
         ipv6_prefix: Ipv6Prefix,
     },
@@ -90,11 +92,14 @@ impl WriteSide {
     pub(super) fn new(store: StoreChoice, clock: &Clock, config: &mut Config) -> Self {
         let (cooldown, readiness, seed) = (config.cooldown, &config.readiness, std::mem::take(&mut config.seed));
         match store {
-            StoreChoice::Own { open, accepts_clock, ipv6_prefix } => {
+            StoreChoice::Own { open, accepts_clock, accepts_settings, ipv6_prefix } => {
                 let (mut recorder, handle) = Recorder::new(clock.clone(), cooldown, readiness.clone(), open);
                 recorder.set_ipv6_prefix(ipv6_prefix);
                 if accepts_clock {
                     recorder.accept_clock();
+                }
+                if accepts_settings {
+                    recorder.accept_settings();
                 }
                 let (views, counters) = (Views::of(recorder.live(), None), recorder.live().counters());
                 let load = move || {

@@ -22,7 +22,7 @@ use super::room::Room;
 use super::store_file::{Purpose, StoreFile};
 use super::tables::{self, Dropped, Found, Keeps, SCHEMA_OF_BOTH};
 use super::{Event, Past, Store, StoreError};
-use crate::vote::lengths::Lengths;
+use crate::vote::settings::Settings;
 use crate::vote::time::UnixSeconds;
 
 /// The store's file.
@@ -302,7 +302,6 @@ impl EmbeddedStore {
             is_begun = true;
             let rows = tables::write(database, events, sequence, dropped, &store.keeps)
                 .map_err(|error| store.failed(error))?;
-            store.keeps.are_lengths_kept = true;
             store.sequence = sequence;
             store.rows_free = store.rows_free.saturating_sub(votes) + rows;
             store.marker.note(sequence);
@@ -415,12 +414,8 @@ impl Store for EmbeddedStore {
         self.read(tables::past)
     }
 
-    fn keep(&mut self, known_ms: u64, lengths: &Lengths) {
-        self.keeps.known_ms = Some(known_ms);
-        if self.keeps.lengths.as_ref() != Some(lengths) {
-            self.keeps.lengths = Some(lengths.clone());
-            self.keeps.are_lengths_kept = false;
-        }
+    fn keep(&mut self, known_ms: u64, settings: Settings) {
+        self.keeps = Keeps { known_ms: Some(known_ms), settings: Some(settings) };
     }
 
     fn drop_cast(&mut self, since: UnixSeconds, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {

@@ -1,7 +1,7 @@
 //! A store that keeps nothing: `--in-memory` and `--demo`.
 
 use super::{Event, Past, Store, StoreError};
-use crate::vote::lengths::Lengths;
+use crate::vote::settings::Settings;
 use crate::vote::time::UnixSeconds;
 
 /// Forgets everything at the end of the process.
@@ -25,7 +25,7 @@ impl Store for MemoryStore {
         Ok(Past::default())
     }
 
-    fn keep(&mut self, _known_ms: u64, _lengths: &Lengths) {}
+    fn keep(&mut self, _known_ms: u64, _settings: Settings) {}
 
     fn drop_cast(&mut self, _since: UnixSeconds, _until: UnixSeconds, _max: usize) -> Result<usize, StoreError> {
         Ok(0)

@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
-use crate::vote::lengths::Lengths;
+use crate::vote::settings::Settings;
 use crate::vote::table::Pair;
 use crate::vote::time::UnixSeconds;
 
@@ -74,6 +74,8 @@ pub enum StoreError {
     InDoubt(String),
     /// It is damaged, no store of ours, or of a newer version.
     Unusable(String),
+    /// It was made with other settings than this start has.
+    Settings(String),
 }
 
 impl fmt::Display for StoreError {
@@ -83,7 +85,8 @@ impl fmt::Display for StoreError {
         | Self::Gone(what)
         | Self::Full(what)
         | Self::InDoubt(what)
-        | Self::Unusable(what)) = self;
+        | Self::Unusable(what)
+        | Self::Settings(what)) = self;
         formatter.write_str(what)
     }
 }
@@ -95,10 +98,8 @@ impl std::error::Error for StoreError {}
 pub struct Past {
     /// The wall time that was kept last, in milliseconds since 1970; `None` where none ever was.
     pub known_ms: Option<u64>,
-    /// For how long votes were kept; `None` where that was never kept.
-    pub lengths: Option<Lengths>,
-    /// When the oldest vote was cast.
-    pub oldest: Option<UnixSeconds>,
+    /// What it was made with; `None` where nothing was ever kept.
+    pub settings: Option<Settings>,
     /// When the newest vote was cast.
     pub newest: Option<UnixSeconds>,
 }
@@ -130,22 +131,14 @@ pub trait Store: Send {
     /// As [`Store::replay`].
     fn past(&mut self) -> Result<Past, StoreError>;
 
-    /// The wall time, in milliseconds since 1970, and the lengths that are kept with each commit from now on.
-    fn keep(&mut self, known_ms: u64, lengths: &Lengths);
+    /// The wall time, in milliseconds since 1970, and the settings that are kept with each commit from now on.
+    fn keep(&mut self, known_ms: u64, settings: Settings);
 
     /// Drops up to `rows_max` votes cast from `since` to `until`, both included; how many were dropped.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: to be tried again later.
     fn drop_cast(&mut self, since: UnixSeconds, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError>;
-
-    /// Drops up to `rows_max` votes cast at or before `until`; how many were dropped.
-    ///
-    /// # Errors
-    /// As [`Store::drop_cast`].
-    fn drop_expired(&mut self, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {
-        self.drop_cast(UnixSeconds(0), until, rows_max)
-    }
 
     /// Bytes taken on disk, as far as is known.
     fn size_bytes(&self) -> u64;

@@ -3,22 +3,19 @@
 
 use std::collections::HashMap;
 
-use redb::{AccessGuard, Database, ReadableDatabase, ReadableTable, TableDefinition, TableError};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
 use super::{Event, Past, StoredVote, row};
 use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
-use crate::vote::lengths::Lengths;
-use crate::vote::time::UnixSeconds;
+use crate::vote::ipv6::Ipv6Prefix;
+use crate::vote::settings::Settings;
+use crate::vote::time::{Cooldown, UnixSeconds};
 
 /// The key holds everything: see [`row`].
 const VOTES: TableDefinition<'static, &[u8], ()> = TableDefinition::new("votes");
 const SERVERS: TableDefinition<'static, u32, &str> = TableDefinition::new("servers");
 const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
-
-/// From when on votes were kept for so many minutes; see [`Lengths`]. A store of an older version has none,
-/// and leaves them alone.
-const LENGTHS: TableDefinition<'static, u32, u32> = TableDefinition::new("lengths");
 
 /// The version of the tables that a new file begins with. It stands in `meta`, under [`SCHEMA_KEY`].
 const SCHEMA_OF_IPV4: u64 = 1;
@@ -32,14 +29,16 @@ const SEQUENCE_KEY: &str = "sequence";
 const GONE_KEY: &str = "gone";
 /// The wall time at the last commit, in milliseconds since 1970.
 const KNOWN_KEY: &str = "known_ms";
+/// The settings of the store: see [`Settings`].
+const COOLDOWN_KEY: &str = "cooldown_minutes";
+/// See [`COOLDOWN_KEY`].
+const PREFIX_KEY: &str = "ipv6_prefix";
 
 /// What is written with every commit.
 #[derive(Default)]
 pub(super) struct Keeps {
     pub(super) known_ms: Option<u64>,
-    pub(super) lengths: Option<Lengths>,
-    /// The lengths are in the file already.
-    pub(super) are_lengths_kept: bool,
+    pub(super) settings: Option<Settings>,
 }
 
 /// Votes to be dropped: from when to when they were cast, and how many at most.
@@ -119,21 +118,15 @@ pub(super) fn has_cast(database: &Database, since: UnixSeconds, until: UnixSecon
 /// See [`super::Store::past`].
 pub(super) fn past(database: &Database) -> Result<Past, redb::Error> {
     let read = database.begin_read()?;
-    let known_ms = read.open_table(META)?.get(KNOWN_KEY)?.map(|value| value.value());
-    let rows = match read.open_table(LENGTHS) {
-        Ok(lengths) => {
-            lengths.iter()?.map(|row| row.map(|(since, minutes)| (since.value(), minutes.value()))).collect()
-        }
-        Err(TableError::TableDoesNotExist(_)) => Ok(Vec::new()),
-        Err(error) => return Err(error.into()),
-    };
-    let lengths = rows.map(Lengths::from_rows)?;
+    let meta = read.open_table(META)?;
+    let number = |key| meta.get(key).map(|value| value.map(|value| value.value()));
+    let cooldown =
+        number(COOLDOWN_KEY)?.and_then(|minutes| u32::try_from(minutes).ok()).and_then(Cooldown::from_minutes);
+    let prefix = number(PREFIX_KEY)?.and_then(|bits| u8::try_from(bits).ok()).and_then(Ipv6Prefix::from_bits);
+    let settings = cooldown.zip(prefix).map(|(cooldown, ipv6_prefix)| Settings { cooldown, ipv6_prefix });
     let votes = read.open_table(VOTES)?;
-    let instant =
-        |key: Option<AccessGuard<'_, &[u8]>>| key.and_then(|key| row::vote(key.value())).map(|vote| vote.voted_at);
-    let oldest = instant(votes.first()?.map(|(key, _)| key));
-    let newest = instant(votes.last()?.map(|(key, _)| key));
-    Ok(Past { known_ms, lengths, oldest, newest })
+    let newest = votes.last()?.and_then(|(key, _)| row::vote(key.value())).map(|vote| vote.voted_at);
+    Ok(Past { known_ms: number(KNOWN_KEY)?, settings, newest })
 }
 
 /// Applies `events`, drops the rows that are due, and commits: durable when it returns.
@@ -185,10 +178,9 @@ pub(super) fn write(
         if let Some(known_ms) = keeps.known_ms {
             meta.insert(KNOWN_KEY, known_ms)?;
         }
-        if let Some(lengths) = keeps.lengths.as_ref().filter(|_| !keeps.are_lengths_kept) {
-            let mut table = write.open_table(LENGTHS)?;
-            table.retain(|_, _| false)?;
-            lengths.rows().try_for_each(|(since, minutes)| table.insert(since, minutes).map(drop))?;
+        if let Some(Settings { cooldown, ipv6_prefix }) = keeps.settings {
+            meta.insert(COOLDOWN_KEY, u64::from(cooldown.minutes()))?;
+            meta.insert(PREFIX_KEY, u64::from(ipv6_prefix.bits()))?;
         }
     }
     write.commit()?;

@@ -9,7 +9,7 @@ pub mod directory;
 pub mod id;
 pub mod ipv4;
 pub mod ipv6;
-pub mod lengths;
+pub mod settings;
 mod shards;
 pub mod table;
 pub mod time;

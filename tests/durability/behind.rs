@@ -1,22 +1,19 @@
-//! Starts with a clock that is behind what the store knows, and clocks and lengths that are wrong for a
+//! Starts with a clock that is behind what the store knows, and clocks that are wrong for a
 //! moment: nothing revived, nothing forgotten. Black box.
 
-use crate::durability::files::{await_ready, expect_not_ready, schema_of, stop, store_file};
+use crate::durability::files::{await_ready, expect_not_ready, stop};
 use crate::durability::steps::Scene;
 use crate::util::client::get;
 use crate::util::ledger::{Pair, SERVER, address, next_votes};
 use crate::util::server::Server;
 use crate::util::time::{now_unix, now_unix_ms, rfc3339};
 use crate::util::wait_until;
-use redb::{Database, TableDefinition};
 use rustix::process::Signal;
 use std::thread::sleep;
 use std::time::Duration;
 
 const HOUR_S: i64 = 3_600;
 const COOLDOWN_S: i64 = 5_400;
-const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
-const LENGTHS: TableDefinition<'static, u32, u32> = TableDefinition::new("lengths");
 
 fn pairs() -> Vec<Pair> {
     (0..4).map(|number| (SERVER, address(number))).collect()
@@ -176,51 +173,4 @@ fn a_start_years_ahead_ends_nothing_for_good() {
     assert_eq!(next_votes(&server, &pairs()), shown, "once the clock is right");
     kill(server);
     assert_eq!(next_votes(&scene.start(&[]), &pairs()), shown, "after a kill");
-}
-
-/// Regression: half a second with a shorter length ended cooldowns of 90 minutes for good.
-#[test]
-fn a_start_with_a_shorter_length_ends_nothing_for_good() {
-    let Some(scene) = Scene::new() else { return };
-    let shown = furnished(&scene, stop);
-    for end in [stop, kill] {
-        let server = scene.start(&["--cooldown-minutes", "1"]);
-        let short = next_votes(&server, &pairs());
-        assert_eq!(short[1..], [const { None }; 3], "they are older than a minute");
-        // A vote is committed, and with it the lengths.
-        let response = server.control_client().cast(SERVER, address(100));
-        assert!(matches!(response.status, 201 | 409), "{response:?}");
-        sleep(Duration::from_millis(500));
-        end(server);
-        let server = scene.start(&[]);
-        assert_eq!(next_votes(&server, &pairs()), shown);
-        end(server);
-    }
-}
-
-/// A store of the version before: neither the time nor a length is in it.
-#[test]
-fn a_store_of_an_older_version_goes_on() {
-    let Some(mut scene) = Scene::new() else { return };
-    let shown = furnished(&scene, stop);
-    let age = || {
-        let database = Database::open(store_file(&scene.data())).expect("a database");
-        let write = database.begin_write().expect("it can be written");
-        assert!(write.open_table(META).expect("a table").remove("known_ms").expect("a row").is_some());
-        assert!(write.delete_table(LENGTHS).expect("a table goes"));
-        write.commit().expect("a commit");
-        let schema = schema_of(&database);
-        assert!(matches!(schema, Some(1 | 2)), "{schema:?}: 2 where it has votes by IPv6");
-    };
-    age();
-    kill(scene.start(&["--cooldown-minutes", "1"]));
-    let server = scene.start(&[]);
-    assert_eq!(next_votes(&server, &pairs()), shown);
-    stop(server);
-    age();
-    // Its votes say that it is later.
-    scene.write_step(-HOUR_S);
-    kill(expect_behind(&scene, "an older version's"));
-    scene.write_step(0);
-    assert_eq!(next_votes(&scene.start(&[]), &pairs()), shown);
 }

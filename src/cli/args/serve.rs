@@ -55,7 +55,7 @@ fn listening() -> [Arg; 6] {
     ]
 }
 
-fn state() -> [Arg; 8] {
+fn state() -> [Arg; 9] {
     [
         plain("check-config", "", "Say whether the options, and the files that they name, can be used, and end")
             .action(ArgAction::SetTrue),
@@ -70,6 +70,10 @@ fn state() -> [Arg; 8] {
         flag(
             "accept-clock",
             "Take the clock as it is, where it is behind the time that the store knows: for one start",
+        ),
+        flag(
+            "accept-settings",
+            "Give the store --cooldown-minutes and --ipv6-prefix of this start for good, where it was made with others",
         ),
         flag("demo", "In memory, with server 28, token demo and one address in cooldown, to try"),
     ]
