@@ -1,14 +1,21 @@
 //! `vote-status export`: everything into a file, whole or not at all, or through to where it goes on.
 
-use std::io::{ErrorKind, Read, Write, stdout};
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, IsTerminal, Read, Write, stderr, stdout};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::{process, thread};
 
 use clap::ArgMatches;
+use rustix::fs::{OFlags, fcntl_getfl, fstat};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use super::client::ControlClient;
 use super::progress::Progress;
-use super::sink::{Sink, unwritable};
-use super::{CliError, Exit, one};
+use super::whole_file::WholeFile;
+use super::{CliError, Exit, one, unwritable};
 
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -19,22 +26,83 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// no file then, or the one that was there before.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let path = one::<PathBuf>(options, "file")?;
-    let is_standard_output = path.as_os_str() == "-";
-    // Opened before the service is asked, because opening a pipe waits for its reader.
-    let mut sink = if is_standard_output { Sink::Through(Box::new(stdout())) } else { Sink::open(&path)? };
     let client = ControlClient::new(options)?;
-    let mut stream = client.stream("/v1/export")?;
-    let lines = copy(&client, &mut stream, &mut sink, &path)?;
-    let is_file = matches!(sink, Sink::Whole(_));
-    sink.finish()?;
-    if is_file {
-        eprintln!("vote-status: {lines} lines exported to {}", path.display());
+    let fail = |error: io::Error| unwritable(&path, &error);
+    if path.as_os_str() == "-" {
+        if is_closed_from_the_start().map_err(fail)? {
+            return Err(CliError::new("standard output is closed"));
+        }
+        copy(&client, &mut stdout(), &path)?;
+    } else if let Some(target) = regular(&path).map_err(fail)? {
+        into_file(client, &path, &target)?;
+    } else {
+        // Opening a pipe waits for its reader.
+        let mut out = OpenOptions::new().write(true).open(&path).map_err(fail)?;
+        copy(&client, &mut out, &path)?;
     }
     Ok(Exit::Success)
 }
 
-/// Copies to the end of the stream; how many lines that were.
-fn copy(client: &ControlClient, stream: &mut impl Read, out: &mut impl Write, path: &Path) -> Result<u64, CliError> {
+/// The path of the regular file that `path` means, without links; it may be a new one. None for anything else.
+fn regular(path: &Path) -> io::Result<Option<PathBuf>> {
+    match fs::metadata(path) {
+        Ok(there) if there.is_file() => fs::canonicalize(path).map(Some),
+        Ok(_) => Ok(None),
+        // A link that leads nowhere is a mistake, and no new file.
+        Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => Ok(Some(path.to_owned())),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether standard output was closed when the process began. The standard library opens `/dev/null` in its place, for
+/// reading as well, and everything would be lost without a word.
+fn is_closed_from_the_start() -> io::Result<bool> {
+    let out = stdout();
+    let is_null = fstat(&out)?.st_rdev == fs::metadata("/dev/null")?.rdev();
+    Ok(is_null && fcntl_getfl(&out)?.contains(OFlags::RDWR))
+}
+
+/// How an export into a file ends.
+enum CopyEnd {
+    /// All lines were copied, or why not.
+    Copied(Result<u64, CliError>),
+    /// A signal came.
+    Stopped,
+}
+
+/// Exports into a file, and removes what there is of it where a signal or a failure ends that.
+fn into_file(client: ControlClient, path: &Path, target: &Path) -> Result<(), CliError> {
+    let fail = |error| unwritable(path, &error);
+    // Before there is a file: otherwise a signal would leave it behind.
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(fail)?;
+    // Two exports into one file have a name each: the last one that is whole stays.
+    let whole = WholeFile::create(target, &format!(".{}.partial", process::id())).map_err(fail)?;
+    let mut out = whole.writer().map_err(fail)?;
+    let (ended, received) = channel();
+    let (stopped, name) = (ended.clone(), path.to_owned());
+    // Both threads end with the process. The copy may wait for the service when the signal comes.
+    thread::spawn(move || signals.forever().next().map(|_| stopped.send(CopyEnd::Stopped)));
+    thread::spawn(move || ended.send(CopyEnd::Copied(copy(&client, &mut out, &name))));
+    match received.recv() {
+        Ok(CopyEnd::Copied(lines)) => {
+            let lines = lines?;
+            whole.finish().map_err(fail)?;
+            eprintln!("vote-status: {lines} lines exported to {}", path.display());
+            Ok(())
+        }
+        Ok(CopyEnd::Stopped) | Err(_) => {
+            if stderr().is_terminal() {
+                // The progress and "^C" are on this line.
+                eprintln!();
+            }
+            Err(CliError::new(format_args!("interrupted: nothing is exported to {}", path.display())))
+        }
+    }
+}
+
+/// Copies the export to its end; how many lines that were.
+fn copy(client: &ControlClient, out: &mut impl Write, path: &Path) -> Result<u64, CliError> {
+    let mut stream = client.stream("/v1/export")?;
     let mut progress = Progress::new(None);
     let mut buffer = vec![0; BUFFER_BYTES];
     let (mut bytes, mut lines) = (0, 0);

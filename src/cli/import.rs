@@ -15,8 +15,7 @@ use super::client::ControlClient;
 use super::csv::{CsvReader, OVERLONG, RECORD_BYTES_MAX, RecordFault};
 use super::lines::{LINE_BYTES_MAX, Lines, TextLine};
 use super::progress::Progress;
-use super::sink::unwritable;
-use super::{CliError, Exit, say};
+use super::{CliError, Exit, say, unwritable};
 use crate::json;
 
 const BUFFER_BYTES: usize = 256 * 1024;

@@ -1,7 +1,7 @@
 //! Where the control key comes from: the environment, a file, or made on the first start.
 
 use std::env;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::CliError;
-use super::sink::create_new;
+use super::whole_file::WholeFile;
 use crate::clock::Clock;
 use crate::control::ControlKey;
 use crate::random;
@@ -145,11 +145,9 @@ fn is_wrong_path(error: &io::Error) -> bool {
 fn make(path: &Path, data_dir: &Path) -> io::Result<Vec<u8>> {
     make_dir(data_dir)?;
     let key = random_key()?;
-    // Written under another name, then renamed: a start that is cut short leaves no half of a key.
-    let new = path.with_extension("key.new");
-    let mut file = create_new(&new)?;
-    file.write_all(&[&key, &b"\n"[..]].concat()).and_then(|()| file.sync_all())?;
-    fs::rename(&new, path).and_then(|()| File::open(data_dir)?.sync_all())?;
+    // A start that is cut short leaves no half of a key.
+    let mut file = WholeFile::create(path, ".new")?;
+    file.write_all(&[&key, &b"\n"[..]].concat()).and_then(|()| file.finish())?;
     log::info!("made a control key in {}", path.display());
     Ok(key)
 }

@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{Write, stdout};
+use std::io::{self, Write, stdout};
+use std::path::Path;
 
 use clap::ArgMatches;
 use clap::error::ErrorKind;
@@ -38,11 +39,11 @@ mod reseed;
 mod serve;
 mod serve_options;
 mod servers;
-mod sink;
 #[cfg(feature = "redis")]
 mod store;
 mod votes;
 mod watch;
+mod whole_file;
 
 pub use args::command;
 
@@ -130,6 +131,11 @@ fn print(bytes: &[u8]) -> Result<Exit, CliError> {
     let written = out.write_all(bytes).and_then(|()| out.flush());
     written.map_err(|error| CliError::new(format_args!("standard output takes no more: {error}")))?;
     Ok(Exit::Success)
+}
+
+/// Why a file cannot be written.
+fn unwritable(path: &Path, error: &io::Error) -> CliError {
+    CliError::new(format_args!("cannot write {}: {error}", path.display()))
 }
 
 /// The first paragraph of what the parser says and its tips, on one line.

@@ -5,15 +5,15 @@ use crate::util::random::Random;
 use crate::util::server::{Ended, Server, run_to_end};
 use crate::util::stub::Stub;
 use crate::util::time::{now_unix, rfc3339};
+use crate::util::wait_until;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::fs::{self, Permissions};
-use std::io::Read;
+use std::fs;
+use std::io::Write;
+use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::os::unix::net::UnixListener;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
-use std::thread::spawn;
+use std::process::{Command, Stdio};
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n";
 
@@ -45,53 +45,61 @@ fn the_file_is_its_owners_only_and_has_every_line() {
 }
 
 /// `sh -c SCRIPT FOLDER`, with the binary as `$0` and `FOLDER` as `$1`.
-fn shell(server: &Server, script: &str, folder: &Path, user: Option<u32>) -> Ended {
+fn shell(server: &Server, script: &str, folder: &Path) -> Ended {
     let binary = Server::command();
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(script).arg(binary.get_program()).arg(folder).env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
     shell.env("VOTE_STATUS_CONTROL_URL", format!("http://{}", server.control()));
-    if let Some(user) = user {
-        shell.uid(user).gid(user);
-    }
     run_to_end(shell)
 }
 
 const LINE: &str = "{\"server_id\":28,\"token\":\"demo\"}\n";
 
-/// Regression: a link was replaced by a file, and as root `/dev/stdout` itself.
+/// Regression: as root `/dev/stdout` itself was replaced.
 #[test]
 fn what_is_no_file_is_written_through() {
     let server = Server::in_memory(&[]);
     server.control_client().add_server(28, "demo");
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = |name: &str| folder.path().join(name);
-    let listener = UnixListener::bind(path("socket")).expect("a socket");
-    let heard = spawn(move || {
-        let mut text = String::new();
-        let taken = listener.accept().and_then(|(mut client, _)| client.read_to_string(&mut text));
-        taken.map(|_| text)
-    });
     for (script, expected) in [
-        // A link to what the shell has opened: a pipe, a file with more before and behind, a third descriptor.
-        ("ln -s /proc/self/fd/1 $1/link; \"$0\" export $1/link | cat", LINE.to_owned()),
-        (
-            "ln -s link $1/chain; { echo 1; \"$0\" export $1/chain; echo 2; } > $1/out; cat $1/out",
-            format!("1\n{LINE}2\n"),
-        ),
-        ("echo 1 > $1/more; \"$0\" export /dev/fd/3 3>> $1/more; cat $1/more", format!("1\n{LINE}")),
+        ("{ echo 1; \"$0\" export -; echo 2; } > $1/out; cat $1/out", format!("1\n{LINE}2\n")),
+        ("\"$0\" export /dev/stdout | cat; test -L /dev/stdout", LINE.to_owned()),
         ("\"$0\" export /dev/fd/4 4>&1 | cat", LINE.to_owned()),
-        ("test -L $1/link && test -L $1/chain && ls $1", "chain\nlink\nmore\nout\nsocket\n".to_owned()),
+        ("ln -s /dev/stdout $1/link; \"$0\" export $1/link | cat; test -L $1/link", LINE.to_owned()),
         ("mkfifo $1/pipe; \"$0\" export $1/pipe & cat $1/pipe; wait; test -p $1/pipe", LINE.to_owned()),
-        ("\"$0\" export $1/socket && test -S $1/socket", String::new()),
-        ("\"$0\" export /dev/null && test -c /dev/null", String::new()),
+        ("\"$0\" export /dev/null && test -c /dev/null; \"$0\" export - > /dev/null", String::new()),
+        ("ls $1", "link\nout\npipe\n".to_owned()),
     ] {
-        let ended = shell(&server, script, folder.path(), None);
+        let ended = shell(&server, script, folder.path());
         assert_eq!(expect_quiet(&ended, 0), expected, "{script}");
     }
-    assert_eq!(heard.join().expect("it was heard").expect("a text"), LINE);
-    // No descriptor of that number, and a folder, are no place for it.
-    expect_failure(&shell(&server, "exec \"$0\" export /dev/fd/77", folder.path(), None), &["/dev/fd/77"]);
-    expect_failure(&shell(&server, "exec \"$0\" export \"$1\"", folder.path(), None), &["cannot write", "directory"]);
+    for (script, words) in [
+        ("exec \"$0\" export /dev/fd/77", "/dev/fd/77"),
+        ("exec \"$0\" export \"$1\"", "directory"),
+        ("exec \"$0\" export /dev/full", "cannot write /dev/full"),
+    ] {
+        expect_failure(&shell(&server, script, folder.path()), &[words]);
+    }
+}
+
+/// Regression: into a standard output that was closed an export went without a word, and with success.
+#[test]
+fn an_output_that_takes_nothing_is_a_failure() {
+    let server = Server::in_memory(&[]);
+    server.control_client().add_server(28, "demo");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (script, words) in [
+        ("exec \"$0\" export - >&-", "standard output is closed"),
+        ("exec \"$0\" export - > /dev/full", "cannot write -"),
+        // The reader has ended before the first line comes.
+        ("mkfifo $1/gone; : < $1/gone & exec 3> $1/gone; wait; exec \"$0\" export - >&3", "cannot write -"),
+    ] {
+        expect_failure(&shell(&server, script, folder.path()), &[words]);
+    }
+    // A file needs no standard output.
+    let ended = shell(&server, "exec \"$0\" export $1/file >&-", folder.path());
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    assert_eq!(fs::read_to_string(folder.path().join("file")).expect("it is there"), LINE);
 }
 
 /// Regression: a link to a file became a file of its own, and the one that it named stayed as it was.
@@ -102,54 +110,50 @@ fn a_link_stays_and_what_it_names_is_replaced() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let there = folder.path().join("there");
     fs::create_dir(&there).expect("a folder");
-    for (number, before) in
-        [Some("what was there before, and longer than what comes: ".repeat(9)), None].iter().enumerate()
-    {
-        let (target, link) = (there.join(format!("target-{number}")), folder.path().join(format!("link-{number}")));
-        if let Some(before) = before {
-            fs::write(&target, before).expect("it can be written");
-        }
-        symlink(Path::new("there").join(format!("target-{number}")), &link).expect("a link");
-        let ended = run(&server, &["export", text(&link)]);
-        assert_eq!(ended.status.code(), Some(0), "{ended:?}");
-        assert!(fs::symlink_metadata(&link).expect("it is there").is_symlink());
-        assert_eq!(fs::read_to_string(&target).expect("it is there"), LINE);
+    let (target, link) = (there.join("target"), folder.path().join("link"));
+    fs::write(&target, "what was there before, and longer than what comes: ".repeat(9)).expect("it can be written");
+    symlink("there/target", &link).expect("a link");
+    let ended = run(&server, &["export", text(&link)]);
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    assert!(fs::symlink_metadata(&link).expect("it is there").is_symlink());
+    assert_eq!(fs::read_to_string(&target).expect("it is there"), LINE);
+    assert_eq!(fs::read_dir(&there).expect("a folder").count(), 1, "nothing else is left");
+    for (name, leads_to) in [("loop", "loop"), ("nowhere", "missing")] {
+        symlink(leads_to, folder.path().join(name)).expect("a link");
+        expect_failure(&run(&server, &["export", text(&folder.path().join(name))]), &["cannot write", name]);
+        assert!(folder.path().join(name).is_symlink());
     }
-    assert_eq!(fs::read_dir(&there).expect("a folder").count(), 2, "nothing else is left");
-    symlink("loop", folder.path().join("loop")).expect("a link");
-    expect_failure(&run(&server, &["export", text(&folder.path().join("loop"))]), &["loop", "links"]);
 }
 
-/// A file may be one's own in a folder that is not.
+/// Regression: a signal left the unfinished file behind.
 #[test]
-fn a_file_in_a_folder_that_takes_none_is_written_in_place() {
-    let nobody = rustix::process::geteuid().is_root().then_some(65_534);
-    let server = Server::in_memory(&[]);
-    server.control_client().add_server(28, "demo");
-    // Where everybody may go: the binary and the folder are used by another user.
-    let folder = tempfile::Builder::new().tempdir_in("/tmp").expect("a temporary folder");
-    let (closed, file) = (folder.path().join("closed"), folder.path().join("closed/export"));
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("a mode");
-    fs::create_dir(&closed).expect("a folder");
-    let binary = folder.path().join("vote-status");
-    fs::copy(Server::command().get_program(), &binary).expect("a copy");
-    fs::write(&file, "what was there before, and longer than what comes: ".repeat(9)).expect("a file");
-    fs::set_permissions(&file, Permissions::from_mode(0o666)).expect("a mode");
-    fs::set_permissions(&closed, Permissions::from_mode(0o555)).expect("a mode");
-    let ended = shell(&server, "exec \"$1/vote-status\" export \"$1/closed/export\"", folder.path(), nobody);
-    assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(0), ""), "{ended:?}");
-    assert_eq!(fs::read_to_string(&file).expect("it is there"), LINE);
-    let cut = shell(
-        &server,
-        "exec \"$1/vote-status\" export \"$1/closed/export\" --control-url http://127.0.0.1:1",
-        folder.path(),
-        nobody,
-    );
-    assert_eq!(cut.status.code(), Some(2), "{cut:?}");
-    assert_eq!(fs::read_to_string(&file).expect("it is there"), LINE, "it is left as it was");
-    let other = shell(&server, "exec \"$1/vote-status\" export \"$1/closed/other\"", folder.path(), nobody);
-    expect_failure(&other, &["closed/other"]);
-    fs::set_permissions(&closed, Permissions::from_mode(0o755)).expect("a mode");
+fn an_export_that_is_interrupted_leaves_nothing() {
+    let (head, line) = (format!("{HEAD}Transfer-Encoding: chunked\r\n\r\n"), format!("{:x}\r\n{LINE}\r\n", LINE.len()));
+    for (signal, before) in [(Signal::INT, None), (Signal::TERM, Some("before")), (Signal::HUP, None)] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("export.ndjson");
+        if let Some(before) = before {
+            fs::write(&file, before).expect("it can be written");
+        }
+        // A service that sends a line, and then nothing.
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut command = Server::command();
+        let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+        command.args(["export", text(&file), "--control-url", &url]).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut export = command.spawn().expect("the binary can be run");
+        let (mut client, _) = listener.accept().expect("it calls");
+        client.write_all(format!("{head}{line}").as_bytes()).expect("it reads");
+        let partial = folder.path().join(format!("export.ndjson.{}.partial", export.id()));
+        wait_until("the line is written", || fs::read_to_string(&partial).is_ok_and(|text| text == LINE));
+        let pid = Pid::from_child(&export);
+        kill_process(pid, signal).expect("it runs");
+        wait_until("it ends", || export.try_wait().expect("it is ours").is_some());
+        let ended = export.wait_with_output().expect("it has ended");
+        assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+        assert!(String::from_utf8_lossy(&ended.stderr).contains("interrupted"), "{ended:?}");
+        assert_eq!(fs::read_to_string(&file).ok().as_deref(), before);
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), usize::from(before.is_some()));
+    }
 }
 
 #[test]
