@@ -87,13 +87,15 @@ impl Stream {
         }
     }
 
-    /// Whether the peer has shut its sending side, and all that it sent was read.
+    /// Whether nothing more comes: the peer has shut its sending side and all that it sent was read, or the
+    /// connection was reset.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        let mut byte = [0];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        // Whatever is wrong with the socket is found out by who writes to it.
-        rustix::net::recv(&self.socket, &mut byte, flags).is_ok_and(|(bytes, _)| bytes == 0)
+        match rustix::net::recv(&self.socket, &mut [0], flags) {
+            Ok((bytes, _)) => bytes == 0,
+            Err(error) => !matches!(error, Errno::AGAIN | Errno::INTR),
+        }
     }
 
     /// Whether the kernel has refused bytes.

@@ -6,7 +6,7 @@ use crate::util::client::{Client, exchange, get};
 use crate::util::server::Server;
 use crate::util::watch::{Watching, metric, until, until_watched};
 use rustix::process::Signal;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 fn server() -> Server {
     let server = Server::in_memory(&["--workers", "2"]);
@@ -163,6 +163,18 @@ fn eight_watch_and_a_place_is_free_again_once_one_has_gone() {
     until_watched(&server, 7);
     watching.push(Watching::begin(&server, ""));
     expect_error("the ninth again", &ninth(), 503, "too_many_watchers");
+}
+
+/// Regression: its place was free only once a line could not be sent to it, after 15 s.
+#[test]
+fn the_place_of_a_watcher_that_was_reset_is_free_at_once() {
+    let server = server();
+    let mut watching: Vec<Watching> = (0..8).map(|_| Watching::begin(&server, "")).collect();
+    until_watched(&server, 8);
+    let since = Instant::now();
+    watching.pop().expect("the last one").reset();
+    until_watched(&server, 7);
+    assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
 }
 
 /// In chunks, as most clients want it; and the end is told from a cut.

@@ -40,6 +40,12 @@ impl Watching {
         watching
     }
 
+    /// Ends the connection by a reset, as a machine does that has forgotten it.
+    pub(crate) fn reset(self) {
+        let socket = Socket::from(self.0.into_inner());
+        socket.set_linger(Some(Duration::ZERO)).expect("an open socket");
+    }
+
     /// The next line as it came.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
