@@ -53,18 +53,20 @@ impl WorkerWaits {
     }
 
     /// What the request is answered now, or that it waits. The order is what keeps a vote from being missed:
-    /// the interest is registered, then the table is looked at again. Each time, as a bell rings once, and the
-    /// token may be another server's by now.
+    /// the interest is registered, then directory and table are looked at again. If the token has moved to another
+    /// server meanwhile, the interest is registered anew. A bell rings once, so this is done each time.
     #[cold]
     pub(super) fn decide(&self, kept: &mut HeldPath, reader: &mut StatusReader, context: &Context) -> PublicReply {
         let mut reply = reader.reply_again(&kept.path, context.now);
         let Some(seconds) = kept.wait else { return reply };
         if reply.can_vote() && context.holding == Holding::Allowed {
             kept.place = kept.place.take().or_else(|| self.room.enter());
-            if let (Some(place), Some(pair)) = (&mut kept.place, reader.pair_at(&kept.path)) {
+            let mut asked = reader.pair_at(&kept.path);
+            while let (Some(place), Some(pair), true) = (&mut kept.place, asked, reply.can_vote()) {
                 place.register(pair, &self.bell, context.ticket.0);
+                asked = reader.pair_at(&kept.path);
                 reply = reader.reply_again(&kept.path, context.now);
-                if reply.can_vote() {
+                if asked == Some(pair) && reply.can_vote() {
                     return PublicReply::Waiting(seconds);
                 }
             }
@@ -80,5 +82,87 @@ impl WorkerWaits {
             None => self.room.count(WaitOutcome::Ended),
         }
         reply
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HeldPath, WorkerWaits};
+    use crate::http::session::{Context, Holding, Ticket};
+    use crate::public::{PublicReply, StatusReader};
+    use crate::readiness::Readiness;
+    use crate::vote::address::VoterAddress;
+    use crate::vote::directory::{Directory, Snapshot};
+    use crate::vote::id::{ServerId, Token};
+    use crate::vote::ipv4::Ipv4;
+    use crate::vote::table::{CooldownTable, Pair};
+    use crate::vote::time::UnixSeconds;
+    use crate::waiting::WaitingRoom;
+    use parking_lot::Mutex;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::thread::scope;
+
+    /// Two servers, of which this one has the token that is asked for.
+    fn listed(server: u32) -> Snapshot {
+        let mut servers = Directory::new().snapshot().as_ref().clone();
+        for (id, token) in [(server, "demo"), (3 - server, "other")] {
+            servers.insert(ServerId(id), Token::new(token).expect("a token"));
+        }
+        servers
+    }
+
+    const fn pair(server: u32) -> Pair {
+        Pair { server: ServerId(server), address: VoterAddress::V4(Ipv4(0xCB00_7107)) }
+    }
+
+    /// Regression: a token that moved to another server between the look for the pair and the interest in it left
+    /// the request waiting for a vote for the server that had it before.
+    #[test]
+    fn a_request_waits_for_the_server_that_has_its_token_now() {
+        let (mut directory, table, readiness) = (Directory::new(), CooldownTable::new(), Readiness::default());
+        directory.publish(listed(1));
+        readiness.set_ready();
+        let mut reader = StatusReader::new(directory.view(), table.view(), readiness);
+        let directory = Mutex::new(directory);
+        let room = WaitingRoom::default();
+        room.set_places(2);
+        // Somebody waits for something else: the room is looked through for it below.
+        let mut other = room.enter().expect("a place");
+        let rung = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&rung);
+        let waits = WorkerWaits::new(
+            room.clone(),
+            Arc::new(move |tickets| {
+                counted.fetch_add(tickets.len(), Ordering::SeqCst);
+            }),
+        );
+        let context = Context { now: UnixSeconds(7), ticket: Ticket(1), holding: Holding::Allowed };
+        for round in 0..200 {
+            other.register(pair(9), &waits.bell, 9);
+            directory.lock().publish(listed(1));
+            let mut kept = HeldPath::of(b"/api/servers/demo/vote-status/203.0.113.7", Some(b"wait=50"));
+            assert!(matches!(waits.decide(&mut kept, &mut reader, &context), PublicReply::Waiting(_)));
+            room.tell(pair(1));
+            assert_eq!(rung.swap(0, Ordering::SeqCst), 1);
+            let is_closed = AtomicBool::new(false);
+            scope(|scope| {
+                // While the room is looked through nobody registers. Meanwhile the token moves, later in each round.
+                scope.spawn(|| {
+                    room.tell_where(|_| {
+                        is_closed.store(true, Ordering::SeqCst);
+                        (0..round * 100).for_each(|_| std::hint::spin_loop());
+                        directory.lock().publish(listed(2));
+                        false
+                    });
+                });
+                while !is_closed.load(Ordering::SeqCst) {
+                    std::hint::spin_loop();
+                }
+                assert!(matches!(waits.decide(&mut kept, &mut reader, &context), PublicReply::Waiting(_)));
+            });
+            room.tell(pair(2));
+            assert_eq!(rung.swap(0, Ordering::SeqCst), 1, "round {round}: a vote is not told of");
+        }
     }
 }
