@@ -8,7 +8,7 @@
 //! [`worker`] is the loop, [`connection`] one client's session, [`stream`] its socket, [`slab`]
 //! where they live, [`deadline`] when they must have done something, [`listen`] the sockets that
 //! accept, and [`mailbox`] how other threads reach a loop. [`watched`] stands before the public service and tells
-//! watchers what it is asked. `may_minihttp` is another engine, to compare with.
+//! watchers what it is asked.
 
 pub mod account;
 pub mod budget;
@@ -17,8 +17,6 @@ pub mod counters;
 pub mod deadline;
 pub mod listen;
 pub mod mailbox;
-#[cfg(feature = "may_minihttp")]
-pub mod may_minihttp;
 pub mod slab;
 pub mod stream;
 pub mod watched;

@@ -20,13 +20,11 @@ use crate::net::counters::{EngineCounters, ResponseCounters};
 use crate::net::listen::address::ListenAddress;
 use crate::net::listen::listener::Listener;
 use crate::net::mailbox::Mailbox;
-#[cfg(feature = "may_minihttp")]
-use crate::net::may_minihttp;
 use crate::net::watched::WatchedService;
 use crate::net::worker::WorkerSettings;
 use crate::public::{PublicCounters, PublicService};
 #[cfg(feature = "may_minihttp")]
-use crate::public::{StatusReader, may_minihttp::PublicParts};
+use crate::public::{StatusReader, may_minihttp};
 use crate::recorder::RecorderHandle;
 use crate::recorder::follower::status::Freshness;
 
@@ -90,9 +88,9 @@ impl Run {
                 StatusReader::new(self.views.directory.clone(), self.views.cooldowns.clone(), readiness.clone());
             reader.with_freshness(freshness.clone())
         };
-        let service = PublicParts::new(reader(), cooldown);
+        let service = may_minihttp::PublicParts::new(reader(), cooldown);
         let services: Vec<_> = (0..workers).map(|_| service.at(reader())).collect();
-        for PublicCounters { answers, responses } in services.iter().map(PublicParts::counters) {
+        for PublicCounters { answers, responses } in services.iter().map(may_minihttp::PublicParts::counters) {
             self.sources.answers.push(answers);
             // What only an engine can count stays at zero: the second one does not count.
             let (engine, connections_max) = (Arc::default(), limits.connections_max / workers);
