@@ -10,6 +10,7 @@ mod front;
 mod haproxy;
 mod killed;
 mod limits;
+mod restart;
 mod site;
 mod states;
 mod waiting;

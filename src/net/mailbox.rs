@@ -20,10 +20,13 @@ pub enum Letter {
     Relieve,
     /// Stop: answer what is under way, close what is idle, take newcomers for a while.
     Drain {
-        /// How long newcomers are still taken, in milliseconds.
-        accept_ms: u64,
+        /// How long newcomers are still taken, in milliseconds; `None` for as long as no second letter ends that.
+        accept_ms: Option<u64>,
         /// After this the rest is closed as it is, in milliseconds.
         timeout_ms: u64,
+        /// Whether the listening sockets outlive this process: newcomers are also taken for as long as those who
+        /// were here before have not gone, and then wait in the sockets for the next process.
+        is_held: bool,
     },
 }
 

@@ -70,8 +70,8 @@ pub fn start(addresses: Vec<SocketAddr>, services: Vec<PublicParts>, settings: &
 /// None; an engine may have some.
 pub fn run(letters: &Receiver<Letter>) -> io::Result<()> {
     while let Ok(letter) = letters.recv() {
-        if let Letter::Drain { accept_ms, timeout_ms } = letter {
-            thread::sleep(Duration::from_millis(accept_ms.saturating_add(timeout_ms.min(DRAIN_GRACE_MS))));
+        if let Letter::Drain { accept_ms, timeout_ms, .. } = letter {
+            thread::sleep(Duration::from_millis(accept_ms.unwrap_or(0).saturating_add(timeout_ms.min(DRAIN_GRACE_MS))));
             break;
         }
     }

@@ -13,6 +13,8 @@ struct SocketPlace {
     role: Role,
     address: ListenAddress,
     listeners: Vec<Listener>,
+    /// A service manager has opened it, and holds it.
+    is_passed: bool,
     /// The file of a Unix socket, which is removed when this is dropped.
     file: Option<SocketFile>,
 }
@@ -20,7 +22,6 @@ struct SocketPlace {
 /// All addresses to listen on.
 pub(super) struct Sockets {
     places: Vec<SocketPlace>,
-    are_passed: bool,
 }
 
 impl Sockets {
@@ -30,9 +31,8 @@ impl Sockets {
         for (role, socket) in std::mem::take(&mut config.passed) {
             let adopted = adopt::listener(socket);
             let (address, listener) = adopted.map_err(|error| ServerError::Passed(role, error))?;
-            places.push(SocketPlace { role, address, listeners: vec![listener], file: None });
+            places.push(SocketPlace { role, address, listeners: vec![listener], is_passed: true, file: None });
         }
-        let are_passed = !places.is_empty();
         if places.iter().all(SocketPlace::is_control) {
             let count = if config.engine == Engine::Native { config.workers } else { 1 };
             for address in &config.listen {
@@ -45,12 +45,12 @@ impl Sockets {
             places.push(SocketPlace::bind(Role::Control, address, Families::Both, 1, config.listen_mode)?);
         }
         places.sort_by_key(SocketPlace::is_control);
-        Ok(Self { places, are_passed })
+        Ok(Self { places })
     }
 
-    /// Whether a service manager has passed any of them.
-    pub(super) const fn are_passed(&self) -> bool {
-        self.are_passed
+    /// Whether a service manager has passed those of a role.
+    pub(super) fn are_passed(&self, role: Role) -> bool {
+        self.places.iter().any(|place| place.is_of(role) && place.is_passed)
     }
 
     /// Where they listen.
@@ -86,7 +86,7 @@ impl SocketPlace {
     ) -> Result<Self, ServerError> {
         let bound = listener::bind(address, families, count, mode);
         let Bound { address, listeners, file } = bound.map_err(|error| ServerError::Bind(address.clone(), error))?;
-        Ok(Self { role, address, listeners, file })
+        Ok(Self { role, address, listeners, is_passed: false, file })
     }
 
     fn is_control(&self) -> bool {

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 use super::backend::{Load, WriteSide};
 use super::state::Run;
 use super::threads::{ServerEvent, ThreadKind, start_thread};
-use super::{ServerError, notify};
+use super::{Role, ServerError, notify};
 
 /// A client in the field gives up after 5 s: until then it may wait for a store that is being read,
 /// in milliseconds.
@@ -38,7 +38,7 @@ impl Run {
             drop(self.start_thread(kind, work)?);
         }
         self.start_recorder(load)?;
-        let are_passed = self.sockets.are_passed();
+        let are_passed = [Role::Public, Role::Control].into_iter().any(|role| self.sockets.are_passed(role));
         let early = if are_passed { self.wait_for_news(false, LOAD_PATIENCE_MS)? } else { LoadProgress::UnderWay };
         if early == LoadProgress::Stopped {
             return Ok(early);

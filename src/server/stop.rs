@@ -1,8 +1,8 @@
 //! The stop: what is under way is answered, then every thread is waited for.
 
 use super::state::Run;
-use super::threads::ThreadKind;
-use super::{Config, Ended, ServerError, banner, notify};
+use super::threads::{Serving, ThreadKind};
+use super::{Config, Ended, Role, ServerError, banner, notify};
 use crate::net::mailbox::Letter;
 
 /// The control listener has few clients, and no reason to wait long for them, in milliseconds.
@@ -29,14 +29,24 @@ impl Run {
         log::info!("stopping: what is under way is answered");
         self.config.readiness.set_stopping();
         let Config { drain_delay_ms, drain_timeout_ms, .. } = self.config;
+        let control_timeout_ms = drain_timeout_ms.min(CONTROL_DRAIN_MS);
+        let is_public_held = self.sockets.are_passed(Role::Public);
+        let is_control_held = self.sockets.are_passed(Role::Control);
+        let drain = |serving: &Serving, accept_ms, timeout_ms, is_held| {
+            (serving.tell)(Letter::Drain { accept_ms, timeout_ms, is_held });
+        };
         for serving in &self.public {
-            (serving.tell)(Letter::Drain { accept_ms: drain_delay_ms, timeout_ms: drain_timeout_ms });
+            drain(serving, Some(drain_delay_ms), drain_timeout_ms, is_public_held);
+        }
+        if let Some(control) = self.control.as_ref().filter(|_| is_public_held) {
+            // Its clients may go meanwhile: once the public listeners are closed, newcomers wait for its end.
+            drain(control, None, control_timeout_ms, is_control_held);
         }
         if self.wait_for(ThreadKind::Worker, self.public.len())? == Ended::AtOnce {
             return Ok(Ended::AtOnce);
         }
         let Some(control) = &self.control else { return Ok(Ended::Cleanly) };
-        (control.tell)(Letter::Drain { accept_ms: 0, timeout_ms: drain_timeout_ms.min(CONTROL_DRAIN_MS) });
+        drain(control, Some(0), control_timeout_ms, is_control_held);
         let ended = self.wait_for(ThreadKind::Control, 1)?;
         self.sockets.remove_files();
         Ok(ended)

@@ -43,6 +43,17 @@ impl Client {
         self.transport.tcp()
     }
 
+    /// Whether the server has closed the connection, or sent something unasked, as far as is known here.
+    pub(crate) fn has_ended(&self) -> bool {
+        use rustix::net::{RecvFlags, recv};
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let looked = match &self.transport {
+            Transport::Tcp(stream) => recv(stream, &mut [0; 1], flags),
+            Transport::Unix(stream) => recv(stream, &mut [0; 1], flags),
+        };
+        looked != Err(rustix::io::Errno::AGAIN)
+    }
+
     /// Sends all of `bytes`. Panics when the connection does not take them.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.try_send(bytes).unwrap_or_else(|error| panic!("the server took no more bytes: {error}"));

@@ -1,12 +1,16 @@
 //! How a worker goes away without leaving a request unanswered. Each answer from then on is the last one on
 //! its connection. Newcomers are taken for a while, and idle clients get that while to ask once more. Then the
 //! worker takes whoever the kernel has accepted still, and closes the listeners.
+//!
+//! Where the sockets outlive the process, newcomers wait in them from then on, and a slow client must not make them
+//! wait: the worker takes newcomers until all who were there before have gone.
 
 use super::Worker;
 use crate::http::session::Service;
 use crate::limits::LISTEN_BACKLOG;
 use crate::net::connection::Connection;
 use crate::net::counters::CloseCause;
+use crate::net::slab::SlabKey;
 
 /// More than the kernel holds for a listening socket at a time.
 const BACKLOG_MAX: usize = LISTEN_BACKLOG as usize + 1;
@@ -15,17 +19,26 @@ const BACKLOG_MAX: usize = LISTEN_BACKLOG as usize + 1;
 /// one that is closed as its request arrives sees a reset.
 const DRAIN_GRACE_MS: u64 = 500;
 
+/// Whether those who were there before have gone is looked for so often, in milliseconds.
+const LOOK_MS: u64 = 20;
+
 #[derive(Clone, Copy)]
 pub(super) struct Drain {
+    /// Idle clients may ask once more until then.
+    ask_until_ms: u64,
     accept_until_ms: u64,
     stop_at_ms: u64,
+    /// The sockets outlive the process.
+    is_held: bool,
+    /// When to look again for those who were there before.
+    look_at_ms: u64,
 }
 
 impl Drain {
     /// When something is to be done next.
     pub(super) fn next_ms(self, now_ms: u64) -> u64 {
-        let steps_ms = [self.accept_until_ms, self.grace_ms()];
-        let next_ms = steps_ms.into_iter().find(|at_ms| *at_ms > now_ms);
+        let steps_ms = [self.look_at_ms, self.accept_until_ms, self.grace_ms()];
+        let next_ms = steps_ms.into_iter().filter(|at_ms| *at_ms > now_ms).min();
         next_ms.unwrap_or(self.stop_at_ms).min(self.stop_at_ms)
     }
 
@@ -36,13 +49,17 @@ impl Drain {
 }
 
 impl<S: Service> Worker<S> {
-    pub(super) fn start_draining(&mut self, accept_ms: u64, timeout_ms: u64) {
+    pub(super) fn start_draining(&mut self, accept_ms: Option<u64>, timeout_ms: u64, is_held: bool) {
         let now_ms = self.now.monotonic_ms;
         // Newcomers are taken as long as those who are here may ask: nobody waits for nothing.
-        let accept_ms = if self.connections.is_empty() { accept_ms } else { accept_ms.max(DRAIN_GRACE_MS) };
-        let accept_until_ms = now_ms.saturating_add(accept_ms);
+        let grace_ms = if self.connections.is_empty() || self.drain.is_some() { 0 } else { DRAIN_GRACE_MS };
+        let ask_until_ms = now_ms.saturating_add(accept_ms.unwrap_or(0).max(grace_ms));
+        let accept_until_ms = if accept_ms.is_some() { ask_until_ms } else { u64::MAX };
         let stop_at_ms = accept_until_ms.saturating_add(timeout_ms);
-        self.drain = Some(Drain { accept_until_ms, stop_at_ms });
+        if self.drain.is_none() {
+            self.before_drain = self.connections.keys();
+        }
+        self.drain = Some(Drain { ask_until_ms, accept_until_ms, stop_at_ms, is_held, look_at_ms: ask_until_ms });
         self.service.goes_away();
         self.answer_waiting();
     }
@@ -78,6 +95,9 @@ impl<S: Service> Worker<S> {
     pub(super) fn go_on_draining(&mut self) {
         let Some(drain) = self.drain else { return };
         let now_ms = self.now.monotonic_ms;
+        if drain.is_held && !self.listeners.is_empty() {
+            return self.see_out(drain);
+        }
         if now_ms >= drain.accept_until_ms && !self.listeners.is_empty() {
             // Whoever the kernel has accepted for us already is still served.
             for index in 0..self.listeners.len() {
@@ -91,6 +111,37 @@ impl<S: Service> Worker<S> {
         }
         if self.listeners.is_empty() && now_ms >= drain.grace_ms() {
             self.close_idle(|_| true);
+        }
+    }
+
+    /// Waits for those who were there before, and closes the listeners once all of them have gone or their time is
+    /// over. Whoever came last has a moment.
+    fn see_out(&mut self, drain: Drain) {
+        let now_ms = self.now.monotonic_ms;
+        if now_ms < drain.look_at_ms {
+            return;
+        }
+        let may_be_fresh = now_ms < drain.ask_until_ms.saturating_add(DRAIN_GRACE_MS);
+        let before = std::mem::take(&mut self.before_drain);
+        self.before_drain = before.into_iter().filter(|key| self.stays(*key, may_be_fresh)).collect();
+        let are_gone = self.before_drain.is_empty();
+        let drain = if now_ms >= drain.accept_until_ms && (are_gone || now_ms >= drain.stop_at_ms) {
+            self.close_listeners();
+            Drain { accept_until_ms: now_ms, stop_at_ms: now_ms + DRAIN_GRACE_MS, ..drain }
+        } else {
+            Drain { look_at_ms: if are_gone { drain.accept_until_ms } else { now_ms + LOOK_MS }, ..drain }
+        };
+        self.drain = Some(drain);
+    }
+
+    /// Whether a client has not gone yet; an idle one is closed.
+    fn stays(&mut self, key: SlabKey, may_be_fresh: bool) -> bool {
+        match self.connection(key) {
+            Some(connection) if connection.is_idle() && (connection.has_asked() || !may_be_fresh) => {
+                !self.close_if_idle(key, CloseCause::Done)
+            }
+            Some(_) => true,
+            None => false,
         }
     }
 

@@ -95,6 +95,8 @@ pub struct Worker<S: Service> {
     /// A connection was closed for a newcomer who has not come yet.
     has_made_room: bool,
     drain: Option<Drain>,
+    /// Who was here when the drain began, as far as the listeners wait for them to go.
+    before_drain: Vec<SlabKey>,
     counters: Arc<EngineCounters>,
     #[cfg(debug_assertions)]
     turns_unchecked: usize,
@@ -156,6 +158,7 @@ impl<S: Service> Worker<S> {
             accept_again_ms: 0,
             has_made_room: false,
             drain: None,
+            before_drain: Vec::new(),
             counters: Arc::default(),
             #[cfg(debug_assertions)]
             turns_unchecked: 0,
@@ -265,7 +268,7 @@ impl<S: Service> Worker<S> {
                 }
                 Letter::Ring(words) => self.woken.extend(words.into_iter().map(SlabKey::unpacked)),
                 Letter::Relieve => self.note_shortage(),
-                Letter::Drain { accept_ms, timeout_ms } => self.start_draining(accept_ms, timeout_ms),
+                Letter::Drain { accept_ms, timeout_ms, is_held } => self.start_draining(accept_ms, timeout_ms, is_held),
             }
         }
     }

@@ -155,7 +155,7 @@ fn a_panic_is_answered_500_and_takes_no_other_connection_with_it() {
     assert!(read_answer(&mut half_way, "fine").starts_with("HTTP/1.1 200 "));
 
     drop((bystander, half_way));
-    mailbox.send(Letter::Drain { accept_ms: 0, timeout_ms: 5_000 });
+    mailbox.send(Letter::Drain { accept_ms: Some(0), timeout_ms: 5_000, is_held: false });
     thread.join().expect("no panic leaves the loop").expect("a clean end");
 }
 
@@ -177,7 +177,7 @@ fn a_last_answer_is_not_lost_to_what_the_client_sends_behind_its_request() {
         let mut answer = String::new();
         client.read_to_string(&mut answer).expect("closed in order");
         assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nfine"), "{answer}");
-        mailbox.send(Letter::Drain { accept_ms: 0, timeout_ms: 5_000 });
+        mailbox.send(Letter::Drain { accept_ms: Some(0), timeout_ms: 5_000, is_held: false });
         thread.join().expect("no panic").expect("a clean end");
     }
 }
@@ -213,6 +213,6 @@ fn a_long_pipeline_gets_one_answer_a_turn_and_many_of_them_take_turns() {
     assert_eq!(resumed.values().sum::<usize>(), CLIENTS * (ASKED - 1));
     assert_eq!(resumed.values().max(), Some(&RESUMED_PER_TURN));
     drop(clients);
-    mailbox.send(Letter::Drain { accept_ms: 0, timeout_ms: 5_000 });
+    mailbox.send(Letter::Drain { accept_ms: Some(0), timeout_ms: 5_000, is_held: false });
     thread.join().expect("no panic").expect("a clean end");
 }

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Opens two listening sockets, and runs a command on them as systemd does: LISTEN_FDS and its kin.
 
+The sockets are of TCP, or files in FOLDER with `--unix FOLDER` before the command.
+
 SIGHUP is `systemctl restart`: SIGTERM to the command, its end, the command anew. Connections wait
 in the sockets meanwhile. SIGTERM is `systemctl stop`. A command that ends by itself ends this too.
 """
@@ -12,8 +14,13 @@ import socket
 import sys
 
 
-def listen() -> int:
-    listening = socket.create_server(("127.0.0.1", 0), backlog=4096)
+def listen(path: str | None) -> int:
+    if path is None:
+        listening = socket.create_server(("127.0.0.1", 0), backlog=4096)
+    else:
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(path)
+        listening.listen(4096)
     # Out of the way of the numbers that the command gets.
     return fcntl.fcntl(listening.detach(), fcntl.F_DUPFD_CLOEXEC, 10)
 
@@ -37,8 +44,13 @@ SIGNALS = {signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD}
 
 def main() -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    sockets = [listen(), listen()]
-    child = start(sockets, sys.argv[1:])
+    command = sys.argv[1:]
+    paths = [None, None]
+    if command[0] == "--unix":
+        paths = [os.path.join(command[1], name) for name in ("public", "control")]
+        command = command[2:]
+    sockets = [listen(path) for path in paths]
+    child = start(sockets, command)
     while True:
         received = signal.sigwait(SIGNALS)
         if received != signal.SIGCHLD:
@@ -49,7 +61,7 @@ def main() -> int:
         # The old one's end has been heard of already.
         if signal.SIGCHLD in signal.sigpending():
             signal.sigwait({signal.SIGCHLD})
-        child = start(sockets, sys.argv[1:])
+        child = start(sockets, command)
 
 
 sys.exit(main())

@@ -1,0 +1,81 @@
+//! A service under a manager, restarted again and again while all kinds of clients ask.
+
+mod load;
+pub(crate) mod manager;
+
+use crate::util::endpoint::Endpoint;
+use crate::util::server::Server;
+use crate::util::wait_until;
+use load::{Habit, Load};
+use manager::Manager;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::net::Ipv4Addr;
+use std::thread::scope;
+use std::time::Duration;
+
+/// Restarts in a row.
+const RESTARTS: usize = 3;
+/// Requests between two restarts, at least.
+const REQUESTS_BETWEEN: u64 = 500;
+/// Idle clients are given this long to ask once more by a process that ends; these ask in time.
+const SHORT_PAUSE: Duration = Duration::from_millis(200);
+/// These do not, and are closed in order.
+const LONG_PAUSE: Duration = Duration::from_millis(1_500);
+
+const HABITS: [Habit; 12] = [
+    Habit::Kept,
+    Habit::Kept,
+    Habit::Kept,
+    Habit::Kept,
+    Habit::Fresh,
+    Habit::Fresh,
+    Habit::Fresh,
+    Habit::FreshSaid,
+    Habit::Dribbling,
+    Habit::Pausing(SHORT_PAUSE),
+    Habit::Pausing(LONG_PAUSE),
+    Habit::Waiting,
+];
+
+/// Restarts again and again while all kinds of clients ask at `public`, then checks every vote.
+pub(crate) fn under_load(way: &str, manager: &Manager, public: &Endpoint) {
+    let load = Load::new(public, manager.server.control_endpoint());
+    scope(|scope| {
+        let _ends_on_panic = load.start(scope, &HABITS);
+        for _ in 0..RESTARTS {
+            let enough = load.requests() + REQUESTS_BETWEEN;
+            wait_until("they ask", || load.requests() >= enough);
+            manager.restart();
+        }
+        let enough = load.requests() + REQUESTS_BETWEEN;
+        wait_until("they ask on", || load.requests() >= enough);
+    });
+    let (votes, failures) = (load.votes(), load.failures());
+    writeln!(
+        std::io::stderr(),
+        "{RESTARTS} restarts, {way}: {} answers, {} votes, {} failures, longest new connection {} ms",
+        load.requests(),
+        votes.len(),
+        failures.len(),
+        load.longest().as_millis(),
+    )
+    .expect("standard error can be written to");
+    assert_eq!(failures, [""; 0], "{way}");
+    assert!(!votes.is_empty(), "{way}: nobody has voted");
+    assert_all_kept(&manager.server, &votes);
+}
+
+/// Every vote that was answered 201 is there, and nothing else is.
+#[track_caller]
+fn assert_all_kept(server: &Server, votes: &[Ipv4Addr]) {
+    let export = server.control_client().get("/v1/export");
+    let lines = export.text().lines().filter_map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).expect("a line of JSON");
+        line.get("ip").map(|ip| ip.as_str().expect("a text").parse().expect("an address"))
+    });
+    let kept: Vec<Ipv4Addr> = lines.collect();
+    let distinct: BTreeSet<Ipv4Addr> = kept.iter().copied().collect();
+    assert_eq!(kept.len(), distinct.len(), "a vote is there twice");
+    assert_eq!(distinct, votes.iter().copied().collect());
+}
