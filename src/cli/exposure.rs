@@ -1,4 +1,5 @@
-//! Whether the control key, its file, its listener and the data directory are their owner's alone.
+//! Every warning of what others may read, guess or reach: the control key, its file and listener, the data directory,
+//! and a store's password.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -63,6 +64,12 @@ pub(super) fn warn_of_control(address: &ListenAddress) {
             "the control listener is on {socket}, which others may reach: use a private network, an SSH tunnel or TLS in front"
         );
     }
+}
+
+/// Warns of a store's password on the command line.
+#[cfg(feature = "redis")]
+pub(super) fn warn_of_store_password() {
+    log::warn!("--store holds a password, which everybody on this machine sees in ps: use --store-password-file");
 }
 
 /// Whether others than this machine and its own network may reach an address. `0.0.0.0` and `::` stand for all

@@ -1,17 +1,22 @@
-//! Log lines on standard error, for people or for machines. What is in them is said elsewhere; no
-//! line holds a token or a key.
+//! Log lines on standard error, for people or for machines: how they are spelled, the bounded queue, and the one
+//! thread that may wait for a reader. What is in them is said elsewhere; no line holds a token or a key.
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::io::{self, Write};
+use std::panic;
 use std::sync::Arc;
-use std::{panic, thread};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, Builder};
+use std::time::Duration;
 
 use log::{LevelFilter, Log, Metadata, Record};
 use serde::Serialize;
 
 use super::CliError;
-use super::log_queue::LogQueue;
 use crate::clock;
+use crate::limits::{LOG_FLUSH_MS, LOG_QUEUE_MAX};
 use crate::metrics::SharedCounter;
 use crate::vote::time::UnixSeconds;
 
@@ -37,16 +42,14 @@ pub(super) const LEVELS: [(&str, LevelFilter); 4] = [
     ("debug", LevelFilter::Debug),
 ];
 
-/// The log, once it is started. Dropping it waits a moment for its last lines.
-#[derive(Debug)]
+/// The log, once it is started. All clones are the same one. Dropping one waits a moment for the last lines.
+#[derive(Clone, Debug)]
 pub(super) struct Logger {
-    queue: LogQueue,
-}
-
-/// What the crate `log` hands every message of the program to.
-struct Facade {
     format: LogFormat,
-    queue: LogQueue,
+    lines: SyncSender<Vec<u8>>,
+    /// Lines that were taken and are not written yet.
+    unwritten: Arc<AtomicUsize>,
+    dropped: Arc<SharedCounter>,
 }
 
 #[derive(Serialize)]
@@ -62,9 +65,12 @@ impl Logger {
     /// # Errors
     /// Where there is no thread to be had.
     pub(super) fn start(format: LogFormat, level: LevelFilter) -> Result<Self, CliError> {
-        let queue = LogQueue::start();
-        let queue = queue.map_err(|error| CliError::new(format_args!("cannot start the log's thread: {error}")))?;
-        if log::set_boxed_logger(Box::new(Facade { format, queue: queue.clone() })).is_ok() {
+        let (logger, lines) = Self::new(format);
+        let unwritten = Arc::clone(&logger.unwritten);
+        // The thread ends with the process. Nobody joins it: it may wait for a reader for ever.
+        let running = Builder::new().name("log".into()).spawn(move || write(&lines, &unwritten, &mut io::stderr()));
+        running.map_err(|error| CliError::new(format_args!("cannot start the log's thread: {error}")))?;
+        if log::set_boxed_logger(Box::new(logger.clone())).is_ok() {
             log::set_max_level(level);
         }
         // A panic is logged like anything else, but for a message that may quote a request.
@@ -77,18 +83,40 @@ impl Logger {
                 thread.name().unwrap_or("without a name")
             );
         }));
-        Ok(Self { queue })
+        Ok(logger)
     }
 
-    /// How many lines were dropped, as nobody took them in time.
+    fn new(format: LogFormat) -> (Self, Receiver<Vec<u8>>) {
+        let (lines, received) = sync_channel(LOG_QUEUE_MAX);
+        (Self { format, lines, unwritten: Arc::default(), dropped: Arc::default() }, received)
+    }
+
+    /// How many lines found the queue full, and were dropped.
     pub(super) fn dropped(&self) -> Arc<SharedCounter> {
-        self.queue.dropped()
+        Arc::clone(&self.dropped)
+    }
+
+    /// Takes a line; never waits.
+    fn push(&self, line: Vec<u8>) {
+        self.unwritten.fetch_add(1, Ordering::AcqRel);
+        if self.lines.try_send(line).is_err() {
+            self.unwritten.fetch_sub(1, Ordering::AcqRel);
+            self.dropped.add(1);
+        }
     }
 }
 
 impl Drop for Logger {
     fn drop(&mut self) {
-        self.queue.flush();
+        self.flush();
+    }
+}
+
+fn write(lines: &Receiver<Vec<u8>>, unwritten: &AtomicUsize, out: &mut impl Write) {
+    for line in lines {
+        // Where standard error is gone there is nobody to tell.
+        let _gone = out.write_all(&line);
+        unwritten.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -106,7 +134,7 @@ impl LogFormat {
     }
 }
 
-impl Log for Facade {
+impl Log for Logger {
     /// Whether a line is this program's own: those of libraries are for their authors. The crate `log` has
     /// filtered by level already.
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
@@ -116,12 +144,18 @@ impl Log for Facade {
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
             let time = timestamp(clock::system_wall_ms());
-            self.queue.push(self.format.line(&time, record.level().as_str(), &record.args().to_string()));
+            self.push(self.format.line(&time, record.level().as_str(), &record.args().to_string()));
         }
     }
 
+    /// Waits until all lines are written, for a second at most: their reader may have stopped.
     fn flush(&self) {
-        self.queue.flush();
+        for _millisecond in 0..LOG_FLUSH_MS {
+            if self.unwritten.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
@@ -143,7 +177,11 @@ fn on_one_line(message: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LogFormat, literal, timestamp};
+    use super::{LogFormat, Logger, literal, timestamp, write};
+    use crate::limits::LOG_QUEUE_MAX;
+    use log::Log;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
 
     #[test]
     fn a_line_in_both_spellings() {
@@ -167,5 +205,22 @@ mod tests {
         assert_eq!(literal(&*quoting), None);
         let plain = std::panic::catch_unwind(|| std::panic::panic_any("planted")).expect_err("planted");
         assert_eq!(literal(&*plain), Some("planted"));
+    }
+
+    #[test]
+    fn what_finds_it_full_is_dropped_and_counted() {
+        let (logger, lines) = Logger::new(LogFormat::Text);
+        for _ in 0..LOG_QUEUE_MAX + 3 {
+            logger.push(b"a\n".to_vec());
+        }
+        assert_eq!(logger.dropped.get(), 3);
+        // Nobody writes: the wait ends all the same.
+        logger.flush();
+        let unwritten = Arc::clone(&logger.unwritten);
+        drop(logger);
+        let mut told = Vec::new();
+        write(&lines, &unwritten, &mut told);
+        assert_eq!(told, b"a\n".repeat(LOG_QUEUE_MAX));
+        assert_eq!(unwritten.load(Ordering::Acquire), 0);
     }
 }

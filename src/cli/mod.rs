@@ -27,7 +27,6 @@ mod import;
 mod init;
 mod key;
 mod lines;
-mod log_queue;
 mod logger;
 mod machine;
 mod manual;

@@ -6,7 +6,7 @@ use std::thread;
 
 use clap::ArgMatches;
 
-use super::{CliError, one};
+use super::{CliError, exposure, one};
 use crate::cluster::access::{Secret, StoreAccess};
 use crate::cluster::address::StoreAddress;
 use crate::cluster::primary::Primary;
@@ -57,7 +57,7 @@ pub(super) fn shared(options: &StoreOptions, data_dir: &Path, ipv6_prefix: Ipv6P
         log::warn!("cannot make the data directory {}: {error}", data_dir.display());
     }
     if options.shows_password {
-        log::warn!("--store holds a password, which everybody on this machine sees in ps: use --store-password-file");
+        exposure::warn_of_store_password();
     }
     let StoreOptions { address, confirmation, stale_max_ms, .. } = options;
     let id_path = data_dir.join("store.id");
