@@ -58,11 +58,7 @@ pub(super) struct NodeDigest {
 pub(super) fn standing(client: &ControlClient) -> Result<Standing, CliError> {
     ask(client, "/v1/cluster", |body| {
         let cooldown_minutes = number(body, "cooldown_minutes").and_then(|minutes| u32::try_from(minutes).ok())?;
-        let ipv6_prefix = match number(body, "ipv6_prefix") {
-            Some(bits) => Ipv6Prefix::from_bits(u8::try_from(bits).ok()?)?,
-            // A node of an earlier version has no votes of IPv6.
-            None => Ipv6Prefix::USUAL,
-        };
+        let ipv6_prefix = Ipv6Prefix::from_bits(u8::try_from(number(body, "ipv6_prefix")?).ok()?)?;
         Some(Standing { store_id: text(body, "store_id")?, cooldown_minutes, ipv6_prefix })
     })
 }
