@@ -14,6 +14,12 @@ use crate::vote::time::UnixSeconds;
 /// Reading both clocks takes less than this, in microseconds, unless the thread was held up.
 const READING_MAX_US: i64 = 5_000;
 
+/// A clock that goes back by no more than this is waited for, in microseconds.
+pub const STANDSTILL_MAX_US: i64 = 60_000_000;
+/// A standstill begins so much later than it is decided, in microseconds: more than a reader is held up between
+/// reading a clock and using what it has read.
+const STANDSTILL_AFTER_US: i64 = 100_000;
+
 /// The two clocks that a [`Clock`] is made of: the system's, or those of a test.
 pub trait Readers: Send + Sync {
     /// The wall clock, in microseconds since 1970.
@@ -55,9 +61,24 @@ pub struct Now {
 pub struct Clock {
     readers: Arc<dyn Readers>,
     origin_us: i64,
+    time: Arc<Time>,
+}
+
+/// The time of the service, by the monotonic clock.
+struct Time {
     /// Wall clock minus monotonic clock, in microseconds: whole milliseconds would make the time of
     /// the service lag by what is cut off on both sides.
-    offset_us: Arc<AtomicI64>,
+    offset_us: AtomicI64,
+    /// The time goes no further than this, in microseconds since 1970.
+    still_us: AtomicI64,
+}
+
+impl Time {
+    fn at_us(&self, monotonic_us: i64) -> i64 {
+        // In this order: see `Clock::move_us`.
+        let still_us = self.still_us.load(Ordering::Acquire);
+        self.offset_us.load(Ordering::Acquire).saturating_add(monotonic_us).min(still_us)
+    }
 }
 
 impl Default for Clock {
@@ -77,15 +98,15 @@ impl Clock {
     #[must_use]
     pub fn of(readers: Arc<dyn Readers>) -> Self {
         let (origin_us, wall_us) = (readers.boot_us(), readers.wall_us());
-        Self { readers, origin_us, offset_us: Arc::new(AtomicI64::new(wall_us)) }
+        let time = Time { offset_us: AtomicI64::new(wall_us), still_us: AtomicI64::new(i64::MAX) };
+        Self { readers, origin_us, time: Arc::new(time) }
     }
 
     /// Both clocks, now.
     #[must_use]
     pub fn now(&self) -> Now {
         let monotonic_us = self.monotonic_us();
-        let wall_us = self.offset_us.load(Ordering::Acquire).saturating_add(monotonic_us);
-        let wall = seconds(wall_us);
+        let wall = seconds(self.time.at_us(monotonic_us));
         let monotonic_us = monotonic_us.unsigned_abs();
         Now { monotonic_ms: monotonic_us / 1_000, monotonic_us, wall }
     }
@@ -93,8 +114,7 @@ impl Clock {
     /// The time of the service in milliseconds since 1970.
     #[must_use]
     pub fn wall_ms(&self) -> u64 {
-        let wall_us = self.offset_us.load(Ordering::Acquire).saturating_add(self.monotonic_us());
-        wall_us.max(0).unsigned_abs() / 1_000
+        self.wall_us().max(0).unsigned_abs() / 1_000
     }
 
     /// Microseconds since `earlier`.
@@ -114,26 +134,50 @@ impl Clock {
         if after_us - before_us > READING_MAX_US {
             return 0;
         }
-        (wall_us - after_us - self.offset_us.load(Ordering::Acquire)) / 1_000
+        (wall_us - self.time.at_us(after_us)) / 1_000
     }
 
     /// What [`Clock::now`] would give after [`Clock::adjust`] by `ms`.
     #[must_use]
     pub fn foresee(&self, ms: i64) -> UnixSeconds {
-        let offset_us = self.offset_us.load(Ordering::Acquire);
-        seconds(offset_us.saturating_add(ms * 1_000).saturating_add(self.monotonic_us()))
+        seconds(self.wall_us().saturating_add(ms * 1_000))
     }
 
     /// Moves the time of the service by `ms`, for every reader at once.
     pub fn adjust(&self, ms: i64) {
-        self.offset_us.fetch_add(ms * 1_000, Ordering::AcqRel);
+        self.move_us(ms * 1_000);
     }
 
-    /// The time of the service minus the monotonic clock, in microseconds: for whoever keeps the
-    /// clock by another one than the system's.
+    /// Follows a clock that is `drift_us` ahead of the time of the service: forward at once, and back as well where
+    /// that is more than [`STANDSTILL_MAX_US`]. Else the time stands still until that clock has caught up, and no
+    /// reader sees it go back. Gives whether this is news: a clock that is waited for is none.
+    pub fn follow(&self, drift_us: i64) -> bool {
+        if drift_us == 0 {
+            return false;
+        }
+        let stands_still = self.stands_still();
+        let is_waited_for = (-STANDSTILL_MAX_US..0).contains(&drift_us);
+        if !is_waited_for {
+            self.move_us(drift_us);
+        } else if !stands_still {
+            // A little later than now: no reader has read so late a time.
+            self.time.still_us.store(self.wall_us().saturating_add(STANDSTILL_AFTER_US), Ordering::Release);
+        }
+        !stands_still || drift_us < -STANDSTILL_MAX_US
+    }
+
+    /// Whether the time waits for a clock that is behind.
+    #[must_use]
+    pub fn stands_still(&self) -> bool {
+        self.time.still_us.load(Ordering::Acquire) != i64::MAX
+    }
+
+    /// The time of the service minus the monotonic clock, in microseconds: for a node that goes by another clock
+    /// than the system's.
     #[must_use]
     pub fn offset_us(&self) -> i64 {
-        self.offset_us.load(Ordering::Acquire)
+        let monotonic_us = self.monotonic_us();
+        self.time.at_us(monotonic_us) - monotonic_us
     }
 
     /// The system's wall clock minus the monotonic clock, in microseconds.
@@ -142,9 +186,14 @@ impl Clock {
         self.readers.wall_us() - self.monotonic_us()
     }
 
-    /// Sets what [`Clock::offset_us`] tells, for every reader at once.
-    pub fn set_offset_us(&self, offset_us: i64) {
-        self.offset_us.store(offset_us, Ordering::Release);
+    fn move_us(&self, us: i64) {
+        self.time.offset_us.store(self.offset_us().saturating_add(us), Ordering::Release);
+        // Behind the offset: a reader that finds the time going on finds the new offset as well.
+        self.time.still_us.store(i64::MAX, Ordering::Release);
+    }
+
+    fn wall_us(&self) -> i64 {
+        self.time.at_us(self.monotonic_us())
     }
 
     fn monotonic_us(&self) -> i64 {
@@ -203,7 +252,7 @@ impl Readers for HandReaders {
 
 #[cfg(test)]
 mod tests {
-    use super::Clock;
+    use super::{Clock, HandReaders, Readers};
 
     #[test]
     fn an_adjustment_is_seen_by_every_clone() {
@@ -214,5 +263,26 @@ mod tests {
         let behind = before.0 - reader.now().wall.0;
         assert!((3_599..=3_600).contains(&behind), "{behind}");
         assert!((3_599_000..=3_601_000).contains(&clock.drift_ms()), "{}", clock.drift_ms());
+    }
+    #[test]
+    fn a_step_back_of_a_minute_makes_the_time_stand_still_and_nobody_sees_it_go_back() {
+        let readers = HandReaders::at(1_000);
+        let clock = Clock::of(readers.clone());
+        assert!(!clock.follow(0));
+        readers.step_ms(-60_000);
+        assert!(clock.follow(clock.drift_ms() * 1_000), "it is news");
+        let mut last_ms = clock.wall_ms();
+        for _ in 0..240 {
+            readers.pass_ms(500);
+            assert!(clock.wall_ms() >= last_ms, "{} after {last_ms}", clock.wall_ms());
+            last_ms = clock.wall_ms();
+            clock.follow(clock.drift_ms() * 1_000);
+            let wall_ms = u64::try_from(readers.wall_us() / 1_000).expect("after 1970");
+            assert!(clock.wall_ms() == wall_ms.max(1_000_100), "{} at {wall_ms}", clock.wall_ms());
+        }
+        assert!(!clock.stands_still());
+        readers.step_ms(-60_001);
+        clock.follow(clock.drift_ms() * 1_000);
+        assert_eq!(clock.wall_ms(), u64::try_from(readers.wall_us() / 1_000).expect("after 1970"), "followed at once");
     }
 }

@@ -18,6 +18,7 @@ use super::primary::Primary;
 use super::reoffer::Reoffer;
 use super::snapshot::{self, LogEnd};
 use super::stream::{self, ENTRIES_MAX, Read};
+use crate::clock::STANDSTILL_MAX_US;
 use crate::recorder::follower::FeedDoor;
 use crate::recorder::follower::reason::Reason;
 use crate::recorder::follower::status::{EntryId, Position, RebuildCause};
@@ -43,8 +44,6 @@ const BACKOFF_MAX: Duration = Duration::from_millis(500);
 const SAMPLES_AT_FIRST: usize = 8;
 /// The time of the service is not corrected by less than this, in microseconds.
 const DRIFT_MIN_US: i64 = 1_000;
-/// The store's clock goes back by more than this only where somebody has set it, in microseconds.
-const STEP_BACK_US: i64 = 500_000;
 /// What the log says of status requests while the store fails.
 const MEANWHILE: &str = "status requests are answered by what is known";
 /// What the log says of votes while the store may not be given any.
@@ -323,7 +322,7 @@ impl Feed {
             self.door.time(offset_us)?;
         }
         self.door.status.set_clock_offset(offset_us - self.door.clock.system_offset_us());
-        if drift_us < -STEP_BACK_US && self.known.is_some() {
+        if drift_us < -STANDSTILL_MAX_US && self.known.is_some() {
             return Err(FeedError::Broken(RebuildCause::Clock));
         }
         Ok(())

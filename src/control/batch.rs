@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
 use super::body::{self, BodyLine, Invalid};
-use super::reply::{ControlAnswer, EXPIRED, IN_FUTURE, TOKEN_DIFFERS};
+use super::reply::{ControlAnswer, EXPIRED, IN_FUTURE, TOKEN_DIFFERS, TOO_MANY_CHANGES};
 use super::summary::Summary;
 use crate::http::session::Step;
 use crate::limits::COMMIT_EVENTS_MAX;
@@ -269,6 +269,10 @@ impl BatchRequest {
             VoteOutcome::InFuture => {
                 self.summary.invalid += 1;
                 self.summary.refuse(line, "invalid_vote", IN_FUTURE);
+            }
+            VoteOutcome::TooManyChanges => {
+                self.summary.invalid += 1;
+                self.summary.refuse(line, "too_many_changes", TOO_MANY_CHANGES);
             }
         }
     }

@@ -161,6 +161,10 @@ fn vote(outcome: &VoteOutcome) -> ControlAnswer {
         VoteOutcome::UnknownServer => ControlAnswer::unknown_server(),
         VoteOutcome::Expired => ControlAnswer::error(422, "invalid_vote", EXPIRED),
         VoteOutcome::InFuture => ControlAnswer::error(422, "invalid_vote", IN_FUTURE),
+        VoteOutcome::TooManyChanges => {
+            let answer = ControlAnswer::error(429, "too_many_changes", TOO_MANY_CHANGES);
+            ControlAnswer { field: Some(("Retry-After", "1")), ..answer }
+        }
     }
 }
 
@@ -168,6 +172,10 @@ fn vote(outcome: &VoteOutcome) -> ControlAnswer {
 pub const EXPIRED: &str = "voted_at is older than the cooldown";
 /// See [`EXPIRED`].
 pub const IN_FUTURE: &str = "voted_at is more than 5 seconds in the future";
+
+/// See [`EXPIRED`].
+pub const TOO_MANY_CHANGES: &str =
+    "votes of this address were cancelled in each of the next seconds: ask again in a second";
 
 /// Why a server of a batch is not changed.
 pub const TOKEN_DIFFERS: &str = "the server has another token and keeps it; replace_tokens=1 takes this one";

@@ -10,6 +10,7 @@ use super::command::{
     Command, DigestTaken, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome,
     generate_token,
 };
+use super::cut::CutVotes;
 use super::follower::status::Position;
 use super::gone::CancelledVotes;
 use super::removal::Removals;
@@ -37,6 +38,8 @@ pub struct Batch<'s> {
     /// Votes that are still to go with their servers, and the servers of this batch that were struck off
     /// (`true`) or listed again.
     removals: &'s Removals,
+    /// Votes whose rows are of other instants than the table says.
+    cut: &'s CutVotes,
     struck: HashMap<ServerId, bool>,
     /// What the pairs that changed will hold; `None` for nothing.
     pairs: PairChanges,
@@ -67,12 +70,13 @@ impl<'s> Batch<'s> {
         servers: Arc<Snapshot>,
         gone_before: &'s CancelledVotes,
         removals: &'s Removals,
+        cut: &'s CutVotes,
         cooldown: Cooldown,
         now: UnixSeconds,
     ) -> Self {
         let (pairs, gone, struck) = (HashMap::new(), CancelledVotes::default(), HashMap::new());
         let (next_servers, events) = (None, Vec::new());
-        Self { table, servers, cooldown, now, gone_before, gone, removals, struck, pairs, next_servers, events }
+        Self { table, servers, cooldown, now, gone_before, gone, removals, cut, struck, pairs, next_servers, events }
     }
 
     /// Number of events gathered.
@@ -149,7 +153,7 @@ impl<'s> Batch<'s> {
             return VoteOutcome::Expired;
         }
         match mode {
-            Mode::Cast => self.cast(server, vote, expires_at),
+            Mode::Cast => self.cast(server, vote),
             Mode::Record => self.record(server, vote, expires_at),
         }
     }
@@ -166,13 +170,14 @@ impl<'s> Batch<'s> {
     }
 
     /// A vote that is cast is for all of its pairs: one of them in cooldown refuses it.
-    fn cast(&mut self, server: ServerId, vote: &Vote, expires_at: UnixSeconds) -> VoteOutcome {
+    fn cast(&mut self, server: ServerId, vote: &Vote) -> VoteOutcome {
         let pairs = self.pairs_of(server, &vote.voter);
         let live = pairs.iter().filter_map(|pair| Some((pair.address, self.live(*pair)?.expires_at)));
         if let Some((address, held)) = live.max_by_key(|(_, held)| *held) {
             return VoteOutcome::InCooldown(address, held);
         }
-        let expires_at = pairs.iter().fold(expires_at, |end, pair| end.max(self.made_unique(*pair, vote, end)));
+        let Some(voted_at) = self.free_second(&pairs, vote) else { return VoteOutcome::TooManyChanges };
+        let expires_at = self.cooldown.expires_at(voted_at);
         pairs.iter().for_each(|pair| self.put(*pair, expires_at));
         VoteOutcome::Recorded(self.recorded(server, vote, expires_at))
     }
@@ -191,24 +196,27 @@ impl<'s> Batch<'s> {
     }
 
     fn put(&mut self, pair: Pair, expires_at: UnixSeconds) {
-        if let Some(held) = self.held(pair) {
-            // The row of the earlier vote goes: cancelling the later one must not bring it back.
-            self.events.push(Event::VoteGone(self.stored(held)));
-        }
+        // The row of the earlier vote goes: cancelling the later one must not bring it back.
+        self.forget_row(pair);
         let new = Cooling { pair, expires_at };
         self.events.push(Event::Vote(self.stored(new)));
         self.pairs.insert(self.table.looked_up(pair), Some(new));
     }
 
-    /// Moves the end of the cooldown so far that the vote is of a later second than any of the pair that was
-    /// taken away. Only for a vote that is cast: one that is recorded keeps the instant of the caller's
-    /// records.
-    fn made_unique(&self, pair: Pair, vote: &Vote, expires_at: UnixSeconds) -> UnixSeconds {
-        let pair = self.table.looked_up(pair);
-        let of =
-            |gone: &CancelledVotes| if vote.voted_at.is_some() { gone.pair(pair) } else { gone.latest(pair, self.now) };
-        let latest = of(self.gone_before).max(of(&self.gone));
-        latest.map_or(expires_at, |latest| expires_at.max(self.cooldown.expires_at(latest.plus(1))))
+    /// The first second, from that of the vote on, in which no vote of these pairs had been cast that was taken away.
+    /// `None` where that would be too far ahead of the clock. Only for a vote that is cast: one that is recorded
+    /// keeps the instant of the caller's records.
+    fn free_second(&self, pairs: &[Pair], vote: &Vote) -> Option<UnixSeconds> {
+        let is_taken = |pair: &Pair, at| {
+            let pair = self.table.looked_up(*pair);
+            [self.gone_before, &self.gone].into_iter().any(|gone| match vote.voted_at {
+                Some(_) => gone.is_cancelled(pair, at),
+                None => gone.may_be_taken(pair, at, self.now),
+            })
+        };
+        let first = vote.voted_at.unwrap_or(self.now);
+        let mut seconds = (first.0..=self.now.plus(VOTE_AHEAD_MAX_S).0).map(UnixSeconds);
+        seconds.find(|at| !pairs.iter().any(|pair| is_taken(pair, *at)))
     }
 
     fn recorded(&self, server: ServerId, vote: &Vote, expires_at: UnixSeconds) -> Recorded {
@@ -232,8 +240,21 @@ impl<'s> Batch<'s> {
         Some(live.is_some())
     }
 
+    /// The row of a pair goes. That of a vote that was cut is of another instant than the table says.
+    fn forget_row(&mut self, pair: Pair) {
+        let looked_up = self.table.looked_up(pair);
+        let cut = if self.pairs.contains_key(&looked_up) { None } else { self.cut.row(looked_up) };
+        if let Some(row) = cut.or_else(|| self.held(pair)) {
+            self.events.push(Event::VoteGone(self.stored(row)));
+        }
+    }
+
     fn forget(&mut self, held: Cooling) {
-        self.events.push(Event::VoteGone(self.stored(held)));
+        if self.cut.row(self.table.looked_up(held.pair)).is_some() {
+            self.forget_row(held.pair);
+        } else {
+            self.events.push(Event::VoteGone(self.stored(held)));
+        }
         self.pairs.insert(self.table.looked_up(held.pair), None);
     }
 

@@ -99,6 +99,8 @@ pub enum VoteOutcome {
     InFuture,
     /// Refused: no such server.
     UnknownServer,
+    /// Refused for now: so many votes of this voter were cancelled that the next free second is too far ahead.
+    TooManyChanges,
 }
 
 /// A vote as it stands in the table.

@@ -4,8 +4,16 @@ use super::command::{Reply, VoteOutcome};
 use crate::metrics::{Counter, Histogram};
 
 /// What became of a vote, for labels.
-const OUTCOMES: [&str; 7] =
-    ["recorded", "unchanged", "in_cooldown", "expired", "in_future", "unknown_server", "store_unavailable"];
+const OUTCOMES: [&str; 8] = [
+    "recorded",
+    "unchanged",
+    "in_cooldown",
+    "expired",
+    "in_future",
+    "unknown_server",
+    "store_unavailable",
+    "too_many_changes",
+];
 const STORE_UNAVAILABLE: usize = 6;
 
 /// Counters of the recorder; only its thread writes them.
@@ -85,6 +93,7 @@ impl RecorderCounters {
                 VoteOutcome::Expired => 3,
                 VoteOutcome::InFuture => 4,
                 VoteOutcome::UnknownServer => 5,
+                VoteOutcome::TooManyChanges => 7,
             };
             self.votes[index].add(1);
         }

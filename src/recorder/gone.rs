@@ -1,8 +1,8 @@
 //! When votes had been cast that were cancelled, or removed with their server. Sites make a reward unique by
-//! server, address and instant, so the next vote of such a pair gets a later second. Knows neither table nor
+//! server, address and instant, so the next vote of such a pair gets another second. Knows neither table nor
 //! store.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::limits::GONE_PAIRS_MAX;
 use crate::vote::id::ServerId;
@@ -12,8 +12,8 @@ use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 /// Votes that were cancelled or removed lately.
 #[derive(Debug, Default)]
 pub struct CancelledVotes {
-    /// When the pair's cancelled vote had been cast.
-    pairs: HashMap<Pair, UnixSeconds>,
+    /// Pairs, and when a cancelled vote of theirs had been cast.
+    votes: HashSet<(Pair, UnixSeconds)>,
     /// The latest second of the votes of a removed server.
     servers: HashMap<ServerId, UnixSeconds>,
     /// The latest second of any vote that was taken away before this process started.
@@ -29,8 +29,7 @@ impl CancelledVotes {
 
     /// A vote was cancelled.
     pub fn note_pair(&mut self, pair: Pair, voted_at: UnixSeconds) {
-        let held = self.pairs.entry(pair).or_insert(voted_at);
-        *held = voted_at.max(*held);
+        self.votes.insert((pair, voted_at));
     }
 
     /// A server was removed, with votes of up to this instant.
@@ -41,27 +40,25 @@ impl CancelledVotes {
 
     /// Takes in what came later.
     pub fn extend(&mut self, later: Self) {
-        for (pair, voted_at) in later.pairs {
-            self.note_pair(pair, voted_at);
-        }
+        self.votes.extend(later.votes);
         for (server, latest) in later.servers {
             self.note_server(server, latest);
         }
     }
 
-    /// When the pair's cancelled vote had been cast.
+    /// Whether a vote of the pair that was cancelled had been cast in this second.
     #[must_use]
-    pub fn pair(&self, pair: Pair) -> Option<UnixSeconds> {
-        self.pairs.get(&pair).copied()
+    pub fn is_cancelled(&self, pair: Pair, at: UnixSeconds) -> bool {
+        self.votes.contains(&(pair, at))
     }
 
-    /// The latest second in which a vote of the pair may have been cast that is gone now. A vote that is cast
-    /// at `now` must not be taken for that one.
+    /// Whether a vote of the pair that is gone may have been cast in this second, which is `now` or later.
     #[must_use]
-    pub fn latest(&self, pair: Pair, now: UnixSeconds) -> Option<UnixSeconds> {
+    pub fn may_be_taken(&self, pair: Pair, at: UnixSeconds, now: UnixSeconds) -> bool {
         // A clock that was set back long ago is no reason to stamp votes ahead of it.
-        let before = self.before.filter(|before| *before <= now.plus(VOTE_AHEAD_MAX_S));
-        [self.pair(pair), self.servers.get(&pair.server).copied(), before].into_iter().flatten().max()
+        let latest = [self.servers.get(&pair.server).copied(), self.before].into_iter().flatten();
+        self.is_cancelled(pair, at)
+            || latest.filter(|latest| *latest <= now.plus(VOTE_AHEAD_MAX_S)).any(|latest| at <= latest)
     }
 
     /// Forgets votes so old that no new one can be taken for them. Where too many are left, keeps only those of
@@ -69,8 +66,8 @@ impl CancelledVotes {
     pub fn prune(&mut self, now: UnixSeconds, cooldown: Cooldown) {
         let mut since = now.minus(cooldown.seconds());
         for _ in 0..2 {
-            self.pairs.retain(|_, voted_at| *voted_at > since);
-            if self.pairs.len() <= GONE_PAIRS_MAX {
+            self.votes.retain(|(_, voted_at)| *voted_at > since);
+            if self.votes.len() <= GONE_PAIRS_MAX {
                 break;
             }
             since = now.minus(1);
@@ -97,16 +94,21 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_that_is_gone_counts() {
+    fn a_second_is_taken_by_a_vote_that_was_cast_in_it() {
         let mut gone = CancelledVotes::before(Some(NOW.minus(3)));
-        assert_eq!(gone.latest(pair(1, 1), NOW), Some(NOW.minus(3)));
-        gone.note_server(ServerId(1), NOW.minus(1));
+        let taken = |gone: &CancelledVotes, pair| -> Vec<u32> {
+            (0..=5).filter(|ahead| gone.may_be_taken(pair, NOW.plus(*ahead), NOW)).collect()
+        };
+        assert_eq!(taken(&gone, pair(1, 1)), [0_u32; 0]);
         gone.note_pair(pair(1, 1), NOW.plus(2));
         gone.note_pair(pair(1, 1), NOW);
-        assert_eq!(gone.latest(pair(1, 1), NOW), Some(NOW.plus(2)));
-        assert_eq!(gone.latest(pair(1, 2), NOW), Some(NOW.minus(1)));
-        assert_eq!(gone.latest(pair(2, 2), NOW), Some(NOW.minus(3)));
-        assert_eq!(gone.latest(pair(2, 2), NOW.minus(600)), None, "the clock was set back");
+        gone.note_server(ServerId(3), NOW.plus(1));
+        assert_eq!(taken(&gone, pair(1, 1)), [0, 2]);
+        assert_eq!(taken(&gone, pair(1, 2)), [0_u32; 0]);
+        assert_eq!(taken(&gone, pair(3, 1)), [0, 1], "any vote of a removed server");
+        let gone = CancelledVotes::before(Some(NOW.plus(4)));
+        assert_eq!(taken(&gone, pair(2, 2)), [0, 1, 2, 3, 4]);
+        assert!(!gone.may_be_taken(pair(2, 2), NOW.minus(600), NOW.minus(600)), "the clock was set back");
     }
 
     #[test]
@@ -115,13 +117,13 @@ mod tests {
         let mut gone = CancelledVotes::default();
         gone.note_pair(pair(1, 1), NOW);
         gone.prune(NOW.plus(5_399), cooldown);
-        assert_eq!(gone.pair(pair(1, 1)), Some(NOW));
+        assert!(gone.is_cancelled(pair(1, 1), NOW));
         gone.prune(NOW.plus(5_400), cooldown);
-        assert_eq!(gone.pair(pair(1, 1)), None);
+        assert!(!gone.is_cancelled(pair(1, 1), NOW));
         let many = u32::try_from(GONE_PAIRS_MAX).expect("fewer than addresses");
         (0..=many).for_each(|address| gone.note_pair(pair(1, address), NOW.minus(10)));
         gone.note_pair(pair(2, 1), NOW);
         gone.prune(NOW, cooldown);
-        assert_eq!((gone.pair(pair(1, 1)), gone.pair(pair(2, 1))), (None, Some(NOW)));
+        assert!(!gone.is_cancelled(pair(1, 1), NOW.minus(10)) && gone.is_cancelled(pair(2, 1), NOW));
     }
 }

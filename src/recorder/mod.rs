@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Now};
 use crate::limits::COMMIT_EVENTS_MAX;
 use crate::readiness::Readiness;
-use crate::store::{Event, Store, StoreError};
+use crate::store::{Event, Kept, Store, StoreError};
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::settings::Settings;
 use crate::vote::table::{CooldownTable, Cooling};
@@ -19,6 +19,7 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 pub mod batch;
 pub mod command;
 pub mod counters;
+mod cut;
 pub mod follower;
 pub mod gone;
 pub mod live_state;
@@ -32,6 +33,7 @@ mod watched;
 
 use batch::{Batch, Changes};
 use command::{Command, Reply};
+use cut::CutVotes;
 use gone::CancelledVotes;
 use live_state::LiveState;
 use opening::LoadPhase;
@@ -39,7 +41,7 @@ use patience::Patience;
 use queue::Request;
 pub use queue::{Overloaded, RecorderHandle, Respond};
 use removal::Removals;
-use timekeeping::Jump;
+use timekeeping::{HeldStep, is_in};
 
 /// How often the recorder looks at the clock and sweeps, in milliseconds.
 const TICK_MS: u64 = 50;
@@ -85,7 +87,12 @@ pub struct Recorder {
     accepts_settings: bool,
     /// What the rows of the store are kept by: of this start, once a change has been committed.
     kept_by: Option<Settings>,
-    jump: Option<Jump>,
+    /// A step of the clock that may be a mistake.
+    held: Option<HeldStep>,
+    /// Cooldowns that a step back has cut.
+    cut: CutVotes,
+    /// Ends of cooldowns whose rows have to go before anything else is written.
+    owed_drops: Vec<(UnixSeconds, UnixSeconds)>,
     /// When the store last noted the time, by the monotonic clock.
     noted_at_ms: u64,
     next_tick_ms: u64,
@@ -125,7 +132,9 @@ impl Recorder {
             accepts_clock: false,
             accepts_settings: false,
             kept_by: None,
-            jump: None,
+            held: None,
+            cut: CutVotes::default(),
+            owed_drops: Vec::new(),
             noted_at_ms: 0,
             next_tick_ms: 0,
             gone: CancelledVotes::default(),
@@ -165,14 +174,19 @@ impl Recorder {
         &self.live
     }
 
-    /// The store, opened if it is not, and told the time that goes into the next commit.
+    /// The store, opened if it is not, and told what goes into the next commit.
     fn store(&mut self) -> Result<&mut dyn Store, StoreError> {
-        let kept_by = self.kept_by.unwrap_or(self.settings());
+        let settings = self.kept_by.unwrap_or(self.settings());
+        let kept = Kept { known_ms: self.settled_ms(), settings, stepped_to: self.cut.stepped_to() };
         let store = match &mut self.store {
             Some(store) => store,
             none => none.insert((self.open)()?),
         };
-        store.keep(self.clock.wall_ms(), kept_by);
+        store.keep(kept);
+        while let Some(ends) = self.owed_drops.last() {
+            drop_ended(&mut **store, self.cooldown, *ends, usize::MAX)?;
+            self.owed_drops.pop();
+        }
         Ok(&mut **store)
     }
 
@@ -286,7 +300,7 @@ impl Recorder {
     /// An empty batch on top of the state of this moment.
     fn batch(&self) -> Batch<'_> {
         let (now, servers) = (self.clock.now().wall, self.live.directory.snapshot());
-        Batch::new(&self.live.table, servers, &self.gone, &self.removals, self.cooldown, now)
+        Batch::new(&self.live.table, servers, &self.gone, &self.removals, &self.cut, self.cooldown, now)
     }
 
     /// Commits what is owed together with `events`, all or nothing, and says whether that is durable now.
@@ -335,6 +349,7 @@ impl Recorder {
     fn apply(&mut self, changes: Changes) {
         let Changes { events: _, pairs, servers, gone, struck } = changes;
         self.gone.extend(gone);
+        pairs.keys().for_each(|pair| self.cut.forget(*pair));
         // Before the directory: a server that is listed again has none of its earlier votes.
         for (pair, _) in pairs.iter().filter(|(_, held)| held.is_none()) {
             self.live.table.remove(*pair);
@@ -372,10 +387,10 @@ impl Recorder {
     }
 
     fn sweep(&mut self, now: Now) {
-        let is_held = self.is_held(now);
-        if !is_held {
-            self.live.counters.swept.add(self.live.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK) as u64);
-        }
+        let is_full = self.store.as_ref().is_some_and(|store| !store.has_more_room());
+        let over = self.over(now.wall, is_full);
+        let swept = self.live.table.sweep_if(SWEEP_SHARDS_PER_TICK, |ends_at| is_in(&over, ends_at));
+        self.live.counters.swept.add(swept as u64);
         self.gone.prune(now.wall, self.cooldown);
         self.live.counters.store_bytes.set(self.store.as_ref().map_or(0, |store| store.size_bytes()));
         if now.monotonic_ms >= self.next_tend_ms {
@@ -383,21 +398,20 @@ impl Recorder {
             self.tend(now);
         }
         self.note_time_when_due(now);
-        if !is_held {
-            self.drop_expired(now);
-        }
+        self.drop_over(now, &over);
     }
 
-    fn drop_expired(&mut self, now: Now) {
+    /// Drops rows of cooldowns that are over.
+    fn drop_over(&mut self, now: Now, over: &[(UnixSeconds, UnixSeconds)]) {
         let store = &self.store;
         if self.is_store_gone
             || !self.drop_patience.may_try(now, || store.as_ref().is_none_or(|store| store.has_more_room()))
         {
             return;
         }
-        let Some(until) = now.wall.0.checked_sub(self.cooldown.seconds()) else { return };
-        let rows_max = self.drop_rows;
-        let dropped = self.store().and_then(|store| store.drop_cast(UnixSeconds(0), UnixSeconds(until), rows_max));
+        let (rows_max, cooldown) = (self.drop_rows, self.cooldown);
+        let dropped =
+            self.store().and_then(|store| over.iter().map(|ends| drop_ended(store, cooldown, *ends, rows_max)).sum());
         // Where nothing was to drop, nothing was written: that is no sign that the store works.
         if matches!(dropped, Ok(0)) {
             return;
@@ -417,5 +431,20 @@ impl Recorder {
     }
 }
 
+/// Drops up to `rows_max` rows of cooldowns that end in this span, both ends included; how many.
+fn drop_ended(
+    store: &mut dyn Store,
+    cooldown: Cooldown,
+    (from, to): (UnixSeconds, UnixSeconds),
+    rows_max: usize,
+) -> Result<usize, StoreError> {
+    match to.0.checked_sub(cooldown.seconds()) {
+        Some(until) => store.drop_cast(cooldown.voted_at(from), UnixSeconds(until), rows_max),
+        None => Ok(0),
+    }
+}
+
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod time_tests;

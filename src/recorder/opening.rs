@@ -3,14 +3,15 @@
 //! tried until it works.
 
 use super::removal::Removals;
+use super::timekeeping::{is_large, seconds};
 use super::{Recorder, Respond};
 use crate::readiness::Trouble;
 use crate::recorder::gone::CancelledVotes;
-use crate::store::{Event, Past, Store, StoreError, StoredVote};
+use crate::store::{Event, Kept, Past, Store, StoreError, StoredVote};
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::{Cooling, Loader};
-use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
+use crate::vote::time::{Cooldown, UnixSeconds};
 
 /// The pause before a second try, in milliseconds. It doubles with each one.
 const RETRY_MIN_MS: u64 = 100;
@@ -20,7 +21,7 @@ const RETRY_MAX_MS: u64 = 5_000;
 
 /// A clock that is behind the store by no more than this, in milliseconds, is being slewed, and is taken as it
 /// is.
-const BEHIND_MAX_MS: u64 = 1_000;
+const BEHIND_MAX_MS: i64 = 1_000;
 /// The pause between two looks at a clock that is behind, in milliseconds.
 const CLOCK_PAUSE_MS: u64 = 100;
 
@@ -98,16 +99,16 @@ impl Recorder {
     /// Reads the store, unless the clock is behind it.
     fn read_in_time(&mut self, store: Box<dyn Store>, past: Past) -> Result<Option<LoadPhase>, StoreError> {
         self.check_settings(&past)?;
-        let (now, last_ms) = (self.clock.now(), last_ms(&past));
-        let behind_ms = last_ms.saturating_sub(self.clock.wall_ms());
-        if behind_ms <= BEHIND_MAX_MS || self.accepts_clock {
+        let (now, known_ms) = (self.clock.now(), past.kept.map_or(0, |kept| kept.known_ms));
+        let behind_ms = known_ms.saturating_sub(self.clock.wall_ms());
+        if behind_ms <= BEHIND_MAX_MS.unsigned_abs() || self.accepts_clock {
             self.readiness.settle(Trouble::ClockBehind);
-            return self.read(store, &past, behind_ms > BEHIND_MAX_MS).map(|()| None);
+            return self.read(store, &past).map(|()| None);
         }
         let message = format!(
             "the clock says {}, and the store was used at {}, {} s later: set the clock right, and this goes on by itself; where the later time was the wrong one, start once with --accept-clock",
             now.wall,
-            seconds(last_ms),
+            seconds(known_ms),
             behind_ms.div_ceil(1_000),
         );
         STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.settle(trouble));
@@ -117,8 +118,8 @@ impl Recorder {
 
     /// A store with a live vote takes no other settings, unless that was asked for.
     fn check_settings(&self, past: &Past) -> Result<(), StoreError> {
-        let (settings, was) = (self.settings(), past.settings.unwrap_or(self.settings()));
-        let now = self.clock.now().wall.max(seconds(last_ms(past)));
+        let Some(Kept { settings: was, known_ms, .. }) = past.kept else { return Ok(()) };
+        let (settings, now) = (self.settings(), self.clock.now().wall.max(seconds(known_ms)));
         let has_live = past.newest.is_some_and(|newest| now < was.cooldown.expires_at(newest));
         if was == settings || !has_live || self.accepts_settings {
             return Ok(());
@@ -141,19 +142,21 @@ impl Recorder {
         self.readiness.note(trouble, &format!("{error}{remedy}"), self.clock.now().monotonic_ms);
     }
 
-    /// Reads all of the store, into a table apart: what fails half-way leaves nothing behind.
-    fn read(&mut self, mut store: Box<dyn Store>, past: &Past, is_behind: bool) -> Result<(), StoreError> {
+    /// Reads all of the store, into a table apart: what fails half-way leaves nothing behind. It is read as of the
+    /// time that the store knows, and then the clock is followed.
+    fn read(&mut self, mut store: Box<dyn Store>, past: &Past) -> Result<(), StoreError> {
         let start = self.clock.now();
-        let known = seconds(last_ms(past));
-        let before = start.wall.max(known);
-        let (settings, was) = (self.settings(), past.settings.unwrap_or(self.settings()));
+        let (settings, known_ms) = (self.settings(), past.kept.map(|kept| kept.known_ms));
+        let was = past.kept.map_or(settings, |kept| kept.settings);
         let is_changed = was != settings;
-        // A clock that is far ahead may be wrong. The votes that it ends are read as well and held for a while,
-        // in case it is set back. Not where the settings have changed: what was over under the old length must not
-        // come back under the new one.
-        let is_ahead = !is_changed && past.known_ms.is_some() && Self::is_jump(known, start.wall);
-        let over_by = if is_ahead { known } else { before };
-        let since = if is_changed { UnixSeconds(0) } else { was.cooldown.voted_at(start.wall.min(over_by)) };
+        // What was over under the old length must not come back under a longer one: a clock that is ahead is
+        // believed then.
+        let over_by = match known_ms.map(seconds) {
+            Some(known) if is_changed => known.max(start.wall),
+            Some(known) => known,
+            None => start.wall,
+        };
+        let since = if is_changed { UnixSeconds(0) } else { was.cooldown.voted_at(over_by) };
         let mut gone = Vec::new();
         let mut table = self.live.table.view().shadow();
         let mut reading = Reading::new(table.loader());
@@ -164,14 +167,14 @@ impl Recorder {
             match event {
                 Event::Server(server, token) => reading.server(server, token),
                 Event::Vote(vote) if over_by < was.cooldown.min(cooldown).expires_at(vote.voted_at) => {
-                    reading.vote(&vote, cooldown, start.wall, before);
+                    reading.vote(&vote, cooldown);
                 }
                 // Under a longer length it would be live again.
                 Event::Vote(vote) if is_changed => gone.push(Event::VoteGone(vote)),
                 Event::Vote(_) | Event::VoteGone(_) | Event::ServerGone(_) => {}
             }
         })?;
-        let Reading { loader, servers, conflict, cut, unlisted, ended } = reading;
+        let Reading { loader, servers, conflict, unlisted } = reading;
         let superseded = loader.finish();
         if let Some(server) = conflict {
             return Err(StoreError::Unusable(format!("two servers have one token, one of them is {server}")));
@@ -192,29 +195,40 @@ impl Recorder {
                 "the store has the settings {settings} for good (--accept-settings, or without a live vote); it had {was}, and {} votes have gone with that",
                 gone.len()
             );
-            self.owed.append(&mut gone);
-            self.note_time();
         }
-        if start.wall < before {
-            self.drop_ended(start.wall, before);
-        }
-        if is_ahead {
-            self.hold_from(known, start);
-        }
-        self.note_cut(&cut, start.wall);
-        if is_behind {
-            self.tell_accepted(start.wall, known, cut.len(), ended);
+        self.owed.append(&mut gone);
+        self.take_clock(known_ms.filter(|known_ms| !is_changed || start.wall < seconds(*known_ms)), past);
+        if is_changed {
             self.note_time();
         }
         self.live.counters.load_ms.set(self.clock.now().monotonic_ms - start.monotonic_ms);
         Ok(())
     }
 
-    fn tell_accepted(&self, now: UnixSeconds, known: UnixSeconds, cut: usize, ended: usize) {
-        let behind_s = known.0.saturating_sub(now.0);
-        log::warn!(
-            "the clock is taken as it is (--accept-clock): it says {now}, and the store was used at {known}, {behind_s} s later; {cut} cooldowns were cut to their length, and {ended} that had ended by then stay ended; leave the option out from now on"
-        );
+    /// Goes from the time that the store knows to that of the clock, as by a step. Rows whose cooldowns a step back
+    /// had cut before this start say so from now on.
+    fn take_clock(&mut self, known_ms: Option<u64>, past: &Past) {
+        let wall_ms = self.clock.wall_ms();
+        let drift_ms = known_ms.map_or(0, |known_ms| wall_ms.cast_signed() - known_ms.cast_signed());
+        self.clock.adjust(-drift_ms);
+        if is_large(drift_ms) {
+            self.step_clock(drift_ms);
+        } else {
+            self.clock.follow(drift_ms * 1_000);
+        }
+        let now = self.clock.now().wall;
+        if drift_ms < -BEHIND_MAX_MS {
+            let (cut, known) = (self.cut(now, now), seconds(known_ms.unwrap_or(0)));
+            log::warn!(
+                "the clock is taken as it is (--accept-clock): it says {now}, and the store was used at {known}, {} s later; {cut} cooldowns were cut to their length, and what had ended by then stays ended; leave the option out from now on",
+                drift_ms.unsigned_abs().div_ceil(1_000)
+            );
+            return self.note_time();
+        }
+        let stepped_to = past.kept.and_then(|kept| kept.stepped_to).filter(|to| *to <= now);
+        if self.cut(now, stepped_to.unwrap_or(now)) > 0 {
+            self.write_cut();
+        }
     }
 }
 
@@ -224,18 +238,13 @@ struct Reading<'t> {
     servers: Snapshot,
     /// A server with another one's token.
     conflict: Option<ServerId>,
-    /// Cooldowns that would last longer than their length, as they were kept.
-    cut: Vec<Cooling>,
     /// The rest of servers that were struck off, when the process was killed between two parts.
     unlisted: Vec<Cooling>,
-    /// How many had ended by a later time than it is now.
-    ended: usize,
 }
 
 impl<'t> Reading<'t> {
     fn new(loader: Loader<'t>) -> Self {
-        let (cut, unlisted) = (Vec::new(), Vec::new());
-        Self { loader, servers: Snapshot::default(), conflict: None, cut, unlisted, ended: 0 }
+        Self { loader, servers: Snapshot::default(), conflict: None, unlisted: Vec::new() }
     }
 
     fn server(&mut self, server: ServerId, token: Token) {
@@ -244,34 +253,12 @@ impl<'t> Reading<'t> {
         }
     }
 
-    /// Takes a vote in; `before` is the latest time that was ever known.
-    fn vote(&mut self, vote: &StoredVote, cooldown: Cooldown, now: UnixSeconds, before: UnixSeconds) {
+    fn vote(&mut self, vote: &StoredVote, cooldown: Cooldown) {
         let kept = Cooling { pair: vote.pair(), expires_at: cooldown.expires_at(vote.voted_at) };
-        if !self.servers.contains(vote.server) {
+        if self.servers.contains(vote.server) {
+            self.loader.put(kept);
+        } else {
             self.unlisted.push(kept);
-            return;
         }
-        if now < kept.expires_at && kept.expires_at <= before {
-            self.ended += 1;
-            return;
-        }
-        let expires_at = cooldown.held_at(kept.expires_at, now);
-        if expires_at != kept.expires_at {
-            self.cut.push(kept);
-        }
-        self.loader.put(Cooling { expires_at, ..kept });
     }
-}
-
-/// The latest time that is known from `past`, in milliseconds. A vote may be stamped a few seconds ahead,
-/// and says nothing where the time that was kept with it is right by as much.
-fn last_ms(past: &Past) -> u64 {
-    let known_ms = past.known_ms.unwrap_or(0);
-    let newest_ms = past.newest.map_or(0, |newest| u64::from(newest.0) * 1_000);
-    let is_ahead = past.known_ms.is_some() && newest_ms <= known_ms + u64::from(VOTE_AHEAD_MAX_S) * 1_000;
-    if is_ahead { known_ms } else { known_ms.max(newest_ms) }
-}
-
-fn seconds(ms: u64) -> UnixSeconds {
-    UnixSeconds(u32::try_from(ms / 1_000).unwrap_or(u32::MAX))
 }

@@ -77,6 +77,8 @@ impl Recorder {
     pub(super) fn note_struck(&mut self, struck: HashMap<ServerId, bool>) {
         for (server, is_struck) in struck {
             if is_struck {
+                // By the instants of their rows.
+                self.restore_cut(|pair| pair.server == server);
                 self.removals.add(self.live.table.of_server(server));
             } else {
                 self.removals.settle(server);

@@ -10,7 +10,7 @@ use super::command::{Command, Mode, NewServer, Reply, ServerName, Tokens, Vote, 
 use super::{OpenStore, Recorder, RecorderHandle};
 use crate::clock::{Clock, HandReaders};
 use crate::readiness::{Readiness, Trouble};
-use crate::store::{Event, Past, Store, StoreError, StoredVote};
+use crate::store::{Event, Kept, Past, Store, StoreError, StoredVote};
 use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
@@ -19,25 +19,24 @@ use crate::vote::settings::Settings;
 use crate::vote::table::Pair;
 use crate::vote::time::{Cooldown, UnixSeconds};
 
-const START: u32 = 1_795_000_000;
-const SERVER: ServerId = ServerId(28);
+pub(super) const START: u32 = 1_795_000_000;
+pub(super) const SERVER: ServerId = ServerId(28);
 
 /// What a store holds; kept over restarts of the recorder.
 #[derive(Clone, Default)]
-struct Disk(Arc<Mutex<DiskState>>);
+pub(super) struct Disk(pub(super) Arc<Mutex<DiskState>>);
 
 #[derive(Default)]
-struct DiskState {
-    votes: Vec<StoredVote>,
-    servers: Vec<(ServerId, Token)>,
-    known_ms: Option<u64>,
-    settings: Option<Settings>,
-    is_failing: bool,
+pub(super) struct DiskState {
+    pub(super) votes: Vec<StoredVote>,
+    pub(super) servers: Vec<(ServerId, Token)>,
+    pub(super) kept: Option<Kept>,
+    pub(super) is_failing: bool,
 }
 
 struct DiskStore {
     disk: Disk,
-    keeps: Option<(u64, Settings)>,
+    keeps: Option<Kept>,
 }
 
 impl Store for DiskStore {
@@ -54,7 +53,7 @@ impl Store for DiskStore {
                 Event::ServerGone(server) => disk.servers.retain(|(other, _)| other != server),
             }
         }
-        (disk.known_ms, disk.settings) = self.keeps.unzip();
+        disk.kept = self.keeps;
         Ok(())
     }
 
@@ -72,11 +71,11 @@ impl Store for DiskStore {
     fn past(&mut self) -> Result<Past, StoreError> {
         let disk = self.disk.0.lock();
         let instants = || disk.votes.iter().map(|vote| vote.voted_at);
-        Ok(Past { known_ms: disk.known_ms, settings: disk.settings, newest: instants().max() })
+        Ok(Past { kept: disk.kept, newest: instants().max() })
     }
 
-    fn keep(&mut self, known_ms: u64, settings: Settings) {
-        self.keeps = Some((known_ms, settings));
+    fn keep(&mut self, kept: Kept) {
+        self.keeps = Some(kept);
     }
 
     fn drop_cast(&mut self, since: UnixSeconds, until: UnixSeconds, _max: usize) -> Result<usize, StoreError> {
@@ -95,22 +94,22 @@ impl Store for DiskStore {
 }
 
 /// A recorder that a test drives.
-struct Bench {
-    disk: Disk,
-    readers: Arc<HandReaders>,
-    clock: Clock,
-    readiness: Readiness,
-    recorder: Recorder,
+pub(super) struct Bench {
+    pub(super) disk: Disk,
+    pub(super) readers: Arc<HandReaders>,
+    pub(super) clock: Clock,
+    pub(super) readiness: Readiness,
+    pub(super) recorder: Recorder,
     _handle: RecorderHandle,
 }
 
 impl Bench {
-    fn new(disk: &Disk, readers: &Arc<HandReaders>) -> Self {
+    pub(super) fn new(disk: &Disk, readers: &Arc<HandReaders>) -> Self {
         Self::with(disk, readers, settings(90, 64))
     }
 
     /// A start with these settings.
-    fn with(disk: &Disk, readers: &Arc<HandReaders>, settings: Settings) -> Self {
+    pub(super) fn with(disk: &Disk, readers: &Arc<HandReaders>, settings: Settings) -> Self {
         let clock = Clock::of(readers.clone());
         let (readiness, its) = (Readiness::default(), disk.clone());
         let open: OpenStore = Box::new(move || match its.0.lock().is_failing {
@@ -124,28 +123,28 @@ impl Bench {
     }
 
     /// One step; for how long it wants to be left alone, in milliseconds.
-    fn step(&mut self) -> u64 {
+    pub(super) fn step(&mut self) -> u64 {
         let call_at_ms = self.recorder.step(Vec::new()).expect("it goes on");
         call_at_ms.saturating_sub(self.clock.now().monotonic_ms)
     }
 
-    fn ask(&mut self, command: Command) -> Reply {
+    pub(super) fn ask(&mut self, command: Command) -> Reply {
         let (sender, replies) = channel();
         let respond = Box::new(move |reply| sender.send(reply).expect("it is waited for"));
         self.recorder.step(vec![(command, respond)]).expect("it goes on");
         replies.try_recv().expect("it is answered within the step")
     }
 
-    fn list(&mut self) -> Reply {
+    pub(super) fn list(&mut self) -> Reply {
         let server = NewServer { server: SERVER, token: Token::new("demo") };
         self.ask(Command::Servers(vec![server], Tokens::Keep))
     }
 
-    fn cast(&mut self, address: u32) -> VoteOutcome {
+    pub(super) fn cast(&mut self, address: u32) -> VoteOutcome {
         self.cast_from(voter(address))
     }
 
-    fn cast_from(&mut self, address: VoterAddress) -> VoteOutcome {
+    pub(super) fn cast_from(&mut self, address: VoterAddress) -> VoteOutcome {
         let vote = Vote { server: ServerName::Id(SERVER), voter: address.into(), voted_at: None };
         match self.ask(Command::Votes(vec![vote], Mode::Cast)) {
             Reply::Votes(mut outcomes) => outcomes.remove(0),
@@ -154,24 +153,74 @@ impl Bench {
     }
 
     /// When the cooldown of an address ends, as a reader sees it, counted from [`START`].
-    fn ends(&self, address: u32) -> Option<i64> {
+    pub(super) fn ends(&self, address: u32) -> Option<i64> {
         self.ends_of(voter(address))
     }
 
-    fn ends_of(&self, address: VoterAddress) -> Option<i64> {
+    pub(super) fn ends_of(&self, address: VoterAddress) -> Option<i64> {
         let pair = Pair { server: SERVER, address };
         let ends = self.recorder.live().cooldowns().live(pair, self.clock.now().wall);
         ends.map(|ends| i64::from(ends.0) - i64::from(START))
     }
 }
 
-fn settings(minutes: u32, bits: u8) -> Settings {
+pub(super) fn settings(minutes: u32, bits: u8) -> Settings {
     let cooldown = Cooldown::from_minutes(minutes).expect("in range");
     Settings { cooldown, ipv6_prefix: Ipv6Prefix::from_bits(bits).expect("in range") }
 }
 
-fn voter(address: u32) -> VoterAddress {
+pub(super) fn voter(address: u32) -> VoterAddress {
     VoterAddress::V4(Ipv4(address))
+}
+
+/// A recorder at work, with one vote a minute for ten minutes, the last of them now.
+pub(super) fn at_work(readers: &Arc<HandReaders>) -> Bench {
+    let mut bench = Bench::new(&Disk::default(), readers);
+    bench.step();
+    bench.list();
+    for address in 0..10 {
+        bench.pass(if address == 0 { 0 } else { 60_000 });
+        assert!(matches!(bench.cast(address), VoteOutcome::Recorded(_)));
+    }
+    bench
+}
+
+impl Bench {
+    /// Time passes, in steps of a tick where it is short.
+    pub(super) fn pass(&mut self, ms: i64) {
+        self.readers.pass_ms(ms);
+        self.step();
+    }
+
+    /// The clock is set, and the recorder sees it.
+    pub(super) fn set(&mut self, ms: i64) {
+        self.readers.step_ms(ms);
+        self.step();
+    }
+
+    pub(super) fn all_ends(&self) -> Vec<Option<i64>> {
+        (0..10).map(|address| self.ends(address)).collect()
+    }
+
+    /// The instants of the rows, counted from [`START`].
+    pub(super) fn rows(&self) -> Vec<i64> {
+        let mut rows: Vec<_> =
+            self.disk.0.lock().votes.iter().map(|vote| i64::from(vote.voted_at.0) - i64::from(START)).collect();
+        rows.sort_unstable();
+        rows
+    }
+
+    /// As after a kill: what is in the store, on the same clocks.
+    pub(super) fn killed(&self) -> Bench {
+        let mut bench = Bench::new(&self.disk, &self.readers);
+        bench.step();
+        bench
+    }
+
+    /// Longer than the sweep needs for the whole table.
+    pub(super) fn sweep(&mut self) {
+        (0..200).for_each(|_| self.pass(50));
+    }
 }
 
 #[test]
@@ -197,12 +246,12 @@ fn a_store_that_cannot_be_opened_is_tried_again_with_growing_pauses() {
 fn a_clock_that_is_behind_is_waited_for_and_nothing_is_written() {
     let (disk, readers) = (Disk::default(), HandReaders::at(START));
     let known_ms = u64::from(START + 10) * 1_000;
-    disk.0.lock().known_ms = Some(known_ms);
+    disk.0.lock().kept = Some(Kept { known_ms, settings: settings(90, 64), stepped_to: None });
     let mut bench = Bench::new(&disk, &readers);
     for passed_s in 0..9 {
         assert_eq!(bench.step(), 100, "{passed_s}");
         assert!(bench.readiness.has(Trouble::ClockBehind) && !bench.readiness.is_ready(), "{passed_s}");
-        assert_eq!(disk.0.lock().known_ms, Some(known_ms));
+        assert_eq!(disk.0.lock().kept.map(|kept| kept.known_ms), Some(known_ms));
         readers.pass_ms(1_000);
     }
     bench.step();

@@ -20,9 +20,8 @@ use super::commit_marker::{CommitMarker, MARKER_FILE, is_in_place};
 use super::disk::{Disk, DiskFile, FileId, is_full};
 use super::room::Room;
 use super::store_file::{Purpose, StoreFile};
-use super::tables::{self, Dropped, Found, Keeps, SCHEMA_OF_BOTH};
-use super::{Event, Past, Store, StoreError};
-use crate::vote::settings::Settings;
+use super::tables::{self, Dropped, Found, SCHEMA_OF_BOTH};
+use super::{Event, Kept, Past, Store, StoreError};
 use crate::vote::time::UnixSeconds;
 
 /// The store's file.
@@ -62,7 +61,7 @@ pub struct EmbeddedStore {
     used_bytes: u64,
     sequence: u64,
     /// What is kept with the next commit besides its changes.
-    keeps: Keeps,
+    kept: Option<Kept>,
     /// Rows of votes that were dropped, and whose room in the file no later vote has taken yet.
     rows_free: usize,
     /// What would undo the last commit. One that failed may be in the file all the same, and one that went well
@@ -109,7 +108,7 @@ impl EmbeddedStore {
             open: None,
             used_bytes: 0,
             sequence: 0,
-            keeps: Keeps::default(),
+            kept: None,
             rows_free: 0,
             undo: Vec::new(),
             free_when_full_bytes: 0,
@@ -268,8 +267,7 @@ impl EmbeddedStore {
                 return Err(self.lacking(self.sequence));
             }
             if found > self.sequence {
-                tables::write(&database, &self.undo, found + 1, None, &self.keeps)
-                    .map_err(|error| self.failed(error))?;
+                tables::write(&database, &self.undo, found + 1, None, self.kept).map_err(|error| self.failed(error))?;
                 self.sequence = found + 1;
                 self.marker.note(self.sequence);
             }
@@ -300,8 +298,8 @@ impl EmbeddedStore {
             };
             file.begin(purpose);
             is_begun = true;
-            let rows = tables::write(database, events, sequence, dropped, &store.keeps)
-                .map_err(|error| store.failed(error))?;
+            let rows =
+                tables::write(database, events, sequence, dropped, store.kept).map_err(|error| store.failed(error))?;
             store.sequence = sequence;
             store.rows_free = store.rows_free.saturating_sub(votes) + rows;
             store.marker.note(sequence);
@@ -414,8 +412,8 @@ impl Store for EmbeddedStore {
         self.read(tables::past)
     }
 
-    fn keep(&mut self, known_ms: u64, settings: Settings) {
-        self.keeps = Keeps { known_ms: Some(known_ms), settings: Some(settings) };
+    fn keep(&mut self, kept: Kept) {
+        self.kept = Some(kept);
     }
 
     fn drop_cast(&mut self, since: UnixSeconds, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {

@@ -1,7 +1,6 @@
 //! A store that keeps nothing: `--in-memory` and `--demo`.
 
-use super::{Event, Past, Store, StoreError};
-use crate::vote::settings::Settings;
+use super::{Event, Kept, Past, Store, StoreError};
 use crate::vote::time::UnixSeconds;
 
 /// Forgets everything at the end of the process.
@@ -25,7 +24,11 @@ impl Store for MemoryStore {
         Ok(Past::default())
     }
 
-    fn keep(&mut self, _known_ms: u64, _settings: Settings) {}
+    fn keep(&mut self, _kept: Kept) {}
+
+    fn is_lasting(&self) -> bool {
+        false
+    }
 
     fn drop_cast(&mut self, _since: UnixSeconds, _until: UnixSeconds, _max: usize) -> Result<usize, StoreError> {
         Ok(0)

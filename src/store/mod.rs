@@ -93,13 +93,22 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
+/// What is written with every commit besides its changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The latest time of the service, in milliseconds since 1970, without a step forward that is held.
+    pub known_ms: u64,
+    /// What the rows are kept by.
+    pub settings: Settings,
+    /// Where the clock was stepped back to, while rows do not say yet that their cooldowns were cut then.
+    pub stepped_to: Option<UnixSeconds>,
+}
+
 /// What a store knows of the time that it was used in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Past {
-    /// The wall time that was kept last, in milliseconds since 1970; `None` where none ever was.
-    pub known_ms: Option<u64>,
-    /// What it was made with; `None` where nothing was ever kept.
-    pub settings: Option<Settings>,
+    /// What was written last; `None` where nothing was ever kept.
+    pub kept: Option<Kept>,
     /// When the newest vote was cast.
     pub newest: Option<UnixSeconds>,
 }
@@ -131,8 +140,13 @@ pub trait Store: Send {
     /// As [`Store::replay`].
     fn past(&mut self) -> Result<Past, StoreError>;
 
-    /// The wall time, in milliseconds since 1970, and the settings that are kept with each commit from now on.
-    fn keep(&mut self, known_ms: u64, settings: Settings);
+    /// What is written with each commit from now on.
+    fn keep(&mut self, kept: Kept);
+
+    /// Whether anything is kept beyond the end of the process.
+    fn is_lasting(&self) -> bool {
+        true
+    }
 
     /// Drops up to `rows_max` votes cast from `since` to `until`, both included; how many were dropped.
     ///

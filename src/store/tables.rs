@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
-use super::{Event, Past, StoredVote, row};
+use super::{Event, Kept, Past, StoredVote, row};
 use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv6::Ipv6Prefix;
@@ -33,13 +33,8 @@ const KNOWN_KEY: &str = "known_ms";
 const COOLDOWN_KEY: &str = "cooldown_minutes";
 /// See [`COOLDOWN_KEY`].
 const PREFIX_KEY: &str = "ipv6_prefix";
-
-/// What is written with every commit.
-#[derive(Default)]
-pub(super) struct Keeps {
-    pub(super) known_ms: Option<u64>,
-    pub(super) settings: Option<Settings>,
-}
+/// See [`Kept::stepped_to`]; 0 for nothing.
+const STEPPED_KEY: &str = "stepped_to";
 
 /// Votes to be dropped: from when to when they were cast, and how many at most.
 pub(super) type Dropped = (UnixSeconds, UnixSeconds, usize);
@@ -120,13 +115,15 @@ pub(super) fn past(database: &Database) -> Result<Past, redb::Error> {
     let read = database.begin_read()?;
     let meta = read.open_table(META)?;
     let number = |key| meta.get(key).map(|value| value.map(|value| value.value()));
-    let cooldown =
-        number(COOLDOWN_KEY)?.and_then(|minutes| u32::try_from(minutes).ok()).and_then(Cooldown::from_minutes);
-    let prefix = number(PREFIX_KEY)?.and_then(|bits| u8::try_from(bits).ok()).and_then(Ipv6Prefix::from_bits);
+    let small = |key| number(key).map(|value| value.and_then(|value| u32::try_from(value).ok()));
+    let cooldown = small(COOLDOWN_KEY)?.and_then(Cooldown::from_minutes);
+    let prefix = small(PREFIX_KEY)?.and_then(|bits| u8::try_from(bits).ok()).and_then(Ipv6Prefix::from_bits);
     let settings = cooldown.zip(prefix).map(|(cooldown, ipv6_prefix)| Settings { cooldown, ipv6_prefix });
+    let stepped_to = small(STEPPED_KEY)?.filter(|to| *to > 0).map(UnixSeconds);
+    let kept = number(KNOWN_KEY)?.zip(settings).map(|(known_ms, settings)| Kept { known_ms, settings, stepped_to });
     let votes = read.open_table(VOTES)?;
     let newest = votes.last()?.and_then(|(key, _)| row::vote(key.value())).map(|vote| vote.voted_at);
-    Ok(Past { known_ms: number(KNOWN_KEY)?, settings, newest })
+    Ok(Past { kept, newest })
 }
 
 /// Applies `events`, drops the rows that are due, and commits: durable when it returns.
@@ -135,7 +132,7 @@ pub(super) fn write(
     events: &[Event],
     sequence: u64,
     dropped: Option<Dropped>,
-    keeps: &Keeps,
+    kept: Option<Kept>,
 ) -> Result<usize, redb::Error> {
     let write = database.begin_write()?;
     let mut rows = 0;
@@ -175,12 +172,11 @@ pub(super) fn write(
             let held = meta.get(GONE_KEY)?.map_or(0, |value| value.value());
             meta.insert(GONE_KEY, held.max(u64::from(latest.0)))?;
         }
-        if let Some(known_ms) = keeps.known_ms {
+        if let Some(Kept { known_ms, settings, stepped_to }) = kept {
             meta.insert(KNOWN_KEY, known_ms)?;
-        }
-        if let Some(Settings { cooldown, ipv6_prefix }) = keeps.settings {
-            meta.insert(COOLDOWN_KEY, u64::from(cooldown.minutes()))?;
-            meta.insert(PREFIX_KEY, u64::from(ipv6_prefix.bits()))?;
+            meta.insert(COOLDOWN_KEY, u64::from(settings.cooldown.minutes()))?;
+            meta.insert(PREFIX_KEY, u64::from(settings.ipv6_prefix.bits()))?;
+            meta.insert(STEPPED_KEY, stepped_to.map_or(0, |to| u64::from(to.0)))?;
         }
     }
     write.commit()?;

@@ -12,7 +12,7 @@ use super::address::VoterAddress;
 use super::id::ServerId;
 use super::ipv4::Ipv4;
 use super::ipv6::Ipv6Network;
-use super::time::{Cooldown, UnixSeconds};
+use super::time::UnixSeconds;
 
 /// Number of shards of each family. At 10 million entries a shard holds some 10,000: walking or growing
 /// one holds its lock for well under a millisecond.
@@ -277,16 +277,11 @@ impl<K: PairKey> Shards<K> {
         before - entries.len()
     }
 
-    pub(super) fn step_back(&self, before: UnixSeconds, now: UnixSeconds, cooldown: Cooldown, cut: &mut Vec<Cooling>) {
+    pub(super) fn cut(&self, is_too_long: impl Fn(UnixSeconds) -> bool, ends_at: UnixSeconds, cut: &mut Vec<Cooling>) {
         for shard in &self.shards {
-            let mut entries = shard.entries.write();
-            entries.retain(|entry| entry.expires_at <= now || before < entry.expires_at);
-            for entry in entries.iter_mut() {
-                let held = cooldown.held_at(entry.expires_at, now);
-                if held != entry.expires_at {
-                    cut.push(entry.cooling());
-                    entry.expires_at = held;
-                }
+            for entry in shard.entries.write().iter_mut().filter(|entry| is_too_long(entry.expires_at)) {
+                cut.push(entry.cooling());
+                entry.expires_at = ends_at;
             }
         }
     }

@@ -253,13 +253,13 @@ impl CooldownTable {
         dropped
     }
 
-    /// The wall clock went back from `before` to `now`: what had expired by `before` and would be live
-    /// again is dropped, and no cooldown may last longer than a full length from `now`.
-    /// Gives the entries that were cut to that, as they were before. See [`Cooldown::held_at`].
-    pub fn step_back(&mut self, before: UnixSeconds, now: UnixSeconds, cooldown: Cooldown) -> Vec<Cooling> {
+    /// Has every cooldown that would last longer than its length from `now` end at `ends_at`. Gives the entries that
+    /// were cut so, as they were. See [`Cooldown::is_too_long`].
+    pub fn cut(&mut self, now: UnixSeconds, cooldown: Cooldown, ends_at: UnixSeconds) -> Vec<Cooling> {
         let mut cut = Vec::new();
-        self.families.v4.step_back(before, now, cooldown, &mut cut);
-        self.families.v6.step_back(before, now, cooldown, &mut cut);
+        let is_too_long = |expires_at| cooldown.is_too_long(expires_at, now);
+        self.families.v4.cut(is_too_long, ends_at, &mut cut);
+        self.families.v6.cut(is_too_long, ends_at, &mut cut);
         cut
     }
 }

@@ -90,18 +90,16 @@ fn only_a_shadow_is_exchanged() {
 }
 
 #[test]
-fn a_step_back_revives_nothing_lengthens_nothing_and_loses_nothing() {
+fn what_lasts_too_long_is_cut_and_nothing_else() {
     let cooldown = Cooldown::from_minutes(90).expect("in range");
-    let (before, now) = (UnixSeconds(100_000), UnixSeconds(97_000));
+    let now = UnixSeconds(97_000);
     let mut table = CooldownTable::new();
-    table.insert(pair(1, 1), UnixSeconds(99_000)); // over, not swept yet
     table.insert(pair(1, 2), UnixSeconds(101_000)); // live, ends within a length of the new now
     table.insert(pair(1, 3), UnixSeconds(105_000)); // live, would last longer than a length
     table.insert(pair(1, 4), UnixSeconds(102_405)); // stamped as far ahead as a vote may be
-    let cut = table.step_back(before, now, cooldown);
+    let cut = table.cut(now, cooldown, cooldown.expires_at(now));
     assert_eq!(cut, [Cooling { pair: pair(1, 3), expires_at: UnixSeconds(105_000) }]);
     let view = table.view();
-    assert_eq!(view.live(pair(1, 1), now), None);
     assert_eq!(view.live(pair(1, 2), now), Some(UnixSeconds(101_000)));
     assert_eq!(view.live(pair(1, 3), now), Some(UnixSeconds(102_400)));
     assert_eq!(view.live(pair(1, 4), now), Some(UnixSeconds(102_405)));
@@ -222,7 +220,8 @@ proptest! {
                 TableStep::Forward(seconds) => now += seconds,
                 TableStep::Back(seconds) => {
                     let back = now - seconds.min(now);
-                    table.step_back(UnixSeconds(now), UnixSeconds(back), cooldown);
+                    table.sweep(UnixSeconds(now), SHARDS);
+                    table.cut(UnixSeconds(back), cooldown, cooldown.expires_at(UnixSeconds(back)));
                     model.retain(|_, held| now < held.expires_at.0);
                     for held in model.values_mut().filter(|held| held.expires_at.0 > back + 185) {
                         held.expires_at = UnixSeconds(back + 180);

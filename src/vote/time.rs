@@ -4,7 +4,7 @@
 use std::fmt;
 
 /// A wall-clock instant in whole seconds since 1970 UTC, good until February 2106.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixSeconds(pub u32);
 
 /// A vote may be stamped this far ahead of the service's clock, in seconds (contract).
@@ -130,13 +130,11 @@ impl Cooldown {
         expires_at.minus(self.seconds())
     }
 
-    /// The end of a cooldown as it may be held at `now`. A vote may be stamped a few seconds ahead of
-    /// the service's clock (the contract's bound); one from further ahead was stamped by a clock that
-    /// has gone back since, and its cooldown lasts a full length from now.
+    /// Whether a cooldown lasts longer than it may at `now`. A vote may be stamped a few seconds ahead of the
+    /// service's clock (the contract's bound); one from further ahead was stamped by a clock that has gone back since.
     #[must_use]
-    pub const fn held_at(self, expires_at: UnixSeconds, now: UnixSeconds) -> UnixSeconds {
-        let length_from_now = self.expires_at(now);
-        if expires_at.0 > length_from_now.plus(VOTE_AHEAD_MAX_S).0 { length_from_now } else { expires_at }
+    pub const fn is_too_long(self, expires_at: UnixSeconds, now: UnixSeconds) -> bool {
+        expires_at.0 > self.expires_at(now).plus(VOTE_AHEAD_MAX_S).0
     }
 
     /// Minutes until `expires_at`, rounded up: from 1 to the cooldown's length. A vote may be

@@ -315,3 +315,30 @@ fn a_vote_after_a_cancellation_is_of_a_later_second() {
     let body = format!(r#"{{"server_id":28,"ip":"203.0.113.8","voted_at":{other}}}"#);
     assert_eq!(told(control.post("/v1/votes?mode=record", &body)), other);
 }
+
+/// Each second has one vote of an address, and none is more than 5 s ahead of the clock.
+#[test]
+fn an_address_whose_votes_are_cancelled_again_and_again_is_told_to_wait() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    let (body, path) = (r#"{"server_id":28,"ip":"203.0.113.7"}"#, "/v1/votes/28/203.0.113.7");
+    let mut instants = Vec::new();
+    let refused = loop {
+        let response = control.post("/v1/votes", body);
+        if response.status != 201 {
+            break response;
+        }
+        let voted_at = from_rfc3339(response.json()["voted_at"].as_str().expect("an instant"));
+        assert!(voted_at <= now_unix() + 5, "{response:?}");
+        instants.push(voted_at);
+        assert_eq!(control.delete(path).status, 200);
+    };
+    assert!(instants.is_sorted_by(|a, b| a < b) && instants.len() >= 6, "{instants:?}");
+    expect_error_with("too many", &refused, 429, "too_many_changes");
+    assert_eq!(refused.header("Retry-After"), Some("1"));
+    let batch = control.post("/v1/votes/batch?mode=cast", &format!("{body}\n")).json();
+    assert_eq!((&batch["invalid"], &batch["errors"][0]["error"]), (&json!(1), &json!("too_many_changes")), "{batch}");
+    let others = control.post("/v1/votes", r#"{"server_id":28,"ip":"203.0.113.8"}"#);
+    assert_eq!(others.status, 201, "{others:?}");
+}

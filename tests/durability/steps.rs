@@ -186,3 +186,48 @@ fn a_start_behind_the_votes_it_finds() {
     let found = scene.expect_agreement(&server, &pairs, "after one more start");
     assert_eq!(found, [None, shown[1].clone()], "the first was cancelled, the second is as it was");
 }
+
+/// Regression: of 1,000 votes none was live after a clock that was 6 h back for a second.
+#[test]
+fn a_clock_that_is_wrong_for_a_moment_changes_nothing() {
+    let Some(mut scene) = Scene::new() else { return };
+    let pairs: Vec<Pair> = (0..20).map(|number| (SERVER, address(number))).collect();
+    let mut server = scene.start(&[]);
+    server.control_client().add_server(SERVER, "demo");
+    for number in 0..20 {
+        assert!(scene.cast(&server, number));
+    }
+    let shown = scene.expect_agreement(&server, &pairs, "before the steps");
+    for step_s in [-6 * 3_600, 2 * 3_600] {
+        scene.step(&server, step_s);
+        scene.step(&server, 0);
+        assert_eq!(scene.expect_agreement(&server, &pairs, "after the step"), shown, "{step_s}");
+        scene.step(&server, step_s);
+        if step_s > 0 {
+            stop(server);
+            server = scene.start(&[]);
+            assert_eq!(next_votes(&server, &pairs), vec![None; 20], "the clock is followed");
+        }
+        scene.step(&server, 0);
+        assert_eq!(scene.expect_agreement(&server, &pairs, "at the end"), shown, "{step_s}");
+    }
+    stop(server);
+    assert_eq!(scene.expect_agreement(&scene.start(&[]), &pairs, "after a restart"), shown);
+}
+
+/// Regression: a step of a second, as of NTP, cut the newest votes and changed their `next_vote_at`.
+#[test]
+fn a_small_step_back_makes_the_time_stand_still() {
+    let Some(mut scene) = Scene::new() else { return };
+    let server = scene.start(&[]);
+    server.control_client().add_server(SERVER, "demo");
+    let pairs = [(SERVER, address(1))];
+    let ahead = server.control_client().cast_at(SERVER, &address(1).to_string(), now_unix() + 4);
+    assert_eq!(ahead.status, 201, "{ahead:?}");
+    let shown = next_votes(&server, &pairs);
+    scene.write_step(-3);
+    server.wait_for_lines("the time stands still until it has caught up", 1);
+    let is_at = |now| get(server.public(), "/").header("Date") == Some(imf_fixdate(now).as_str());
+    wait_until("it goes on with the clock", || is_at(scene.now()));
+    assert_eq!(next_votes(&server, &pairs), shown);
+}

@@ -386,8 +386,7 @@ impl Follower {
     /// mirrors the store, and what a step back would revive is read anew by the feed.
     fn set_time(&mut self, offset_us: i64) {
         let moved_us = offset_us - self.clock.offset_us();
-        self.clock.set_offset_us(offset_us);
-        if moved_us.unsigned_abs() > STEP_US && self.readiness.is_loaded() {
+        if self.clock.follow(moved_us) && moved_us.unsigned_abs() > STEP_US && self.readiness.is_loaded() {
             self.live.counters.clock_steps.add(1);
             let moved_ms = moved_us / 1_000;
             log::warn!("the store's clock moved by {moved_ms} ms; let chrony slew it instead of stepping it");

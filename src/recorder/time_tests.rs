@@ -1,0 +1,208 @@
+//! The recorder on clocks that step: what the contract says under "Time", step by step.
+
+use super::command::{Command, Reply, VoteOutcome};
+use super::tests::{Bench, Disk, SERVER, START, at_work, voter};
+use crate::clock::HandReaders;
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// Regression: of 1,000 live votes and a clock that was 6 h back for one second, none was live afterwards.
+#[test]
+fn a_clock_that_is_back_for_a_second_changes_no_cooldown() {
+    let readers = HandReaders::at(START);
+    let mut bench = at_work(&readers);
+    let (ends, rows) = (bench.all_ends(), bench.rows());
+    for step_ms in [-6 * HOUR_MS, -61_000, -90 * 60_000, 30 * HOUR_MS, 61_000] {
+        bench.set(step_ms);
+        assert_eq!(bench.rows(), rows, "{step_ms}: nothing has left the store");
+        bench.sweep();
+        if step_ms < 0 {
+            let longest = i64::from(bench.clock.now().wall.0) - i64::from(START) + 5_400 + 5;
+            assert!(bench.all_ends().iter().all(|ends| ends.is_some_and(|ends| ends <= longest)), "{step_ms}");
+        }
+        bench.set(-step_ms);
+        assert_eq!(bench.all_ends(), ends, "{step_ms}");
+        assert_eq!(bench.killed().all_ends(), ends, "{step_ms}, after a kill");
+        assert_eq!(bench.rows(), rows, "{step_ms}: nor has it later");
+    }
+}
+
+/// Regression: the newest votes were cut, and their `next_vote_at` changed.
+#[test]
+fn small_steps_back_change_no_cooldown_and_no_reader_sees_time_go_back() {
+    let readers = HandReaders::at(START);
+    let mut bench = at_work(&readers);
+    let (ends, rows) = (bench.all_ends(), bench.rows());
+    let mut last_ms = bench.clock.wall_ms();
+    for step_ms in [-1_000, -59_000, 1_000, -20, 30_000, -3_000] {
+        bench.set(step_ms);
+        for _ in 0..20 {
+            bench.pass(50);
+            assert!(bench.clock.wall_ms() >= last_ms);
+            last_ms = bench.clock.wall_ms();
+        }
+        assert_eq!((bench.all_ends(), bench.rows()), (ends.clone(), rows.clone()), "{step_ms}");
+    }
+    assert!(bench.clock.stands_still());
+    bench.pass(60_000);
+    assert!(!bench.clock.stands_still());
+    assert_eq!(bench.clock.drift_ms(), 0);
+}
+
+/// Regression: a clock 2 h ahead, a restart, the clock set right, and no vote was live.
+#[test]
+fn a_step_forward_is_held_across_restarts() {
+    let readers = HandReaders::at(START);
+    let mut bench = at_work(&readers);
+    let ends = bench.all_ends();
+    bench.set(2 * HOUR_MS);
+    assert_eq!(bench.all_ends(), [None; 10]);
+    bench.sweep();
+    let mut bench = bench.killed();
+    assert_eq!(bench.all_ends(), [None; 10], "the clock is followed");
+    assert!(matches!(bench.cast(50), VoteOutcome::Recorded(_)));
+    bench.sweep();
+    let mut again = bench.killed();
+    again.sweep();
+    again.set(-2 * HOUR_MS);
+    assert!(again.readiness.is_ready());
+    assert_eq!(again.all_ends(), ends);
+    assert!(again.ends(50).is_some_and(|ends| ends <= 600 + 5_400), "it was cast in what is the future now");
+    let killed = again.killed();
+    assert!(killed.readiness.is_ready(), "the time that was wrong is not waited for");
+    assert_eq!((killed.all_ends(), killed.ends(50)), (ends, again.ends(50)));
+}
+
+#[test]
+fn a_step_forward_that_lasts_is_for_good_after_ten_minutes() {
+    let readers = HandReaders::at(START);
+    let mut bench = at_work(&readers);
+    bench.set(2 * HOUR_MS);
+    bench.pass(600_000);
+    bench.sweep();
+    assert_eq!(bench.rows(), [0_i64; 0]);
+    bench.set(-2 * HOUR_MS);
+    assert_eq!(bench.all_ends(), [None; 10], "what has ended stays ended");
+}
+
+#[test]
+fn a_step_back_that_lasts_is_written_after_ten_minutes_in_one_commit() {
+    let readers = HandReaders::at(START);
+    let mut bench = at_work(&readers);
+    let rows = bench.rows();
+    bench.set(-6 * HOUR_MS);
+    let cut = bench.all_ends();
+    assert_eq!(cut, [Some(540 - 6 * 3_600 + 5_400); 10]);
+    bench.pass(599_000);
+    assert_eq!(bench.rows(), rows);
+    // Until it succeeds the rows stay as they are.
+    bench.disk.0.lock().is_failing = true;
+    bench.pass(2_000);
+    assert_eq!((bench.rows(), bench.all_ends()), (rows, cut.clone()));
+    bench.disk.0.lock().is_failing = false;
+    bench.sweep();
+    assert_eq!(bench.rows(), [540 - 6 * 3_600; 10]);
+    assert_eq!(bench.all_ends(), cut);
+    bench.set(6 * HOUR_MS);
+    assert_eq!(bench.all_ends(), [None; 10], "the step back was for good");
+}
+
+/// The time that the store keeps follows a step back at once, and what was shown stays so over a restart.
+#[test]
+fn a_start_after_a_step_back_shows_what_was_shown() {
+    let readers = HandReaders::at(START);
+    let mut bench = at_work(&readers);
+    bench.set(-HOUR_MS);
+    bench.cast(50);
+    let cut = bench.all_ends();
+    bench.pass(20_000);
+    let mut again = bench.killed();
+    assert!(again.readiness.is_ready());
+    assert_eq!((again.all_ends(), again.ends(50)), (cut.clone(), bench.ends(50)));
+    assert!(again.rows().iter().all(|row| *row <= 540 - 3_600 + 20), "the rows say so: {:?}", again.rows());
+    again.pass(5_000);
+    assert_eq!(again.killed().all_ends(), cut, "from then on it is constant");
+}
+
+#[test]
+fn a_step_back_revives_nothing_that_had_ended() {
+    let readers = HandReaders::at(START);
+    for is_failing in [false, true] {
+        let mut bench = at_work(&readers);
+        bench.pass(5_400_000 - 540_000);
+        let ended = bench.all_ends().iter().filter(|ends| ends.is_none()).count();
+        assert_eq!(ended, 1, "the first has just ended");
+        bench.disk.0.lock().is_failing = is_failing;
+        bench.set(-HOUR_MS);
+        bench.disk.0.lock().is_failing = false;
+        assert_eq!(bench.ends(0), None);
+        bench.sweep();
+        let again = bench.killed();
+        assert!(again.readiness.is_ready());
+        assert_eq!(again.ends(0), None, "{is_failing}: after a kill");
+        bench.set(HOUR_MS);
+        assert_eq!(bench.ends(0), None, "{is_failing}: when the clock has come back");
+        readers.step_ms(-6_000_000);
+    }
+}
+
+#[test]
+fn a_vote_that_was_cut_goes_with_its_row() {
+    let readers = HandReaders::at(START);
+    let mut bench = at_work(&readers);
+    bench.set(-HOUR_MS);
+    assert_eq!(bench.ask(Command::Cancel(SERVER, voter(3))), Reply::Cancelled(Some(true)));
+    assert_eq!(bench.rows().len(), 9);
+    bench.set(HOUR_MS);
+    assert_eq!((bench.ends(3), bench.ends(4).is_some()), (None, true));
+    bench.set(-HOUR_MS);
+    assert_eq!(bench.ask(Command::Remove(SERVER)), Reply::Removed(true));
+    bench.sweep();
+    assert!(bench.rows().is_empty(), "{:?}", bench.rows());
+    bench.list();
+    bench.set(HOUR_MS);
+    assert_eq!(bench.all_ends(), [None; 10]);
+}
+
+#[test]
+fn an_accepted_clock_is_a_step_back_and_can_come_back() {
+    let readers = HandReaders::at(START);
+    let ends = at_work(&readers).all_ends();
+    let bench = at_work(&readers);
+    let shifted: Vec<_> = ends.iter().map(|ends| ends.map(|ends| ends + 540)).collect();
+    assert_eq!(bench.all_ends(), shifted);
+    readers.step_ms(-6 * HOUR_MS);
+    let mut start = Bench::new(&bench.disk, &readers);
+    start.recorder.accept_clock();
+    start.step();
+    assert!(start.readiness.is_ready());
+    assert!(start.all_ends().iter().all(Option::is_some));
+    start.set(6 * HOUR_MS);
+    assert_eq!(start.all_ends(), shifted);
+}
+
+/// Regression: 400 rounds of vote and cancellation stamped a vote 398 s ahead of the clock, and the next start blamed
+/// the clock for that.
+#[test]
+fn no_vote_is_stamped_more_than_five_seconds_ahead() {
+    let readers = HandReaders::at(START);
+    let mut bench = Bench::new(&Disk::default(), &readers);
+    bench.step();
+    bench.list();
+    for round in 0..8 {
+        let mut instants = Vec::new();
+        for _ in 0..400 {
+            match bench.cast(1) {
+                VoteOutcome::Recorded(recorded) => instants.push(recorded.voted_at.0 - START),
+                VoteOutcome::TooManyChanges => continue,
+                other => panic!("{other:?}"),
+            }
+            assert_eq!(bench.ask(Command::Cancel(SERVER, voter(1))), Reply::Cancelled(Some(true)));
+        }
+        let expected: Vec<u32> = if round == 0 { (0..=5).collect() } else { vec![round + 5] };
+        assert_eq!(instants, expected, "each second once, and none further ahead");
+        bench.pass(1_000);
+    }
+    bench.cast(2);
+    assert!(bench.killed().readiness.is_ready(), "a vote's instant is never taken for the clock");
+}
