@@ -139,7 +139,7 @@ impl Client {
             self.heard.extend_from_slice(&out);
             match advanced.next {
                 Next::Output => assert!(!out.is_empty(), "no progress"),
-                Next::Parked | Next::Waiting(_) | Next::Held => panic!("a status request never waits"),
+                Next::Parked | Next::Waiting(_) => panic!("a status request never waits"),
                 Next::Close { .. } => return self.is_closed = true,
                 Next::Input => {
                     let held_max = TRAILER_BYTES_MAX.max(self.limits.head.head_bytes_max + 2);
