@@ -105,7 +105,7 @@ fn pages_are_served() {
     let server = start(&[]);
     let mut client = Client::connect(server.public());
     for (path, content_type, page) in [
-        ("/", "text/html; charset=utf-8", &include_bytes!("../src/pages/public.html")[..]),
+        ("/", "text/html; charset=utf-8", &include_bytes!(concat!(env!("OUT_DIR"), "/public.html"))[..]),
         ("/openapi.json", "application/json", include_bytes!("../src/pages/openapi.json")),
     ] {
         for (lines, coding) in [("If-None-Match: *\r\n", None), ("Accept-Encoding: gzip\r\n", Some("gzip"))] {

@@ -27,7 +27,7 @@ enum Live {
 }
 
 /// What `/` is, and no path of the interface.
-const PAGE: &[u8] = include_bytes!("../src/pages/public.html");
+const PAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/public.html"));
 
 /// Requests that random damage starts from, all about the pair.
 const SEEDS: &[&str] = &[

@@ -30,7 +30,7 @@ macro_rules! document {
             content_type: $content_type,
             policy: $policy,
             plain: Coded {
-                bytes: include_bytes!(concat!("", $name)),
+                bytes: include_bytes!(concat!(env!("OUT_DIR"), "/", $name)),
                 tag: concat!("\"", include_str!(concat!(env!("OUT_DIR"), "/", $name, ".tag")), "\""),
             },
             gzipped: Coded {
@@ -124,5 +124,22 @@ impl Document {
     /// Appends a whole response with it.
     pub fn append(&self, form: DocumentForm, framing: Framing, now: UnixSeconds, out: &mut Vec<u8>) {
         response::append(out, form.status(), &now.imf_fixdate(), &self.fields(form), self.body(form), framing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CONTROL, PUBLIC};
+
+    /// The samples that the build puts in are counted.
+    #[test]
+    fn pages_stay_small_and_show_the_samples() {
+        assert!(PUBLIC.plain.bytes.len() < 40_000, "{} bytes", PUBLIC.plain.bytes.len());
+        assert!(CONTROL.plain.bytes.len() < 60_000, "{} bytes", CONTROL.plain.bytes.len());
+        let page = str::from_utf8(PUBLIC.plain.bytes).expect("the page is UTF-8");
+        let names: Vec<&str> =
+            page.split("data-sample=\"").skip(1).filter_map(|part| Some(part.split_once("\">")?.0)).collect();
+        assert_eq!(names, ["status.sh", "status.php", "status.js", "status.py", "wait.sh", "wait.php", "wait.py"]);
+        assert!(page.contains("data-sample=\"status.php\">&lt;?php\n"), "a sample is not in its place");
     }
 }

@@ -196,7 +196,7 @@ async function toldTooSoon(page) {
 /** Each sample is its file, with this service's address; the button copies it whole. */
 async function samples(page) {
   for (const name of ["status.sh", "status.php", "status.js", "status.py", "wait.sh", "wait.php", "wait.py"]) {
-    const file = fs.readFileSync(path.join(ROOT, "tests/samples", name), "utf8").trimEnd();
+    const file = fs.readFileSync(path.join(ROOT, "contrib/samples", name), "utf8").trimEnd();
     const details = page.locator("details", { has: page.locator(`[data-sample="${name}"]`) });
     if (!(await details.evaluate((element) => element.open))) {
       await details.locator("summary").focus();

@@ -41,7 +41,7 @@ macro_rules! policy {
 const PAGES: [Page; 2] = [
     Page {
         path: "/",
-        bytes: include_bytes!("../../src/pages/public.html"),
+        bytes: include_bytes!(concat!(env!("OUT_DIR"), "/public.html")),
         plain: concat!(
             "HTTP/1.1 200 OK\r\nDate: DATE\r\nContent-Type: text/html; charset=utf-8\r\nCache-Control: no-cache\r\n",
             "X-Content-Type-Options: nosniff\r\nVary: Accept-Encoding\r\nETag: \"TAG\"\r\n",
