@@ -18,14 +18,12 @@ const PREFIX: &str = "VOTE_STATUS_";
 /// Variables of the project's own tests.
 const PREFIX_OF_TESTS: &str = "VOTE_STATUS_TEST_";
 
-/// What to say of each variable that is set, has the prefix, and is not read.
+/// Variables that are set, have the prefix, and are not read.
 pub(super) fn unknown_variables() -> Vec<String> {
     let mut known: Vec<String> = VARIABLES.map(str::to_owned).to_vec();
     gather_variables(&command(), &mut known);
     let set = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    let unknown =
-        set.filter(|name| name.starts_with(PREFIX) && !name.starts_with(PREFIX_OF_TESTS) && !known.contains(name));
-    unknown.map(|name| format!("the environment variable {name} means nothing here")).collect()
+    set.filter(|name| name.starts_with(PREFIX) && !name.starts_with(PREFIX_OF_TESTS) && !known.contains(name)).collect()
 }
 
 fn gather_variables(command: &Command, names: &mut Vec<String>) {

@@ -34,7 +34,9 @@ use crate::store::{self, StoreError};
 /// What kept the service from starting or going on.
 pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
     let logger = Logger::start(one(matches, "log-format")?, one(matches, "log-level")?)?;
-    hint::unknown_variables().iter().for_each(|warning| log::warn!("{warning}"));
+    for name in hint::unknown_variables() {
+        log::warn!("the environment variable {name} means nothing here");
+    }
     let options = ServeOptions::parse(matches)?;
     if options.is_only_checked {
         return check_config(&options, &logger);
