@@ -21,6 +21,7 @@ mod proxies;
 mod races;
 mod restart;
 mod safety;
+mod simulation;
 mod sockets;
 mod unix_sockets;
 mod util;

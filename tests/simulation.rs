@@ -1,0 +1,61 @@
+//! Faults of time and store, found by seeds: the real recorder, store and table over a simulated disk and simulated
+//! clocks, compared with a model of the contract after each step. A simulation has one thread, no socket and no real
+//! time, so that a seed does the same at each run.
+//!
+//! `VOTE_STATUS_SIMULATION_SEEDS` says how many seeds are run, from `VOTE_STATUS_SIMULATION_FROM` on.
+//! `VOTE_STATUS_SIMULATION_SEED` repeats one. The first seed that fails is cut down to the operations that it needs, and
+//! all that happens is printed.
+
+mod clocks;
+mod disk;
+mod machine;
+mod model;
+mod operations;
+mod process;
+mod script;
+mod seam;
+
+use script::{case, run, shrink};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+/// Seeds of a plain `cargo test`.
+const SEEDS: u64 = 100;
+/// Seeds that fail are told up to so many.
+const TOLD_MAX: usize = 200;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
+
+#[test]
+fn the_service_does_what_the_contract_says() {
+    let one = number("VOTE_STATUS_SIMULATION_SEED");
+    let from = one.or_else(|| number("VOTE_STATUS_SIMULATION_FROM")).unwrap_or(0);
+    let count = one.map_or_else(|| number("VOTE_STATUS_SIMULATION_SEEDS").unwrap_or(SEEDS), |_| 1);
+    let (next, failed) = (AtomicU64::new(from), Mutex::new(Vec::new()));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= from + count || failed.lock().expect("no holder panics").len() >= TOLD_MAX {
+                break;
+            }
+            let (settings, operations) = case(seed);
+            if let Err(finding) = run(seed, settings, &operations) {
+                println!("seed {seed}, operation {}: {}", finding.at, finding.what);
+                failed.lock().expect("no holder panics").push(seed);
+            }
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let Some(seed) = failed.lock().expect("no holder panics").iter().min().copied() else {
+        return;
+    };
+    let (settings, operations) = case(seed);
+    let needed = shrink(seed, settings, &operations);
+    let finding = run(seed, settings, &needed).expect_err("it fails still");
+    println!("{}\nneeds {settings:?} and {needed:#?}", finding.said.join("\n"));
+    panic!("VOTE_STATUS_SIMULATION_SEED={seed}: {}", finding.what);
+}

@@ -1,0 +1,71 @@
+//! Wall clock and boot clock that the simulation sets: steps of both signs, drift, suspends.
+
+use super::model::time::Reading;
+use std::sync::atomic::{AtomicI64, Ordering};
+use vote_status::clock::Readers;
+
+/// The two clocks of a machine.
+#[derive(Debug)]
+pub(crate) struct Clocks {
+    wall_us: AtomicI64,
+    boot_us: AtomicI64,
+    /// By how much the wall clock is fast, in parts of a million.
+    drift_ppm: AtomicI64,
+}
+
+impl Clocks {
+    pub(crate) fn at(wall_ms: i64) -> Clocks {
+        Clocks {
+            wall_us: AtomicI64::new(wall_ms * 1_000),
+            boot_us: AtomicI64::new(1_000_000_000),
+            drift_ppm: AtomicI64::new(0),
+        }
+    }
+
+    /// Time passes: the machine runs, or is suspended.
+    pub(crate) fn pass(&self, ms: i64) {
+        let drift_us = ms * self.drift_ppm.load(Ordering::Relaxed) / 1_000;
+        self.boot_us.fetch_add(ms * 1_000, Ordering::Relaxed);
+        self.wall_us.fetch_add(ms * 1_000 + drift_us, Ordering::Relaxed);
+    }
+
+    /// The wall clock is set.
+    pub(crate) fn step(&self, ms: i64) {
+        self.wall_us.fetch_add(ms * 1_000, Ordering::Relaxed);
+    }
+
+    pub(crate) fn drift(&self, ppm: i64) {
+        self.drift_ppm.store(ppm, Ordering::Relaxed);
+    }
+
+    pub(crate) fn reading(&self) -> Reading {
+        Reading { wall_ms: self.wall_us().div_euclid(1_000), boot_ms: self.boot_us().div_euclid(1_000) }
+    }
+}
+
+impl Readers for Clocks {
+    fn wall_us(&self) -> i64 {
+        self.wall_us.load(Ordering::Relaxed)
+    }
+
+    fn boot_us(&self) -> i64 {
+        self.boot_us.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Clocks;
+
+    #[test]
+    fn the_wall_clock_drifts_and_is_set_and_the_other_goes_on() {
+        let clocks = Clocks::at(5_000);
+        let before = clocks.reading();
+        clocks.drift(100);
+        clocks.pass(60_000);
+        clocks.step(-3_600_000);
+        let after = clocks.reading();
+        assert_eq!(after.boot_ms - before.boot_ms, 60_000);
+        assert_eq!(after.wall_ms - before.wall_ms, 60_006 - 3_600_000);
+    }
+}

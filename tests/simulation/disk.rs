@@ -1,0 +1,451 @@
+//! A disk in memory with the faults of real ones: what is written is cached until it is synced, a failed sync drops what
+//! was cached and looks clean afterwards, a power cut loses or tears what was not synced, names have a durability of
+//! their own. Every fault follows from one seed. What the disk really holds (`durable`) stands beside what a process
+//! sees (`seen`), so that a fault can be told from a mistake of this file.
+
+use crate::util::random::Random;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Error, Result};
+
+/// The kernel caches pages; a disk writes sectors.
+const PAGE: usize = 4_096;
+const SECTOR: usize = 512;
+
+const EIO: i32 = 5;
+const EAGAIN: i32 = 11;
+const ENOENT: i32 = 2;
+const ENOSPC: i32 = 28;
+const EROFS: i32 = 30;
+
+/// A file, whatever its name.
+#[derive(Clone, Debug, Default)]
+struct Inode {
+    /// What processes read.
+    seen: Vec<u8>,
+    /// What the disk holds.
+    durable: Vec<u8>,
+    /// Pages of `seen` that differ from `durable` and wait to be written.
+    dirty: BTreeSet<usize>,
+    /// Pages that differ from `durable` and look clean: a sync of them has failed.
+    lost: BTreeSet<usize>,
+    /// Pages that have room on the disk.
+    allocated: BTreeSet<usize>,
+    /// The open handle that has the lock.
+    locked_by: Option<u64>,
+    /// The length has changed since the last sync, and was never below this: what is behind reads as zeros.
+    shortest: Option<usize>,
+}
+
+/// What goes wrong from now on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Faults {
+    /// The next syncs that fail.
+    pub(crate) syncs_fail: u32,
+    /// The next reads that fail.
+    pub(crate) reads_fail: u32,
+    /// No page gets room that has none.
+    pub(crate) is_full: bool,
+    /// Pages get room in memory, and none at the sync: a thin volume.
+    pub(crate) is_thin_and_full: bool,
+    /// Nothing can be written.
+    pub(crate) is_read_only: bool,
+    /// Each sync takes this long.
+    pub(crate) sync_takes_ms: i64,
+    /// The process is killed at the operation after this many more.
+    pub(crate) killed_in: Option<u32>,
+}
+
+/// The disk, with one folder.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    inodes: BTreeMap<u64, Inode>,
+    names: BTreeMap<String, u64>,
+    /// Changes of names that the folder's sync has not made durable, in their order.
+    names_before: Vec<BTreeMap<String, u64>>,
+    /// Open handles and the files that they are of.
+    handles: BTreeMap<u64, u64>,
+    next: u64,
+    random: Random,
+    pub(crate) faults: Faults,
+    /// Nothing is done any more for the process: it was killed.
+    is_dead: bool,
+    /// What syncs have taken since this was asked for.
+    stalled_ms: i64,
+    /// Operations done, for those who count.
+    pub(crate) operations: u64,
+}
+
+impl Disk {
+    pub(crate) fn new(seed: u64) -> Disk {
+        Disk {
+            inodes: BTreeMap::new(),
+            names: BTreeMap::new(),
+            names_before: Vec::new(),
+            handles: BTreeMap::new(),
+            next: 1,
+            random: Random::seeded(seed),
+            faults: Faults::default(),
+            is_dead: false,
+            stalled_ms: 0,
+            operations: 0,
+        }
+    }
+
+    fn fresh(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn chance(&mut self, percent: usize) -> bool {
+        self.random.below(100) < percent
+    }
+
+    /// Every operation begins here.
+    fn operation(&mut self) -> Result<()> {
+        self.operations += 1;
+        match &mut self.faults.killed_in {
+            Some(0) => self.is_dead = true,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        if self.is_dead { Err(Error::from_raw_os_error(EIO)) } else { Ok(()) }
+    }
+
+    fn change(&mut self) -> Result<()> {
+        self.operation()?;
+        if self.faults.is_read_only { Err(Error::from_raw_os_error(EROFS)) } else { Ok(()) }
+    }
+
+    /// Whether the process was killed in the midst of its work.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.is_dead
+    }
+
+    /// How long syncs have taken since this was last asked, in milliseconds.
+    pub(crate) fn take_stalled_ms(&mut self) -> i64 {
+        std::mem::take(&mut self.stalled_ms)
+    }
+
+    // Names.
+
+    pub(crate) fn is_there(&mut self, name: &str) -> Result<bool> {
+        self.operation()?;
+        Ok(self.names.contains_key(name))
+    }
+
+    /// Which file has this name.
+    pub(crate) fn identity(&mut self, name: &str) -> Result<u64> {
+        self.operation()?;
+        self.names.get(name).copied().ok_or_else(|| Error::from_raw_os_error(ENOENT))
+    }
+
+    fn rename_in_memory(&mut self, change: impl FnOnce(&mut BTreeMap<String, u64>)) {
+        self.names_before.push(self.names.clone());
+        change(&mut self.names);
+    }
+
+    pub(crate) fn rename(&mut self, from: &str, to: &str) -> Result<()> {
+        self.change()?;
+        let inode = self.names.get(from).copied().ok_or_else(|| Error::from_raw_os_error(ENOENT))?;
+        self.rename_in_memory(|names| {
+            names.remove(from);
+            names.insert(to.to_owned(), inode);
+        });
+        Ok(())
+    }
+
+    pub(crate) fn unlink(&mut self, name: &str) -> Result<()> {
+        self.change()?;
+        if !self.names.contains_key(name) {
+            return Err(Error::from_raw_os_error(ENOENT));
+        }
+        self.rename_in_memory(|names| names.retain(|other, _| other != name));
+        Ok(())
+    }
+
+    pub(crate) fn sync_folder(&mut self) -> Result<()> {
+        self.change()?;
+        self.stalled_ms += self.faults.sync_takes_ms;
+        if self.sync_fails() {
+            return Err(Error::from_raw_os_error(EIO));
+        }
+        self.names_before.clear();
+        Ok(())
+    }
+
+    // Files.
+
+    /// Opens a file, or makes it.
+    pub(crate) fn open(&mut self, name: &str, makes: bool) -> Result<u64> {
+        self.operation()?;
+        let inode = match self.names.get(name) {
+            Some(inode) => *inode,
+            None if makes => {
+                if self.faults.is_read_only {
+                    return Err(Error::from_raw_os_error(EROFS));
+                }
+                let inode = self.fresh();
+                self.inodes.insert(inode, Inode::default());
+                self.rename_in_memory(|names| names.extend([(name.to_owned(), inode)]));
+                inode
+            }
+            None => return Err(Error::from_raw_os_error(ENOENT)),
+        };
+        let handle = self.fresh();
+        self.handles.insert(handle, inode);
+        Ok(handle)
+    }
+
+    fn inode(&mut self, handle: u64) -> &mut Inode {
+        let inode = self.handles[&handle];
+        self.inodes.get_mut(&inode).expect("an open file has its inode")
+    }
+
+    /// Which file a handle is of.
+    pub(crate) fn identity_of(&mut self, handle: u64) -> Result<u64> {
+        self.operation()?;
+        Ok(self.handles[&handle])
+    }
+
+    pub(crate) fn close(&mut self, handle: u64) {
+        if let Some(inode) = self.handles.remove(&handle)
+            && let Some(inode) = self.inodes.get_mut(&inode)
+            && inode.locked_by == Some(handle)
+        {
+            inode.locked_by = None;
+        }
+    }
+
+    pub(crate) fn lock(&mut self, handle: u64) -> Result<()> {
+        self.operation()?;
+        let inode = self.inode(handle);
+        if inode.locked_by.is_some_and(|by| by != handle) {
+            return Err(Error::from_raw_os_error(EAGAIN));
+        }
+        inode.locked_by = Some(handle);
+        Ok(())
+    }
+
+    pub(crate) fn length(&mut self, handle: u64) -> Result<u64> {
+        self.operation()?;
+        Ok(self.inode(handle).seen.len() as u64)
+    }
+
+    pub(crate) fn read(&mut self, handle: u64, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.operation()?;
+        if self.faults.reads_fail > 0 {
+            self.faults.reads_fail -= 1;
+            return Err(Error::from_raw_os_error(EIO));
+        }
+        let from = usize::try_from(offset).expect("a small file");
+        let seen = &self.inode(handle).seen;
+        let from = from.min(seen.len());
+        let count = out.len().min(seen.len() - from);
+        out[..count].copy_from_slice(&seen[from..from + count]);
+        Ok(count)
+    }
+
+    pub(crate) fn write(&mut self, handle: u64, offset: u64, data: &[u8]) -> Result<()> {
+        self.change()?;
+        let from = usize::try_from(offset).expect("a small file");
+        let end = from + data.len();
+        let pages = from / PAGE..end.div_ceil(PAGE);
+        let is_full = self.faults.is_full;
+        let inode = self.inode(handle);
+        if is_full && pages.clone().any(|page| !inode.allocated.contains(&page)) {
+            return Err(Error::from_raw_os_error(ENOSPC));
+        }
+        if inode.seen.len() < end {
+            inode.resize(end);
+        }
+        inode.seen[from..end].copy_from_slice(data);
+        for page in pages {
+            inode.dirty.insert(page);
+            inode.lost.remove(&page);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_length(&mut self, handle: u64, length: u64) -> Result<()> {
+        self.change()?;
+        let length = usize::try_from(length).expect("a small file");
+        let inode = self.inode(handle);
+        inode.resize(length);
+        let pages = length.div_ceil(PAGE);
+        inode.allocated.retain(|page| *page < pages);
+        inode.dirty.retain(|page| *page < pages);
+        inode.lost.retain(|page| *page < pages);
+        Ok(())
+    }
+
+    fn sync_fails(&mut self) -> bool {
+        let fails = self.faults.syncs_fail > 0;
+        self.faults.syncs_fail -= u32::from(fails);
+        fails
+    }
+
+    pub(crate) fn sync(&mut self, handle: u64) -> Result<()> {
+        self.change()?;
+        self.stalled_ms += self.faults.sync_takes_ms;
+        let lacks_room = |inode: &Inode| inode.dirty.iter().any(|page| !inode.allocated.contains(page));
+        let no_room = self.faults.is_thin_and_full && lacks_room(self.inode(handle));
+        if self.sync_fails() || no_room {
+            self.drop_cached(handle);
+            return Err(Error::from_raw_os_error(EIO));
+        }
+        let inode = self.inode(handle);
+        inode.write_length();
+        for page in std::mem::take(&mut inode.dirty) {
+            inode.write_back(page);
+        }
+        Ok(())
+    }
+
+    /// The pages of a failed sync look clean; some of them have been written.
+    fn drop_cached(&mut self, handle: u64) {
+        let dirty = std::mem::take(&mut self.inode(handle).dirty);
+        let keeps_length = self.chance(50);
+        for page in dirty {
+            let is_written = self.chance(30) && !self.faults.is_thin_and_full;
+            let inode = self.inode(handle);
+            if is_written {
+                inode.write_back(page);
+            } else {
+                inode.lost.insert(page);
+            }
+        }
+        let inode = self.inode(handle);
+        if keeps_length {
+            inode.write_length();
+        }
+    }
+
+    // Faults.
+
+    /// The kernel needs memory: pages that look clean are read from the disk at the next time.
+    pub(crate) fn evict(&mut self) {
+        for inode in self.inodes.values_mut() {
+            for page in std::mem::take(&mut inode.lost) {
+                inode.read_back(page);
+            }
+        }
+    }
+
+    /// From now on nothing is done for the process.
+    pub(crate) fn die(&mut self) {
+        self.is_dead = true;
+    }
+
+    /// The process is gone, and its locks. What it has written stays cached.
+    pub(crate) fn kill(&mut self) {
+        self.handles.clear();
+        self.inodes.values_mut().for_each(|inode| inode.locked_by = None);
+        self.is_dead = false;
+        self.faults.killed_in = None;
+    }
+
+    /// The machine is gone: what was not synced may be lost, or written in part.
+    pub(crate) fn cut_power(&mut self) {
+        self.kill();
+        let Disk { inodes, random, .. } = self;
+        for inode in inodes.values_mut() {
+            inode.cut_power(random);
+        }
+        // A journal has the changes of names in their order, up to some of them.
+        let undone = self.random.below(self.names_before.len() + 1);
+        if undone > 0 {
+            let kept = self.names_before.len() - undone;
+            self.names = self.names_before[kept].clone();
+        }
+        self.names_before.clear();
+    }
+
+    /// Somebody empties the file, or writes other content over it.
+    pub(crate) fn replace(&mut self, name: &str, content: &[u8]) {
+        let Some(inode) = self.names.get(name).and_then(|inode| self.inodes.get_mut(inode)) else {
+            return;
+        };
+        inode.seen = content.to_vec();
+        inode.durable = content.to_vec();
+        inode.dirty.clear();
+        inode.lost.clear();
+        inode.shortest = None;
+        inode.allocated = (0..content.len().div_ceil(PAGE)).collect();
+    }
+
+    /// Somebody gives the file another name, and the folder is synced.
+    pub(crate) fn move_away(&mut self, from: &str, to: &str) {
+        if let Some(inode) = self.names.remove(from) {
+            self.names.insert(to.to_owned(), inode);
+            self.names_before.clear();
+        }
+    }
+
+    /// Whether a file has this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
+
+    /// What a backup of the file has in it.
+    pub(crate) fn content(&self, name: &str) -> Option<Vec<u8>> {
+        self.names.get(name).and_then(|inode| self.inodes.get(inode)).map(|inode| inode.seen.clone())
+    }
+}
+
+impl Inode {
+    fn page(bytes: &[u8], page: usize) -> std::ops::Range<usize> {
+        (page * PAGE).min(bytes.len())..((page + 1) * PAGE).min(bytes.len())
+    }
+
+    fn resize(&mut self, length: usize) {
+        let shortest = self.shortest.unwrap_or(self.seen.len());
+        self.shortest = Some(shortest.min(length));
+        self.seen.resize(length, 0);
+    }
+
+    fn write_length(&mut self) {
+        self.durable.truncate(self.shortest.take().unwrap_or(usize::MAX));
+        self.durable.resize(self.seen.len(), 0);
+    }
+
+    fn write_back(&mut self, page: usize) {
+        let range = Inode::page(&self.seen, page);
+        if self.durable.len() < range.end {
+            self.durable.resize(range.end, 0);
+        }
+        self.durable[range.clone()].copy_from_slice(&self.seen[range]);
+        self.allocated.insert(page);
+    }
+
+    fn read_back(&mut self, page: usize) {
+        let range = Inode::page(&self.seen, page);
+        for at in range {
+            self.seen[at] = self.durable.get(at).copied().unwrap_or(0);
+        }
+    }
+
+    fn cut_power(&mut self, random: &mut Random) {
+        if random.below(2) == 0 {
+            self.write_length();
+        }
+        let how = random.below(3);
+        for page in std::mem::take(&mut self.dirty) {
+            let range = Inode::page(&self.seen, page);
+            for sector in range.step_by(SECTOR) {
+                // All, none, or any of the sectors.
+                let is_written = how == 0 || (how == 1 && random.below(2) == 0);
+                let end = (sector + SECTOR).min(self.seen.len()).min(self.durable.len());
+                if is_written && sector < end {
+                    self.durable[sector..end].copy_from_slice(&self.seen[sector..end]);
+                    self.allocated.insert(page);
+                }
+            }
+        }
+        self.lost.clear();
+        self.shortest = None;
+        self.seen.clone_from(&self.durable);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,480 @@
+//! What the contract promises, as small and as literal as it can be said: which votes are acknowledged, cancelled or in
+//! doubt, which servers are listed, and what the service may answer. Written from the contract's words, and knows
+//! nothing of the code that it judges.
+
+pub(crate) mod time;
+pub(crate) mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use time::{Reading, Span, Time, Turn};
+use world::{Seen, Voter, World};
+
+/// A new vote's instant is never more than this ahead of the clock, in seconds.
+const AHEAD_MAX_S: i64 = 5;
+/// More changes of a server in doubt than this would be too many worlds.
+const WORLDS_MAX: usize = 256;
+
+/// What a store is made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) cooldown_s: i64,
+    pub(crate) prefix: u8,
+}
+
+/// A vote as it is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) server: u32,
+    /// One to eight.
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) voted_at: Option<i64>,
+    /// `mode=record`: the later of two votes stays.
+    pub(crate) is_record: bool,
+}
+
+/// What is answered to a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Recorded {
+        voted_at: i64,
+        next_vote_at: i64,
+    },
+    Unchanged,
+    InCooldown {
+        next_vote_at: i64,
+    },
+    UnknownServer,
+    Invalid,
+    TooManyChanges,
+    Cancelled,
+    NoCooldown,
+    Listed {
+        token: String,
+    },
+    Removed,
+    /// 503, or none: it may have happened or not.
+    InDoubt,
+}
+
+/// How a start may end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Started {
+    Ready,
+    ClockBehind,
+    WrongOption,
+}
+
+type Worlds = BTreeMap<u32, Vec<World>>;
+
+/// The promises.
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    pub(crate) settings: Settings,
+    pub(crate) time: Time,
+    /// What may be seen now.
+    shown: Worlds,
+    /// What may be seen after a start.
+    stored: Worlds,
+    /// Instants that a vote of the pair certainly had, and those that one may have had.
+    used: BTreeMap<(u32, Voter), (BTreeSet<i64>, BTreeSet<i64>)>,
+    /// A start, and a server that was removed, have the latest instant that was used, and perhaps not by which pair: up
+    /// to it none has to be free.
+    used_until: i64,
+    /// For how long the requests at hand have been under way.
+    pub(crate) took_ms: i64,
+}
+
+impl Model {
+    /// An empty store.
+    pub(crate) fn new(settings: Settings, reading: Reading) -> Model {
+        Model {
+            settings,
+            time: Time::new(reading),
+            shown: Worlds::new(),
+            stored: Worlds::new(),
+            used: BTreeMap::new(),
+            used_until: i64::MIN,
+            took_ms: 0,
+        }
+    }
+
+    /// The service's time in seconds, while a request was answered.
+    pub(crate) fn now(&self) -> Span {
+        let now_ms = self.time.shown_ms();
+        Span { hi: now_ms.hi + self.took_ms, ..now_ms }.seconds()
+    }
+
+    pub(crate) fn voter(&self, address: IpAddr) -> Voter {
+        Voter::of(address, self.settings.prefix)
+    }
+
+    /// The clocks read this, and the service runs.
+    pub(crate) fn look(&mut self, reading: Reading) {
+        let turns = self.time.look(reading);
+        if turns.iter().any(|turn| matches!(turn, Turn::Back { .. })) {
+            self.forget_instants();
+        }
+        self.turn(&turns);
+    }
+
+    fn turn(&mut self, turns: &[Turn]) {
+        let cooldown_s = self.settings.cooldown_s;
+        let (certain, kept) = (self.time.certain(), self.time.kept());
+        self.shown.values_mut().flatten().for_each(|world| world.turn(turns, certain, cooldown_s));
+        self.stored.values_mut().flatten().for_each(|world| world.turn(turns, kept, cooldown_s));
+    }
+
+    fn forget_instants(&mut self) {
+        for (certain, perhaps) in self.used.values_mut() {
+            perhaps.append(certain);
+        }
+    }
+
+    /// A commit was acknowledged: what is shown is what is stored.
+    fn committed(&mut self) {
+        self.time.committed();
+        self.stored.clone_from(&self.shown);
+    }
+
+    /// A full disk, or a file written anew: what has ended may be gone from the file.
+    pub(crate) fn ended_rows_may_be_gone(&mut self) {
+        self.time.held_rows_may_be_gone();
+        let now = self.now();
+        let worlds = self.shown.values_mut().chain(self.stored.values_mut()).flatten();
+        worlds.for_each(|world| world.ended_rows_may_be_gone(now));
+    }
+
+    /// Whether a server has room for another change in doubt.
+    pub(crate) fn may_be_asked(&self, server: u32) -> bool {
+        let worlds = |worlds: &Worlds| worlds.get(&server).map_or(0, Vec::len);
+        2 * worlds(&self.shown).max(worlds(&self.stored)) <= WORLDS_MAX
+    }
+
+    /// A status request, by the server's id or by a token, was answered so.
+    pub(crate) fn see(&mut self, server: u32, by: Option<&str>, voter: Voter, seen: Seen) -> Result<(), String> {
+        let now = self.now();
+        self.keep(server, |world| world.see(by, voter, now, seen)).map_err(|worlds| {
+            let allowed: Vec<String> = worlds.iter().map(|world| allowed(world, voter, now)).collect();
+            format!("server {server}, by {by:?}, {voter:?}: {seen:?}, but allowed is {}", allowed.join(", or "))
+        })?;
+        match seen {
+            Seen::InCooldown { next_vote_at } if next_vote_at > now.hi + self.settings.cooldown_s + AHEAD_MAX_S + 1 => {
+                Err(format!("server {server}, {voter:?}: {seen:?} is later than a cooldown from now, {now:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether it may be answered so.
+    pub(crate) fn may_see(&self, server: u32, by: Option<&str>, voter: Voter, seen: Seen) -> bool {
+        let (now, none) = (self.now(), [World::default()]);
+        let worlds = self.shown.get(&server).map_or(&none[..], Vec::as_slice);
+        worlds.iter().any(|world| world.clone().see(by, voter, now, seen))
+    }
+
+    /// It was answered so while a change was under way: what was told is recorded, whatever follows.
+    pub(crate) fn see_for_good(&mut self, server: u32, by: Option<&str>, voter: Voter, seen: Seen) {
+        let now = self.now();
+        for worlds in [self.shown.get_mut(&server), self.stored.get_mut(&server)].into_iter().flatten() {
+            let mut told = worlds.clone();
+            told.retain_mut(|world| world.see(by, voter, now, seen));
+            if !told.is_empty() {
+                *worlds = told;
+            }
+        }
+    }
+
+    /// Keeps the worlds that pass. None passes: gives them all back.
+    fn keep(&mut self, server: u32, mut passes: impl FnMut(&mut World) -> bool) -> Result<(), Vec<World>> {
+        let worlds = self.shown.remove(&server).unwrap_or_else(|| vec![World::default()]);
+        let mut passing: Vec<World> = Vec::new();
+        for mut world in worlds.clone() {
+            if passes(&mut world) && !passing.contains(&world) {
+                passing.push(world);
+            }
+        }
+        if passing.is_empty() {
+            return Err(worlds);
+        }
+        self.shown.insert(server, passing);
+        Ok(())
+    }
+
+    /// The worlds after a change: changed if it was acknowledged, either if it is in doubt.
+    fn change(&mut self, server: u32, is_acknowledged: bool, change: impl Fn(&mut World)) {
+        let double = |worlds: &mut Vec<World>, keeps: bool| {
+            let mut changed = worlds.clone();
+            changed.iter_mut().for_each(&change);
+            if !keeps {
+                worlds.clear();
+            }
+            for world in changed {
+                if !worlds.contains(&world) {
+                    worlds.push(world);
+                }
+            }
+        };
+        double(self.shown.entry(server).or_insert_with(|| vec![World::default()]), !is_acknowledged);
+        if is_acknowledged {
+            self.committed();
+        } else {
+            double(self.stored.entry(server).or_insert_with(|| vec![World::default()]), true);
+        }
+    }
+
+    /// A vote was asked for and answered so.
+    pub(crate) fn vote(&mut self, asked: &Asked, answer: &Answer) -> Result<(), String> {
+        let now = self.now();
+        let voters: BTreeSet<Voter> = asked.addresses.iter().map(|address| self.voter(*address)).collect();
+        self.may_answer(asked, &voters, answer)
+            .map_err(|why| format!("a vote {why}, {answer:?} to {asked:?}, now {now:?}"))?;
+        let cooldown_s = self.settings.cooldown_s;
+        let instants = match (answer, asked.voted_at) {
+            (Answer::Recorded { voted_at, .. }, _) => Span::exactly(*voted_at),
+            (Answer::InDoubt, Some(voted_at)) => Span::exactly(voted_at),
+            // In doubt, without an instant of its own: it has any of those that are allowed.
+            (Answer::InDoubt, None) => Span { lo: now.lo, hi: now.hi + AHEAD_MAX_S },
+            _ => return Ok(()),
+        };
+        let is_acknowledged = answer != &Answer::InDoubt;
+        let ends = instants.plus(cooldown_s);
+        if ends.hi <= now.lo || asked.voted_at.is_some_and(|at| at > now.hi + AHEAD_MAX_S) {
+            return Ok(());
+        }
+        (instants.lo..=instants.hi).for_each(|at| self.use_instant(asked.server, &voters, at, is_acknowledged));
+        self.change(asked.server, is_acknowledged, |world| {
+            let is_taken = !asked.is_record && voters.iter().any(|voter| world.cooldown(*voter, now).0);
+            if world.token.is_some() && !is_taken {
+                voters.iter().for_each(|voter| world.record(*voter, ends, now));
+            }
+        });
+        Ok(())
+    }
+
+    fn use_instant(&mut self, server: u32, voters: &BTreeSet<Voter>, at: i64, is_certain: bool) {
+        for voter in voters {
+            let (certain, perhaps) = self.used.entry((server, *voter)).or_default();
+            if is_certain {
+                certain.insert(at)
+            } else {
+                perhaps.insert(at)
+            };
+        }
+    }
+
+    /// Whether a vote may be answered so; the worlds in which it may not go.
+    fn may_answer(&mut self, asked: &Asked, voters: &BTreeSet<Voter>, answer: &Answer) -> Result<(), String> {
+        let now = self.now();
+        let cooldown_s = self.settings.cooldown_s;
+        let may_be_invalid = asked.voted_at.is_some_and(|at| at > now.lo + AHEAD_MAX_S || at + cooldown_s <= now.hi);
+        let is_invalid = asked.voted_at.is_some_and(|at| at > now.hi + AHEAD_MAX_S || at + cooldown_s <= now.lo);
+        match *answer {
+            Answer::Recorded { voted_at, next_vote_at } => {
+                self.may_have_instant(asked, voters, voted_at)?;
+                if next_vote_at != voted_at + cooldown_s {
+                    return Err("next_vote_at is not the vote's instant and its cooldown".into());
+                }
+                if is_invalid {
+                    return Err("is invalid".into());
+                }
+            }
+            Answer::Invalid if !may_be_invalid => return Err("is valid".into()),
+            Answer::TooManyChanges => self.may_be_too_many(asked, voters)?,
+            Answer::Invalid
+            | Answer::Unchanged
+            | Answer::InCooldown { .. }
+            | Answer::UnknownServer
+            | Answer::InDoubt => {}
+            _ => return Err("is no answer to a vote".into()),
+        }
+        let fits = |world: &mut World| {
+            let cooldowns: Vec<_> = voters.iter().map(|voter| world.cooldown(*voter, now)).collect();
+            let is_listed = world.token.is_some();
+            match *answer {
+                Answer::InDoubt => true,
+                Answer::UnknownServer => !is_listed,
+                Answer::Invalid => true,
+                Answer::TooManyChanges => is_listed,
+                Answer::Recorded { next_vote_at, .. } if asked.is_record => {
+                    let is_later = |ends: &Span| ends.lo >= next_vote_at;
+                    is_listed && cooldowns.iter().any(|(is_certain, ends)| !is_certain || !ends.iter().any(is_later))
+                }
+                Answer::Recorded { .. } => is_listed && cooldowns.iter().all(|(is_certain, _)| !is_certain),
+                Answer::Unchanged => {
+                    let at = asked.voted_at.unwrap_or(i64::MAX);
+                    let later = |ends: &Span| ends.hi >= at + cooldown_s;
+                    is_listed && asked.is_record && cooldowns.iter().all(|(_, ends)| ends.iter().any(later))
+                }
+                Answer::InCooldown { next_vote_at } => {
+                    let mut ends = cooldowns.iter().flat_map(|(_, ends)| ends);
+                    is_listed && !asked.is_record && ends.any(|ends| ends.contains(next_vote_at))
+                }
+                _ => false,
+            }
+        };
+        self.keep(asked.server, fits).map_err(|worlds| {
+            let allowed = |world: &World| voters.iter().map(|voter| allowed(world, *voter, now)).collect::<Vec<_>>();
+            format!("but allowed is {:?}", worlds.iter().map(allowed).collect::<Vec<_>>())
+        })
+    }
+
+    /// A new vote's instant: the first second from now that no vote of the pair has had, at most 5 s ahead.
+    fn may_have_instant(&self, asked: &Asked, voters: &BTreeSet<Voter>, voted_at: i64) -> Result<(), String> {
+        let now = self.now();
+        if asked.is_record {
+            return if asked.voted_at == Some(voted_at) {
+                Ok(())
+            } else {
+                Err("has another instant than it was given".into())
+            };
+        }
+        let from = asked.voted_at.map_or(now, Span::exactly);
+        if voted_at < from.lo || voted_at > (now.hi + AHEAD_MAX_S).max(from.lo) {
+            return Err("has an instant that is not within 5 s of the clock".into());
+        }
+        if self.has_had(asked.server, voters, voted_at).0 {
+            return Err("has the instant of a vote that was cancelled".into());
+        }
+        // One that brings its instant may be moved behind the last that was cancelled.
+        let first = if asked.voted_at.is_some() { from.hi.max(voted_at - 1) } else { from.hi };
+        match (first..voted_at).find(|at| !self.has_had(asked.server, voters, *at).1) {
+            Some(free) => Err(format!("but {free} is free")),
+            None => Ok(()),
+        }
+    }
+
+    fn may_be_too_many(&self, asked: &Asked, voters: &BTreeSet<Voter>) -> Result<(), String> {
+        let now = self.now();
+        let from = asked.voted_at.unwrap_or(now.hi);
+        match (from..=now.lo + AHEAD_MAX_S).find(|at| !self.has_had(asked.server, voters, *at).1) {
+            Some(free) => Err(format!("but {free} is free")),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a vote of one of the voters has certainly, or perhaps, had this instant.
+    fn has_had(&self, server: u32, voters: &BTreeSet<Voter>, at: i64) -> (bool, bool) {
+        let mut used = voters.iter().filter_map(|voter| self.used.get(&(server, *voter)));
+        let (certain, perhaps) = (used.clone().any(|used| used.0.contains(&at)), used.any(|used| used.1.contains(&at)));
+        (certain, certain || perhaps || at <= self.used_until)
+    }
+
+    /// A vote was to be cancelled.
+    pub(crate) fn cancel(&mut self, server: u32, address: IpAddr, answer: &Answer) -> Result<(), String> {
+        let (now, voter) = (self.now(), self.voter(address));
+        let fits = |world: &mut World| {
+            let (is_certain, ends) = world.cooldown(voter, now);
+            match answer {
+                Answer::Cancelled => world.token.is_some() && !ends.is_empty(),
+                Answer::NoCooldown => !is_certain,
+                Answer::UnknownServer => world.token.is_none(),
+                Answer::InDoubt => true,
+                _ => false,
+            }
+        };
+        self.keep(server, fits).map_err(|worlds| {
+            let allowed: Vec<_> = worlds.iter().map(|world| allowed(world, voter, now)).collect();
+            format!("cancel of {voter:?} of {server}: {answer:?}, but allowed is {allowed:?}, now {now:?}")
+        })?;
+        if matches!(answer, Answer::Cancelled | Answer::InDoubt) {
+            self.change(server, *answer == Answer::Cancelled, |world| world.cancel(voter, now));
+        }
+        Ok(())
+    }
+
+    /// A server was to be listed with a token that no other has.
+    pub(crate) fn list(&mut self, server: u32, token: &str, answer: &Answer) -> Result<(), String> {
+        let is_acknowledged = match answer {
+            Answer::Listed { token: listed } if listed == token => true,
+            Answer::InDoubt => false,
+            _ => return Err(format!("listing {server} with {token}: {answer:?}")),
+        };
+        self.change(server, is_acknowledged, |world| world.token = Some(token.to_owned()));
+        Ok(())
+    }
+
+    /// A server was to be struck off the list.
+    pub(crate) fn remove(&mut self, server: u32, answer: &Answer) -> Result<(), String> {
+        let fits = |world: &mut World| match answer {
+            Answer::Removed => world.token.is_some(),
+            Answer::UnknownServer => world.token.is_none(),
+            Answer::InDoubt => true,
+            _ => false,
+        };
+        self.keep(server, fits).map_err(|worlds| format!("removal of {server}: {answer:?} with {worlds:?}"))?;
+        if matches!(answer, Answer::Removed | Answer::InDoubt) {
+            self.change(server, *answer == Answer::Removed, World::remove);
+            let of_server = self.used.iter().filter(|((of, _), _)| *of == server);
+            let used = of_server.flat_map(|(_, (certain, perhaps))| certain.iter().chain(perhaps));
+            self.used_until = used.copied().max().unwrap_or(i64::MIN).max(self.used_until);
+        }
+        Ok(())
+    }
+
+    /// A start with these options and this wall clock: whether it may end so.
+    pub(crate) fn may_start(
+        &self,
+        options: Settings,
+        wall_ms: i64,
+        accepts: Accepts,
+        seen: Started,
+    ) -> Result<(), String> {
+        let wall = Span::around(wall_ms.div_euclid(1_000), 1);
+        let lives = |worlds: &[World]| {
+            let is_certain = worlds.iter().all(|world| world.live(wall).0);
+            (is_certain, worlds.iter().any(|world| world.live(wall).1))
+        };
+        let of_all = self.stored.values().map(|worlds| lives(worlds));
+        let (is_any, is_perhaps) = of_all.fold((false, false), |all, one| (all.0 || one.0, all.1 || one.1));
+        let differs = options != self.settings && !accepts.settings;
+        let (may_be_ready, must_be_ready) = self.time.may_and_must_start(wall_ms);
+        let (may_be_ready, must_be_ready) = (may_be_ready || accepts.clock, must_be_ready || accepts.clock);
+        let allowed = match seen {
+            Started::Ready => may_be_ready && !(differs && is_any),
+            Started::ClockBehind => !must_be_ready,
+            Started::WrongOption => differs && is_perhaps,
+        };
+        let kept = self.time.kept();
+        let why = || {
+            format!("a start at {wall:?} with {options:?}, {accepts:?} on {:?}, kept {kept:?}: {seen:?}", self.settings)
+        };
+        if allowed { Ok(()) } else { Err(why()) }
+    }
+
+    /// The service has become ready.
+    pub(crate) fn start(&mut self, options: Settings, reading: Reading, accepts: Accepts) {
+        self.shown.clone_from(&self.stored);
+        let used = self.used.values().flat_map(|(certain, perhaps)| certain.iter().chain(perhaps));
+        self.used_until = used.copied().max().unwrap_or(i64::MIN);
+        let turns = self.time.start(reading, accepts.clock);
+        let now = self.now();
+        let (longer_s, is_other) = (options.cooldown_s - self.settings.cooldown_s, options != self.settings);
+        self.settings = options;
+        // The rows say so with the next commit.
+        self.shown.values_mut().flatten().for_each(|world| world.start(now, options.cooldown_s));
+        for world in self.shown.values_mut().chain(self.stored.values_mut()).flatten() {
+            world.turn(&turns, self.time.kept(), options.cooldown_s);
+            if is_other {
+                world.settle(now, longer_s, options.prefix);
+            }
+        }
+        if is_other {
+            self.forget_instants();
+        }
+    }
+}
+
+/// What a start is told to accept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Accepts {
+    pub(crate) clock: bool,
+    pub(crate) settings: bool,
+}
+
+fn allowed(world: &World, voter: Voter, now: Span) -> String {
+    match &world.token {
+        None => "UnknownServer".into(),
+        Some(_) => format!("{:?} at {now:?}", world.cooldown(voter, now)),
+    }
+}

@@ -1,0 +1,150 @@
+//! The simulated disk where the store expects one. Between two of its operations readers look at the state, as those of
+//! the service do while the recorder works.
+
+use super::clocks::Clocks;
+use super::disk::Disk;
+use std::io::{Error, ErrorKind, Result};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use vote_status::store::disk::{Disk as StoreDisk, DiskFile, DiskRoom, FileId};
+
+/// Called behind each operation.
+pub(crate) type Look = Box<dyn FnMut() + Send>;
+
+/// The machine's disk.
+pub(crate) struct SimulatedDisk {
+    pub(crate) disk: Mutex<Disk>,
+    clocks: Arc<Clocks>,
+    look: Mutex<Option<Look>>,
+}
+
+impl SimulatedDisk {
+    pub(crate) fn new(seed: u64, clocks: Arc<Clocks>) -> Arc<SimulatedDisk> {
+        Arc::new(SimulatedDisk { disk: Mutex::new(Disk::new(seed)), clocks, look: Mutex::new(None) })
+    }
+
+    pub(crate) fn set_look(&self, look: Option<Look>) {
+        *self.look.lock().expect("no look panics") = look;
+    }
+
+    pub(crate) fn locked(&self) -> std::sync::MutexGuard<'_, Disk> {
+        self.disk.lock().expect("no operation panics")
+    }
+
+    fn run<T>(&self, operation: impl FnOnce(&mut Disk) -> Result<T>) -> Result<T> {
+        let (done, stalled_ms) = {
+            let mut disk = self.locked();
+            let done = operation(&mut disk);
+            (done, disk.take_stalled_ms())
+        };
+        if stalled_ms > 0 {
+            self.clocks.pass(stalled_ms);
+        }
+        if let Some(look) = self.look.lock().expect("no look panics").as_mut() {
+            look();
+        }
+        done
+    }
+}
+
+/// The seam, which is cheap to clone.
+pub(crate) struct Folder(pub(crate) Arc<SimulatedDisk>);
+
+impl Folder {
+    fn file(&self, name: &str, makes: bool) -> Result<Arc<dyn DiskFile>> {
+        let handle = self.0.run(|disk| disk.open(name, makes))?;
+        Ok(Arc::new(OpenFile { disk: Arc::clone(&self.0), handle }))
+    }
+}
+
+impl StoreDisk for Folder {
+    fn make(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn DiskFile>> {
+        self.file(name, false)
+    }
+
+    fn open_or_make(&self, name: &str) -> Result<Arc<dyn DiskFile>> {
+        self.file(name, true)
+    }
+
+    fn identity(&self, name: &str) -> Result<FileId> {
+        self.0.run(|disk| disk.identity(name)).map(|inode| (1, inode))
+    }
+
+    fn is_taken(&self, name: &str) -> Result<bool> {
+        self.0.run(|disk| disk.is_there(name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.0.run(|disk| disk.rename(from, to))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        match self.0.run(|disk| disk.unlink(name)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.0.run(Disk::sync_folder)
+    }
+
+    fn room(&self) -> Option<DiskRoom> {
+        let free_bytes = if self.0.locked().faults.is_full { 0 } else { 1 << 30 };
+        Some(DiskRoom { total_bytes: 1 << 31, free_bytes, file_bytes_max: u64::MAX })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        PathBuf::from("/simulated").join(name)
+    }
+}
+
+struct OpenFile {
+    disk: Arc<SimulatedDisk>,
+    handle: u64,
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        self.disk.locked().close(self.handle);
+    }
+}
+
+impl DiskFile for OpenFile {
+    fn identity(&self) -> Result<FileId> {
+        self.disk.run(|disk| disk.identity_of(self.handle)).map(|inode| (1, inode))
+    }
+
+    fn bytes_len(&self) -> Result<u64> {
+        self.disk.run(|disk| disk.length(self.handle))
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<()> {
+        self.disk.run(|disk| disk.set_length(self.handle, bytes))
+    }
+
+    fn read_exact_at(&self, out: &mut [u8], offset: u64) -> Result<()> {
+        let count = self.disk.run(|disk| disk.read(self.handle, offset, out))?;
+        if count < out.len() { Err(Error::from(ErrorKind::UnexpectedEof)) } else { Ok(()) }
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.disk.run(|disk| disk.write(self.handle, offset, bytes))
+    }
+
+    fn sync_data(&self) -> Result<()> {
+        self.disk.run(|disk| disk.sync(self.handle))
+    }
+
+    fn try_lock(&self) -> Result<bool> {
+        match self.disk.run(|disk| disk.lock(self.handle)) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
