@@ -88,7 +88,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, CliErr
         Err(error) => return Err(usage_error(&error)),
     };
     if matches.subcommand_name() != Some("serve") {
-        hint::unknown_variables().iter().for_each(|warning| eprintln!("vote-status: {warning}"));
+        for name in hint::unknown_variables() {
+            eprintln!("vote-status: the environment variable {name} means nothing here");
+        }
     }
     match matches.subcommand() {
         Some(("serve", options)) => serve::run(options),
