@@ -17,6 +17,8 @@ pub enum Trouble {
     StoreUnavailable,
     /// The store's file is no longer at its path: votes are not taken, status goes on.
     StoreGone,
+    /// The store takes no changes now, as on a full disk: votes are not taken, status goes on.
+    StoreFailing,
     /// Another process has opened the store since this one was started.
     StoreInUse,
     /// The clock is behind the time that the store has last known.
@@ -27,10 +29,11 @@ pub enum Trouble {
 
 impl Trouble {
     /// Every trouble, the gravest first.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::StoreUnusable,
         Self::StoreUnavailable,
         Self::StoreGone,
+        Self::StoreFailing,
         Self::StoreInUse,
         Self::ClockBehind,
         Self::ControlKey,
@@ -43,6 +46,7 @@ impl Trouble {
             Self::StoreUnusable => "store_unusable",
             Self::StoreUnavailable => "store_unavailable",
             Self::StoreGone => "store_gone",
+            Self::StoreFailing => "store_failing",
             Self::StoreInUse => "store_in_use",
             Self::ClockBehind => "clock_behind",
             Self::ControlKey => "control_key",

@@ -2,6 +2,7 @@
 //! refused is not there. Each test says how often it tried; `VOTE_STATUS_TEST_ROUNDS=N` has the
 //! random ones try N times as often, `TEST_SEED` repeats a run.
 
+mod anew;
 mod behind;
 mod clock;
 mod crash;

@@ -282,6 +282,8 @@ fn told(is_ready: bool, stands: Option<&str>, trouble: Option<(Trouble, String)>
     }
     if let Some((_, message)) = trouble {
         body["message"] = message.into();
+        // Whatever is wrong, votes are refused meanwhile.
+        body["votes"] = false.into();
     }
     body
 }

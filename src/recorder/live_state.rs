@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use super::counters::RecorderCounters;
+use crate::store::{Event, StoredVote};
 use crate::vote::directory::{Directory, DirectoryView, Snapshot};
 use crate::vote::ipv6::Ipv6Prefix;
-use crate::vote::table::{CooldownTable, CooldownView, Pair};
+use crate::vote::table::{CooldownTable, CooldownView, Cooling, Pair, SHARDS};
+use crate::vote::time::{Cooldown, UnixSeconds};
 use crate::waiting::WaitingRoom;
 use crate::watch::{WatchBoard, WatchPost};
 
@@ -65,6 +67,21 @@ impl LiveState {
     #[must_use]
     pub fn counters(&self) -> Arc<RecorderCounters> {
         Arc::clone(&self.counters)
+    }
+
+    /// All that a store has to keep: the listed servers, then the votes for them.
+    pub(super) fn rows(&self, cooldown: Cooldown) -> impl Iterator<Item = Event> {
+        let (servers, cooldowns) = (self.directory.snapshot(), self.table.view());
+        let listed: Vec<_> =
+            servers.iter_after(None).map(|(server, token)| Event::Server(server, token.clone())).collect();
+        let shard = move |index| {
+            let mut held = Vec::new();
+            cooldowns.copy_shard(index, UnixSeconds(0), &mut held);
+            held
+        };
+        let votes = (0..SHARDS).flat_map(shard).filter(move |held| servers.contains(held.pair.server));
+        let row = move |held: Cooling| Event::Vote(StoredVote::new(held.pair, cooldown.voted_at(held.expires_at)));
+        listed.into_iter().chain(votes.map(row))
     }
 
     /// Tells those who wait for a vote for `pair`, which is in the table by now.

@@ -174,7 +174,7 @@ impl Recorder {
         &self.live
     }
 
-    /// The store, opened if it is not, and told what goes into the next commit.
+    /// The store, opened if it is not, written anew if it is void, and told what goes into the next commit.
     fn store(&mut self) -> Result<&mut dyn Store, StoreError> {
         let settings = self.kept_by.unwrap_or(self.settings());
         let kept = Kept { known_ms: self.settled_ms(), settings, stepped_to: self.cut.stepped_to() };
@@ -183,6 +183,11 @@ impl Recorder {
             none => none.insert((self.open)()?),
         };
         store.keep(kept);
+        if store.is_void() {
+            store.renew(&mut self.live.rows(self.cooldown))?;
+            let (servers, entries) = (self.live.directory.snapshot().len(), self.live.table.view().len());
+            log::warn!("the store was written anew from memory, with {servers} servers and up to {entries} votes");
+        }
         while let Some(ends) = self.owed_drops.last() {
             drop_ended(&mut **store, self.cooldown, *ends, usize::MAX)?;
             self.owed_drops.pop();
@@ -405,6 +410,7 @@ impl Recorder {
     fn drop_over(&mut self, now: Now, over: &[(UnixSeconds, UnixSeconds)]) {
         let store = &self.store;
         if self.is_store_gone
+            || self.is_store_void()
             || !self.drop_patience.may_try(now, || store.as_ref().is_none_or(|store| store.has_more_room()))
         {
             return;
@@ -427,7 +433,7 @@ impl Recorder {
             // Fewer rows change fewer pages, for which there may be room.
             Err(_) => self.drop_rows = (rows_max / 4).max(DROP_ROWS_MIN),
         }
-        self.say_store(was_failing, dropped.as_ref().err(), "expired votes stay on disk");
+        self.say_dropped(was_failing, dropped.as_ref().err());
     }
 }
 

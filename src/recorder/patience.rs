@@ -1,12 +1,16 @@
-//! When a store that has failed is tried again. Opening a large one again takes a while and reads
-//! all of it, so it is not tried with every vote; and a disk that is full is asked first, which
+//! When a store that has failed is tried again. To open or write a large one again takes a while and reads
+//! or writes all of it, so it is not tried with every vote; and a disk that is full is asked first, which
 //! costs next to nothing, whether it has room.
 
 use crate::clock::Now;
 use crate::store::StoreError;
 
-/// A store that fails as quickly as this, for the first time, may be tried with the next vote.
-const QUICK_FAILURE_US: u64 = 50_000;
+/// The pause after a failure, in microseconds. It doubles with each one that follows.
+const PAUSE_US_MIN: u64 = 100_000;
+/// The longest pause, in microseconds, unless a try takes longer than this.
+const PAUSE_US_MAX: u64 = 30_000_000;
+/// A failure follows another one unless the store has worked for so long in between, in microseconds.
+const WELL_US: u64 = 10_000_000;
 /// A full disk is asked so often whether it has room.
 const ASK_PAUSE_US: u64 = 100_000;
 /// A full disk is tried again after so many times what the last try took: 2 % of the time goes there.
@@ -22,8 +26,12 @@ const FULL_PAUSE_US_MAX: u64 = 30_000_000;
 pub(super) struct Patience {
     /// Whether the last try failed: said once, not for every vote.
     pub(super) is_failing: bool,
+    /// So many failures in a row.
+    failures: u32,
     /// So often in a row there was no room.
     full: u32,
+    /// When it last worked.
+    well_at_us: u64,
     /// Not before this.
     ask_at_us: u64,
     /// Then at any rate.
@@ -47,14 +55,22 @@ impl Patience {
     /// A try that began at `start` and ended at `end` went so.
     pub(super) fn note<T>(&mut self, outcome: &Result<T, StoreError>, start: Now, end: Now) {
         let took_us = end.monotonic_us - start.monotonic_us;
+        let is_first = !self.is_failing && start.monotonic_us > self.well_at_us + WELL_US;
         self.is_failing = outcome.is_err();
         self.full = if matches!(outcome, Err(StoreError::Full(_))) { self.full + 1 } else { 0 };
-        let least_us = FULL_PAUSE_US_MIN << self.full.saturating_sub(1).min(5);
+        let doubled = |least_us: u64, times: u32, shift_max: u32| least_us << times.saturating_sub(1).min(shift_max);
         let pause_us = match outcome {
-            Ok(_) => 0,
-            Err(StoreError::Full(_)) => (FULL_PAUSES * took_us).max(least_us).min(FULL_PAUSE_US_MAX),
-            Err(_) if took_us > QUICK_FAILURE_US => took_us,
-            Err(_) => 0,
+            Ok(_) => {
+                self.well_at_us = end.monotonic_us;
+                0
+            }
+            Err(StoreError::Full(_)) => {
+                (FULL_PAUSES * took_us).max(doubled(FULL_PAUSE_US_MIN, self.full, 5)).min(FULL_PAUSE_US_MAX)
+            }
+            Err(_) => {
+                self.failures = if is_first { 1 } else { self.failures + 1 };
+                doubled(PAUSE_US_MIN, self.failures, 10).min(PAUSE_US_MAX).max(took_us)
+            }
         };
         self.ask_at_us = end.monotonic_us + pause_us.min(ASK_PAUSE_US);
         self.try_at_us = end.monotonic_us + pause_us;

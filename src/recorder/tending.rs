@@ -13,16 +13,17 @@ impl Recorder {
     /// To be called twice a second.
     pub(super) fn tend(&mut self, now: Now) {
         match self.store.as_mut().map(|store| store.tend()) {
-            Some(Err(error)) => return self.note_gone(&error),
+            Some(Err(error @ StoreError::Gone(_))) => return self.note_gone(&error),
+            Some(Err(error)) if !self.patience.is_failing => return self.note_commit(&Err(error), now),
             Some(Ok(())) if self.is_store_gone => {
                 self.is_store_gone = false;
                 self.readiness.settle(Trouble::StoreGone);
                 log::info!("the store is back at its path: votes and changes are taken again");
             }
-            Some(Ok(())) | None => {}
+            Some(Ok(()) | Err(_)) | None => {}
         }
         // Votes find a store that works again, whether one came meanwhile or not.
-        if self.patience.is_failing && self.may_try(now) {
+        if (self.patience.is_failing || self.is_store_void()) && self.may_try(now) {
             self.write(Vec::new());
         }
     }
@@ -37,20 +38,39 @@ impl Recorder {
             self.live.counters.commit_failures.add(1);
             return self.note_gone(error);
         }
-        let was_failing = self.is_store_failing();
-        self.patience.note(committed, start, self.clock.now());
+        let was_failing = self.patience.is_failing;
+        let now = self.clock.now();
+        self.patience.note(committed, start, now);
         self.live.counters.commit_failures.add(u64::from(committed.is_err()));
-        self.say_store(was_failing, committed.as_ref().err(), "votes and changes are answered 503");
+        self.live.counters.store_failing.set(u64::from(self.is_store_failing()));
+        match committed {
+            Err(error) => {
+                let message = format!("{error}; until it works again votes and changes are answered 503");
+                self.readiness.note(Trouble::StoreFailing, &message, now.monotonic_ms);
+            }
+            Ok(()) if was_failing => {
+                self.readiness.settle(Trouble::StoreFailing);
+                log::info!("the store works again");
+            }
+            Ok(()) => {}
+        }
+    }
+
+    /// Whether the store is to be written anew, which commits do.
+    pub(super) fn is_store_void(&self) -> bool {
+        self.store.as_ref().is_some_and(|store| store.is_void())
     }
 
     pub(super) fn is_store_failing(&self) -> bool {
         self.patience.is_failing || self.drop_patience.is_failing
     }
 
-    /// Says once that the store fails, and once that it is well again.
-    pub(super) fn say_store(&self, was_failing: bool, error: Option<&StoreError>, meanwhile: &str) {
+    /// Says once that votes cannot be dropped, and once that they can be again.
+    pub(super) fn say_dropped(&self, was_failing: bool, error: Option<&StoreError>) {
         match error {
-            Some(error) if !was_failing => log::error!("{error}; until it works again {meanwhile}"),
+            Some(error) if !was_failing => {
+                log::error!("{error}; until it works again expired votes stay on disk");
+            }
             None if was_failing && !self.is_store_failing() => log::info!("the store works again"),
             _ => {}
         }

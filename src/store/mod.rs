@@ -70,9 +70,9 @@ pub enum StoreError {
     Gone(String),
     /// There is no room for more; as [`StoreError::Unavailable`] else.
     Full(String),
-    /// The sync of a commit failed, or what comes after it: it may have been kept.
+    /// The sync of a commit failed, or what comes after it: it may have been kept. The store is void now.
     InDoubt(String),
-    /// It is damaged, no store of ours, or of a newer version.
+    /// It is damaged, no store of ours, or of another version.
     Unusable(String),
     /// It was made with other settings than this start has.
     Settings(String),
@@ -153,6 +153,20 @@ pub trait Store: Send {
     /// # Errors
     /// [`StoreError::Unavailable`]: to be tried again later.
     fn drop_cast(&mut self, since: UnixSeconds, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError>;
+
+    /// Whether nothing that is kept counts any more, because a sync has failed or something else wrote to the
+    /// file: no commit is taken until [`Store::renew`].
+    fn is_void(&self) -> bool {
+        false
+    }
+
+    /// Keeps `rows`, each a server or a vote, in place of all that was kept.
+    ///
+    /// # Errors
+    /// As with a commit. The store is as void as it was, and this can be tried again.
+    fn renew(&mut self, _rows: &mut dyn Iterator<Item = Event>) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Bytes taken on disk, as far as is known.
     fn size_bytes(&self) -> u64;

@@ -3,12 +3,13 @@
 //!
 //! The library tells a failed commit from a failed sync no more than by an error number. Whether a
 //! vote may be in the file all the same hangs on which of the two it was, so what goes through to
-//! the file is watched.
+//! the file is watched. After a failed sync, and after something else wrote to the file, nothing in it counts:
+//! it is void, and neither read nor written any more.
 
 use std::fmt::{self, Debug, Formatter};
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::io::{self, ErrorKind};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::{Builder, Database, DatabaseError, StorageBackend};
 
@@ -31,38 +32,105 @@ pub(super) enum Purpose {
     Drop,
 }
 
+/// The library's header. Each commit changes it.
+const HEADER_BYTES: usize = 320;
+
 /// The file, of which the library uses the first part.
 pub(super) struct StoreFile {
     file: Arc<dyn DiskFile>,
     room: Arc<Room>,
     /// Bytes that the library uses.
     used: AtomicU64,
+    /// The header as it was read or written last.
+    header: Mutex<Vec<u8>>,
     is_header_written: AtomicBool,
     is_sync_begun: AtomicBool,
+    /// A sync has failed, or something else wrote to the file: it is not touched any more.
+    is_void: AtomicBool,
+    /// Number of the last error of a read; 0 for none.
+    read_error: AtomicI32,
     /// So many hundredths of the room that is kept back are not for this commit.
     reserved_percent: AtomicU64,
 }
 
 impl StoreFile {
-    /// Opens the library on `file`, which it locks.
+    /// Locks `file`.
     ///
     /// # Errors
-    /// What the system or the library says; [`DatabaseError::DatabaseAlreadyOpen`] where another
-    /// process has it.
-    pub(super) fn open(file: Arc<dyn DiskFile>, room: &Arc<Room>) -> Result<(Database, Arc<Self>), DatabaseError> {
+    /// What the system says; [`DatabaseError::DatabaseAlreadyOpen`] where another process has it.
+    pub(super) fn new(file: Arc<dyn DiskFile>, room: &Arc<Room>) -> Result<Arc<Self>, DatabaseError> {
         if !file.try_lock()? {
             return Err(DatabaseError::DatabaseAlreadyOpen);
         }
-        let file = Arc::new(Self {
-            used: AtomicU64::new(file.bytes_len()?),
+        let used = file.bytes_len()?;
+        let file = Self {
+            used: AtomicU64::new(used),
             file,
             room: Arc::clone(room),
+            header: Mutex::default(),
             is_header_written: AtomicBool::default(),
             is_sync_begun: AtomicBool::default(),
+            is_void: AtomicBool::default(),
+            read_error: AtomicI32::default(),
             reserved_percent: AtomicU64::default(),
-        });
-        let backend = StoreBackend(Arc::clone(&file));
-        Ok((Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(backend)?, file))
+        };
+        *file.header() = file.read_header()?;
+        Ok(Arc::new(file))
+    }
+
+    /// Opens the library on it.
+    ///
+    /// # Errors
+    /// What the system or the library says.
+    pub(super) fn library(self: &Arc<Self>) -> Result<Database, DatabaseError> {
+        Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(StoreBackend(Arc::clone(self)))
+    }
+
+    /// Whether nothing in it counts: a sync has failed, or something else wrote to it.
+    pub(super) fn is_void(&self) -> bool {
+        self.is_void.load(Ordering::Relaxed)
+    }
+
+    /// Why it could not be read, if the system once said so. The library may take that for damage.
+    pub(super) fn read_error(&self) -> Option<io::Error> {
+        Some(self.read_error.load(Ordering::Relaxed)).filter(|number| *number != 0).map(io::Error::from_raw_os_error)
+    }
+
+    /// Whether it is as long as it has to be, and its header is what was written last. Cheap.
+    ///
+    /// # Errors
+    /// What is the matter, with the file void from then on; and what the system says where it cannot be read,
+    /// which says nothing of it.
+    pub(super) fn check(&self) -> io::Result<()> {
+        let length = self.file.bytes_len()?;
+        let changed = |what: String| {
+            self.is_void.store(true, Ordering::Relaxed);
+            Err(io::Error::new(ErrorKind::InvalidData, what))
+        };
+        if length < self.used() {
+            return changed(format!("something else has cut it to {length} bytes"));
+        }
+        // What is known of a new file is shorter.
+        if !self.read_header()?.starts_with(&self.header()) {
+            return changed("something else has written to it".to_owned());
+        }
+        Ok(())
+    }
+
+    fn read_header(&self) -> io::Result<Vec<u8>> {
+        let length = usize::try_from(self.file.bytes_len()?).unwrap_or(HEADER_BYTES);
+        let mut header = vec![0; HEADER_BYTES.min(length)];
+        self.file.read_exact_at(&mut header, 0)?;
+        Ok(header)
+    }
+
+    fn header(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.header.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses to touch a file in which nothing counts.
+    fn refuse_void(&self) -> io::Result<()> {
+        if self.is_void() { Err(io::Error::other("nothing in the file counts any more")) } else { Ok(()) }
     }
 
     /// Bytes that the library uses.
@@ -144,29 +212,43 @@ impl StorageBackend for StoreBackend {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.file.read_exact_at(out, offset)
+        self.0.refuse_void()?;
+        self.0.file.read_exact_at(out, offset).inspect_err(|error| {
+            self.0.read_error.store(error.raw_os_error().unwrap_or(0), Ordering::Relaxed);
+        })
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.refuse_void()?;
         self.0.with_reserve(0, || self.0.set_used(len))
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        self.0.refuse_void()?;
         // A file that is made longer is synced as well, long before the header names the commit.
         if self.0.is_header_written.load(Ordering::Relaxed) {
             self.0.is_sync_begun.store(true, Ordering::Relaxed);
         }
-        self.0.file.sync_data()
+        self.0.file.sync_data().inspect_err(|_| self.0.is_void.store(true, Ordering::Relaxed))
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        if offset == 0 {
+        self.0.refuse_void()?;
+        let header = (offset == 0).then(|| &data[..data.len().min(HEADER_BYTES)]);
+        if header.is_some() {
+            // What something else did to the file must not hide under the next header.
+            self.0.check()?;
             self.0.is_header_written.store(true, Ordering::Relaxed);
         }
-        self.0.with_reserve(data.len(), || self.0.file.write_all_at(data, offset))
+        self.0.with_reserve(data.len(), || self.0.file.write_all_at(data, offset))?;
+        if let Some(header) = header {
+            header.clone_into(&mut self.0.header());
+        }
+        Ok(())
     }
 
     fn close(&self) -> io::Result<()> {
+        self.0.refuse_void()?;
         self.0.set_used(self.0.used())
     }
 }

@@ -1,12 +1,9 @@
 //! The tables in the store's file: what a commit writes, and what a start reads. Knows the library's
 //! transactions; not where the file is, nor what becomes of one that fails.
 
-use std::collections::HashMap;
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError};
-
-use super::{Event, Kept, Past, StoredVote, row};
-use crate::vote::address::VoterAddress;
+use super::{Event, Kept, Past, row};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::settings::Settings;
@@ -17,11 +14,9 @@ const VOTES: TableDefinition<'static, &[u8], ()> = TableDefinition::new("votes")
 const SERVERS: TableDefinition<'static, u32, &str> = TableDefinition::new("servers");
 const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
 
-/// The version of the tables that a new file begins with. It stands in `meta`, under [`SCHEMA_KEY`].
-const SCHEMA_OF_IPV4: u64 = 1;
-/// The version from the first IPv6 vote on. A build that knows nothing of such votes must not take the file
-/// for a damaged one: it refuses a newer version by name.
-pub(super) const SCHEMA_OF_BOTH: u64 = 2;
+/// The version of the tables. It stands in `meta`, under [`SCHEMA_KEY`]. Builds before the first release wrote 1
+/// and 2.
+pub(super) const SCHEMA: u64 = 3;
 const SCHEMA_KEY: &str = "schema";
 /// Number of the last commit.
 const SEQUENCE_KEY: &str = "sequence";
@@ -41,12 +36,10 @@ pub(super) type Dropped = (UnixSeconds, UnixSeconds, usize);
 
 /// What the tables of a file say of themselves.
 pub(super) enum Found {
-    /// There are none: the file is new.
-    Nothing,
     /// They are none of ours.
     Foreign,
-    /// They are of this newer version.
-    Newer(u64),
+    /// They are of another version.
+    Other(u64),
     /// They are ours, and this is the number of their last commit.
     Sequence(u64),
 }
@@ -56,24 +49,62 @@ pub(super) fn find(database: &Database) -> Result<Found, redb::Error> {
     let read = database.begin_read()?;
     let meta = match read.open_table(META) {
         Ok(meta) => meta,
-        Err(TableError::TableDoesNotExist(_)) if read.list_tables()?.next().is_none() => return Ok(Found::Nothing),
+        Err(TableError::Storage(error)) => return Err(error.into()),
         Err(_) => return Ok(Found::Foreign),
     };
     let number = |key| meta.get(key).map(|value| value.map(|value| value.value()));
     Ok(match number(SCHEMA_KEY)? {
-        Some(SCHEMA_OF_IPV4 | SCHEMA_OF_BOTH) => Found::Sequence(number(SEQUENCE_KEY)?.unwrap_or(0)),
-        Some(newer) if newer > SCHEMA_OF_BOTH => Found::Newer(newer),
-        _ => Found::Foreign,
+        Some(SCHEMA) => Found::Sequence(number(SEQUENCE_KEY)?.unwrap_or(0)),
+        Some(other) => Found::Other(other),
+        None => Found::Foreign,
     })
 }
 
-/// Makes the tables of a new file.
-pub(super) fn make(database: &Database) -> Result<(), redb::Error> {
+/// Makes the tables of a new file and fills them, in one transaction: with these servers and votes, as if the
+/// last commit had this number, and the latest vote that was taken away had been cast at `gone`.
+pub(super) fn make(
+    database: &Database,
+    rows: &mut dyn Iterator<Item = Event>,
+    sequence: u64,
+    gone: Option<UnixSeconds>,
+    kept: Option<Kept>,
+) -> Result<(), redb::Error> {
     let write = database.begin_write()?;
-    write.open_table(VOTES)?;
-    write.open_table(SERVERS)?;
-    write.open_table(META)?.insert(SCHEMA_KEY, SCHEMA_OF_IPV4)?;
+    {
+        let mut servers = write.open_table(SERVERS)?;
+        let mut keys = Vec::new();
+        for event in rows {
+            match event {
+                Event::Server(server, token) => drop(servers.insert(server.0, token.as_str())?),
+                Event::Vote(vote) => keys.push(row::key(&vote)),
+                Event::ServerGone(_) | Event::VoteGone(_) => {}
+            }
+        }
+        // In the file's order each page is met once.
+        keys.sort_unstable();
+        let mut votes = write.open_table(VOTES)?;
+        keys.iter().try_for_each(|key| votes.insert(key.as_bytes(), ()).map(drop))?;
+        let mut meta = write.open_table(META)?;
+        meta.insert(SCHEMA_KEY, SCHEMA)?;
+        if let Some(gone) = gone {
+            meta.insert(GONE_KEY, u64::from(gone.0))?;
+        }
+    }
+    note(&write, sequence, kept)?;
     Ok(write.commit()?)
+}
+
+/// Writes what goes with every commit.
+fn note(write: &WriteTransaction, sequence: u64, kept: Option<Kept>) -> Result<(), redb::Error> {
+    let mut meta = write.open_table(META)?;
+    meta.insert(SEQUENCE_KEY, sequence)?;
+    if let Some(Kept { known_ms, settings, stepped_to }) = kept {
+        meta.insert(KNOWN_KEY, known_ms)?;
+        meta.insert(COOLDOWN_KEY, u64::from(settings.cooldown.minutes()))?;
+        meta.insert(PREFIX_KEY, u64::from(settings.ipv6_prefix.bits()))?;
+        meta.insert(STEPPED_KEY, stepped_to.map_or(0, |to| u64::from(to.0)))?;
+    }
+    Ok(())
 }
 
 /// Gives every server, then every vote cast after `since`; whether each row has a meaning.
@@ -163,57 +194,18 @@ pub(super) fn write(
                 rows += 1;
             }
         }
-        let mut meta = write.open_table(META)?;
-        meta.insert(SEQUENCE_KEY, sequence)?;
-        if events.iter().any(is_ipv6_vote) {
-            meta.insert(SCHEMA_KEY, SCHEMA_OF_BOTH)?;
-        }
         if let Some(latest) = latest_gone_of(events) {
+            let mut meta = write.open_table(META)?;
             let held = meta.get(GONE_KEY)?.map_or(0, |value| value.value());
             meta.insert(GONE_KEY, held.max(u64::from(latest.0)))?;
         }
-        if let Some(Kept { known_ms, settings, stepped_to }) = kept {
-            meta.insert(KNOWN_KEY, known_ms)?;
-            meta.insert(COOLDOWN_KEY, u64::from(settings.cooldown.minutes()))?;
-            meta.insert(PREFIX_KEY, u64::from(settings.ipv6_prefix.bits()))?;
-            meta.insert(STEPPED_KEY, stepped_to.map_or(0, |to| u64::from(to.0)))?;
-        }
     }
+    note(&write, sequence, kept)?;
     write.commit()?;
     Ok(rows)
 }
 
-fn is_ipv6_vote(event: &Event) -> bool {
-    matches!(event, Event::Vote(StoredVote { address: VoterAddress::V6(_), .. }))
-}
-
-fn latest_gone_of(events: &[Event]) -> Option<UnixSeconds> {
+pub(super) fn latest_gone_of(events: &[Event]) -> Option<UnixSeconds> {
     let gone = |event: &Event| if let Event::VoteGone(vote) = event { Some(vote.voted_at) } else { None };
     events.iter().filter_map(gone).max()
-}
-
-/// What would undo `events`, as the file stands before them.
-pub(super) fn inverse(database: &Database, events: &[Event]) -> Result<Vec<Event>, redb::Error> {
-    let mut servers = HashMap::new();
-    for event in events {
-        if let Event::Server(server, _) | Event::ServerGone(server) = event {
-            servers.entry(*server).or_insert(None);
-        }
-    }
-    if !servers.is_empty() {
-        let table = database.begin_read()?.open_table(SERVERS)?;
-        for (server, token) in &mut servers {
-            *token = table.get(server.0)?.and_then(|token| Token::new(token.value()));
-        }
-    }
-    let votes = events.iter().rev().filter_map(|event| match event {
-        Event::Vote(vote) => Some(Event::VoteGone(*vote)),
-        Event::VoteGone(vote) => Some(Event::Vote(*vote)),
-        Event::Server(..) | Event::ServerGone(_) => None,
-    });
-    let servers = servers.into_iter().map(|(server, token)| match token {
-        Some(token) => Event::Server(server, token),
-        None => Event::ServerGone(server),
-    });
-    Ok(votes.chain(servers).collect())
 }

@@ -1,6 +1,7 @@
 //! A storage device in memory, for a store to work on: it keeps a log of what was written to the store's
 //! file between syncs, from which a power cut at any moment can be played, and fails when it is told to.
-//! Knows bytes and syncs; not what they mean.
+//! A sync that fails drops what was written, though reads go on to show it, as Linux does. Knows bytes and
+//! syncs; not what they mean.
 
 use crate::util::random::Random;
 use std::collections::HashMap;
@@ -49,8 +50,18 @@ struct State {
     names: HashMap<String, u64>,
     /// The files' bytes, with names or without.
     files: HashMap<u64, Vec<u8>>,
+    /// The bytes that a power cut leaves.
+    synced: HashMap<u64, Vec<u8>>,
+    /// What was done to each file since its last sync, whether that succeeded or not.
+    unsynced: HashMap<u64, Vec<Op>>,
+    /// The names that a power cut leaves.
+    synced_names: HashMap<String, u64>,
     /// Locked files.
     locked: Vec<u64>,
+    /// Changes, syncs among them, that still succeed; then the process is dead.
+    life: Option<usize>,
+    /// Syncs that still succeed, and the error of the one after.
+    syncs_left: Option<(usize, i32)>,
     /// `None` while nothing is logged.
     log: Option<Vec<Op>>,
     failure: Option<Failure>,
@@ -77,6 +88,45 @@ impl Device {
         let device = Device::default();
         drop(device.store(None).expect("an empty device can be formatted"));
         device
+    }
+
+    /// The process is killed after so many more changes.
+    pub(crate) fn kill_after(&self, changes: usize) {
+        self.state().life = Some(changes);
+    }
+
+    /// Whether the process was killed.
+    pub(crate) fn is_killed(&self) -> bool {
+        self.state().life == Some(0)
+    }
+
+    /// After so many more syncs of any file one fails so.
+    pub(crate) fn fail_sync_after(&self, syncs: usize, error: i32) {
+        self.state().syncs_left = Some((syncs, error));
+    }
+
+    /// The device as another process finds it.
+    pub(crate) fn left(&self) -> Device {
+        let state = self.state();
+        let (names, files) = (state.names.clone(), state.files.clone());
+        let (synced, unsynced) = (state.synced.clone(), state.unsynced.clone());
+        let synced_names = state.synced_names.clone();
+        Device(Arc::new(Mutex::new(State { names, files, synced, unsynced, synced_names, ..State::default() })))
+    }
+
+    /// The device after a power cut that loses all that was not synced; the names of files too, or not.
+    pub(crate) fn cut(&self, keeps_names: bool) -> Device {
+        let state = self.state();
+        let names = if keeps_names { state.names.clone() } else { state.synced_names.clone() };
+        let files: HashMap<_, _> =
+            state.files.keys().map(|id| (*id, state.synced.get(id).cloned().unwrap_or_default())).collect();
+        let (synced, synced_names) = (files.clone(), names.clone());
+        Device(Arc::new(Mutex::new(State { names, files, synced, synced_names, ..State::default() })))
+    }
+
+    /// Opens the store on what is there.
+    pub(crate) fn open(&self) -> Result<EmbeddedStore, StoreError> {
+        EmbeddedStore::open(Arc::new(self.clone()), Wanted::Any)
     }
 
     /// Starts to log.
@@ -117,12 +167,14 @@ impl Device {
     /// Opens the store on it, with this note beside it.
     pub(crate) fn store(&self, note: Option<Vec<u8>>) -> Result<EmbeddedStore, StoreError> {
         self.put(MARKER_FILE, note.unwrap_or_default());
-        EmbeddedStore::open(Arc::new(self.clone()), Wanted::Any)
+        self.open()
     }
 
     fn put(&self, name: &str, bytes: Vec<u8>) {
         let mut state = self.state();
         let id = state.make(name);
+        state.synced_names.insert(name.to_owned(), id);
+        state.synced.insert(id, bytes.clone());
         state.files.insert(id, bytes);
     }
 
@@ -132,6 +184,40 @@ impl Device {
 }
 
 impl State {
+    /// A change is under way, unless the process is dead.
+    fn change(&mut self) -> io::Result<()> {
+        match &mut self.life {
+            Some(0) => return Err(io::Error::from_raw_os_error(EIO)),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// A change of a file, from which a sync makes bytes that last.
+    fn note(&mut self, id: u64, op: Op) {
+        self.unsynced.entry(id).or_default().push(op.clone());
+        if self.names.get(STORE_FILE) == Some(&id) {
+            self.push(op);
+        }
+    }
+
+    fn sync(&mut self, id: u64) -> io::Result<()> {
+        let pending = self.unsynced.remove(&id).unwrap_or_default();
+        match &mut self.syncs_left {
+            Some((0, error)) => {
+                let error = io::Error::from_raw_os_error(*error);
+                self.syncs_left = None;
+                return Err(error);
+            }
+            Some((left, _)) => *left -= 1,
+            None => {}
+        }
+        let synced = self.synced.entry(id).or_default();
+        pending.iter().for_each(|op| apply(synced, op));
+        Ok(())
+    }
+
     fn file(&self, name: &str) -> Option<&Vec<u8>> {
         self.names.get(name).and_then(|id| self.files.get(id))
     }
@@ -197,17 +283,23 @@ impl Disk for Device {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.state();
+        state.change()?;
         let id = state.names.remove(from).ok_or(ErrorKind::NotFound)?;
         state.names.insert(to.to_owned(), id);
         Ok(())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.state().names.remove(name);
+        let mut state = self.state();
+        state.change()?;
+        state.names.remove(name);
         Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
+        let mut state = self.state();
+        state.change()?;
+        state.synced_names = state.names.clone();
         Ok(())
     }
 
@@ -261,39 +353,41 @@ impl DiskFile for Opened {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut state = self.device.state();
-        if self.is_store(&state) {
-            if state.failure == Some(Failure::Resize) {
-                state.failure = None;
-                return Err(io::Error::from_raw_os_error(ENOSPC));
-            }
-            state.push(Op::Resize(place(len)));
+        state.change()?;
+        if self.is_store(&state) && state.failure == Some(Failure::Resize) {
+            state.failure = None;
+            return Err(io::Error::from_raw_os_error(ENOSPC));
         }
+        state.note(self.id, Op::Resize(place(len)));
         state.bytes(self.id).resize(place(len), 0);
         Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {
         let mut state = self.device.state();
+        state.change()?;
         if self.is_store(&state) {
             if std::mem::take(&mut state.is_written) && state.failure == Some(Failure::Sync) {
                 state.failure = None;
+                state.unsynced.remove(&self.id);
                 return Err(io::Error::from_raw_os_error(EIO));
             }
             state.push(Op::Sync);
         }
-        Ok(())
+        state.sync(self.id)
     }
 
     fn write_all_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         let mut state = self.device.state();
         let from = place(offset);
+        state.change()?;
         if self.is_store(&state) {
             if state.write_fails() {
                 return Err(io::Error::from_raw_os_error(ENOSPC));
             }
             state.is_written = true;
-            state.push(Op::Write(from, data.to_vec()));
         }
+        state.note(self.id, Op::Write(from, data.to_vec()));
         let bytes = state.bytes(self.id);
         let end = bytes.len().max(from + data.len());
         bytes.resize(end, 0);
@@ -313,9 +407,9 @@ impl DiskFile for Opened {
 }
 
 /// "Input/output error" and "No space left on device", as Linux numbers them.
-const EIO: i32 = 5;
+pub(crate) const EIO: i32 = 5;
 /// See [`EIO`].
-const ENOSPC: i32 = 28;
+pub(crate) const ENOSPC: i32 = 28;
 
 /// What lies on the platter: `synced` for sure, `pending` perhaps.
 #[derive(Debug)]
@@ -375,7 +469,11 @@ impl Platter {
 
 fn apply(bytes: &mut Vec<u8>, op: &Op) {
     match op {
-        Op::Write(from, data) => bytes[*from..from + data.len()].copy_from_slice(data),
+        Op::Write(from, data) => {
+            let end = bytes.len().max(from + data.len());
+            bytes.resize(end, 0);
+            bytes[*from..from + data.len()].copy_from_slice(data);
+        }
         Op::Resize(length) => bytes.resize(*length, 0),
         Op::Sync | Op::Acknowledged(_) => {}
     }

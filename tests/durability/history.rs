@@ -49,6 +49,13 @@ impl Kept {
         Ok(kept)
     }
 
+    /// All that is kept, as a recorder hands it to a store that is written anew.
+    pub(crate) fn rows(&self) -> Vec<Event> {
+        let servers = self.servers.iter().map(|(id, token)| server(*id, token));
+        let votes = self.votes.iter().map(|vote| Event::Vote(stored(*vote)));
+        servers.chain(votes).collect()
+    }
+
     /// What is kept after a step.
     pub(crate) fn take(&mut self, step: &Step) {
         match step {

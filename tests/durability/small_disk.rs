@@ -29,3 +29,47 @@ impl Drop for SmallDisk {
         assert!(unmounted || panicking(), "{:?} stays mounted", self.0);
     }
 }
+
+/// An ext4 file system on a device that has no more room than a small disk, whatever it says.
+pub(crate) struct ThinDisk {
+    pub(crate) at: PathBuf,
+    device: String,
+}
+
+impl ThinDisk {
+    /// A file system that says that it has so many bytes, in a file of `pool` that has as many as there are,
+    /// unless none can be mounted here.
+    pub(crate) fn mount(pool: &SmallDisk, at: PathBuf, bytes: u64) -> Option<ThinDisk> {
+        let image = pool.0.join("image");
+        fs::File::create(&image).and_then(|file| file.set_len(bytes)).expect("a file can be made");
+        let mut attach = Command::new("losetup");
+        let attached = attach.args(["--find", "--show"]).arg(&image).stderr(Stdio::null()).output().ok()?;
+        let device = String::from_utf8(attached.stdout).ok().filter(|_| attached.status.success())?;
+        let disk = ThinDisk { at, device: device.trim().to_owned() };
+        fs::create_dir(&disk.at).expect("a folder can be made");
+        (run("mkfs.ext4", &["-q", "-m", "0", "-E", "nodiscard", &disk.device]) && disk.attach()).then_some(disk)
+    }
+
+    /// Unmounts it, so that nothing of it is in memory, and mounts it again.
+    pub(crate) fn mount_again(&mut self) {
+        assert!(run("umount", &[&self.at.display().to_string()]), "it can be unmounted");
+        assert!(self.attach(), "it can be mounted");
+    }
+
+    fn attach(&self) -> bool {
+        run("mount", &[&self.device, &self.at.display().to_string()])
+    }
+}
+
+impl Drop for ThinDisk {
+    fn drop(&mut self) {
+        let _unmounted = run("umount", &[&self.at.display().to_string()]);
+        assert!(run("losetup", &["-d", &self.device]) || panicking(), "{} stays", self.device);
+    }
+}
+
+fn run(program: &str, arguments: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}

@@ -1,0 +1,302 @@
+//! Votes and servers in one file of a data directory, by `redb`.
+//!
+//! Rows of votes are in order of time: replay reads what is still in cooldown, expiry drops what
+//! comes first. A commit is one transaction and one sync of the file.
+//!
+//! The library undoes its last commit where it finds it damaged, because a power cut in the middle
+//! of one looks the same. A commit that was acknowledged must not go that way in silence, so each
+//! has a number, and the last acknowledged one is noted beside the file: see [`super::commit_marker`].
+//!
+//! A file that was deleted, moved, or covered by a mount takes what is written to it all the same, and
+//! after a restart it is not there. So the file that is open is compared with the one of its name.
+//!
+//! After a failed sync the kernel takes pages for written that are not, and the file shows what is not on the
+//! disk. Nothing in it counts from then on: it is void. The recorder has all of it in memory, and has it written
+//! anew, as another file that takes the place of this one.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+use redb::Database;
+
+use crate::store::commit_marker::{CommitMarker, MARKER_FILE, is_in_place};
+use crate::store::disk::{Disk, DiskFile, FileId};
+use crate::store::room::Room;
+use crate::store::store_file::{Purpose, StoreFile};
+use crate::store::tables::{self, Dropped};
+use crate::store::{Event, Kept, Past, Store, StoreError};
+use crate::vote::time::UnixSeconds;
+
+mod opening;
+
+/// The store's file.
+pub const STORE_FILE: &str = "votes.redb";
+/// Locked while a process uses the directory.
+const LOCK_FILE: &str = "lock";
+/// The key to the control interface, if it is in the data directory: without it there is no export.
+const KEY_FILE: &str = "control.key";
+/// What a commit of a few votes takes, in bytes, and what another writer leaves by chance is less.
+const MORE_ROOM_BYTES: u64 = 128 << 10;
+
+/// Which store is to be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The store that is there, or an empty one that is made.
+    Any,
+    /// The store that is there. Where none is, a volume may not be mounted, so none is made.
+    Existing,
+}
+
+/// The store of a data directory.
+pub struct EmbeddedStore {
+    disk: Arc<dyn Disk>,
+    /// How the file is called in messages.
+    name: String,
+    /// Locked while the store is open.
+    lock: Arc<dyn DiskFile>,
+    room: Arc<Room>,
+    marker: CommitMarker,
+    /// Which file it is, once it was opened.
+    identity: Option<FileId>,
+    /// `None` after a failure: opened again when it is next needed.
+    database: Option<Database>,
+    /// The file under the library, from its opening on, whether that succeeds or not.
+    file: Option<Arc<StoreFile>>,
+    /// Bytes of the file that the library used when it was last open.
+    used_bytes: u64,
+    sequence: u64,
+    /// What is kept with the next commit besides its changes.
+    kept: Option<Kept>,
+    /// Rows of votes that were dropped, and whose room in the file no later vote has taken yet.
+    rows_free: usize,
+    /// When the latest vote had been cast of all that were taken away.
+    gone: Option<UnixSeconds>,
+    /// What was free on the disk when it was last found full, in bytes.
+    free_when_full_bytes: u64,
+}
+
+/// Changes.
+impl EmbeddedStore {
+    /// The database, opened again after a failure. Where it does not end with the last acknowledged commit, it
+    /// is void: what had failed was answered as not recorded.
+    fn database(&mut self) -> Result<&Database, StoreError> {
+        if self.database.is_none() {
+            let database = self.open_file()?;
+            let found = self.sequence_of(tables::find(&database))?;
+            if found != self.sequence {
+                self.marker.void();
+                return Err(self.void(&format!("its last commit is {found}, not {}", self.sequence)));
+            }
+            self.database = Some(database);
+        }
+        self.database.as_ref().ok_or_else(|| self.void("it is closed"))
+    }
+
+    fn void(&self, why: &str) -> StoreError {
+        let name = &self.name;
+        StoreError::Unavailable(format!("nothing in the store {name} counts any more ({why}): it is written anew"))
+    }
+
+    /// One transaction; one that fails before its sync is not in the file. After a failure the file is opened
+    /// anew, as the library refuses to go on with a handle that has failed: at once if it can be, and else when
+    /// it is next needed.
+    fn transact(&mut self, events: &[Event], dropped: Option<Dropped>) -> Result<usize, StoreError> {
+        let votes = events.iter().filter(|event| matches!(event, Event::Vote(_))).count();
+        let purpose = match dropped {
+            Some(_) => Purpose::Drop,
+            None if votes < self.rows_free => Purpose::InPlace,
+            None => Purpose::More,
+        };
+        let committed = self.guarded(|store| {
+            store.database()?;
+            let sequence = store.sequence + 1;
+            let (Some(database), Some(file)) = (&store.database, &store.file) else {
+                return Err(store.void("it is closed"));
+            };
+            file.begin(purpose);
+            let rows =
+                tables::write(database, events, sequence, dropped, store.kept).map_err(|error| store.failed(error))?;
+            file.end();
+            store.sequence = sequence;
+            store.rows_free = store.rows_free.saturating_sub(votes) + rows;
+            store.marker.note(sequence);
+            Ok(rows)
+        });
+        self.gone = self.gone.max(tables::latest_gone_of(events));
+        let Err(error) = committed else { return committed };
+        let is_in_doubt = self.file.as_ref().is_some_and(|file| file.is_in_doubt());
+        if is_in_doubt {
+            self.marker.void();
+        }
+        self.close();
+        self.open_again(matches!(error, StoreError::Full(_)));
+        let void = || format!("{error}, and nothing in the file counts until it is written anew from memory");
+        Err(if is_in_doubt { StoreError::InDoubt(void()) } else { error })
+    }
+
+    /// Opens the file again after a failure. Where this fails the next call tries it again, and tells why.
+    fn open_again(&mut self, is_full: bool) {
+        let mut reopen = || !self.is_void() && self.guarded(|store| store.database().map(drop)).is_ok();
+        let is_open = reopen();
+        if is_full && is_open {
+            // The file was made longer than there is room for: closed in order, it ends behind its
+            // last page in use again, and what is free before that is taken first.
+            self.close();
+            let _is_open = !self.is_void() && self.guarded(|store| store.database().map(drop)).is_ok();
+        }
+        if is_full {
+            self.free_when_full_bytes = self.free_bytes();
+        }
+    }
+
+    /// Reads from the tables.
+    fn read<T>(&mut self, read: impl FnOnce(&Database) -> Result<T, redb::Error>) -> Result<T, StoreError> {
+        self.guarded(|store| {
+            let outcome = read(store.database()?);
+            outcome.map_err(|error| store.damaged(&error.to_string()))
+        })
+    }
+
+    fn free_bytes(&self) -> u64 {
+        self.room.free_bytes(self.file.as_ref().map_or(self.used_bytes, |file| file.used()))
+    }
+
+    fn keep_back(&self) {
+        let own = self.file.as_ref().filter(|_| !self.is_void());
+        self.room.keep_back(|kept, bytes| own.is_some_and(|own| own.cut_spare(kept, bytes)));
+        let _for_later = self.disk.keep_open(KEY_FILE);
+    }
+}
+
+/// The place.
+impl EmbeddedStore {
+    /// Whether the open file is still the one of its name. Cheap: asked before and after each commit.
+    fn check_place(&self) -> Result<(), StoreError> {
+        let what = match (self.disk.identity(STORE_FILE), self.identity) {
+            (_, None) => return Ok(()),
+            (Ok(here), Some(open)) if here == open => return Ok(()),
+            (Ok(_), Some(_)) => "another file is in its place".to_owned(),
+            (Err(error), _) if is_nothing_there(&error) => error.to_string(),
+            (Err(error), _) => {
+                let name = &self.name;
+                let message = format!("nobody can tell whether the store {name} is at its path: {error}");
+                return Err(StoreError::Unavailable(message));
+            }
+        };
+        let (path, key) = (&self.name, self.disk.keep_open(KEY_FILE));
+        let key = key.map(|key| format!(" --control-key-file {}", key.display()));
+        Err(StoreError::Gone(format!(
+            "the store {path} is no longer at its path ({what}): votes and changes are answered 503, status goes on \
+             from memory. Put the same file back, by mv or mount, and all goes on; if it is gone, run vote-status \
+             export FILE{} while this process runs, start anew, and import FILE",
+            key.unwrap_or_default()
+        )))
+    }
+
+    /// Whether nothing else has written to the file, as far as its length and its header tell.
+    fn check_content(&self) -> Result<(), StoreError> {
+        match self.file.as_ref().filter(|_| !self.is_void()).map(|file| (file.check(), file.is_void())) {
+            Some((Err(error), true)) => {
+                self.marker.void();
+                Err(self.void(&error.to_string()))
+            }
+            // That it could not be read says nothing of it.
+            _ => Ok(()),
+        }
+    }
+
+    /// The store is at its place; what lies beside it and is not is made again: without the note a
+    /// start after a crash takes the store for damaged, without the lock it takes it for free.
+    fn replace_small_files(&mut self) {
+        if let Err(error) = self.marker.keep_in_place(&*self.disk, self.sequence) {
+            log::debug!("{MARKER_FILE} could not be made again: {error}");
+        }
+        if !is_in_place(&*self.lock, &*self.disk, LOCK_FILE)
+            && let Ok(lock) = self.disk.open_or_make(LOCK_FILE)
+            && matches!(lock.try_lock(), Ok(true))
+        {
+            self.lock = lock;
+        }
+    }
+}
+
+impl Drop for EmbeddedStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Store for EmbeddedStore {
+    fn commit(&mut self, events: &[Event]) -> Result<(), StoreError> {
+        if self.is_void() {
+            return Err(self.void("a sync has failed"));
+        }
+        self.check_place()?;
+        self.transact(events, None)?;
+        // The file may have gone or changed while it was written to: nobody is told 201 for what a restart
+        // forgets.
+        self.check_place().and_then(|()| self.check_content()).map_err(|error| {
+            self.marker.void();
+            StoreError::InDoubt(error.to_string())
+        })
+    }
+
+    fn replay(&mut self, since: UnixSeconds, visit: &mut dyn FnMut(Event)) -> Result<(), StoreError> {
+        let is_whole = self.read(|database| tables::replay(database, since, visit))?;
+        if is_whole { Ok(()) } else { Err(self.damaged("a row has no meaning")) }
+    }
+
+    fn latest_gone(&mut self) -> Result<Option<UnixSeconds>, StoreError> {
+        Ok(self.gone)
+    }
+
+    fn past(&mut self) -> Result<Past, StoreError> {
+        self.read(tables::past)
+    }
+
+    fn keep(&mut self, kept: Kept) {
+        self.kept = Some(kept);
+    }
+
+    fn drop_cast(&mut self, since: UnixSeconds, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {
+        if self.is_void() {
+            return Err(self.void("a sync has failed"));
+        }
+        let is_due = self.guarded(|store| {
+            let is_due = tables::has_cast(store.database()?, since, until);
+            is_due.map_err(|error| store.failed(error))
+        });
+        if is_due.is_err() {
+            // The library goes on with no handle that has failed once.
+            self.close();
+        }
+        if is_due? { self.transact(&[], Some((since, until, rows_max))) } else { Ok(0) }
+    }
+
+    fn is_void(&self) -> bool {
+        self.marker.is_void()
+    }
+
+    fn renew(&mut self, rows: &mut dyn Iterator<Item = Event>) -> Result<(), StoreError> {
+        self.write_in_place(rows)
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.file.as_ref().map_or(0, |file| file.bytes_len())
+    }
+
+    fn has_more_room(&self) -> bool {
+        self.free_bytes() > self.free_when_full_bytes.saturating_add(MORE_ROOM_BYTES)
+    }
+
+    fn tend(&mut self) -> Result<(), StoreError> {
+        self.check_place()?;
+        self.keep_back();
+        self.replace_small_files();
+        self.check_content()
+    }
+}
+
+fn is_nothing_there(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}

@@ -1,0 +1,268 @@
+//! The store's file counts no longer: a sync has failed, or something else has written to the file. The
+//! service writes the store anew from memory, takes votes again, and loses nothing, whatever comes next.
+
+use crate::durability::files::store_file;
+use crate::durability::small_disk::{SmallDisk, ThinDisk};
+use crate::util::client::get;
+use crate::util::ledger::{Ledger, SERVER, address, serve};
+use crate::util::needs::{has, left_out};
+use crate::util::server::Server;
+use crate::util::time::now_unix;
+use rustix::process::Signal;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// So soon votes are taken once the disk is well: pauses between two tries double, and twice the time
+/// that it was not well is the most.
+const AGAIN_MAX: Duration = Duration::from_secs(10);
+
+/// Casts a vote, and notes whether it was recorded or may have been.
+fn cast(ledger: &mut Ledger, server: &Server, number: u32) -> bool {
+    let (pair, voted_at) = ((SERVER, address(number)), now_unix());
+    let response = server.control_client().cast_at(pair.0, &pair.1.to_string(), voted_at);
+    match response.status {
+        201 => drop(ledger.recorded.insert(pair, voted_at)),
+        503 if response.text().contains("it may have been recorded or not") => {
+            ledger.unanswered.insert(pair, voted_at);
+        }
+        503 => ledger.refused.push(pair),
+        _ => panic!("{response:?}"),
+    }
+    response.status == 201
+}
+
+/// Casts until a vote is taken, and then some more; gives the number after them.
+fn cast_again(ledger: &mut Ledger, server: &Server, mut number: u32) -> u32 {
+    let until = Instant::now() + AGAIN_MAX;
+    while !cast(ledger, server, number) {
+        assert!(Instant::now() < until, "votes are taken again:\n{}", server.stderr());
+        number += 1;
+        sleep(Duration::from_millis(20));
+    }
+    for _ in 0..30 {
+        number += 1;
+        assert!(cast(ledger, server, number), "it stays so:\n{}", server.stderr());
+    }
+    number + 1
+}
+
+fn error_lines(server: &Server) -> usize {
+    server.stderr().lines().filter(|line| line.contains(" ERROR ")).count()
+}
+
+fn ready(server: &Server) -> Value {
+    let ready = get(server.control_endpoint(), "/readyz");
+    assert_eq!(ready.status, 200, "status is served: {ready:?}");
+    ready.json()
+}
+
+/// What something else does to the file while the service runs.
+fn written_by_something_else(what: &str, change: impl Fn(&Path, &[u8])) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = store_file(folder.path());
+    let server = serve(folder.path(), &[]);
+    let mut ledger = Ledger::default();
+    server.control_client().add_server(SERVER, "demo");
+    (0..20).for_each(|number| assert!(cast(&mut ledger, &server, number), "all is well"));
+    let backup = fs::read(&file).expect("it can be read");
+    (20..30).for_each(|number| assert!(cast(&mut ledger, &server, number), "all is well"));
+    change(&file, &backup);
+    cast_again(&mut ledger, &server, 100);
+    ledger.expect(&server, what);
+    assert_eq!(error_lines(&server), 1, "{what}: {}", server.stderr());
+    assert_eq!(ready(&server), serde_json::json!({"ready": true}), "{what}");
+    server.signal(Signal::KILL);
+    drop(server);
+    ledger.expect(&serve(folder.path(), &[]), &format!("{what}, after a kill and a restart"));
+}
+
+/// Regression: 30 of 30 votes were acknowledged and lost.
+#[test]
+fn a_file_that_is_emptied_in_place_is_written_anew() {
+    written_by_something_else("emptied", |file, _| drop(File::create(file).expect("it can be emptied")));
+}
+
+/// Regression: 30 of 30 votes were acknowledged and lost.
+#[test]
+fn a_backup_copied_over_the_file_is_written_anew() {
+    written_by_something_else("a backup", |file, backup| fs::write(file, backup).expect("it can be written"));
+}
+
+/// Nobody votes: the look every half a second finds it, and a kill after that loses nothing.
+#[test]
+fn a_file_that_is_emptied_while_nobody_votes_is_written_anew() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = store_file(folder.path());
+    let server = serve(folder.path(), &[]);
+    let mut ledger = Ledger::default();
+    server.control_client().add_server(SERVER, "demo");
+    (0..20).for_each(|number| assert!(cast(&mut ledger, &server, number), "all is well"));
+    drop(File::create(&file).expect("it can be emptied"));
+    server.wait_for_lines("the store was written anew from memory", 1);
+    server.signal(Signal::KILL);
+    drop(server);
+    ledger.expect(&serve(folder.path(), &[]), "after a kill and a restart");
+}
+
+/// The service, where the system calls of `inject` fail.
+fn serve_injected(folder: &Path, inject: &str) -> Server {
+    let mut command = Command::new("strace");
+    let plain = Server::command();
+    // With -D the tracer is a process of its own, and signals reach the service.
+    command.args(["-f", "-D", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync,fsync", "-e", inject]);
+    command.arg(plain.get_program());
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--workers", "1"]);
+    command.arg("--data-dir").arg(folder);
+    Server::spawn(command)
+}
+
+/// A line for each change of state, and pauses that grow: not a pair of lines for each vote that met a failure.
+#[test]
+fn syncs_that_fail_now_and_then_are_not_told_with_every_vote() {
+    if !has(&["strace"]) {
+        return;
+    }
+    for every in [3, 5] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut ledger = crate::durability::files::furnished(folder.path(), 5);
+        let server = serve_injected(folder.path(), &format!("inject=fdatasync:error=EIO:when=20+{every}"));
+        let until = Instant::now() + Duration::from_secs(2);
+        let mut number = 100;
+        while Instant::now() < until {
+            cast(&mut ledger, &server, number);
+            number += 1;
+        }
+        ledger.expect(&server, "from memory");
+        assert!((1..=7).contains(&error_lines(&server)), "one in {every}: {}", server.stderr());
+        server.signal(Signal::KILL);
+        drop(server);
+        ledger.expect(&serve(folder.path(), &[]), "after a kill and a restart");
+    }
+}
+
+#[test]
+fn syncs_that_fail_for_a_while_are_told_once_and_lose_nothing() {
+    if !has(&["strace"]) {
+        return;
+    }
+    for (number, error) in [(6, "EIO"), (9, "ENOSPC"), (12, "EIO"), (15, "EIO")] {
+        let what = format!("{error} from sync {number} on");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let server =
+            serve_injected(folder.path(), &format!("inject=fdatasync:error={error}:when={number}..{}", number + 3));
+        let mut ledger = Ledger::default();
+        let mut cast_next = 0;
+        // Where a sync of the first few fails, the server is listed at a later try.
+        while server.control_client().put(&format!("/v1/servers/{SERVER}"), r#"{"token":"demo"}"#).status == 503 {
+            sleep(Duration::from_millis(20));
+        }
+        while cast_next < 12 {
+            cast(&mut ledger, &server, cast_next);
+            cast_next += 1;
+        }
+        let number = cast_again(&mut ledger, &server, 100);
+        assert!(number > 130, "{number}");
+        ledger.expect(&server, &what);
+        assert!((1..=2).contains(&error_lines(&server)), "{what}: {}", server.stderr());
+        server.signal(Signal::KILL);
+        drop(server);
+        ledger.expect(&serve(folder.path(), &[]), &format!("{what}, after a kill and a restart"));
+    }
+}
+
+/// While no sync succeeds votes are answered 503, status goes on, and `/readyz` says so.
+#[test]
+fn a_disk_on_which_no_sync_succeeds_takes_no_votes_and_serves_status() {
+    if !has(&["strace"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut ledger = crate::durability::files::furnished(folder.path(), 10);
+    // The start has a few syncs of its own.
+    let server = serve_injected(folder.path(), "inject=fdatasync:error=EIO:when=20+");
+    let mut number = 100;
+    while cast(&mut ledger, &server, number) {
+        number += 1;
+    }
+    let until = Instant::now() + Duration::from_secs(2);
+    number += 1;
+    while Instant::now() < until {
+        assert!(!cast(&mut ledger, &server, number), "nothing is durable");
+        number += 1;
+    }
+    ledger.expect(&server, "from memory");
+    let body = ready(&server);
+    assert_eq!((&body["votes"], &body["reason"]), (&false.into(), &"store_failing".into()), "{body}");
+    assert!(body["message"].as_str().is_some_and(|message| message.contains("votes.redb")), "{body}");
+    assert_eq!(error_lines(&server), 1, "{}", server.stderr());
+    server.signal(Signal::KILL);
+    drop(server);
+    ledger.expect(&serve(folder.path(), &[]), "after a kill and a restart");
+}
+
+/// A volume that has less room than it says, full for three seconds: the writes of the kernel fail behind the
+/// service's back. Regression: votes were acknowledged again, and after umount and mount all were lost.
+fn thin(votes: u32, is_full: bool) -> Option<(usize, usize)> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let pool = SmallDisk::mount(folder.path().join("pool"), 24 << 20)?;
+    let mut volume = ThinDisk::mount(&pool, folder.path().join("volume"), 64 << 20)?;
+    let data = volume.at.join("data");
+    let server = serve(&data, &[]);
+    let mut ledger = Ledger::default();
+    server.control_client().add_server(SERVER, "demo");
+    (0..votes).for_each(|number| assert!(cast(&mut ledger, &server, number), "all is well"));
+    let filler = pool.0.join("filler");
+    let (mut refused, mut again, mut number) = (0, 0, votes);
+    if is_full {
+        let mut file = File::create(&filler).expect("a file can be made");
+        while file.write(&[1; 4_096]).is_ok_and(|written| written > 0) {}
+        let mut until = Instant::now() + AGAIN_MAX;
+        while Instant::now() < until {
+            if !cast(&mut ledger, &server, number) {
+                refused += 1;
+                // Three seconds from the first that was refused on.
+                until = if refused == 1 { Instant::now() + Duration::from_secs(3) } else { until };
+                sleep(Duration::from_millis(5));
+            }
+            number += 1;
+        }
+        fs::remove_file(&filler).expect("it can be removed");
+    }
+    let until = Instant::now() + AGAIN_MAX;
+    while again < 100 && Instant::now() < until {
+        again += usize::from(cast(&mut ledger, &server, number));
+        number += 1;
+    }
+    // A file system that has gone read-only takes none; what was acknowledged has to be there all the same.
+    ledger.expect(&server, "from memory");
+    server.signal(Signal::KILL);
+    drop(server);
+    volume.mount_again();
+    ledger.expect(&serve(&data, &[]), &format!("{votes} votes, full: {is_full}, after umount and mount"));
+    println!(
+        "{votes} votes, full: {is_full}: {refused} refused, {again} taken again, {} acknowledged, 0 lost",
+        ledger.recorded.len()
+    );
+    Some((refused, again))
+}
+
+#[test]
+fn a_thin_volume_that_was_full_loses_nothing() {
+    for votes in [250, 300, 400, 500, 600, 700] {
+        let Some((refused, again)) = thin(votes, true) else { return left_out("no loop device can be mounted here") };
+        assert!(refused > 0, "it was full");
+        assert_eq!(again, 100, "votes are taken again");
+    }
+    assert_eq!(thin(300, false), Some((0, 100)), "the control");
+}
