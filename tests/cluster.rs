@@ -14,6 +14,7 @@ mod contention;
 mod crash;
 mod families;
 mod fork;
+mod given_back;
 mod gone;
 mod harness;
 mod late;

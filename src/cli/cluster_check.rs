@@ -104,7 +104,7 @@ impl fmt::Display for Difference {
 /// What differs between what the node exports and the store at the end of that.
 fn differences(client: &ControlClient, mirror: &mut Mirror) -> Result<BTreeSet<Difference>, CliError> {
     let mut servers: BTreeMap<ServerId, Token> = BTreeMap::new();
-    let mut votes = mirror.state.table.view().shadow();
+    let mut votes = mirror.state.full.table.view().shadow();
     let cooldown = mirror.cooldown;
     let now = UnixSeconds(node_client::digest(client, 0)?.now).plus(ENDING_S);
     node_client::export(client, |held| {
@@ -122,12 +122,12 @@ fn differences(client: &ControlClient, mirror: &mut Mirror) -> Result<BTreeSet<D
     let mut found = BTreeSet::new();
     compare_servers(&servers, mirror, &mut found);
     // Once from each side: a vote that only one of the two has is found from that side alone.
-    compare_votes(&votes, &mirror.state.table, now, &mut |pair, voted_at, other| {
+    compare_votes(&votes, &mirror.state.full.table, now, &mut |pair, voted_at, other| {
         let (server, address) = (pair.server.0, pair.address);
         let of = |end: UnixSeconds| cooldown.voted_at(end).0;
         found.insert(Difference::Vote { server, address, node: Some(of(voted_at)), store: other.map(of) });
     });
-    compare_votes(&mirror.state.table, &votes, now, &mut |pair, voted_at, other| {
+    compare_votes(&mirror.state.full.table, &votes, now, &mut |pair, voted_at, other| {
         let (server, address) = (pair.server.0, pair.address);
         let of = |end: UnixSeconds| cooldown.voted_at(end).0;
         found.insert(Difference::Vote { server, address, node: other.map(of), store: Some(of(voted_at)) });
@@ -136,7 +136,7 @@ fn differences(client: &ControlClient, mirror: &mut Mirror) -> Result<BTreeSet<D
 }
 
 fn compare_servers(node: &BTreeMap<ServerId, Token>, mirror: &Mirror, found: &mut BTreeSet<Difference>) {
-    let store = &mirror.state.servers;
+    let store = &mirror.state.full.servers;
     let listed = store.iter_after(None).map(|(server, _)| server);
     for server in node.keys().copied().chain(listed) {
         if node.get(&server) != store.token(server) {

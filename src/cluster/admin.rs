@@ -4,7 +4,7 @@ use redis::{Cmd, Value, cmd};
 
 use super::address::StoreAddress;
 use super::calls::{self, Term};
-use super::entry::{items, number, text};
+use super::entry::{ListingId, items, number, text};
 use super::keys;
 use super::link::LinkError;
 use super::primary::Primary;
@@ -128,7 +128,9 @@ impl Filling {
     /// # Errors
     /// Where the store cannot be written.
     pub fn server(&mut self, server: ServerId, token: &Token) -> Result<(), LinkError> {
-        let call = calls::list(Term { store: &self.ids[0], until_ms: FOR_EVER_MS }, server, None, token);
+        let term = Term { store: &self.ids[0], until_ms: FOR_EVER_MS };
+        // The nodes that follow it take its listings over: under the earlier ones nothing was removed.
+        let call = calls::list(term, server, None, token, ListingId::draw(server.0.into()));
         self.add(call, Some((server, token.clone())))
     }
 
@@ -137,7 +139,7 @@ impl Filling {
     /// # Errors
     /// As [`Filling::server`].
     pub fn vote(&mut self, vote: &StoredVote) -> Result<(), LinkError> {
-        self.add(calls::restore(&self.ids[0], vote), None)
+        self.add(calls::restore(&self.ids[0], vote, None), None)
     }
 
     /// Sends the rest, and gives the store its id: nodes follow it from now on.

@@ -2,7 +2,7 @@
 
 use redis::{Cmd, Value, cmd};
 
-use super::entry::{items, member, number, text, token};
+use super::entry::{ListingId, items, member, number, text, token};
 use super::keys;
 use crate::clock::Now;
 use crate::recorder::command::{Mode, Recorded, ServerOutcome, VoteOutcome};
@@ -16,15 +16,6 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 /// The entry of the log that a call made, if it made one.
 pub type Made = Option<EntryId>;
 
-fn call(function: &str, keys: &[&str], arguments: &[&str]) -> Cmd {
-    let mut command = cmd("FCALL");
-    command.arg(function).arg(keys.len());
-    for part in keys.iter().chain(arguments) {
-        command.arg(part);
-    }
-    command
-}
-
 /// The store that is asked, and until when: later it refuses, as nobody waits for it any more.
 #[derive(Clone, Copy, Debug)]
 pub struct Term<'a> {
@@ -34,9 +25,19 @@ pub struct Term<'a> {
     pub until_ms: u64,
 }
 
-/// A call about votes of one server.
-fn call_on_votes(function: &str, server: ServerId, arguments: &[&str]) -> Cmd {
-    call(function, &[keys::LOG, &keys::claims(server), keys::DIRECTORY, keys::META, keys::GONE], arguments)
+impl Term<'_> {
+    fn change(self, function: &str, server: ServerId, arguments: &[&str]) -> Cmd {
+        change(function, self.store, Some(self.until_ms), server, arguments)
+    }
+}
+
+/// A change of a server or its votes. What is given back has no term: it is as welcome late.
+fn change(function: &str, store: &str, until_ms: Option<u64>, server: ServerId, arguments: &[&str]) -> Cmd {
+    let claims = keys::claims(server);
+    let mut command = cmd("FCALL");
+    command.arg(function).arg(6).arg(&[keys::LOG, &claims, keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE]);
+    command.arg(store).arg(until_ms.map(|ms| ms.to_string()).unwrap_or_default()).arg(server.0).arg(arguments);
+    command
 }
 
 /// A vote for a listed server, of a voter with these addresses: it counts for all of them or for none.
@@ -49,10 +50,8 @@ pub fn vote(
     voted_at: Option<UnixSeconds>,
 ) -> Cmd {
     let mode = if mode == Mode::Cast { "cast" } else { "record" };
-    let (until_ms, voted_at) =
-        (term.until_ms.to_string(), voted_at.map(|instant| instant.0.to_string()).unwrap_or_default());
-    let arguments = [term.store, &until_ms, mode, &server.to_string(), &voted_at];
-    let mut question = call_on_votes("vote_status_vote", server, &arguments);
+    let voted_at = voted_at.map(|instant| instant.0.to_string()).unwrap_or_default();
+    let mut question = term.change("vote_status_vote", server, &[mode, &voted_at]);
     for address in addresses {
         question.arg(member(*address));
     }
@@ -97,6 +96,7 @@ pub fn read_vote(
         3 => VoteOutcome::Expired,
         4 => VoteOutcome::InFuture,
         5 => VoteOutcome::UnknownServer,
+        6 => VoteOutcome::TooManyChanges,
         _ => return None,
     };
     Some((outcome, made(fields)?))
@@ -105,8 +105,7 @@ pub fn read_vote(
 /// The end of a cooldown.
 #[must_use]
 pub fn cancel(term: Term<'_>, server: ServerId, address: VoterAddress) -> Cmd {
-    let arguments = [term.store, &term.until_ms.to_string(), &server.to_string(), &member(address)];
-    call_on_votes("vote_status_cancel", server, &arguments)
+    term.change("vote_status_cancel", server, &[&member(address)])
 }
 
 /// Whether there was a cooldown to end; `None` for no such server.
@@ -122,11 +121,30 @@ pub fn read_cancel(reply: &Value) -> Option<(Option<bool>, Made)> {
     Some((outcome, made(fields)?))
 }
 
-/// A vote that the store had lost.
+/// A vote that the store had lost, and the listing under which it was given, where that is known.
 #[must_use]
-pub fn restore(store: &str, vote: &StoredVote) -> Cmd {
-    let arguments = [store, &vote.server.to_string(), &member(vote.address), &vote.voted_at.0.to_string()];
-    call_on_votes("vote_status_restore", vote.server, &arguments)
+pub fn restore(store: &str, vote: &StoredVote, listing: Option<ListingId>) -> Cmd {
+    let listing = listing.map(|listing| listing.to_string()).unwrap_or_default();
+    let arguments = [&member(vote.address), &vote.voted_at.0.to_string(), &listing];
+    change("vote_status_restore", store, None, vote.server, &arguments.map(String::as_str))
+}
+
+/// Asks whether this vote was taken away.
+#[must_use]
+pub fn is_vote_gone(vote: &StoredVote) -> Cmd {
+    is_gone(&format!("{}:{}:{}", vote.server, member(vote.address), vote.voted_at.0))
+}
+
+/// Asks whether a server was removed that was listed so.
+#[must_use]
+pub fn is_listing_gone(listing: ListingId) -> Cmd {
+    is_gone(&listing.to_string())
+}
+
+fn is_gone(name: &str) -> Cmd {
+    let mut command = cmd("ZSCORE");
+    command.arg(keys::GONE).arg(name);
+    command
 }
 
 /// What became of what was given back.
@@ -162,32 +180,22 @@ fn read_given_back<T>(reply: &Value, read: impl Fn(&Value) -> Option<T>) -> Opti
 
 /// A server to list: with this token, or with the one it has, or else with `spare`.
 #[must_use]
-pub fn list(term: Term<'_>, server: ServerId, token: Option<&Token>, spare: &Token) -> Cmd {
-    let keys = [keys::LOG, keys::DIRECTORY, keys::TOKENS, keys::META];
+pub fn list(term: Term<'_>, server: ServerId, token: Option<&Token>, spare: &Token, listing: ListingId) -> Cmd {
     let said = token.map_or("", Token::as_str);
-    call(
-        "vote_status_server",
-        &keys,
-        &[term.store, &term.until_ms.to_string(), "list", &server.to_string(), said, spare.as_str()],
-    )
+    term.change("vote_status_server", server, &["list", said, spare.as_str(), &listing.to_string()])
 }
 
 /// A server that the store had lost.
 #[must_use]
-pub fn relist(store: &str, server: ServerId, token: &Token) -> Cmd {
-    let keys = [keys::LOG, keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE];
-    call("vote_status_relist", &keys, &[store, &server.to_string(), token.as_str()])
+pub fn relist(store: &str, server: ServerId, token: &Token, listing: Option<ListingId>) -> Cmd {
+    let listing = listing.map(|listing| listing.to_string()).unwrap_or_default();
+    change("vote_status_relist", store, None, server, &[token.as_str(), &listing])
 }
 
 /// A new token for a listed server.
 #[must_use]
 pub fn rotate(term: Term<'_>, server: ServerId, token: &Token) -> Cmd {
-    let keys = [keys::LOG, keys::DIRECTORY, keys::TOKENS, keys::META];
-    call(
-        "vote_status_server",
-        &keys,
-        &[term.store, &term.until_ms.to_string(), "rotate", &server.to_string(), token.as_str(), token.as_str()],
-    )
+    term.change("vote_status_server", server, &["rotate", token.as_str(), token.as_str(), ""])
 }
 
 /// What became of a server.
@@ -209,8 +217,7 @@ pub fn read_server(reply: &Value) -> Option<(ServerOutcome, Made)> {
 /// A server to strike off.
 #[must_use]
 pub fn remove(term: Term<'_>, server: ServerId) -> Cmd {
-    let keys = [keys::LOG, &keys::claims(server), keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE];
-    call("vote_status_remove", &keys, &[term.store, &term.until_ms.to_string(), &server.to_string()])
+    term.change("vote_status_remove", server, &[])
 }
 
 /// Whether it was listed.
@@ -227,7 +234,9 @@ pub fn read_remove(reply: &Value) -> Option<(bool, Made)> {
 /// What a node says of itself to the others: that nothing is owed to this history.
 #[must_use]
 pub fn node(store: &str, name: &str, history: &str, former: &str, tidy: &str) -> Cmd {
-    call("vote_status_node", &[keys::META, keys::NODES], &[store, name, history, former, tidy])
+    let mut command = cmd("FCALL");
+    command.arg("vote_status_node").arg(2).arg(&[keys::META, keys::NODES, store, name, history, former, tidy]);
+    command
 }
 
 /// The entry that a reply names in its third field, if it has one. `None` for what is no entry's name.
@@ -311,7 +320,8 @@ mod tests {
         assert_eq!(read(&reply(&[3], None)), Some((VoteOutcome::Expired, None)));
         assert_eq!(read(&reply(&[4], None)), Some((VoteOutcome::InFuture, None)));
         assert_eq!(read(&reply(&[5], None)), Some((VoteOutcome::UnknownServer, None)));
-        for strange in [reply(&[0], None), reply(&[6], None), reply(&[], None), reply(&[0, 1], Some("x")), Value::Nil] {
+        assert_eq!(read(&reply(&[6], None)), Some((VoteOutcome::TooManyChanges, None)));
+        for strange in [reply(&[0], None), reply(&[7], None), reply(&[], None), reply(&[0, 1], Some("x")), Value::Nil] {
             assert_eq!(read(&strange), None, "{strange:?}");
         }
     }
@@ -347,8 +357,8 @@ mod tests {
         let packed = vote(term, Mode::Cast, ServerId(28), &[V4, V6], Some(UnixSeconds(9))).get_packed_command();
         let words: Vec<String> =
             String::from_utf8_lossy(&packed).split("\r\n").skip(2).step_by(2).map(String::from).collect();
-        let keys = "5 vs:{0}:log vs:{0}:s:28 vs:{0}:dir vs:{0}:meta vs:{0}:gone";
-        let expected = format!("FCALL vote_status_vote {keys} id 8000 cast 28 9 7 20010db800000001");
+        let keys = "6 vs:{0}:log vs:{0}:s:28 vs:{0}:dir vs:{0}:tok vs:{0}:meta vs:{0}:gone";
+        let expected = format!("FCALL vote_status_vote {keys} id 8000 28 cast 9 7 20010db800000001");
         assert_eq!(words.join(" "), expected);
     }
 }

@@ -8,6 +8,7 @@ use redis::{Cmd, Value, cmd};
 
 use super::address::StoreAddress;
 use super::calls::{self, Made, Term};
+use super::entry::ListingId;
 use super::link::{LinkError, TIMEOUT};
 use super::primary::Primary;
 use super::{Confirmation, failure_log::FailureLog};
@@ -104,7 +105,8 @@ impl StoreDecider {
         let store = self.door.status.store().unwrap_or_default().to_owned();
         self.connect()?;
         let servers = self.resolve(&commands, &store)?;
-        let calls = plan(commands, under, &servers, (&store, &self.terms()), &self.door.cooldowns);
+        let now_us = self.door.clock.now().monotonic_us;
+        let calls = plan(commands, under, &servers, (&store, &self.terms()), (&self.door.cooldowns, now_us));
         let mut refused = None;
         for chunk in calls.chunks(CALLS_AT_ONCE) {
             refused = self.ask(chunk, under)?.or(refused);
@@ -363,7 +365,7 @@ fn plan(
     under: &mut [Under],
     servers: &HashMap<Token, ServerId>,
     (store, until_ms): (&str, &dyn Fn(usize) -> u64),
-    cooldowns: &CooldownView,
+    (cooldowns, now_us): (&CooldownView, u64),
 ) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for (command, asked) in commands.into_iter().enumerate() {
@@ -397,7 +399,10 @@ fn plan(
                     };
                     // Where a listed server keeps its token, the one that is said is for a new one only.
                     let (said, kept) = if tokens == Tokens::Keep { (None, token) } else { (token, None) };
-                    add(part, CallKind::Server(kept), &|term| calls::list(term, server, said.as_ref(), &spare));
+                    let listing = ListingId::draw(now_us);
+                    add(part, CallKind::Server(kept), &|term| {
+                        calls::list(term, server, said.as_ref(), &spare, listing)
+                    });
                 }
             }
             Command::Rotate(server) => match generate_token() {

@@ -1,7 +1,10 @@
 //! Entries of the log, and records of the directory, as they stand in the store: read into events.
 
+use std::fmt;
+
 use redis::Value;
 
+use crate::random;
 use crate::recorder::follower::status::{EntryId, Position};
 use crate::store::{Event, StoredVote};
 use crate::vote::address::VoterAddress;
@@ -19,6 +22,32 @@ pub struct LogEntry {
     pub more: u32,
     /// What it says.
     pub event: Event,
+    /// Of a server: the id of its listing.
+    pub listing: Option<ListingId>,
+}
+
+/// Tells one listing of a server from every other one of any server: a server that was removed and listed again has
+/// another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ListingId(u64);
+
+impl ListingId {
+    /// A new one. Without random numbers the time makes it: two nodes never make the same one for a server within a
+    /// microsecond.
+    #[must_use]
+    pub fn draw(now_us: u64) -> Self {
+        Self(random::bits().map_or(now_us, |bits| u128::from_be_bytes(bits) as u64))
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        u64::from_str_radix(text, 16).ok().filter(|_| text.len() == 16).map(Self)
+    }
+}
+
+impl fmt::Display for ListingId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:016x}", self.0)
+    }
 }
 
 /// What stands at one place of the log.
@@ -79,7 +108,8 @@ fn line(value: &Value) -> Option<EntryLine> {
     let fields = EntryFields(items(fields)?);
     let Some(n) = fields.first("n").and_then(|n| n.parse().ok()) else { return Some(EntryLine::Strange(id)) };
     let more = fields.number("m").unwrap_or(0);
-    let ours = |event| EntryLine::Ours(LogEntry { position: Position { n, id }, more, event });
+    let listing = fields.text("r").and_then(listing);
+    let ours = |event| EntryLine::Ours(LogEntry { position: Position { n, id }, more, event, listing });
     Some(fields.event(id).map_or(EntryLine::Unreadable(id), ours))
 }
 
@@ -146,7 +176,13 @@ pub fn address(member: &str) -> Option<VoterAddress> {
     }
 }
 
-/// The token in a directory record: `v1;token`, and whatever a later version puts behind another `;`.
+/// The listing in a directory record.
+#[must_use]
+pub fn listing(record: &str) -> Option<ListingId> {
+    record.strip_prefix("v1;")?.split(';').nth(1).and_then(ListingId::read)
+}
+
+/// The token in a directory record: `v1;token;listing`, and whatever a later version puts behind another `;`.
 #[must_use]
 pub fn token(record: &str) -> Option<Token> {
     let rest = record.strip_prefix("v1;")?;
@@ -157,7 +193,7 @@ pub fn token(record: &str) -> Option<Token> {
 mod tests {
     use redis::{Value, parse_redis_value};
 
-    use super::{EntryLine, LogEntry, address, lines, member, token};
+    use super::{EntryLine, ListingId, LogEntry, address, lines, listing, member, token};
     use crate::recorder::follower::status::{EntryId, Position};
     use crate::store::{Event, StoredVote};
     use crate::vote::address::VoterAddress;
@@ -192,6 +228,7 @@ mod tests {
                 position: Position { n: 12, id: EntryId { ms: 1_795_172_696_999, sequence: 3 } },
                 more: 0,
                 event: Event::Vote(vote(1_795_172_696)),
+                listing: None,
             })])
         );
         assert_eq!(event("1795172696999-0", "n 1 s 28 i 7 t 1795172690"), Some(Event::Vote(vote(1_795_172_690))));
@@ -257,7 +294,10 @@ mod tests {
     #[test]
     fn records() {
         assert_eq!(token("v1;demo"), Token::new("demo"));
-        assert_eq!(token("v1;demo;more"), Token::new("demo"));
+        assert_eq!(token("v1;demo;00000000000000ab;more"), Token::new("demo"));
+        assert_eq!(listing("v1;demo;00000000000000ab;more"), Some(ListingId(0xab)));
+        assert_eq!([listing("v1;demo"), listing("v1;demo;"), listing("v1;demo;ab"), listing("")], [None; 4]);
+        assert_eq!(ListingId(0xab).to_string(), "00000000000000ab");
         for bad in ["", "v1", "v1;", "demo", "v1;a b"] {
             assert_eq!(token(bad), None, "{bad}");
         }

@@ -23,6 +23,8 @@ struct LoggedFailure {
     since_ms: u64,
     last_ms: u64,
     is_lost: bool,
+    /// What was said of this time.
+    meanwhile: &'static str,
     /// The kind of the last one, and since when it has been that.
     reason: Reason,
     reason_since_ms: u64,
@@ -31,9 +33,17 @@ struct LoggedFailure {
 }
 
 impl LoggedFailure {
-    fn new(error: &LinkError, now_ms: u64) -> Self {
+    fn new(error: &LinkError, now_ms: u64, meanwhile: &'static str) -> Self {
         let (reason, is_lost) = (error.reason(), false);
-        Self { since_ms: now_ms, last_ms: now_ms, is_lost, reason, reason_since_ms: now_ms, told: Vec::new() }
+        Self {
+            since_ms: now_ms,
+            last_ms: now_ms,
+            is_lost,
+            meanwhile,
+            reason,
+            reason_since_ms: now_ms,
+            told: Vec::new(),
+        }
     }
 
     /// Notes one more; whether it has to be told.
@@ -56,19 +66,19 @@ impl LoggedFailure {
 
 impl FailureLog {
     /// Notes how it went just now, and says it where it is new; what is wrong stands in `current` meanwhile.
-    pub fn note(&mut self, current: &Current, error: Option<&LinkError>, now_ms: u64, meanwhile: &str) {
+    pub fn note(&mut self, current: &Current, error: Option<&LinkError>, now_ms: u64, meanwhile: &'static str) {
         match (error, &mut self.said) {
             (None, Some(said)) if said.is_lost || now_ms >= said.last_ms + QUIET_MS => {
                 if !said.told.is_empty() {
                     let seconds = now_ms.saturating_sub(said.since_ms) / 1_000;
-                    log::info!("the store answers again, after {seconds} s in which {meanwhile}");
+                    log::info!("the store answers again, after {seconds} s in which {}", said.meanwhile);
                 }
                 current.set(None);
                 self.said = None;
             }
             (None, _) => {}
             (Some(error), said) => {
-                if said.get_or_insert_with(|| LoggedFailure::new(error, now_ms)).note(error, now_ms) {
+                if said.get_or_insert_with(|| LoggedFailure::new(error, now_ms, meanwhile)).note(error, now_ms) {
                     log::error!("{error}; until it is well again {meanwhile}");
                 }
                 current.set(Some((error.reason(), error.to_string())));

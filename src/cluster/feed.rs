@@ -16,7 +16,7 @@ use super::offset::Offsets;
 use super::peers::Peers;
 use super::primary::Primary;
 use super::reoffer::Reoffer;
-use super::snapshot::{self, LogEnd};
+use super::snapshot::{self, Listings, LogEnd, StoreState};
 use super::stream::{self, ENTRIES_MAX, Read};
 use crate::clock::STANDSTILL_MAX_US;
 use crate::recorder::follower::FeedDoor;
@@ -46,18 +46,10 @@ const SAMPLES_AT_FIRST: usize = 8;
 const DRIFT_MIN_US: i64 = 1_000;
 /// What the log says of status requests while the store fails.
 const MEANWHILE: &str = "status requests are answered by what is known";
+/// The same before the first state.
+const NOT_READY: &str = "status requests are answered 503";
 /// What the log says of votes while the store may not be given any.
 const WITHOUT_VOTES: &str = "votes and changes are answered 503";
-
-/// Whether the store may have lost votes that this node has seen in it.
-const fn may_have_lost(cause: RebuildCause) -> bool {
-    matches!(cause, RebuildCause::History | RebuildCause::Store | RebuildCause::Eviction)
-}
-
-/// Of two reasons to read the state whole, the one that asks for more to be done.
-fn graver(one: Option<RebuildCause>, other: Option<RebuildCause>) -> Option<RebuildCause> {
-    if other.is_some_and(may_have_lost) { other } else { one.or(other) }
-}
 
 /// What the node has followed so far.
 struct Known {
@@ -67,6 +59,15 @@ struct Known {
     cursor: EntryId,
 }
 
+/// A state that was read whole.
+struct WholeState {
+    state: StoreState,
+    /// How far it goes.
+    position: Position,
+    /// As of when, in microseconds of the monotonic clock.
+    fresh_at_us: u64,
+}
+
 /// Follows a store.
 pub struct Feed {
     address: StoreAddress,
@@ -74,6 +75,9 @@ pub struct Feed {
     /// Where the id of the store is kept over restarts.
     id_path: PathBuf,
     known: Option<Known>,
+    /// Under which listings the servers are viewed, and were before the state was read whole last.
+    listings: Listings,
+    earlier_listings: Listings,
     /// Why the state has to be read whole at the next chance.
     due: Option<RebuildCause>,
     /// What the store has lost and is to be offered again.
@@ -105,6 +109,8 @@ impl Feed {
             peers: Peers::new(id_path.with_file_name("store.history")),
             id_path,
             known: None,
+            listings: Listings::default(),
+            earlier_listings: Listings::default(),
             due: None,
             reoffer: Reoffer::default(),
             heartbeat_at_ms: 0,
@@ -153,9 +159,9 @@ impl Feed {
     /// Notes that the state has to be read whole.
     fn want(&mut self, cause: RebuildCause) {
         if self.known.is_some() {
-            self.due = graver(self.due, Some(cause));
+            self.due = RebuildCause::graver(self.due, Some(cause));
         }
-        if may_have_lost(cause) {
+        if cause.may_have_lost() {
             self.door.status.unsettle();
         }
     }
@@ -163,7 +169,8 @@ impl Feed {
     fn note_failure(&mut self, error: &LinkError) {
         self.door.status.feed_failures.add(1);
         let now_ms = self.now_ms();
-        self.failures.note(&self.door.status.feed_reason, Some(error), now_ms, MEANWHILE);
+        let meanwhile = if self.known.is_some() { MEANWHILE } else { NOT_READY };
+        self.failures.note(&self.door.status.feed_reason, Some(error), now_ms, meanwhile);
     }
 
     fn now_ms(&self) -> u64 {
@@ -185,7 +192,7 @@ impl Feed {
             // A node that starts meanwhile has to know that there is somebody to wait for.
             self.peers.repeat(&mut primary, store)?;
         }
-        if let Some(cause) = graver(self.due, self.judge(&primary.replid, &head)) {
+        if let Some(cause) = RebuildCause::graver(self.due, self.judge(&primary.replid, &head)) {
             if self.known.is_some() {
                 // What the store has dropped is still known here, and goes back once it drops no more.
                 primary.check_eviction()?;
@@ -211,7 +218,7 @@ impl Feed {
     /// read whole, and what it has dropped is given back like anything that is lost. Nor does a store with
     /// other functions or too few rights get any.
     fn watch(&mut self, primary: &mut Primary) -> Result<(), FeedError> {
-        let unfit = match primary.check_fit() {
+        let unfit = match primary.look_again() {
             Err(error @ LinkError::Lost(..)) => return Err(FeedError::Link(error)),
             fit => fit.err(),
         };
@@ -231,32 +238,30 @@ impl Feed {
         Ok(())
     }
 
-    /// Follows the store's history under another name, where it has one by now.
-    fn keep_name(&mut self, primary: &mut Primary) -> Result<(), FeedError> {
-        if let Some(known) = self.known.as_mut().filter(|known| known.replid != primary.replid) {
-            known.replid.clone_from(&primary.replid);
-            self.settle(primary)?;
-        }
-        Ok(())
-    }
-
     /// Allows votes once this node has given back all that it knew. A node that has just started knows nothing,
     /// and waits until the others have done so.
     fn settle(&mut self, primary: &mut Primary) -> Result<(), FeedError> {
         let Some(store) = self.door.status.store().filter(|_| self.reoffer.is_empty()) else { return Ok(()) };
+        if self.is_eaten {
+            // What was dropped is not known before the state is read anew.
+            return Ok(());
+        }
+        // Nobody has to wait for one who knows nothing.
+        self.peers.tell(primary, store)?;
         if self.door.status.is_settled(&primary.replid) {
             return Ok(());
         }
         if self.peers.is_waiting() {
-            // Nobody has to wait for one who knows nothing.
-            self.peers.tell(primary, store)?;
+            if !self.peers.is_told() || self.door.status.barrier.kind().is_some() {
+                // The others cannot give anything back either: the time begins once they can.
+                self.peers.begin_again(self.now_ms());
+            }
             if !self.peers.is_over(primary, self.now_ms())? {
                 return Ok(());
             }
         }
         self.door.status.settle(&primary.replid);
-        self.peers.tell(primary, store)?;
-        self.peers.keep(&primary.replid);
+        self.peers.keep();
         Ok(())
     }
 
@@ -330,52 +335,26 @@ impl Feed {
 
     /// Reads the state whole and has it take the place of the one that is served.
     fn rebuild(&mut self, primary: &mut Primary, cause: RebuildCause) -> Result<(), FeedError> {
-        if may_have_lost(cause) {
+        let start = self.door.clock.now();
+        let was_stale_us = cause.may_have_lost().then(|| self.door.status.staleness_us(start.monotonic_us));
+        if was_stale_us.is_some() {
             self.door.status.unsettle();
         }
-        let start = self.door.clock.now();
-        let was_stale_us = self.door.status.staleness_us(start.monotonic_us);
-        let door = self.door.clone();
-        let table = door.cooldowns.shadow();
-        let mut progress = |rows| door.readiness.add_loaded_rows(rows);
-        let read = snapshot::read(primary, &self.address, table, door.cooldown, &mut progress)?;
-        let (mut state, position, head) = read;
-        // Reads the log once more, for what came while the state was read: the state is as fresh as this
-        // question.
-        let fresh_at_us = door.clock.now().monotonic_us;
-        let position = snapshot::catch_up(&mut primary.link, &mut state, position, door.cooldown, None)?;
-        self.check_store(&head, primary)?;
-        if !primary.is_unchanged()? {
-            return Err(FeedError::Link(primary.changed()));
-        }
-        if self.door.status.store().is_none() {
-            identity::keep(&self.id_path, &head.store);
-            self.door.status.set_store(&head.store);
-        }
+        let WholeState { mut state, position, fresh_at_us } = self.read_state(primary)?;
         if cause == RebuildCause::Start {
-            let is_new = position == Position::default() && state.servers.is_empty();
+            let is_new = position == Position::default() && state.full.servers.is_empty();
             self.peers.begin(primary, is_new, self.now_ms());
             // Votes may come as soon as the node is ready, and would be refused while it does not follow.
             self.door.status.set_following(true);
             self.settle(primary)?;
         }
         self.door.status.set_fresh_at(fresh_at_us);
-        if may_have_lost(cause) {
-            self.door.status.history.add(1);
-            self.peers.begin_again(self.now_ms());
+        if let Some(was_stale_us) = was_stale_us {
+            self.note_losses(primary, &state, was_stale_us)?;
         }
-        if may_have_lost(cause) {
-            // What is viewed is compared below: all that the feed has brought so far has to be in it.
-            door.wait_until_taken()?;
-            self.reoffer.note_votes(&state, &door);
-            if was_stale_us < u64::from(door.cooldown.seconds()) * 1_000_000 {
-                let known = self.known.as_ref().map(|known| known.position);
-                let has_all = known.map_or(Ok(false), |known| stream::has(&mut primary.link, known))?;
-                self.reoffer.note_servers(&state.servers, &door, has_all);
-            }
-        }
-        self.reoffer.lay_over(&mut state, door.cooldown);
-        drop(self.door.replace(state, position)?);
+        self.reoffer.lay_over(&mut state.full, self.door.cooldown);
+        drop(self.door.replace(state.full, position)?);
+        self.earlier_listings = std::mem::replace(&mut self.listings, state.listings);
         self.known = Some(Known { replid: primary.replid.clone(), position, cursor: position.id });
         self.due = None;
         self.door.status.count_rebuild(cause);
@@ -391,9 +370,48 @@ impl Feed {
         Ok(())
     }
 
+    /// Reads the state whole, of the store that is followed, while it is one and the same.
+    fn read_state(&mut self, primary: &mut Primary) -> Result<WholeState, FeedError> {
+        let door = self.door.clone();
+        let table = door.cooldowns.shadow();
+        let mut progress = |rows| door.readiness.add_loaded_rows(rows);
+        let read = snapshot::read(primary, &self.address, table, door.cooldown, &mut progress)?;
+        let (mut state, position, head) = read;
+        // Reads the log once more, for what came while the state was read: the state is as fresh as this
+        // question.
+        let fresh_at_us = door.clock.now().monotonic_us;
+        let position = snapshot::catch_up(&mut primary.link, &mut state, position, door.cooldown, None)?;
+        self.check_store(&head, primary)?;
+        if !primary.is_unchanged()? {
+            return Err(primary.changed().into());
+        }
+        if self.door.status.store().is_none() {
+            identity::keep(&self.id_path, &head.store);
+            self.door.status.set_store(&head.store);
+        }
+        Ok(WholeState { state, position, fresh_at_us })
+    }
+
+    /// Notes what is viewed and not in the state that the store has now, and was not taken away either. This node
+    /// was up to date so long ago.
+    fn note_losses(&mut self, primary: &mut Primary, state: &StoreState, was_stale_us: u64) -> Result<(), FeedError> {
+        let door = &self.door;
+        door.status.history.add(1);
+        self.peers.begin_again(door.clock.now().monotonic_ms);
+        // What is viewed is compared: all that the feed has brought so far has to be in it.
+        door.wait_until_taken()?;
+        self.reoffer.note_votes(&state.full, door, &self.listings);
+        if was_stale_us < u64::from(door.cooldown.seconds()) * 1_000_000 {
+            let known = self.known.as_ref().map(|known| known.position);
+            let has_all = known.map_or(Ok(false), |known| stream::has(&mut primary.link, known))?;
+            self.reoffer.note_servers(&state.full.servers, door, &self.listings, has_all);
+        }
+        Ok(self.reoffer.forget_gone(primary)?)
+    }
+
     /// Owes the store what it took in an earlier history that ended before it came to this node.
     fn owe_unseen(&mut self) {
-        if self.reoffer.note_unseen(&self.door) {
+        if self.reoffer.note_unseen(&self.door, &self.earlier_listings) {
             self.door.status.unsettle();
         }
     }
@@ -417,6 +435,7 @@ impl Feed {
         }
         let ours = entries.len();
         if let Some(reached) = stream::follow(known.position, &entries).map_err(FeedError::Broken)? {
+            entries.iter().for_each(|entry| self.listings.note(entry));
             let events: Vec<Event> = entries.into_iter().map(|LogEntry { event, .. }| event).collect();
             self.door.changes(events, reached)?;
             known.position = reached;
@@ -437,7 +456,11 @@ impl Feed {
             if !primary.is_unchanged()? {
                 return Err(FeedError::Link(primary.changed()));
             }
-            self.keep_name(primary)?;
+            self.watch(primary)?;
+            if let Some(known) = &mut self.known {
+                // The same history may have another name by now.
+                known.replid.clone_from(&primary.replid);
+            }
             self.heartbeats += 1;
             if self.heartbeats.is_multiple_of(SENTINEL_HEARTBEATS) {
                 primary.check_named(&self.address, self.heartbeats / SENTINEL_HEARTBEATS)?;
@@ -449,7 +472,7 @@ impl Feed {
             if let Some(cause) = self.judge(&primary.replid, &head) {
                 return Err(FeedError::Broken(cause));
             }
-            self.watch(primary)?;
+            self.settle(primary)?;
             self.note_well();
             self.backoff = BACKOFF_MIN;
         }
@@ -459,20 +482,5 @@ impl Feed {
             thread::sleep(NAP);
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::graver;
-    use crate::recorder::follower::status::RebuildCause;
-
-    #[test]
-    fn a_hole_is_no_reason_to_forget_that_something_may_be_lost() {
-        assert_eq!(graver(None, None), None);
-        assert_eq!(graver(Some(RebuildCause::Gap), Some(RebuildCause::History)), Some(RebuildCause::History));
-        assert_eq!(graver(Some(RebuildCause::Store), Some(RebuildCause::Gap)), Some(RebuildCause::Store));
-        assert_eq!(graver(Some(RebuildCause::Clock), None), Some(RebuildCause::Clock));
-        assert_eq!(graver(None, Some(RebuildCause::Start)), Some(RebuildCause::Start));
     }
 }

@@ -8,9 +8,16 @@
 --
 -- An IPv4 address is its number in decimal digits, ten at most. An IPv6 network is its first 64 bits in 16
 -- hexadecimal digits, which the node has cut to the store's prefix.
+--
+-- A vote is server, address and instant. Each listing of a server has an id of its own, drawn by a node. `gone` has
+-- what was taken away, until the last vote that it ends is over anyway: votes as server:address:instant, listings by
+-- their ids, and by the server's number the latest second of the votes that went with its last listing. What a node
+-- gives back is refused where that very vote or listing was taken away, whatever else was.
 
 -- The log is only transport; a node that was away for longer reads the state whole.
 local LOG_KEEP_MS = 1800000
+-- Names of the log go on by the clock, unless they are ahead of it by more than this.
+local NAMES_AHEAD_MS = 1000
 -- A vote may be stamped this far ahead of the store's clock.
 local AHEAD_MAX_S = 5
 -- A server's votes are gone this long after the last of them has ended.
@@ -29,16 +36,27 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
+-- Reads. Of a key of a wrong type the store says all but its name.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) == 'table' and reply.err then
+    if string.match(reply.err, '^WRONGTYPE') then
+      error({ err = 'VSKEY ' .. key .. ' is no key of vote-status: ' .. command .. ' does not fit its type' })
+    end
+    error(reply)
+  end
+  return reply
+end
+
+-- A member's score; nil where it is none.
+local function score(key, member)
+  return tonumber(read('ZSCORE', key, member) or nil)
+end
+
 -- Now, in seconds and in milliseconds.
 local function time()
   local parts = redis.call('TIME')
   return tonumber(parts[1]), parts[1] * 1000 + math.floor(parts[2] / 1000)
-end
-
--- The length of the cooldown in seconds; nil where the store is not the one that is meant.
-local function cooldown(meta, store)
-  local held = redis.call('HMGET', meta, 'store', 'cd')
-  return held[1] == store and tonumber(held[2]) or nil
 end
 
 -- The first of these calls that the caller may not make, as a refusal. Each is a command and its key, with
@@ -52,11 +70,6 @@ local function denied(...)
   end
 end
 
--- A member's score; nil where it is none.
-local function score(key, member)
-  return tonumber(redis.call('ZSCORE', key, member) or nil)
-end
-
 -- The number that an entry of ours begins with.
 local function number_of(entry)
   return entry[2][1] == 'n' and string.match(entry[2][2], '^%d+$') and tonumber(entry[2][2])
@@ -65,7 +78,7 @@ end
 -- Of the log: number of our newest entry, milliseconds of the newest one, name of ours, name of the newest.
 -- They differ where somebody else has written there, whom nobody has asked to.
 local function newest(log)
-  local entry = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
+  local entry = read('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
   if not entry then
     return 0, 0, '0-0', '0-0'
   end
@@ -73,7 +86,7 @@ local function newest(log)
   local last_ms = tonumber(string.match(last, '^%d+'))
   local n = number_of(entry)
   if not n then
-    local latest = redis.call('XREVRANGE', log, last, '-', 'COUNT', STRANGE_MAX)
+    local latest = read('XREVRANGE', log, last, '-', 'COUNT', STRANGE_MAX)
     for _, older in ipairs(latest) do
       n = number_of(older)
       if n then
@@ -88,27 +101,65 @@ local function newest(log)
   return n, last_ms, last, last
 end
 
--- Appends an entry. Names go on from the last one where the clock has gone back.
-local function append(log, n, last_ms, now_ms, ...)
-  local name = text(math.max(now_ms, last_ms)) .. '-*'
-  return redis.call('XADD', log, 'MINID', '~', text(now_ms - LOG_KEEP_MS), name, 'n', text(n + 1), ...)
+-- What every change begins with: whether the store is the one that is meant, and whether somebody still waits. A
+-- caller says until when, in milliseconds of the store's clock, and it is done by then or never: the network may hold
+-- a call up for as long as it likes, while its caller was told that nobody knows, and a cancellation would end a later
+-- vote that was acknowledged. What is given back may come at any time, and says ''.
+--
+-- keys: log, claims of the server, dir, tok, meta, gone; args: store, until, server, and what the function wants
+-- Gives a refusal; or nil, the server's record, the length of the cooldown, now in seconds, and for `append` the log,
+-- the number and name of its last entry, now in milliseconds, how far names are ahead of the clock, and the key of that.
+local function admit(keys, args)
+  local meta = keys[5]
+  local held = read('HMGET', meta, 'store', 'cd', 'ahead')
+  local cd = tonumber(held[2])
+  if held[1] ~= args[1] or not cd then
+    return FOREIGN
+  end
+  local now_s, now_ms = time()
+  if args[2] ~= '' and now_ms > tonumber(args[2]) then
+    return LATE
+  end
+  local log = keys[1]
+  local n, last_ms = newest(log)
+  -- Where the clock has gone back, names keep the distance that they had then, and go on as fast as it does: so the
+  -- log is trimmed by its own names.
+  local kept, ahead = tonumber(held[3]) or 0, 0
+  if last_ms > now_ms + NAMES_AHEAD_MS then
+    ahead = math.max(last_ms - now_ms, kept)
+  end
+  local place = { log = log, n = n, ms = math.max(now_ms + ahead, last_ms) }
+  if ahead ~= kept then
+    place.meta, place.ahead = meta, ahead
+  end
+  return nil, read('HGET', keys[3], args[3]), cd, now_s, place
+end
+
+-- Appends an entry. The first one says also how far names are ahead of the clock, where that has changed.
+local function append(place, ...)
+  if place.meta then
+    redis.call('HSET', place.meta, 'ahead', text(place.ahead))
+    place.meta = nil
+  end
+  place.n = place.n + 1
+  local name, oldest = text(place.ms) .. '-*', text(place.ms - LOG_KEEP_MS)
+  return redis.call('XADD', place.log, 'MINID', '~', oldest, name, 'n', text(place.n), ...)
+end
+
+local function may_append(place)
+  return denied({ 'XADD', place.log, '*', 'n', '1' }, place.meta and { 'HSET', place.meta, 'ahead', '0' })
 end
 
 -- Makes t the vote of all these addresses, for each of which the claims were asked before. Gives the name of the
 -- last entry that says so; or a refusal. An entry says t only where its name does not, and with 'm' how many more of
 -- the same vote follow: nodes show all of them or none.
-local function put(log, claims, server, ips, t, cd, now_s, now_ms)
-  local n, last_ms = newest(log)
-  local refusal = denied(
-    { 'XADD', log, '*', 'n', '1' },
-    { 'ZREMRANGEBYSCORE', claims, '-inf', '0' },
-    { 'ZADD', claims, '0', '0' },
-    { 'PEXPIRE', claims, '1' }
-  )
+local function put(place, claims, server, ips, t, cd, now_s)
+  local refusal = may_append(place)
+    or denied({ 'ZREMRANGEBYSCORE', claims, '-inf', '0' }, { 'ZADD', claims, '0', '0' }, { 'PEXPIRE', claims, '1' })
   if refusal then
     return nil, refusal
   end
-  local is_said = math.floor(math.max(now_ms, last_ms) / 1000) == t
+  local is_said = math.floor(place.ms / 1000) == t
   local entry
   for at, ip in ipairs(ips) do
     local fields = { 's', server, 'i', ip }
@@ -120,14 +171,16 @@ local function put(log, claims, server, ips, t, cd, now_s, now_ms)
       table.insert(fields, 'm')
       table.insert(fields, text(#ips - at))
     end
-    entry = append(log, n + at - 1, last_ms, now_ms, unpack(fields))
+    entry = append(place, unpack(fields))
   end
   -- What is over goes: a clock that is set back brings none of it back.
   redis.call('ZREMRANGEBYSCORE', claims, '-inf', now_s - cd)
   for _, ip in ipairs(ips) do
     redis.call('ZADD', claims, t, ip)
   end
-  redis.call('PEXPIRE', claims, (cd + SPARE_S) * 1000)
+  -- The last vote may be ahead of a clock that has gone back.
+  local last = redis.call('ZRANGE', claims, -1, -1, 'WITHSCORES')
+  redis.call('PEXPIRE', claims, text((last[2] - now_s + cd + SPARE_S) * 1000))
   return entry
 end
 
@@ -143,33 +196,27 @@ local function each_once(args, from)
   return ips
 end
 
--- What a caller has asked for is done until the instant that it says, in milliseconds of the store's clock, and
--- never later. The network may hold a call up for as long as it likes, while its caller was told that nobody
--- knows: a cancellation would end a later vote that was acknowledged.
+local function vote_name(server, ip, t)
+  return server .. ':' .. ip .. ':' .. text(t)
+end
 
--- keys: log, claims of the server, dir, meta, gone; args: store, until, 'cast' or 'record', server,
--- t or '', and the addresses that the voter was seen with: one vote, which counts for all of them or for none
+-- more args: 'cast' or 'record', t or '', and the addresses that the voter was seen with: one vote, which counts for
+-- all of them or for none
 -- {0, t, entry} recorded; {1, t} unchanged; {2, t, address} in cooldown since t, the latest; {3} over already;
--- {4} in the future; {5} no such server
+-- {4} in the future; {5} no such server; {6} too many changes of this vote within seconds
 --
--- Server, address and instant are what a reward is made unique by. So a vote that is cast once another one of
--- the pair was taken away, with its server or alone, is of a later second than that one, also where the clock
--- has not come so far. What is recorded is of the caller's own books: it stays as it is, and of each address the
--- later vote stays.
+-- Server, address and instant are what a reward is made unique by. So a vote that is cast is never one that was taken
+-- away: it gets the next second that is free, and a later one than all votes of an earlier listing had. What is
+-- recorded is of the caller's own books: it stays as it is, and of each address the later vote stays.
 local function vote(keys, args)
-  local log, claims, dir, meta, gone = unpack(keys)
-  local store, until_ms, mode, server, ips = args[1], tonumber(args[2]), args[3], args[4], each_once(args, 6)
-  local cd = cooldown(meta, store)
-  if not cd then
-    return FOREIGN
-  end
-  local now_s, now_ms = time()
-  if now_ms > until_ms then
-    return LATE
-  end
-  if not redis.call('HGET', dir, server) then
+  local refusal, record, cd, now_s, place = admit(keys, args)
+  if refusal then
+    return refusal
+  elseif not record then
     return { 5 }
   end
+  local claims, gone = keys[2], keys[6]
+  local server, mode, ips = args[3], args[4], each_once(args, 6)
   local t = tonumber(args[5]) or now_s
   if t > now_s + AHEAD_MAX_S then
     return { 4 }
@@ -177,139 +224,144 @@ local function vote(keys, args)
   if t + cd <= now_s then
     return { 3 }
   end
-  local removed = score(gone, server)
-  local latest, latest_ip, cancelled_last
+  local latest, latest_ip
   local earlier, back = {}, {}
   for _, ip in ipairs(ips) do
-    local pair = server .. ':' .. ip
-    local held, cancelled = score(claims, ip), score(gone, pair)
+    local held = score(claims, ip)
     local is_live = held and now_s < held + cd
     if is_live and held > (latest or -1) then
       latest, latest_ip = held, ip
     end
     if not (is_live and held >= t) then
       table.insert(earlier, ip)
-      if mode == 'record' and cancelled == t then
-        table.insert(back, pair)
+      local name = mode == 'record' and vote_name(server, ip, t)
+      if name and score(gone, name) then
+        table.insert(back, name)
       end
     end
-    cancelled_last = math.max(cancelled_last or -1, cancelled or -1)
   end
   if mode == 'cast' then
     if latest then
       return { 2, latest, latest_ip }
     end
-    t = math.max(t, cancelled_last + 1)
-    if args[5] == '' then
-      -- When the votes of a removed server were cast is known no more: before it was removed.
-      t = math.max(t, (removed or -1) + 1)
+    local removed = score(gone, server)
+    if removed and removed <= now_s + AHEAD_MAX_S then
+      -- Else the clock has gone back since, which is no reason to refuse every vote.
+      t = math.max(t, removed + 1)
+    end
+    local at = 1
+    while at <= #ips do
+      if t > now_s + AHEAD_MAX_S then
+        return { 6 }
+      elseif score(gone, vote_name(server, ips[at], t)) then
+        t, at = t + 1, 1
+      else
+        at = at + 1
+      end
     end
   elseif #earlier == 0 then
     return { 1, latest }
   end
-  local refusal = #back > 0 and denied({ 'ZREM', gone, back[1] })
+  refusal = #back > 0 and denied({ 'ZREM', gone, back[1] })
   if refusal then
     return refusal
   end
-  local entry, refused = put(log, claims, server, earlier, t, cd, now_s, now_ms)
+  local entry, refused = put(place, claims, server, earlier, t, cd, now_s)
   if not entry then
     return refused
   end
-  for _, pair in ipairs(back) do
+  for _, name in ipairs(back) do
     -- That very vote counts again: should it be lost, it may be given back.
-    redis.call('ZREM', gone, pair)
+    redis.call('ZREM', gone, name)
   end
   return { 0, t, entry }
 end
 
--- keys: log, claims of the server, dir, meta, gone; args: store, until, server, address
+-- more args: address
 -- {0, t, entry} cancelled; {1} no cooldown; {5} no such server
 local function cancel(keys, args)
-  local log, claims, dir, meta, gone = unpack(keys)
-  local store, until_ms, server, ip = args[1], tonumber(args[2]), args[3], args[4]
-  local cd = cooldown(meta, store)
-  if not cd then
-    return FOREIGN
-  end
-  local now_s, now_ms = time()
-  if now_ms > until_ms then
-    return LATE
-  end
-  if not redis.call('HGET', dir, server) then
+  local refusal, record, cd, now_s, place = admit(keys, args)
+  if refusal then
+    return refusal
+  elseif not record then
     return { 5 }
   end
+  local claims, gone = keys[2], keys[6]
+  local server, ip = args[3], args[4]
   local held = score(claims, ip)
   if not held or now_s >= held + cd then
     return { 1 }
   end
-  local pair = server .. ':' .. ip
-  local before = score(gone, pair)
-  local n, last_ms = newest(log)
-  local refusal = denied(
-    { 'XADD', log, '*', 'n', '1' },
-    { 'ZREM', claims, ip },
-    { 'ZREMRANGEBYSCORE', gone, '-inf', '0' },
-    { 'ZADD', gone, '0', pair }
-  )
+  local name = vote_name(server, ip, held)
+  score(gone, name)
+  refusal = may_append(place)
+    or denied({ 'ZREM', claims, ip }, { 'ZREMRANGEBYSCORE', gone, '-inf', '0' }, { 'ZADD', gone, '0', name })
   if refusal then
     return refusal
   end
-  local entry = append(log, n, last_ms, now_ms, 's', server, 'i', ip, 'c', text(held))
+  local entry = append(place, 's', server, 'i', ip, 'c', text(held))
   redis.call('ZREM', claims, ip)
   redis.call('ZREMRANGEBYSCORE', gone, '-inf', now_s - cd)
-  redis.call('ZADD', gone, math.max(held, before or 0), pair)
+  redis.call('ZADD', gone, held, name)
   return { 0, held, entry }
 end
 
 -- Takes back a vote that this store had lost and a node still knows, also one that is ahead of the store's
 -- clock: another machine's had stamped it. Refused where the pair has that vote or a later one, where the
--- vote was cancelled, and where its server was removed since; with what the pair has, for the node to show.
--- keys: log, claims of the server, dir, meta, gone; args: store, server, address, t
+-- vote was cancelled, and where its listing was removed; with what the pair has, for the node to show.
+-- more args: address, t, the listing under which it was given
 -- {0, t, entry} restored; {1} refused, the pair has none; {1, t} refused, it has this one
 local function restore(keys, args)
-  local log, claims, dir, meta, gone = unpack(keys)
-  local store, server, ip, t = args[1], args[2], args[3], tonumber(args[4])
-  local cd = cooldown(meta, store)
-  if not cd then
-    return FOREIGN
+  local refusal, record, cd, now_s, place = admit(keys, args)
+  if refusal then
+    return refusal
   end
-  local now_s, now_ms = time()
-  local record = redis.call('HGET', dir, server)
-  local held, removed = score(claims, ip), score(gone, server)
-  local cancelled = score(gone, server .. ':' .. ip)
-  local is_past = t + cd <= now_s or held and held >= t or cancelled and cancelled >= t or removed and removed >= t
-  if is_past or not record then
+  local claims, gone = keys[2], keys[6]
+  local server, ip, t, listing = args[3], args[4], tonumber(args[5]), args[6]
+  local held = score(claims, ip)
+  local is_past = t + cd <= now_s or held and held >= t
+  if is_past or not record or score(gone, vote_name(server, ip, t)) or score(gone, listing) then
     return { 1, record and held or nil }
   end
-  local entry, refused = put(log, claims, server, { ip }, t, cd, now_s, now_ms)
+  local entry, refused = put(place, claims, server, { ip }, t, cd, now_s)
   return refused or { 0, t, entry }
 end
 
--- A record is its version, and then the token; what a later version adds comes after another ';'.
-local function token_of(record)
-  return string.match(record, '^v1;([^;]+)')
+-- A record is its version, the token and the id of the listing; what a later version adds comes after another ';'.
+local function parts_of(record)
+  return string.match(record, '^v1;([^;]+);?([^;]*)')
 end
 
-local function may_list(log, dir, tok)
-  return denied({ 'XADD', log, '*', 'n', '1' }, { 'HSET', dir, '1', '' }, { 'HSET', tok, '1', '' })
+-- Writes the record, of which the token is no other server's. Gives {what, token, entry}; or a refusal.
+local function list(keys, place, what, id, token, listing, former)
+  local dir, tok = keys[3], keys[4]
+  local refusal = may_append(place) or denied({ 'HSET', dir, id, '' }, { 'HSET', tok, token, '' }, { 'HDEL', tok, token })
+  if refusal then
+    return refusal
+  end
+  local record = 'v1;' .. token .. ';' .. listing
+  local entry = append(place, 'd', id, 'r', record)
+  if former then
+    redis.call('HDEL', tok, former)
+  end
+  redis.call('HSET', dir, id, record)
+  redis.call('HSET', tok, token, id)
+  return { what, token, entry }
 end
 
--- keys: log, dir, tok, meta;
--- args: store, until, 'list' or 'rotate', server, token or '', token to take where none is said
+-- more args: 'list' or 'rotate', token or '', token to take where none is said, id of the listing where it is a new one
 -- {0, token, entry} listed; {1, token, entry} another token; {2, token} unchanged; {3} another server's token;
 -- {5} no such server
 local function server(keys, args)
-  local log, dir, tok, meta = keys[1], keys[2], keys[3], keys[4]
-  local store, until_ms, mode, id, said, spare = args[1], tonumber(args[2]), args[3], args[4], args[5], args[6]
-  if not cooldown(meta, store) then
-    return FOREIGN
+  local refusal, record, _, _, place = admit(keys, args)
+  if refusal then
+    return refusal
   end
-  local _, now_ms = time()
-  if now_ms > until_ms then
-    return LATE
+  local id, mode, said, spare, listing = args[3], args[4], args[5], args[6], args[7]
+  local held, listed
+  if record then
+    held, listed = parts_of(record)
   end
-  local record = redis.call('HGET', dir, id)
-  local held = record and token_of(record)
   if mode == 'rotate' then
     if not held then
       return { 5 }
@@ -318,95 +370,64 @@ local function server(keys, args)
     return { 2, held }
   end
   local token = said ~= '' and said or spare
-  if redis.call('HEXISTS', tok, token) == 1 then
+  if read('HEXISTS', keys[4], token) == 1 then
     return { 3 }
   end
-  local n, last_ms = newest(log)
-  local refusal = may_list(log, dir, tok) or denied({ 'HDEL', tok, token })
-  if refusal then
-    return refusal
-  end
-  local entry = append(log, n, last_ms, now_ms, 'd', id, 'r', 'v1;' .. token)
-  if held then
-    redis.call('HDEL', tok, held)
-  end
-  redis.call('HSET', dir, id, 'v1;' .. token)
-  redis.call('HSET', tok, token, id)
-  return { held and 1 or 0, token, entry }
+  return list(keys, place, held and 1 or 0, id, token, listed and listed ~= '' and listed or listing, held)
 end
 
--- Takes back a server that this store had lost and a node still knows. Refused where it is listed,
--- where it was removed within the last cooldown, and where its token is another server's by now.
--- keys: log, dir, tok, meta, gone; args: store, server, token
+-- Takes back a server that this store had lost and a node still knows. Refused where it is listed, where that
+-- listing was removed, and where its token is another server's by now.
+-- more args: token, id of the listing
 -- {0, token, entry} listed; {1} refused; {1, record} refused, as it is listed so
 local function relist(keys, args)
-  local log, dir, tok, meta, gone = keys[1], keys[2], keys[3], keys[4], keys[5]
-  local store, id, token = args[1], args[2], args[3]
-  local cd = cooldown(meta, store)
-  if not cd then
-    return FOREIGN
+  local refusal, record, _, _, place = admit(keys, args)
+  if refusal then
+    return refusal
   end
-  local now_s, now_ms = time()
-  local removed = score(gone, id)
-  local record = redis.call('HGET', dir, id)
-  if record or redis.call('HEXISTS', tok, token) == 1 or removed and removed + cd > now_s then
+  local token, listing = args[4], args[5]
+  if record or read('HEXISTS', keys[4], token) == 1 or score(keys[6], listing) then
     return { 1, record or nil }
   end
-  local n, last_ms = newest(log)
-  local refusal = may_list(log, dir, tok)
-  if refusal then
-    return refusal
-  end
-  local entry = append(log, n, last_ms, now_ms, 'd', id, 'r', 'v1;' .. token)
-  redis.call('HSET', dir, id, 'v1;' .. token)
-  redis.call('HSET', tok, token, id)
-  return { 0, token, entry }
+  return list(keys, place, 0, args[3], token, listing)
 end
 
--- keys: log, claims of the server, dir, tok, meta, gone; args: store, until, server
 -- {0, '', entry} removed; {5} no such server
 local function remove(keys, args)
-  local log, claims, dir, tok, meta, gone = unpack(keys)
-  local store, until_ms, id = args[1], tonumber(args[2]), args[3]
-  local cd = cooldown(meta, store)
-  if not cd then
-    return FOREIGN
-  end
-  local now_s, now_ms = time()
-  if now_ms > until_ms then
-    return LATE
-  end
-  local record = redis.call('HGET', dir, id)
-  if not record then
+  local refusal, record, cd, now_s, place = admit(keys, args)
+  if refusal then
+    return refusal
+  elseif not record then
     return { 5 }
   end
-  local held = token_of(record)
-  redis.call('HEXISTS', tok, '')
-  local before = score(gone, id) or 0
-  -- Up to when its votes were cast: some may be ahead of the clock.
-  local latest = math.max(now_s, before)
-  local ahead = redis.call('ZRANGEBYSCORE', claims, now_s, '+inf', 'WITHSCORES')
-  latest = math.max(latest, tonumber(ahead[#ahead] or 0))
-  local n, last_ms = newest(log)
-  local refusal = denied(
-    { 'XADD', log, '*', 'n', '1' },
-    { 'HDEL', dir, id },
-    { 'HDEL', tok, '1' },
-    { 'UNLINK', claims },
-    { 'ZREMRANGEBYSCORE', gone, '-inf', '0' },
-    { 'ZADD', gone, '0', id }
-  )
+  local _, claims, dir, tok, _, gone = unpack(keys)
+  local id, held, listing = args[3], parts_of(record)
+  read('HEXISTS', tok, '')
+  -- Up to when its votes were cast: some may be ahead of the clock, and the store may have lost some of the last ones.
+  local last = read('ZRANGE', claims, -1, -1, 'WITHSCORES')
+  local latest = math.max(now_s, score(gone, id) or 0, tonumber(last[2]) or 0)
+  refusal = may_append(place)
+    or denied(
+      { 'HDEL', dir, id },
+      { 'HDEL', tok, '1' },
+      { 'UNLINK', claims },
+      { 'ZREMRANGEBYSCORE', gone, '-inf', '0' },
+      { 'ZADD', gone, '0', id }
+    )
   if refusal then
     return refusal
   end
-  local entry = append(log, n, last_ms, now_ms, 'd', id, 'r', '')
+  local entry = append(place, 'd', id, 'r', '')
   redis.call('HDEL', dir, id)
   if held then
     redis.call('HDEL', tok, held)
   end
   redis.call('UNLINK', claims)
   redis.call('ZREMRANGEBYSCORE', gone, '-inf', now_s - cd)
-  redis.call('ZADD', gone, latest, id)
+  redis.call('ZADD', gone, math.min(latest, now_s + AHEAD_MAX_S), id)
+  if listing and listing ~= '' then
+    redis.call('ZADD', gone, latest + AHEAD_MAX_S, listing)
+  end
   return { 0, '', entry }
 end
 
@@ -415,19 +436,19 @@ local function head(keys)
   local log, meta = keys[1], keys[2]
   local parts = redis.call('TIME')
   local n, _, name, last = newest(log)
-  return { tonumber(parts[1]), tonumber(parts[2]), n, name, redis.call('HGET', meta, 'store') or '', last }
+  return { tonumber(parts[1]), tonumber(parts[2]), n, name, read('HGET', meta, 'store') or '', last }
 end
 
 -- What the caller may not do, each as a command and its key: all that nodes have done here and do themselves.
 -- keys: log, claims of any server, dir, tok, meta, gone, nodes
 local function rights(keys)
   local log, claims, dir, tok, meta, gone, nodes = unpack(keys)
-  local calls = {
+  local missing = {}
+  for _, call in ipairs({
     { 'XADD', log, '*', 'n', '1' },
     { 'XREVRANGE', log, '+', '-' },
     { 'XREAD', 'STREAMS', log, '0-0', key = log },
     { 'HGET', dir, '1' },
-    { 'HEXISTS', dir, '1' },
     { 'HGETALL', dir },
     { 'HSET', dir, '1', '' },
     { 'HDEL', dir, '1' },
@@ -437,6 +458,7 @@ local function rights(keys)
     { 'HDEL', tok, '1' },
     { 'HGET', meta, 'store' },
     { 'HMGET', meta, 'store' },
+    { 'HSET', meta, 'ahead', '0' },
     { 'ZSCORE', gone, '1' },
     { 'ZADD', gone, '0', '1' },
     { 'ZREM', gone, '1' },
@@ -444,6 +466,7 @@ local function rights(keys)
     { 'ZSCORE', claims, '1' },
     { 'ZADD', claims, '0', '1' },
     { 'ZREM', claims, '1' },
+    { 'ZRANGE', claims, '0', '1' },
     { 'ZRANGEBYSCORE', claims, '0', '1' },
     { 'ZREMRANGEBYSCORE', claims, '0', '1' },
     { 'PEXPIRE', claims, '1' },
@@ -451,9 +474,7 @@ local function rights(keys)
     { 'HGETALL', nodes },
     { 'HSET', nodes, '1', '' },
     { 'HDEL', nodes, '1' },
-  }
-  local missing = {}
-  for _, call in ipairs(calls) do
+  }) do
     if not redis.acl_check_cmd(unpack(call)) then
       missing[#missing + 1] = string.lower(call[1]) .. ' ' .. (call.key or call[2])
     end
@@ -469,11 +490,11 @@ end
 -- 1 once it is noted
 local function node(keys, args)
   local meta, nodes = keys[1], keys[2]
-  local store, name, history, former, tidy = args[1], args[2], args[3], args[4], args[5]
-  if not cooldown(meta, store) then
+  local store, name, history, former, tidy = unpack(args)
+  if read('HGET', meta, 'store') ~= store then
     return FOREIGN
   end
-  local known = redis.call('HGETALL', nodes)
+  local known = read('HGETALL', nodes)
   local refusal = denied({ 'HSET', nodes, '1', '' }, { 'HDEL', nodes, '1' })
   if refusal then
     return refusal
@@ -494,7 +515,7 @@ end
 -- Gives an empty store its id, once. keys: meta; args: id, cooldown in seconds, bits of an IPv6 network
 -- {1 where it has it now and 0 where it had one, id, cooldown in seconds, bits}
 local function init(keys, args)
-  local held = redis.call('HMGET', keys[1], 'store', 'cd', 'v6')
+  local held = read('HMGET', keys[1], 'store', 'cd', 'v6')
   if held[1] then
     return { 0, held[1], tonumber(held[2] or 0), tonumber(held[3] or 0) }
   end
@@ -508,7 +529,7 @@ end
 
 -- Gives the store another id where it has this one. keys: meta; args: from, to; 1 where it has it now
 local function adopt(keys, args)
-  if redis.call('HGET', keys[1], 'store') ~= args[1] then
+  if read('HGET', keys[1], 'store') ~= args[1] then
     return 0
   end
   redis.call('HSET', keys[1], 'store', args[2])

@@ -3,18 +3,20 @@
 
 use crate::vote::id::ServerId;
 
+/// What every key begins with.
+pub const PREFIX: &str = "vs:{0}:";
 /// The log of changes, which every node follows.
 pub const LOG: &str = "vs:{0}:log";
 /// A hash of server to record.
 pub const DIRECTORY: &str = "vs:{0}:dir";
 /// A hash of token to server, so that no two servers have one token.
 pub const TOKENS: &str = "vs:{0}:tok";
-/// A sorted set of what was cancelled or removed lately, with the latest second of its votes: they must not be
-/// given back.
+/// A sorted set of the votes and listings that were taken away, until they would be over: they must not be given
+/// back.
 pub const GONE: &str = "vs:{0}:gone";
 /// A hash of node to what it says of itself.
 pub const NODES: &str = "vs:{0}:nodes";
-/// A hash with the store's id, schema and cooldown.
+/// A hash with the store's id, schema and settings.
 pub const META: &str = "vs:{0}:meta";
 
 /// A server's votes: address to second.

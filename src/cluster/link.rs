@@ -5,11 +5,12 @@ use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
 
-use redis::{Cmd, Parser, Value, cmd};
+use redis::{Arg, Cmd, Parser, Value, cmd};
 
 use super::access::StoreAccess;
 use super::address::Host;
 use super::entry::text;
+use super::keys;
 use super::socket::{self, StoreSocket};
 use crate::recorder::follower::reason::Reason;
 use crate::store::StoreError;
@@ -122,7 +123,18 @@ impl StoreLink {
     /// Either kind.
     pub fn ask(&mut self, command: &Cmd) -> Result<Value, LinkError> {
         self.send(&command.get_packed_command())?;
-        self.reply()
+        self.reply().map_err(|error| match error {
+            LinkError::Refused(reason, why) if why.contains("WRONGTYPE") => {
+                // The store says all but the key.
+                let words = command.args_iter().skip(1).map(|word| match word {
+                    Arg::Simple(word) => String::from_utf8_lossy(word).into_owned(),
+                    _ => String::new(),
+                });
+                let key = words.into_iter().find(|word| word.starts_with(keys::PREFIX)).unwrap_or_default();
+                LinkError::Refused(reason, format!("{why}: {key}"))
+            }
+            other => other,
+        })
     }
 
     /// Asks `count` things, written one behind the other in `packed`, in one go. Gives the replies
@@ -218,7 +230,7 @@ impl Read for Ear<'_> {
 #[must_use]
 pub fn refusal(why: &str) -> Reason {
     /// Beginnings of what Redis and Valkey say; the first one that fits counts.
-    const CODES: [(&str, Reason); 22] = [
+    const CODES: [(&str, Reason); 24] = [
         ("WRONGPASS", Reason::Authentication),
         ("NOAUTH", Reason::Authentication),
         ("ERR AUTH", Reason::Authentication),
@@ -241,6 +253,8 @@ pub fn refusal(why: &str) -> Reason {
         ("VSLATE", Reason::TimeOut),
         ("VSRIGHTS", Reason::Rights),
         ("VSLOG", Reason::Garbled),
+        ("VSKEY", Reason::Garbled),
+        ("WRONGTYPE", Reason::Garbled),
     ];
     /// What else they say, in whatever place.
     const WORDS: [(&str, Reason); 6] = [

@@ -4,9 +4,8 @@ use super::address::StoreAddress;
 use super::admin;
 use super::link::LinkError;
 use super::primary::Primary;
-use super::snapshot;
+use super::snapshot::{self, StoreState};
 use crate::recorder::follower::reason::Reason;
-use crate::recorder::follower::state::FullState;
 use crate::recorder::follower::status::Position;
 use crate::vote::digest::Digest;
 use crate::vote::ipv6::Ipv6Prefix;
@@ -17,7 +16,7 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 pub struct Mirror {
     primary: Primary,
     /// Servers and votes.
-    pub state: FullState,
+    pub state: StoreState,
     /// How far it goes.
     pub position: Position,
     /// The store's id.
@@ -64,6 +63,6 @@ impl Mirror {
     /// The digest of what is live at `now`.
     #[must_use]
     pub fn digest(&self, now: UnixSeconds) -> Digest {
-        Digest::of(&self.state.servers, &self.state.table.view(), self.cooldown, now)
+        Digest::of(&self.state.full.servers, &self.state.full.table.view(), self.cooldown, now)
     }
 }

@@ -19,6 +19,9 @@ use crate::random;
 const WAIT_MAX_MS: u64 = 5_000;
 
 /// This node among the others.
+///
+/// A history is told by its name and by how many keys the store has dropped in it: of what was dropped the others
+/// know, as of what another history lacks.
 pub struct Peers {
     path: PathBuf,
     /// The name by which the others know this process. A restart has another one.
@@ -51,7 +54,7 @@ impl Peers {
     /// Begins to wait for the others, where that is needed, when the state was read for the first time.
     pub fn begin(&mut self, primary: &Primary, is_new: bool, now_ms: u64) {
         let followed = self.before.as_ref().map(|before| before.history.as_str());
-        if !has_to_wait(followed, &primary.replid, is_new) {
+        if !has_to_wait(followed, &primary.history(), is_new) {
             return;
         }
         self.wait_until_ms = Some(now_ms + WAIT_MAX_MS);
@@ -92,10 +95,11 @@ impl Peers {
     /// # Errors
     /// As [`Peers::repeat`].
     pub fn tell(&mut self, primary: &mut Primary, store: &str) -> Result<(), LinkError> {
-        if self.told == primary.replid {
+        let history = primary.history();
+        if self.told == history {
             return Ok(());
         }
-        self.told.clone_from(&primary.replid);
+        self.told = history;
         self.say(primary, store, "")
     }
 
@@ -118,7 +122,8 @@ impl Peers {
     pub fn is_over(&mut self, primary: &mut Primary, now_ms: u64) -> Result<bool, LinkError> {
         let Some(until_ms) = self.wait_until_ms else { return Ok(true) };
         let others = self.others(primary)?;
-        let behind = others.values().filter(|history| **history != primary.replid).count();
+        let own = primary.history();
+        let behind = others.values().filter(|history| **history != own).count();
         // Finding nobody is no proof that nobody is there: the store may have lost what the others said.
         let is_known = !others.is_empty() && behind == 0;
         if is_known {
@@ -146,9 +151,9 @@ impl Peers {
         Ok(others)
     }
 
-    /// Keeps on disk that this history is followed, for the process after this one.
-    pub fn keep(&mut self, history: &str) {
-        let now = Before { node: self.name.clone(), history: history.to_owned() };
+    /// Keeps on disk what was told last, for the process after this one.
+    pub fn keep(&mut self) {
+        let now = Before { node: self.name.clone(), history: self.told.clone() };
         identity::keep_before(&self.path, &now);
     }
 }

@@ -55,16 +55,27 @@ impl Primary {
         Err(LinkError::Lost(Reason::Role, why))
     }
 
-    /// Whether votes may be sent to it: it has the functions of this version, and its user may do all that
-    /// they do. Where that was not so it is looked at once more, since it may have been put right.
+    /// The name of its history, and how many keys it has dropped in it.
+    #[must_use]
+    pub fn history(&self) -> String {
+        format!("{}/{}", self.replid, self.role.evicted)
+    }
+
+    /// Whether votes may be sent to it, as was seen last.
     ///
     /// # Errors
-    /// Where it is not so, with what to do.
-    pub fn check_fit(&mut self) -> Result<(), LinkError> {
-        if self.unfit.is_some() {
-            self.unfit = judge(&mut self.link)?;
-        }
+    /// Where they may not, with what to do.
+    pub fn check_fit(&self) -> Result<(), LinkError> {
         self.unfit.clone().map_or(Ok(()), Err)
+    }
+
+    /// Looks whether it has the functions of this version, and its user may do all that they do.
+    ///
+    /// # Errors
+    /// As [`Primary::check_fit`], and where it does not answer.
+    pub fn look_again(&mut self) -> Result<(), LinkError> {
+        self.unfit = judge(&mut self.link)?;
+        self.check_fit()
     }
 
     /// A store that drops keys when it is full takes no votes: one that it drops would be taken again.

@@ -2,12 +2,16 @@
 //! store again. Every node may offer: the store refuses what it has, what was taken away since, and what has no
 //! place, and says what it has instead. Until it has answered, this node shows what was acknowledged.
 
+use std::collections::HashSet;
+
 use redis::{Cmd, Value};
 
 use super::calls::{self, GivenBack};
+use super::entry::ListingId;
 use super::feed_error::FeedError;
 use super::link::LinkError;
 use super::primary::Primary;
+use super::snapshot::Listings;
 use crate::recorder::follower::FeedDoor;
 use crate::recorder::follower::state::FullState;
 use crate::store::{Event, StoredVote};
@@ -21,12 +25,12 @@ const OFFERS_AT_ONCE: usize = 1_024;
 /// A store that refuses offers is left alone for so long, in milliseconds.
 const PAUSE_MS: u64 = 1_000;
 
-/// What is owed to the store.
+/// What is owed to the store, each with its listing: a server that was removed and listed again has another one.
 #[derive(Default)]
 pub struct Reoffer {
     /// Offered before any vote, which needs its server.
-    servers: Vec<(ServerId, Token)>,
-    votes: Vec<StoredVote>,
+    servers: Vec<(ServerId, Token, Option<ListingId>)>,
+    votes: Vec<(StoredVote, Option<ListingId>)>,
     retry_at_ms: u64,
     /// Whether it was said that the store refuses.
     is_refused: bool,
@@ -51,13 +55,11 @@ impl Reoffer {
         self.servers.len() + self.votes.len()
     }
 
-    /// Notes the live votes that are viewed and not in `next`, the state that the store has now. None of them
-    /// was cancelled for all we know: the store remembers cancellations and removals as long as a vote lives,
-    /// and refuses such.
-    pub fn note_votes(&mut self, next: &FullState, door: &FeedDoor) {
+    /// Notes the live votes that are viewed, under these listings, and not in `next`, the state that the store has now.
+    pub fn note_votes(&mut self, next: &FullState, door: &FeedDoor, listings: &Listings) {
         let (now, cooldown) = (door.clock.now().wall, door.cooldown);
         // Votes that were owed before and are viewed are found again below.
-        self.votes.retain(|vote| {
+        self.votes.retain(|(vote, _)| {
             let held = door.cooldowns.live(vote.pair(), now);
             held.is_none_or(|held| held < cooldown.expires_at(vote.voted_at))
         });
@@ -66,23 +68,23 @@ impl Reoffer {
             shard.clear();
             door.cooldowns.copy_shard(index, now, &mut shard);
             let lost = shard.iter().filter(|Cooling { pair, expires_at }| is_later(next, *pair, *expires_at));
-            self.votes.extend(
-                lost.map(|Cooling { pair, expires_at }| StoredVote::new(*pair, cooldown.voted_at(*expires_at))),
-            );
+            self.votes.extend(lost.map(|Cooling { pair, expires_at }| {
+                (StoredVote::new(*pair, cooldown.voted_at(*expires_at)), listings.of(pair.server))
+            }));
         }
     }
 
-    /// Notes the servers that are viewed and not `listed` any more. Only a node that was up to date
-    /// within a cooldown's length may: the store remembers a removal no longer. A token that differs
-    /// is only told of: which of the two is the later one nobody knows, unless the store `has_all` that came
-    /// to this node: then it was changed while this node was away.
-    pub fn note_servers(&mut self, listed: &Snapshot, door: &FeedDoor, has_all: bool) {
+    /// Notes the servers that are viewed, under these listings, and not `listed` any more. Only a node that was up to
+    /// date within a cooldown's length may: the store remembers a removal no longer. A token that differs is only told
+    /// of: which of the two is the later one nobody knows, unless the store `has_all` that came to this node: then it
+    /// was changed while this node was away.
+    pub fn note_servers(&mut self, listed: &Snapshot, door: &FeedDoor, listings: &Listings, has_all: bool) {
         let viewed = door.directory.clone().shared();
         let mut differing = 0;
         self.servers.clear();
         for (server, token) in viewed.iter_after(None) {
             match listed.token(server) {
-                None => self.servers.push((server, token.clone())),
+                None => self.servers.push((server, token.clone(), listings.of(server))),
                 Some(other) if other != token => differing += 1,
                 Some(_) => {}
             }
@@ -94,14 +96,40 @@ impl Reoffer {
         }
     }
 
+    /// Forgets what the store says was taken away. It is asked before anything is shown: a store that takes no
+    /// writes takes nothing back either, for as long as it likes.
+    ///
+    /// # Errors
+    /// [`LinkError`]
+    pub fn forget_gone(&mut self, primary: &mut Primary) -> Result<(), LinkError> {
+        let listings: HashSet<ListingId> = self
+            .votes
+            .iter()
+            .map(|(_, listing)| listing)
+            .chain(self.servers.iter().map(|(.., listing)| listing))
+            .flatten()
+            .copied()
+            .collect();
+        let listings: Vec<ListingId> = listings.into_iter().collect();
+        let are_gone = ask_whether_gone(primary, &listings, |listing| calls::is_listing_gone(*listing))?;
+        let gone: HashSet<ListingId> =
+            listings.into_iter().zip(are_gone).filter(|(_, is_gone)| *is_gone).map(|(listing, _)| listing).collect();
+        let stays = |listing: &Option<ListingId>| listing.is_none_or(|listing| !gone.contains(&listing));
+        self.servers.retain(|(.., listing)| stays(listing));
+        self.votes.retain(|(_, listing)| stays(listing));
+        let mut are_gone = ask_whether_gone(primary, &self.votes, |(vote, _)| calls::is_vote_gone(vote))?.into_iter();
+        self.votes.retain(|_| are_gone.next() != Some(true));
+        Ok(())
+    }
+
     /// Puts what is owed over the state that the store has now: what was acknowledged is shown until the
     /// store has taken it back, or has said what it has in its place.
     pub fn lay_over(&self, state: &mut FullState, cooldown: Cooldown) {
-        for (server, token) in &self.servers {
+        for (server, token, _) in &self.servers {
             // Where the token is another server's by now, that one keeps it.
             let _is_shown = !state.servers.contains(*server) && state.servers.insert(*server, token.clone());
         }
-        for vote in &self.votes {
+        for (vote, _) in &self.votes {
             let (pair, expires_at) = (vote.pair(), cooldown.expires_at(vote.voted_at));
             if state.servers.contains(pair.server) && is_later(state, pair, expires_at) {
                 state.table.insert(pair, expires_at);
@@ -109,15 +137,16 @@ impl Reoffer {
         }
     }
 
-    /// Notes the votes that the store took in an earlier history and that never came to this node. Gives
-    /// whether there were any.
-    pub fn note_unseen(&mut self, door: &FeedDoor) -> bool {
+    /// Notes the votes that the store took in an earlier history, with these listings, and that never came to this
+    /// node. Gives whether there were any.
+    pub fn note_unseen(&mut self, door: &FeedDoor, listings: &Listings) -> bool {
         let now = door.clock.now().wall;
         let before = self.votes.len();
-        self.votes.extend(door.take_unseen().into_iter().filter(|vote| {
+        let unseen = door.take_unseen().into_iter().filter(|vote| {
             let held = door.cooldowns.live(vote.pair(), now);
             held.is_none_or(|held| held < door.cooldown.expires_at(vote.voted_at))
-        }));
+        });
+        self.votes.extend(unseen.map(|vote| (vote, listings.of(vote.server))));
         door.status.owed.set(self.len() as u64);
         self.votes.len() > before
     }
@@ -157,11 +186,11 @@ impl Reoffer {
         store: &str,
     ) -> Result<Option<LinkError>, FeedError> {
         let offered = &self.servers[self.servers.len().saturating_sub(OFFERS_AT_ONCE)..];
-        let questions = offered.iter().map(|(server, token)| calls::relist(store, *server, token));
+        let questions = offered.iter().map(|(server, token, listing)| calls::relist(store, *server, token, *listing));
         let replies = ask(primary, questions)?;
         let offered = self.servers.split_off(self.servers.len() - offered.len());
         let (mut taken, mut refused, mut refusal, mut corrections) = (0_u64, 0_u64, None, Vec::new());
-        for ((server, token), reply) in offered.into_iter().zip(replies) {
+        for ((server, token, listing), reply) in offered.into_iter().zip(replies) {
             match reply.map(|reply| calls::read_relist(&reply)) {
                 Ok(Some(GivenBack::Taken)) => taken += 1,
                 Ok(Some(GivenBack::Refused(held))) => {
@@ -173,7 +202,7 @@ impl Reoffer {
                 }
                 other => {
                     refusal = Some(why(other, primary));
-                    self.servers.push((server, token));
+                    self.servers.push((server, token, listing));
                 }
             }
         }
@@ -192,10 +221,10 @@ impl Reoffer {
         store: &str,
     ) -> Result<Option<LinkError>, FeedError> {
         let offered = &self.votes[self.votes.len().saturating_sub(OFFERS_AT_ONCE)..];
-        let replies = ask(primary, offered.iter().map(|vote| calls::restore(store, vote)))?;
+        let replies = ask(primary, offered.iter().map(|(vote, listing)| calls::restore(store, vote, *listing)))?;
         let offered = self.votes.split_off(self.votes.len() - offered.len());
         let (mut refusal, mut corrections) = (None, Vec::new());
-        for (vote, reply) in offered.into_iter().zip(replies) {
+        for ((vote, listing), reply) in offered.into_iter().zip(replies) {
             match reply.map(|reply| calls::read_restore(&reply)) {
                 Ok(Some(GivenBack::Taken)) => door.status.restored.add(1),
                 Ok(Some(GivenBack::Refused(held))) => {
@@ -205,7 +234,7 @@ impl Reoffer {
                 }
                 other => {
                     refusal = Some(why(other, primary));
-                    self.votes.push(vote);
+                    self.votes.push((vote, listing));
                 }
             }
         }
@@ -230,6 +259,21 @@ fn ask(
     }
     let (replies, lost) = primary.link.ask_all(&packed, count);
     lost.map_or(Ok(replies), Err)
+}
+
+/// Whether the store has taken each of these away, in their order.
+fn ask_whether_gone<T>(
+    primary: &mut Primary,
+    asked: &[T],
+    question: impl Fn(&T) -> Cmd,
+) -> Result<Vec<bool>, LinkError> {
+    let mut are_gone = Vec::with_capacity(asked.len());
+    for asked in asked.chunks(OFFERS_AT_ONCE) {
+        for reply in ask(primary, asked.iter().map(&question))? {
+            are_gone.push(reply? != Value::Nil);
+        }
+    }
+    Ok(are_gone)
 }
 
 fn why<T>(reply: Result<Option<T>, LinkError>, primary: &Primary) -> LinkError {

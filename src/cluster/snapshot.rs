@@ -3,16 +3,19 @@
 //! but each entry is an assignment: replayed in order over a state at or behind its start, every
 //! pair ends on its last word.
 
+use std::collections::HashMap;
+
 use redis::{Value, cmd};
 
 use super::address::{Host, StoreAddress};
 use super::bulk_reader::BulkReader;
-use super::entry::{self, items, number, text};
+use super::entry::{self, ListingId, LogEntry, items, number, text};
 use super::feed_error::FeedError;
 use super::keys;
 use super::link::{LinkError, StoreLink};
 use super::primary::Primary;
 use super::stream::{self, Read};
+use crate::recorder::follower::reason::Reason;
 use crate::recorder::follower::state::FullState;
 use crate::recorder::follower::status::{EntryId, Position};
 use crate::store::Event;
@@ -40,6 +43,35 @@ pub struct LogEnd {
     pub end: EntryId,
     /// The store's id; empty where it has none.
     pub store: String,
+}
+
+/// A state as the store has it.
+pub struct StoreState {
+    /// What nodes show.
+    pub full: FullState,
+    /// The listing of each server.
+    pub listings: Listings,
+}
+
+/// The listing of each server, where it has an id.
+#[derive(Default)]
+pub struct Listings(HashMap<ServerId, ListingId>);
+
+impl Listings {
+    /// That of a server.
+    #[must_use]
+    pub fn of(&self, server: ServerId) -> Option<ListingId> {
+        self.0.get(&server).copied()
+    }
+
+    /// Takes in what an entry says.
+    pub fn note(&mut self, entry: &LogEntry) {
+        match (&entry.event, entry.listing) {
+            (Event::Server(server, _), Some(listing)) => drop(self.0.insert(*server, listing)),
+            (Event::Server(server, _) | Event::ServerGone(server), _) => drop(self.0.remove(server)),
+            _ => {}
+        }
+    }
 }
 
 /// Where a reading of the store begins.
@@ -99,27 +131,28 @@ pub fn read_prefix(bits: &Value) -> Option<Ipv6Prefix> {
 /// up, for seconds where there are a million servers. What changes meanwhile is in the log behind the
 /// head that was read before, so what two servers seem to share is the one's that was read first until
 /// the log says whose it is.
-fn read_servers(link: &mut StoreLink) -> Result<Snapshot, FeedError> {
-    let (mut servers, mut cursor) = (Snapshot::default(), "0".to_owned());
+fn read_servers(link: &mut StoreLink) -> Result<(Snapshot, Listings), FeedError> {
+    let (mut servers, mut listings, mut cursor) = (Snapshot::default(), Listings::default(), "0".to_owned());
     loop {
         let reply = link.ask(cmd("HSCAN").arg(keys::DIRECTORY).arg(&cursor).arg("COUNT").arg(RECORDS_AT_ONCE))?;
         let next = match items(&reply) {
             Some([next, records]) => text(next).zip(items(records)),
             _ => None,
         };
-        let added = next.and_then(|(next, records)| add_servers(&mut servers, records).map(|()| next));
+        let added = next.and_then(|(next, records)| add_servers(&mut servers, &mut listings, records).map(|()| next));
         let Some(next) = added else { return Err(FeedError::Link(link.strange("a directory"))) };
         if next == "0" {
-            return Ok(servers);
+            return Ok((servers, listings));
         }
         next.clone_into(&mut cursor);
     }
 }
 
-fn add_servers(servers: &mut Snapshot, records: &[Value]) -> Option<()> {
-    for record in records.chunks_exact(2) {
-        let server = ServerId(u32::try_from(number(&record[0])?).ok()?);
-        let _is_first = servers.insert(server, entry::token(text(&record[1])?)?);
+fn add_servers(servers: &mut Snapshot, listings: &mut Listings, records: &[Value]) -> Option<()> {
+    for pair in records.chunks_exact(2) {
+        let (server, record) = (ServerId(u32::try_from(number(&pair[0])?).ok()?), text(&pair[1])?);
+        let _is_first = servers.insert(server, entry::token(record)?);
+        listings.0.extend(entry::listing(record).map(|listing| (server, listing)));
     }
     Some(())
 }
@@ -135,17 +168,17 @@ pub fn read(
     mut table: CooldownTable,
     cooldown: Cooldown,
     progress: &mut dyn FnMut(u64),
-) -> Result<(FullState, Position, LogEnd), FeedError> {
+) -> Result<(StoreState, Position, LogEnd), FeedError> {
     let snap = snap(&mut primary.link)?;
     check_lengths(&snap, primary.link.host(), cooldown, table.view().prefix())?;
     let head = snap.head;
     let now = UnixSeconds(u32::try_from(head.now_us / 1_000_000).unwrap_or(u32::MAX));
-    let servers = read_servers(&mut primary.link)?;
+    let (servers, listings) = read_servers(&mut primary.link)?;
     let ids: Vec<ServerId> = servers.iter_after(None).map(|(server, _)| server).collect();
     let host = primary.link.host().clone();
     let mut wire = BulkReader::open(&address.access, &host, &primary.role.run_id)?;
     read_votes(&mut wire, &ids, now, cooldown, &mut table, progress)?;
-    let mut state = FullState { table, servers };
+    let mut state = StoreState { full: FullState { table, servers }, listings };
     let position = catch_up(&mut primary.link, &mut state, head.position, cooldown, None)?;
     Ok((state, position, head))
 }
@@ -199,11 +232,19 @@ fn read_votes(
         }
         for server in servers {
             let mut rows = 0;
-            wire.votes(&mut |address, voted_at| {
+            let read = wire.votes(&mut |address, voted_at| {
                 let expires_at = cooldown.expires_at(UnixSeconds(voted_at));
                 loader.put(Cooling { pair: Pair { server: *server, address }, expires_at });
                 rows += 1;
-            })?;
+            });
+            match read {
+                // Votes for this server are refused as well; the others go on.
+                Err(LinkError::Refused(Reason::Garbled, why)) => log::error!(
+                    "the votes of server {server} cannot be read, and are not shown: {why}: {}; put the key right, or UNLINK it",
+                    keys::claims(*server)
+                ),
+                read => read?,
+            }
             progress(rows);
         }
     }
@@ -229,7 +270,7 @@ fn ask_for(servers: &[ServerId], until: UnixSeconds) -> Vec<u8> {
 /// Where it cannot be read, or has a hole.
 pub fn catch_up(
     link: &mut StoreLink,
-    state: &mut FullState,
+    state: &mut StoreState,
     mut position: Position,
     cooldown: Cooldown,
     until: Option<u64>,
@@ -243,8 +284,9 @@ pub fn catch_up(
         }
         let reached = stream::follow(position, &entries).map_err(FeedError::Broken)?;
         position = reached.unwrap_or(position);
+        entries.iter().for_each(|entry| state.listings.note(entry));
         let events: Vec<Event> = entries.into_iter().map(|entry| entry.event).collect();
-        state.apply(&events, cooldown);
+        state.full.apply(&events, cooldown);
         if count < stream::ENTRIES_MAX {
             break;
         }
@@ -256,7 +298,7 @@ pub fn catch_up(
 mod tests {
     use redis::Value;
 
-    use super::{LogEnd, add_servers, ask_for, read_head, read_prefix};
+    use super::{Listings, LogEnd, add_servers, ask_for, read_head, read_prefix};
     use crate::recorder::follower::status::{EntryId, Position};
     use crate::vote::directory::Snapshot;
     use crate::vote::id::ServerId;
@@ -287,7 +329,8 @@ mod tests {
     #[test]
     fn directories() {
         let mut servers = Snapshot::default();
-        let mut add = |records: &[Value]| add_servers(&mut servers, records);
+        let mut listings = Listings::default();
+        let mut add = |records: &[Value]| add_servers(&mut servers, &mut listings, records);
         // The same once more, as a reading in pieces may give it; and a token that has moved on meanwhile.
         assert!(add(&[text("28"), text("v1;demo"), text("7"), text("v1;seven")]).is_some());
         assert!(add(&[text("28"), text("v1;demo"), text("8"), text("v1;demo")]).is_some());

@@ -125,7 +125,10 @@ mod tests {
     }
 
     fn entries(numbers: &[u64]) -> Vec<LogEntry> {
-        numbers.iter().map(|n| LogEntry { position: at(*n), more: 0, event: Event::ServerGone(ServerId(1)) }).collect()
+        numbers
+            .iter()
+            .map(|n| LogEntry { position: at(*n), more: 0, event: Event::ServerGone(ServerId(1)), listing: None })
+            .collect()
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! TLS to the store. Files are read at each connection.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,8 +46,11 @@ impl TlsFiles {
             match stream.conn.complete_io(&mut stream.sock) {
                 Ok(_) => {}
                 // A process that was stopped and goes on finds its call interrupted.
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.to_string()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let is_late = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+                    return Err(if is_late { "it takes too long".to_owned() } else { error.to_string() });
+                }
             }
         }
         Ok(Box::new(stream))

@@ -103,6 +103,7 @@ pub const fn reason(status: u16) -> &'static str {
         414 => "URI Too Long",
         417 => "Expectation Failed",
         422 => "Unprocessable Content",
+        429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
         501 => "Not Implemented",
         503 => "Service Unavailable",

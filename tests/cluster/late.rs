@@ -1,12 +1,15 @@
-//! What the network has held up comes when nobody waits for it any more: the store does not do it then.
+//! What the network or a pause has held up comes when nobody waits for it any more: the store does not do it then.
 
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::Node;
 use crate::cluster::util::oracle::settle;
 use crate::cluster::util::proxy::{Mode, Proxy};
+use crate::util::client::Client;
 use crate::util::ledger::address;
 use crate::util::needs::has;
 use crate::util::wait_until;
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
 
 /// Regression: a cancellation that was answered 503, as nobody knew what became of it, was done by Redis once
 /// the network let it through, and ended a vote that another node had acknowledged meanwhile.
@@ -36,4 +39,42 @@ fn a_cancellation_that_was_held_up_ends_no_later_vote() {
     let again = near.control().cast(1, address(1));
     assert_eq!(again.status, 409, "{again:?}");
     settle(&mut redis, &[&near, &far], "once all has come");
+}
+
+/// Regression: a node that was paused with a cancellation in its socket carried it out once it went on, long after its
+/// caller had cancelled through another node and the address had voted again.
+#[test]
+fn a_cancellation_that_a_paused_node_has_not_read_ends_no_later_vote() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::store(&[]);
+    let nodes = Node::start_many(2, &engine.url(), &[]);
+    let [paused, other] = [&nodes[0], &nodes[1]];
+    other.add_servers(1);
+    assert_eq!(other.control().cast(1, address(1)).status, 201);
+    nodes.iter().for_each(|node| node.wait_until_recording(1));
+    let path = format!("/v1/votes/1/{}", address(1));
+    let mut callers: Vec<Client> =
+        (0..8).map(|_| Client::try_connect(paused.control_addr()).expect("it listens")).collect();
+
+    paused.server().signal(Signal::STOP);
+    let since = Instant::now();
+    for caller in &mut callers {
+        caller.try_send(paused.control().request_bytes("DELETE", &path, None)).expect("the socket takes it");
+    }
+    drop(callers);
+    assert_eq!(other.control().delete(&path).status, 200);
+    assert_eq!(other.control().cast(1, address(1)).status, 201);
+    let refused = || {
+        assert_eq!(other.control().cast(1, address(1)).status, 409);
+        since.elapsed() > Duration::from_millis(2_500)
+    };
+    wait_until("the pause has lasted long", refused);
+    paused.server().signal(Signal::CONT);
+    paused.wait_until_recording(1);
+    let again = other.control().cast(1, address(1));
+    assert_eq!(again.status, 409, "{again:?}");
+    settle(&mut engine.connect(), &[paused, other], "once it goes on");
+    assert!(paused.server().stderr().contains("this process stood still for"), "it is said");
 }

@@ -70,11 +70,10 @@ fn what_redis_lost_and_refuses_is_shown_counted_and_told() {
     }
     let shown = next_votes(node.server(), &[kept, lost, cancelled]);
     let mut redis = engine.connect();
+    let [key, member] = claim_of(cancelled);
+    let name = format!("1:{member}:{}", redis.ask(&["ZSCORE", &key, &member]).text());
     lose(&mut redis, lost);
     lose(&mut redis, cancelled);
-    // As if another node had cancelled it in a history that this one has not seen.
-    let pair = format!("1:{}", claim_of(cancelled)[1]);
-    redis.ask(&["ZADD", "vs:{0}:gone", "4000000000", &pair]);
     engine.kill();
     engine.add_args(&["--min-replicas-to-write", "7"]);
     engine.run();
@@ -94,7 +93,10 @@ fn what_redis_lost_and_refuses_is_shown_counted_and_told() {
     assert_eq!(node.control().cast(1, address(9)).status, 503);
 
     let mut redis = engine.connect();
-    redis.ask(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    // As if another node had cancelled it before this one could give it back.
+    let words: [&[&str]; 2] =
+        [&["CONFIG", "SET", "min-replicas-to-write", "0"], &["ZADD", "vs:{0}:gone", "4000000000", &name]];
+    redis.pipeline(&words).expect("Redis answers");
     wait_until("nothing is owed", || owed() < 0.5);
     node.wait_until_recording(1);
     let truth = settle(&mut redis, &[&node], "after it was given back");

@@ -154,3 +154,50 @@ fn an_error_from_the_middle_of_a_function_is_not_taken_for_a_refusal() {
     redis.ask(&["DEL", "vs:{0}:gone"]);
     wait_until("votes are taken", || matches!(node.control().cast(1, address(1)).status, 201 | 409));
 }
+
+/// Regression: a node with an open connection voted by foreign code for as long as the connection lasted.
+#[test]
+fn code_that_is_replaced_while_nodes_run_stops_votes() {
+    let Some(engine) = Engine::try_store(&[]) else { return };
+    let mut redis = engine.connect();
+    let node = Node::start(&engine.url(), &[]);
+    node.add_servers(1);
+    assert_eq!(node.control().cast(1, address(1)).status, 201);
+    redis.ask(&["FUNCTION", "LOAD", "REPLACE", &CODE.replace("local SPARE_S = 60", "local SPARE_S = 61")]);
+    wait_until("votes stop, with the reason", || node.readiness().json()["store"]["votes"]["reason"] == "functions");
+    assert_eq!(node.control().cast(1, address(2)).status, 503);
+    redis.ask(&["FUNCTION", "DELETE", "vote_status"]);
+    wait_until("it loads its own", || node.control().cast(1, address(2)).status == 201);
+    settle(&mut redis, &[&node], "with its own functions again");
+}
+
+/// Regression: one server's key of a wrong type kept every node from starting, and was not named.
+#[test]
+fn a_key_of_a_wrong_type_is_named_and_costs_its_server_alone() {
+    let Some(engine) = Engine::try_store(&[]) else { return };
+    let mut redis = engine.connect();
+    let node = Node::start(&engine.url(), &[]);
+    node.add_servers(2);
+    assert_eq!(node.control().cast(2, address(1)).status, 201);
+    redis.ask(&["SET", "vs:{0}:s:1", "not ours"]);
+    let refused = node.control().cast(1, address(2));
+    assert_eq!((refused.status, &refused.json()["error"]), (503, &"store_unavailable".into()), "{refused:?}");
+    let told = node.readiness().json()["store"]["votes"]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(told.contains("vs:{0}:s:1"), "the key is named: {told}");
+    assert_eq!(node.control().cast(2, address(2)).status, 201, "another server");
+
+    let late = Node::start(&engine.url(), &[]);
+    assert!(late.server().stderr().contains("vs:{0}:s:1"), "the key is named: {}", late.server().stderr());
+    late.wait_until_recording(2);
+    assert_eq!(late.control().cast(2, address(1)).status, 409);
+    assert_eq!(late.control().cast(1, address(2)).status, 503);
+    redis.ask(&["DEL", "vs:{0}:s:1"]);
+    assert_eq!(late.control().cast(1, address(2)).status, 201);
+    settle(&mut redis, &[&node, &late], "without that key");
+
+    redis.ask(&["DEL", "vs:{0}:gone"]);
+    redis.ask(&["SET", "vs:{0}:gone", "not ours"]);
+    assert_eq!(node.control().cast(1, address(3)).status, 503);
+    let told = node.readiness().json()["store"]["votes"]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(told.contains("vs:{0}:gone"), "the key is named: {told}");
+}

@@ -301,6 +301,7 @@ impl Follower {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
+            self.status.set_alive(self.clock.now().monotonic_ms);
             self.acknowledge();
             self.sweep();
         }

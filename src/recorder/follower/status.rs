@@ -12,6 +12,11 @@ use super::reason::Current;
 use crate::clock::Clock;
 use crate::metrics::Counter;
 
+/// A process that does nothing for so long, in milliseconds, was paused: by its machine, or by a signal.
+const PAUSE_MAX_MS: u64 = 1_000;
+/// What was sent to it meanwhile has been read after so long, in milliseconds.
+const WAKING_MS: u64 = 250;
+
 /// The name of an entry of the store's log: names rise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EntryId {
@@ -83,6 +88,18 @@ impl RebuildCause {
     pub const fn label(self) -> &'static str {
         Self::ALL[self as usize].1
     }
+
+    /// Whether the store may have lost votes that this node has seen in it.
+    #[must_use]
+    pub const fn may_have_lost(self) -> bool {
+        matches!(self, Self::History | Self::Store | Self::Eviction)
+    }
+
+    /// Of two causes, the one that asks for more to be done.
+    #[must_use]
+    pub fn graver(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        if other.is_some_and(Self::may_have_lost) { other } else { one.or(other) }
+    }
 }
 
 /// Where a node stands with its store.
@@ -99,6 +116,9 @@ pub struct SharedStatus {
     /// One value, read whole: its parts say nothing without each other.
     position: Mutex<Position>,
     clock_offset_us: AtomicI64,
+    /// When the recorder was last seen to work, in milliseconds of the monotonic clock, and when that was after a pause.
+    alive_ms: AtomicU64,
+    resumed_ms: AtomicU64,
     rebuilds: [Counter; RebuildCause::ALL.len()],
     /// How many histories of the store the feed has met: each may lack votes of the one before. The feed writes
     /// this and all that follow, up to `unconfirmed`.
@@ -197,6 +217,25 @@ impl SharedStatus {
         *self.position.lock() = position;
     }
 
+    /// The recorder works, as it does many times a second: if it did not for long, nothing of this process did.
+    pub(super) fn set_alive(&self, now_ms: u64) {
+        let before_ms = self.alive_ms.swap(now_ms, Ordering::Relaxed);
+        if before_ms > 0 && now_ms > before_ms + PAUSE_MAX_MS {
+            log::warn!(
+                "this process stood still for {} ms: changes that were sent meanwhile are answered 503",
+                now_ms - before_ms
+            );
+            self.resumed_ms.store(now_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether this process stands still, or did a moment ago: what is read now may have been sent long before, by
+    /// callers who have gone elsewhere since.
+    pub(super) fn is_waking(&self, now_ms: u64) -> bool {
+        let [alive_ms, resumed_ms] = [&self.alive_ms, &self.resumed_ms].map(|at| at.load(Ordering::Relaxed));
+        alive_ms > 0 && now_ms > alive_ms + PAUSE_MAX_MS || resumed_ms > 0 && now_ms < resumed_ms + WAKING_MS
+    }
+
     /// Entries that the store had when it was last asked and the table has not.
     #[must_use]
     pub fn lag_events(&self) -> u64 {
@@ -273,6 +312,17 @@ mod tests {
         for (index, (cause, label)) in RebuildCause::ALL.into_iter().enumerate() {
             assert_eq!((cause as usize, cause.label()), (index, label));
         }
+    }
+
+    #[test]
+    fn a_hole_is_no_reason_to_forget_that_something_may_be_lost() {
+        use RebuildCause::{Clock, Gap, History, Start, Store};
+        let graver = RebuildCause::graver;
+        assert_eq!(graver(None, None), None);
+        assert_eq!(graver(Some(Gap), Some(History)), Some(History));
+        assert_eq!(graver(Some(Store), Some(Gap)), Some(Store));
+        assert_eq!(graver(Some(Clock), None), Some(Clock));
+        assert_eq!(graver(None, Some(Start)), Some(Start));
     }
 
     /// Regression: a position was kept in three numbers that were read one by one. Between 100-7 and 101-0

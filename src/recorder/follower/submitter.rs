@@ -72,7 +72,12 @@ impl Submitter {
             return Some(());
         }
         let (start_us, history) = (self.clock.now().monotonic_us, self.status.history.get());
-        let decided = decider.decide(commands);
+        let decided = if self.status.is_waking(self.clock.now().monotonic_ms) {
+            let refused = || Decided { reply: Reply::StoreUnavailable, entry: None, entries: 0 };
+            commands.iter().map(|_| refused()).collect()
+        } else {
+            decider.decide(commands)
+        };
         debug_assert_eq!(decided.len(), asked.len());
         let settled_us = self.clock.now().monotonic_us;
         let entries = decided.iter().map(|decided| decided.entries).sum();

@@ -39,16 +39,16 @@ pub(crate) struct Answer {
 
 /// Casts votes in one write.
 pub(crate) fn cast_all(redis: &mut Redis, votes: &[(u32, u32)]) -> Vec<Answer> {
-    let commands: Vec<[String; 14]> = votes.iter().map(|(server, ip)| words(*server, *ip)).collect();
+    let commands: Vec<[String; 15]> = votes.iter().map(|(server, ip)| words(*server, *ip)).collect();
     let words: Vec<Vec<&str>> = commands.iter().map(|words| words.iter().map(String::as_str).collect()).collect();
     let slices: Vec<&[&str]> = words.iter().map(Vec::as_slice).collect();
     redis.pipeline(&slices).expect("Redis answers").iter().map(answer).collect()
 }
 
-fn words(server: u32, ip: u32) -> [String; 14] {
+fn words(server: u32, ip: u32) -> [String; 15] {
     let (claims, server, ip) = (format!("vs:{{0}}:s:{server}"), server.to_string(), ip.to_string());
-    let [log, dir, meta, gone] = ["vs:{0}:log", "vs:{0}:dir", "vs:{0}:meta", "vs:{0}:gone"];
-    ["FCALL", "vote_status_vote", "5", log, &claims, dir, meta, gone, STORE, ALWAYS, "cast", &server, "", &ip]
+    let [log, dir, tok, meta, gone] = ["log", "dir", "tok", "meta", "gone"].map(|name| format!("vs:{{0}}:{name}"));
+    ["FCALL", "vote_status_vote", "6", &log, &claims, &dir, &tok, &meta, &gone, STORE, ALWAYS, &server, "cast", "", &ip]
         .map(str::to_owned)
 }
 

@@ -192,8 +192,9 @@ impl Caller {
                 tally.outage = tally.outage.max(last.elapsed());
                 *last = Instant::now();
             }
-            // Of a server that is not listed at the moment.
-            404 => {}
+            // Of a server that is not listed at the moment, or was removed several times within seconds: each listing
+            // has later seconds than the one before.
+            404 | 429 => {}
             _ => panic!("a new vote for {pair:?}: {response:?}"),
         }
     }
@@ -203,7 +204,7 @@ impl Caller {
         let Some(response) = self.exchange("POST", "/v1/votes", Some(&body(pair)), pair) else { return };
         match response.status {
             201 => self.shared.lock().0.doubles.push((pair, voted_at(&response))),
-            409 | 404 => {}
+            404 | 409 | 429 => {}
             _ => panic!("a second vote for {pair:?}: {response:?}"),
         }
     }
