@@ -58,7 +58,7 @@ fn a_cancellation_that_a_paused_node_has_not_read_ends_no_later_vote() {
     let mut callers: Vec<Client> =
         (0..8).map(|_| Client::try_connect(paused.control_addr()).expect("it listens")).collect();
 
-    paused.server().signal(Signal::STOP);
+    paused.server().pause();
     let since = Instant::now();
     for caller in &mut callers {
         caller.try_send(paused.control().request_bytes("DELETE", &path, None)).expect("the socket takes it");
