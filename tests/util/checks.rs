@@ -10,6 +10,7 @@ use crate::util::endpoint::Endpoint;
 use crate::util::response::Response;
 use crate::util::server::Server;
 use crate::util::time::imf_fixdate_near_now;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What the answer says of the connection, and what then happens to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,15 +177,18 @@ pub(crate) const OTHERWISE: [Framed; 3] = [
 /// was cancelled meanwhile was still told, which pays a reward. Everything of it is decided when it is
 /// answered: the vote, the server, the token. `server` has one worker.
 pub(crate) fn decided_when_it_is_answered(server: &Server, (lines, first, last): Framed) {
-    const PATHS: [&str; 3] = [
-        "/api/vote/61/status/203.0.113.61",
-        "/api/servers/awaited/vote-status/203.0.113.61",
-        "/api/vote/%36%31/status/203.0.113.61/",
+    // A server of its own for each call: the votes of one pair that are cancelled within a second are bounded.
+    static SERVER: AtomicU32 = AtomicU32::new(61);
+    let id = SERVER.fetch_add(1, Ordering::Relaxed);
+    let escaped: String = id.to_string().bytes().map(|digit| format!("%{digit:x}")).collect();
+    let paths = [
+        format!("/api/vote/{id}/status/203.0.113.61"),
+        "/api/servers/awaited/vote-status/203.0.113.61".to_owned(),
+        format!("/api/vote/{escaped}/status/203.0.113.61/"),
     ];
-    const VOTE: &str = "/v1/votes/61/203.0.113.61";
     let (endpoint, control) = (&server.publics()[0], server.control_client());
     let meanwhile = |what: &str, change: &dyn Fn() -> Response, expected: [(u16, bool); 3]| {
-        let mut clients = PATHS.map(|path| {
+        let mut clients = paths.each_ref().map(|path| {
             let mut client = Client::connect(endpoint);
             client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n{first}"));
             if lines.contains("Expect") {
@@ -194,7 +198,7 @@ pub(crate) fn decided_when_it_is_answered(server: &Server, (lines, first, last):
         });
         // Answers on the same loop: the heads that were sent before have been read by then.
         for _ in 0..10 {
-            get(endpoint, PATHS[0]);
+            get(endpoint, &paths[0]);
         }
         let changed = change();
         assert!(changed.status < 300, "{what}: {changed:?}");
@@ -206,14 +210,15 @@ pub(crate) fn decided_when_it_is_answered(server: &Server, (lines, first, last):
         assert_eq!(answers, expected, "{lines:?} {what}");
         clients.iter_mut().for_each(Client::expect_open);
     };
-    control.add_server(61, "awaited");
-    let (cast, cancel) = (|| control.cast(61, [203, 0, 113, 61]), || control.delete(VOTE));
+    control.add_server(id, "awaited");
+    let cast = || control.cast(id, [203, 0, 113, 61]);
+    let cancel = || control.delete(&format!("/v1/votes/{id}/203.0.113.61"));
     meanwhile("cast", &cast, [(200, false); 3]);
     meanwhile("cancelled", &cancel, [(200, true); 3]);
     cast();
-    let rotate = || control.post("/v1/servers/61/token", "");
+    let rotate = || control.post(&format!("/v1/servers/{id}/token"), "");
     meanwhile("given another token", &rotate, [(200, false), (404, true), (200, false)]);
-    meanwhile("removed", &|| control.delete("/v1/servers/61"), [(404, true); 3]);
+    meanwhile("removed", &|| control.delete(&format!("/v1/servers/{id}")), [(404, true); 3]);
 }
 
 /// All paths that leave the connection open, in one write.
