@@ -355,8 +355,8 @@ impl Recorder {
         let Changes { events: _, pairs, servers, gone, struck } = changes;
         self.gone.extend(gone);
         pairs.keys().for_each(|pair| self.cut.forget(*pair));
-        // Before the directory: a server that is listed again has none of its earlier votes.
-        for (pair, _) in pairs.iter().filter(|(_, held)| held.is_none()) {
+        // Before the directory: a server that is listed again has none of its earlier votes, whatever comes after.
+        for (pair, _) in pairs.iter().filter(|(pair, held)| held.is_none() || struck.contains_key(&pair.server)) {
             self.live.table.remove(*pair);
         }
         if let Some(servers) = servers {

@@ -9,10 +9,9 @@ pub(crate) const ADDRESSES: usize = 12;
 /// What is drawn. A kind is switched off only while the service does not do yet what the contract says of it:
 /// * `steps`: the rules of the contract's section "Time" for steps of the clock;
 /// * `flips`: a new vote's instant is at most 5 s ahead of the clock;
-/// * `failed_syncs`, `destroyed_files`: the store is written anew after a failed sync, and where its file was emptied;
-/// * `removals_beside_votes`: a server that is listed again has no vote of before, in one commit with new votes too.
+/// * `failed_syncs`, `destroyed_files`: the store is written anew after a failed sync, and where its file was emptied.
 const DRAWS: Draws =
-    Draws { steps: false, flips: true, failed_syncs: false, destroyed_files: false, removals_beside_votes: false };
+    Draws { steps: false, flips: true, failed_syncs: false, destroyed_files: false, removals_beside_votes: true };
 
 struct Draws {
     /// The wall clock is set while the service runs, or between two runs.
