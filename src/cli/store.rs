@@ -62,7 +62,10 @@ pub(super) fn shared(options: &StoreOptions, data_dir: &Path, ipv6_prefix: Ipv6P
     let StoreOptions { address, confirmation, stale_max_ms, .. } = options;
     let id_path = data_dir.join("store.id");
     let store = RedisStore { address: address.clone(), confirmation: *confirmation, id_path };
-    (StoreChoice::Shared { store: Box::new(store), stale_max_ms: *stale_max_ms, ipv6_prefix }, address.to_string())
+    (
+        StoreChoice::Shared { open: Box::new(|door| store.open(door)), stale_max_ms: *stale_max_ms, ipv6_prefix },
+        address.to_string(),
+    )
 }
 
 /// The address of the store, with users and passwords for its machines and its sentinels. An error repeats nothing

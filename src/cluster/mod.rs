@@ -9,8 +9,8 @@
 
 use std::path::PathBuf;
 
+use crate::recorder::follower::FeedDoor;
 use crate::recorder::follower::submitter::Decider;
-use crate::recorder::follower::{FeedDoor, SharedStore};
 
 pub mod access;
 pub mod address;
@@ -61,8 +61,10 @@ pub struct RedisStore {
     pub id_path: PathBuf,
 }
 
-impl SharedStore for RedisStore {
-    fn open(self: Box<Self>, door: FeedDoor) -> (Box<dyn Decider>, Box<dyn FnOnce() + Send>) {
+impl RedisStore {
+    /// The decider, and the work of the feed: see [`OpenSharedStore`](crate::recorder::follower::OpenSharedStore).
+    #[must_use]
+    pub fn open(self, door: FeedDoor) -> (Box<dyn Decider>, Box<dyn FnOnce() + Send>) {
         let decider = StoreDecider::new(self.address.clone(), door.clone(), self.confirmation);
         let feed = Feed::new(self.address, door, self.id_path);
         (Box::new(decider), Box::new(|| feed.run()))

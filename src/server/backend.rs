@@ -9,8 +9,8 @@ use crate::clock::Clock;
 use crate::control::cluster::ClusterView;
 use crate::recorder::counters::RecorderCounters;
 use crate::recorder::follower::status::Freshness;
-use crate::recorder::follower::submitter::{Decider, Submitter};
-use crate::recorder::follower::{FeedDoor, Follower, FollowerParts, SharedStore};
+use crate::recorder::follower::submitter::Submitter;
+use crate::recorder::follower::{FeedDoor, Follower, FollowerParts, OpenSharedStore};
 use crate::recorder::live_state::LiveState;
 use crate::recorder::{OpenStore, Recorder, RecorderHandle};
 use crate::store::StoreError;
@@ -35,8 +35,8 @@ pub enum StoreChoice {
     },
     /// By a service that other nodes use as well.
     Shared {
-        /// That service.
-        store: Box<dyn SharedStore>,
+        /// How it is opened.
+        open: OpenSharedStore,
         /// A node whose state is older than this, in milliseconds, is not ready.
         stale_max_ms: Option<u64>,
         /// By how many bits IPv6 voters are told apart: it has to be the store's.
@@ -108,7 +108,7 @@ impl WriteSide {
                 };
                 Self { views, counters, handle, load: Box::new(load), helpers: Vec::new() }
             }
-            StoreChoice::Shared { store, stale_max_ms, ipv6_prefix } => {
+            StoreChoice::Shared { open, stale_max_ms, ipv6_prefix } => {
                 let FollowerParts { mut recorder, submitter, door, handle } =
                     Follower::parts(clock.clone(), cooldown, ipv6_prefix, readiness.clone());
                 let freshness = Freshness { status: recorder.status(), clock: clock.clone(), stale_max_ms };
@@ -118,14 +118,14 @@ impl WriteSide {
                     recorder.load()?;
                     Ok(Box::new(move || recorder.run()) as Work)
                 };
-                let helpers = helpers(store, submitter, door);
+                let helpers = helpers(open, submitter, door);
                 Self { views, counters, handle, load: Box::new(load), helpers }
             }
         }
     }
 }
 
-fn helpers(store: Box<dyn SharedStore>, submitter: Submitter, door: FeedDoor) -> Vec<(ThreadKind, Work)> {
-    let (decider, follow): (Box<dyn Decider>, _) = store.open(door);
+fn helpers(open: OpenSharedStore, submitter: Submitter, door: FeedDoor) -> Vec<(ThreadKind, Work)> {
+    let (decider, follow) = open(door);
     vec![(ThreadKind::Feed, follow), (ThreadKind::Submitter, Box::new(move || submitter.run(decider)))]
 }

@@ -52,11 +52,9 @@ const UNSEEN_MAX: usize = 262_144;
 /// The store's clock moves by more than this only where somebody has set it, in microseconds.
 const STEP_US: u64 = 500_000;
 
-/// A store that nodes share, before it is started.
-pub trait SharedStore: Send {
-    /// The decider, and the work of the feed, which has a thread of its own and ends with the recorder.
-    fn open(self: Box<Self>, door: FeedDoor) -> (Box<dyn Decider>, Box<dyn FnOnce() + Send>);
-}
+/// Opens a store that nodes share. Gives the decider, and the work of the feed, which has a thread of its own and
+/// ends with the recorder.
+pub type OpenSharedStore = Box<dyn FnOnce(FeedDoor) -> (Box<dyn Decider>, Box<dyn FnOnce() + Send>) + Send>;
 
 /// A command that the store has decided.
 struct Settled {
