@@ -11,6 +11,7 @@ use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use redb::backends::InMemoryBackend;
 use redb::{Builder, Database, DatabaseError, StorageBackend};
 
 use super::disk::{DiskFile, is_disk_full};
@@ -84,6 +85,22 @@ impl StoreFile {
     /// What the system or the library says.
     pub(super) fn library(self: &Arc<Self>) -> Result<Database, DatabaseError> {
         Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(StoreBackend(Arc::clone(self)))
+    }
+
+    /// Opens the library on a copy in memory, and writes to the file no more. What the library writes when it
+    /// opens a file would last, and name pages that do not: a power cut would leave neither the last commit nor
+    /// the one before.
+    ///
+    /// # Errors
+    /// What the system or the library says.
+    pub(super) fn copy(&self) -> Result<Database, DatabaseError> {
+        self.is_void.store(true, Ordering::Relaxed);
+        let mut content = vec![0; usize::try_from(self.used()).unwrap_or(usize::MAX)];
+        self.file.read_exact_at(&mut content, 0)?;
+        let copy = InMemoryBackend::new();
+        copy.set_len(self.used())?;
+        copy.write(0, &content)?;
+        Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(copy)
     }
 
     /// Whether nothing in it counts: a sync has failed, or something else wrote to it.

@@ -97,6 +97,15 @@ impl EmbeddedStore {
         StoreError::Unavailable(format!("nothing in the store {name} counts any more ({why}): it is written anew"))
     }
 
+    /// Runs what touches the file once all of it is in memory: a file that is damaged is void.
+    fn at_work<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let done = self.guarded(work);
+        if let Err(StoreError::Unusable(_)) = &done {
+            self.marker.void();
+        }
+        done
+    }
+
     /// One transaction; one that fails before its sync is not in the file. After a failure the file is opened
     /// anew, as the library refuses to go on with a handle that has failed: at once if it can be, and else when
     /// it is next needed.
@@ -107,7 +116,7 @@ impl EmbeddedStore {
             None if votes < self.rows_free => Purpose::InPlace,
             None => Purpose::More,
         };
-        let committed = self.guarded(|store| {
+        let committed = self.at_work(|store| {
             store.database()?;
             let sequence = store.sequence + 1;
             let (Some(database), Some(file)) = (&store.database, &store.file) else {
@@ -136,13 +145,13 @@ impl EmbeddedStore {
 
     /// Opens the file again after a failure. Where this fails the next call tries it again, and tells why.
     fn open_again(&mut self, is_full: bool) {
-        let mut reopen = || !self.is_void() && self.guarded(|store| store.database().map(drop)).is_ok();
+        let mut reopen = || !self.is_void() && self.at_work(|store| store.database().map(drop)).is_ok();
         let is_open = reopen();
         if is_full && is_open {
             // The file was made longer than there is room for: closed in order, it ends behind its
             // last page in use again, and what is free before that is taken first.
             self.close();
-            let _is_open = !self.is_void() && self.guarded(|store| store.database().map(drop)).is_ok();
+            let _is_open = !self.is_void() && self.at_work(|store| store.database().map(drop)).is_ok();
         }
         if is_full {
             self.free_when_full_bytes = self.free_bytes();
@@ -262,7 +271,7 @@ impl Store for EmbeddedStore {
         if self.is_void() {
             return Err(self.void("a sync has failed"));
         }
-        let is_due = self.guarded(|store| {
+        let is_due = self.at_work(|store| {
             let is_due = tables::has_cast(store.database()?, since, until);
             is_due.map_err(|error| store.failed(error))
         });

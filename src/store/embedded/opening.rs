@@ -13,7 +13,7 @@ use crate::store::disk::{Disk, is_full};
 use crate::store::room::Room;
 use crate::store::store_file::StoreFile;
 use crate::store::tables::{self, Found, SCHEMA};
-use crate::store::{Event, StoreError};
+use crate::store::{Event, Store, StoreError};
 
 /// Its name while it is written: whoever is cut short leaves no half store behind.
 const NEW_FILE: &str = "votes.new";
@@ -165,7 +165,7 @@ impl EmbeddedStore {
             }
             let file = StoreFile::new(file, &store.room)?;
             store.file = Some(Arc::clone(&file));
-            file.library()
+            if store.is_void() { file.copy() } else { file.library() }
         };
         open(self).map_err(|error| self.open_error(error))
     }
