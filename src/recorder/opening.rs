@@ -4,7 +4,7 @@
 
 use super::removal::Removals;
 use super::timekeeping::{is_large, seconds};
-use super::{Recorder, Respond};
+use super::{CommitOutcome, Recorder, Respond};
 use crate::readiness::Trouble;
 use crate::recorder::gone::CancelledVotes;
 use crate::store::{Event, Kept, Past, Store, StoreError, StoredVote};
@@ -77,7 +77,9 @@ impl Recorder {
             Err(error @ StoreError::Settings(_)) => return Err(error),
             Err(error) => {
                 self.note_unopened(&error);
-                self.store = None;
+                (self.store, self.held, self.cut) = Default::default();
+                self.owed.clear();
+                self.owed_drops.clear();
                 let end_ms = self.clock.now().monotonic_ms;
                 let pause_ms = (RETRY_MIN_MS << tries.min(10)).min(RETRY_MAX_MS).max(end_ms - start_ms);
                 return Ok(Some(LoadPhase::Opening { next_ms: end_ms + pause_ms, tries: tries + 1 }));
@@ -198,8 +200,9 @@ impl Recorder {
         }
         self.owed.append(&mut gone);
         self.take_clock(known_ms.filter(|known_ms| !is_changed || start.wall < seconds(*known_ms)), past);
-        if is_changed {
-            self.note_time();
+        // With an answer under the new settings nothing may come back under the old ones.
+        if is_changed && self.write(Vec::new()) != CommitOutcome::Yes {
+            return Err(StoreError::Unavailable(format!("the store cannot keep the settings {settings}")));
         }
         self.live.counters.load_ms.set(self.clock.now().monotonic_ms - start.monotonic_ms);
         Ok(())
