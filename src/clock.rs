@@ -69,15 +69,16 @@ struct Time {
     /// Wall clock minus monotonic clock, in microseconds: whole milliseconds would make the time of
     /// the service lag by what is cut off on both sides.
     offset_us: AtomicI64,
-    /// The time goes no further than this, in microseconds since 1970.
+    /// The time is at least this, in microseconds since 1970: a clock that was set back a little is waited for. The
+    /// time goes on by itself then, whatever holds up the one who looks after it.
     still_us: AtomicI64,
 }
 
 impl Time {
     fn at_us(&self, monotonic_us: i64) -> i64 {
-        // In this order: see `Clock::move_us`.
-        let still_us = self.still_us.load(Ordering::Acquire);
-        self.offset_us.load(Ordering::Acquire).saturating_add(monotonic_us).min(still_us)
+        // In this order: see `Clock::follow`.
+        let running_us = self.offset_us.load(Ordering::Acquire).saturating_add(monotonic_us);
+        running_us.max(self.still_us.load(Ordering::Acquire))
     }
 }
 
@@ -98,7 +99,7 @@ impl Clock {
     #[must_use]
     pub fn of(readers: Arc<dyn Readers>) -> Self {
         let (origin_us, wall_us) = (readers.boot_us(), readers.wall_us());
-        let time = Time { offset_us: AtomicI64::new(wall_us), still_us: AtomicI64::new(i64::MAX) };
+        let time = Time { offset_us: AtomicI64::new(wall_us), still_us: AtomicI64::new(i64::MIN) };
         Self { readers, origin_us, time: Arc::new(time) }
     }
 
@@ -157,11 +158,16 @@ impl Clock {
         }
         let stands_still = self.stands_still();
         let is_waited_for = (-STANDSTILL_MAX_US..0).contains(&drift_us);
-        if !is_waited_for {
+        if is_waited_for {
+            let offset_us = self.offset_us().saturating_add(drift_us);
+            if !stands_still {
+                // A little later than now: no reader has read so late a time.
+                self.time.still_us.store(self.wall_us().saturating_add(STANDSTILL_AFTER_US), Ordering::Release);
+            }
+            // Behind it: a reader that finds the new offset finds the standstill as well.
+            self.time.offset_us.store(offset_us, Ordering::Release);
+        } else {
             self.move_us(drift_us);
-        } else if !stands_still {
-            // A little later than now: no reader has read so late a time.
-            self.time.still_us.store(self.wall_us().saturating_add(STANDSTILL_AFTER_US), Ordering::Release);
         }
         !stands_still || drift_us < -STANDSTILL_MAX_US
     }
@@ -169,7 +175,8 @@ impl Clock {
     /// Whether the time waits for a clock that is behind.
     #[must_use]
     pub fn stands_still(&self) -> bool {
-        self.time.still_us.load(Ordering::Acquire) != i64::MAX
+        let running_us = self.time.offset_us.load(Ordering::Acquire).saturating_add(self.monotonic_us());
+        running_us < self.time.still_us.load(Ordering::Acquire)
     }
 
     /// The time of the service minus the monotonic clock, in microseconds: for a node that goes by another clock
@@ -188,8 +195,7 @@ impl Clock {
 
     fn move_us(&self, us: i64) {
         self.time.offset_us.store(self.offset_us().saturating_add(us), Ordering::Release);
-        // Behind the offset: a reader that finds the time going on finds the new offset as well.
-        self.time.still_us.store(i64::MAX, Ordering::Release);
+        self.time.still_us.store(i64::MIN, Ordering::Release);
     }
 
     fn wall_us(&self) -> i64 {
@@ -264,6 +270,19 @@ mod tests {
         assert!((3_599..=3_600).contains(&behind), "{behind}");
         assert!((3_599_000..=3_601_000).contains(&clock.drift_ms()), "{}", clock.drift_ms());
     }
+    /// Regression: while a sync hung the time stood still, and cooldowns that had ended were shown.
+    #[test]
+    fn the_time_goes_on_by_itself_once_the_clock_has_caught_up() {
+        let readers = HandReaders::at(1_000);
+        let clock = Clock::of(readers.clone());
+        readers.step_ms(-20);
+        assert!(clock.follow(-20_000) && clock.stands_still());
+        readers.pass_ms(30_000);
+        assert_eq!(clock.wall_ms(), 1_029_980);
+        assert!(!clock.stands_still());
+        assert_eq!(clock.drift_ms(), 0);
+    }
+
     #[test]
     fn a_step_back_of_a_minute_makes_the_time_stand_still_and_nobody_sees_it_go_back() {
         let readers = HandReaders::at(1_000);
