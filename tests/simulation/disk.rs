@@ -28,7 +28,9 @@ struct Inode {
     dirty: BTreeSet<usize>,
     /// Pages that differ from `durable` and look clean: a sync of them has failed.
     lost: BTreeSet<usize>,
-    /// Pages that have room on the disk.
+    /// Pages that have room in the file system, from their first write on.
+    reserved: BTreeSet<usize>,
+    /// Pages that have room on the disk below it.
     allocated: BTreeSet<usize>,
     /// The open handle that has the lock.
     locked_by: Option<u64>,
@@ -252,7 +254,7 @@ impl Disk {
         let pages = from / PAGE..end.div_ceil(PAGE);
         let is_full = self.faults.is_full;
         let inode = self.inode(handle);
-        if is_full && pages.clone().any(|page| !inode.allocated.contains(&page)) {
+        if is_full && pages.clone().any(|page| !inode.reserved.contains(&page)) {
             return Err(Error::from_raw_os_error(ENOSPC));
         }
         if inode.seen.len() < end {
@@ -261,6 +263,7 @@ impl Disk {
         inode.seen[from..end].copy_from_slice(data);
         for page in pages {
             inode.dirty.insert(page);
+            inode.reserved.insert(page);
             inode.lost.remove(&page);
         }
         Ok(())
@@ -272,6 +275,7 @@ impl Disk {
         let inode = self.inode(handle);
         inode.resize(length);
         let pages = length.div_ceil(PAGE);
+        inode.reserved.retain(|page| *page < pages);
         inode.allocated.retain(|page| *page < pages);
         inode.dirty.retain(|page| *page < pages);
         inode.lost.retain(|page| *page < pages);
@@ -371,6 +375,7 @@ impl Disk {
         inode.lost.clear();
         inode.shortest = None;
         inode.allocated = (0..content.len().div_ceil(PAGE)).collect();
+        inode.reserved.clone_from(&inode.allocated);
     }
 
     /// Somebody gives the file another name, and the folder is synced.
@@ -443,6 +448,7 @@ impl Inode {
         }
         self.lost.clear();
         self.shortest = None;
+        self.reserved.clone_from(&self.allocated);
         self.seen.clone_from(&self.durable);
     }
 }

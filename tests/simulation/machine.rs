@@ -185,7 +185,10 @@ impl Machine {
         }
         if is_dead {
             self.end_abruptly(self.cuts_power);
-            self.start(self.model.settings, Accepts::default())?;
+            // One that was not ready may have changed the settings.
+            let (options, accepts) =
+                if is_ready { (self.model.settings, Accepts::default()) } else { (options, accepts) };
+            self.start(options, accepts)?;
         }
         Ok(())
     }
@@ -195,6 +198,9 @@ impl Machine {
         let mut moments = Vec::new();
         let in_doubt = |asked: usize| vec![Answer::InDoubt; asked];
         let mut is_taken = false;
+        if requests.is_empty() {
+            moments.push(self.model.clone());
+        }
         for (index, request) in requests.iter().enumerate() {
             let asked = if let Request::Batch(asked) = request { asked.len() } else { 1 };
             // Who has died has told nobody anything.

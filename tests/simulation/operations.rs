@@ -7,11 +7,9 @@ pub(crate) const SERVERS: usize = 3;
 pub(crate) const ADDRESSES: usize = 12;
 
 /// What is drawn. A kind is switched off only while the service does not do yet what the contract says of it:
-/// * `steps`: the rules of the contract's section "Time" for steps of the clock;
-/// * `flips`: a new vote's instant is at most 5 s ahead of the clock;
-/// * `failed_syncs`, `destroyed_files`: the store is written anew after a failed sync, and where its file was emptied.
+/// * `steps`: the rules of the contract's section "Time" for steps of the clock.
 const DRAWS: Draws =
-    Draws { steps: false, flips: true, failed_syncs: false, destroyed_files: false, removals_beside_votes: true };
+    Draws { steps: false, flips: true, failed_syncs: true, destroyed_files: true, removals_beside_votes: true };
 
 struct Draws {
     /// The wall clock is set while the service runs, or between two runs.
