@@ -1,17 +1,20 @@
 //! The process: its start lines, options, environment and key, and how it ends.
 
-use crate::util::DEADLINE;
 use crate::util::answers::CAN_VOTE;
 use crate::util::client::{Client, get};
 use crate::util::control::Control;
+use crate::util::endpoint::Endpoint;
 use crate::util::server::{Ended, Server, run_to_end};
-use rustix::process::Signal;
+use crate::util::{DEADLINE, wait_until};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
+use std::io::{PipeWriter, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Arguments behind `serve` that are wrong, and a word that the complaint must have.
 const WRONG: &[(&[&str], &str)] = &[
@@ -103,6 +106,41 @@ fn signals_end_it_in_order() {
         idle.expect_closed();
         assert!(!server.stderr().contains("panicked"), "{}", server.stderr());
     }
+}
+
+/// Regression: the thread that handles signals wrote the start lines, so a reader who had stopped held it up for ever.
+#[test]
+fn a_full_pipe_for_standard_output_delays_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let address = |name: &str| format!("unix:{}", folder.path().join(name).display());
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    fill(&writer);
+    let mut command = Server::command();
+    command.args(["serve", "--in-memory", "--listen", &address("public"), "--control", &address("control")]);
+    let mut child = command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::null()).spawn().expect("it can be run");
+    let (pid, control) = (Pid::from_child(&child), Endpoint::parse(&address("control")).expect("an address"));
+    let is_ready = || Client::try_connect(control.clone()).is_ok() && get(control.clone(), "/readyz").status == 200;
+    wait_until("it is ready", is_ready);
+    kill_process(pid, Signal::TERM).expect("it runs");
+    let ended = (0..DEADLINE.as_millis()).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        child.try_wait().expect("it can be waited for")
+    });
+    if ended.is_none() {
+        child.kill().and_then(|()| child.wait()).expect("it can be killed");
+    }
+    assert_eq!(ended.map(|status| status.code()), Some(Some(0)), "it ends by itself, in order");
+    drop(reader);
+}
+
+/// Writes until nothing more fits.
+fn fill(pipe: &PipeWriter) {
+    let flags = fcntl_getfl(pipe).expect("a pipe has flags");
+    fcntl_setfl(pipe, flags | OFlags::NONBLOCK).expect("it may be so");
+    for piece in [&[b'.'; 4_096][..], b"."] {
+        while (&*pipe).write(piece).is_ok() {}
+    }
+    fcntl_setfl(pipe, flags).expect("it may be so");
 }
 
 #[test]

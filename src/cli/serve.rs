@@ -6,6 +6,7 @@ use std::panic;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use clap::ArgMatches;
@@ -70,27 +71,43 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
     let config = Config { passed, store: store_name, readiness, ..settings };
     let events = catch_signals(reloader(&options))?;
     progress::watch_load(config.readiness.clone());
-    let mut announced = Vec::new();
+    let announcer = start_announcer(options.is_demo.then(|| control_key.clone()))?;
     let announce = |address: &ListenAddress, role: Role| {
-        if announced.is_empty() {
-            // Whoever waits for these lines should find those of the log written before them.
-            log::logger().flush();
-        }
         if role == Role::Control {
             exposure::warn_of_control(address);
         }
-        announced.push((address.clone(), role));
-        let mut out = std::io::stdout().lock();
-        // A closed standard output is no reason to stop serving.
-        let _closed = writeln!(out, "listening on {address} ({role})").and_then(|()| out.flush());
-        if options.is_demo && role == Role::Control {
-            demo::say_what_to_try(&announced, control_key.get().unwrap_or_default());
-        }
+        // The thread takes lines for as long as there is a sender.
+        let _taken = announcer.send((address.clone(), role));
     };
     match server::run(config, store, events, announce).map_err(CliError::new)? {
         Ended::Cleanly => Ok(Exit::Success),
         Ended::AtOnce => Ok(Exit::Negative),
     }
+}
+
+/// Starts the thread that says where the service listens, and with the key of a demonstration what to try there. It
+/// alone waits for the reader of standard output, who may have stopped: signals are handled meanwhile.
+fn start_announcer(demo_key: Option<ControlKey>) -> Result<Sender<(ListenAddress, Role)>, CliError> {
+    let (announcer, addresses) = channel();
+    let work = move || {
+        let mut announced = Vec::new();
+        for (address, role) in addresses {
+            if announced.is_empty() {
+                // Whoever waits for these lines should find those of the log written before them.
+                log::logger().flush();
+            }
+            let mut out = std::io::stdout().lock();
+            // A closed standard output is no reason to stop serving.
+            let _closed = writeln!(out, "listening on {address} ({role})").and_then(|()| out.flush());
+            announced.push((address, role));
+            if let Some(key) = demo_key.as_ref().filter(|_| role == Role::Control) {
+                demo::say_what_to_try(&announced, key.get().unwrap_or_default());
+            }
+        }
+    };
+    let started = thread::Builder::new().name("announce".into()).spawn(work);
+    started.map_err(|error| CliError::new(format_args!("cannot start the thread that says the addresses: {error}")))?;
+    Ok(announcer)
 }
 
 /// Says whether all that the options name can be used, and changes nothing. Whether an address is free and the store
