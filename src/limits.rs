@@ -42,6 +42,9 @@ pub const LISTEN_BACKLOG: i32 = 4_096;
 pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
 /// See [`LINGER_BYTES_MAX`]; in milliseconds.
 pub const LINGER_TIMEOUT_MS: u64 = 2_000;
+/// As a worker leaves, a client that is about to ask is given this long before it is closed as idle, in
+/// milliseconds: one that is closed as its request arrives sees a reset.
+pub const DRAIN_GRACE_MS: u64 = 500;
 /// Connections above the maximum that are kept just long enough to be told 503, or to take a last
 /// answer, by worker. Fewer where descriptors are few: see [`Shares`].
 pub const TURNED_AWAY_MAX: usize = 256;

@@ -12,6 +12,7 @@ mod expiry;
 mod files;
 mod full;
 mod gone;
+mod hangs;
 mod heals;
 mod history;
 mod power;

@@ -81,7 +81,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
     };
     match server::run(config, store, events, announce).map_err(CliError::new)? {
         Ended::Cleanly => Ok(Exit::Success),
-        Ended::AtOnce => Ok(Exit::Negative),
+        Ended::AtOnce | Ended::Overdue => Ok(Exit::Negative),
     }
 }
 

@@ -137,6 +137,13 @@ impl BatchRequest {
         Some(ControlAnswer::json(200, &self.summary))
     }
 
+    /// Waits no longer for what the recorder has: nobody knows what becomes of that.
+    pub fn give_up(&mut self) {
+        self.under_way.clear();
+        self.is_store_unavailable = true;
+        self.is_rest_in_doubt = true;
+    }
+
     /// Tells the log what has changed; votes are counted elsewhere.
     fn note(&self) {
         let Summary { recorded, unchanged, invalid, .. } = self.summary;

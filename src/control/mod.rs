@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::http::fault::Fault;
 use crate::http::head::Head;
 use crate::http::response::Framing;
-use crate::http::session::{Context, Service, Step, Ticket};
+use crate::http::session::{Context, Holding, Service, Step, Ticket};
 use crate::limits::{PAGE_SERVERS_DEFAULT, PAGE_SERVERS_MAX};
 use crate::net::counters::ResponseCounters;
 use crate::net::mailbox::{Letter, Mailbox};
@@ -373,7 +373,12 @@ impl Service for ControlService {
             }
             Task::Batch(batch) => {
                 let ask = |command| submit(&self.parts.recorder, &self.mailbox, context.ticket, command);
-                batch.content(bytes, &ask)
+                let step = batch.content(bytes, &ask);
+                if step == Step::Parked && context.holding == Holding::TimeIsUp {
+                    batch.give_up();
+                    return Step::Done;
+                }
+                step
             }
             Task::Answer(_) | Task::Page(_) | Task::Wait { .. } | Task::Export(_) | Task::Watch(_) => Step::Done,
         }
@@ -408,6 +413,9 @@ impl Service for ControlService {
                         journal::note(*asked, &reply);
                         Task::Answer(reply::answer(*asked, &reply))
                     }
+                    Err(TryRecvError::Empty) if context.holding == Holding::TimeIsUp => {
+                        Task::Answer(reply::answer(*asked, &Reply::StoreSilent))
+                    }
                     Err(TryRecvError::Empty) => return Step::Parked,
                     Err(TryRecvError::Disconnected) => Task::Answer(ControlAnswer::store_unavailable()),
                 },
@@ -415,6 +423,10 @@ impl Service for ControlService {
                     let ask = |command| submit(&self.parts.recorder, &self.mailbox, context.ticket, command);
                     match batch.finish(&ask) {
                         Some(answer) => Task::Answer(answer),
+                        None if context.holding == Holding::TimeIsUp => {
+                            batch.give_up();
+                            continue;
+                        }
                         None => return Step::Parked,
                     }
                 }

@@ -22,7 +22,8 @@ pub struct Ticket(pub u64);
 pub enum Holding {
     /// It may.
     Allowed,
-    /// The one under way was held for as long as it asked for.
+    /// The one under way was held for as long as it asked for, or the service leaves and waits for nothing more:
+    /// [`Step::Parked`] would be the end without an answer.
     TimeIsUp,
     /// Not any more: the client sends nothing more, its place is needed, or the service is leaving.
     Ended,

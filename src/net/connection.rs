@@ -142,6 +142,12 @@ impl<S: Service> Connection<S> {
         matches!(self.state, ConnectionState::Waiting(_))
     }
 
+    /// Whether its request waits for another thread.
+    #[must_use]
+    pub const fn is_parked(&self) -> bool {
+        matches!(self.state, ConnectionState::Parked)
+    }
+
     /// Whether the client has shown the key.
     #[must_use]
     pub const fn is_keyed(&self) -> bool {

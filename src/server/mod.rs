@@ -125,6 +125,8 @@ pub enum Ended {
     Cleanly,
     /// It was told twice.
     AtOnce,
+    /// The recorder did not end in time: the disk hangs, and changes that were under way are in doubt.
+    Overdue,
 }
 
 /// Why the service could not start, or could not go on.

@@ -72,7 +72,7 @@ impl Run {
 
     /// The instant that is `ahead_ms` milliseconds from now.
     pub(super) fn at_ms(&self, ahead_ms: u64) -> u64 {
-        self.clock.now().monotonic_ms + ahead_ms
+        self.clock.now().monotonic_ms.saturating_add(ahead_ms)
     }
 
     /// The next event; `None` where there is none until that instant.
@@ -92,13 +92,20 @@ impl Run {
         }
     }
 
-    /// Waits until `count` threads of a kind have ended; others may end meanwhile.
-    pub(super) fn wait_for(&mut self, kind: ThreadKind, count: usize) -> Result<Ended, ServerError> {
+    /// Waits until `count` threads of a kind have ended, until that instant if there is one; others may end
+    /// meanwhile.
+    pub(super) fn wait_for(
+        &mut self,
+        kind: ThreadKind,
+        count: usize,
+        until_ms: Option<u64>,
+    ) -> Result<Ended, ServerError> {
         while self.ended.iter().filter(|ended| **ended == kind).count() < count {
-            match self.next_event(None)? {
+            match self.next_event(until_ms)? {
+                None => return Ok(Ended::Overdue),
                 Some(ServerEvent::Stop) => return Ok(Ended::AtOnce),
                 Some(ServerEvent::Ended(kind)) => self.ended.push(kind),
-                _ => {}
+                Some(_) => {}
             }
         }
         Ok(Ended::Cleanly)

@@ -3,25 +3,42 @@
 use super::state::Run;
 use super::threads::{Serving, ThreadKind};
 use super::{Config, Ended, Role, ServerError, banner, notify};
+use crate::limits::DRAIN_GRACE_MS;
 use crate::net::mailbox::Letter;
 
-/// The control listener has few clients, and no reason to wait long for them, in milliseconds.
+/// The control listener has few clients, and no reason to wait long for them, in milliseconds. Where clients of the
+/// public listeners take all of the time, the control listener begins to drain so long before the end.
 const CONTROL_DRAIN_MS: u64 = 2_000;
+
+/// A recorder that writes has a moment for it, in milliseconds, however short the drain is.
+const RECORDER_MS_MIN: u64 = 500;
 
 impl Run {
     /// Stops in order. Public listeners first: the control one still tells that they are going. The
-    /// recorder last: what was accepted is recorded and answered.
+    /// recorder last: what was accepted is recorded and answered. A recorder that hangs in the disk is left behind.
     pub(super) fn stop(mut self) -> Result<Ended, ServerError> {
         notify::tell(notify::STOPPING);
+        let end_ms = self.stop_end_ms();
         if self.stop_listeners()? == Ended::AtOnce {
             return Ok(Ended::AtOnce);
         }
-        if self.wait_for(ThreadKind::Recorder, 1)? == Ended::AtOnce {
-            return Ok(Ended::AtOnce);
+        let until_ms = end_ms.max(self.at_ms(RECORDER_MS_MIN));
+        let ended = self.wait_for(ThreadKind::Recorder, 1, Some(until_ms))?;
+        if ended == Ended::Overdue {
+            log::error!(
+                "the store did not end within --drain-timeout (does the disk hang?): the process ends without it; changes that were answered 503 may have been recorded or not"
+            );
         }
-        self.join();
-        banner::say_stopped(&self.sources, self.clock.now().wall.0.saturating_sub(self.sources.started_at.0));
-        Ok(Ended::Cleanly)
+        if ended == Ended::Cleanly {
+            self.join();
+            banner::say_stopped(&self.sources, self.clock.now().wall.0.saturating_sub(self.sources.started_at.0));
+        }
+        Ok(ended)
+    }
+
+    /// When a stop that begins now is to be over.
+    fn stop_end_ms(&self) -> u64 {
+        self.at_ms(self.config.drain_delay_ms.saturating_add(self.config.drain_timeout_ms))
     }
 
     /// Answers what is under way, and ends the threads that serve.
@@ -29,7 +46,8 @@ impl Run {
         log::info!("stopping: what is under way is answered");
         self.config.readiness.set_stopping();
         let Config { drain_delay_ms, drain_timeout_ms, .. } = self.config;
-        let control_timeout_ms = drain_timeout_ms.min(CONTROL_DRAIN_MS);
+        let control_timeout_ms = CONTROL_DRAIN_MS.min(drain_timeout_ms / 2);
+        let control_from_ms = self.stop_end_ms().saturating_sub(control_timeout_ms + DRAIN_GRACE_MS);
         let is_public_held = self.sockets.are_passed(Role::Public);
         let is_control_held = self.sockets.are_passed(Role::Control);
         let drain = |serving: &Serving, accept_ms, timeout_ms, is_held| {
@@ -42,14 +60,21 @@ impl Run {
             // Its clients may go meanwhile: once the public listeners are closed, newcomers wait for its end.
             drain(control, None, control_timeout_ms, is_control_held);
         }
-        if self.wait_for(ThreadKind::Worker, self.public.len())? == Ended::AtOnce {
+        if self.wait_for(ThreadKind::Worker, self.public.len(), Some(control_from_ms))? == Ended::AtOnce {
             return Ok(Ended::AtOnce);
         }
-        let Some(control) = &self.control else { return Ok(Ended::Cleanly) };
-        drain(control, Some(0), control_timeout_ms, is_control_held);
-        let ended = self.wait_for(ThreadKind::Control, 1)?;
+        if let Some(control) = &self.control {
+            drain(control, Some(0), control_timeout_ms, is_control_held);
+        }
+        // Each of them ends by itself in its time.
+        for (kind, count) in [(ThreadKind::Control, self.control.iter().len()), (ThreadKind::Worker, self.public.len())]
+        {
+            if self.wait_for(kind, count, None)? == Ended::AtOnce {
+                return Ok(Ended::AtOnce);
+            }
+        }
         self.sockets.remove_files();
-        Ok(ended)
+        Ok(Ended::Cleanly)
     }
 
     /// Collects the threads. To be called where all of them have ended, or end by themselves.

@@ -6,18 +6,14 @@
 //! wait: the worker takes newcomers until all who were there before have gone.
 
 use super::Worker;
-use crate::http::session::Service;
-use crate::limits::LISTEN_BACKLOG;
+use crate::http::session::{Holding, Service};
+use crate::limits::{DRAIN_GRACE_MS, LISTEN_BACKLOG};
 use crate::net::connection::Connection;
 use crate::net::counters::CloseCause;
 use crate::net::slab::SlabKey;
 
 /// More than the kernel holds for a listening socket at a time.
 const BACKLOG_MAX: usize = LISTEN_BACKLOG as usize + 1;
-
-/// A client that is about to ask is given this long before it is closed as idle, in milliseconds:
-/// one that is closed as its request arrives sees a reset.
-const DRAIN_GRACE_MS: u64 = 500;
 
 /// Whether those who were there before have gone is looked for so often, in milliseconds.
 const LOOK_MS: u64 = 20;
@@ -27,6 +23,8 @@ pub(super) struct Drain {
     /// Idle clients may ask once more until then.
     ask_until_ms: u64,
     accept_until_ms: u64,
+    /// What waits for another thread may wait until then, and is answered as it stands after that.
+    wait_until_ms: u64,
     stop_at_ms: u64,
     /// The sockets outlive the process.
     is_held: bool,
@@ -37,9 +35,15 @@ pub(super) struct Drain {
 impl Drain {
     /// When something is to be done next.
     pub(super) fn next_ms(self, now_ms: u64) -> u64 {
-        let steps_ms = [self.look_at_ms, self.accept_until_ms, self.grace_ms()];
+        let steps_ms = [self.look_at_ms, self.accept_until_ms, self.grace_ms(), self.wait_until_ms];
         let next_ms = steps_ms.into_iter().filter(|at_ms| *at_ms > now_ms).min();
         next_ms.unwrap_or(self.stop_at_ms).min(self.stop_at_ms)
+    }
+
+    /// Whether a request may wait for something. Nothing is held for a vote any more; what another thread has may
+    /// come back until the last moment.
+    pub(super) const fn holding(self, now_ms: u64) -> Holding {
+        if now_ms < self.wait_until_ms { Holding::Ended } else { Holding::TimeIsUp }
     }
 
     /// Those who came last, and have not asked, are waited for until then.
@@ -56,10 +60,13 @@ impl<S: Service> Worker<S> {
         let ask_until_ms = now_ms.saturating_add(accept_ms.unwrap_or(0).max(grace_ms));
         let accept_until_ms = if accept_ms.is_some() { ask_until_ms } else { u64::MAX };
         let stop_at_ms = accept_until_ms.saturating_add(timeout_ms);
+        // Time for the last answers to be taken.
+        let wait_until_ms = stop_at_ms.saturating_sub(DRAIN_GRACE_MS.min(timeout_ms / 2));
         if self.drain.is_none() {
             self.before_drain = self.connections.keys();
         }
-        self.drain = Some(Drain { ask_until_ms, accept_until_ms, stop_at_ms, is_held, look_at_ms: ask_until_ms });
+        let look_at_ms = ask_until_ms;
+        self.drain = Some(Drain { ask_until_ms, accept_until_ms, wait_until_ms, stop_at_ms, is_held, look_at_ms });
         self.service.goes_away();
         self.answer_waiting();
     }
@@ -70,6 +77,15 @@ impl<S: Service> Worker<S> {
             // Some in each turn: newcomers are still to be answered.
             if self.connection(key).is_some_and(|connection| connection.is_waiting()) {
                 self.woken.push_back(key);
+            }
+        }
+    }
+
+    /// What waits for another thread is not waited for any longer.
+    fn answer_parked(&mut self) {
+        for key in self.connections.keys() {
+            if self.connection(key).is_some_and(|connection| connection.is_parked()) {
+                self.wake(key);
             }
         }
     }
@@ -95,6 +111,9 @@ impl<S: Service> Worker<S> {
     pub(super) fn go_on_draining(&mut self) {
         let Some(drain) = self.drain else { return };
         let now_ms = self.now.monotonic_ms;
+        if now_ms >= drain.wait_until_ms {
+            self.answer_parked();
+        }
         if drain.is_held && !self.listeners.is_empty() {
             return self.see_out(drain);
         }

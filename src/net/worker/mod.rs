@@ -334,7 +334,7 @@ impl<S: Service> Worker<S> {
         let (grant, moved_bytes) = (self.account.grant(), self.counters.moved_bytes());
         self.session_limits.unsent_bytes_max = grant.unsent_bytes.min(self.settings.turn_bytes_max);
         let closing = self.drain.is_some();
-        let holding = if closing { Holding::Ended } else { Holding::Allowed };
+        let holding = self.drain.map_or(Holding::Allowed, |drain| drain.holding(self.now.monotonic_ms));
         let call = SessionCall {
             service: &mut self.service,
             context: Context { now: self.now.wall, ticket: Ticket(key.packed()), holding },

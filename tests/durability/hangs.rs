@@ -1,0 +1,139 @@
+//! A disk that hangs: a sync does not come back. Status goes on, and SIGTERM ends the service in its time all the same:
+//! what the recorder has is answered as in doubt, and nothing that was acknowledged is lost.
+
+use crate::durability::files::furnished;
+use crate::util::client::{Client, get};
+use crate::util::ledger::{Ledger, SERVER, address, serve};
+use crate::util::needs::has;
+use crate::util::response::Response;
+use crate::util::server::Server;
+use crate::util::time::now_unix;
+use crate::util::wait_until;
+use rustix::process::Signal;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread::scope;
+use std::time::{Duration, Instant};
+
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
+/// What a loaded machine may add.
+const MARGIN: Duration = Duration::from_secs(4);
+const LOG_LINE: &str = "the store did not end within --drain-timeout";
+
+/// Syncs that hang while there is a file `hang`, and say so by a file `hung`. With a file `fail` the next one fails.
+/// (A tracer that delays a system call also delays the end of the process.)
+const SHIM: &str = r#"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static const char *at(const char *name) {
+    static __thread char path[4096];
+    snprintf(path, sizeof path, "%s/%s", getenv("HANG_FOLDER"), name);
+    return path;
+}
+static int hang_or(long call, int file) {
+    if (unlink(at("fail")) == 0) {
+        errno = EIO;
+        return -1;
+    }
+    while (access(at("hang"), F_OK) == 0) {
+        close(open(at("hung"), O_CREAT | O_WRONLY, 0600));
+        usleep(10000);
+    }
+    return syscall(call, file);
+}
+int fdatasync(int file) { return hang_or(SYS_fdatasync, file); }
+int fsync(int file) { return hang_or(SYS_fsync, file); }
+"#;
+
+/// The service on `data`, with syncs that files in `folder` command.
+fn serve_shimmed(folder: &Path, data: &Path) -> Server {
+    let (source, library) = (folder.join("hang.c"), folder.join("hang.so"));
+    fs::write(&source, SHIM).expect("the folder takes a file");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-O2", "-o"]).args([&library, &source]);
+    assert!(compiler.status().expect("cc can be run").success(), "the shim is right");
+    let mut command = Server::command();
+    command.env("LD_PRELOAD", &library).env("HANG_FOLDER", folder);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--workers", "1"]);
+    command.args(["--drain-timeout", "3", "--data-dir"]).arg(data);
+    Server::spawn(command)
+}
+
+/// Casts until the service says that it ends, and gives that answer.
+fn cast_to_the_end(ledger: &mut Ledger, server: &Server) -> Response {
+    for number in 100.. {
+        let (pair, voted_at) = ((SERVER, address(number)), now_unix());
+        let response = server.control_client().cast_at(pair.0, &pair.1.to_string(), voted_at);
+        let known = if response.status == 201 { &mut ledger.recorded } else { &mut ledger.unanswered };
+        known.insert(pair, voted_at);
+        if response.says_close() {
+            return response;
+        }
+    }
+    unreachable!("the service ends before that")
+}
+
+fn expect_in_doubt(response: &Response, what: &str) {
+    assert_eq!(response.status, 503, "{response:?}");
+    let body = response.json();
+    assert_eq!(body["error"], "store_unavailable", "{body}");
+    assert!(body["message"].as_str().is_some_and(|message| message.contains(what)), "{body}");
+    assert!(response.says_close(), "{response:?}");
+}
+
+/// SIGTERM while a sync hangs, before which as many fail as `failures` says: none, or one.
+fn stop_while_it_hangs(failures: &[&str]) {
+    if !has(&["cc"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let mut ledger = furnished(&data, 10);
+    let mut server = serve_shimmed(folder.path(), &data);
+    for name in failures.iter().chain(&["hang"]) {
+        fs::write(folder.path().join(name), "").expect("the folder takes a file");
+    }
+    let (known, running) = (&mut ledger, &server);
+    let since = scope(|scope| {
+        let vote = scope.spawn(move || cast_to_the_end(known, running));
+        wait_until("a sync hangs", || folder.path().join("hung").exists());
+        let line = format!(r#"{{"server_id":{SERVER},"ip":"192.0.2.1","voted_at":"2026-01-01T00:00:00Z"}}"#);
+        let mut batch = Client::connect(running.control());
+        batch.send(running.control_client().request_bytes("POST", "/v1/votes/batch", Some(&line)));
+        assert_eq!(get(running.public(), "/api/vote/28/status/192.0.2.7").status, 200, "status goes on");
+        let since = Instant::now();
+        running.signal(Signal::TERM);
+        expect_in_doubt(&vote.join().expect("each vote is answered"), "it may have been recorded or not");
+        expect_in_doubt(&batch.read_response(false), "of the rest some may have been");
+        println!("{failures:?}: answered after {:?}", since.elapsed());
+        since
+    });
+    let status = server.wait_exit(DRAIN_TIMEOUT + MARGIN);
+    println!("{failures:?}: ended after {:?}, {status}", since.elapsed());
+    assert!(since.elapsed() < DRAIN_TIMEOUT + MARGIN, "{:?}", since.elapsed());
+    assert_eq!(status.code(), Some(1), "{}", server.stderr());
+    let stderr = server.stderr();
+    let told: Vec<&str> = stderr.lines().filter(|line| line.contains(LOG_LINE)).collect();
+    assert_eq!(told.len(), 1, "{stderr}");
+    assert!(told[0].contains(" ERROR "), "{stderr}");
+    assert!(!stderr.contains("stopped after"), "{stderr}");
+    drop(server);
+    ledger.expect(&serve(&data, &[]), "after the stop and a start");
+}
+
+/// Regression: the listeners closed without an answer, and the process stayed for as long as the disk hung.
+#[test]
+fn a_stop_while_a_sync_hangs_answers_what_is_under_way_and_ends() {
+    stop_while_it_hangs(&[]);
+}
+
+/// Regression: likewise.
+#[test]
+fn a_stop_while_the_store_is_written_anew_and_hangs_ends_as_well() {
+    stop_while_it_hangs(&["fail"]);
+}
