@@ -344,6 +344,8 @@ impl Machine {
         let is_dead = self.disk.locked().is_dead();
         self.disk.locked().kill();
         if is_dead && self.cuts_power {
+            // See `Machine::end_abruptly`.
+            self.is_over |= !self.disk.locked().has(STORE);
             self.disk.locked().cut_power();
         }
     }
