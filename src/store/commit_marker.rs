@@ -7,7 +7,7 @@
 //! After a failed sync the kernel may show what is not on the disk. That outlives the process, so the note
 //! outlives it too. A power cut ends both.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -52,12 +52,18 @@ impl CommitMarker {
     }
 
     /// The number, where a whole one was noted.
-    pub(super) fn read(&self) -> Option<u64> {
+    ///
+    /// # Errors
+    /// What the system says. That the note could not be read says nothing of what was noted.
+    pub(super) fn read(&self) -> io::Result<Option<u64>> {
         let mut note = [0; NOTE_BYTES];
-        self.file.read_exact_at(&mut note, 0).ok()?;
+        match self.file.read_exact_at(&mut note, 0) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
+            read => read?,
+        }
         let (number, complement) = note.split_at(NOTE_BYTES / 2);
-        let number = u64::from_le_bytes(number.try_into().ok()?);
-        (complement == (!number).to_le_bytes()).then_some(number)
+        let Ok(number) = number.try_into().map(u64::from_le_bytes) else { return Ok(None) };
+        Ok((complement == (!number).to_le_bytes()).then_some(number))
     }
 
     /// Notes a number.

@@ -3,7 +3,6 @@
 //! A sync that fails drops what was written, though reads go on to show it, as Linux does. Knows bytes and
 //! syncs; not what they mean.
 
-use crate::util::random::Random;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -12,9 +11,6 @@ use vote_status::store::StoreError;
 use vote_status::store::commit_marker::MARKER_FILE;
 use vote_status::store::disk::{Disk, DiskFile, DiskRoom, FileId};
 use vote_status::store::embedded::{EmbeddedStore, STORE_FILE, Wanted};
-
-/// What a disk writes whole or not at all.
-const SECTOR_BYTES: usize = 512;
 
 /// One thing that was done to a device.
 #[derive(Clone, Debug)]
@@ -62,6 +58,9 @@ struct State {
     life: Option<usize>,
     /// Syncs that still succeed, and the error of the one after.
     syncs_left: Option<(usize, i32)>,
+    /// Reads of any file and looks at any name that still succeed; the one after fails, once.
+    reads_left: Option<usize>,
+    looks_left: Option<usize>,
     /// `None` while nothing is logged.
     log: Option<Vec<Op>>,
     failure: Option<Failure>,
@@ -103,6 +102,23 @@ impl Device {
     /// After so many more syncs of any file one fails so.
     pub(crate) fn fail_sync_after(&self, syncs: usize, error: i32) {
         self.state().syncs_left = Some((syncs, error));
+    }
+
+    /// After so many more reads of any file one fails.
+    pub(crate) fn fail_read_after(&self, reads: usize) {
+        self.state().reads_left = Some(reads);
+    }
+
+    /// After so many more looks at any name, as to what file it has, one fails.
+    pub(crate) fn fail_look_after(&self, looks: usize) {
+        self.state().looks_left = Some(looks);
+    }
+
+    /// Drops a failure of a read or a look; whether it was still to come.
+    pub(crate) fn read_again(&self) -> bool {
+        let mut state = self.state();
+        let left = [state.reads_left.take(), state.looks_left.take()];
+        left.iter().any(Option::is_some)
     }
 
     /// The device as another process finds it.
@@ -218,6 +234,19 @@ impl State {
         Ok(())
     }
 
+    /// Whether the planned failure strikes this one, of those of which so many still succeed.
+    fn strikes(left: &mut Option<usize>) -> io::Result<()> {
+        match left {
+            Some(0) => {
+                *left = None;
+                return Err(io::Error::from_raw_os_error(EIO));
+            }
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        Ok(())
+    }
+
     fn file(&self, name: &str) -> Option<&Vec<u8>> {
         self.names.get(name).and_then(|id| self.files.get(id))
     }
@@ -273,7 +302,9 @@ impl Disk for Device {
     }
 
     fn identity(&self, name: &str) -> io::Result<FileId> {
-        let id = self.state().names.get(name).copied();
+        let mut state = self.state();
+        State::strikes(&mut state.looks_left)?;
+        let id = state.names.get(name).copied();
         id.map(|id| (0, id)).ok_or_else(|| ErrorKind::NotFound.into())
     }
 
@@ -344,7 +375,8 @@ impl DiskFile for Opened {
     }
 
     fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
-        let state = self.device.state();
+        let mut state = self.device.state();
+        State::strikes(&mut state.reads_left)?;
         let from = place(offset);
         let held = state.files[&self.id].get(from..from + out.len());
         out.copy_from_slice(held.ok_or(ErrorKind::UnexpectedEof)?);
@@ -411,63 +443,8 @@ pub(crate) const EIO: i32 = 5;
 /// See [`EIO`].
 pub(crate) const ENOSPC: i32 = 28;
 
-/// What lies on the platter: `synced` for sure, `pending` perhaps.
-#[derive(Debug)]
-pub(crate) struct Platter {
-    synced: Vec<u8>,
-    pending: Vec<Op>,
-}
-
-impl Platter {
-    /// A platter that holds these bytes for sure.
-    pub(crate) fn new(synced: Vec<u8>) -> Platter {
-        Platter { synced, pending: Vec::new() }
-    }
-
-    /// Takes what was done next; a sync makes all of it last.
-    pub(crate) fn take(&mut self, op: &Op) {
-        match op {
-            Op::Sync => {
-                let pending = std::mem::take(&mut self.pending);
-                pending.iter().for_each(|op| apply(&mut self.synced, op));
-            }
-            Op::Write(..) | Op::Resize(_) => self.pending.push(op.clone()),
-            Op::Acknowledged(_) => {}
-        }
-    }
-
-    /// The power is cut, and nothing that was not synced is there.
-    pub(crate) fn cut_losing_all(&self) -> Vec<u8> {
-        self.synced.clone()
-    }
-
-    /// The power is cut, and of what was not synced any sectors may be there, in any mixture.
-    pub(crate) fn cut_tearing(&self, random: &mut Random) -> Vec<u8> {
-        let mut bytes = self.synced.clone();
-        // From nearly nothing to nearly everything: both ends matter, as does the middle.
-        let kept_of_16 = random.below(17);
-        for op in &self.pending {
-            match op {
-                Op::Write(from, data) => {
-                    let mut done = 0;
-                    while done < data.len() {
-                        let at = from + done;
-                        let sector = &data[done..data.len().min(done + SECTOR_BYTES - at % SECTOR_BYTES)];
-                        if random.below(16) < kept_of_16 && at + sector.len() <= bytes.len() {
-                            bytes[at..at + sector.len()].copy_from_slice(sector);
-                        }
-                        done += sector.len();
-                    }
-                }
-                Op::Resize(_) if random.below(16) < kept_of_16 => apply(&mut bytes, op),
-                _ => {}
-            }
-        }
-        bytes
-    }
-}
-
-fn apply(bytes: &mut Vec<u8>, op: &Op) {
+/// Does to bytes what was done to a file.
+pub(crate) fn apply(bytes: &mut Vec<u8>, op: &Op) {
     match op {
         Op::Write(from, data) => {
             let end = bytes.len().max(from + data.len());

@@ -2,8 +2,9 @@
 //! what was acknowledged and nothing that was never sent. In process, on a device that loses what
 //! was not synced, or keeps any sectors of it.
 
-use crate::durability::device::{Device, Op, Platter};
+use crate::durability::device::{Device, Op};
 use crate::durability::history::{History, Kept, Step, server, vote};
+use crate::durability::platter::Platter;
 use crate::util::needs::rounds;
 use crate::util::random::Random;
 use vote_status::store::StoreError;

@@ -83,7 +83,7 @@ impl EmbeddedStore {
 
     /// Makes an empty store. It is right only where nothing was ever kept.
     fn make(&mut self) -> Result<(), StoreError> {
-        match self.marker.read() {
+        match self.acknowledged()? {
             Some(acknowledged) if acknowledged > 0 => Err(StoreError::Unusable(format!(
                 "the store {} is gone, and {} says that {acknowledged} commits were acknowledged: put it back, or remove that file too to start empty, which forgets every cooldown",
                 self.name,
@@ -91,6 +91,15 @@ impl EmbeddedStore {
             ))),
             _ => self.write_anew(&mut iter::empty(), 0),
         }
+    }
+
+    /// The last commit that the note says was acknowledged. Where the note cannot be read nothing may be concluded, least
+    /// of all that nothing was kept.
+    fn acknowledged(&self) -> Result<Option<u64>, StoreError> {
+        self.marker.read().map_err(|error| {
+            let path = self.disk.path(MARKER_FILE);
+            StoreError::Unavailable(format!("the note {} cannot be read: {error}", path.display()))
+        })
     }
 
     /// Writes all of the store under another name before it takes the place of the file that is there. The order,
@@ -119,7 +128,7 @@ impl EmbeddedStore {
     /// Writes all of the store anew in the place of what is there.
     pub(super) fn write_in_place(&mut self, rows: &mut dyn Iterator<Item = Event>) -> Result<(), StoreError> {
         // A commit that has failed may be in the file that is there.
-        let sequence = self.sequence.max(self.marker.read().unwrap_or(0)) + 2;
+        let sequence = self.sequence.max(self.acknowledged()?.unwrap_or(0)) + 2;
         let renewed = self.guarded(|store| store.write_anew(rows, sequence));
         if renewed.is_err() {
             let _for_room = self.disk.remove(NEW_FILE);
@@ -135,7 +144,7 @@ impl EmbeddedStore {
         let mut database = self.open_file()?;
         let is_as_left = database.check_integrity().map_err(|error| self.open_error(error))?;
         self.sequence = self.sequence_of(tables::find(&database))?;
-        match self.marker.read() {
+        match self.acknowledged()? {
             Some(acknowledged) if acknowledged > self.sequence => return Err(self.lacking(acknowledged)),
             None if !is_as_left => {
                 // Opened once more the file looks whole. With this note it is refused then as well.
