@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::{PipeWriter, Write};
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -183,20 +183,71 @@ fn a_key_comes_from_a_file_unless_the_environment_has_one() {
     assert!(accepts(&server, Server::KEY));
 }
 
+/// An empty key would let anybody in.
 #[test]
-fn a_key_that_cannot_be_had_is_refused() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let missing = folder.path().join("missing");
-    let empty = folder.path().join("empty");
-    fs::write(&empty, "\n").expect("it can be written");
-    for path in [missing.as_path(), empty.as_path(), folder.path()] {
-        let command = without_key(&["--in-memory", "--control-key-file", text(path)]);
-        expect_refusal(text(path), command, text(path));
-    }
-    // An empty key would let anybody in.
+fn an_empty_key_is_refused() {
     let mut command = serve(&["--in-memory"]);
     command.env("VOTE_STATUS_CONTROL_KEY", "");
     expect_refusal("an empty key", command, "VOTE_STATUS_CONTROL_KEY");
+}
+
+/// A named key file that cannot be read: what it is, how it comes to be so, and a word that the line says of it.
+type Unreadable = (&'static str, fn(&Path), &'static str);
+
+const UNREADABLE: &[Unreadable] = &[
+    ("missing", |_| {}, "No such file"),
+    ("empty", |path| fs::write(path, "\n").expect("a file"), "is empty"),
+    ("a mark", |path| fs::write(path, "\u{feff}a-key-with-a-mark\n").expect("a file"), "byte-order mark"),
+    ("UTF-16", |path| fs::write(path, b"\xff\xfek\0e\0y\0").expect("a file"), "byte-order mark"),
+    ("two words", |path| fs::write(path, "two words\n").expect("a file"), "visible ASCII characters"),
+    (
+        "a pipe",
+        |path| assert!(Command::new("mkfifo").arg(path).status().is_ok_and(|made| made.success())),
+        "is no file",
+    ),
+    ("a directory", |path| fs::create_dir(path).expect("a directory"), "is no file"),
+    ("a link to itself", |path| symlink(path, path).expect("a link"), "symbolic link"),
+    // It is a file, and its first byte cannot be read.
+    ("a broken disk", |path| symlink("/proc/self/mem", path).expect("a link"), "Input/output error"),
+];
+
+/// Regression: such a file ended the start with status 2, and a pipe held it up for ever.
+#[test]
+fn a_named_key_file_that_cannot_be_read_is_a_state() {
+    for (what, spoil, word) in UNREADABLE {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("site.key");
+        spoil(&path);
+        let args = ["--in-memory", "--control-key-file", text(&path)];
+        expect_refusal(what, without_key(&[&args[..], &["--check-config"]].concat()), text(&path));
+
+        let server = Server::spawn(without_key(&args));
+        let ready = || get(server.control(), "/readyz");
+        wait_until(what, || ready().status == 200);
+        assert_eq!(get(server.public(), "/readyz").status, 200, "{what}");
+        let body = ready().json();
+        assert_eq!((&body["reason"], &body["votes"]), (&"control_key".into(), &false.into()), "{what}: {body}");
+        let message = body["message"].as_str().unwrap_or_default();
+        for words in [text(&path), word, "looked for again"] {
+            assert!(message.contains(words), "{what}: no {words:?} in {message:?}");
+        }
+        let refused = Control::new(server.control(), "a-key-with-a-mark").get("/v1/servers");
+        assert_eq!((refused.status, &refused.json()["error"]), (503, &"not_ready".into()), "{what}: {refused:?}");
+        server.wait_for_lines(" ERROR ", 1);
+        let stderr = server.stderr();
+        let told: Vec<&str> = stderr.lines().filter(|line| line.contains(" ERROR ")).collect();
+        assert!(matches!(told[..], [line] if line.contains(message)), "{what}: not told once:\n{stderr}");
+
+        let mended = folder.path().join("mended");
+        fs::write(&mended, "a-key-of-its-own\n").expect("a file");
+        if path.is_dir() {
+            fs::remove_dir(&path).expect("it is empty");
+        }
+        fs::rename(&mended, &path).expect("it can be put in its place");
+        wait_until(what, || ready().json() == serde_json::json!({"ready": true}));
+        let listed = Control::new(server.control(), "a-key-of-its-own").get("/v1/servers");
+        assert_eq!(listed.status, 200, "{what}: {listed:?}");
+    }
 }
 
 #[test]

@@ -46,41 +46,44 @@ pub(super) fn find(key_file: Option<&PathBuf>, data_dir: &Path) -> Result<Option
     Ok(Some((check(&text, &source).map_err(CliError::new)?, source)))
 }
 
-/// Where a service's key is to be had once its data directory can be used.
+/// Where a service's key is to be had.
 pub(super) struct KeySource {
     path: PathBuf,
-    /// The directory to make one in, where there is none.
-    data_dir: Option<PathBuf>,
+    /// Whether it was named. Where it was not, it lies in the data directory, and is made there.
+    is_named: bool,
 }
 
-/// The service's key, where it is known before the data directory is used, and where to look for it once the
-/// directory can be used.
+/// The service's key, where the environment has it, and where to look for it else.
 ///
 /// # Errors
-/// Where a key is named, and what is there is no key.
+/// Where the environment has one, and it is no key.
 pub(super) fn of_service(key_file: Option<&PathBuf>, data_dir: &Path) -> Result<(ControlKey, KeySource), CliError> {
     let key = ControlKey::default();
     if let Some(variable) = env::var_os(VARIABLE) {
         key.set(check(variable.as_encoded_bytes(), VARIABLE).map_err(CliError::new)?);
     }
-    let Some(path) = key_file.cloned() else {
-        return Ok((key, KeySource { path: default_path(data_dir), data_dir: Some(data_dir.to_owned()) }));
-    };
-    if key.get().is_none() {
-        match fs::read(&path) {
-            Ok(text) => key.set(check(&text, &path.display().to_string()).map_err(CliError::new)?),
-            Err(error) if is_wrong_path(&error) => return Err(CliError::new(unreadable(&path, &error))),
-            // The disk fails, or permissions are wrong: the key is looked for again until that is mended.
-            Err(_) => {}
-        }
-    }
-    Ok((key, KeySource { path, data_dir: None }))
+    let path = key_file.cloned().unwrap_or_else(|| default_path(data_dir));
+    Ok((key, KeySource { path, is_named: key_file.is_some() }))
 }
 
 impl KeySource {
     /// The file that the key comes from, unless it comes from the environment.
     pub(super) fn file(&self) -> Option<PathBuf> {
         env::var_os(VARIABLE).is_none().then(|| self.path.clone())
+    }
+
+    /// Whether the file is a named one, which lies anywhere. The other is looked for once the data directory can be
+    /// used.
+    pub(super) fn is_named(&self) -> bool {
+        self.is_named
+    }
+
+    /// The key as it stands in the file now; `None` where one is to be made.
+    ///
+    /// # Errors
+    /// Where there should be one, and it cannot be read.
+    pub(super) fn look(&self) -> Result<Option<Vec<u8>>, CliError> {
+        self.read().map_err(CliError::new)
     }
 
     /// Sets `key`: reads it, or makes one in the data directory. Where neither works, the trouble is noted and a
@@ -97,7 +100,9 @@ impl KeySource {
                 true
             }
             Err(why) => {
-                readiness.note(Trouble::ControlKey, &why, clock.now().monotonic_ms);
+                let message =
+                    format!("{why}; it is looked for again, and until it is there the control interface answers 503");
+                readiness.note(Trouble::ControlKey, &message, clock.now().monotonic_ms);
                 false
             }
         };
@@ -119,31 +124,41 @@ impl KeySource {
     }
 
     fn read_or_make(&self) -> Result<Vec<u8>, String> {
-        // Reading a pipe would wait for whoever writes to it, and this thread has to open the store next.
-        if fs::metadata(&self.path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
-            return Err(format!("the control key file {} is no file: put one in its place", self.path.display()));
-        }
-        match (fs::read(&self.path), &self.data_dir) {
-            (Ok(text), _) => check(&text, &self.path.display().to_string()),
-            (Err(error), Some(data_dir)) if error.kind() == ErrorKind::NotFound => make(&self.path, data_dir)
+        match self.read()? {
+            Some(key) => Ok(key),
+            None => make(&self.path)
                 .map_err(|error| format!("cannot write the control key file {}: {error}", self.path.display())),
-            (Err(error), _) => Err(unreadable(&self.path, &error)),
+        }
+    }
+
+    /// The key in the file; `None` where there is no file and one may be made.
+    fn read(&self) -> Result<Option<Vec<u8>>, String> {
+        let path = &self.path;
+        // Reading a pipe would wait for whoever writes to it, and this thread has more to do.
+        if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+            return Err(format!("the control key file {} is no file: put one in its place", path.display()));
+        }
+        match fs::read(path) {
+            Ok(text) => check(&text, &path.display().to_string()).map(Some),
+            Err(error) if error.kind() == ErrorKind::NotFound && !self.is_named => Ok(None),
+            Err(error) => Err(unreadable(path, &error)),
         }
     }
 }
 
+/// What is wrong, and what to do.
 fn unreadable(path: &Path, error: &io::Error) -> String {
-    format!("cannot read the control key file {}: {error}", path.display())
-}
-
-/// Whether an error means that the path is wrong, and not that the disk fails.
-fn is_wrong_path(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory | ErrorKind::NotADirectory)
+    let remedy = match error.kind() {
+        ErrorKind::NotFound => ": put the key there, or name another file",
+        ErrorKind::PermissionDenied => ": let the service's user read it",
+        _ => "",
+    };
+    format!("cannot read the control key file {}: {error}{remedy}", path.display())
 }
 
 /// Makes a key in the data directory, readable by its owner only.
-fn make(path: &Path, data_dir: &Path) -> io::Result<Vec<u8>> {
-    make_dir(data_dir)?;
+fn make(path: &Path) -> io::Result<Vec<u8>> {
+    path.parent().map_or(Ok(()), make_dir)?;
     let key = random_key()?;
     // A start that is cut short leaves no half of a key.
     let mut file = WholeFile::create(path, ".new")?;
@@ -193,10 +208,15 @@ pub(super) fn default_path(data_dir: &Path) -> PathBuf {
     data_dir.join("control.key")
 }
 
+/// A byte-order mark is told and not skipped: whoever else reads the file, as a site does, sends it with the key.
 fn check(text: &[u8], source: &str) -> Result<Vec<u8>, String> {
     let key = text.trim_ascii();
-    if key.is_empty() || !key.iter().all(u8::is_ascii_graphic) {
-        return Err(format!("{source} holds no control key: visible ASCII characters on one line are wanted"));
-    }
-    Ok(key.to_vec())
+    let is_marked = [&b"\xef\xbb\xbf"[..], b"\xff\xfe", b"\xfe\xff"].iter().any(|mark| text.starts_with(mark));
+    let wrong = match key {
+        [] => " (it is empty)",
+        _ if is_marked => " (it begins with a byte-order mark: save it without one, as plain ASCII)",
+        _ if !key.iter().all(u8::is_ascii_graphic) => "",
+        _ => return Ok(key.to_vec()),
+    };
+    Err(format!("{source} holds no control key{wrong}: visible ASCII characters on one line are wanted"))
 }

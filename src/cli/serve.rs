@@ -46,21 +46,27 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
     options.check(&passed)?;
     let (control_key, key_source) = key::of_service(options.key_file.as_ref(), &options.data_dir)?;
     if options.is_demo && control_key.get().is_none() {
-        let found = key::find(None, &options.data_dir).ok().flatten();
-        control_key.set(found.map_or_else(key::generate, |(key, _)| Ok(key))?);
+        control_key.set(key_source.look().ok().flatten().map_or_else(key::generate, Ok)?);
     }
-    if !options.keeps_nothing() || control_key.get().is_none() {
+    if !options.keeps_nothing() || (control_key.get().is_none() && !key_source.is_named()) {
         key::refuse_file(&options.data_dir)?;
     }
     let settings = config(&options, control_key.clone(), &logger)?;
 
     let readiness = Readiness::default();
+    let key_file = key_source.file();
+    let mut key_source = Some(key_source);
+    if let Some(named) = key_source.take_if(|source| source.is_named()) {
+        named.seek(control_key.clone(), readiness.clone());
+    }
     let seek_key = {
         let (control_key, readiness) = (control_key.clone(), readiness.clone());
-        let (key_file, data_dir) = (key_source.file(), options.data_dir.clone());
+        let data_dir = options.data_dir.clone();
         let keeps_nothing = options.keeps_nothing();
         move || {
-            key_source.seek(control_key.clone(), readiness);
+            if let Some(source) = key_source {
+                source.seek(control_key.clone(), readiness);
+            }
             if let Some(key) = control_key.get() {
                 exposure::warn_of_key(key, (!keeps_nothing).then_some(&*data_dir));
             }
@@ -117,8 +123,13 @@ fn check_config(options: &ServeOptions, logger: &Logger) -> Result<Exit, CliErro
     let (key_file, data_dir) = (options.key_file.as_ref(), &options.data_dir);
     key::refuse_file(data_dir)?;
     let (control_key, source) = key::of_service(key_file, data_dir)?;
-    if let Some((key, _)) = key::find(key_file, data_dir)? {
-        exposure::warn_of_key(&key, (!options.keeps_nothing()).then_some(data_dir));
+    if control_key.get().is_none()
+        && let Some(key) = source.look()?
+    {
+        control_key.set(key);
+    }
+    if let Some(key) = control_key.get() {
+        exposure::warn_of_key(key, (!options.keeps_nothing()).then_some(data_dir));
     }
     exposure::warn(source.file().as_deref(), data_dir);
     let config = config(options, control_key, logger)?;
