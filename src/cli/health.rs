@@ -39,9 +39,17 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
 /// None for what is no answer of `/readyz`.
 fn judge(status: u16, text: &str) -> Option<(Exit, String)> {
     let body = serde_json::from_str::<Value>(text).ok()?;
+    let message = body["message"].as_str();
     match (status, body["ready"].as_bool()?) {
+        (200, true) if body["votes"] == false => {
+            let why = message.or(body["reason"].as_str())?;
+            Some((Exit::Success, format!("ready, but votes are refused: {why}")))
+        }
         (200, true) => Some((Exit::Success, "ready".to_owned())),
-        (503, false) => Some((Exit::Negative, format!("not ready: {}", body["reason"].as_str()?))),
+        (503, false) => {
+            let why = message.map(|message| format!(": {message}")).unwrap_or_default();
+            Some((Exit::Negative, format!("not ready: {}{why}", body["reason"].as_str()?)))
+        }
         _ => None,
     }
 }
@@ -54,6 +62,16 @@ mod tests {
     fn verdicts() {
         for (status, text, expected) in [
             (200, r#"{"ready":true}"#, Some((Exit::Success, "ready"))),
+            (
+                200,
+                r#"{"ready":true,"votes":false,"reason":"store_failing","message":"no room"}"#,
+                Some((Exit::Success, "ready, but votes are refused: no room")),
+            ),
+            (
+                503,
+                r#"{"ready":false,"votes":false,"reason":"store_unavailable","message":"no such device"}"#,
+                Some((Exit::Negative, "not ready: store_unavailable: no such device")),
+            ),
             (
                 503,
                 r#"{"ready":false,"reason":"loading","loaded_rows":7}"#,

@@ -35,15 +35,18 @@ impl ClusterView {
         self.freshness.is_stale()
     }
 
-    /// `GET /readyz`, where the state is loaded.
+    /// Why votes are refused, if they are: a word and a line.
     #[must_use]
-    pub fn ready(&self) -> ControlAnswer {
-        let (staleness, store) = (self.staleness_seconds(), self.store());
-        if !self.is_stale() {
-            return ControlAnswer::json(200, &json!({ "ready": true, "staleness_seconds": staleness, "store": store }));
+    pub fn refusal(&self) -> Option<(&'static str, String)> {
+        self.freshness.status.refusal().map(|(reason, message)| (reason.label(), message))
+    }
+
+    /// Its part of `GET /readyz`.
+    pub fn add_to_ready(&self, body: &mut Value, is_loaded: bool) {
+        if is_loaded {
+            body["staleness_seconds"] = self.staleness_seconds().into();
         }
-        let body = json!({ "ready": false, "reason": "stale", "staleness_seconds": staleness, "store": store });
-        ControlAnswer { field: Some(("Retry-After", "1")), ..ControlAnswer::json(503, &body) }
+        body["store"] = self.store();
     }
 
     /// What is wrong with the store at this moment: why its log is not followed, and why votes are refused.
@@ -154,9 +157,12 @@ impl ClusterView {
 mod tests {
     use std::sync::Arc;
 
+    use serde_json::json;
+
     use super::ClusterView;
     use crate::clock::Clock;
     use crate::metrics::MetricsText;
+    use crate::recorder::follower::reason::Reason;
     use crate::recorder::follower::status::{Freshness, SharedStatus};
     use crate::vote::ipv6::Ipv6Prefix;
     use crate::vote::time::Cooldown;
@@ -197,18 +203,35 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_ready_until_it_has_heard_nothing_for_too_long() {
-        assert_eq!(view(None).ready().status, 200);
-        assert_eq!(view(Some(60_000)).ready().status, 200);
+    fn a_node_is_stale_once_it_has_heard_nothing_for_too_long() {
+        assert!(!view(None).is_stale() && !view(Some(60_000)).is_stale());
         let stale = view(Some(0));
         while !stale.is_stale() {
             std::thread::yield_now();
         }
-        let answer = stale.ready();
-        assert_eq!(answer.status, 503);
-        assert!(
-            String::from_utf8_lossy(&answer.body)
-                .starts_with(r#"{"ready":false,"reason":"stale","staleness_seconds":0"#)
-        );
+        let mut body = json!({});
+        stale.add_to_ready(&mut body, true);
+        assert!(body["staleness_seconds"].as_f64().is_some_and(|seconds| seconds < 60.0), "{body}");
+    }
+
+    /// Votes wait for the feed: where it does not follow, or what may be lost is not given back, none is taken.
+    #[test]
+    fn votes_are_refused_unless_all_is_well() {
+        let view = view(None);
+        let status = &view.freshness.status;
+        let word = || view.refusal().map(|(word, _)| word);
+        let reason = |reason: Reason| Some((reason, "a line".to_owned()));
+        assert_eq!(word(), Some("unsettled"));
+        status.feed_reason.set(reason(Reason::Unreachable));
+        assert_eq!(word(), Some("unreachable"));
+        status.feed_reason.set(None);
+        status.set_following(true);
+        assert_eq!(word(), Some("unsettled"));
+        status.settle("a history");
+        assert_eq!(word(), None);
+        status.votes_reason.set(reason(Reason::Memory));
+        assert_eq!(word(), Some("memory"));
+        status.barrier.set(reason(Reason::Eviction));
+        assert_eq!(word(), Some("eviction"));
     }
 }

@@ -17,7 +17,7 @@ use crate::limits::{PAGE_SERVERS_DEFAULT, PAGE_SERVERS_MAX};
 use crate::net::counters::ResponseCounters;
 use crate::net::mailbox::{Letter, Mailbox};
 use crate::pages::{self, DocumentForm};
-use crate::readiness::{Readiness, Trouble};
+use crate::readiness::Readiness;
 use crate::recorder::RecorderHandle;
 use crate::recorder::command::{Command, Reply, Tokens};
 use crate::vote::directory::DirectoryView;
@@ -196,18 +196,26 @@ impl ControlService {
     }
 
     fn ready(&self) -> ControlAnswer {
-        let readiness = &self.parts.readiness;
-        let trouble = readiness.gravest();
-        match &self.parts.shared {
-            Some(shared) if readiness.is_ready() => return shared.ready(),
-            None if readiness.is_ready() => return ControlAnswer::json(200, &told(true, None, trouble)),
-            _ => {}
+        let ControlParts { readiness, shared, .. } = &self.parts;
+        let is_loaded = readiness.is_loaded();
+        let is_stale = is_loaded && shared.as_ref().is_some_and(ClusterView::is_stale);
+        let trouble = readiness.gravest().map(|(trouble, message)| (trouble.word(), message));
+        let refusal = trouble.or_else(|| match shared {
+            _ if !is_loaded => Some(("loading", LOADING.to_owned())),
+            Some(shared) => shared.refusal(),
+            None => None,
+        });
+        let stands = if readiness.is_stopping() { Some("stopping") } else { is_stale.then_some("stale") };
+        let is_ready = readiness.is_ready() && !is_stale;
+        let mut body = told(is_ready, stands, refusal);
+        if !readiness.is_ready() {
+            body["loaded_rows"] = readiness.loaded_rows().into();
         }
-        let stands = if readiness.is_stopping() { "stopping" } else { "loading" };
-        let mut body = told(false, Some(stands), trouble.filter(|_| !readiness.is_stopping()));
-        body["loaded_rows"] = readiness.loaded_rows().into();
-        if let Some(shared) = &self.parts.shared {
-            body["store"] = shared.store();
+        if let Some(shared) = shared {
+            shared.add_to_ready(&mut body, is_loaded);
+        }
+        if is_ready {
+            return ControlAnswer::json(200, &body);
         }
         ControlAnswer { field: Some(("Retry-After", "1")), ..ControlAnswer::json(503, &body) }
     }
@@ -274,15 +282,18 @@ impl ControlService {
     }
 }
 
-/// The body of `GET /readyz`: a trouble is a better reason than where the service `stands`.
-fn told(is_ready: bool, stands: Option<&str>, trouble: Option<(Trouble, String)>) -> Value {
+/// Why no votes are taken where nothing else is wrong.
+const LOADING: &str = "the state is being loaded: wait until that is done";
+
+/// The body of `GET /readyz`, with why votes are refused, where they are. Where the service `stands` is a better
+/// reason than that for one that is not ready.
+fn told(is_ready: bool, stands: Option<&str>, refusal: Option<(&str, String)>) -> Value {
     let mut body = json!({ "ready": is_ready });
-    if let Some(reason) = trouble.as_ref().map(|(trouble, _)| trouble.word()).or(stands) {
+    if let Some(reason) = stands.or(refusal.as_ref().map(|(word, _)| *word)) {
         body["reason"] = reason.into();
     }
-    if let Some((_, message)) = trouble {
+    if let Some((_, message)) = refusal {
         body["message"] = message.into();
-        // Whatever is wrong, votes are refused meanwhile.
         body["votes"] = false.into();
     }
     body

@@ -26,6 +26,8 @@ const FULL_PAUSE_US_MAX: u64 = 30_000_000;
 pub(super) struct Patience {
     /// Whether the last try failed: said once, not for every vote.
     pub(super) is_failing: bool,
+    /// There was no room for a vote, and nothing says that there is more now: a commit without votes proves nothing.
+    pub(super) is_as_full: bool,
     /// So many failures in a row.
     failures: u32,
     /// So often in a row there was no room.
@@ -42,14 +44,14 @@ impl Patience {
     /// Whether to try now. `has_more_room` is asked at most every 100 ms.
     pub(super) fn may_try(&mut self, now: Now, has_more_room: impl FnOnce() -> bool) -> bool {
         let now_us = now.monotonic_us;
-        if !self.is_failing || now_us >= self.try_at_us {
-            return true;
-        }
-        if self.full == 0 || now_us < self.ask_at_us {
-            return false;
+        let is_due = !self.is_failing || now_us >= self.try_at_us;
+        if self.full == 0 || (!is_due && now_us < self.ask_at_us) {
+            return is_due;
         }
         self.ask_at_us = now_us + ASK_PAUSE_US;
-        has_more_room()
+        let has_room = has_more_room();
+        self.is_as_full &= !has_room;
+        is_due || has_room
     }
 
     /// A try that began at `start` and ended at `end` went so.
@@ -65,6 +67,7 @@ impl Patience {
                 0
             }
             Err(StoreError::Full(_)) => {
+                self.is_as_full = true;
                 (FULL_PAUSES * took_us).max(doubled(FULL_PAUSE_US_MIN, self.full, 5)).min(FULL_PAUSE_US_MAX)
             }
             Err(_) => {
@@ -78,6 +81,7 @@ impl Patience {
 
     /// There is room for votes, in the store itself: expired ones have made it.
     pub(super) fn try_now(&mut self) {
+        self.is_as_full = false;
         self.try_at_us = 0;
     }
 }

@@ -23,7 +23,16 @@ impl Recorder {
             Some(Ok(()) | Err(_)) | None => {}
         }
         // Votes find a store that works again, whether one came meanwhile or not.
-        if (self.patience.is_failing || self.is_store_void()) && self.may_try(now) {
+        let is_due = if self.patience.is_failing || self.is_store_void() {
+            self.may_try(now)
+        } else if self.readiness.has(Trouble::StoreFailing) {
+            // A commit without votes has worked, which told nothing of room for votes.
+            self.patience.is_as_full &= !self.store.as_ref().is_some_and(|store| store.has_more_room());
+            !self.patience.is_as_full
+        } else {
+            false
+        };
+        if is_due {
             self.write(Vec::new());
         }
     }
@@ -33,13 +42,15 @@ impl Recorder {
         self.patience.may_try(now, || store.as_ref().is_none_or(|store| store.has_more_room()))
     }
 
+    /// A commit went so, or a look at the store. Where no vote was in it and there was no room for the last one, its
+    /// success does not end the trouble.
     pub(super) fn note_commit(&mut self, committed: &Result<(), StoreError>, start: Now) {
         if let Err(error @ StoreError::Gone(_)) = committed {
             self.live.counters.commit_failures.add(1);
             return self.note_gone(error);
         }
-        let was_failing = self.patience.is_failing;
         let now = self.clock.now();
+        let is_proof = !self.owed.is_empty() || !self.patience.is_as_full;
         self.patience.note(committed, start, now);
         self.live.counters.commit_failures.add(u64::from(committed.is_err()));
         self.live.counters.store_failing.set(u64::from(self.is_store_failing()));
@@ -48,7 +59,8 @@ impl Recorder {
                 let message = format!("{error}; until it works again votes and changes are answered 503");
                 self.readiness.note(Trouble::StoreFailing, &message, now.monotonic_ms);
             }
-            Ok(()) if was_failing => {
+            Ok(()) if is_proof && self.readiness.has(Trouble::StoreFailing) => {
+                self.patience.is_as_full = false;
                 self.readiness.settle(Trouble::StoreFailing);
                 log::info!("the store works again");
             }

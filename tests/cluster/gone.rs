@@ -57,6 +57,12 @@ fn status_goes_on_without_redis() {
         assert_eq!(patient.readiness().status, 200, "{:?}", patient.readiness());
         assert_eq!(strict.readiness().status, 503, "{:?}", strict.readiness());
         assert_eq!(strict.readiness().json()["reason"], "stale");
+        assert_eq!(patient.readiness().json()["reason"], "unreachable");
+        for node in nodes {
+            let body = node.readiness().json();
+            assert_eq!(body["votes"], false, "{body}");
+            assert!(body["message"].as_str().is_some_and(|message| message.contains("the store at ")), "{body}");
+        }
         let balancers = |node: &Node| get(node.server().public(), "/readyz");
         assert_eq!(balancers(&strict).text(), r#"{"status":"not_ready"}"#);
         assert_eq!(balancers(&patient).text(), r#"{"status":"ready"}"#);
@@ -81,6 +87,12 @@ fn status_goes_on_without_redis() {
         println!("votes are taken {:?} after Redis answers", back_at.elapsed());
         assert!(back_at.elapsed() < AGAIN_MAX, "{:?}", back_at.elapsed());
         wait_until("it is ready", || strict.readiness().status == 200);
+        for node in nodes {
+            wait_until("it says that votes are taken", || {
+                let body = node.readiness().json();
+                ["votes", "message", "reason"].iter().all(|name| body[*name].is_null())
+            });
+        }
         for (node, said) in nodes.iter().zip(said) {
             let all = node.server().stderr();
             let new: Vec<&str> = all.lines().skip(said).filter(|line| line.contains(" store")).collect();

@@ -4,6 +4,7 @@
 use crate::command_line::{expect_failure, expect_quiet, parse};
 use crate::util::server::{Ended, Server, run_to_end};
 use crate::util::stub::Stub;
+use crate::util::wait_until;
 use serde_json::json;
 
 fn at(url: &str, more: &[&str]) -> Ended {
@@ -19,6 +20,23 @@ fn a_running_service_is_ready() {
     let url = format!("http://{}", server.control());
     assert_eq!(expect_quiet(&at(&url, &[]), 0), "ready\n");
     assert_eq!(parse(expect_quiet(&at(&url, &["--json"]), 0)), json!({"ready": true}));
+}
+
+/// It serves status, so the status is that of a ready one.
+#[test]
+fn one_that_takes_no_votes_says_so() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let key = folder.path().join("site.key");
+    let mut command = Server::command();
+    command.args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--control-key-file"]);
+    command.arg(&key).env_remove("VOTE_STATUS_CONTROL_KEY");
+    let server = Server::spawn(command);
+    let url = format!("http://{}", server.control());
+    wait_until("it is ready", || at(&url, &[]).status.code() == Some(0));
+    let told = at(&url, &[]);
+    let told = expect_quiet(&told, 0);
+    assert!(told.starts_with("ready, but votes are refused: cannot read the control key file "), "{told}");
+    assert!(told.contains(&key.display().to_string()), "{told}");
 }
 
 #[test]

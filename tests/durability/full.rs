@@ -2,12 +2,14 @@
 //! refused, status is served, nothing acknowledged is lost, and it goes on when there is room.
 
 use crate::durability::files::{furnished, store_file};
-use crate::durability::small_disk::SmallDisk;
+use crate::durability::small_disk::{SmallDisk, ThinDisk};
+use crate::util::client::get;
 use crate::util::ledger::{COOLDOWN_S, Ledger, Pair, SERVER, address, next_votes, serve};
 use crate::util::needs::left_out;
-use crate::util::server::Server;
+use crate::util::server::{Server, run_to_end};
 use crate::util::time::now_unix;
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
+use serde_json::json;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -107,6 +109,25 @@ fn cast_until_taken(ledger: &mut Ledger, server: &Server, mut number: u32) -> u3
     number + 1
 }
 
+/// Requires that `/readyz` says that votes are refused and why, for as long as it is so, and that `health` says it too.
+fn expect_no_votes(server: &Server, reason: &str, words: &str) {
+    let until = Instant::now() + Duration::from_millis(1_500);
+    while Instant::now() < until {
+        let ready = get(server.control(), "/readyz");
+        let body = ready.json();
+        assert_eq!((ready.status, &body["ready"], &body["votes"]), (200, &true.into(), &false.into()), "{body}");
+        assert_eq!(body["reason"], reason, "{body}");
+        assert!(body["message"].as_str().is_some_and(|message| message.contains(words)), "{body}");
+        sleep(Duration::from_millis(20));
+    }
+    let mut health = Server::command();
+    health.args(["health", "--control-url", &format!("http://{}", server.control())]);
+    let told = run_to_end(health);
+    assert_eq!(told.status.code(), Some(0), "{told:?}");
+    let refused = format!("ready, but votes are refused: {words}");
+    assert!(told.stdout.starts_with(&refused), "no {refused:?} in {told:?}");
+}
+
 /// The votes of a run on a disk that becomes full, and has room again.
 fn run_full(server: &Server, folder: &Path, room: &dyn Room) -> Ledger {
     let mut ledger = Ledger::default();
@@ -120,6 +141,7 @@ fn run_full(server: &Server, folder: &Path, room: &dyn Room) -> Ledger {
         cast(&mut ledger, server, number);
     }
     ledger.expect(server, "while there is no room");
+    expect_no_votes(server, "store_failing", "there is no room on the disk for the store");
     let refused = ledger.refused.len();
     let lines = server.stderr().lines().filter(|line| !line.contains(" INFO ")).count();
     assert!((1..=3).contains(&lines), "a fault is said once, not for every vote: {}", server.stderr());
@@ -127,6 +149,7 @@ fn run_full(server: &Server, folder: &Path, room: &dyn Room) -> Ledger {
     room.free(server);
     let number = cast_until_taken(&mut ledger, server, full_at + CAST_WHEN_FULL + 1);
     assert!(cast(&mut ledger, server, number), "it stays so");
+    assert_eq!(get(server.control(), "/readyz").json(), json!({"ready": true}));
     ledger.expect(server, "when there is room again");
     println!("full after {} votes, {refused} refused", full_at - 1);
     ledger
@@ -222,4 +245,36 @@ fn votes_wait_for_room_on_a_small_disk() {
     let server = serve(&data, &[]);
     ledger.expect(&server, "after a kill and a restart");
     drop(server);
+}
+
+/// What a file system does that has met an error of its own.
+#[test]
+fn a_file_system_that_goes_read_only_takes_no_votes_and_serves_status() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let Some(pool) = SmallDisk::mount(folder.path().join("pool"), 24 << 20) else {
+        return left_out("a small disk cannot be mounted here");
+    };
+    let Some(mut volume) = ThinDisk::mount(&pool, folder.path().join("volume"), 16 << 20) else {
+        return left_out("no loop device can be mounted here");
+    };
+    let data = volume.at.join("data");
+    let server = serve(&data, &[]);
+    let mut ledger = Ledger::default();
+    server.control_client().add_server(SERVER, "demo");
+    (0..20).for_each(|number| assert!(cast(&mut ledger, &server, number), "all is well"));
+    if !volume.make_read_only() {
+        return left_out("no file system can be made read-only here");
+    }
+    // The one that finds it may be in doubt.
+    let voted_at = now_unix();
+    let found = server.control_client().cast_at(SERVER, &address(100).to_string(), voted_at);
+    assert_eq!(found.status, 503, "{found:?}");
+    ledger.unanswered.insert((SERVER, address(100)), voted_at);
+    (101..110).for_each(|number| assert!(!cast(&mut ledger, &server, number), "nothing is durable"));
+    expect_no_votes(&server, "store_failing", "the store ");
+    ledger.expect(&server, "from memory");
+    server.signal(Signal::KILL);
+    drop(server);
+    volume.mount_again();
+    ledger.expect(&serve(&data, &[]), "after umount and mount");
 }

@@ -75,6 +75,7 @@ fn trouble(server: &Server) -> Option<String> {
     assert_eq!(ready.status, 200, "status is served: {ready:?}");
     let body = ready.json();
     let is_gone = body["reason"] == "store_gone";
+    assert!(!is_gone || body["votes"] == false, "{body}");
     is_gone.then(|| body["message"].as_str().expect("what to do").to_owned())
 }
 
@@ -139,6 +140,7 @@ fn goes_and_comes_back(folder: &Path, data: &Path, go: impl FnOnce(), come_back:
     sleep(Duration::from_millis(200));
     load.stop(&mut ledger, gone, Some(back));
     ledger.cast(&server.control_client(), (SERVER, address(900)), now_unix());
+    assert_eq!(get(server.control_endpoint(), "/readyz").json(), serde_json::json!({"ready": true}));
     ledger.expect(&server, "back again");
     server.signal(Signal::KILL);
     drop(server);

@@ -56,6 +56,11 @@ impl ThinDisk {
         assert!(self.attach(), "it can be mounted");
     }
 
+    /// Has it behave as after an error of its own: it takes no more writes, though files are open for them.
+    pub(crate) fn make_read_only(&self) -> bool {
+        run("mount", &["-o", "remount,abort", &self.device, &self.at.display().to_string()])
+    }
+
     fn attach(&self) -> bool {
         run("mount", &[&self.device, &self.at.display().to_string()])
     }

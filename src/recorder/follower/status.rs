@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use super::reason::Current;
+use super::reason::{Current, Reason};
 use crate::clock::Clock;
 use crate::metrics::Counter;
 
@@ -193,6 +193,21 @@ impl SharedStatus {
     #[must_use]
     pub fn is_settled(&self, history: &str) -> bool {
         self.settled.lock().as_deref() == Some(history)
+    }
+
+    /// Why votes are refused at this moment, or were at the last one that was; `None` where they are taken.
+    #[must_use]
+    pub fn refusal(&self) -> Option<(Reason, String)> {
+        if let Some(barred) = self.barrier.get() {
+            return Some(barred);
+        }
+        let is_settled = self.settled.lock().is_some();
+        if self.is_following() && is_settled {
+            return self.votes_reason.get();
+        }
+        // Votes wait for the feed, so the feed's trouble is the reason.
+        let waiting = || (Reason::Unsettled, "votes wait until this node follows the store again".to_owned());
+        Some(self.feed_reason.get().or_else(|| self.votes_reason.get()).unwrap_or_else(waiting))
     }
 
     /// Everything that the store knew at this moment is in the state, or on the way to the recorder.
