@@ -19,10 +19,14 @@ impl Run {
     pub(super) fn stop(mut self) -> Result<Ended, ServerError> {
         notify::tell(notify::STOPPING);
         let end_ms = self.stop_end_ms();
-        if self.stop_listeners()? == Ended::AtOnce {
+        if self.drain()? == Ended::AtOnce {
             return Ok(Ended::AtOnce);
         }
+        // The recorder ends since the control worker has; clients of the public listeners may stay a moment longer.
         let until_ms = end_ms.max(self.at_ms(RECORDER_MS_MIN));
+        if self.close_listeners()? == Ended::AtOnce {
+            return Ok(Ended::AtOnce);
+        }
         let ended = self.wait_for(ThreadKind::Recorder, 1, Some(until_ms))?;
         if ended == Ended::Overdue {
             log::error!(
@@ -43,6 +47,14 @@ impl Run {
 
     /// Answers what is under way, and ends the threads that serve.
     pub(super) fn stop_listeners(&mut self) -> Result<Ended, ServerError> {
+        match self.drain()? {
+            Ended::AtOnce => Ok(Ended::AtOnce),
+            Ended::Cleanly | Ended::Overdue => self.close_listeners(),
+        }
+    }
+
+    /// Has all that serve answer what is under way, and waits for the end of the control worker.
+    fn drain(&mut self) -> Result<Ended, ServerError> {
         log::info!("stopping: what is under way is answered");
         self.config.readiness.set_stopping();
         let Config { drain_delay_ms, drain_timeout_ms, .. } = self.config;
@@ -66,15 +78,17 @@ impl Run {
         if let Some(control) = &self.control {
             drain(control, Some(0), control_timeout_ms, is_control_held);
         }
-        // Each of them ends by itself in its time.
-        for (kind, count) in [(ThreadKind::Control, self.control.iter().len()), (ThreadKind::Worker, self.public.len())]
-        {
-            if self.wait_for(kind, count, None)? == Ended::AtOnce {
-                return Ok(Ended::AtOnce);
-            }
+        // It ends by itself in its time, and so do the workers.
+        self.wait_for(ThreadKind::Control, self.control.iter().len(), None)
+    }
+
+    /// Waits for the workers, and takes the socket files away.
+    fn close_listeners(&mut self) -> Result<Ended, ServerError> {
+        let ended = self.wait_for(ThreadKind::Worker, self.public.len(), None)?;
+        if ended != Ended::AtOnce {
+            self.sockets.remove_files();
         }
-        self.sockets.remove_files();
-        Ok(Ended::Cleanly)
+        Ok(ended)
     }
 
     /// Collects the threads. To be called where all of them have ended, or end by themselves.
