@@ -151,7 +151,9 @@ impl EmbeddedStore {
                 self.marker.note(self.sequence + 1);
                 return Err(self.damaged("part of it was undone"));
             }
-            _ => {}
+            Some(acknowledged) if acknowledged == self.sequence => {}
+            // After a power cut there may be none, and a start without the file would make an empty store.
+            _ => self.marker.note(self.sequence),
         }
         self.gone = tables::latest_gone(&database).map_err(|error| self.failed(error))?;
         self.database = Some(database);
