@@ -179,6 +179,15 @@ fn other_options(
         return Ok(());
     }
     machine.stop();
+    if accepts {
+        // The store may have them by now, or not: the owner sees to the disk, and tries it again.
+        heal(machine);
+        machine.start(options, Accepts { clock: false, settings: true })?;
+        if machine.is_ready() || machine.is_over {
+            return Ok(());
+        }
+        machine.stop();
+    }
     machine.start(machine.model.settings, Accepts::default())
 }
 
@@ -190,11 +199,7 @@ fn disk(machine: &mut Machine, trouble: Trouble) -> Result<(), String> {
         Trouble::ThinAndFull => machine.faults(|faults| faults.is_thin_and_full = true),
         Trouble::ReadOnly => machine.faults(|faults| faults.is_read_only = true),
         Trouble::SyncTakes(ms) => machine.faults(|faults| faults.sync_takes_ms = ms),
-        Trouble::Heals => {
-            machine
-                .faults(|faults| *faults = super::disk::Faults { killed_in: faults.killed_in, ..Default::default() });
-            machine.disk.locked().move_away(super::machine::ELSEWHERE, STORE);
-        }
+        Trouble::Heals => heal(machine),
         Trouble::Evicts => machine.disk.locked().evict(),
         Trouble::Emptied => return destroy(machine, &[]),
         Trouble::BackedUp => machine.backup = machine.disk.locked().content(STORE),
@@ -210,6 +215,11 @@ fn disk(machine: &mut Machine, trouble: Trouble) -> Result<(), String> {
         Trouble::MovedBack => machine.disk.locked().move_away(super::machine::ELSEWHERE, STORE),
     }
     machine.step(&[])
+}
+
+fn heal(machine: &mut Machine) {
+    machine.faults(|faults| *faults = super::disk::Faults { killed_in: faults.killed_in, ..Default::default() });
+    machine.disk.locked().move_away(super::machine::ELSEWHERE, STORE);
 }
 
 /// Somebody empties the file or copies another over it. The service looks every second.
