@@ -74,9 +74,13 @@ async function isAccessible(page) {
   assert.deepEqual(found, []);
 }
 
-/** The page as the service sends it: these bytes, under this policy. */
+/** The page as the service sends it: these bytes with the samples in their places, under this policy. */
 async function isServedAsWritten(name, response) {
-  const body = fs.readFileSync(path.join(PAGES, `${name}.html`), "utf8");
+  const escapes = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
+  const sample = (file) => fs.readFileSync(path.join(ROOT, "contrib/samples", file), "utf8").replace(/\n+$/, "");
+  const written = fs.readFileSync(path.join(PAGES, `${name}.html`), "utf8");
+  const body = written.replace(/data-sample="([^"]+)">/g,
+    (place, file) => place + sample(file).replace(/[&<>]/g, (one) => escapes[one]));
   assert.equal(await response.text(), body);
   assert.equal(response.headers()["content-security-policy"], policy(name));
   assert.equal(response.headers()["content-type"], "text/html; charset=utf-8");
