@@ -49,7 +49,6 @@ impl Run {
             turned_away_max,
             turn_bytes_max: UNSENT_BYTES_MAX,
             kept_places: 0,
-            serves_keyed_first: false,
         };
         let freshness = self.freshness();
         let shares = self.sockets.take(Role::Public, workers).map_err(ServerError::Engine)?;
@@ -129,7 +128,6 @@ impl Run {
             // One answer a turn: a long pipeline of scrapes keeps nobody waiting.
             turn_bytes_max: 1,
             kept_places: limits.turned_away_max / 2,
-            serves_keyed_first: true,
         };
         let shares = self.sockets.take(Role::Control, 1).map_err(ServerError::Engine)?;
         let listeners = shares.into_iter().flatten().collect();

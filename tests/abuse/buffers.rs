@@ -141,7 +141,7 @@ fn keep_on(address: SocketAddr, attackers: &mut [Attacker], is_over: &AtomicBool
 fn the_memory_of_all_connections_has_one_bound() {
     const ROUNDS: usize = 7;
     let is_long = is_long();
-    let (wanted, budget_kib, rounds) = if is_long { (15_000, 256 * 1024, 400) } else { (600, 8 * 1024, 20) };
+    let (wanted, budget_kib, rounds) = if is_long { (15_000, 256 * 1024, 400) } else { (900, 8 * 1024, 20) };
     let budget = (budget_kib * 1024).to_string();
     let server = Server::in_memory(&[&["--workers", "2", "--buffer-bytes-max", &budget][..], &PATIENT].concat());
     server.control_client().add_server(1, "t");

@@ -63,9 +63,6 @@ pub struct WorkerSettings {
     /// Places above the maximum for newcomers who meet nobody that can make room: where a key is shown,
     /// those who have shown it may hold all others.
     pub kept_places: usize,
-    /// Whether clients that have shown the key are served first. All others that have asked before go on as those
-    /// do that were not done within their share, so that a crowd without the key holds up nobody who has it.
-    pub serves_keyed_first: bool,
 }
 
 struct Listening {
@@ -86,9 +83,6 @@ pub struct Worker<S: Service> {
     connections: Slab<Occupant<S>>,
     deadlines: Deadlines,
     again: VecDeque<SlabKey>,
-    /// Connections that were served in this turn, where those with the key are first, though they have asked
-    /// nothing yet; at most [`RESUMED_PER_TURN`].
-    first_requests: usize,
     /// What they wait for may be there.
     woken: VecDeque<SlabKey>,
     account: Account,
@@ -158,7 +152,6 @@ impl<S: Service> Worker<S> {
             connections: Slab::default(),
             deadlines,
             again: VecDeque::new(),
-            first_requests: 0,
             woken: VecDeque::new(),
             read_buffer: vec![0; read_bytes_max].into(),
             out: Vec::new(),
@@ -201,10 +194,7 @@ impl<S: Service> Worker<S> {
     /// # Errors
     /// Where the poll itself fails: nothing can be served any more.
     pub fn run(mut self) -> io::Result<()> {
-        // A client with the key may be behind all others in what the kernel reports.
-        let reported_max = if self.settings.serves_keyed_first { self.settings.connections_max } else { 0 };
-        let reported_max = reported_max.max(EVENTS_PER_TURN);
-        let mut events = Events::with_capacity(reported_max);
+        let mut events = Events::with_capacity(EVENTS_PER_TURN);
         let mut letters = Vec::new();
         let mut again = Vec::new();
         while !self.is_drained() {
@@ -214,7 +204,6 @@ impl<S: Service> Worker<S> {
             }
             self.now = self.clock.now();
             self.service.turn_begins();
-            self.first_requests = 0;
             self.read_letters(&mut letters);
             again.extend(self.again.drain(..self.again.len().min(RESUMED_PER_TURN)));
             for event in &events {
@@ -224,7 +213,7 @@ impl<S: Service> Worker<S> {
                     self.relieve();
                 }
             }
-            if events.iter().count() == reported_max {
+            if events.iter().count() == EVENTS_PER_TURN {
                 // There may be more, and what tells of newcomers behind them.
                 self.listeners.iter_mut().for_each(|listening| listening.is_pending = true);
             }
@@ -304,18 +293,9 @@ impl<S: Service> Worker<S> {
         let Some(occupant) = self.connections.get_mut(key) else { return };
         occupant.connection.note_event(event);
         // One turn for each: who is to go on anyway does so after the others.
-        if occupant.is_queued {
-            return;
+        if !occupant.is_queued {
+            self.serve(key);
         }
-        if self.settings.serves_keyed_first && !occupant.connection.is_keyed() {
-            // One that has asked nothing yet may be about to show the key.
-            if occupant.connection.has_asked() || self.first_requests == RESUMED_PER_TURN {
-                occupant.is_queued = true;
-                return self.again.push_back(key);
-            }
-            self.first_requests += 1;
-        }
-        self.serve(key);
     }
 
     fn connection(&mut self, key: SlabKey) -> Option<&mut Connection<S>> {

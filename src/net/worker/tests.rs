@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::http::fault::Fault;
 use crate::http::head::Head;
 use crate::http::response::{self, Framing};
 use crate::http::session::{Context, Service, Step};
-use crate::limits::{EVENTS_PER_TURN, Limits, RESUMED_PER_TURN};
+use crate::limits::{Limits, RESUMED_PER_TURN};
 use crate::net::listen::address::ListenAddress;
 use crate::net::listen::listener::{self, Bound, Families};
 use crate::net::mailbox::{Letter, Mailbox};
@@ -96,7 +96,6 @@ fn worker<S: Service>(turn_bytes_max: usize, service: S) -> (SocketAddr, Mailbox
         turned_away_max: 10,
         turn_bytes_max,
         kept_places: 0,
-        serves_keyed_first: turn_bytes_max == 1,
     };
     let worker = Worker::new(listeners, settings, Clock::new(), |_| service).expect("a worker");
     (address, worker.mailbox(), worker)
@@ -214,83 +213,6 @@ fn a_long_pipeline_gets_one_answer_a_turn_and_many_of_them_take_turns() {
     assert_eq!(resumed.values().sum::<usize>(), CLIENTS * (ASKED - 1));
     assert_eq!(resumed.values().max(), Some(&RESUMED_PER_TURN));
     drop(clients);
-    mailbox.send(Letter::Drain { accept_ms: Some(0), timeout_ms: 5_000, is_held: false });
-    thread.join().expect("no panic").expect("a clean end");
-}
-
-/// Says in which turn it answers. Whoever asks for `/keyed` has shown the key, and `/hold` holds the worker up.
-struct Keyed {
-    turn: u32,
-    is_held: Sender<()>,
-    held_until: Receiver<()>,
-}
-
-impl Service for Keyed {
-    type Exchange = bool;
-    type Kept = ();
-
-    fn turn_begins(&mut self) {
-        self.turn += 1;
-    }
-
-    fn begin(&mut self, head: &Head<'_>, _context: &Context) -> bool {
-        if head.path == b"/hold" {
-            self.is_held.send(()).expect("the test goes on");
-            self.held_until.recv().expect("the test goes on");
-        }
-        head.path == b"/keyed"
-    }
-
-    fn is_keyed(&self, exchange: &bool) -> bool {
-        *exchange
-    }
-
-    fn content_bytes_max(&self, _exchange: &bool) -> u64 {
-        0
-    }
-
-    fn content(&mut self, _exchange: &mut bool, _bytes: &[u8], _context: &Context) -> Step {
-        Step::Done
-    }
-
-    fn finish(&mut self, _exchange: &mut bool, framing: Framing, context: &Context, out: &mut Vec<u8>) -> Step {
-        let body = format!("turn {};", self.turn);
-        response::append(out, 200, &context.now.imf_fixdate(), &[], body.as_bytes(), framing);
-        Step::Done
-    }
-
-    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context, out: &mut Vec<u8>) {
-        response::append(out, fault.status(), &context.now.imf_fixdate(), &[], b"safe", framing);
-    }
-}
-
-/// Regression: a vote came behind all that thousands without the key had sent before it.
-#[test]
-fn who_has_shown_the_key_is_served_before_a_crowd_without_it() {
-    let ((is_held, held), (release, held_until)) = (channel(), channel());
-    let (address, mailbox, worker) = worker(1, Keyed { turn: 0, is_held, held_until });
-    let thread = thread::spawn(move || worker.run());
-    let ask = |client: &mut TcpStream, path: &str| client.write_all(request(path).as_bytes()).expect("sent");
-    let begin = |path: &str| {
-        let mut client = connect(address);
-        ask(&mut client, path);
-        read_turns(&mut client, 1);
-        client
-    };
-    let mut keyed = begin("/keyed");
-    let mut crowd: Vec<TcpStream> = (0..EVENTS_PER_TURN + 10).map(|_| begin("/")).collect();
-    let mut holder = begin("/");
-    // All of it is there at once, the vote last.
-    ask(&mut holder, "/hold");
-    held.recv().expect("the worker is held up");
-    crowd.iter_mut().for_each(|client| ask(client, "/"));
-    ask(&mut keyed, "/keyed");
-    release.send(()).expect("the worker waits for it");
-    let vote = read_turns(&mut keyed, 1)[0];
-    let mut turns: Vec<u32> = crowd.iter_mut().flat_map(|client| read_turns(client, 1)).collect();
-    turns.sort_unstable();
-    assert!(vote <= turns[0], "the vote in turn {vote}, the crowd from turn {} on", turns[0]);
-    drop((holder, keyed, crowd));
     mailbox.send(Letter::Drain { accept_ms: Some(0), timeout_ms: 5_000, is_held: false });
     thread.join().expect("no panic").expect("a clean end");
 }
