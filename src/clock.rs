@@ -70,7 +70,7 @@ struct Time {
     /// the service lag by what is cut off on both sides.
     offset_us: AtomicI64,
     /// The time is at least this, in microseconds since 1970: a clock that was set back a little is waited for. The
-    /// time goes on by itself then, whatever holds up the one who looks after it.
+    /// time goes on by itself then, whatever holds up the recorder.
     still_us: AtomicI64,
 }
 

@@ -19,7 +19,7 @@ const NAME_ECHO_BYTES_MAX: usize = 64;
 /// What databases write for a value that is not known.
 const NULLS: [&str; 2] = ["NULL", "\\N"];
 
-/// Why a record is not taken whose end may lie anywhere.
+/// Why a record without a certain end is not taken.
 pub(super) const OVERLONG: &str = "the record is longer than a MiB: is a quote not closed?";
 /// See [`is_escaped`].
 const ESCAPED: &str = "a backslash stands before a quote or a line's end: write the file as RFC 4180 says, or leave that column out of it";

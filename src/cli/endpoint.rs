@@ -29,7 +29,7 @@ pub(super) struct Endpoint {
     /// What is put before every path.
     base: String,
     socket: Option<PathBuf>,
-    /// Who vouches for an `https` address.
+    /// The authorities that an `https` address is checked against.
     #[cfg(feature = "tls")]
     authorities: RootCerts,
 }

@@ -44,7 +44,7 @@ pub(super) fn warn_of_key(key: &[u8], data_dir: Option<&Path>) {
         );
     }
     if let Some(path) = data_dir.map(key::default_path)
-        // Reading a pipe would wait for whoever writes to it.
+        // Reading a pipe would wait for its writer.
         && fs::metadata(&path).is_ok_and(|there| there.is_file())
         && fs::read(&path).is_ok_and(|other| other.trim_ascii() != key)
     {

@@ -134,7 +134,7 @@ impl KeySource {
     /// The key in the file; `None` where there is no file and one may be made.
     fn read(&self) -> Result<Option<Vec<u8>>, String> {
         let path = &self.path;
-        // Reading a pipe would wait for whoever writes to it, and this thread has more to do.
+        // Reading a pipe would wait for its writer, and this thread has more to do.
         if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
             return Err(format!("the control key file {} is no file: put one in its place", path.display()));
         }
@@ -208,7 +208,7 @@ pub(super) fn default_path(data_dir: &Path) -> PathBuf {
     data_dir.join("control.key")
 }
 
-/// A byte-order mark is told and not skipped: whoever else reads the file, as a site does, sends it with the key.
+/// A byte-order mark is told and not skipped: a site that reads the same file sends it with the key.
 fn check(text: &[u8], source: &str) -> Result<Vec<u8>, String> {
     let key = text.trim_ascii();
     let is_marked = [&b"\xef\xbb\xbf"[..], b"\xff\xfe", b"\xfe\xff"].iter().any(|mark| text.starts_with(mark));

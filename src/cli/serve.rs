@@ -92,14 +92,14 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
 }
 
 /// Starts the thread that says where the service listens, and with the key of a demonstration what to try there. It
-/// alone waits for the reader of standard output, who may have stopped: signals are handled meanwhile.
+/// alone waits for the reader of standard output, which may have stopped: signals are handled meanwhile.
 fn start_announcer(demo_key: Option<ControlKey>) -> Result<Sender<(ListenAddress, Role)>, CliError> {
     let (announcer, addresses) = channel();
     let work = move || {
         let mut announced = Vec::new();
         for (address, role) in addresses {
             if announced.is_empty() {
-                // Whoever waits for these lines should find those of the log written before them.
+                // A program that waits for these lines should find the log's earlier lines written.
                 log::logger().flush();
             }
             let mut out = std::io::stdout().lock();

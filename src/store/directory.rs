@@ -90,7 +90,7 @@ impl Disk for DataDirectory {
 
     fn keep_open(&self, name: &str) -> Option<PathBuf> {
         let path = self.path(name);
-        // To open a pipe is to wait for whoever writes to it.
+        // To open a pipe is to wait for its writer.
         if self.kept.get().is_none()
             && path.is_file()
             && let Ok(file) = File::open(path)
