@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::http::fault::Fault;
 use crate::http::head::Head;
 use crate::http::response::Framing;
+use crate::http::route;
 use crate::http::session::{Context, Holding, Service, Step, Ticket};
 use crate::limits::{PAGE_SERVERS_DEFAULT, PAGE_SERVERS_MAX};
 use crate::net::counters::ResponseCounters;
@@ -37,12 +38,12 @@ pub mod request;
 pub mod summary;
 pub mod watch;
 
-use batch::{BatchKind, BatchRequest};
+use batch::BatchRequest;
 use cluster::ClusterView;
 use export::Export;
 use metrics::Sources;
-use reply::{Asked, ControlAnswer, ServerBody, ServersBody};
-use request::ControlRequest;
+use reply::{CommandRequest, ControlAnswer, ServerBody, ServersBody};
+use request::{KeyedRequest, OpenRequest, Query};
 use watch::{WatchDesk, WatchStream};
 
 /// The control key, once it is known: it may stand in a file that cannot be read yet.
@@ -111,9 +112,9 @@ enum Task {
     /// The operator's page.
     Page(DocumentForm),
     /// The content is gathered. Once it is whole it becomes a command.
-    Gather { ask: ControlRequest, body: Vec<u8> },
+    Gather { ask: CommandRequest, body: Vec<u8> },
     /// The recorder has the command.
-    Wait { asked: Asked, reply: Receiver<Reply> },
+    Wait { ask: CommandRequest, reply: Receiver<Reply> },
     /// Lines are streaming in.
     Batch(BatchRequest),
     /// Lines are streaming out.
@@ -131,66 +132,54 @@ impl ControlService {
         Self { parts, mailbox, desk, metrics_page: None }
     }
 
-    fn is_authorised(&self, head: &Head<'_>) -> bool {
-        let Some((scheme, key)) = head.authorization.and_then(|value| value.split_at_checked(7)) else { return false };
-        let Some(own) = self.parts.key.get() else { return false };
-        scheme.eq_ignore_ascii_case(b"Bearer ") && is_same_secret(key.trim_ascii(), own)
+    /// Why a request behind the key is answered nothing else: the key is not known yet, or the client did not show it.
+    fn refusal(&self, head: &Head<'_>) -> Option<ControlAnswer> {
+        let Some(own) = self.parts.key.get() else { return Some(ControlAnswer::fault(Fault::NotReady)) };
+        let shown = head.authorization.and_then(|value| value.split_at_checked(7));
+        let is_shown = shown.is_some_and(|(scheme, key)| {
+            scheme.eq_ignore_ascii_case(b"Bearer ") && is_same_secret(key.trim_ascii(), own)
+        });
+        (!is_shown).then(ControlAnswer::unauthorized)
     }
 
-    fn task(&mut self, head: &Head<'_>, context: &Context) -> Task {
-        let wants_key = request::wants_key(head);
-        if wants_key && self.parts.key.get().is_none() {
-            return Task::Answer(ControlAnswer::fault(Fault::NotReady));
-        }
-        if wants_key && !self.is_authorised(head) {
-            return Task::Answer(ControlAnswer::unauthorized());
-        }
-        let ask = match request::read(head) {
-            Ok(ask) => ask,
-            Err(answer) => return Task::Answer(answer),
-        };
-        if wants_key && !self.parts.readiness.is_loaded() {
-            return Task::Answer(ControlAnswer::fault(Fault::NotReady));
-        }
+    fn open(&mut self, ask: OpenRequest, head: &Head<'_>) -> Task {
         match ask {
             // Needs no key, as it shows nothing by itself: what it fetches needs the key.
-            ControlRequest::Page => Task::Page(pages::CONTROL.form(head.lines)),
-            ControlRequest::Health => Task::Answer(ControlAnswer::json(200, &json!({ "alive": true }))),
-            ControlRequest::Ready => Task::Answer(self.ready()),
-            ControlRequest::Metrics => Task::Answer(self.metrics()),
-            ControlRequest::Cluster | ControlRequest::ClusterDigest if self.parts.shared.is_none() => {
+            OpenRequest::Page => Task::Page(pages::CONTROL.form(head.lines)),
+            OpenRequest::Health => Task::Answer(ControlAnswer::json(200, &json!({ "alive": true }))),
+            OpenRequest::Ready => Task::Answer(self.ready()),
+            OpenRequest::Metrics => Task::Answer(self.metrics()),
+        }
+    }
+
+    fn keyed(&mut self, ask: KeyedRequest<'_>, head: &Head<'_>, context: &Context) -> Task {
+        if !self.parts.readiness.is_loaded() {
+            return Task::Answer(ControlAnswer::fault(Fault::NotReady));
+        }
+        match (ask, &self.parts.shared) {
+            (KeyedRequest::Cluster | KeyedRequest::Command(CommandRequest::ClusterDigest), None) => {
                 Task::Answer(ControlAnswer::fault(Fault::NotFound))
             }
-            ControlRequest::Cluster => Task::Answer(self.cluster()),
-            ControlRequest::ListServers(after, limit) => Task::Answer(self.list(after, limit)),
-            ControlRequest::ShowServer(server) => Task::Answer(self.show(server)),
-            ControlRequest::ShowVote(server, address) => {
-                Task::Answer(self.show_vote(Pair { server, address }, context.now))
+            (KeyedRequest::Cluster, Some(shared)) => Task::Answer(shared.answer()),
+            (KeyedRequest::Command(ask), _) => Task::Gather { ask, body: Vec::new() },
+            (KeyedRequest::Batch(kind, errors_max), _) => Task::Batch(BatchRequest::new(kind, errors_max)),
+            (KeyedRequest::ShowVote(pair), _) => Task::Answer(self.show_vote(pair, context.now)),
+            (KeyedRequest::ListServers(after, limit), _) => Task::Answer(self.list(after, limit)),
+            (KeyedRequest::ShowServer(server), _) => Task::Answer(self.show(server)),
+            (KeyedRequest::Export, _) if head.http_1_0 => {
+                Task::Answer(ControlAnswer::fault(Fault::VersionNotSupported))
             }
-            ControlRequest::VoteBatch(mode, errors_max) => {
-                Task::Batch(BatchRequest::new(BatchKind::Votes(mode), errors_max))
-            }
-            ControlRequest::ServerBatch(tokens, errors_max) => {
-                Task::Batch(BatchRequest::new(BatchKind::Servers(tokens), errors_max))
-            }
-            ControlRequest::Export if head.http_1_0 => Task::Answer(ControlAnswer::fault(Fault::VersionNotSupported)),
-            ControlRequest::Export => {
+            (KeyedRequest::Export, _) => {
                 log::info!("an export was asked for: it holds every server's token");
                 let servers = self.parts.directory.shared();
                 Task::Export(Export::new(servers, self.parts.cooldowns.clone(), self.parts.cooldown))
             }
-            ControlRequest::Watch => self.watch(head, context).map_or_else(Task::Answer, Task::Watch),
-            ControlRequest::Vote(_)
-            | ControlRequest::Cancel(..)
-            | ControlRequest::PutServer(_)
-            | ControlRequest::RemoveServer(_)
-            | ControlRequest::RotateToken(_)
-            | ControlRequest::ClusterDigest => Task::Gather { ask, body: Vec::new() },
+            (KeyedRequest::Watch(query), _) => self.watch(query, context).map_or_else(Task::Answer, Task::Watch),
         }
     }
 
-    fn watch(&mut self, head: &Head<'_>, context: &Context) -> Result<WatchStream, ControlAnswer> {
-        let mut filter = request::watch_filter(head, self.parts.directory.current())?;
+    fn watch(&mut self, query: Query<'_>, context: &Context) -> Result<WatchStream, ControlAnswer> {
+        let mut filter = query.watch_filter(self.parts.directory.current())?;
         filter.address = filter.address.map(|address| self.parts.cooldowns.voter(address));
         self.desk.begin(filter, context.ticket, self.parts.clock.now().monotonic_ms)
     }
@@ -218,10 +207,6 @@ impl ControlService {
             return ControlAnswer::json(200, &body);
         }
         ControlAnswer { field: Some(("Retry-After", "1")), ..ControlAnswer::json(503, &body) }
-    }
-
-    fn cluster(&self) -> ControlAnswer {
-        self.parts.shared.as_ref().map_or_else(|| ControlAnswer::fault(Fault::NotFound), ClusterView::answer)
     }
 
     /// Made once a turn, however many ask: each would hold up the others for as long as it takes.
@@ -263,22 +248,18 @@ impl ControlService {
     }
 
     /// Turns gathered content into a command under way.
-    fn start(&self, ask: ControlRequest, body: &[u8], ticket: Ticket) -> Result<Task, ControlAnswer> {
-        let (asked, command) = match ask {
-            ControlRequest::Vote(mode) => (Asked::Vote, Command::Votes(vec![body::vote(body)?], mode)),
-            ControlRequest::Cancel(server, address) => (Asked::Cancel, Command::Cancel(server, address)),
-            ControlRequest::PutServer(server) => {
-                let new = body::server(server, body)?;
-                (Asked::Server(server), Command::Servers(vec![new], Tokens::Replace))
-            }
-            ControlRequest::RotateToken(server) => (Asked::Server(server), Command::Rotate(server)),
-            ControlRequest::RemoveServer(server) => (Asked::Remove(server), Command::Remove(server)),
-            ControlRequest::ClusterDigest => (Asked::Digest, Command::Digest),
-            _ => return Err(ControlAnswer::fault(Fault::Internal)),
+    fn start(&self, ask: CommandRequest, body: &[u8], ticket: Ticket) -> Result<Task, ControlAnswer> {
+        let command = match ask {
+            CommandRequest::Vote(mode) => Command::Votes(vec![body::vote(body)?], mode),
+            CommandRequest::Cancel(Pair { server, address }) => Command::Cancel(server, address),
+            CommandRequest::PutServer(server) => Command::Servers(vec![body::server(server, body)?], Tokens::Replace),
+            CommandRequest::RotateToken(server) => Command::Rotate(server),
+            CommandRequest::RemoveServer(server) => Command::Remove(server),
+            CommandRequest::ClusterDigest => Command::Digest,
         };
         let reply = submit(&self.parts.recorder, &self.mailbox, ticket, command)
             .ok_or_else(ControlAnswer::store_unavailable)?;
-        Ok(Task::Wait { asked, reply })
+        Ok(Task::Wait { ask, reply })
     }
 }
 
@@ -337,7 +318,7 @@ impl Service for ControlService {
         match &*exchange.task {
             Task::Answer(_) | Task::Page(_) | Task::Export(_) | Task::Watch(_) => true,
             // What changes something is done for a whole request only, even where its content has no meaning.
-            Task::Gather { ask, .. } => *ask == ControlRequest::ClusterDigest,
+            Task::Gather { ask, .. } => *ask == CommandRequest::ClusterDigest,
             Task::Batch(_) | Task::Wait { .. } => false,
         }
     }
@@ -351,10 +332,16 @@ impl Service for ControlService {
     }
 
     fn begin(&mut self, head: &Head<'_>, context: &Context) -> ControlExchange {
-        ControlExchange {
-            task: Box::new(self.task(head, context)),
-            is_keyed: request::wants_key(head) && self.is_authorised(head),
-        }
+        let path = route::decode(head.path);
+        let Some(path) = request::behind_key(&path) else {
+            let task = request::open(&path, head).map_or_else(Task::Answer, |ask| self.open(ask, head));
+            return ControlExchange { task: Box::new(task), is_keyed: false };
+        };
+        let refusal = self.refusal(head);
+        let is_keyed = refusal.is_none();
+        let ask = refusal.map_or_else(|| request::keyed(path, head), Err);
+        let task = ask.map_or_else(Task::Answer, |ask| self.keyed(ask, head, context));
+        ControlExchange { task: Box::new(task), is_keyed }
     }
 
     /// A batch is read as it comes: it has no bound.
@@ -415,17 +402,17 @@ impl Service for ControlService {
                     return Step::Done;
                 }
                 Task::Gather { ask, body } => self.start(*ask, body, context.ticket).unwrap_or_else(Task::Answer),
-                Task::Wait { asked, reply } => match reply.try_recv() {
+                Task::Wait { ask, reply } => match reply.try_recv() {
                     Ok(Reply::Digest(taken)) => {
                         let store = self.parts.shared.as_ref().and_then(|shared| shared.freshness.status.store());
                         Task::Answer(ClusterView::digest_answer(store, &taken))
                     }
                     Ok(reply) => {
-                        journal::note(*asked, &reply);
-                        Task::Answer(reply::answer(*asked, &reply))
+                        journal::note(*ask, &reply);
+                        Task::Answer(reply::answer(*ask, &reply))
                     }
                     Err(TryRecvError::Empty) if context.holding == Holding::TimeIsUp => {
-                        Task::Answer(reply::answer(*asked, &Reply::StoreSilent))
+                        Task::Answer(reply::answer(*ask, &Reply::StoreSilent))
                     }
                     Err(TryRecvError::Empty) => return Step::Parked,
                     Err(TryRecvError::Disconnected) => Task::Answer(ControlAnswer::store_unavailable()),

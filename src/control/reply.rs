@@ -8,7 +8,7 @@ use serde_json::json;
 use super::body::Invalid;
 use crate::http::fault::Fault;
 use crate::http::response::{self, Framing};
-use crate::recorder::command::{Recorded, Reply, ServerOutcome, VoteOutcome};
+use crate::recorder::command::{Mode, Recorded, Reply, ServerOutcome, VoteOutcome};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::Pair;
 use crate::vote::time::UnixSeconds;
@@ -111,36 +111,38 @@ impl From<Invalid> for ControlAnswer {
     }
 }
 
-/// What a recorder's reply is an answer to.
+/// What the recorder is asked for, before its content is read and until its reply is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum CommandRequest {
     /// `POST /v1/votes`
-    Vote,
+    Vote(Mode),
     /// `DELETE /v1/votes/{server_id}/{ip}`
-    Cancel,
-    /// `PUT /v1/servers/{id}` and `POST /v1/servers/{id}/token`
-    Server(ServerId),
+    Cancel(Pair),
+    /// `PUT /v1/servers/{id}`
+    PutServer(ServerId),
+    /// `POST /v1/servers/{id}/token`
+    RotateToken(ServerId),
     /// `DELETE /v1/servers/{id}`
-    Remove(ServerId),
+    RemoveServer(ServerId),
     /// `GET /v1/cluster/digest`
-    Digest,
+    ClusterDigest,
 }
 
 /// The answer that a recorder's reply makes.
 #[must_use]
-pub fn answer(asked: Asked, reply: &Reply) -> ControlAnswer {
-    match (asked, reply) {
-        (Asked::Vote, Reply::Votes(outcomes)) => outcomes.first().map_or_else(ControlAnswer::store_unavailable, vote),
-        (Asked::Cancel, Reply::Cancelled(None)) => ControlAnswer::unknown_server(),
-        (Asked::Cancel, Reply::Cancelled(Some(true))) => ControlAnswer::json(200, &json!({ "cancelled": true })),
-        (Asked::Cancel, Reply::Cancelled(Some(false))) => ControlAnswer::no_cooldown(),
-        (Asked::Server(id), Reply::Servers(outcomes)) => {
+pub fn answer(ask: CommandRequest, reply: &Reply) -> ControlAnswer {
+    match (ask, reply) {
+        (_, Reply::Votes(outcomes)) => outcomes.first().map_or_else(ControlAnswer::store_unavailable, vote),
+        (_, Reply::Cancelled(None)) => ControlAnswer::unknown_server(),
+        (_, Reply::Cancelled(Some(true))) => ControlAnswer::json(200, &json!({ "cancelled": true })),
+        (_, Reply::Cancelled(Some(false))) => ControlAnswer::no_cooldown(),
+        (CommandRequest::PutServer(id) | CommandRequest::RotateToken(id), Reply::Servers(outcomes)) => {
             outcomes.first().map_or_else(ControlAnswer::store_unavailable, |outcome| server(id, outcome))
         }
-        (Asked::Remove(id), Reply::Removed(true)) => {
+        (CommandRequest::RemoveServer(id), Reply::Removed(true)) => {
             ControlAnswer::json(200, &json!({ "removed": true, "server_id": id.0 }))
         }
-        (Asked::Remove(_), Reply::Removed(false)) => ControlAnswer::unknown_server(),
+        (_, Reply::Removed(false)) => ControlAnswer::unknown_server(),
         (_, Reply::StoreSilent) => ControlAnswer::store_unavailable_saying(SILENT),
         _ => ControlAnswer::store_unavailable(),
     }

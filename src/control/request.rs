@@ -1,6 +1,7 @@
 //! What a control request asks for, by its path and method.
 
-use super::reply::ControlAnswer;
+use super::batch::BatchKind;
+use super::reply::{CommandRequest, ControlAnswer};
 use crate::http::fault::Fault;
 use crate::http::head::{Head, Method};
 use crate::http::route;
@@ -8,11 +9,12 @@ use crate::recorder::command::{Mode, Tokens};
 use crate::vote::address::VoterAddress;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::ServerId;
+use crate::vote::table::Pair;
 use crate::watch::WatchFilter;
 
-/// One thing that can be asked of the control interface.
+/// What is asked without the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ControlRequest {
+pub enum OpenRequest {
     /// `GET /`
     Page,
     /// `GET /healthz`
@@ -21,34 +23,27 @@ pub enum ControlRequest {
     Ready,
     /// `GET /metrics`
     Metrics,
-    /// `POST /v1/votes`
-    Vote(Mode),
-    /// `POST /v1/votes/batch`; how many refused lines are told one by one.
-    VoteBatch(Mode, usize),
+}
+
+/// What is asked behind the key.
+#[derive(Clone, Copy)]
+pub enum KeyedRequest<'a> {
+    /// Content, once it is whole, becomes a command for the recorder.
+    Command(CommandRequest),
+    /// `POST /v1/votes/batch` or `POST /v1/servers/batch`; how many refused lines are told one by one.
+    Batch(BatchKind, usize),
     /// `GET /v1/votes/{server_id}/{ip}`
-    ShowVote(ServerId, VoterAddress),
-    /// `DELETE /v1/votes/{server_id}/{ip}`
-    Cancel(ServerId, VoterAddress),
+    ShowVote(Pair),
     /// `GET /v1/servers?after=ID&limit=N`
     ListServers(Option<ServerId>, Option<usize>),
-    /// `POST /v1/servers/batch`; as with votes.
-    ServerBatch(Tokens, usize),
     /// `GET /v1/servers/{id}`
     ShowServer(ServerId),
-    /// `PUT /v1/servers/{id}`
-    PutServer(ServerId),
-    /// `DELETE /v1/servers/{id}`
-    RemoveServer(ServerId),
-    /// `POST /v1/servers/{id}/token`
-    RotateToken(ServerId),
     /// `GET /v1/export`
     Export,
-    /// `GET /v1/watch`
-    Watch,
+    /// `GET /v1/watch`; the query says what is watched.
+    Watch(Query<'a>),
     /// `GET /v1/cluster`
     Cluster,
-    /// `GET /v1/cluster/digest`
-    ClusterDigest,
 }
 
 /// Refused lines that a batch tells one by one unless asked otherwise.
@@ -56,96 +51,69 @@ const ERRORS_MAX_DEFAULT: usize = 100;
 /// And at most. The answer has a bound in bytes besides.
 const ERRORS_MAX: usize = 10_000;
 
-/// Whether the path is behind the key.
+/// What follows the version in a decoded path that is behind the key.
 #[must_use]
-pub fn wants_key(head: &Head<'_>) -> bool {
-    let path = route::decode(head.path);
-    path.starts_with(b"/v1/") || *path == *b"/v1"
+pub fn behind_key(path: &[u8]) -> Option<&[u8]> {
+    path.strip_prefix(b"/v1").filter(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
-/// Reads what is asked.
+/// Reads what is asked by a decoded path that is not behind the key.
 ///
 /// # Errors
 /// The answer to what cannot be asked.
-pub fn read(head: &Head<'_>) -> Result<ControlRequest, ControlAnswer> {
-    let path = route::decode(head.path);
+pub fn open(path: &[u8], head: &Head<'_>) -> Result<OpenRequest, ControlAnswer> {
+    let ask = match path {
+        b"/" => OpenRequest::Page,
+        b"/healthz" => OpenRequest::Health,
+        b"/readyz" => OpenRequest::Ready,
+        b"/metrics" => OpenRequest::Metrics,
+        _ => return Err(ControlAnswer::fault(Fault::NotFound)),
+    };
+    by_method(head, "GET, HEAD", &[(Method::Get, ask)])
+}
+
+/// Reads what is asked by the part of a decoded path that [`behind_key`] gives.
+///
+/// # Errors
+/// The answer to what cannot be asked.
+pub fn keyed<'a>(path: &[u8], head: &Head<'a>) -> Result<KeyedRequest<'a>, ControlAnswer> {
     let query = Query(head.query.unwrap_or_default());
     let segments: Vec<&[u8]> = path.split(|byte| *byte == b'/').skip(1).collect();
-    let not_found = || ControlAnswer::fault(Fault::NotFound);
+    let get = |ask| by_method(head, "GET, HEAD", &[(Method::Get, ask)]);
+    let post = |ask| by_method(head, "POST", &[(Method::Post, ask)]);
+    let command = KeyedRequest::Command;
     match *segments.as_slice() {
-        [b""] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::Page)]),
-        [b"healthz"] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::Health)]),
-        [b"readyz"] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::Ready)]),
-        [b"metrics"] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::Metrics)]),
-        [b"v1", b"export"] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::Export)]),
-        [b"v1", b"watch"] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::Watch)]),
-        [b"v1", b"cluster"] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::Cluster)]),
-        [b"v1", b"cluster", b"digest"] => by_method(head, "GET, HEAD", &[(Method::Get, ControlRequest::ClusterDigest)]),
-        [b"v1", b"votes"] => by_method(head, "POST", &[(Method::Post, ControlRequest::Vote(query.mode(Mode::Cast)?))]),
-        [b"v1", b"votes", b"batch"] => {
-            let ask = ControlRequest::VoteBatch(query.mode(Mode::Record)?, query.errors_max()?);
-            by_method(head, "POST", &[(Method::Post, ask)])
+        [b"export"] => get(KeyedRequest::Export),
+        [b"watch"] => get(KeyedRequest::Watch(query)),
+        [b"cluster"] => get(KeyedRequest::Cluster),
+        [b"cluster", b"digest"] => get(command(CommandRequest::ClusterDigest)),
+        [b"votes"] => post(command(CommandRequest::Vote(query.mode(Mode::Cast)?))),
+        [b"votes", b"batch"] => {
+            post(KeyedRequest::Batch(BatchKind::Votes(query.mode(Mode::Record)?), query.errors_max()?))
         }
-        [b"v1", b"votes", id, ip] => {
+        [b"votes", id, ip] => {
             // The method first: what has no such method is told so, whatever its path names.
             let is_cancel = by_method(head, "GET, HEAD, DELETE", &[(Method::Get, false), (Method::Delete, true)])?;
             let address = VoterAddress::parse_user(ip);
             let address = address
                 .ok_or_else(|| ControlAnswer::error(422, "invalid_vote", "ip must be an IPv4 or IPv6 address"))?;
-            let pair = (server_id(id)?, address);
-            Ok(if is_cancel {
-                ControlRequest::Cancel(pair.0, pair.1)
-            } else {
-                ControlRequest::ShowVote(pair.0, pair.1)
-            })
+            let pair = Pair { server: server_id(id)?, address };
+            Ok(if is_cancel { command(CommandRequest::Cancel(pair)) } else { KeyedRequest::ShowVote(pair) })
         }
-        [b"v1", b"servers"] => {
-            let ask = ControlRequest::ListServers(query.number("after")?.map(ServerId), query.size("limit")?);
-            by_method(head, "GET, HEAD", &[(Method::Get, ask)])
-        }
-        [b"v1", b"servers", b"batch"] => {
-            let ask = ControlRequest::ServerBatch(query.tokens()?, query.errors_max()?);
-            by_method(head, "POST", &[(Method::Post, ask)])
-        }
-        [b"v1", b"servers", id] => {
+        [b"servers"] => get(KeyedRequest::ListServers(query.number("after")?.map(ServerId), query.size("limit")?)),
+        [b"servers", b"batch"] => post(KeyedRequest::Batch(BatchKind::Servers(query.tokens()?), query.errors_max()?)),
+        [b"servers", id] => {
             let id = server_id(id)?;
             let methods = [
-                (Method::Get, ControlRequest::ShowServer(id)),
-                (Method::Put, ControlRequest::PutServer(id)),
-                (Method::Delete, ControlRequest::RemoveServer(id)),
+                (Method::Get, KeyedRequest::ShowServer(id)),
+                (Method::Put, command(CommandRequest::PutServer(id))),
+                (Method::Delete, command(CommandRequest::RemoveServer(id))),
             ];
             by_method(head, "GET, HEAD, PUT, DELETE", &methods)
         }
-        [b"v1", b"servers", id, b"token"] => {
-            let id = server_id(id)?;
-            by_method(head, "POST", &[(Method::Post, ControlRequest::RotateToken(id))])
-        }
-        _ => Err(not_found()),
+        [b"servers", id, b"token"] => post(command(CommandRequest::RotateToken(server_id(id)?))),
+        _ => Err(ControlAnswer::fault(Fault::NotFound)),
     }
-}
-
-/// What is to be watched: a server, by its number or its token, an address, and whether only what names no
-/// listed server.
-///
-/// # Errors
-/// The answer to what cannot be watched.
-pub fn watch_filter(head: &Head<'_>, servers: &Snapshot) -> Result<WatchFilter, ControlAnswer> {
-    let query = Query(head.query.unwrap_or_default());
-    let refused = |message| ControlAnswer::error(400, "bad_request", message);
-    let server = match (query.number("server_id")?, query.value("token")) {
-        (Some(_), Some(_)) => return Err(refused("name the server by server_id or by token, not by both")),
-        (Some(server), None) => Some(ServerId(server)),
-        (None, Some(token)) => Some(servers.find(&route::decode(token)).ok_or_else(ControlAnswer::unknown_server)?),
-        (None, None) => None,
-    };
-    let address = match query.value("ip") {
-        Some(ip) => Some(
-            VoterAddress::parse_user(&route::decode(ip))
-                .ok_or_else(|| refused("ip must be an IPv4 or IPv6 address"))?,
-        ),
-        None => None,
-    };
-    Ok(WatchFilter { server, address, is_unknown_only: query.flag("unknown")? })
 }
 
 fn by_method<T: Copy>(head: &Head<'_>, allow: &'static str, asks: &[(Method, T)]) -> Result<T, ControlAnswer> {
@@ -159,9 +127,34 @@ fn server_id(segment: &[u8]) -> Result<ServerId, ControlAnswer> {
     ServerId::parse(segment).map_err(|_| ControlAnswer::unknown_server())
 }
 
-struct Query<'a>(&'a [u8]);
+/// What follows the path.
+#[derive(Clone, Copy)]
+pub struct Query<'a>(&'a [u8]);
 
 impl Query<'_> {
+    /// What is to be watched: a server, by its number or its token, an address, and whether only what names no
+    /// listed server.
+    ///
+    /// # Errors
+    /// The answer to what cannot be watched.
+    pub fn watch_filter(&self, servers: &Snapshot) -> Result<WatchFilter, ControlAnswer> {
+        let refused = |message| ControlAnswer::error(400, "bad_request", message);
+        let server = match (self.number("server_id")?, self.value("token")) {
+            (Some(_), Some(_)) => return Err(refused("name the server by server_id or by token, not by both")),
+            (Some(server), None) => Some(ServerId(server)),
+            (None, Some(token)) => Some(servers.find(&route::decode(token)).ok_or_else(ControlAnswer::unknown_server)?),
+            (None, None) => None,
+        };
+        let address = match self.value("ip") {
+            Some(ip) => Some(
+                VoterAddress::parse_user(&route::decode(ip))
+                    .ok_or_else(|| refused("ip must be an IPv4 or IPv6 address"))?,
+            ),
+            None => None,
+        };
+        Ok(WatchFilter { server, address, is_unknown_only: self.flag("unknown")? })
+    }
+
     /// The last value under this name.
     fn value(&self, name: &str) -> Option<&[u8]> {
         let pairs = self.0.split(|byte| *byte == b'&');
