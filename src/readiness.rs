@@ -78,6 +78,7 @@ struct State {
 
 const LOADED: u8 = 1;
 const STOPPING: u8 = 2;
+const STALE: u8 = 4;
 
 impl Readiness {
     /// Something is wrong, as `message` says with the remedy. To be called each time that it is found
@@ -145,6 +146,21 @@ impl Readiness {
         self.0.flags.fetch_or(STOPPING, Ordering::AcqRel);
     }
 
+    /// Says whether the state is older than was allowed, where other nodes decide as well.
+    pub fn set_stale(&self, is_stale: bool) {
+        if is_stale {
+            self.0.flags.fetch_or(STALE, Ordering::AcqRel);
+        } else if self.is_stale() {
+            self.0.flags.fetch_and(!STALE, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether the state is older than was allowed.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        self.0.flags.load(Ordering::Acquire) & STALE != 0
+    }
+
     /// Whether the state is loaded.
     #[must_use]
     #[inline]
@@ -176,6 +192,16 @@ mod tests {
         assert!(readiness.is_stopping() && !readiness.is_loaded() && !readiness.is_ready());
         readiness.set_ready();
         assert!(readiness.is_stopping() && readiness.is_loaded() && !readiness.is_ready());
+    }
+
+    #[test]
+    fn a_state_that_is_too_old_is_loaded_and_not_ready() {
+        let readiness = Readiness::default();
+        readiness.set_ready();
+        readiness.set_stale(true);
+        assert!(readiness.is_stale() && readiness.is_loaded() && !readiness.is_ready());
+        readiness.set_stale(false);
+        assert!(!readiness.is_stale() && readiness.is_ready());
     }
 
     #[test]

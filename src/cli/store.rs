@@ -60,12 +60,14 @@ pub(super) fn shared(options: &StoreOptions, data_dir: &Path, ipv6_prefix: Ipv6P
         exposure::warn_of_store_password();
     }
     let StoreOptions { address, confirmation, stale_max_ms, .. } = options;
-    let id_path = data_dir.join("store.id");
-    let store = RedisStore { address: address.clone(), confirmation: *confirmation, id_path };
-    (
-        StoreChoice::Shared { open: Box::new(|door| store.open(door)), stale_max_ms: *stale_max_ms, ipv6_prefix },
-        address.to_string(),
-    )
+    let store = RedisStore {
+        address: address.clone(),
+        confirmation: *confirmation,
+        id_path: data_dir.join("store.id"),
+        stale_max_ms: *stale_max_ms,
+        ipv6_prefix,
+    };
+    (StoreChoice::Shared(Box::new(store)), address.to_string())
 }
 
 /// The address of the store, with users and passwords for its machines and its sentinels. An error repeats nothing

@@ -7,8 +7,8 @@ use super::access::StoreAccess;
 use super::address::Host;
 use super::entry;
 use super::link::{LinkError, StoreLink, TIMEOUT, refusal};
+use super::reason::Reason;
 use super::socket::{self, StoreSocket};
-use crate::recorder::follower::reason::Reason;
 use crate::vote::address::VoterAddress;
 
 /// Room for replies on their way, in bytes.

@@ -4,9 +4,9 @@ use redis::{Cmd, Value, cmd};
 
 use super::entry::{ListingId, items, member, number, text, token};
 use super::keys;
+use super::status::EntryId;
 use crate::clock::Now;
 use crate::recorder::command::{Mode, Recorded, ServerOutcome, VoteOutcome};
-use crate::recorder::follower::status::EntryId;
 use crate::store::StoredVote;
 use crate::vote::address::{Voter, VoterAddress};
 use crate::vote::id::{ServerId, Token};
@@ -279,8 +279,8 @@ mod tests {
         GivenBack, Term, read_cancel, read_relist, read_remove, read_resolved, read_restore, read_server, read_vote,
         vote,
     };
+    use crate::cluster::status::EntryId;
     use crate::recorder::command::{Mode, Recorded, ServerOutcome, VoteOutcome};
-    use crate::recorder::follower::status::EntryId;
     use crate::vote::address::{Voter, VoterAddress};
     use crate::vote::id::{ServerId, Token};
     use crate::vote::ipv4::Ipv4;

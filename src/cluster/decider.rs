@@ -9,15 +9,15 @@ use redis::{Cmd, Value, cmd};
 use super::address::StoreAddress;
 use super::calls::{self, Made, Term};
 use super::entry::ListingId;
+use super::follower::FeedDoor;
+use super::follower::submitter::Decided;
 use super::link::{LinkError, TIMEOUT};
 use super::primary::Primary;
+use super::reason::Reason;
 use super::{Confirmation, failure_log::FailureLog};
 use crate::recorder::command::{
     Command, NewServer, Reply, ServerName, ServerOutcome, Tokens, VoteOutcome, generate_token,
 };
-use crate::recorder::follower::FeedDoor;
-use crate::recorder::follower::reason::Reason;
-use crate::recorder::follower::submitter::{Decided, Decider};
 use crate::vote::address::Voter;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::CooldownView;
@@ -99,6 +99,27 @@ impl StoreDecider {
     #[must_use]
     pub fn new(address: StoreAddress, door: FeedDoor, confirmation: Option<Confirmation>) -> Self {
         Self { address, door, confirmation, primary: None, epoch: 0, retry_at_ms: 0, failures: FailureLog::default() }
+    }
+
+    /// What became of each command, in their order: see [`Submitter::run`](super::follower::submitter::Submitter::run).
+    pub fn decide(&mut self, commands: Vec<Command>) -> Vec<Decided> {
+        let start_ms = self.door.clock.now().monotonic_ms;
+        let mut under: Vec<Under> = commands.iter().map(Under::new).collect();
+        if start_ms >= self.retry_at_ms {
+            let outcome = self.try_decide(commands, &mut under);
+            if let Err(error) = &outcome {
+                self.note_failure(error, start_ms);
+            }
+            let now_ms = self.door.clock.now().monotonic_ms;
+            let error = outcome.err();
+            self.failures.note(
+                &self.door.status.votes_reason,
+                error.as_ref(),
+                now_ms,
+                "votes and changes are answered 503",
+            );
+        }
+        under.into_iter().map(Under::decided).collect()
     }
 
     fn try_decide(&mut self, commands: Vec<Command>, under: &mut [Under]) -> Result<(), LinkError> {
@@ -330,28 +351,6 @@ impl StoreDecider {
                 }
             }
         }
-    }
-}
-
-impl Decider for StoreDecider {
-    fn decide(&mut self, commands: Vec<Command>) -> Vec<Decided> {
-        let start_ms = self.door.clock.now().monotonic_ms;
-        let mut under: Vec<Under> = commands.iter().map(Under::new).collect();
-        if start_ms >= self.retry_at_ms {
-            let outcome = self.try_decide(commands, &mut under);
-            if let Err(error) = &outcome {
-                self.note_failure(error, start_ms);
-            }
-            let now_ms = self.door.clock.now().monotonic_ms;
-            let error = outcome.err();
-            self.failures.note(
-                &self.door.status.votes_reason,
-                error.as_ref(),
-                now_ms,
-                "votes and changes are answered 503",
-            );
-        }
-        under.into_iter().map(Under::decided).collect()
     }
 }
 

@@ -4,8 +4,8 @@ use std::fmt;
 
 use redis::Value;
 
+use super::status::{EntryId, Position};
 use crate::random;
-use crate::recorder::follower::status::{EntryId, Position};
 use crate::store::{Event, StoredVote};
 use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
@@ -194,7 +194,7 @@ mod tests {
     use redis::{Value, parse_redis_value};
 
     use super::{EntryLine, ListingId, LogEntry, address, lines, listing, member, token};
-    use crate::recorder::follower::status::{EntryId, Position};
+    use crate::cluster::status::{EntryId, Position};
     use crate::store::{Event, StoredVote};
     use crate::vote::address::VoterAddress;
     use crate::vote::id::{ServerId, Token};

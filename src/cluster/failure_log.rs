@@ -2,7 +2,7 @@
 //! it works again.
 
 use super::link::LinkError;
-use crate::recorder::follower::reason::{Current, Reason};
+use super::reason::{Current, Reason};
 
 /// A store that refuses one thing may take the next one: it counts as well again when it has refused nothing
 /// for so long, in milliseconds.
@@ -91,7 +91,7 @@ impl FailureLog {
 mod tests {
     use super::FailureLog;
     use crate::cluster::link::LinkError;
-    use crate::recorder::follower::reason::{Current, Reason};
+    use crate::cluster::reason::{Current, Reason};
 
     /// What has been told, in the order of the kinds' last lines.
     fn told(log: &FailureLog) -> Vec<Reason> {

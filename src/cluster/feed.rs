@@ -10,18 +10,18 @@ use super::admin;
 use super::entry::LogEntry;
 use super::failure_log::FailureLog;
 use super::feed_error::FeedError;
+use super::follower::FeedDoor;
 use super::identity;
 use super::link::{LinkError, StoreRole};
 use super::offset::Offsets;
 use super::peers::Peers;
 use super::primary::Primary;
+use super::reason::Reason;
 use super::reoffer::Reoffer;
 use super::snapshot::{self, Listings, LogEnd, StoreState};
+use super::status::{EntryId, Position, RebuildCause};
 use super::stream::{self, ENTRIES_MAX, Read};
 use crate::clock::STANDSTILL_MAX_US;
-use crate::recorder::follower::FeedDoor;
-use crate::recorder::follower::reason::Reason;
-use crate::recorder::follower::status::{EntryId, Position, RebuildCause};
 use crate::store::{Event, StoreError};
 
 /// How often the store is asked where its log ends, what it is and how late it is, in milliseconds.

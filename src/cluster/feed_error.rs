@@ -1,9 +1,9 @@
 //! Why the feed has to begin anew, whatever part of it has met the trouble.
 
+use super::follower::RecorderGone;
 use super::link::LinkError;
-use crate::recorder::follower::RecorderGone;
-use crate::recorder::follower::reason::Reason;
-use crate::recorder::follower::status::RebuildCause;
+use super::reason::Reason;
+use super::status::RebuildCause;
 
 /// Why a session with the store has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use redis::{Value, cmd};
 use super::entry::{items, text};
 use super::keys;
 use super::link::{LinkError, StoreLink};
-use crate::recorder::follower::reason::Reason;
+use super::reason::Reason;
 use crate::vote::id::ServerId;
 
 /// What every node has the store do.

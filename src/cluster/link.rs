@@ -11,8 +11,8 @@ use super::access::StoreAccess;
 use super::address::Host;
 use super::entry::text;
 use super::keys;
+use super::reason::Reason;
 use super::socket::{self, StoreSocket};
-use crate::recorder::follower::reason::Reason;
 use crate::store::StoreError;
 
 /// A machine is taken to be gone if a connection, or a reply, takes longer than this.
@@ -327,7 +327,7 @@ pub fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::{StoreRole, refusal};
-    use crate::recorder::follower::reason::Reason;
+    use crate::cluster::reason::Reason;
 
     const INFO: &str = "# Server\r\nrun_id:5f\r\n# Replication\r\nrole:master\r\nmaster_replid:a1\r\n\
         master_replid2:0000\r\n# Memory\r\nmaxmemory_policy:allkeys-lru\r\n\

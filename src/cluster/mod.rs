@@ -8,9 +8,13 @@
 //! One primary, and replicas of it; a read never comes here.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use crate::recorder::follower::FeedDoor;
-use crate::recorder::follower::submitter::Decider;
+use crate::clock::Clock;
+use crate::readiness::Readiness;
+use crate::recorder::RecorderHandle;
+use crate::vote::ipv6::Ipv6Prefix;
+use crate::vote::time::Cooldown;
 
 pub mod access;
 pub mod address;
@@ -22,6 +26,7 @@ pub mod entry;
 pub mod failure_log;
 pub mod feed;
 pub mod feed_error;
+pub mod follower;
 pub mod functions;
 pub mod identity;
 pub mod keys;
@@ -31,16 +36,22 @@ pub mod offer;
 pub mod offset;
 pub mod peers;
 pub mod primary;
+pub mod reason;
 pub mod reoffer;
 pub mod snapshot;
 pub mod socket;
+pub mod state;
+pub mod status;
 pub mod stream;
 #[cfg(feature = "tls")]
 pub mod tls;
+pub mod view;
 
 use address::StoreAddress;
 use decider::StoreDecider;
 use feed::Feed;
+use follower::{Follower, FollowerParts};
+use view::ClusterView;
 
 /// Votes are held by so many replicas before they count as confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +62,7 @@ pub struct Confirmation {
     pub wait_ms: u64,
 }
 
-/// The store, before it is started.
+/// The store that a node is to share, and how.
 pub struct RedisStore {
     /// Where it is.
     pub address: StoreAddress,
@@ -59,14 +70,42 @@ pub struct RedisStore {
     pub confirmation: Option<Confirmation>,
     /// Where the id of the store is kept over restarts.
     pub id_path: PathBuf,
+    /// A node whose state is older than this, in milliseconds, is not ready.
+    pub stale_max_ms: Option<u64>,
+    /// How many bits of an IPv6 address tell one voter from another: it has to be the store's.
+    pub ipv6_prefix: Ipv6Prefix,
+}
+
+/// The parts of a node, before its threads are started.
+pub struct Node {
+    /// Owns the state.
+    pub recorder: Follower,
+    /// For the control service.
+    pub handle: RecorderHandle,
+    /// Where the node stands.
+    pub view: Arc<ClusterView>,
+    /// Follows the store's log. Ends with the recorder.
+    pub feed: Box<dyn FnOnce() + Send>,
+    /// Takes commands to the store. Ends with the last handle.
+    pub submitter: Box<dyn FnOnce() + Send>,
 }
 
 impl RedisStore {
-    /// The decider, and the work of the feed: see [`OpenSharedStore`](crate::recorder::follower::OpenSharedStore).
+    /// A node on this store.
     #[must_use]
-    pub fn open(self, door: FeedDoor) -> (Box<dyn Decider>, Box<dyn FnOnce() + Send>) {
-        let decider = StoreDecider::new(self.address.clone(), door.clone(), self.confirmation);
-        let feed = Feed::new(self.address, door, self.id_path);
-        (Box::new(decider), Box::new(|| feed.run()))
+    pub fn open(self, clock: &Clock, cooldown: Cooldown, readiness: Readiness) -> Node {
+        let Self { address, confirmation, id_path, stale_max_ms, ipv6_prefix } = self;
+        let FollowerParts { recorder, submitter, door, handle } =
+            Follower::parts(clock.clone(), cooldown, ipv6_prefix, readiness, stale_max_ms);
+        let view = ClusterView { status: recorder.status(), clock: clock.clone(), cooldown, ipv6_prefix };
+        let mut decider = StoreDecider::new(address.clone(), door.clone(), confirmation);
+        let feed = Feed::new(address, door, id_path);
+        Node {
+            recorder,
+            handle,
+            view: Arc::new(view),
+            feed: Box::new(|| feed.run()),
+            submitter: Box::new(move || submitter.run(|commands| decider.decide(commands))),
+        }
     }
 }

@@ -8,7 +8,7 @@ use super::functions;
 use super::keys;
 use super::link::{LinkError, StoreLink, TIMEOUT, info_field};
 use super::primary::Primary;
-use crate::recorder::follower::reason::Reason;
+use super::reason::Reason;
 
 /// The first version that has functions.
 const MAJOR_MIN: u32 = 7;

@@ -7,7 +7,7 @@ use super::entry::{items, number, text};
 use super::functions;
 use super::keys;
 use super::link::{LinkError, SENTINEL_TIMEOUT, StoreLink, StoreRole, TIMEOUT};
-use crate::recorder::follower::reason::Reason;
+use super::reason::Reason;
 
 /// A machine of a server in cluster mode names another one that has the keys; more than so many in a
 /// row know no better than the first.

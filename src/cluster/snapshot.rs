@@ -14,10 +14,10 @@ use super::feed_error::FeedError;
 use super::keys;
 use super::link::{LinkError, StoreLink};
 use super::primary::Primary;
+use super::reason::Reason;
+use super::state::FullState;
+use super::status::{EntryId, Position};
 use super::stream::{self, Read};
-use crate::recorder::follower::reason::Reason;
-use crate::recorder::follower::state::FullState;
-use crate::recorder::follower::status::{EntryId, Position};
 use crate::store::Event;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::ServerId;
@@ -299,7 +299,7 @@ mod tests {
     use redis::Value;
 
     use super::{Listings, LogEnd, add_servers, ask_for, read_head, read_prefix};
-    use crate::recorder::follower::status::{EntryId, Position};
+    use crate::cluster::status::{EntryId, Position};
     use crate::vote::directory::Snapshot;
     use crate::vote::id::ServerId;
     use crate::vote::ipv6::Ipv6Prefix;

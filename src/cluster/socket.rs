@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::access::Security;
 use super::address::Host;
-use crate::recorder::follower::reason::Reason;
+use super::reason::Reason;
 
 /// An open connection.
 pub enum StoreSocket {

@@ -6,7 +6,7 @@ use super::entry::{self, EntryLine, LogEntry, items, number};
 use super::feed_error::FeedError;
 use super::keys;
 use super::link::{LinkError, StoreLink};
-use crate::recorder::follower::status::{EntryId, Position, RebuildCause};
+use super::status::{EntryId, Position, RebuildCause};
 
 /// Entries that are read at once: with this many for each round trip a node on another continent
 /// still follows tens of thousands a second.
@@ -116,7 +116,7 @@ pub fn follow(position: Position, entries: &[LogEntry]) -> Result<Option<Positio
 mod tests {
     use super::{Read, follow};
     use crate::cluster::entry::LogEntry;
-    use crate::recorder::follower::status::{EntryId, Position, RebuildCause};
+    use crate::cluster::status::{EntryId, Position, RebuildCause};
     use crate::store::Event;
     use crate::vote::id::ServerId;
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 
-use super::cluster::ClusterView;
 use super::watch::WatchCounters;
 use crate::http::fault::Fault;
 use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
@@ -17,6 +16,7 @@ use crate::net::budget::Budget;
 use crate::net::counters::{CloseCause, EngineCounters, ResponseCounters};
 use crate::readiness::{Readiness, Trouble};
 use crate::recorder::counters::RecorderCounters;
+use crate::recorder::shared::SharedStore;
 use crate::vote::table::FamilyCounts;
 use crate::vote::time::UnixSeconds;
 use crate::waiting::{WaitOutcome, WaitingRoom};
@@ -78,13 +78,13 @@ pub fn metrics(
     sources: &Sources,
     readiness: &Readiness,
     cooldowns: FamilyCounts,
-    shared: Option<&ClusterView>,
+    shared: Option<&dyn SharedStore>,
 ) -> String {
     let mut page = MetricsText::default();
     page.family("vote_status_build_info", MetricKind::Gauge, "Always 1; the labels tell what runs.");
     let build = [("version", env!("CARGO_PKG_VERSION")), ("engine", sources.engine)];
     page.sample("vote_status_build_info", &build, 1);
-    let ready = u8::from(readiness.is_ready() && !shared.is_some_and(ClusterView::is_stale));
+    let ready = u8::from(readiness.is_ready());
     page.single("vote_status_ready", MetricKind::Gauge, "1 while a load balancer should send requests here.", ready);
     troubles(&mut page, readiness);
     requests(&mut page, sources);

@@ -21,6 +21,7 @@ use crate::pages::{self, DocumentForm};
 use crate::readiness::Readiness;
 use crate::recorder::RecorderHandle;
 use crate::recorder::command::{Command, Reply, Tokens};
+use crate::recorder::shared::SharedStore;
 use crate::vote::directory::DirectoryView;
 use crate::vote::id::{ServerId, Token, is_same_secret};
 use crate::vote::table::{CooldownView, Pair};
@@ -29,7 +30,6 @@ use crate::watch::WatchBoard;
 
 pub mod batch;
 pub mod body;
-pub mod cluster;
 pub mod export;
 mod journal;
 pub mod metrics;
@@ -39,7 +39,6 @@ pub mod summary;
 pub mod watch;
 
 use batch::BatchRequest;
-use cluster::ClusterView;
 use export::Export;
 use metrics::Sources;
 use reply::{CommandRequest, ControlAnswer, ServerBody, ServersBody};
@@ -84,7 +83,7 @@ pub struct ControlParts {
     /// Where this service counts its own responses.
     pub responses: Arc<ResponseCounters>,
     /// The store that is shared with other nodes, if one is.
-    pub shared: Option<ClusterView>,
+    pub shared: Option<Arc<dyn SharedStore>>,
     /// Who watches what is asked and recorded.
     pub board: WatchBoard,
     /// The service's time.
@@ -160,7 +159,7 @@ impl ControlService {
             (KeyedRequest::Cluster | KeyedRequest::Command(CommandRequest::ClusterDigest), None) => {
                 Task::Answer(ControlAnswer::fault(Fault::NotFound))
             }
-            (KeyedRequest::Cluster, Some(shared)) => Task::Answer(shared.answer()),
+            (KeyedRequest::Cluster, Some(shared)) => Task::Answer(ControlAnswer::json(200, &shared.standing())),
             (KeyedRequest::Command(ask), _) => Task::Gather { ask, body: Vec::new() },
             (KeyedRequest::Batch(kind, errors_max), _) => Task::Batch(BatchRequest::new(kind, errors_max)),
             (KeyedRequest::ShowVote(pair), _) => Task::Answer(self.show_vote(pair, context.now)),
@@ -187,17 +186,16 @@ impl ControlService {
     fn ready(&self) -> ControlAnswer {
         let ControlParts { readiness, shared, .. } = &self.parts;
         let is_loaded = readiness.is_loaded();
-        let is_stale = is_loaded && shared.as_ref().is_some_and(ClusterView::is_stale);
         let trouble = readiness.gravest().map(|(trouble, message)| (trouble.word(), message));
         let refusal = trouble.or_else(|| match shared {
             _ if !is_loaded => Some(("loading", LOADING.to_owned())),
             Some(shared) => shared.refusal(),
             None => None,
         });
-        let stands = if readiness.is_stopping() { Some("stopping") } else { is_stale.then_some("stale") };
-        let is_ready = readiness.is_ready() && !is_stale;
+        let stands = if readiness.is_stopping() { Some("stopping") } else { readiness.is_stale().then_some("stale") };
+        let is_ready = readiness.is_ready();
         let mut body = told(is_ready, stands, refusal);
-        if !readiness.is_ready() {
+        if !is_loaded || readiness.is_stopping() {
             body["loaded_rows"] = readiness.loaded_rows().into();
         }
         if let Some(shared) = shared {
@@ -212,7 +210,7 @@ impl ControlService {
     /// Made once a turn, however many ask: each would hold up the others for as long as it takes.
     fn metrics(&mut self) -> ControlAnswer {
         let ControlParts { sources, readiness, cooldowns, shared, .. } = &self.parts;
-        let make = || metrics::metrics(sources, readiness, cooldowns.counts(), shared.as_ref()).into_bytes();
+        let make = || metrics::metrics(sources, readiness, cooldowns.counts(), shared.as_deref()).into_bytes();
         let body = self.metrics_page.get_or_insert_with(make).clone();
         ControlAnswer {
             content_type: "text/plain; version=0.0.4; charset=utf-8",
@@ -403,10 +401,6 @@ impl Service for ControlService {
                 }
                 Task::Gather { ask, body } => self.start(*ask, body, context.ticket).unwrap_or_else(Task::Answer),
                 Task::Wait { ask, reply } => match reply.try_recv() {
-                    Ok(Reply::Digest(taken)) => {
-                        let store = self.parts.shared.as_ref().and_then(|shared| shared.freshness.status.store());
-                        Task::Answer(ClusterView::digest_answer(store, &taken))
-                    }
                     Ok(reply) => {
                         journal::note(*ask, &reply);
                         Task::Answer(reply::answer(*ask, &reply))

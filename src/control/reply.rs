@@ -143,6 +143,7 @@ pub fn answer(ask: CommandRequest, reply: &Reply) -> ControlAnswer {
             ControlAnswer::json(200, &json!({ "removed": true, "server_id": id.0 }))
         }
         (_, Reply::Removed(false)) => ControlAnswer::unknown_server(),
+        (_, Reply::Digest(told)) => ControlAnswer::json(200, told),
         (_, Reply::StoreSilent) => ControlAnswer::store_unavailable_saying(SILENT),
         _ => ControlAnswer::store_unavailable(),
     }

@@ -19,7 +19,6 @@ use crate::http::wait::WaitSeconds;
 use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
 use crate::net::counters::ResponseCounters;
 use crate::readiness::Readiness;
-use crate::recorder::follower::status::Freshness;
 use crate::vote::answer::{self, Answer, Question, ServerKey};
 use crate::vote::directory::DirectoryView;
 use crate::vote::table::{CooldownView, Pair};
@@ -34,8 +33,6 @@ pub struct StatusReader {
     directory: DirectoryView,
     cooldowns: CooldownView,
     readiness: Readiness,
-    /// Where the state comes from a store that is shared with other nodes.
-    freshness: Option<Freshness>,
     counters: PublicCounters,
 }
 
@@ -52,13 +49,7 @@ impl StatusReader {
     /// A reader with these views.
     #[must_use]
     pub fn new(directory: DirectoryView, cooldowns: CooldownView, readiness: Readiness) -> Self {
-        Self { directory, cooldowns, readiness, freshness: None, counters: PublicCounters::default() }
-    }
-
-    /// The same, which is not ready while what it knows is too old.
-    #[must_use]
-    pub fn with_freshness(self, freshness: Option<Freshness>) -> Self {
-        Self { freshness, ..self }
+        Self { directory, cooldowns, readiness, counters: PublicCounters::default() }
     }
 
     /// What this reader counts.
@@ -145,8 +136,7 @@ impl StatusReader {
 
     /// Whether a balancer should send requests here: the same as the control listener tells.
     fn health(&self) -> Health {
-        let is_stale = self.freshness.as_ref().is_some_and(Freshness::is_stale);
-        if self.readiness.is_ready() && !is_stale { Health::Ready } else { Health::NotReady }
+        if self.readiness.is_ready() { Health::Ready } else { Health::NotReady }
     }
 
     /// Counts an answer that is given.
@@ -202,12 +192,6 @@ impl PublicService {
 }
 
 impl PublicService {
-    /// The same, which is not ready while what it knows is too old.
-    #[must_use]
-    pub fn with_freshness(self, freshness: Option<Freshness>) -> Self {
-        Self { reader: self.reader.with_freshness(freshness), ..self }
-    }
-
     /// The same, whose requests wait there and are woken by that bell.
     #[must_use]
     pub fn with_waiting(self, room: WaitingRoom, bell: Bell) -> Self {

@@ -7,16 +7,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::command::{
-    Command, DigestTaken, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome,
-    generate_token,
+    Command, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome, generate_token,
 };
 use super::cut::CutVotes;
-use super::follower::status::Position;
 use super::gone::CancelledVotes;
 use super::removal::Removals;
 use crate::store::{Event, StoredVote};
 use crate::vote::address::Voter;
-use crate::vote::digest::Digest;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::{CooldownTable, Cooling, Pair};
@@ -107,14 +104,9 @@ impl<'s> Batch<'s> {
             }
             Command::Rotate(server) => Reply::Servers(vec![self.rotate(server)]),
             Command::Remove(server) => Reply::Removed(self.remove(server)),
-            Command::Digest => Reply::Digest(self.digest()),
+            // Nodes are compared with the store that they share, and this one is nobody else's.
+            Command::Digest => Reply::StoreUnavailable,
         }
-    }
-
-    /// The digest of the state before this batch.
-    fn digest(&self) -> DigestTaken {
-        let digest = Digest::of(&self.servers, &self.table.view(), self.cooldown, self.now);
-        DigestTaken { digest, now: self.now, position: Position::default() }
     }
 
     fn servers(&self) -> &Snapshot {

@@ -1,9 +1,9 @@
 //! What the recorder can be asked, and what it answers.
 
-use super::follower::status::Position;
+use serde_json::Value;
+
 use crate::random;
 use crate::vote::address::{Voter, VoterAddress};
-use crate::vote::digest::Digest;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::time::UnixSeconds;
 
@@ -68,7 +68,7 @@ pub enum Command {
     Rotate(ServerId),
     /// Strike a server off, with its cooldowns.
     Remove(ServerId),
-    /// Tell the digest of all that is held; changes nothing.
+    /// Tell the digest of all that a node of a shared store holds; changes nothing.
     Digest,
 }
 
@@ -158,22 +158,11 @@ pub enum Reply {
     Servers(Vec<ServerOutcome>),
     /// To [`Command::Remove`]: whether it was listed.
     Removed(bool),
-    /// To [`Command::Digest`].
-    Digest(DigestTaken),
+    /// To [`Command::Digest`], as it is told.
+    Digest(Value),
     /// Nothing of the command was kept.
     StoreUnavailable,
     /// Nobody knows what was kept: a sync failed, or a shared store did not answer, or took one part and not
     /// another. A second try finds unchanged what was kept.
     StoreSilent,
-}
-
-/// A digest, and of which moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DigestTaken {
-    /// Of all servers, and of the votes live at `now`.
-    pub digest: Digest,
-    /// The time of the service.
-    pub now: UnixSeconds,
-    /// How far the state had come in a shared store's log.
-    pub position: Position,
 }

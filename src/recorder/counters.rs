@@ -73,12 +73,12 @@ impl RecorderCounters {
     }
 
     /// Counts votes of which the store kept nothing, as far as is known.
-    pub(super) fn count_unavailable(&self, votes: u64) {
+    pub fn count_unavailable(&self, votes: u64) {
         self.votes[STORE_UNAVAILABLE].add(votes);
     }
 
     /// Counts what an answer says of votes.
-    pub(super) fn count(&self, reply: &Reply, is_kept: bool) {
+    pub fn count(&self, reply: &Reply, is_kept: bool) {
         let outcomes = match reply {
             Reply::Votes(outcomes) => outcomes,
             Reply::Cancelled(Some(true)) if is_kept => return self.cancelled.add(1),

@@ -14,14 +14,17 @@ use crate::watch::{WatchBoard, WatchPost};
 
 /// Cooldowns, servers and counters.
 pub struct LiveState {
-    pub(super) table: CooldownTable,
-    pub(super) directory: Directory,
-    pub(super) counters: Arc<RecorderCounters>,
+    /// The cooldowns.
+    pub table: CooldownTable,
+    /// The listed servers.
+    pub directory: Directory,
+    /// What the recorder counts.
+    pub counters: Arc<RecorderCounters>,
     /// Who is to be told of votes, once they are in the table.
-    pub(super) waiting: WaitingRoom,
+    pub waiting: WaitingRoom,
     board: WatchBoard,
     /// Where watchers learn of changes.
-    pub(super) watch: WatchPost,
+    pub watch: WatchPost,
 }
 
 impl Default for LiveState {
@@ -85,13 +88,13 @@ impl LiveState {
     }
 
     /// Tells those who wait for a vote for `pair`, which is in the table by now.
-    pub(super) fn tell(&self, pair: Pair) {
+    pub fn tell(&self, pair: Pair) {
         self.waiting.tell(self.table.looked_up(pair));
     }
 
     /// Shows these servers in place of those that were listed, and wakes who waits for one that was struck off or
     /// has another token: what it asks under may name nobody now.
-    pub(super) fn publish(&mut self, servers: Snapshot) {
+    pub fn publish(&mut self, servers: Snapshot) {
         self.counters.servers.set(servers.len() as u64);
         let before = self.directory.snapshot();
         self.directory.publish(servers);

@@ -20,13 +20,13 @@ pub mod batch;
 pub mod command;
 pub mod counters;
 mod cut;
-pub mod follower;
 pub mod gone;
 pub mod live_state;
 mod opening;
 mod patience;
 pub mod queue;
 pub mod removal;
+pub mod shared;
 mod tending;
 mod timekeeping;
 mod watched;
@@ -44,9 +44,9 @@ use removal::Removals;
 use timekeeping::{HeldStep, is_in};
 
 /// How often the recorder looks at the clock and sweeps, in milliseconds.
-const TICK_MS: u64 = 50;
+pub const TICK_MS: u64 = 50;
 /// Shards swept at a tick: the whole table in some 6 s.
-const SWEEP_SHARDS_PER_TICK: usize = 8;
+pub const SWEEP_SHARDS_PER_TICK: usize = 8;
 /// Expired rows dropped from the store at a tick.
 const DROP_ROWS_PER_TICK: usize = 8_192;
 /// A full disk may have no room for dropping so many at once. Then fewer are tried, but at least this many.

@@ -11,9 +11,11 @@ use crate::limits::{RECORDER_LINES_MAX, RECORDER_QUEUE_MAX};
 pub type Respond = Box<dyn FnOnce(Reply) + Send>;
 
 /// A command that waits.
-pub(super) struct Request {
-    pub(super) command: Command,
-    pub(super) respond: Respond,
+pub struct Request {
+    /// What is asked for.
+    pub command: Command,
+    /// Called with the answer.
+    pub respond: Respond,
     /// Freed when the request is taken out of the queue.
     _place: QueuePlace,
 }
@@ -44,7 +46,9 @@ pub struct RecorderHandle {
 pub struct Overloaded;
 
 impl RecorderHandle {
-    pub(super) fn new() -> (Self, Receiver<Request>) {
+    /// A queue: where commands go, and where they come out.
+    #[must_use]
+    pub fn new() -> (Self, Receiver<Request>) {
         let (sender, requests) = sync_channel(RECORDER_QUEUE_MAX);
         (Self { requests: sender, waiting: Arc::default() }, requests)
     }

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use super::Config;
 use super::threads::ThreadKind;
 use crate::clock::Clock;
-use crate::control::cluster::ClusterView;
+#[cfg(feature = "redis")]
+use crate::cluster::{Node, RedisStore};
 use crate::recorder::counters::RecorderCounters;
-use crate::recorder::follower::status::Freshness;
-use crate::recorder::follower::submitter::Submitter;
-use crate::recorder::follower::{FeedDoor, Follower, FollowerParts, OpenSharedStore};
 use crate::recorder::live_state::LiveState;
+use crate::recorder::shared::SharedStore;
 use crate::recorder::{OpenStore, Recorder, RecorderHandle};
 use crate::store::StoreError;
 use crate::vote::directory::DirectoryView;
@@ -34,14 +33,8 @@ pub enum StoreChoice {
         ipv6_prefix: Ipv6Prefix,
     },
     /// By a service that other nodes use as well.
-    Shared {
-        /// How it is opened.
-        open: OpenSharedStore,
-        /// A node whose state is older than this, in milliseconds, is not ready.
-        stale_max_ms: Option<u64>,
-        /// By how many bits IPv6 voters are told apart: it has to be the store's.
-        ipv6_prefix: Ipv6Prefix,
-    },
+    #[cfg(feature = "redis")]
+    Shared(Box<RedisStore>),
 }
 
 /// Read-only views of the state, for those who answer from it.
@@ -52,18 +45,18 @@ pub(super) struct Views {
     pub(super) waiting: WaitingRoom,
     /// Who watches what is asked and recorded.
     pub(super) board: WatchBoard,
-    /// Where the recorder stands with other nodes, if there are any.
-    pub(super) cluster: Option<ClusterView>,
+    /// What is told of a store that other nodes use as well.
+    pub(super) shared: Option<Arc<dyn SharedStore>>,
 }
 
 impl Views {
-    fn of(live: &LiveState, cluster: Option<ClusterView>) -> Self {
+    fn of(live: &LiveState, shared: Option<Arc<dyn SharedStore>>) -> Self {
         Self {
             directory: live.directory(),
             cooldowns: live.cooldowns(),
             waiting: live.waiting(),
             board: live.board(),
-            cluster,
+            shared,
         }
     }
 }
@@ -108,24 +101,18 @@ impl WriteSide {
                 };
                 Self { views, counters, handle, load: Box::new(load), helpers: Vec::new() }
             }
-            StoreChoice::Shared { open, stale_max_ms, ipv6_prefix } => {
-                let FollowerParts { mut recorder, submitter, door, handle } =
-                    Follower::parts(clock.clone(), cooldown, ipv6_prefix, readiness.clone());
-                let freshness = Freshness { status: recorder.status(), clock: clock.clone(), stale_max_ms };
-                let cluster = ClusterView { freshness, cooldown, ipv6_prefix };
-                let (views, counters) = (Views::of(recorder.live(), Some(cluster)), recorder.live().counters());
+            #[cfg(feature = "redis")]
+            StoreChoice::Shared(store) => {
+                let Node { mut recorder, handle, view, feed, submitter } =
+                    store.open(clock, cooldown, readiness.clone());
+                let (views, counters) = (Views::of(recorder.live(), Some(view)), recorder.live().counters());
                 let load = move || {
                     recorder.load()?;
                     Ok(Box::new(move || recorder.run()) as Work)
                 };
-                let helpers = helpers(open, submitter, door);
+                let helpers = vec![(ThreadKind::Feed, feed), (ThreadKind::Submitter, submitter)];
                 Self { views, counters, handle, load: Box::new(load), helpers }
             }
         }
     }
-}
-
-fn helpers(open: OpenSharedStore, submitter: Submitter, door: FeedDoor) -> Vec<(ThreadKind, Work)> {
-    let (decider, follow) = open(door);
-    vec![(ThreadKind::Feed, follow), (ThreadKind::Submitter, Box::new(move || submitter.run(decider)))]
 }

@@ -27,8 +27,10 @@ pub enum ThreadKind {
     /// The only writer.
     Recorder,
     /// Follows the log of a shared store.
+    #[cfg(feature = "redis")]
     Feed,
     /// Submits votes to a shared store.
+    #[cfg(feature = "redis")]
     Submitter,
 }
 
@@ -40,7 +42,9 @@ impl ThreadKind {
             Self::Worker => "worker",
             Self::Control => "control",
             Self::Recorder => "recorder",
+            #[cfg(feature = "redis")]
             Self::Feed => "feed",
+            #[cfg(feature = "redis")]
             Self::Submitter => "submitter",
         }
     }

@@ -26,7 +26,6 @@ use crate::public::{PublicCounters, PublicService};
 #[cfg(feature = "may_minihttp")]
 use crate::public::{StatusReader, may_minihttp};
 use crate::recorder::RecorderHandle;
-use crate::recorder::follower::status::Freshness;
 
 impl Run {
     /// Starts what serves the public listeners.
@@ -50,7 +49,6 @@ impl Run {
             turn_bytes_max: UNSENT_BYTES_MAX,
             kept_places: 0,
         };
-        let freshness = self.freshness();
         let shares = self.sockets.take(Role::Public, workers).map_err(ServerError::Engine)?;
         for share in shares {
             let service = PublicService::new(
@@ -59,8 +57,7 @@ impl Run {
                 self.config.readiness.clone(),
                 cooldown,
                 limits.skip_body_bytes_max,
-            )
-            .with_freshness(freshness.clone());
+            );
             let PublicCounters { answers, responses } = service.counters();
             self.sources.answers.push(answers);
             let setup = self.set_up("public", share, settings, responses);
@@ -71,23 +68,14 @@ impl Run {
         Ok(())
     }
 
-    /// How old the state may be, where other nodes decide as well.
-    fn freshness(&self) -> Option<Freshness> {
-        self.views.cluster.as_ref().map(|cluster| cluster.freshness.clone())
-    }
-
     /// Starts the second engine, which binds by itself: our listeners have shown that the addresses are
     /// free, and chosen the ports.
     #[cfg(feature = "may_minihttp")]
     fn start_may_minihttp(&mut self) -> Result<(), ServerError> {
         let Config { limits, cooldown, workers, .. } = self.config;
         let readiness = self.config.readiness.clone();
-        let freshness = self.freshness();
-        let reader = || {
-            let reader =
-                StatusReader::new(self.views.directory.clone(), self.views.cooldowns.clone(), readiness.clone());
-            reader.with_freshness(freshness.clone())
-        };
+        let reader =
+            || StatusReader::new(self.views.directory.clone(), self.views.cooldowns.clone(), readiness.clone());
         let service = may_minihttp::PublicParts::new(reader(), cooldown);
         let services: Vec<_> = (0..workers).map(|_| service.at(reader())).collect();
         for PublicCounters { answers, responses } in services.iter().map(may_minihttp::PublicParts::counters) {
@@ -143,7 +131,7 @@ impl Run {
             readiness: self.config.readiness.clone(),
             cooldown,
             body_bytes_max: limits.body_bytes_max,
-            shared: self.views.cluster.clone(),
+            shared: self.views.shared.clone(),
             board: self.views.board.clone(),
             clock: self.clock.clone(),
         };

@@ -1,21 +1,23 @@
-//! What the control interface tells of a store that is shared with other nodes: the state of
-//! things, the digest, the metrics.
+//! What is told of a node on a store that is shared: on `/readyz`, `/v1/cluster` and the metrics page.
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::reply::ControlAnswer;
+use super::reason::Reason;
+use super::status::{RebuildCause, SharedStatus};
+use crate::clock::Clock;
 use crate::metrics::{MetricKind, MetricsText};
-use crate::recorder::command::DigestTaken;
-use crate::recorder::follower::reason::Reason;
-use crate::recorder::follower::status::{Freshness, RebuildCause};
+use crate::recorder::shared::SharedStore;
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::time::Cooldown;
 
 /// A view of where the node stands.
-#[derive(Clone)]
 pub struct ClusterView {
-    /// How old its state may be, and what the threads say of themselves.
-    pub freshness: Freshness,
+    /// What the threads say of themselves.
+    pub status: Arc<SharedStatus>,
+    /// To tell how old the state may be.
+    pub clock: Clock,
     /// The cooldown's length.
     pub cooldown: Cooldown,
     /// How many bits of an IPv6 address tell one voter from another.
@@ -24,95 +26,52 @@ pub struct ClusterView {
 
 impl ClusterView {
     /// How old the state may be, in seconds to the millisecond.
-    #[must_use]
-    pub fn staleness_seconds(&self) -> f64 {
-        (self.freshness.staleness_us() / 1_000) as f64 / 1_000.0
-    }
-
-    /// Whether the state is older than was allowed.
-    #[must_use]
-    pub fn is_stale(&self) -> bool {
-        self.freshness.is_stale()
-    }
-
-    /// Why votes are refused, if they are: a word and a line.
-    #[must_use]
-    pub fn refusal(&self) -> Option<(&'static str, String)> {
-        self.freshness.status.refusal().map(|(reason, message)| (reason.label(), message))
-    }
-
-    /// Its part of `GET /readyz`.
-    pub fn add_to_ready(&self, body: &mut Value, is_loaded: bool) {
-        if is_loaded {
-            body["staleness_seconds"] = self.staleness_seconds().into();
-        }
-        body["store"] = self.store();
+    fn staleness_seconds(&self) -> f64 {
+        (self.status.staleness_us(self.clock.now().monotonic_us) / 1_000) as f64 / 1_000.0
     }
 
     /// What is wrong with the store at this moment: why its log is not followed, and why votes are refused.
-    #[must_use]
-    pub fn store(&self) -> Value {
-        let told = |told: Option<(Reason, String)>| {
-            told.map(|(reason, what)| json!({ "reason": reason.label(), "message": what }))
-        };
-        let [feed, votes] = self.reasons();
-        json!({ "following": self.freshness.status.is_following(), "feed": told(feed), "votes": told(votes) })
-    }
-
-    /// Of the feed, and of votes.
     fn reasons(&self) -> [Option<(Reason, String)>; 2] {
-        let status = &self.freshness.status;
+        let status = &self.status;
         [status.feed_reason.get(), status.barrier.get().or_else(|| status.votes_reason.get())]
     }
+}
 
-    /// `GET /v1/cluster`
-    #[must_use]
-    pub fn answer(&self) -> ControlAnswer {
-        let status = &self.freshness.status;
-        let position = status.position();
-        ControlAnswer::json(
-            200,
-            &json!({
-                "store_id": status.store(),
-                "cooldown_minutes": self.cooldown.minutes(),
-                "ipv6_prefix": self.ipv6_prefix.bits(),
-                "following": status.is_following(),
-                "id": position.id.to_string(),
-                "n": position.n,
-                "lag_events": status.lag_events(),
-                "staleness_seconds": self.staleness_seconds(),
-            }),
-        )
+impl SharedStore for ClusterView {
+    fn refusal(&self) -> Option<(&'static str, String)> {
+        self.status.refusal().map(|(reason, message)| (reason.label(), message))
     }
 
-    /// `GET /v1/cluster/digest`
-    #[must_use]
-    pub fn digest_answer(store: Option<&str>, taken: &DigestTaken) -> ControlAnswer {
-        let DigestTaken { digest, now, position } = taken;
-        let sum = |sum: u64| Value::from(format!("{sum:016x}"));
-        ControlAnswer::json(
-            200,
-            &json!({
-                "store_id": store,
-                "id": position.id.to_string(),
-                "n": position.n,
-                "now": now.0,
-                "servers": digest.servers,
-                "servers_digest": sum(digest.servers_sum),
-                "votes": digest.votes,
-                "votes_digest": sum(digest.votes_sum),
-            }),
-        )
+    fn add_to_ready(&self, body: &mut Value, is_loaded: bool) {
+        if is_loaded {
+            body["staleness_seconds"] = self.staleness_seconds().into();
+        }
+        let [feed, votes] =
+            self.reasons().map(|told| told.map(|(reason, what)| json!({ "reason": reason.label(), "message": what })));
+        body["store"] = json!({ "following": self.status.is_following(), "feed": feed, "votes": votes });
     }
 
-    /// Adds the figures of the store to a page.
-    pub(super) fn add_to(&self, page: &mut MetricsText) {
-        let status = &self.freshness.status;
+    fn standing(&self) -> Value {
+        let position = self.status.position();
+        json!({
+            "store_id": self.status.store(),
+            "cooldown_minutes": self.cooldown.minutes(),
+            "ipv6_prefix": self.ipv6_prefix.bits(),
+            "following": self.status.is_following(),
+            "id": position.id.to_string(),
+            "n": position.n,
+            "lag_events": self.status.lag_events(),
+            "staleness_seconds": self.staleness_seconds(),
+        })
+    }
+
+    fn add_to(&self, page: &mut MetricsText) {
+        let status = &self.status;
         let seconds = |us: f64| us / 1_000_000.0;
         let mut gauge = |name: &str, help: &str, value: f64| page.single(name, MetricKind::Gauge, help, value);
         let following = f64::from(u8::from(status.is_following()));
         gauge("vote_status_store_following", "1 while the shared store's log is followed.", following);
-        let staleness = seconds(self.freshness.staleness_us() as f64);
+        let staleness = seconds(status.staleness_us(self.clock.now().monotonic_us) as f64);
         gauge("vote_status_store_staleness_seconds", "How old the state may be.", staleness);
         let lag = status.lag_events() as f64;
         gauge("vote_status_store_lag_events", "Entries of the log not applied yet, at the last look.", lag);
@@ -157,20 +116,17 @@ impl ClusterView {
 mod tests {
     use std::sync::Arc;
 
-    use serde_json::json;
-
     use super::ClusterView;
     use crate::clock::Clock;
+    use crate::cluster::reason::Reason;
     use crate::metrics::MetricsText;
-    use crate::recorder::follower::reason::Reason;
-    use crate::recorder::follower::status::{Freshness, SharedStatus};
+    use crate::recorder::shared::SharedStore;
     use crate::vote::ipv6::Ipv6Prefix;
     use crate::vote::time::Cooldown;
 
-    fn view(stale_max_ms: Option<u64>) -> ClusterView {
+    fn view() -> ClusterView {
         let cooldown = Cooldown::from_minutes(90).expect("in range");
-        let freshness = Freshness { status: Arc::new(SharedStatus::default()), clock: Clock::new(), stale_max_ms };
-        ClusterView { freshness, cooldown, ipv6_prefix: Ipv6Prefix::USUAL }
+        ClusterView { status: Arc::default(), clock: Clock::new(), cooldown, ipv6_prefix: Ipv6Prefix::USUAL }
     }
 
     /// The rows of its table, by kind and labels, and the families of a page.
@@ -186,7 +142,7 @@ mod tests {
             })
             .collect();
         let mut page = MetricsText::default();
-        view(None).add_to(&mut page);
+        view().add_to(&mut page);
         let text = page.into_text();
         let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
         let told: Vec<String> = families
@@ -202,23 +158,11 @@ mod tests {
         assert_eq!(told, documented);
     }
 
-    #[test]
-    fn a_node_is_stale_once_it_has_heard_nothing_for_too_long() {
-        assert!(!view(None).is_stale() && !view(Some(60_000)).is_stale());
-        let stale = view(Some(0));
-        while !stale.is_stale() {
-            std::thread::yield_now();
-        }
-        let mut body = json!({});
-        stale.add_to_ready(&mut body, true);
-        assert!(body["staleness_seconds"].as_f64().is_some_and(|seconds| seconds < 60.0), "{body}");
-    }
-
     /// Votes wait for the feed: where it does not follow, or what may be lost is not given back, none is taken.
     #[test]
     fn votes_are_refused_unless_all_is_well() {
-        let view = view(None);
-        let status = &view.freshness.status;
+        let view = view();
+        let status = &view.status;
         let word = || view.refusal().map(|(word, _)| word);
         let reason = |reason: Reason| Some((reason, "a line".to_owned()));
         assert_eq!(word(), Some("unsettled"));

@@ -5,11 +5,11 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::state::FullState;
-use super::status::{EntryId, Position};
-use super::submitter::{Decided, Decider};
+use super::submitter::Decided;
 use super::{ACKNOWLEDGE_FOLLOWING_MS, FeedDoor, Follower, FollowerParts};
 use crate::clock::Clock;
+use crate::cluster::state::FullState;
+use crate::cluster::status::{EntryId, Position};
 use crate::readiness::Readiness;
 use crate::recorder::RecorderHandle;
 use crate::recorder::command::{Command, Mode, Recorded, Reply, ServerName, Vote, VoteOutcome};
@@ -37,22 +37,17 @@ fn cooldown() -> Cooldown {
 }
 
 /// Takes every vote, as the entry of number 5.
-struct Yes {
-    voted_at: UnixSeconds,
-}
-
-impl Decider for Yes {
-    fn decide(&mut self, commands: Vec<Command>) -> Vec<Decided> {
-        let recorded = Recorded {
-            server: SERVER,
-            voter: ADDRESS.into(),
-            voted_at: self.voted_at,
-            expires_at: cooldown().expires_at(self.voted_at),
-            is_confirmed: true,
-        };
-        let reply = Reply::Votes(vec![VoteOutcome::Recorded(recorded)]);
-        commands.iter().map(|_| Decided { reply: reply.clone(), entry: Some(at(5).id), entries: 1 }).collect()
-    }
+fn yes(voted_at: UnixSeconds) -> impl FnMut(Vec<Command>) -> Vec<Decided> {
+    let recorded = Recorded {
+        server: SERVER,
+        voter: ADDRESS.into(),
+        voted_at,
+        expires_at: cooldown().expires_at(voted_at),
+        is_confirmed: true,
+    };
+    let reply = Reply::Votes(vec![VoteOutcome::Recorded(recorded)]);
+    let decided = Decided { reply, entry: Some(at(5).id), entries: 1 };
+    move |commands| commands.iter().map(|_| decided.clone()).collect()
 }
 
 struct Node {
@@ -70,9 +65,9 @@ impl Node {
         let clock = Clock::new();
         let voted_at = clock.now().wall;
         let FollowerParts { mut recorder, submitter, door, handle } =
-            Follower::parts(clock, cooldown(), Ipv6Prefix::USUAL, Readiness::default());
+            Follower::parts(clock, cooldown(), Ipv6Prefix::USUAL, Readiness::default(), None);
         let (cooldowns, directory) = (recorder.live().cooldowns(), recorder.live().directory());
-        let deciding = thread::spawn(move || submitter.run(Box::new(Yes { voted_at })));
+        let deciding = thread::spawn(move || submitter.run(yes(voted_at)));
         let recording = thread::spawn(move || {
             recorder.load().expect("a state comes");
             recorder.run();
@@ -253,7 +248,7 @@ fn a_server_that_goes_takes_its_votes_along() {
 #[test]
 fn a_store_that_is_not_for_this_node_ends_the_load() {
     let FollowerParts { mut recorder, door, .. } =
-        Follower::parts(Clock::new(), cooldown(), Ipv6Prefix::USUAL, Readiness::default());
+        Follower::parts(Clock::new(), cooldown(), Ipv6Prefix::USUAL, Readiness::default(), None);
     door.fail(StoreError::Unusable("another cooldown".into())).expect("the recorder is there");
     assert_eq!(recorder.load().expect_err("refused").to_string(), "another cooldown");
 }

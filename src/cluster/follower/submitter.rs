@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 
-use super::status::{EntryId, SharedStatus};
 use super::{FollowerMessage, Settled};
 use crate::clock::Clock;
-use crate::recorder::Request;
+use crate::cluster::status::{EntryId, SharedStatus};
 use crate::recorder::command::{Command, Reply};
+use crate::recorder::queue::Request;
 
 /// Votes and changes that are decided together: commands are taken up to this, a command's own past it.
 const GROUP_MAX: usize = 1_024;
@@ -24,13 +24,6 @@ pub struct Decided {
     pub entries: u64,
 }
 
-/// Decides commands: checks and keeps each in one step, whoever else asks.
-pub trait Decider: Send {
-    /// What became of each command, in their order. [`Reply::StoreUnavailable`] where nothing of
-    /// one was kept, [`Reply::StoreSilent`] where that is not known.
-    fn decide(&mut self, commands: Vec<Command>) -> Vec<Decided>;
-}
-
 /// The thread between control and store.
 pub struct Submitter {
     pub(super) requests: Receiver<Request>,
@@ -40,10 +33,12 @@ pub struct Submitter {
 }
 
 impl Submitter {
-    /// Works until every handle is dropped, or the recorder is gone.
-    pub fn run(self, mut decider: Box<dyn Decider>) {
+    /// Works until every handle is dropped, or the recorder is gone. `decide` says what became of each command, in
+    /// their order: [`Reply::StoreUnavailable`] where nothing of one was kept, [`Reply::StoreSilent`] where that is
+    /// not known.
+    pub fn run(self, mut decide: impl FnMut(Vec<Command>) -> Vec<Decided>) {
         while let Ok(first) = self.requests.recv() {
-            if self.settle(first, decider.as_mut()).is_none() {
+            if self.settle(first, &mut decide).is_none() {
                 return;
             }
         }
@@ -52,7 +47,7 @@ impl Submitter {
     }
 
     /// Has everything that waits decided together; `None` where the recorder is gone.
-    fn settle(&self, first: Request, decider: &mut dyn Decider) -> Option<()> {
+    fn settle(&self, first: Request, decide: impl FnOnce(Vec<Command>) -> Vec<Decided>) -> Option<()> {
         let mut commands = Vec::new();
         let mut asked = Vec::new();
         let mut size = 0;
@@ -76,7 +71,7 @@ impl Submitter {
             let refused = || Decided { reply: Reply::StoreUnavailable, entry: None, entries: 0 };
             commands.iter().map(|_| refused()).collect()
         } else {
-            decider.decide(commands)
+            decide(commands)
         };
         debug_assert_eq!(decided.len(), asked.len());
         let settled_us = self.clock.now().monotonic_us;

@@ -3,13 +3,12 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
 use super::reason::{Current, Reason};
-use crate::clock::Clock;
 use crate::metrics::Counter;
 
 /// A process that does nothing for so long, in milliseconds, was paused: by its machine, or by a signal.
@@ -277,31 +276,6 @@ impl SharedStatus {
     /// Counts one more; the feed's to say.
     pub fn count_rebuild(&self, cause: RebuildCause) {
         self.rebuilds[cause as usize].add(1);
-    }
-}
-
-/// Tells how old a node's state may be, and whether that is too old.
-#[derive(Clone)]
-pub struct Freshness {
-    /// What the threads say of themselves.
-    pub status: Arc<SharedStatus>,
-    /// To tell how old something is.
-    pub clock: Clock,
-    /// A node whose state is older than this, in milliseconds, is not ready.
-    pub stale_max_ms: Option<u64>,
-}
-
-impl Freshness {
-    /// How old the state may be, in microseconds.
-    #[must_use]
-    pub fn staleness_us(&self) -> u64 {
-        self.status.staleness_us(self.clock.now().monotonic_us)
-    }
-
-    /// Whether the state is older than was allowed.
-    #[must_use]
-    pub fn is_stale(&self) -> bool {
-        self.stale_max_ms.is_some_and(|max_ms| self.staleness_us() / 1_000 > max_ms)
     }
 }
 

@@ -16,10 +16,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde_json::{Value, json};
 
 use crate::clock::Clock;
+use crate::cluster::state::{self, FullState};
+use crate::cluster::status::{EntryId, Position, SharedStatus};
 use crate::readiness::Readiness;
-use crate::recorder::command::{DigestTaken, Recorded, Reply, VoteOutcome};
+use crate::recorder::command::{Recorded, Reply, VoteOutcome};
 use crate::recorder::live_state::LiveState;
 use crate::recorder::{RecorderHandle, Respond, SWEEP_SHARDS_PER_TICK, TICK_MS};
 use crate::store::{Event, StoreError, StoredVote};
@@ -29,14 +32,9 @@ use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::Cooldown;
 
-pub mod reason;
-pub mod state;
-pub mod status;
 pub mod submitter;
 
-use state::FullState;
-use status::{EntryId, Position, SharedStatus};
-use submitter::{Decider, Submitter};
+use submitter::Submitter;
 
 /// Messages that wait for the recorder. A sender waits while there are so many.
 const MESSAGES_MAX: usize = 64;
@@ -51,10 +49,6 @@ const ACKNOWLEDGE_AWAY_MS: u64 = 50;
 const UNSEEN_MAX: usize = 262_144;
 /// The store's clock moves by more than this only where somebody has set it, in microseconds.
 const STEP_US: u64 = 500_000;
-
-/// Opens a store that nodes share. Gives the decider, and the work of the feed, which has a thread of its own and
-/// ends with the recorder.
-pub type OpenSharedStore = Box<dyn FnOnce(FeedDoor) -> (Box<dyn Decider>, Box<dyn FnOnce() + Send>) + Send>;
 
 /// A command that the store has decided.
 struct Settled {
@@ -205,6 +199,8 @@ pub struct Follower {
     cooldown: Cooldown,
     readiness: Readiness,
     status: Arc<SharedStatus>,
+    /// A node whose state is older than this, in milliseconds, is not ready.
+    stale_max_ms: Option<u64>,
     next_tick_ms: u64,
     /// When the feed last brought something, in milliseconds of the monotonic clock.
     fed_ms: u64,
@@ -223,7 +219,13 @@ pub struct Follower {
 impl Follower {
     /// The parts, with an empty state until the feed has brought one.
     #[must_use]
-    pub fn parts(clock: Clock, cooldown: Cooldown, ipv6_prefix: Ipv6Prefix, readiness: Readiness) -> FollowerParts {
+    pub fn parts(
+        clock: Clock,
+        cooldown: Cooldown,
+        ipv6_prefix: Ipv6Prefix,
+        readiness: Readiness,
+        stale_max_ms: Option<u64>,
+    ) -> FollowerParts {
         let (sender, messages) = sync_channel(MESSAGES_MAX);
         let (handle, requests) = RecorderHandle::new();
         let recorder = Self {
@@ -233,6 +235,7 @@ impl Follower {
             cooldown,
             readiness: readiness.clone(),
             status: Arc::default(),
+            stale_max_ms,
             next_tick_ms: 0,
             fed_ms: 0,
             waiting: VecDeque::new(),
@@ -299,7 +302,10 @@ impl Follower {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            self.status.set_alive(self.clock.now().monotonic_ms);
+            let now = self.clock.now();
+            self.status.set_alive(now.monotonic_ms);
+            let staleness_ms = self.status.staleness_us(now.monotonic_us) / 1_000;
+            self.readiness.set_stale(self.stale_max_ms.is_some_and(|max_ms| staleness_ms > max_ms));
             self.acknowledge();
             self.sweep();
         }
@@ -457,10 +463,21 @@ impl Follower {
         }
     }
 
-    fn digest(&self) -> DigestTaken {
-        let now = self.clock.now().wall;
+    /// The digest of all that is viewed, and of which moment.
+    fn digest(&self) -> Value {
+        let (now, position) = (self.clock.now().wall, self.status.position());
         let digest = Digest::of(&self.live.directory.snapshot(), &self.live.table.view(), self.cooldown, now);
-        DigestTaken { digest, now, position: self.status.position() }
+        let sum = |sum: u64| Value::from(format!("{sum:016x}"));
+        json!({
+            "store_id": self.status.store(),
+            "id": position.id.to_string(),
+            "n": position.n,
+            "now": now.0,
+            "servers": digest.servers,
+            "servers_digest": sum(digest.servers_sum),
+            "votes": digest.votes,
+            "votes_digest": sum(digest.votes_sum),
+        })
     }
 
     fn sweep(&mut self) {
