@@ -1,10 +1,13 @@
 //! Where the control key comes from: the environment, a file, or made on the first start.
 
 use std::env;
-use std::fs::{self, DirBuilder};
-use std::io::{self, ErrorKind, Write};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::IntoRawFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -46,56 +49,89 @@ pub(super) fn find(key_file: Option<&PathBuf>, data_dir: &Path) -> Result<Option
     Ok(Some((check(&text, &source).map_err(CliError::new)?, source)))
 }
 
-/// Where a service's key is to be had.
-pub(super) struct KeySource {
+/// The service's key, and the file where it is looked for.
+#[derive(Clone)]
+pub(super) struct ServiceKey {
+    key: ControlKey,
     path: PathBuf,
-    /// Whether it was named. Where it was not, it lies in the data directory, and is made there.
+    /// Whether the file was named. Where it was not, it is in the data directory, and is made there.
     is_named: bool,
+    data_dir: PathBuf,
+    /// See [`ServiceKey::export_options`].
+    export_options: Arc<OnceLock<String>>,
 }
 
-/// The service's key, where the environment has it, and where to look for it else.
-///
-/// # Errors
-/// Where the environment has one, and it is no key.
-pub(super) fn of_service(key_file: Option<&PathBuf>, data_dir: &Path) -> Result<(ControlKey, KeySource), CliError> {
-    let key = ControlKey::default();
-    if let Some(variable) = env::var_os(VARIABLE) {
-        key.set(check(variable.as_encoded_bytes(), VARIABLE).map_err(CliError::new)?);
+impl ServiceKey {
+    /// The key of the environment, where it has one, and else the file to look for it in.
+    ///
+    /// # Errors
+    /// Where the environment has one, and it is no key.
+    pub(super) fn new(key_file: Option<&PathBuf>, data_dir: &Path) -> Result<Self, CliError> {
+        let key = ControlKey::default();
+        if let Some(variable) = env::var_os(VARIABLE) {
+            key.set(check(variable.as_encoded_bytes(), VARIABLE).map_err(CliError::new)?);
+        }
+        let path = key_file.cloned().unwrap_or_else(|| default_path(data_dir));
+        let (is_named, data_dir) = (key_file.is_some(), data_dir.to_owned());
+        Ok(Self { key, path, is_named, data_dir, export_options: Arc::default() })
     }
-    let path = key_file.cloned().unwrap_or_else(|| default_path(data_dir));
-    Ok((key, KeySource { path, is_named: key_file.is_some() }))
-}
 
-impl KeySource {
+    /// The key, which may become known later.
+    pub(super) fn key(&self) -> &ControlKey {
+        &self.key
+    }
+
     /// The file that the key comes from, unless it comes from the environment.
-    pub(super) fn file(&self) -> Option<PathBuf> {
-        env::var_os(VARIABLE).is_none().then(|| self.path.clone())
+    pub(super) fn file(&self) -> Option<&Path> {
+        env::var_os(VARIABLE).is_none().then_some(&self.path)
     }
 
-    /// Whether the file is a named one, which lies anywhere. The other is looked for once the data directory can be
-    /// used.
-    pub(super) fn is_named(&self) -> bool {
-        self.is_named
+    /// Whether the key's file is in the data directory: it is looked for once that can be used.
+    pub(super) fn is_in_data_dir(&self) -> bool {
+        !self.is_named && self.file().is_some()
     }
 
-    /// The key as it stands in the file now; `None` where one is to be made.
+    /// What `vote-status export` is to be told besides, once the data directory has gone with the key in it: a path
+    /// at which the file can still be read while this process runs.
+    pub(super) fn export_options(&self) -> Arc<OnceLock<String>> {
+        Arc::clone(&self.export_options)
+    }
+
+    /// Reads the key as it stands in the file now, unless it is known. There may be none in the data directory yet.
     ///
     /// # Errors
     /// Where there should be one, and it cannot be read.
-    pub(super) fn look(&self) -> Result<Option<Vec<u8>>, CliError> {
-        self.read().map_err(CliError::new)
+    pub(super) fn look(&self) -> Result<(), CliError> {
+        if self.key.get().is_none()
+            && let Some(found) = self.read().map_err(CliError::new)?
+        {
+            self.key.set(found);
+        }
+        Ok(())
     }
 
-    /// Sets `key`: reads it, or makes one in the data directory. Where neither works, the trouble is noted and a
+    /// Makes a key up where none is to be had.
+    ///
+    /// # Errors
+    /// Where the system gives no random bits.
+    pub(super) fn look_or_generate(&self) -> Result<(), CliError> {
+        if self.look().is_err() || self.key.get().is_none() {
+            self.key.set(generate()?);
+        }
+        Ok(())
+    }
+
+    /// Reads the key, or makes one in the data directory. Where neither works, the trouble is noted and a
     /// thread of its own tries again, because status requests need no key.
-    pub(super) fn seek(self, key: ControlKey, readiness: Readiness) {
-        if key.get().is_some() {
+    pub(super) fn seek(&self, readiness: Readiness) {
+        if self.key.get().is_some() {
             return;
         }
-        let clock = Clock::new();
-        let attempt = move || match self.read_or_make() {
+        let (sought, clock) = (self.clone(), Clock::new());
+        let attempt = move || match sought.read_or_make() {
             Ok(found) => {
-                key.set(found);
+                sought.key.set(found);
+                sought.keep_open();
                 readiness.settle(Trouble::ControlKey);
                 true
             }
@@ -121,6 +157,27 @@ impl KeySource {
         };
         // Without a thread the control interface stays shut; the trouble that was noted says so.
         let _seeking = thread::Builder::new().name("key".into()).spawn(try_on);
+    }
+
+    /// Keeps the data directory's key file open until the process ends, where the key is in it.
+    pub(super) fn keep_open(&self) {
+        let path = default_path(&self.data_dir);
+        // To open a pipe is to wait for its writer.
+        if self.export_options.get().is_some() || !path.is_file() {
+            return;
+        }
+        let read = File::open(path).and_then(|mut file| {
+            let mut text = Vec::new();
+            file.read_to_end(&mut text)?;
+            Ok((file, text))
+        });
+        if let Ok((file, text)) = read
+            && self.key.get() == Some(text.trim_ascii())
+        {
+            let descriptor = file.into_raw_fd();
+            let options = format!(" --control-key-file /proc/{}/fd/{descriptor}", process::id());
+            self.export_options.get_or_init(|| options);
+        }
     }
 
     fn read_or_make(&self) -> Result<Vec<u8>, String> {
@@ -219,4 +276,30 @@ fn check(text: &[u8], source: &str) -> Result<Vec<u8>, String> {
         _ => return Ok(key.to_vec()),
     };
     Err(format!("{source} holds no control key{wrong}: visible ASCII characters on one line are wanted"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ServiceKey, default_path};
+    use crate::control::ControlKey;
+    use std::fs;
+    use std::sync::Arc;
+
+    /// Regression: `export` was to be given the data directory's key file, whether the service took that key or not.
+    #[test]
+    fn a_key_file_outlives_its_directory_where_the_key_is_in_it() {
+        for (in_directory, is_kept) in [("a-key\n", true), ("another-key\n", false)] {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let (data_dir, path) = (folder.path().to_owned(), folder.path().join("site.key"));
+            fs::write(default_path(&data_dir), in_directory).expect("a file can be written");
+            let key = ControlKey::default();
+            key.set(b"a-key".to_vec());
+            let sought = ServiceKey { key, path, is_named: true, data_dir, export_options: Arc::default() };
+            sought.keep_open();
+            drop(folder);
+            let options = sought.export_options();
+            let kept = options.get().and_then(|options| options.strip_prefix(" --control-key-file "));
+            assert_eq!(kept.map(|path| fs::read(path).expect("it is open")), is_kept.then(|| b"a-key\n".to_vec()));
+        }
+    }
 }

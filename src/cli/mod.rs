@@ -11,6 +11,7 @@ use clap::error::ErrorKind;
 mod args;
 mod batch_upload;
 mod check;
+mod check_config;
 mod client;
 #[cfg(feature = "redis")]
 mod cluster;
@@ -35,6 +36,7 @@ mod node_client;
 mod progress;
 #[cfg(feature = "redis")]
 mod reseed;
+mod resolved;
 mod serve;
 mod serve_options;
 mod servers;

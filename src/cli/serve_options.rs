@@ -1,7 +1,6 @@
-//! The options of `serve`, typed: as they were given, and whether they go together. Nothing is done here.
+//! The options of `serve` as they were typed. Nothing is done here.
 
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 
@@ -10,7 +9,7 @@ use super::store::{self, StoreOptions};
 use super::{CliError, machine, one};
 use crate::limits::Limits;
 use crate::net::listen::address::ListenAddress;
-use crate::server::{Engine, Role};
+use crate::server::Engine;
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::time::Cooldown;
 
@@ -86,21 +85,13 @@ impl ServeOptions {
         })
     }
 
-    /// Whether the options go together, and with the sockets that a service manager has opened.
-    ///
-    /// # Errors
-    /// Where they do not.
-    pub(super) fn check(&self, passed: &[(Role, OwnedFd)]) -> Result<(), CliError> {
-        if self.engine != Engine::Native && passed.iter().any(|(role, _)| *role == Role::Public) {
-            return Err(CliError::new(
-                "a public socket was passed, and only the native engine takes one: leave --engine out",
-            ));
-        }
-        Ok(())
-    }
-
     pub(super) const fn keeps_nothing(&self) -> bool {
         matches!(self.keeping, Keeping::Memory)
+    }
+
+    /// The data directory, where the service keeps something there.
+    pub(super) fn own_data_dir(&self) -> Option<&Path> {
+        (!self.keeps_nothing()).then_some(&self.data_dir)
     }
 }
 

@@ -34,6 +34,13 @@ pub(super) struct StoreOptions {
     stale_max_ms: Option<u64>,
 }
 
+impl StoreOptions {
+    /// What the store is called in the log.
+    pub(super) fn name(&self) -> String {
+        self.address.to_string()
+    }
+}
+
 /// Reads what was typed.
 ///
 /// # Errors
@@ -50,8 +57,8 @@ pub(super) fn options(matches: &ArgMatches) -> Result<StoreOptions, CliError> {
     })
 }
 
-/// The store that `serve` was told to share, and what it is called in the log.
-pub(super) fn shared(options: &StoreOptions, data_dir: &Path, ipv6_prefix: Ipv6Prefix) -> (StoreChoice, String) {
+/// The store that `serve` was told to share.
+pub(super) fn shared(options: &StoreOptions, data_dir: &Path, ipv6_prefix: Ipv6Prefix) -> StoreChoice {
     if let Err(error) = super::key::make_dir(data_dir) {
         // The node goes on: all that it keeps there is which store it follows. It warns again where it cannot.
         log::warn!("cannot make the data directory {}: {error}", data_dir.display());
@@ -67,7 +74,7 @@ pub(super) fn shared(options: &StoreOptions, data_dir: &Path, ipv6_prefix: Ipv6P
         stale_max_ms: *stale_max_ms,
         ipv6_prefix,
     };
-    (StoreChoice::Shared(Box::new(store)), address.to_string())
+    StoreChoice::Shared(Box::new(store))
 }
 
 /// The address of the store, with users and passwords for its machines and its sentinels. An error repeats nothing

@@ -2,11 +2,9 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use rustix::fs::statvfs;
 use rustix::process::{Resource, getrlimit};
@@ -17,15 +15,13 @@ use super::disk::{Disk, DiskFile, DiskRoom, FileId};
 #[derive(Debug)]
 pub struct DataDirectory {
     path: PathBuf,
-    /// See [`Disk::keep_open`].
-    kept: OnceLock<File>,
 }
 
 impl DataDirectory {
     /// The directory at `path`, whether it is there or not.
     #[must_use]
     pub fn at(path: &Path) -> Arc<dyn Disk> {
-        Arc::new(Self { path: path.to_owned(), kept: OnceLock::new() })
+        Arc::new(Self { path: path.to_owned() })
     }
 }
 
@@ -86,19 +82,6 @@ impl Disk for DataDirectory {
 
     fn path(&self, name: &str) -> PathBuf {
         if name.is_empty() { self.path.clone() } else { self.path.join(name) }
-    }
-
-    fn keep_open(&self, name: &str) -> Option<PathBuf> {
-        let path = self.path(name);
-        // To open a pipe is to wait for its writer.
-        if self.kept.get().is_none()
-            && path.is_file()
-            && let Ok(file) = File::open(path)
-        {
-            self.kept.get_or_init(|| file);
-        }
-        let descriptor = self.kept.get()?.as_raw_fd();
-        Some(PathBuf::from(format!("/proc/{}/fd/{descriptor}", process::id())))
     }
 }
 

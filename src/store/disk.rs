@@ -73,12 +73,6 @@ pub trait Disk: Send + Sync {
 
     /// What a person calls the file of this name; without a name, the directory.
     fn path(&self, name: &str) -> PathBuf;
-
-    /// Keeps the file of this name open from the first call on that finds it. Gives a path at which it can be
-    /// read while this process runs, though the directory may have gone. `None`: there is none.
-    fn keep_open(&self, _name: &str) -> Option<PathBuf> {
-        None
-    }
 }
 
 /// An open file. It stays what it is when its name is taken away or given to another.

@@ -142,7 +142,7 @@ impl Device {
 
     /// Opens the store on what is there.
     pub(crate) fn open(&self) -> Result<EmbeddedStore, StoreError> {
-        EmbeddedStore::open(Arc::new(self.clone()), Wanted::Any)
+        EmbeddedStore::open(Arc::new(self.clone()), Wanted::Any, Arc::default())
     }
 
     /// Starts to log.

@@ -220,7 +220,7 @@ impl Drop for Eyes {
 fn opens(disk: &Arc<SimulatedDisk>) -> OpenStore {
     let disk = Arc::clone(disk);
     Box::new(move || {
-        let store = EmbeddedStore::open(Arc::new(Folder(Arc::clone(&disk))), Wanted::Any)?;
+        let store = EmbeddedStore::open(Arc::new(Folder(Arc::clone(&disk))), Wanted::Any, Arc::default())?;
         Ok(Box::new(store) as Box<dyn Store>)
     })
 }

@@ -15,7 +15,7 @@
 //! anew, as another file that takes the place of this one.
 
 use std::io::{self, ErrorKind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use redb::Database;
 
@@ -33,8 +33,6 @@ mod opening;
 pub const STORE_FILE: &str = "votes.redb";
 /// Locked while a process uses the directory.
 const LOCK_FILE: &str = "lock";
-/// The key to the control interface, if it is in the data directory: without it there is no export.
-const KEY_FILE: &str = "control.key";
 /// What a commit of a few votes takes, in bytes, and what another writer leaves by chance is less.
 const MORE_ROOM_BYTES: u64 = 128 << 10;
 
@@ -54,6 +52,8 @@ pub struct EmbeddedStore {
     name: String,
     /// Locked while the store is open.
     lock: Arc<dyn DiskFile>,
+    /// What `vote-status export` needs besides, once the directory has gone; empty until that is known.
+    export_options: Arc<OnceLock<String>>,
     room: Arc<Room>,
     marker: CommitMarker,
     /// Which file it is, once it was opened.
@@ -173,7 +173,6 @@ impl EmbeddedStore {
     fn keep_back(&self) {
         let own = self.file.as_ref().filter(|_| !self.is_void());
         self.room.keep_back(|kept, bytes| own.is_some_and(|own| own.cut_spare(kept, bytes)));
-        let _for_later = self.disk.keep_open(KEY_FILE);
     }
 }
 
@@ -192,13 +191,12 @@ impl EmbeddedStore {
                 return Err(StoreError::Unavailable(message));
             }
         };
-        let (path, key) = (&self.name, self.disk.keep_open(KEY_FILE));
-        let key = key.map(|key| format!(" --control-key-file {}", key.display()));
+        let path = &self.name;
         Err(StoreError::Gone(format!(
             "the store {path} is no longer at its path ({what}): votes and changes are answered 503, status goes on \
              from memory. Put the same file back, by mv or mount, and all goes on; if it is gone, run vote-status \
              export FILE{} while this process runs, start anew, and import FILE",
-            key.unwrap_or_default()
+            self.export_options.get().map_or("", String::as_str)
         )))
     }
 

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use redb::{Database, DatabaseError};
 
@@ -20,11 +20,16 @@ const NEW_FILE: &str = "votes.new";
 
 impl EmbeddedStore {
     /// Opens the store of a directory, and checks all of it. Makes directory and store where they are not there
-    /// and any is wanted.
+    /// and any is wanted. `export_options` are what `vote-status export` needs besides to save what is in memory once
+    /// the directory has gone.
     ///
     /// # Errors
     /// Where another process uses it, or what is there cannot be used or is not what is wanted.
-    pub fn open(disk: Arc<dyn Disk>, wanted: Wanted) -> Result<Self, StoreError> {
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        wanted: Wanted,
+        export_options: Arc<OnceLock<String>>,
+    ) -> Result<Self, StoreError> {
         let name = disk.path(STORE_FILE).display().to_string();
         // Before anything is made: what is here may be the place of a volume that is not mounted.
         if wanted != Wanted::Any && matches!(disk.is_taken(STORE_FILE), Ok(false)) {
@@ -49,6 +54,7 @@ impl EmbeddedStore {
             disk,
             name,
             lock,
+            export_options,
             marker,
             identity: None,
             database: None,
@@ -78,7 +84,7 @@ impl EmbeddedStore {
             let path = disk.path(STORE_FILE);
             return Err(StoreError::Unusable(format!("there is a store already: {}", path.display())));
         }
-        Self::open(disk, Wanted::Any).map(drop)
+        Self::open(disk, Wanted::Any, Arc::default()).map(drop)
     }
 
     /// Makes an empty store. It is right only where nothing was ever kept.

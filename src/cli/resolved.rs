@@ -1,0 +1,97 @@
+//! The options of `serve`, resolved: what they stand for on this machine, and whether they go together.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::key::{self, ServiceKey};
+use super::serve_options::{Keeping, ServeOptions};
+use super::{CliError, demo};
+use crate::limits::{CONNECTIONS_MAX_DEFAULT, Limits, Shares};
+use crate::metrics::SharedCounter;
+use crate::net::listen::systemd_sockets;
+use crate::readiness::Readiness;
+use crate::server::{Config, Engine, Role};
+
+/// All that a run needs. No file is written and no address bound yet.
+pub(super) struct Resolved {
+    pub(super) options: ServeOptions,
+    pub(super) config: Config,
+    pub(super) key: ServiceKey,
+}
+
+impl Resolved {
+    /// Resolves the options. Raises the limit on descriptors, and takes the sockets that a service manager has opened.
+    ///
+    /// # Errors
+    /// Where the options do not go together, or what they name is a wrong choice for good.
+    pub(super) fn new(options: ServeOptions, log_dropped: Arc<SharedCounter>) -> Result<Self, CliError> {
+        let passed = if options.is_only_checked { Vec::new() } else { passed()? };
+        if options.engine != Engine::Native && passed.iter().any(|(role, _)| *role == Role::Public) {
+            return Err(CliError::new(
+                "a public socket was passed, and only the native engine takes one: leave --engine out",
+            ));
+        }
+        let key = ServiceKey::new(options.key_file.as_ref(), &options.data_dir)?;
+        if !options.keeps_nothing() || (key.is_in_data_dir() && !options.is_demo) {
+            key::refuse_file(&options.data_dir)?;
+        }
+        let Shares { connections_max, control_connections_max, turned_away_max } =
+            shares(options.max_connections, options.workers);
+        let waiting_max =
+            options.max_waiting.unwrap_or_else(|| Limits::waiting_of(connections_max)).min(connections_max);
+        let config = Config {
+            listen: options.listen.clone(),
+            control: options.control.clone(),
+            listen_mode: options.listen_mode,
+            engine: options.engine,
+            workers: options.workers,
+            cooldown: options.cooldown,
+            control_key: key.key().clone(),
+            limits: Limits { connections_max, waiting_max, control_connections_max, turned_away_max, ..options.limits },
+            log_dropped,
+            store: match &options.keeping {
+                Keeping::Memory => "memory, where nothing is kept".to_owned(),
+                Keeping::DataDir => options.data_dir.display().to_string(),
+                #[cfg(feature = "redis")]
+                Keeping::Shared(store) => store.name(),
+            },
+            drain_delay_ms: options.drain_delay_ms,
+            drain_timeout_ms: options.drain_timeout_ms,
+            seed: if options.is_demo { demo::seed() } else { Vec::new() },
+            readiness: Readiness::default(),
+            passed,
+        };
+        Ok(Self { options, config, key })
+    }
+}
+
+/// The sockets that a service manager has opened, each for what its name says.
+fn passed() -> Result<Vec<(Role, OwnedFd)>, CliError> {
+    let taken =
+        systemd_sockets::take().map_err(|error| CliError::new(format_args!("a passed socket is of no use: {error}")));
+    let role = |name: &str| match name {
+        "public" | "" => Ok(Role::Public),
+        "control" => Ok(Role::Control),
+        name => Err(CliError::new(format_args!(
+            "a socket was passed as {name:?}: name it public or control (FileDescriptorName= under systemd)"
+        ))),
+    };
+    taken?.into_iter().map(|passed| Ok((role(&passed.name)?, passed.socket))).collect()
+}
+
+/// How the descriptors are shared out. The process raises its limit as far as it may; some descriptors are kept for
+/// other uses than public clients, among them the control listener and newcomers that are told 503.
+fn shares(asked: Option<usize>, workers: usize) -> Shares {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let limit = if setrlimit(Resource::Nofile, raised).is_ok() { raised } else { limit };
+    let descriptors = limit.current.map_or(1 << 20, |current| usize::try_from(current).unwrap_or(1 << 20));
+    let shares = Shares::of(descriptors, workers, asked);
+    let room = shares.connections_max;
+    if let Some(asked) = asked.filter(|asked| *asked > room) {
+        log::warn!("--max-connections {asked} is more than the descriptor limit of {descriptors} allows; it is {room}");
+    }
+    Shares { connections_max: asked.unwrap_or(CONNECTIONS_MAX_DEFAULT).min(room).max(1), ..shares }
+}
