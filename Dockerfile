@@ -1,4 +1,4 @@
-# A static program in an empty image. `docker build -t vote-status .`; docs/OPERATIONS.md tells how to run it.
+# A static program in an empty image. `docker build -t vote-status .`; docs/INSTALL.md tells how to run it.
 
 FROM rust:1.95-slim-bookworm AS build
 # As in the Debian package.

@@ -3,6 +3,7 @@
 
 mod check;
 mod csv;
+mod documented;
 mod export;
 mod health;
 mod hints;

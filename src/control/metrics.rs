@@ -1,5 +1,5 @@
 //! `GET /metrics`: everything that is counted, added up at the scrape. The names and their meaning
-//! are listed in docs/OPERATIONS.md, which a test holds to what stands here.
+//! are listed in docs/REFERENCE.md, which a test holds to what stands here.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -61,16 +61,6 @@ fn a_watcher_sees_the_votes_of_all_nodes() {
 }
 
 #[test]
-fn every_alert_is_documented_and_no_other() {
-    let [rules, text] = ["contrib/prometheus/cluster-alerts.yml", "docs/CLUSTER.md"]
-        .map(|file| fs::read_to_string(file).expect("it is part of the project"));
-    let alerts: BTreeSet<&str> = rules.lines().filter_map(|line| line.trim_start().strip_prefix("- alert: ")).collect();
-    let rows = text.lines().filter_map(|line| line.strip_prefix("| `VoteStatus")?.split('`').next());
-    let documented: BTreeSet<String> = rows.map(|name| format!("VoteStatus{name}")).collect();
-    assert_eq!(documented.iter().map(String::as_str).collect::<BTreeSet<&str>>(), alerts);
-}
-
-#[test]
 fn promtool_finds_nothing_wrong() {
     if !has(&["redis-server", "promtool"]) {
         return;

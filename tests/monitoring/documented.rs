@@ -1,38 +1,44 @@
-//! docs/OPERATIONS.md tells of every metric, every alert and every log line, and of no other.
+//! docs/REFERENCE.md tells of every metric and every log line, docs/OPERATIONS.md of every alert, and of no other.
 
 use super::{file, scrape};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Cells of the table rows whose first cell is one name in backquotes that `is_ours`.
-fn rows(text: &str, is_ours: impl Fn(&str) -> bool) -> Vec<(&str, Vec<&str>)> {
-    let rows = text.lines().filter_map(|line| {
-        let mut cells = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ");
-        let name = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;
-        is_ours(name).then(|| (name, cells.collect()))
-    });
-    rows.collect()
+/// Each row of a table of metrics: name, kind by the heading above it, labels.
+fn metrics(text: &str) -> Vec<(&str, &str, BTreeSet<&str>)> {
+    let mut kind = "";
+    let mut metrics = Vec::new();
+    for line in text.lines() {
+        if let Some(heading) = line.strip_prefix("### ") {
+            kind = heading;
+        }
+        let row = line.strip_prefix("| `").and_then(|row| row.split_once("` | "));
+        let Some((name, meaning)) = row.filter(|(name, _)| name.starts_with(['v', 'p']) && name.contains('_')) else {
+            continue;
+        };
+        let (name, labels) = name.strip_suffix('}').and_then(|name| name.split_once('{')).unwrap_or((name, ""));
+        assert!(meaning.len() > 5, "{name}: {meaning}");
+        metrics.push((name, kind, labels.split(',').filter(|label| !label.is_empty()).collect()));
+    }
+    metrics
 }
 
 #[test]
 fn every_metric_is_documented_and_no_other() {
-    let text = file("docs/OPERATIONS.md");
-    let is_metric = |name: &str| name.starts_with("vote_status_") || name.starts_with("process_");
+    let text = file("docs/REFERENCE.md");
+    let text = text.split_once("\n## Metrics\n").expect("a chapter of metrics").1;
+    let text = text.split_once("\n### With a shared store\n").expect("the others").0;
     let mut documented = BTreeMap::new();
-    for (name, cells) in rows(&text, is_metric) {
-        let [kind, labels, meaning] = cells[..] else { panic!("{name}: {cells:?}") };
-        assert!(meaning.len() > 5, "{name}: {meaning}");
-        let labels: BTreeSet<&str> = labels.split(", ").map(|label| label.trim_matches('`')).collect();
-        let labels = labels.into_iter().filter(|label| !label.is_empty()).map(str::to_owned).collect();
-        let is_new = documented.insert(name.to_owned(), (kind.to_owned(), labels)).is_none();
+    for (name, kind, labels) in metrics(text) {
+        let kind = kind.trim_end_matches('s').to_lowercase();
+        let is_new = documented.insert(name, (kind, labels)).is_none();
         assert!(is_new, "{name} is there twice");
     }
     let scrape = scrape();
-    let names = |labels: BTreeSet<&str>| labels.into_iter().map(str::to_owned).collect::<BTreeSet<String>>();
     let families = scrape.families.iter();
-    let scraped: BTreeMap<String, (String, BTreeSet<String>)> =
-        families.map(|(name, family)| (name.clone(), (family.kind.clone(), names(family.label_names())))).collect();
+    let scraped: BTreeMap<&str, (String, BTreeSet<&str>)> =
+        families.map(|(name, family)| (name.as_str(), (family.kind.clone(), family.label_names()))).collect();
     for (name, told) in &documented {
         assert_eq!(scraped.get(name), Some(told), "{name}, documented and not so in a scrape");
     }
@@ -42,12 +48,39 @@ fn every_metric_is_documented_and_no_other() {
 }
 
 #[test]
-fn every_alert_is_documented_and_no_other() {
-    let (text, rules) = (file("docs/OPERATIONS.md"), file("contrib/prometheus/alerts.yml"));
-    let documented: BTreeSet<&str> =
-        rows(&text, |name| name.starts_with("VoteStatus")).into_iter().map(|(name, _)| name).collect();
-    let alerts: BTreeSet<&str> = rules.lines().filter_map(|line| line.trim_start().strip_prefix("- alert: ")).collect();
-    assert!(alerts.len() > 10, "{alerts:?}");
+fn every_reason_for_not_being_ready_has_its_heading() {
+    let text = file("docs/OPERATIONS.md");
+    let scrape = scrape();
+    let reasons = scrape.families["vote_status_trouble"].labels.iter().map(|labels| labels["reason"].as_str());
+    let missing: Vec<&str> = reasons.filter(|reason| !text.contains(&format!("\n### {reason}\n"))).collect();
+    assert_eq!(missing, Vec::<&str>::new());
+}
+
+/// Each alert has its heading, the paragraph begins with the severity, and the alert's `runbook_url` leads there.
+#[test]
+fn every_alert_has_its_heading_and_no_other() {
+    let text = file("docs/OPERATIONS.md");
+    let mut documented: Vec<(&str, &str)> = Vec::new();
+    for part in text.split("\n### ").skip(1) {
+        let (name, told) = part.split_once("\n\n").expect("a paragraph below the heading");
+        if name.starts_with("VoteStatus") {
+            documented.push((name, told.split(['.', ':']).next().unwrap_or_default()));
+        }
+    }
+    let mut alerts = Vec::new();
+    let rules = ["contrib/prometheus/alerts.yml", "contrib/prometheus/cluster-alerts.yml"].map(file);
+    for rule in rules.iter().flat_map(|rules| rules.split("- alert: ").skip(1)) {
+        let name = rule.lines().next().expect("a name");
+        let field = |key| {
+            rule.split_once(key).unwrap_or_else(|| panic!("{name} lacks {key}")).1.lines().next().unwrap_or_default()
+        };
+        let severity =
+            ["Critical", "Warning", "Info"].into_iter().find(|word| word.to_lowercase() == field("severity: "));
+        alerts.push((name, severity.unwrap_or_default()));
+        let url = format!("\"file:///usr/share/doc/vote-status/OPERATIONS.md#{}\"", name.to_lowercase());
+        assert_eq!(field("runbook_url: "), url, "{name}");
+    }
+    assert!(alerts.len() > 25, "{alerts:?}");
     assert_eq!(documented, alerts);
 }
 
@@ -79,7 +112,7 @@ fn collect(folder: &Path, into: &mut Vec<(String, String)>) {
 
 #[test]
 fn every_log_line_is_documented() {
-    let text = file("docs/OPERATIONS.md");
+    let text = file("docs/REFERENCE.md");
     let mut told = Vec::new();
     collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut told);
     assert!(told.len() > 10, "{told:?}");
