@@ -6,11 +6,9 @@
 #![forbid(unsafe_code)]
 
 pub mod answers;
-pub mod body;
 pub mod cuts;
 pub mod head;
 pub mod reference;
-pub mod seeds;
 pub mod session;
 pub mod target;
 

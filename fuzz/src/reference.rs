@@ -64,7 +64,7 @@ fn empty_line(data: &[u8]) -> usize {
 }
 
 /// Every CR is followed by an LF, and every LF follows a CR.
-pub(crate) fn line_ends_are_strict(section: &[u8]) -> bool {
+fn line_ends_are_strict(section: &[u8]) -> bool {
     let pairs = section.windows(2).filter(|pair| pair == b"\r\n").count();
     let count = |byte| section.iter().filter(|other| **other == byte).count();
     pairs == count(b'\r') && pairs == count(b'\n')

@@ -1,37 +1,12 @@
-//! The target parser's promises: server ids and IPv4 addresses are what the standard library reads,
-//! shapes are what splitting at the slashes gives, and an escape is undone once.
+//! What a request's path asks, worked out a second time: shapes are what splitting at the slashes gives,
+//! server ids and IPv4 addresses are what the standard library reads, and an escape is undone once.
 
 use std::net::Ipv4Addr;
 
-use vote_status::http::route;
 use vote_status::vote::address::VoterAddress;
 use vote_status::vote::answer::{Question, ServerKey};
 use vote_status::vote::id::{ServerId, ServerIdError};
 use vote_status::vote::ipv4::Ipv4;
-
-/// Panics where the target parser breaks a promise over these bytes, taken as a path and as each
-/// segment that varies.
-pub fn check(data: &[u8]) {
-    check_path(data);
-    check_path(&[b"/api/vote/28/status/", data].concat());
-    check_path(&[b"/api/vote/", data, b"/status/203.0.113.7"].concat());
-    check_path(&[b"/api/servers/", data, b"/vote-status/203.0.113.7"].concat());
-}
-
-fn check_path(path: &[u8]) {
-    assert_eq!(route::question(path), question(path));
-    let decoded = route::decode(path);
-    assert_eq!(&*decoded, &*unescaped(path));
-    assert_eq!(route::question(&decoded), question(&decoded));
-    let slashes = |text: &[u8]| text.iter().filter(|byte| **byte == b'/').count();
-    assert_eq!(slashes(&decoded), slashes(path), "decoding makes no segment");
-    assert!(decoded.len() <= path.len());
-    if !decoded.contains(&b'%') {
-        assert_eq!(&*route::decode(&decoded), &*decoded, "nothing is left to undo");
-    }
-    assert_eq!(&*route::decode(&escaped(path)), path, "escaped and undone");
-    assert_eq!(route::question(&route::decode(&escaped(path))), question(path), "escaped, it asks the same");
-}
 
 /// What a path asks, by splitting and by the standard library.
 #[must_use]
@@ -88,17 +63,6 @@ pub fn unescaped(path: &[u8]) -> Vec<u8> {
         at += if path[at] == b'%' && value.is_some() { 3 } else { 1 };
     }
     out
-}
-
-/// Every byte but the slash as an escape.
-fn escaped(path: &[u8]) -> Vec<u8> {
-    path.iter().fold(Vec::new(), |mut out, byte| {
-        match byte {
-            b'/' => out.push(b'/'),
-            byte => out.extend_from_slice(format!("%{byte:02x}").as_bytes()),
-        }
-        out
-    })
 }
 
 #[cfg(test)]

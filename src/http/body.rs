@@ -201,3 +201,159 @@ fn trailer<'b>(input: &[u8]) -> Result<Piece<'b>, Fault> {
         Section::Rejected(fault) => Err(fault),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Decoder, Length, TRAILER_BYTES_MAX, TRAILER_LINES_MAX};
+    use crate::http::fault::Fault;
+    use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, proptest};
+    use proptest::sample::select;
+    use proptest::strategy::Strategy;
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum End {
+        Ended,
+        NotWhole,
+        Faulty(Fault),
+    }
+
+    /// Decodes as a session does: bytes that are not consumed are held until more have come. Gives the content, the
+    /// number of bytes that were consumed, and the end.
+    fn decode(bytes: &[u8], length: Length, bound: u64, cuts: &[usize]) -> (Vec<u8>, usize, End) {
+        let Ok(mut decoder) = Decoder::new(length, bound) else {
+            return (Vec::new(), 0, End::Faulty(Fault::ContentTooLarge));
+        };
+        let (mut content, mut consumed, mut arrived, mut cuts) = (Vec::new(), 0, 0, cuts.iter().cycle());
+        loop {
+            let held = &bytes[consumed..arrived];
+            match decoder.decode(held) {
+                Err(fault) => return (content, consumed, End::Faulty(fault)),
+                Ok(piece) => {
+                    content.extend_from_slice(piece.content);
+                    consumed += piece.consumed;
+                    if piece.ended {
+                        return (content, consumed, End::Ended);
+                    }
+                    if piece.consumed > 0 {
+                        continue;
+                    }
+                    assert!(held.len() < TRAILER_BYTES_MAX, "holds more than its longest part");
+                }
+            }
+            if arrived == bytes.len() {
+                return (content, consumed, End::NotWhole);
+            }
+            arrived = bytes.len().min(arrived + cuts.next().expect("cuts repeat"));
+        }
+    }
+
+    /// Content and length of a chunked body as `httparse` reads it; `None` where the body is not whole or not right.
+    fn dechunked(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
+        let (mut content, mut rest) = (Vec::new(), bytes);
+        loop {
+            rest.first().filter(|byte| byte.is_ascii_hexdigit())?;
+            let Ok(httparse::Status::Complete((line, size))) = httparse::parse_chunk_size(rest) else { return None };
+            if size == 0 {
+                let (trailer, mut fields) = (&rest[line..], [httparse::EMPTY_HEADER; TRAILER_LINES_MAX]);
+                let parsed = httparse::parse_headers(trailer, &mut fields);
+                let Ok(httparse::Status::Complete((used, _))) = parsed else { return None };
+                let pairs = trailer[..used].windows(2).filter(|pair| pair == b"\r\n").count();
+                let count = |byte| trailer[..used].iter().filter(|other| **other == byte).count();
+                let has_strict_ends = pairs == count(b'\r') && pairs == count(b'\n');
+                return has_strict_ends.then_some((content, bytes.len() - trailer.len() + used));
+            }
+            let (chunk, after) = rest[line..].split_at_checked(usize::try_from(size).ok()?)?;
+            content.extend_from_slice(chunk);
+            rest = after.strip_prefix(b"\r\n")?;
+        }
+    }
+
+    /// Chunked bodies, most parts right and some nearly.
+    fn near_misses() -> impl Strategy<Value = Vec<u8>> {
+        let line_end =
+            || select(&["\r\n", "\r\n", "\r\n", "\r\n", "\r\n", "\r\n", "\n", "\r", "", "\r\r\n", "x\r\n"][..]);
+        let size = select(
+            &[
+                "5",
+                "5",
+                "05",
+                "0000000000000005",
+                "00000000000000005",
+                "4",
+                "A",
+                "0",
+                "+5",
+                "0x5",
+                "",
+                "ffffffffffffffff",
+            ][..],
+        );
+        let extension =
+            select(&["", "", "", "", "", ";a", ";a=b;c", " ; a = b", "\t;a=\"q;\\\" \"", ";a=\"q", ";", " "][..]);
+        let chunk = (size, extension, line_end(), line_end())
+            .prop_map(|(size, extension, end, end_of_data)| format!("{size}{extension}{end}hello{end_of_data}"));
+        let trailer = select(&["", "", "", "A: 1\r\n", "A:\r\nB: 2\r\n", "A: 1\n", " A: 1\r\n", "A : 1\r\n"][..]);
+        let last = (select(&["0", "0", "000", "0;a", ""][..]), line_end(), trailer, line_end());
+        (proptest::collection::vec(chunk, 0..4), last).prop_map(|(chunks, (last, end, trailer, end_of_all))| {
+            [&chunks.concat(), last, end, trailer, end_of_all, "GET"].concat().into_bytes()
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+        #[test]
+        fn chunks_are_those_of_httparse_however_they_are_cut(
+            bytes in near_misses(), bound in 0u64..40, cuts in proptest::collection::vec(1usize..9, 1..4),
+        ) {
+            let whole = decode(&bytes, Length::Chunked, bound, &[usize::MAX / 2]);
+            prop_assert!(whole.0.len() as u64 <= bound);
+            prop_assert_eq!(&decode(&bytes, Length::Chunked, bound, &cuts), &whole);
+            match (dechunked(&bytes), whole) {
+                (reading, (content, consumed, End::Ended)) => prop_assert_eq!(Some((content, consumed)), reading),
+                (Some(_), (_, _, End::NotWhole)) => prop_assert!(false, "waits for more of a whole body"),
+                (Some((content, _)), (_, _, End::Faulty(Fault::ContentTooLarge))) => {
+                    prop_assert!(content.len() as u64 > bound);
+                }
+                (_, (_, _, End::NotWhole | End::Faulty(_))) => {}
+            }
+        }
+
+        #[test]
+        fn content_put_into_chunks_comes_out_again(
+            chunks in proptest::collection::vec(
+                (proptest::collection::vec(any::<u8>(), 1..60), 1usize..17, select(&["", ";a=b;c", "\t;a=\"q;\\\" \""][..])), 0..6,
+            ),
+            end in select(&["0\r\n\r\n", "000;last\r\nA: 1\r\n\r\n", "0\r\nA:\r\nB: 2\r\n\r\n"][..]),
+            cuts in proptest::collection::vec(1usize..90, 1..4),
+        ) {
+            let (mut content, mut framed) = (Vec::new(), Vec::new());
+            for (data, digits, extension) in chunks {
+                framed.extend_from_slice(format!("{:0digits$X}{extension}\r\n", data.len()).as_bytes());
+                framed.extend_from_slice(&[&data[..], b"\r\n"].concat());
+                content.extend_from_slice(&data);
+            }
+            framed.extend_from_slice(end.as_bytes());
+            let (bound, length) = (content.len() as u64, framed.len());
+            framed.extend_from_slice(b"GET / HTTP/1.1\r\n");
+            if bound > 0 {
+                prop_assert_eq!(decode(&framed, Length::Chunked, bound - 1, &cuts).2, End::Faulty(Fault::ContentTooLarge));
+            }
+            prop_assert_eq!(decode(&framed, Length::Chunked, bound, &cuts), (content, length, End::Ended));
+        }
+
+        #[test]
+        fn counted_content_is_that_many_bytes(
+            bytes: Vec<u8>, count in 1u64..120, bound in 0u64..120, cuts in proptest::collection::vec(1usize..9, 1..4),
+        ) {
+            let arrived = bytes.len().min(count as usize);
+            let end = if arrived as u64 == count { End::Ended } else { End::NotWhole };
+            let expected = match count > bound {
+                true => (Vec::new(), 0, End::Faulty(Fault::ContentTooLarge)),
+                false => (bytes[..arrived].to_vec(), arrived, end),
+            };
+            prop_assert_eq!(decode(&bytes, Length::Bytes(count), bound, &cuts), expected);
+            prop_assert_eq!(decode(&bytes, Length::None, bound, &cuts), (Vec::new(), 0, End::Ended));
+        }
+    }
+}

@@ -107,7 +107,7 @@ mod tests {
     use crate::vote::id::{ServerId, ServerIdError};
     use crate::vote::ipv4::Ipv4;
     use crate::vote::ipv6::Ipv6Network;
-    use proptest::prelude::{any, prop_assert_eq, prop_oneof, proptest};
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, prop_oneof, proptest};
     use proptest::strategy::{Just, Strategy};
 
     const IP: Option<VoterAddress> = Some(VoterAddress::V4(Ipv4(0xCB00_7107)));
@@ -184,10 +184,15 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(path: Vec<u8>) {
-            let _question = question(&path);
-            let decoded = decode(&path);
-            let _question = question(&decoded);
+        fn escapes_are_undone_once_and_make_no_segment(path in "(/|%|%2[fF]|%4|%41|%25|%zz|[ -~]|\\PC){0,40}") {
+            let (path, slashes) = (path.as_bytes(), |text: &[u8]| memchr::memchr_iter(b'/', text).count());
+            let decoded = decode(path);
+            prop_assert!(decoded.len() <= path.len());
+            prop_assert_eq!(slashes(&decoded), slashes(path));
+            let escape = |byte: &u8| if *byte == b'/' { "/".to_owned() } else { format!("%{byte:02x}") };
+            let escaped: String = path.iter().map(escape).collect();
+            prop_assert_eq!(&*decode(escaped.as_bytes()), path);
+            let _any_bytes_are_read_or_refused = question(&decoded);
         }
     }
 }

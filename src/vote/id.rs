@@ -137,6 +137,7 @@ pub fn is_same_secret(one: &[u8], other: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{ServerId, ServerIdError, Token, is_same_secret, is_token};
+    use proptest::prelude::{prop_assert_eq, proptest};
 
     #[test]
     fn secrets_are_compared_whole() {
@@ -160,6 +161,20 @@ mod tests {
         }
         for invalid in ["", "00", "028", "-1", "+1", " 1", "1 ", "0x1", "1e3", "1.0", "²", "99999999999x"] {
             assert_eq!(ServerId::parse(invalid.as_bytes()), Err(ServerIdError::Invalid), "{invalid}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn server_ids_and_tokens_are_those_of_the_standard_library(text in "[0-9]{0,11}|[+-]?[0-9]{1,3}|[ -~é]{0,3}") {
+            let digits = !text.is_empty() && text.chars().all(|digit| digit.is_ascii_digit());
+            let expected = match text.parse::<u32>() {
+                _ if !digits || text.starts_with('0') && text != "0" => Err(ServerIdError::Invalid),
+                number => number.map(ServerId).map_err(|_past_the_largest| ServerIdError::TooLarge),
+            };
+            prop_assert_eq!(ServerId::parse(text.as_bytes()), expected);
+            let is_unreserved = |letter: char| letter.is_ascii_alphanumeric() || "-._~".contains(letter);
+            prop_assert_eq!(is_token(text.as_bytes()), !text.is_empty() && text.chars().all(is_unreserved));
         }
     }
 
