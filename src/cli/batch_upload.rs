@@ -22,7 +22,7 @@ const BYTES_MAX: usize = 4 * 1024 * 1024;
 pub(super) enum LineKind {
     /// A server.
     Server,
-    /// A server whose token is taken though the service has another one for it.
+    /// A server with a token that replaces the one that the service has for it.
     ServerReplaced,
     /// A vote.
     Vote,
@@ -43,7 +43,7 @@ impl LineKind {
 pub(super) struct Totals {
     /// Taken.
     pub recorded: u64,
-    /// Held already.
+    /// Recorded before.
     pub unchanged: u64,
     /// Refused: older than the cooldown.
     pub expired: u64,
@@ -123,7 +123,7 @@ impl UploadBatch {
         Self { kind, body: Vec::new(), numbers: Vec::new() }
     }
 
-    /// Adds a line, which holds no line end.
+    /// Adds a line, which contains no line end.
     pub(super) fn push(&mut self, number: u64, text: &[u8]) {
         debug_assert!(!text.contains(&b'\n') && !text.trim_ascii().is_empty());
         self.body.extend_from_slice(text);

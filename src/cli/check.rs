@@ -29,9 +29,9 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     };
     let wait = options.get_one::<u64>("wait").copied();
     let path = wait.map_or_else(|| path.clone(), |seconds| format!("{path}?wait={seconds}"));
-    // The service may hold the answer for that long; then it has as long as any other answer.
+    // The request may wait for that long; then the answer has as long as any other.
     let timeout = TIMEOUT + Duration::from_secs(wait.unwrap_or_default());
-    // The path may hold a token: failures name the address without it.
+    // The path may contain a token: failures name the address without it.
     let fail = |error: ureq::Error| site.failure(&error, "start `vote-status serve`, or name its address by --url");
     let agent = site.agent(agent_config().timeout_global(Some(timeout)));
     let response = agent.get(site.uri(&path)).call().map_err(fail)?;

@@ -134,7 +134,7 @@ fn authorities(path: &std::path::Path) -> Result<RootCerts, CliError> {
             certificates.push(certificate);
         }
     }
-    if certificates.is_empty() { Err(fail(&"it holds no certificate in PEM")) } else { Ok(certificates.into()) }
+    if certificates.is_empty() { Err(fail(&"it contains no certificate in PEM")) } else { Ok(certificates.into()) }
 }
 
 fn is_nobody_there(error: &std::io::Error, is_file: bool) -> bool {

@@ -11,7 +11,7 @@ use rustix::process::geteuid;
 use super::key;
 use crate::net::listen::address::ListenAddress;
 
-/// A shorter key may be guessed by who asks long enough.
+/// A shorter key may be guessed by a client that asks long enough.
 const KEY_BYTES_MIN: usize = 16;
 
 /// What may be exposed.
@@ -95,8 +95,8 @@ fn exposure(mode: u32, owner: u32, own: u32, thing: Thing) -> Option<String> {
     if owner != own && owner != 0 {
         return Some(format!("belongs to another user (uid {owner})"));
     }
-    // Packages and secret stores leave the key with root, and let the service's group read it. And whoever may
-    // list a folder cannot read its files by that.
+    // Packages and secret stores leave the key with root, and let the service's group read it. And a user
+    // that may list a folder cannot read its files by that.
     let is_given = owner == 0 && own != 0;
     let group_reads = if thing == Thing::Key && !is_given { 0o040 } else { 0 };
     let verb = match (mode & (0o004 | group_reads) != 0, mode & 0o022 != 0) {

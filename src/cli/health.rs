@@ -1,4 +1,4 @@
-//! `vote-status health`: whether the service is ready, for who watches over it (a container's health
+//! `vote-status health`: whether the service is ready, for what supervises it (a container's health
 //! check, a script). Knows `/readyz` of the control interface; wants no key.
 
 use std::time::Duration;

@@ -279,7 +279,7 @@ impl Import {
         }
         for id in new {
             let record = self.client.get(&format!("/v1/servers/{id}"))?;
-            // A server whose line was refused is still not listed.
+            // A refused line leaves its server unlisted.
             if record.status == 200 {
                 self.generated.push((id, record.text("token").to_owned()));
             }

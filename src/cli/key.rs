@@ -19,10 +19,10 @@ use crate::random;
 use crate::readiness::{Readiness, Trouble};
 use crate::vote::id::Token;
 
-/// The environment variable that holds the key.
+/// The environment variable of the key.
 pub(super) const VARIABLE: &str = "VOTE_STATUS_CONTROL_KEY";
 
-/// Where a package has the key, for a client that is told of no other place.
+/// Where a package has the key, for a client that is told of no other path.
 pub(super) const PACKAGED: &str = "/etc/vote-status/control.key";
 
 /// The pause before a second try to read or make a key. It doubles with each try, up to [`RETRY_MAX`].
@@ -260,7 +260,7 @@ fn random_key() -> io::Result<Vec<u8>> {
     Ok(Token::from_random(random::bits()?).as_str().as_bytes().to_vec())
 }
 
-/// Where the key is, unless another place is named.
+/// The path of the key, unless another is named.
 pub(super) fn default_path(data_dir: &Path) -> PathBuf {
     data_dir.join("control.key")
 }

@@ -1,5 +1,5 @@
 //! Log lines on standard error, for people or for machines: how they are spelled, the bounded queue, and the one
-//! thread that may wait for a reader. What is in them is said elsewhere; no line holds a token or a key.
+//! thread that may wait for a reader. What is in them is said elsewhere; no line contains a token or a key.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -76,10 +76,10 @@ impl Logger {
         // A panic is logged like anything else, but for a message that may quote a request.
         panic::set_hook(Box::new(|panic| {
             let thread = thread::current();
-            let place = panic.location().map(ToString::to_string).unwrap_or_default();
+            let location = panic.location().map(ToString::to_string).unwrap_or_default();
             let message = literal(panic.payload()).unwrap_or("its message may quote a request and is left out");
             log::error!(
-                "a thread ({}) panicked at {place}: {message}; this is a bug, please report it",
+                "a thread ({}) panicked at {location}: {message}; this is a bug, please report it",
                 thread.name().unwrap_or("without a name")
             );
         }));
@@ -170,7 +170,7 @@ fn timestamp(unix_ms: u64) -> String {
     format!("{}.{:03}Z", seconds.trim_end_matches('Z'), unix_ms % 1_000)
 }
 
-/// The message without control characters: a path may hold a line end, which would begin a second line.
+/// The message without control characters: a path may contain a line end, which would begin a second line.
 fn on_one_line(message: &str) -> Cow<'_, str> {
     if message.contains(char::is_control) { message.replace(char::is_control, " ").into() } else { message.into() }
 }

@@ -12,7 +12,7 @@ use crate::limits::{BUFFER_BYTES_MAX_DEFAULT, BUFFER_BYTES_MAX_FLOOR, BUFFER_MAC
 /// Where control groups are seen, by convention.
 const GROUPS: &str = "/sys/fs/cgroup";
 
-/// What all connections may hold together unless asked otherwise.
+/// The memory that all connections may use together unless asked otherwise.
 pub(super) fn buffer_bytes_max() -> u64 {
     let part_bytes = memory_bytes() / BUFFER_MACHINE_PART;
     part_bytes.clamp(BUFFER_BYTES_MAX_FLOOR, BUFFER_BYTES_MAX_DEFAULT)
@@ -26,7 +26,7 @@ fn memory_bytes() -> u64 {
     group_bytes(&membership, Path::new(GROUPS)).map_or(machine_bytes, |bytes| bytes.min(machine_bytes))
 }
 
-/// The least of all limits that hold for a process of this membership, see cgroups(7): version 2 has a
+/// The least of all limits that apply to a process of this membership, see cgroups(7): version 2 has a
 /// line with no controllers, version 1 one for memory.
 fn group_bytes(membership: &str, groups: &Path) -> Option<u64> {
     let lines = membership.lines().filter_map(|line| {

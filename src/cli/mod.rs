@@ -63,7 +63,7 @@ pub struct CliError(String);
 
 impl CliError {
     fn new(message: impl fmt::Display) -> Self {
-        // Parts of it may come from elsewhere and hold line ends.
+        // Parts of it may come from elsewhere and contain line ends.
         Self(message.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
     }
 }

@@ -89,9 +89,11 @@ fn shares(asked: Option<usize>, workers: usize) -> Shares {
     let limit = if setrlimit(Resource::Nofile, raised).is_ok() { raised } else { limit };
     let descriptors = limit.current.map_or(1 << 20, |current| usize::try_from(current).unwrap_or(1 << 20));
     let shares = Shares::of(descriptors, workers, asked);
-    let room = shares.connections_max;
-    if let Some(asked) = asked.filter(|asked| *asked > room) {
-        log::warn!("--max-connections {asked} is more than the descriptor limit of {descriptors} allows; it is {room}");
+    let allowed = shares.connections_max;
+    if let Some(asked) = asked.filter(|asked| *asked > allowed) {
+        log::warn!(
+            "--max-connections {asked} is more than the descriptor limit of {descriptors} allows; it is {allowed}"
+        );
     }
-    Shares { connections_max: asked.unwrap_or(CONNECTIONS_MAX_DEFAULT).min(room).max(1), ..shares }
+    Shares { connections_max: asked.unwrap_or(CONNECTIONS_MAX_DEFAULT).min(allowed).max(1), ..shares }
 }

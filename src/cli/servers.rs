@@ -50,7 +50,7 @@ fn token(answer: &HttpAnswer) -> &str {
     answer.text("token")
 }
 
-/// All pages, a line a server; as JSON the same object as one page that holds them all.
+/// All pages, a line a server; as JSON the same object as one page with all of them.
 fn list(client: &ControlClient, is_json: bool) -> Result<Exit, CliError> {
     let mut all = Vec::new();
     let mut after: Option<u64> = None;

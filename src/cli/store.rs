@@ -16,19 +16,19 @@ use crate::cluster::{Confirmation, RedisStore};
 use crate::server::StoreChoice;
 use crate::vote::ipv6::Ipv6Prefix;
 
-/// The environment variable that holds the user, if the address does not.
+/// The environment variable of the user, if the address does not.
 const USER: &str = "VOTE_STATUS_STORE_USER";
-/// The environment variable that holds the store's password, if neither the address nor a file does.
+/// The environment variable of the store's password, if neither the address nor a file does.
 const PASSWORD: &str = "VOTE_STATUS_STORE_PASSWORD";
-/// The environment variable that holds the sentinels' user, if they know of users.
+/// The environment variable of the sentinels' user, if they know of users.
 const SENTINEL_USER: &str = "VOTE_STATUS_SENTINEL_USER";
-/// The environment variable that holds the sentinels' password, if they want one and no file does.
+/// The environment variable of the sentinels' password, if they want one and no file does.
 const SENTINEL_PASSWORD: &str = "VOTE_STATUS_SENTINEL_PASSWORD";
 
 /// What `serve` was told of the store that it shares.
 pub(super) struct StoreOptions {
     address: StoreAddress,
-    /// The address as it was typed holds a password: everybody on the machine can see it.
+    /// The address as it was typed contains a password: everybody on the machine can see it.
     shows_password: bool,
     confirmation: Option<Confirmation>,
     stale_max_ms: Option<u64>,
@@ -78,7 +78,7 @@ pub(super) fn shared(options: &StoreOptions, data_dir: &Path, ipv6_prefix: Ipv6P
 }
 
 /// The address of the store, with users and passwords for its machines and its sentinels. An error repeats nothing
-/// of what was typed, because that may hold a password.
+/// of what was typed, because that may contain a password.
 ///
 /// # Errors
 /// As [`options`].
@@ -105,7 +105,7 @@ pub(super) fn address(options: &ArgMatches) -> Result<StoreAddress, CliError> {
 }
 
 /// On SIGHUP: whether the store takes user, password and certificates as they are in their files now. They
-/// are read at each connection anyway; an operator who rotates wants to know before the old ones go.
+/// are read at each connection anyway; an operator that rotates them wants to know before the old ones end.
 pub(super) fn checker(options: &StoreOptions) -> Box<dyn Fn() + Send> {
     let address = options.address.clone();
     Box::new(move || {

@@ -284,7 +284,7 @@ impl Recorder {
         if kept == CommitOutcome::Yes {
             self.apply(changes);
         }
-        self.live.watch.settle(kept == CommitOutcome::Yes);
+        self.live.watch.finish_staged(kept == CommitOutcome::Yes);
         self.answer(replies, kept);
     }
 

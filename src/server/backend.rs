@@ -37,13 +37,13 @@ pub enum StoreChoice {
     Shared(Box<RedisStore>),
 }
 
-/// Read-only views of the state, for those who answer from it.
+/// Read-only views of the state, for the services that answer from it.
 #[derive(Clone)]
 pub(super) struct Views {
     pub(super) directory: DirectoryView,
     pub(super) cooldowns: CooldownView,
     pub(super) waiting: WaitingRoom,
-    /// Who watches what is asked and recorded.
+    /// The watchers of what is asked and recorded.
     pub(super) board: WatchBoard,
     /// What is told of a store that other nodes use as well.
     pub(super) shared: Option<Arc<dyn SharedStore>>,

@@ -13,7 +13,7 @@ struct SocketPlace {
     role: Role,
     address: ListenAddress,
     listeners: Vec<Listener>,
-    /// A service manager has opened it, and holds it.
+    /// A service manager has opened it, and keeps it open.
     is_passed: bool,
     /// The file of a Unix socket, which is removed when this is dropped.
     file: Option<SocketFile>,

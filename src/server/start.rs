@@ -29,8 +29,8 @@ pub(super) enum LoadProgress {
 
 impl Run {
     /// Starts all threads. Listeners first: while the store is read, or cannot be, 503 is a better answer than
-    /// none. Sockets that were passed listen already, so whoever waits there may wait a moment longer: a restart
-    /// in which the manager keeps the sockets is seen by nobody.
+    /// none. Sockets that were passed listen already, so connections that queue there may queue a moment longer: no
+    /// client sees a restart in which the manager keeps the sockets.
     pub(super) fn start(&mut self, write_side: WriteSide) -> Result<LoadProgress, ServerError> {
         let WriteSide { handle, load, helpers, .. } = write_side;
         for (kind, work) in helpers {

@@ -1,4 +1,4 @@
-//! What a run of the service holds, and how its main thread learns what happens.
+//! The parts of a run of the service, and how its main thread learns what happens.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -79,7 +79,7 @@ impl Run {
     pub(super) fn next_event(&self, until_ms: Option<u64>) -> Result<Option<ServerEvent>, ServerError> {
         let receiver = &self.events.receiver;
         let event = match until_ms {
-            // This run holds a sender, so the end never comes.
+            // This run has a sender itself, so the end never comes.
             None => receiver.recv().ok(),
             Some(until_ms) => {
                 let left_ms = until_ms.saturating_sub(self.clock.now().monotonic_ms);

@@ -135,7 +135,7 @@ where
     Ok(Serving { tell: Box::new(move |letter| mailbox.send(letter)), thread })
 }
 
-/// Starts a thread whose end is an event, a panic too.
+/// Starts a thread. Its end is an event, a panic too.
 pub(super) fn start_thread(
     kind: ThreadKind,
     run: impl FnOnce() -> io::Result<()> + Send + 'static,

@@ -106,7 +106,7 @@ impl Run {
         Ok(())
     }
 
-    /// Starts the worker of the control listener. The recorder ends with it: it holds the last handle.
+    /// Starts the worker of the control listener. The recorder ends with it, which has the last handle.
     pub(super) fn start_control(&mut self, recorder: RecorderHandle) -> Result<(), ServerError> {
         let Config { limits, cooldown, .. } = self.config;
         let settings = WorkerSettings {

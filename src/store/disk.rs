@@ -124,7 +124,7 @@ pub trait DiskFile: Send + Sync {
 /// The room on a disk, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskRoom {
-    /// What the disk holds in all.
+    /// What fits on the disk in all.
     pub total_bytes: u64,
     /// What this process may still write, as far as the disk tells.
     pub free_bytes: u64,

@@ -1,4 +1,4 @@
-//! The store's file, as the library reads and writes it: locked, watched, and written with the room that is
+//! The store's file, as the library reads and writes it: locked, observed, and written with the room that is
 //! kept back where the disk is full and the commit makes room.
 //!
 //! The library tells a failed commit from a failed sync no more than by an error number. Whether a
@@ -201,8 +201,8 @@ impl StoreFile {
     }
 
     /// Does `work` that takes `bytes`, and where the disk is full does it again with so much of what is
-    /// kept back, as long as there is any for it. No more at a time, and at once: whoever else writes
-    /// takes what is free.
+    /// kept back, as long as there is any for it. No more at a time, and at once: another writer takes what is
+    /// free.
     fn with_reserve(&self, bytes: usize, work: impl Fn() -> io::Result<()>) -> io::Result<()> {
         let reserved_percent = || self.reserved_percent.load(Ordering::Relaxed);
         loop {

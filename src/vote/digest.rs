@@ -1,5 +1,5 @@
-//! A digest of what is held that does not depend on the order in which it is met: two states that
-//! hold the same have the same one. For comparing, not against forgery.
+//! A digest of a state that does not depend on the order in which its entries are met: two states with the same
+//! entries have the same digest. For comparing, not against forgery.
 
 use super::address::VoterAddress;
 use super::directory::Snapshot;
@@ -7,7 +7,7 @@ use super::id::{ServerId, Token};
 use super::table::{CooldownView, Cooling, Pair, SHARDS};
 use super::time::{Cooldown, UnixSeconds};
 
-/// What is held, in two numbers and two sums.
+/// A state in two numbers and two sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
     /// Listed servers.

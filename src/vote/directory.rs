@@ -126,7 +126,7 @@ impl TokenIndex {
 }
 
 struct Published {
-    /// Counts publications; written after `newest`, so whoever sees a count finds its snapshot.
+    /// Counts publications; written after `newest`, so a reader that sees a count finds its snapshot.
     version: AtomicU64,
     newest: RwLock<Arc<Snapshot>>,
 }

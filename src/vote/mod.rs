@@ -1,4 +1,4 @@
-//! The domain: who may vote where, and when again. Values in, values and bytes out.
+//! The domain: which address may vote for which server, and when again. Values in, values and bytes out.
 //!
 //! Nothing here opens, waits, reads a clock, logs or counts: `now` is always a parameter.
 

@@ -175,7 +175,7 @@ impl<K: PairKey> Shards<K> {
         entries.find(hash, |entry| entry.key.is_same(key, self.mask)).map(|entry| entry.expires_at)
     }
 
-    /// What is held for the voter of a key, under the key that it was put in with.
+    /// The entry of the voter of a key, under the key that it was put in with.
     pub(super) fn held(&self, key: K) -> Option<Cooling> {
         let hash = self.hash(key);
         let entries = self.shard(hash).entries.read();
@@ -200,7 +200,7 @@ impl<K: PairKey> Shards<K> {
         let (hash, new) = (self.hash(key), Packed { key, expires_at });
         let mut entries = self.shard(hash).entries.write();
         match entries.entry(hash, |entry| entry.key.is_same(key, self.mask), |entry| self.hash(entry.key)) {
-            Slot::Occupied(mut held) => *held.get_mut() = new,
+            Slot::Occupied(mut entry) => *entry.get_mut() = new,
             Slot::Vacant(free) => {
                 free.insert(new);
             }
@@ -267,12 +267,12 @@ impl<K: PairKey> Shards<K> {
             return 0;
         }
         let mut entries = shard.entries.write();
-        let (before, room) = (entries.len(), entries.capacity());
+        let (before, capacity) = (entries.len(), entries.capacity());
         entries.retain(|entry| !goes(entry));
-        // After a peak the room goes back; a quarter full leaves space to grow again.
-        if room > 64 && entries.len() < room / 4 {
-            let room = entries.len() * 2;
-            entries.shrink_to(room, |entry| self.hash(entry.key));
+        // After a peak the memory is given back; a quarter full leaves some to grow again.
+        if capacity > 64 && entries.len() < capacity / 4 {
+            let capacity = entries.len() * 2;
+            entries.shrink_to(capacity, |entry| self.hash(entry.key));
         }
         before - entries.len()
     }

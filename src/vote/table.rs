@@ -54,7 +54,7 @@ impl TableFamilies {
     }
 }
 
-/// Entries held, the expired ones that no sweep has met yet included.
+/// Entries of the table, the expired ones that no sweep has met yet included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FamilyCounts {
     /// Of IPv4.
@@ -90,20 +90,20 @@ impl CooldownView {
         self.0.prefix
     }
 
-    /// Entries held of each family.
+    /// Entries of each family.
     #[must_use]
     pub fn counts(&self) -> FamilyCounts {
         FamilyCounts { v4: self.0.v4.len(), v6: self.0.v6.len() }
     }
 
-    /// Entries held of both families.
+    /// Entries of both families.
     #[must_use]
     pub fn len(&self) -> usize {
         let FamilyCounts { v4, v6 } = self.counts();
         v4 + v6
     }
 
-    /// Whether nothing is held.
+    /// Whether the table holds nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -173,13 +173,13 @@ impl CooldownTable {
         Pair { address: self.view().voter(pair.address), ..pair }
     }
 
-    /// When the cooldown ends or ended that is held for a pair.
+    /// When the cooldown ends or ended that the table holds for a pair.
     #[must_use]
     pub fn expires_at(&self, pair: Pair) -> Option<UnixSeconds> {
         self.families.expires_at(pair)
     }
 
-    /// What is held for a pair, expired or not: under the pair that it was put in with, which may be
+    /// The entry of a pair, expired or not: under the pair that it was put in with, which may be
     /// another network of the same prefix.
     #[must_use]
     pub fn held(&self, pair: Pair) -> Option<Cooling> {
@@ -189,7 +189,7 @@ impl CooldownTable {
         }
     }
 
-    /// Puts a pair into cooldown until `expires_at`, whatever was held for it.
+    /// Puts a pair into cooldown until `expires_at`, whatever the table held for it.
     pub fn insert(&mut self, pair: Pair, expires_at: UnixSeconds) {
         match pair.key() {
             FamilyKey::V4(key) => self.families.v4.insert(key, expires_at),
@@ -197,7 +197,7 @@ impl CooldownTable {
         }
     }
 
-    /// Forgets a pair; whether it was held.
+    /// Forgets a pair; whether the table held it.
     pub fn remove(&mut self, pair: Pair) -> bool {
         match pair.key() {
             FamilyKey::V4(key) => self.families.v4.remove(key),
@@ -205,7 +205,7 @@ impl CooldownTable {
         }
     }
 
-    /// Forgets all that is held for one server; how much that was.
+    /// Forgets all entries of one server; how many those were.
     pub fn remove_server(&mut self, server: ServerId) -> usize {
         self.families.v4.remove_server(server) + self.families.v6.remove_server(server)
     }
@@ -227,7 +227,7 @@ impl CooldownTable {
         Loader { table: self, v4: ByShard::new(), v6: ByShard::new(), superseded: Vec::new() }
     }
 
-    /// All that is held for one server, expired or not. Walks the table under read locks.
+    /// All entries of one server, expired or not. Walks the table under read locks.
     #[must_use]
     pub fn of_server(&self, server: ServerId) -> Vec<Cooling> {
         let mut found = Vec::new();
@@ -282,7 +282,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Puts in what still waits. Gives what another entry of its pair has taken the place of.
+    /// Puts in the last entries. Gives the entries that another one of the same pair has replaced.
     pub fn finish(self) -> Vec<Cooling> {
         let Self { table, v4, v6, mut superseded } = self;
         v4.finish(&table.families.v4, &mut superseded);

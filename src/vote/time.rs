@@ -11,13 +11,13 @@ pub struct UnixSeconds(pub u32);
 pub const VOTE_AHEAD_MAX_S: u32 = 5;
 
 impl UnixSeconds {
-    /// The instant `seconds` later, held at the end of the range.
+    /// The instant `seconds` later, and at most the end of the range.
     #[must_use]
     pub const fn plus(self, seconds: u32) -> Self {
         Self(self.0.saturating_add(seconds))
     }
 
-    /// The instant `seconds` earlier, held at 1970.
+    /// The instant `seconds` earlier, and at least 1970.
     #[must_use]
     pub const fn minus(self, seconds: u32) -> Self {
         Self(self.0.saturating_sub(seconds))
@@ -211,8 +211,8 @@ const fn days_in_month(year: u32, month: u32) -> u32 {
 
 /// Writes `value` into all of `text`, with leading zeros.
 fn digits(text: &mut [u8], mut value: u32) {
-    for place in text.iter_mut().rev() {
-        *place = b'0' + (value % 10) as u8;
+    for digit in text.iter_mut().rev() {
+        *digit = b'0' + (value % 10) as u8;
         value /= 10;
     }
 }

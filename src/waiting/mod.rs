@@ -1,11 +1,11 @@
-//! Who waits to be told of a vote, and for which. A request that waits takes a place, registers, looks at the
-//! table once more, and only then rests; whoever shows a vote shows it first, and then rings for those who
-//! wait for it. One of the two sees the other, whatever comes between.
+//! The requests that wait for a vote, and the pair that each waits for. A request takes a slot, registers, looks at
+//! the table once more, and only then waits. The recorder shows a vote first and rings afterwards. So one of the two
+//! sees the other, whatever comes between.
 //!
-//! A bell rings once: who was rung for decides everything anew, and registers again to wait on. So a flood of
-//! votes for one pair costs its waiters no more than they can look at.
+//! A bell rings once: the request is then decided anew, and registers again to wait on. So a flood of votes for one
+//! pair costs no more than its requests can look at.
 //!
-//! It knows neither connections nor answers: a bell takes tickets. While nobody waits a vote costs it one
+//! This module knows neither connections nor answers: a bell takes tickets. While no request waits, a vote costs one
 //! look at a number.
 
 use std::collections::HashMap;
@@ -20,20 +20,20 @@ use crate::vote::table::Pair;
 pub type Bell = Arc<dyn Fn(Vec<u64>) + Send + Sync>;
 
 const NONE: u32 = u32::MAX;
-/// An empty room gives memory back that was taken for more than this many.
-const KEPT_PLACES: usize = 64;
+/// Once no request waits, the memory for more slots than this is given back.
+const SLOTS_KEPT: usize = 64;
 
-/// What became of a request that was to be held until a vote is there.
+/// What became of a request that asked to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitOutcome {
     /// A vote came, and it was told so at once.
     Told,
     /// None came for as long as it had asked for.
     TimedOut,
-    /// It was answered before: its client sent nothing more or had gone, its server or token was no longer
-    /// listed, its place was needed, or the service was leaving.
+    /// It was answered before that: its client sent nothing more or had disconnected, its server or token was no
+    /// longer listed, its slot was needed, or the service was stopping.
     Ended,
-    /// There was no room for it: it was answered at once.
+    /// All slots were taken: it was answered at once.
     Refused,
 }
 
@@ -53,16 +53,16 @@ struct Waiter {
 
 #[derive(Default)]
 struct Ledger {
-    /// Those who wait for a pair are a chain: one who goes costs the same, however many the others are.
+    /// The waiters of a pair are a chain: taking one out costs the same, however many the others are.
     first: HashMap<Pair, u32>,
-    /// By place: `None` where it is free, and where its owner is not registered, or was rung for.
+    /// By slot: `None` where it is free, and where its request is not registered, or was rung for.
     waiters: Vec<Option<Waiter>>,
     free: Vec<u32>,
 }
 
 #[derive(Default)]
 struct SharedRoom {
-    /// How many wait, or are about to look whether they have to. Written under the ledger's lock.
+    /// Requests that wait, or are about to look whether they have to. Written under the ledger's lock.
     waiting: AtomicUsize,
     places: AtomicUsize,
     outcomes: [AtomicU64; WaitOutcome::ALL.len()],
@@ -81,24 +81,24 @@ pub struct WaitingPlace {
 }
 
 impl WaitingRoom {
-    /// From now on so many may wait; none before this was called.
+    /// From now on so many requests may wait; none may before this is called.
     pub fn set_places(&self, places: usize) {
         self.0.places.store(places, Ordering::Relaxed);
     }
 
-    /// How many may wait.
+    /// How many requests may wait.
     #[must_use]
     pub fn places(&self) -> usize {
         self.0.places.load(Ordering::Relaxed)
     }
 
-    /// How many wait.
+    /// How many requests wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.0.waiting.load(Ordering::Relaxed)
     }
 
-    /// Takes a place; `None` where there is none.
+    /// Takes a slot; `None` where all are taken.
     #[must_use]
     pub fn enter(&self) -> Option<WaitingPlace> {
         let mut ledger = self.0.ledger.lock();
@@ -109,19 +109,19 @@ impl WaitingRoom {
         Some(WaitingPlace { room: self.clone(), index: ledger.take_place(), outcome: WaitOutcome::Ended })
     }
 
-    /// Counts a request that was to be held; one that has a place is counted as it leaves.
+    /// Counts a request that asked to wait; one that has a slot is counted as it leaves.
     pub fn count(&self, outcome: WaitOutcome) {
         self.0.outcomes[outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Requests that were to be held, with that outcome.
+    /// Requests that asked to wait, with that outcome.
     #[must_use]
     pub fn counted(&self, outcome: WaitOutcome) -> u64 {
         self.0.outcomes[outcome as usize].load(Ordering::Relaxed)
     }
 
-    /// Rings for those who wait for `pair`. To be called once the vote is in the table, with each address of
-    /// it.
+    /// Rings for the requests that wait for `pair`. To be called once the vote is in the table, with each of its
+    /// addresses.
     #[inline]
     pub fn tell(&self, pair: Pair) {
         if self.is_used() {
@@ -129,7 +129,7 @@ impl WaitingRoom {
         }
     }
 
-    /// Rings for those whose answer may be another one now, by what they wait for: more has changed than a vote.
+    /// Rings for the requests that wait for these pairs: more has changed than a vote, and their answers may differ.
     pub fn tell_where(&self, is_meant: impl Fn(Pair) -> bool) {
         if self.is_used() {
             self.ring(|ledger| {
@@ -142,8 +142,8 @@ impl WaitingRoom {
     /// To be asked behind the change that is to be told of.
     #[inline]
     fn is_used(&self) -> bool {
-        // With the one in `WaitingPlace::register`: either the look that follows there sees the change, or who has
-        // made it sees here that somebody waits.
+        // With the fence in `register`: either the look that follows there sees the change, or this one sees that a
+        // request waits.
         fence(Ordering::SeqCst);
         self.waiting() > 0
     }
@@ -172,7 +172,7 @@ impl WaitingPlace {
         fence(Ordering::SeqCst);
     }
 
-    /// Gives the place up. One that is dropped without this has [`WaitOutcome::Ended`].
+    /// Gives the slot up. One that is dropped without this has [`WaitOutcome::Ended`].
     pub fn leave(mut self, outcome: WaitOutcome) {
         self.outcome = outcome;
     }
@@ -191,14 +191,14 @@ impl Ledger {
     fn take_place(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.waiters.push(None);
-            u32::try_from(self.waiters.len() - 1).expect("those who wait are bounded by descriptors")
+            u32::try_from(self.waiters.len() - 1).expect("descriptors bound the requests that wait")
         })
     }
 
     fn give_back(&mut self, index: u32) {
         self.unlink(index);
         self.free.push(index);
-        if self.free.len() == self.waiters.len() && self.waiters.len() > KEPT_PLACES {
+        if self.free.len() == self.waiters.len() && self.waiters.len() > SLOTS_KEPT {
             *self = Self::default();
         }
     }
@@ -228,7 +228,7 @@ impl Ledger {
         }
     }
 
-    /// Takes out those who wait for `pair`, the newest first.
+    /// Takes out the waiters of `pair`, the newest first.
     fn unregister(&mut self, pair: Pair) -> Vec<Waiter> {
         let mut next = self.first.remove(&pair).unwrap_or(NONE);
         let chain = std::iter::from_fn(|| {

@@ -1,4 +1,4 @@
-//! The room against a list, the order of its steps against every order of a voter's, and both on threads.
+//! The waiting requests against a list, the order of their steps against every order of a voter's, and both on threads.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -56,7 +56,7 @@ fn there_are_so_many_places_and_no_more() {
     assert_eq!(*rung.lock(), [2]);
 }
 
-/// Regression: each vote rang for all who waited for its pair, whether or not they had looked since the last one.
+/// Regression: each vote rang for all waiters of its pair, whether or not they had looked since the last one.
 /// A batch with thousands of votes for one pair, through a shared store, took memory without bound.
 #[test]
 fn who_was_rung_for_and_has_not_looked_is_not_rung_for_again() {
@@ -75,7 +75,7 @@ fn who_was_rung_for_and_has_not_looked_is_not_rung_for_again() {
     assert_eq!(*rung.lock(), [7, 7]);
 }
 
-/// Regression: a place whose connection broke before it could be answered was in no count.
+/// Regression: a slot was in no count where its connection broke before the answer.
 #[test]
 fn each_place_is_counted_once() {
     let room = room(2);
@@ -127,7 +127,7 @@ proptest! {
     }
 }
 
-/// A question and a vote, step by step: who asks has been told, or a letter is on its way. In each order of
+/// A question and a vote, step by step: the question has been told, or a letter is on its way. In each order of
 /// the steps of both; `looks_again` is the step that makes it so.
 fn are_all_told(looks_again: bool) -> bool {
     // A bit for each of five turns: the voter's where it is set, of which there are two.

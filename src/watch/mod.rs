@@ -1,6 +1,6 @@
-//! Live sight of what is asked and recorded: what can be seen, who watches for what, and the queues
+//! Live sight of what is asked and recorded: what can be seen, what each watcher watches for, and the queues
 //! between the threads that see something and the one that tells it. Knows no socket, and of a token
-//! never more than how one that nobody has begins.
+//! never more than how one that no server has begins.
 //!
 //! Most of the time nobody watches. A thread that could see something then reads one number a turn,
 //! and nothing is kept. Where somebody does, what fits no watcher is not kept either.
@@ -24,7 +24,7 @@ pub const WATCHERS_MAX: usize = 8;
 /// What waits of one thread until it is told, some 200 KB. It is taken every [`PACE_MS`], so one thread can
 /// see some 40,000 things a second before any is dropped.
 pub const QUEUE_SIGHTINGS_MAX: usize = 2_048;
-/// How often what was seen is told, in milliseconds: at once for whoever reads it, and seldom enough
+/// How often what was seen is told, in milliseconds: at once for a reader, and seldom enough
 /// that a busy service spends next to nothing on it.
 pub const PACE_MS: u64 = 50;
 
@@ -48,7 +48,7 @@ pub enum Seen {
         answer: &'static str,
         /// Its HTTP status.
         status: u16,
-        /// Who was connected; a proxy where one stands in front.
+        /// The other end of the connection; a proxy where one stands in front.
         peer: Option<SocketAddr>,
     },
     /// A vote was recorded.
@@ -66,7 +66,7 @@ pub enum Seen {
     Registration(ServerId),
     /// A server got another token.
     Rotation(ServerId),
-    /// A server was struck off.
+    /// A server was removed.
     Removal(ServerId),
 }
 
@@ -141,7 +141,7 @@ impl Seen {
 
 type Seats = [Option<WatchFilter>; WATCHERS_MAX];
 
-/// Who watches, and what was seen for them. Cheap to clone.
+/// The watchers, and what was seen for them. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct WatchBoard(Arc<BoardState>);
 
@@ -165,7 +165,7 @@ struct WatchQueue {
 
 #[derive(Debug)]
 struct QueuedSighting {
-    /// Its place among those of all queues.
+    /// Its rank among those of all queues.
     order: u64,
     /// Which watchers it is for.
     fits: [bool; WATCHERS_MAX],
@@ -196,7 +196,7 @@ pub struct Taken {
 }
 
 impl WatchBoard {
-    /// A place for one more watcher, until it is dropped; `None` where all are taken.
+    /// A seat for one more watcher, until it is dropped; `None` where all are taken.
     #[must_use]
     pub fn sit(&self, filter: WatchFilter) -> Option<WatchSeat> {
         let mut seats = self.0.seats.lock();
@@ -206,7 +206,7 @@ impl WatchBoard {
         Some(WatchSeat { board: self.clone(), index })
     }
 
-    /// Who watches, by seat.
+    /// What each watcher watches for, by seat.
     #[must_use]
     pub fn filters(&self) -> [Option<WatchFilter>; WATCHERS_MAX] {
         *self.0.seats.lock()
@@ -227,9 +227,9 @@ impl WatchBoard {
         let mut all = WatchQueue::default();
         let mut lists = Vec::new();
         {
-            // All of them at one moment: who learns of a vote and asks has put its question behind it.
-            let held: Vec<_> = queues.iter().map(|queue| queue.lock()).collect();
-            for mut queue in held {
+            // All of them at one moment: a client that learns of a vote and then asks has its question behind the vote.
+            let locked: Vec<_> = queues.iter().map(|queue| queue.lock()).collect();
+            for mut queue in locked {
                 lists.push(std::mem::take(&mut queue.sightings));
                 all.add_dropped(std::mem::take(&mut queue.dropped));
             }
@@ -243,7 +243,7 @@ impl WatchBoard {
     }
 }
 
-/// A watcher's place, free again once this is dropped.
+/// A watcher's seat, free again once this is dropped.
 #[derive(Debug)]
 pub struct WatchSeat {
     board: WatchBoard,
@@ -274,12 +274,12 @@ pub struct WatchPost {
     version: u64,
     seats: Seats,
     is_watched: bool,
-    /// What will have been seen once that is settled.
+    /// What will have been seen once it has happened.
     staged: WatchQueue,
 }
 
 impl WatchPost {
-    /// Looks who watches; whether anybody does. To be called before something is noted.
+    /// Looks for watchers; whether there are any. To be called before something is noted.
     #[inline]
     pub fn look(&mut self) -> bool {
         let version = self.board.0.version.load(Ordering::Acquire);
@@ -291,22 +291,22 @@ impl WatchPost {
         self.is_watched
     }
 
-    /// Notes something for those who watch for it.
+    /// Notes something for its watchers.
     pub fn note(&self, at: UnixSeconds, seen: Seen) {
         if let Some(queued) = self.queued(at, seen) {
             self.queue.lock().push(queued);
         }
     }
 
-    /// Holds something back until it is settled whether it happens.
+    /// Keeps something back until [`WatchPost::finish_staged`] says whether it has happened.
     pub fn stage(&mut self, at: UnixSeconds, seen: Seen) {
         if let Some(queued) = self.queued(at, seen) {
             self.staged.push(queued);
         }
     }
 
-    /// What was held back has happened, or never will.
-    pub fn settle(&mut self, has_happened: bool) {
+    /// What was staged has happened, or never will.
+    pub fn finish_staged(&mut self, has_happened: bool) {
         if self.staged.sightings.is_empty() {
             return;
         }

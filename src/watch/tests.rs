@@ -56,17 +56,17 @@ fn what_does_not_fit_is_counted_for_whom_it_was() {
     assert_eq!(taken.sightings.len(), QUEUE_SIGHTINGS_MAX);
     assert_eq!(taken.dropped[..3], [1, QUEUE_SIGHTINGS_MAX as u64 + 1, 0]);
     assert_eq!(board.take().dropped, [0; WATCHERS_MAX]);
-    // The same for what is held back.
+    // The same for what is staged.
     for _ in 0..=QUEUE_SIGHTINGS_MAX {
         post.stage(AT, registration(1));
     }
     assert_eq!(board.take().sightings, []);
-    post.settle(true);
+    post.finish_staged(true);
     let taken = board.take();
     assert_eq!((taken.sightings.len(), taken.dropped[0]), (QUEUE_SIGHTINGS_MAX, 1));
     post.stage(AT, registration(1));
-    post.settle(false);
-    post.settle(true);
+    post.finish_staged(false);
+    post.finish_staged(true);
     assert_eq!(board.take().sightings, []);
 }
 
@@ -76,11 +76,11 @@ fn the_order_is_that_in_which_it_was_seen() {
     let mut posts = [board.post(), board.post(), board.post()];
     let _seat = board.sit(WatchFilter::default());
     assert!(posts.iter_mut().all(|post| post.look()));
-    // Held back until the second half is seen.
+    // Staged until the second half is seen.
     posts[0].stage(AT, registration(50));
     for number in 0..100 {
         if number == 50 {
-            posts[0].settle(true);
+            posts[0].finish_staged(true);
         } else {
             posts[1 + number % 2].note(AT, registration(number));
         }
@@ -102,7 +102,7 @@ fn of_a_token_that_nobody_has_there_is_a_beginning() {
         ("", ""),
         ("0\"\n34567890", "0"),
         ("é123456789", ""),
-        // Longer ones of a server whose token is so short.
+        // Longer ones, where a server has so short a token.
         ("abc", "a"),
         ("abcd", ""),
         ("abcdefghij", ""),

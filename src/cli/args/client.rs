@@ -10,7 +10,7 @@ use crate::vote::id::ServerId;
 
 /// What the exit status says where it says more than success and failure.
 const STATUS_OF_IMPORT: &str =
-    "Exit status: 0 when every line was taken or held already, 1 when some were refused, 2 on a failure.";
+    "Exit status: 0 when every line was recorded now or before, 1 when some were refused, 2 on a failure.";
 const STATUS_OF_CHECK: &str =
     "Exit status: 0 when the address can vote, 1 when it is in cooldown, 2 on a network failure or an error answer.";
 const STATUS_OF_HEALTH: &str =
@@ -19,7 +19,7 @@ const STATUS_OF_VOTE: &str = "Exit status: 0 when it is recorded, 1 when the add
 const STATUS_OF_CANCEL: &str = "Exit status: 0 when it is cancelled, 1 when there was no cooldown, 2 on a failure.";
 
 const END_OF_WATCH: &str = "Ctrl-C ends it, and tells on standard error what it comes to: questions by answer, \
-addresses that asked and had no vote, and votes whose address nobody asked about. A lost connection is tried again.";
+addresses that asked and had no vote, and votes of addresses that nobody asked about. A lost connection is tried again.";
 
 /// The subcommands, in the order of the help.
 pub(super) fn commands() -> [Command; 8] {
@@ -90,14 +90,14 @@ fn export() -> Command {
     let file = Arg::new("file").value_name("FILE").required(true).value_parser(value_parser!(PathBuf));
     Command::new("export")
         .about("Write out the servers and the votes still in cooldown, as NDJSON")
-        .arg(file.help("Where to; - for standard output. It holds the tokens: keep it secret"))
+        .arg(file.help("Where to; - for standard output. It contains the tokens: keep it secret"))
         .args(connection())
 }
 
 fn watch() -> Command {
     let server = plain("server", "ID", "Only what is about this server [default: all]").value_parser(parse_server_id);
     Command::new("watch")
-        .about("Show who asks what, and who votes, as it happens: lines on a terminal, NDJSON into a pipe")
+        .about("Show questions and votes as they happen: lines on a terminal, NDJSON into a pipe")
         .args([
             server,
             plain("ip", "IP", "Only what is about this address [default: all]"),

@@ -1,4 +1,4 @@
-//! `vote-status watch`: who asks what, and who votes, as it happens. For people on a terminal, as NDJSON into
+//! `vote-status watch`: questions and votes as they happen. For people on a terminal, as NDJSON into
 //! anything else; at the end, what it comes to in words.
 
 use std::env;

@@ -119,7 +119,7 @@ impl Tally {
     }
 }
 
-/// What an answer says of who asked.
+/// What an answer says of the plugin that asked.
 const MEANINGS: [(&str, &str); 5] = [
     ("unknown_token", "the plugin has an old token, or one that is misspelt."),
     ("unknown_server", "the plugin asks by a number that no server has."),

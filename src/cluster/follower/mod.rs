@@ -368,7 +368,7 @@ impl Follower {
         if let Cow::Owned(next) = servers {
             self.live.publish(next);
         }
-        self.live.watch.settle(true);
+        self.live.watch.finish_staged(true);
         events.iter().filter_map(state::voted).for_each(|pair| self.live.tell(pair));
     }
 
