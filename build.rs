@@ -11,7 +11,8 @@ use std::{env, fs, io};
 use flate2::{Compression, GzBuilder};
 
 /// Each with what its content stands for besides itself.
-const DOCUMENTS: [&[&str]; 3] = [&["public.html", "public.csp"], &["control.html", "control.csp"], &["openapi.json"]];
+const DOCUMENTS: [&[&str]; 4] =
+    [&["public.html", "public.csp"], &["control.html", "control.csp"], &["openapi.json"], &["control.openapi.json"]];
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");

@@ -17,7 +17,7 @@ use crate::http::session::{Context, Holding, Service, Step, Ticket};
 use crate::limits::{PAGE_SERVERS_DEFAULT, PAGE_SERVERS_MAX};
 use crate::net::counters::ResponseCounters;
 use crate::net::mailbox::{Letter, Mailbox};
-use crate::pages::{self, DocumentForm};
+use crate::pages::{self, Document, DocumentForm};
 use crate::readiness::Readiness;
 use crate::recorder::RecorderHandle;
 use crate::recorder::command::{Command, Reply, Tokens};
@@ -108,8 +108,8 @@ pub struct ControlExchange {
 enum Task {
     /// The answer is known.
     Answer(ControlAnswer),
-    /// The operator's page.
-    Page(DocumentForm),
+    /// The operator's page, or the description for tools.
+    Page(&'static Document, DocumentForm),
     /// The content is gathered. Once it is whole it becomes a command.
     Gather { ask: CommandRequest, body: Vec<u8> },
     /// The recorder has the command.
@@ -120,6 +120,12 @@ enum Task {
     Export(Export),
     /// Somebody watches what is asked and recorded.
     Watch(WatchStream),
+}
+
+impl Task {
+    fn page(page: &'static Document, head: &Head<'_>) -> Self {
+        Self::Page(page, page.form(head.lines))
+    }
 }
 
 impl ControlService {
@@ -144,7 +150,8 @@ impl ControlService {
     fn open(&mut self, ask: OpenRequest, head: &Head<'_>) -> Task {
         match ask {
             // Needs no key, as it shows nothing by itself: what it fetches needs the key.
-            OpenRequest::Page => Task::Page(pages::CONTROL.form(head.lines)),
+            OpenRequest::Page => Task::page(&pages::CONTROL, head),
+            OpenRequest::OpenApi => Task::page(&pages::CONTROL_OPENAPI, head),
             OpenRequest::Health => Task::Answer(ControlAnswer::json(200, &json!({ "alive": true }))),
             OpenRequest::Ready => Task::Answer(self.ready()),
             OpenRequest::Metrics => Task::Answer(self.metrics()),
@@ -314,7 +321,7 @@ impl Service for ControlService {
 
     fn is_decided(&self, exchange: &ControlExchange) -> bool {
         match &*exchange.task {
-            Task::Answer(_) | Task::Page(_) | Task::Export(_) | Task::Watch(_) => true,
+            Task::Answer(_) | Task::Page(..) | Task::Export(_) | Task::Watch(_) => true,
             // What changes something is done for a whole request only, even where its content has no meaning.
             Task::Gather { ask, .. } => *ask == CommandRequest::ClusterDigest,
             Task::Batch(_) | Task::Wait { .. } => false,
@@ -353,7 +360,7 @@ impl Service for ControlService {
             Task::Batch(batch) => batch.held_bytes(),
             Task::Export(export) => export.held_bytes(),
             Task::Answer(answer) => answer.body.capacity(),
-            Task::Page(_) | Task::Wait { .. } | Task::Watch(_) => 0,
+            Task::Page(..) | Task::Wait { .. } | Task::Watch(_) => 0,
         }
     }
 
@@ -376,7 +383,7 @@ impl Service for ControlService {
                 }
                 step
             }
-            Task::Answer(_) | Task::Page(_) | Task::Wait { .. } | Task::Export(_) | Task::Watch(_) => Step::Done,
+            Task::Answer(_) | Task::Page(..) | Task::Wait { .. } | Task::Export(_) | Task::Watch(_) => Step::Done,
         }
     }
 
@@ -394,9 +401,9 @@ impl Service for ControlService {
                     answer.append(framing, context.now, out);
                     return Step::Done;
                 }
-                Task::Page(form) => {
+                Task::Page(page, form) => {
                     self.parts.responses.response(form.status());
-                    pages::CONTROL.append(*form, framing, context.now, out);
+                    page.append(*form, framing, context.now, out);
                     return Step::Done;
                 }
                 Task::Gather { ask, body } => self.start(*ask, body, context.ticket).unwrap_or_else(Task::Answer),

@@ -17,6 +17,8 @@ use crate::watch::WatchFilter;
 pub enum OpenRequest {
     /// `GET /`
     Page,
+    /// `GET /openapi.json`
+    OpenApi,
     /// `GET /healthz`
     Health,
     /// `GET /readyz`
@@ -64,6 +66,7 @@ pub fn behind_key(path: &[u8]) -> Option<&[u8]> {
 pub fn open(path: &[u8], head: &Head<'_>) -> Result<OpenRequest, ControlAnswer> {
     let ask = match path {
         b"/" => OpenRequest::Page,
+        b"/openapi.json" => OpenRequest::OpenApi,
         b"/healthz" => OpenRequest::Health,
         b"/readyz" => OpenRequest::Ready,
         b"/metrics" => OpenRequest::Metrics,

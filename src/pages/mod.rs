@@ -45,6 +45,8 @@ macro_rules! document {
 pub static PUBLIC: Document = document!("public.html", "text/html; charset=utf-8", Some(include_str!("public.csp")));
 /// What the page says, for tools.
 pub static OPENAPI: Document = document!("openapi.json", "application/json", None);
+/// The control interface, for tools.
+pub static CONTROL_OPENAPI: Document = document!("control.openapi.json", "application/json", None);
 /// The page for operators.
 pub static CONTROL: Document = document!("control.html", "text/html; charset=utf-8", Some(include_str!("control.csp")));
 

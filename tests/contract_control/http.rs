@@ -75,9 +75,9 @@ fn health_wants_no_key() {
     }
 }
 
-/// It holds nothing that is secret: the requests that it makes want the key.
+/// They hold nothing secret: the requests that they tell of want the key.
 #[test]
-fn the_operator_s_page_wants_no_key() {
+fn the_operator_s_page_and_the_description_want_no_key() {
     let server = Server::in_memory(&[]);
     let page = include_bytes!("../../src/pages/control.html");
     let mut client = Client::connect(server.control());
@@ -101,6 +101,10 @@ fn the_operator_s_page_wants_no_key() {
         client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}If-None-Match: {tag}\r\n\r\n"));
         assert_eq!(client.read_response(false).status, 304);
     }
+    client.send("GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n");
+    let response = client.read_response(false);
+    assert_eq!((response.status, response.header("Content-Type")), (200, Some("application/json")));
+    assert!(response.body == include_bytes!("../../src/pages/control.openapi.json"), "not the file");
     client.send("POST / HTTP/1.1\r\nHost: a\r\n\r\n");
     let response = client.read_response(false);
     expect_error("POST /", &response, 405, "method_not_allowed");
@@ -123,7 +127,6 @@ fn what_is_not_there_is_said() {
         "/v2/servers",
         "/nothing",
         "//",
-        "/openapi.json",
         "/api/vote/28/status/203.0.113.7",
     ] {
         expect_error(path, &control.get(path), 404, "not_found");
