@@ -58,8 +58,8 @@ const plots = async (page) => {
   await sees(page, "#version", "9.8.7");
   await sees(page, "#health", "● live");
   const expected = {
-    "Status requests a second": "can vote\n1K\nin cooldown\n50\nrefused\n4",
-    "Live cooldowns": "cooldowns\n108K",
+    "Status requests a second": "can vote\n1k\nin cooldown\n50\nrefused\n4",
+    "Live cooldowns": "cooldowns\n108k",
     "Open connections": "public\n640\ncontrol\n3",
     "Votes a second": "recorded\n20\nnot recorded\n2",
     "Commit latency, milliseconds": "median\n1\n99 %\n1.98",
@@ -67,7 +67,7 @@ const plots = async (page) => {
   for (const [title, text] of Object.entries(expected)) assert.equal(await legend(page, title), text, title);
   assert.match(await legend(page, "Errors a second"), /^4xx\n4\n5xx\n0\nmalformed\n/);
   const tiles = await page.locator("#tiles").innerText();
-  for (const tile of ["Up\n2:03:", "Servers\n1.23K", "CPU time\n25 %", "Memory\n50 MiB", "Descriptors\n77", "Store\n1.5 MiB"]) {
+  for (const tile of ["Up\n2:03:", "Servers\n1.23k", "CPU time\n25 %", "Memory\n50 MiB", "Descriptors\n77", "Store\n1.5 MiB"]) {
     assert.ok(tiles.includes(tile), `${tile} is missing in ${tiles}`);
   }
 };
@@ -93,6 +93,80 @@ const history = (name) => async (page) => {
   await page.keyboard.press("Escape");
   await sees(page, "#when", "");
 };
+
+/** What /readyz says in place of the service. */
+const stands = (status, body, sample = steady) => async (page) => {
+  await withClock(sample)(page);
+  await page.route("**/readyz", (route) => route.fulfill({ status, json: body }));
+};
+
+/** The page is red and says why, and is never live meanwhile. */
+const troubled = (name, health, texts) => async (page) => {
+  await letPoll(page, 2);
+  await sees(page, "#health", health);
+  assert.equal(await page.locator("#health").getAttribute("data-state"), "bad");
+  for (const [id, text] of Object.entries(texts)) await sees(page, `#trouble-${id}`, text);
+  const red = await page.locator("#trouble").evaluate((banner) => getComputedStyle(banner).backgroundColor);
+  const [, r, g, b] = /(\d+), (\d+), (\d+)/.exec(red).map(Number);
+  assert.ok(r > g + 80 && r > b + 80, `${red} is no red`);
+  await page.clock.resume();
+  await isAccessible(page);
+  await screenshot(page, `control-${name}`, false);
+};
+
+/** What was in the way has gone. */
+async function recovers(page) {
+  await letPoll(page, 2);
+  await sees(page, "#health", "✕ votes are refused");
+  await page.unroute("**/readyz");
+  await letPoll(page, 1);
+  await sees(page, "#health", "● live");
+  assert.equal(await page.locator("#trouble").isVisible(), false);
+}
+
+/** A real store whose file was taken away. */
+async function storeGone(page) {
+  await sees(page, "#health", "✕ votes are refused");
+  await sees(page, "#trouble-reason", "The store’s file is no longer at its path.");
+  await sees(page, "#trouble-message", /votes\.redb/);
+}
+
+/** A 429 is for later, of the service and of a proxy: nothing of it is final, and no key is taken on trust. */
+async function tooMany(page) {
+  const answer = { status: 429, json: { error: "too_many_changes", message: "x" } };
+  await page.route("**/v1/servers?limit=1", (route) => route.fulfill({ status: 429, body: "<html></html>" }));
+  await typeInto(page, "#key", SETTINGS.controlKey);
+  await page.keyboard.press("Enter");
+  await sees(page, "#key-note", "Try again later: Nothing was changed.");
+  assert.equal(await page.evaluate(() => sessionStorage.getItem("control-key")), null);
+  await page.unroute("**/v1/servers?limit=1");
+  await enter(page);
+  await page.route("**/v1/votes", (route) => route.fulfill(answer));
+  await page.locator("#server").fill("28");
+  await page.locator("#ip").fill("203.0.113.86");
+  await page.locator("[value=record]").click();
+  await sees(page, "#verdict", "Try again later");
+  await sees(page, "#explanation", "Nothing was changed.");
+  await page.route("**/v1/servers/77", (route) => route.fulfill({ status: 429, body: "" }));
+  await page.locator("#new-server").fill("77");
+  await page.locator("#add button").click();
+  await sees(page, "#servers-note", "Try again later: Nothing was changed.");
+  let asked = 0;
+  await page.route("**/v1/watch?*", (route) => ((asked += 1) === 1 ? route.fulfill(answer) : route.continue()));
+  await page.locator("#watch-start").click();
+  await sees(page, "#watch-state", "✕ Try again later: Nothing was changed.; trying again");
+  await sees(page, "#watch-state", "● watching");
+}
+
+/** On a phone the work comes first: the key form is on the first screen, and the watch pane is above the plots. */
+async function phoneOrder(page) {
+  const top = async (selector) => (await page.locator(selector).first().boundingBox()).y;
+  const form = await page.locator("#key-form").boundingBox();
+  assert.ok(form.y + form.height <= PHONE.height, `the key form ends at ${form.y + form.height}`);
+  assert.ok((await top("#watch-title")) < (await top("figure")));
+  await enter(page);
+  assert.ok((await top("#work")) < (await top("#watch")) && (await top("#watch")) < (await top("figure")));
+}
 
 /** A service that has gone is told, and that it is back. */
 const silence = (state) => async (page) => {
@@ -148,7 +222,7 @@ const votes = (name, ip) => async (page) => {
   const first = await sees(page, "#countdown", /^1:(29:5\d|30:00)$/);
   await page.waitForFunction((text) => document.querySelector("#countdown").textContent !== text, first);
   await press("record");
-  await sees(page, "#verdict", "in_cooldown");
+  await sees(page, "#verdict", "This address has voted already");
   await press("lookUp");
   await sees(page, "#verdict", `${ip} is in cooldown for server 28`);
   await isAccessible(page);
@@ -169,16 +243,16 @@ async function refusals(page) {
   await enter(page);
   await typeInto(page, "#server", "29");
   await page.keyboard.press("Enter");
-  await sees(page, "#verdict", "unknown_server");
+  await sees(page, "#verdict", "No such server");
   await page.locator("[value=record]").click();
   await sees(page, "#verdict", "An address is needed");
   await typeInto(page, "#ip", "203.0.113");
   await page.locator("[value=record]").click();
-  await sees(page, "#explanation", "ip must be an IPv4 or IPv6 address");
+  await sees(page, "#raw", /ip must be an IPv4 or IPv6 address/);
   await typeInto(page, "#server", "28");
   await page.keyboard.press("Enter");
-  await sees(page, "#verdict", "invalid_vote");
-  await sees(page, "#explanation", "ip must be an IPv4 or IPv6 address");
+  await sees(page, "#verdict", "This vote cannot be taken: is the address right?");
+  await sees(page, "#raw", /"error": "invalid_vote"/);
 }
 
 /** Servers are listed, added and given another token; one that is there keeps its own unless that is asked for. */
@@ -195,7 +269,7 @@ const servers = (name, id) => async (page) => {
   await typeInto(page, "#new-server", id);
   await typeInto(page, "#new-token", "no token");
   await page.keyboard.press("Enter");
-  await sees(page, "#servers-note", /^invalid_token: /);
+  await sees(page, "#servers-note", "A token has 1 to 128 letters, digits or - . _ ~");
   await typeInto(page, "#new-token", "");
   await page.keyboard.press("Enter");
   await sees(page, "#servers-note", new RegExp(`^Server ${id} is added\\s+\\w{32}$`));
@@ -236,25 +310,51 @@ async function manyServers(page) {
   assert.equal(new Set(numbers).size, numbers.length);
 }
 
-/** In a French browser nothing of the page's own is left in English. */
-async function french(page) {
-  await letPoll(page, 3);
+/** In a French browser nothing of the page's own is left in English, whatever the language of its menus. */
+const french = (name, ip) => async (page) => {
+  const asked = (path) => fetch(`${SETTINGS.publicUrl}${path}`);
+  await letPoll(page, 10);
   assert.equal(await page.locator("html").getAttribute("lang"), "fr");
   await sees(page, "#health", "● en direct");
   await sees(page, "#key-form button", "Utiliser cette clé");
   await page.clock.resume();
   await enter(page);
   await typeInto(page, "#server", "28");
-  await typeInto(page, "#ip", "203.0.113.84");
+  await typeInto(page, "#ip", ip);
   await page.locator("[value=record]").click();
-  await sees(page, "#verdict", "Vote de 203.0.113.84 pour le serveur 28 enregistré");
-  await sees(page, "#explanation", /^Prochain vote à /);
-  const english = /\b(the|is|of|votes? a|server|look|more|waiting|now|latency|open|errors)\b/i;
+  await sees(page, "#verdict", `Vote de ${ip} pour le serveur 28 enregistré`);
+  await sees(page, "#explanation", /^Prochain vote le \d+ \S+ 20\d\d à \d\d:\d\d:\d\d\.$/);
+  await page.locator("#watch-start").click();
+  await sees(page, "#watch-state", "● en direct");
+  await asked("/api/servers/forgotten/vote-status/203.0.113.91");
+  await asked(`/api/vote/28/status/${ip}`);
+  for (const word of ["token inconnu", "a voté"]) {
+    const row = page.locator("#lines tbody tr", { hasText: word }).first();
+    await row.waitFor();
+    assert.match(await row.innerText(), new RegExp(`^\\d\\d:\\d\\d:\\d\\d\\t.*\\t${word}\\t`));
+  }
+  const tiles = (await page.locator("#tiles").innerText()).replace(/\s/g, " ");
+  for (const tile of ["Serveurs 1,23 k", "Mémoire 50 Mio", "Stockage 1,5 Mio", "Retard des boucles, 99 % 99 µs"]) {
+    assert.ok(tiles.includes(tile), `${tile} is missing in ${tiles}`);
+  }
+  await tabTo(page, ".area");
+  await page.keyboard.press("PageUp");
+  await sees(page, "#when", /^– à \d\d:\d\d:\d\d$/);
+  for (const [action, verdict] of [["record", "Cette adresse a déjà voté"], ["lookUp", `${ip} a voté pour le serveur 28`]]) {
+    await page.locator(`[value=${action}]`).click();
+    await sees(page, "#verdict", verdict);
+  }
+  await page.locator("#server").fill("29");
+  await page.locator("[value=lookUp]").click();
+  await sees(page, "#verdict", "Ce serveur n’est pas listé");
+  /* What came back is the service's own, in English. */
+  await page.locator("#raw").evaluate((raw) => (raw.textContent = ""));
+  const english = /\b(the|is|of|votes? a|server|look|more|waiting|now|latency|open|errors|unknown|AM|PM)\b|MiB|KiB/i;
   const text = await page.locator("body").innerText();
   assert.equal(english.exec(text.replace(/vote-status/, ""))?.[0], undefined, text);
   await isAccessible(page);
-  await screenshot(page, "control-french");
-}
+  await screenshot(page, name);
+};
 
 /** Lines come as it happens, by the filter that was set, until they are stopped; nothing of them is secret. */
 const watches = (name) => async (page) => {
@@ -268,15 +368,15 @@ const watches = (name) => async (page) => {
   await sees(page, "#watch-state", "● watching");
   await ask("/api/vote/29/status/203.0.113.91");
   await ask("/api/servers/demo/vote-status/203.0.113.91");
-  await comes("can_vote");
+  await comes("can vote");
   assert.equal((await rows()).length, 1);
-  assert.match((await rows())[0], /^\d\d:\d\d:\d\d\t28\t203\.0\.113\.91\tcan_vote\t127\.0\.0\.1:\d+$/);
+  assert.match((await rows())[0], /^\d\d:\d\d:\d\d\t28\t203\.0\.113\.91\tcan vote\t127\.0\.0\.1:\d+$/);
   const headers = { Authorization: `Bearer ${SETTINGS.controlKey}` };
   const body = JSON.stringify({ server_id: 28, ip: `203.0.113.${80 + name.length}` });
   assert.equal((await fetch(`${SETTINGS.controlUrl}/v1/votes`, { method: "POST", headers, body })).status, 201);
   await comes("vote");
   await ask(`/api/vote/28/status/203.0.113.${80 + name.length}`);
-  await comes("in_cooldown");
+  await comes("in cooldown");
   await isAccessible(page);
   await screenshot(page, `control-watch-${name}`);
   await page.locator("#watch-stop").click();
@@ -288,12 +388,12 @@ const watches = (name) => async (page) => {
   assert.deepEqual(await rows(), []);
   await ask("/api/vote/28/status/203.0.113.91");
   await ask("/api/servers/forgotten/vote-status/203.0.113.91");
-  await comes("unknown_token");
+  await comes("unknown token");
   assert.equal((await rows()).length, 1);
   assert.match((await rows())[0], /\tforg…\t203\.0\.113\.91\t/);
   await page.locator("#watch-ip").fill("x");
   await page.locator("#watch-start").click();
-  await sees(page, "#watch-state", "ip must be an IPv4 or IPv6 address");
+  await sees(page, "#watch-state", "This cannot be asked: are number and address right?");
   await page.locator("#watch-ip").fill("");
   await page.locator("#watch-start").click();
   await sees(page, "#watch-state", "● watching");
@@ -318,6 +418,13 @@ async function realFigures(page) {
   await screenshot(page, "control-own-figures");
 }
 
+/** The first language of the list is French, and the browser itself is English. */
+const frenchList = (before) => async (page) => {
+  await page.addInitScript(() => Object.defineProperty(navigator, "languages", { value: ["fr-FR", "fr", "en-US"] }));
+  await before(page);
+};
+
+const REFUSED = { ready: true, votes: false, reason: "store_failing", message: "no room on the disk: make room" };
 const silent = {};
 const before = figures(steady);
 const CHECKS = [
@@ -337,7 +444,24 @@ const CHECKS = [
   { name: "votes, 1280-light", run: votes("1280-light", "203.0.113.81"), before, viewport: DESK, expected: ["404", "409"] },
   { name: "servers, 1280-light", run: servers("1280-light", "501"), before, viewport: DESK, expected: ["404", "422"] },
   { name: "servers, 360-dark", run: servers("360-dark", "502"), before, viewport: PHONE, scheme: "dark", expected: ["404", "422"] },
-  { name: "French", run: french, before: withClock(steady), locale: "fr-FR" },
+  { name: "French", run: french("control-french", "203.0.113.84"), before: withClock(steady), locale: "fr-FR", expected: ["404", "409"] },
+  { name: "French in an English browser", run: french("control-french-list", "203.0.113.85"), before: frenchList(withClock(steady)), locale: "en-US", expected: ["404", "409"] },
+  { name: "not ready", before: stands(503, { ready: false, votes: false, reason: "loading", message: "wait until that is done" }),
+    run: troubled("not-ready", "✕ not ready", { title: "The service is not ready.", reason: "The state is being loaded.", message: "wait until that is done" }),
+    expected: ["503"] },
+  { name: "stopping", before: stands(503, { ready: false, reason: "stopping" }), expected: ["503"], scheme: "dark",
+    run: troubled("stopping", "✕ not ready", { title: "The service is not ready.", reason: "The service is stopping." }) },
+  { name: "votes refused", before: stands(200, REFUSED), viewport: PHONE,
+    run: troubled("votes-refused", "✕ votes are refused", {
+      title: "Votes are refused. Status requests are answered.", reason: "The store takes no changes, as on a full disk.", message: REFUSED.message }) },
+  { name: "votes refused, French", before: stands(200, { ...REFUSED, reason: "no_replicas" }), locale: "fr-FR",
+    run: troubled("votes-refused-french", "✕ votes refusés", {
+      title: "Les votes sont refusés. Les demandes de statut ont leur réponse.",
+      reason: "Le stockage partagé ne fait pas ce qui lui est demandé : no_replicas.", message: REFUSED.message }) },
+  { name: "recovers", run: recovers, before: stands(200, REFUSED) },
+  { name: "store gone", run: storeGone, address: SETTINGS.goneUrl },
+  { name: "too many", run: tooMany, before, expected: ["429"] },
+  { name: "the order on a phone", run: phoneOrder, before, viewport: PHONE },
   { name: "votes, 360-dark", run: votes("360-dark", "203.0.113.82"), before, viewport: PHONE, scheme: "dark", expected: ["404", "409"] },
   // The last: it leaves servers behind.
   { name: "many servers", run: manyServers, before },

@@ -14,6 +14,7 @@ const PAGES = path.join(ROOT, "src/pages");
 const SETTINGS = {
   publicUrl: process.env.PUBLIC_URL,
   controlUrl: process.env.CONTROL_URL,
+  goneUrl: process.env.GONE_URL,
   controlKey: process.env.CONTROL_KEY,
   coolingIp: process.env.COOLING_IP,
   screenshots: process.env.SCREENSHOTS,
@@ -41,7 +42,7 @@ async function withPage(browser, { address, viewport = DESK, scheme = "light", l
   });
   page.on("pageerror", (fault) => faults.push(String(fault.stack)));
   page.on("request", (request) => {
-    const origins = [SETTINGS.publicUrl, SETTINGS.controlUrl, "data:"];
+    const origins = [SETTINGS.publicUrl, SETTINGS.controlUrl, SETTINGS.goneUrl, "data:"];
     if (!origins.some((origin) => request.url().startsWith(origin))) faults.push(`asks ${request.url()}`);
   });
   await before?.(page);

@@ -25,7 +25,7 @@ async function main() {
     for (const check of checks.filter((one) => `${name}: ${one.name}`.includes(SETTINGS.only))) {
       const label = `${name}: ${check.name}`;
       try {
-        await within(CHECK_MS_MAX, withPage(browser, { locale, ...check, address }, check.run));
+        await within(CHECK_MS_MAX, withPage(browser, { locale, address, ...check }, check.run));
         console.log(`ok   ${label}`);
       } catch (fault) {
         failures += 1;
