@@ -155,6 +155,13 @@ fn votes_are_recorded_and_cancelled() {
     assert_eq!((&again["error"], &again["next_vote_at"]), (&json!("in_cooldown"), &json!(next)));
 
     let at = rfc3339(voted_at);
+    let found = run(&server, &["votes", "get", "28", "203.0.113.7"]);
+    let expected = format!("203.0.113.7 voted for 28 at {at}, and can vote again at {next}\n");
+    assert_eq!(expect_quiet(&found, 0), expected);
+    let found = run(&server, &["votes", "get", "28", "203.0.113.7", "--json"]);
+    let expected = json!({"server_id": 28, "ip": "203.0.113.7", "voted_at": at, "next_vote_at": next});
+    assert_eq!(parse(expect_quiet(&found, 0)), expected);
+
     let dated = run(&server, &["vote", "28", "203.0.113.8", "--voted-at", &at, "--json"]);
     let expected = json!({
         "recorded": true, "server_id": 28, "ip": "203.0.113.8", "voted_at": at, "next_vote_at": next,
@@ -164,6 +171,8 @@ fn votes_are_recorded_and_cancelled() {
     let cancelled = run(&server, &["cancel", "28", "203.0.113.7"]);
     assert_eq!(expect_quiet(&cancelled, 0), "cancelled: 203.0.113.7 can vote for 28\n");
     assert_eq!(status(&server, 28, "203.0.113.7")["can_vote"], true);
+    let found = run(&server, &["votes", "get", "28", "203.0.113.7"]);
+    assert_eq!(expect_quiet(&found, 1), "no vote: 203.0.113.7 can vote for 28\n");
     let again = run(&server, &["cancel", "28", "203.0.113.7"]);
     assert_eq!(expect_quiet(&again, 1), "no cooldown: 203.0.113.7 can vote for 28\n");
     let cancelled = run(&server, &["cancel", "28", "203.0.113.8", "--json"]);
@@ -186,6 +195,9 @@ fn what_the_service_refuses_is_one_line_and_status_2() {
         (&["vote", "028", "203.0.113.7"], "'028'"),
         (&["vote", "28"], "<IP>"),
         (&["cancel", "29", "203.0.113.7"], "unknown_server"),
+        (&["votes", "get", "29", "203.0.113.7"], "unknown_server"),
+        (&["votes", "get", "28", "203.0.113"], "invalid_vote"),
+        (&["votes"], "subcommand"),
         (&["cancel", "28", "../../servers/28"], "invalid_vote"),
         (&["server", "add", "4294967296"], "4294967296"),
         (&["server", "nonsense"], "nonsense"),
@@ -211,6 +223,7 @@ fn without_the_service_or_its_key_the_remedy_is_told() {
         &["server", "add", "28"],
         &["vote", "28", "203.0.113.7"],
         &["cancel", "28", "203.0.113.7"],
+        &["votes", "get", "28", "203.0.113.7"],
         &["import", "-"],
         &["export", "-"],
     ];

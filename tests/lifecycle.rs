@@ -287,11 +287,15 @@ fn the_demo_shows_itself() {
     command.current_dir(folder.path());
     let server = Server::spawn(command);
     // The lines come behind the last start line.
-    server.wait_for_lines("curl ", 3);
+    server.wait_for_lines("The operator's page is ", 1);
     for path in ["/api/vote/28/status/203.0.113.7", "/api/servers/demo/vote-status/203.0.113.7"] {
         assert_eq!(get(server.public(), path).text(), CAN_VOTE.body, "{path}");
     }
     let stderr = server.stderr();
+    let page = stderr.lines().find_map(|line| line.strip_prefix("The operator's page is ")).expect("it was waited for");
+    let (url, key) = page.split_once("/ and asks for the control key, which is ").expect("an address and a key");
+    assert_eq!(url, format!("http://{}", server.control()));
+    assert_eq!(Control::new(server.control(), key).get("/v1/servers").status, 200, "{page}");
     let curls = stderr.lines().filter(|line| line.contains("curl "));
     let answers: Vec<Value> = curls.map(shell).collect();
     assert_eq!(answers.len(), 3, "three lines to try:\n{stderr}");

@@ -63,6 +63,11 @@ impl Totals {
         self.expired + self.unknown_server + self.token_differs + self.invalid
     }
 
+    /// Lines that were taken, held already or refused: all but those of the other kind.
+    pub(super) const fn judged(&self) -> u64 {
+        self.recorded + self.unchanged + self.refused()
+    }
+
     /// The same as JSON.
     pub(super) fn object(&self) -> Value {
         let Self { recorded, unchanged, expired, unknown_server, token_differs, invalid, skipped } = self;

@@ -54,12 +54,13 @@ pub(super) struct CsvReader {
 }
 
 impl CsvReader {
-    /// Reads the header line, in which the columns `ignored` may stand as well.
+    /// Reads the header line, in which the columns `ignored` may stand as well. The advice for a strange column
+    /// depends on whether the file may hold votes.
     ///
     /// # Errors
     /// Why it is none. A column that is not known is refused: if a misspelt `token` were left out, servers
     /// would be listed with tokens that nobody knows.
-    pub(super) fn new(line: &[u8], ignored: &[String]) -> Result<Self, String> {
+    pub(super) fn new(line: &[u8], ignored: &[String], may_hold_votes: bool) -> Result<Self, String> {
         let separator = SEPARATORS.into_iter().find(|separator| line.contains(separator)).unwrap_or(b',');
         // A line feed alone ends a record: a carriage return may stand in a text that is not quoted.
         let parser = ReaderBuilder::new().delimiter(separator).terminator(Terminator::Any(b'\n')).build();
@@ -67,12 +68,12 @@ impl CsvReader {
         let (columns, fields, ends) = (Vec::new(), Vec::new(), Vec::new());
         let mut reader = Self { separator, columns, parser, record, is_open: false, fields, ends };
         reader.split().map_err(|why| format!("no CSV header of {}: {why}", COLUMNS.join(", ")))?;
-        reader.columns = reader.header(ignored)?;
+        reader.columns = reader.header(ignored, may_hold_votes)?;
         reader.record.clear();
         Ok(reader)
     }
 
-    fn header(&self, ignored: &[String]) -> Result<Vec<Option<&'static str>>, String> {
+    fn header(&self, ignored: &[String], may_hold_votes: bool) -> Result<Vec<Option<&'static str>>, String> {
         let (mut columns, mut strange) = (Vec::new(), Vec::new());
         for name in self.fields() {
             let name = std::str::from_utf8(name).map_err(|_| "the header is not UTF-8".to_owned())?.trim();
@@ -87,10 +88,20 @@ impl CsvReader {
         }
         let Some(name) = strange.first() else { return Ok(columns) };
         let (name, known) = (echo(name, NAME_ECHO_BYTES_MAX), COLUMNS.join(", "));
-        let remedy = echo(&strange.join(","), ECHO_BYTES_MAX);
-        Err(match columns.iter().any(Option::is_some) {
-            true => format!("{name:?} is none of {known}; leave columns out by --ignore-columns {remedy}"),
-            false => format!("neither a JSON object nor a CSV header: {name:?} is none of {known}"),
+        if columns.iter().all(Option::is_none) {
+            return Err(format!("neither a JSON object nor a CSV header: {name:?} is none of {known}"));
+        }
+        // A column of an unknown name may be the vote's address or time, unless these are there.
+        let is_whole = !may_hold_votes || ["ip", "voted_at"].iter().all(|name| columns.contains(&Some(*name)));
+        Err(match is_whole {
+            true => {
+                let strange = echo(&strange.join(","), ECHO_BYTES_MAX);
+                format!("{name:?} is none of {known}; leave columns out by --ignore-columns {strange}")
+            }
+            false => format!(
+                "{name:?} is none of {known}; rename the columns that hold the address and the time of a vote, \
+                 and leave the others out by --ignore-columns"
+            ),
         })
     }
 
@@ -206,7 +217,7 @@ mod tests {
 
     fn reader(header: &str) -> CsvReader {
         let ignored = ["Name".to_owned(), "created".to_owned()];
-        CsvReader::new(header.as_bytes(), &ignored).unwrap_or_else(|error| panic!("{header}: {error}"))
+        CsvReader::new(header.as_bytes(), &ignored, true).unwrap_or_else(|error| panic!("{header}: {error}"))
     }
 
     /// What the last of these lines gives; those before it end no record.
@@ -295,7 +306,9 @@ mod tests {
 
     #[test]
     fn headers_that_are_none() {
-        let error = |line: &[u8]| CsvReader::new(line, &[]).err().unwrap_or_default();
+        let error_in =
+            |may_hold_votes, line: &[u8]| CsvReader::new(line, &[], may_hold_votes).err().unwrap_or_default();
+        let error = |line: &[u8]| error_in(false, line);
         for (line, expected) in [
             ("id,token", "\"id\" is none of server_id, token, ip, voted_at; leave columns out by --ignore-columns id"),
             ("28,demo", "neither a JSON object nor a CSV header: \"28\" is none of server_id, token, ip, voted_at"),
@@ -310,6 +323,14 @@ mod tests {
             assert_eq!(error(line.as_bytes()), expected, "{line}");
         }
         assert!(error(b"server_id,").contains("\"\" is none of"));
+        // Regression: the hint was to leave out the column that holds the time of the votes.
+        for line in [&b"server_id,ip,created_at"[..], b"server_id,voted_at,address", b"server_id,user_ip,created_at"] {
+            let error = error_in(true, line);
+            assert!(error.contains("rename the columns that hold the address and the time"), "{error}");
+            assert!(error.ends_with("leave the others out by --ignore-columns"), "{error}");
+        }
+        let error_of_votes = error_in(true, b"server_id,ip,voted_at,name");
+        assert!(error_of_votes.ends_with("leave columns out by --ignore-columns name"), "{error_of_votes}");
         assert_eq!(error(b"\xFF\xFE"), "the header is not UTF-8");
     }
 }

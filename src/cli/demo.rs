@@ -30,6 +30,10 @@ pub(super) fn say_what_to_try(announced: &[(ListenAddress, Role)], key: &[u8]) {
     eprintln!(
         r#"  curl -s -H 'Authorization: Bearer {key}' -d '{{"server_id":28,"ip":"203.0.113.7"}}' {control}/v1/votes"#
     );
+    // A browser opens no Unix socket.
+    if control.starts_with("http") {
+        eprintln!("The operator's page is {control}/ and asks for the control key, which is {key}");
+    }
 }
 
 /// How curl on this machine is told an address.

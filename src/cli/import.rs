@@ -43,15 +43,31 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         servers: Totals::default(),
         votes: Totals::default(),
     };
-    let mut fault = None;
+    let mut taken = TakenFile::Whole;
     for source in &sources {
-        fault = import.take(source)?;
-        if fault.is_some() {
+        taken = import.take(source)?;
+        if !matches!(taken, TakenFile::Whole) {
             break;
         }
     }
     let exit = import.finish(options.get_flag("json"), &sources)?;
-    fault.map_or(Ok(exit), Err)
+    match taken {
+        TakenFile::Whole => Ok(exit),
+        TakenFile::Nothing(why) => {
+            eprintln!("vote-status: {why}; nothing was taken from this file");
+            Ok(Exit::Negative)
+        }
+        TakenFile::Part(fault) => Err(fault),
+    }
+}
+
+/// How far a file was taken.
+enum TakenFile {
+    Whole,
+    /// It is empty, or of the wrong kind, as the text says.
+    Nothing(String),
+    /// The lines up to the fault.
+    Part(CliError),
 }
 
 /// What is in a file.
@@ -114,13 +130,15 @@ enum FileFormat {
 }
 
 impl FileFormat {
-    fn detect(path: &Path, line: &[u8], ignored: &[String]) -> Result<Self, String> {
+    fn detect(source: &ImportSource, line: &[u8], ignored: &[String]) -> Result<Self, String> {
+        let path: &Path = &source.path;
+        let csv = || CsvReader::new(line, ignored, source.holds != Holds::Servers);
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         match extension.to_ascii_lowercase().as_str() {
-            "csv" | "tsv" => Ok(Self::Csv(CsvReader::new(line, ignored)?.into())),
+            "csv" | "tsv" => Ok(Self::Csv(csv()?.into())),
             "ndjson" | "jsonl" => Ok(Self::Json),
             _ if line.trim_ascii().starts_with(b"{") => Ok(Self::Json),
-            _ => Ok(Self::Csv(CsvReader::new(line, ignored)?.into())),
+            _ => Ok(Self::Csv(csv()?.into())),
         }
     }
 
@@ -197,31 +215,41 @@ impl Batches {
 }
 
 impl Import {
-    /// Takes a file; gives why not all of it could be read.
-    fn take(&mut self, source: &ImportSource) -> Result<Option<CliError>, CliError> {
+    fn take(&mut self, source: &ImportSource) -> Result<TakenFile, CliError> {
         let mut lines = Lines::new(source.open()?);
         let mut batches = Batches::new(self.server_kind);
-        let fault = self.take_lines(source, &mut lines, &mut batches)?;
+        let judged = self.servers.judged() + self.votes.judged();
+        let taken = self.take_lines(source, &mut lines, &mut batches)?;
         let bytes_read = lines.bytes_read();
         self.post(source, &mut batches, bytes_read)?;
         self.bytes_before += bytes_read;
-        Ok(fault)
+        if matches!(taken, TakenFile::Whole) && self.servers.judged() + self.votes.judged() == judged {
+            let name = source.name();
+            return Ok(TakenFile::Nothing(match source.holds {
+                Holds::Servers if self.servers.skipped > 0 => {
+                    format!("{name} holds votes, and --servers wants servers")
+                }
+                Holds::Votes if self.votes.skipped > 0 => format!("{name} holds servers, and --votes wants votes"),
+                _ => format!("{name} has no line of a server or a vote"),
+            }));
+        }
+        Ok(taken)
     }
 
-    /// Takes lines up to the end or to the first fault, which is given.
+    /// Takes lines up to the end or to the first fault.
     fn take_lines(
         &mut self,
         source: &ImportSource,
         lines: &mut Lines<Box<dyn BufRead>>,
         batches: &mut Batches,
-    ) -> Result<Option<CliError>, CliError> {
+    ) -> Result<TakenFile, CliError> {
         let mut format: Option<FileFormat> = None;
         // The number of the record's first line.
         let mut first = 0;
         let lost = |line: u64, reason: &str| {
             let name = source.name();
             let what = "the lines before it were taken, and none from there on";
-            Some(CliError::new(format_args!("{name} line {line}: {reason}; {what}")))
+            TakenFile::Part(CliError::new(format_args!("{name} line {line}: {reason}; {what}")))
         };
         while let Some(TextLine { number, text }) = lines.next().map_err(|error| source.unreadable(&error))? {
             let is_new = format.as_ref().is_none_or(FileFormat::is_between_records);
@@ -234,11 +262,14 @@ impl Import {
             let format = match &mut format {
                 Some(format) => format,
                 None => {
-                    let detect = |text| FileFormat::detect(&source.path, text, &self.ignored);
-                    let detected = text.ok_or_else(overlong).and_then(detect);
-                    let name = source.name();
-                    let fail = |reason| CliError::new(format_args!("{name} line {number}: {reason}"));
-                    let format = format.insert(detected.map_err(fail)?);
+                    let detect = |text| FileFormat::detect(source, text, &self.ignored);
+                    let format = match text.ok_or_else(overlong).and_then(detect) {
+                        Ok(detected) => format.insert(detected),
+                        Err(reason) => {
+                            let name = source.name();
+                            return Ok(TakenFile::Nothing(format!("{name} line {number}: {reason}")));
+                        }
+                    };
                     if matches!(format, FileFormat::Csv(_)) {
                         // This line was the header.
                         lines.set_bytes_max(RECORD_BYTES_MAX);
@@ -260,7 +291,7 @@ impl Import {
             }
         }
         let is_whole = format.is_none_or(|format| format.is_between_records());
-        Ok(if is_whole { None } else { lost(first, "a quote is never closed") })
+        Ok(if is_whole { TakenFile::Whole } else { lost(first, "a quote is never closed") })
     }
 
     fn post(&mut self, source: &ImportSource, batches: &mut Batches, bytes_read: u64) -> Result<(), CliError> {

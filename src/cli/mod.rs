@@ -81,24 +81,31 @@ impl std::error::Error for CliError {}
 /// # Errors
 /// What to tell on standard error before exiting with status 2.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, CliError> {
-    let matches = match command().try_get_matches_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let matches = match command().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print!("{error}");
             return Ok(Exit::Success);
         }
-        Err(error) => return Err(usage_error(&error)),
+        Err(error) => return Err(usage_error(&error, &arguments)),
     };
     if matches.subcommand_name() != Some("serve") {
         for name in hint::unknown_variables() {
             eprintln!("vote-status: the environment variable {name} means nothing here");
         }
     }
+    done(&matches).map_err(|CliError(text)| CliError(hint::in_variables(&text, &arguments)))
+}
+
+/// Does what was asked.
+fn done(matches: &ArgMatches) -> Result<Exit, CliError> {
     match matches.subcommand() {
         Some(("serve", options)) => serve::run(options),
         Some(("init", options)) => init::run(options),
         Some(("server", options)) => servers::run(options),
         Some(("vote", options)) => votes::vote(options),
+        Some(("votes", options)) => votes::run(options),
         Some(("cancel", options)) => votes::cancel(options),
         Some(("import", options)) => import::run(options),
         Some(("export", options)) => export::run(options),
@@ -142,13 +149,14 @@ fn unwritable(path: &Path, error: &io::Error) -> CliError {
 }
 
 /// The first paragraph of what the parser says and its tips, on one line.
-fn usage_error(error: &clap::Error) -> CliError {
+fn usage_error(error: &clap::Error, arguments: &[OsString]) -> CliError {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return CliError::new("give a subcommand; try --help");
     }
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let paragraphs = text.split("\n\n").enumerate();
-    let told = paragraphs.filter(|(index, paragraph)| *index == 0 || paragraph.starts_with("  tip: "));
-    CliError::new(told.map(|(_, paragraph)| paragraph).collect::<Vec<_>>().join(";"))
+    let mut paragraphs = text.split("\n\n");
+    let first = hint::in_variables(paragraphs.next().unwrap_or_default(), arguments);
+    let tips = paragraphs.filter(|paragraph| paragraph.starts_with("  tip: ")).map(str::to_owned);
+    CliError::new(std::iter::once(first).chain(tips).collect::<Vec<_>>().join(";"))
 }

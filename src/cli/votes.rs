@@ -1,4 +1,4 @@
-//! `vote-status vote` and `vote-status cancel`: one vote.
+//! `vote-status vote`, `votes get` and `cancel`: one vote.
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -31,6 +31,26 @@ pub(super) fn vote(options: &ArgMatches) -> Result<Exit, CliError> {
     }
     let ip = if let [ip] = ips[..] { ip } else { answer.text("ip") };
     tell(options, &answer, Exit::Negative, &format!("in cooldown: {ip} can vote again for {server} at {next}"))
+}
+
+/// Looks up the live vote of an address: `votes get` is the one subcommand.
+///
+/// # Errors
+/// Where the service cannot be asked, or refuses for another reason than that there is none.
+pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
+    let Some((_, options)) = options.subcommand() else {
+        return Err(CliError::new("give a subcommand; try votes --help"));
+    };
+    let client = ControlClient::new(options)?;
+    let (server, ip) = (one::<ServerId>(options, "id")?, one::<String>(options, "ip")?);
+    let answer = client.get(&format!("/v1/votes/{server}/{}", segment(&ip)))?;
+    if answer.text("error") == "no_cooldown" {
+        return tell(options, &answer, Exit::Negative, &format!("no vote: {ip} can vote for {server}"));
+    }
+    let answer = answer.expect(&[200])?;
+    let [ip, voted, next] = ["ip", "voted_at", "next_vote_at"].map(|name| answer.text(name));
+    let line = format!("{ip} voted for {server} at {voted}, and can vote again at {next}");
+    tell(options, &answer, Exit::Success, &line)
 }
 
 /// Cancels a vote.

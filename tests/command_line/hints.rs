@@ -42,6 +42,26 @@ fn slips_of_the_hand_are_told_with_what_was_meant() {
     }
 }
 
+/// Regression: the error named an option that nobody had typed.
+#[test]
+fn a_wrong_value_of_a_variable_names_the_variable() {
+    for (name, value, args, option) in [
+        ("VOTE_STATUS_COOLDOWN_MINUTES", "90m", &["serve"][..], "--cooldown-minutes"),
+        ("VOTE_STATUS_IN_MEMORY", "perhaps", &["serve"], "--in-memory"),
+        ("VOTE_STATUS_LISTEN", "8080", &["serve", "--control", "127.0.0.1:0"], "--listen"),
+        ("VOTE_STATUS_CONTROL_URL", "127.0.0.1:8081", &["health"], "--control-url"),
+        ("VOTE_STATUS_URL", "ftp://x", &["check", "--server", "28", "203.0.113.7"], "--url"),
+    ] {
+        let ended = say(args, &[(name, value)]);
+        expect_failure(&ended, &[name]);
+        assert!(!ended.stderr.contains(option), "{name}: {ended:?}");
+        // What was typed is named as it was typed.
+        let typed = say(&[args, &[&format!("{option}={value}")]].concat(), &[(name, "1")]);
+        expect_failure(&typed, &[option]);
+        assert!(!typed.stderr.contains(name), "{name}: {typed:?}");
+    }
+}
+
 #[test]
 fn the_wrong_port_is_told() {
     let server = Server::in_memory(&[]);

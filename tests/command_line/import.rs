@@ -2,7 +2,7 @@
 
 use crate::command_line::{COOLDOWN, expect_failure, expect_quiet, folder, parse, run, run_from, status, text, write};
 use crate::util::client::get;
-use crate::util::server::{Server, run_to_end};
+use crate::util::server::{Ended, Server, run_to_end};
 use crate::util::stub::Stub;
 use crate::util::time::{now_unix, rfc3339};
 use serde_json::json;
@@ -149,7 +149,7 @@ fn a_table_as_a_database_gives_it() {
                  C\t44\t\\N\t2020-01-01\nD\t45\t\t2020-01-01\n";
     let servers = write(&folder, "servers.tsv", table);
     let refused = run(&server, &["import", "--servers", text(&servers)]);
-    expect_failure(&refused, &["line 1", "leave columns out by --ignore-columns name,created_at"]);
+    expect_nothing_taken(&refused, &["line 1", "leave columns out by --ignore-columns name,created_at"]);
     let ended = run(&server, &["import", "--servers", text(&servers), "--ignore-columns", "name,created_at"]);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     for (line, token) in [(3, "NULL"), (4, "\\N"), (5, "")] {
@@ -251,7 +251,7 @@ fn what_is_told_of_a_line_is_short_and_obeyed_by_no_terminal() {
     let escaped = "\\u001b[2J\\u202e".to_owned() + &"n".repeat(3_000);
     let votes = write(&folder, "votes.ndjson", &format!("{{\"{escaped}\":1}}\n{{\"server_id\":\"{escaped}\"}}\n"));
     let header = write(&folder, "votes.csv", &format!("server_id,{name}\n"));
-    for (file, code) in [(votes, 1), (header, 2)] {
+    for (file, code) in [(votes, 1), (header, 1)] {
         let ended = run(&server, &["import", "--votes", text(&file)]);
         assert_eq!(ended.status.code(), Some(code), "{ended:?}");
         for line in ended.stderr.lines() {
@@ -317,16 +317,61 @@ fn what_cannot_be_read_is_a_failure() {
         ("d", "\0\x01", ["d line 1", "neither a JSON object nor a CSV header"]),
     ] {
         let file = write(&folder, name, content);
-        expect_failure(&run(&server, &["import", "--servers", text(&file)]), &words);
+        expect_nothing_taken(&run(&server, &["import", "--servers", text(&file)]), &words);
     }
     let empty = write(&folder, "empty", "");
-    let ended = run(&server, &["import", text(&empty)]);
-    let expected = "servers: 0 recorded, 0 unchanged, 0 refused\nvotes: 0 recorded, 0 unchanged, 0 refused\n";
-    assert_eq!(expect_quiet(&ended, 0), expected);
     expect_failure(&run(&server, &["import", text(folder.path())]), &["cannot read"]);
     let refused = folder.path().join("missing").join("refused");
     expect_failure(&run(&server, &["import", text(&empty), "--refused", text(&refused)]), &["cannot write"]);
     assert_eq!(run(&server, &["server", "list"]).stdout, "");
+}
+
+/// Regression: a file without a line of the kind that was asked for was a success.
+#[test]
+fn a_file_of_which_nothing_is_taken_is_no_success() {
+    let (server, folder, now) = (Server::in_memory(&[]), folder(), now_unix());
+    server.control_client().add_server(28, "demo");
+    let empty = write(&folder, "empty", "");
+    let blank = write(&folder, "blank", "\n\r\n");
+    let header = write(&folder, "header.csv", "server_id,ip,voted_at\n");
+    let votes = write(&folder, "votes", &format!("{{\"server_id\":28,\"ip\":\"203.0.113.1\",\"voted_at\":{now}}}\n"));
+    let servers = write(&folder, "servers", "{\"server_id\":29,\"token\":\"a\"}\n");
+    for (args, words) in [
+        (&["import", text(&empty)][..], "empty has no line"),
+        (&["import", text(&blank)], "blank has no line"),
+        (&["import", "--votes", text(&header)], "header.csv has no line"),
+        (&["import", "--servers", text(&votes)], "holds votes, and --servers wants servers"),
+        (&["import", "--votes", text(&servers)], "holds servers, and --votes wants votes"),
+        // What stands behind such a file is not read.
+        (&["import", "--servers", text(&empty), "--votes", text(&votes)], "empty has no line"),
+    ] {
+        expect_nothing_taken(&run(&server, args), &[words]);
+    }
+    assert_eq!(status(&server, 28, "203.0.113.1")["can_vote"], true);
+    assert_eq!(run(&server, &["server", "list"]).stdout, "28\tdemo\n");
+    expect_quiet(&run(&server, &["import", "--servers", text(&servers), "--votes", text(&votes)]), 0);
+}
+
+/// Regression: the advice was to leave out the column that holds the time of the votes.
+#[test]
+fn the_time_of_votes_is_never_to_be_left_out() {
+    let (server, folder) = (Server::in_memory(&[]), folder());
+    let file = write(&folder, "votes.csv", "server_id,ip,created_at\n28,203.0.113.1,1795178096\n");
+    for args in [&["import", "--votes", text(&file)][..], &["import", text(&file)]] {
+        let ended = run(&server, args);
+        expect_nothing_taken(&ended, &["\"created_at\"", "rename", "time of a vote"]);
+        assert!(!ended.stderr.contains("--ignore-columns created_at"), "{ended:?}");
+    }
+}
+
+/// Requires exit status 1, and a line that says so with all of `words`.
+fn expect_nothing_taken(ended: &Ended, words: &[&str]) {
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    assert!(ended.stderr.ends_with("; nothing was taken from this file\n"), "{ended:?}");
+    for word in words {
+        assert!(ended.stderr.contains(word), "without {word:?}: {ended:?}");
+    }
 }
 
 #[test]

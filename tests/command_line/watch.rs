@@ -69,7 +69,8 @@ fn a_player_with_two_addresses_is_found_out() {
     let server = Server::in_memory(&[]);
     let control = server.control_client();
     control.add_server(28, "demo");
-    let mut watch = Watch::begin(&format!("http://{}", server.control()), &["--server", "28"]);
+    let url = format!("http://{}", server.control());
+    let mut watch = Watch::begin(&url, &["--server", "28"]);
     until_watched(&server, 1);
     get(server.public(), "/api/servers/demo/vote-status/2001:db8:0:7:1:2:3:4");
     let asked = watch.line();
@@ -79,10 +80,12 @@ fn a_player_with_two_addresses_is_found_out() {
     get(server.public(), "/api/servers/demo/vote-status/2001:db8:0:7::1");
     assert_eq!(watch.line()["answer"], "can_vote");
     let said = watch.end();
-    let expected = "2 questions: 2 can_vote.\n\
+    let expected = format!(
+        "watching server 28 and every address at {url}; Ctrl-C ends the watch\n2 questions: 2 can_vote.\n\
         Server 28: asked with 2001:db8:0:7:: (2 times), voted with 203.0.113.7.\n  If these are one player, the \
-        plugin asks with another address than the one that voted";
-    assert!(said.starts_with(expected), "{said}");
+        plugin asks with another address than the one that voted"
+    );
+    assert!(said.starts_with(&expected), "{said}");
 }
 
 #[test]
@@ -99,11 +102,30 @@ fn what_is_asked_for_is_what_is_shown() {
     assert_eq!(watches[0].line()["token_begins"], "forg");
     assert_eq!(watches[1].line()["ip"], "203.0.113.8");
     let [unknown, address] = watches.map(Watch::end);
+    let begun = format!("watching the questions that name no listed server and every address at {url}; ");
+    assert!(unknown.starts_with(&begun), "{unknown}");
     assert!(
-        unknown.starts_with("1 question: 1 unknown_token.\nunknown_token: the plugin has an old token"),
+        unknown.contains("\n1 question: 1 unknown_token.\nunknown_token: the plugin has an old token"),
         "{unknown}"
     );
+    assert!(address.starts_with(&format!("watching every server and 203.0.113.8 at {url}; ")), "{address}");
     assert!(address.contains("Server 28: asked with 203.0.113.8 (once), and no vote of these was seen"), "{address}");
+}
+
+/// Regression: a watch of a server that is not listed showed nothing, and did not say why.
+#[test]
+fn a_server_that_is_not_listed_is_told() {
+    let server = Server::in_memory(&[]);
+    let mut watch = Watch::begin(&format!("http://{}", server.control()), &["--server", "29"]);
+    until_watched(&server, 1);
+    server.control_client().add_server(29, "demo");
+    assert_eq!(watch.line()["kind"], "registration");
+    let said = watch.end();
+    let lines: Vec<&str> = said.lines().collect();
+    let [begun, unlisted, seen] = lines[..] else { panic!("{said}") };
+    assert!(begun.starts_with("watching server 29 and every address at "), "{said}");
+    assert!(unlisted.starts_with("this server is not listed: "), "{said}");
+    assert_eq!(seen, "No question was seen.");
 }
 
 #[test]

@@ -10,20 +10,22 @@ use crate::vote::id::ServerId;
 
 /// What the exit status says where it says more than success and failure.
 const STATUS_OF_IMPORT: &str =
-    "Exit status: 0 when every line was recorded now or before, 1 when some were refused, 2 on a failure.";
+    "Exit status: 0 when every line was recorded now or before, 1 when a line or a file was refused, 2 on a failure.";
 const STATUS_OF_CHECK: &str =
     "Exit status: 0 when the address can vote, 1 when it is in cooldown, 2 on a network failure or an error answer.";
 const STATUS_OF_HEALTH: &str =
     "Exit status: 0 when it is ready for requests, 1 when it says that it is not, 2 when it does not answer.";
 const STATUS_OF_VOTE: &str = "Exit status: 0 when it is recorded, 1 when the address is in cooldown, 2 on a failure.";
+const STATUS_OF_VOTES_GET: &str =
+    "Exit status: 0 when the address has a vote in cooldown, 1 when it has none, 2 on a failure.";
 const STATUS_OF_CANCEL: &str = "Exit status: 0 when it is cancelled, 1 when there was no cooldown, 2 on a failure.";
 
 const END_OF_WATCH: &str = "Ctrl-C ends it, and tells on standard error what it comes to: questions by answer, \
 addresses that asked and had no vote, and votes of addresses that nobody asked about. A lost connection is tried again.";
 
 /// The subcommands, in the order of the help.
-pub(super) fn commands() -> [Command; 8] {
-    [server(), vote(), cancel(), import(), export(), watch(), check(), health()]
+pub(super) fn commands() -> [Command; 9] {
+    [server(), vote(), votes(), cancel(), import(), export(), watch(), check(), health()]
 }
 
 fn server() -> Command {
@@ -49,6 +51,15 @@ fn vote() -> Command {
         .args([server_id(), address().num_args(1..=Voter::ADDRESSES_MAX).action(ArgAction::Append), voted_at, json()])
         .args(connection())
         .after_help(STATUS_OF_VOTE)
+}
+
+fn votes() -> Command {
+    let get = Command::new("get")
+        .about("Look up the vote of an address for a server: when it was cast, and when the next one may be")
+        .args([server_id(), address(), json()])
+        .args(connection())
+        .after_help(STATUS_OF_VOTES_GET);
+    Command::new("votes").about("The votes that are still in cooldown").subcommand_required(true).subcommand(get)
 }
 
 fn cancel() -> Command {

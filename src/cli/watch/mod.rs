@@ -42,7 +42,15 @@ enum News {
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let client = ControlClient::new(options)?;
     let path = path(options);
+    let unlisted = match options.get_one::<ServerId>("server") {
+        Some(server) => client.get(&format!("/v1/servers/{server}"))?.text("error") == "unknown_server",
+        None => false,
+    };
     let first = client.stream(&path)?;
+    eprintln!("{}", what(options, client.url()));
+    if unlisted {
+        eprintln!("this server is not listed: every question about it is answered with an error");
+    }
     let (news, received) = sync_channel(LINES_MAX);
     let failed = |error| CliError::new(format_args!("signals cannot be taken: {error}"));
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
@@ -85,6 +93,17 @@ fn path(options: &ArgMatches) -> String {
     let address = options.get_one::<String>("ip").map(|ip| format!("ip={}", segment(ip)));
     let unknown = options.get_flag("unknown").then(|| "unknown=1".to_owned());
     format!("/v1/watch?{}", [server, address, unknown].into_iter().flatten().collect::<Vec<_>>().join("&"))
+}
+
+/// What is watched, as the first line says it.
+fn what(options: &ArgMatches, url: &str) -> String {
+    let server = match options.get_one::<ServerId>("server") {
+        _ if options.get_flag("unknown") => "the questions that name no listed server".to_owned(),
+        Some(server) => format!("server {server}"),
+        None => "every server".to_owned(),
+    };
+    let address = options.get_one::<String>("ip").map_or("every address", String::as_str);
+    format!("watching {server} and {address} at {url}; Ctrl-C ends the watch")
 }
 
 /// Reads stream after stream, until the receiver of the news is gone.
