@@ -1,21 +1,22 @@
-"""The parts of `loadtest/run`, `writes`, `tails`, `cluster` and `waiting`, one noun a file.
+"""The parts of `loadtest/run`, one noun a file.
 
 paths       where things are               process     start, stop, pin, wait
 options     the command line               usage       CPU time and memory out of /proc
 control     the client of the control listener
 service     vote-status, started and started again
 redis       servers, Sentinels, a client   votes       votes as NDJSON, at once or at a rate
+plan        every scenario by its name     session     a whole run
 competitor  what each is to the rest       peers       how each is built and started
+answer      is what they answer right?     fleet       the started competitors of a group
+runner      alternating rounds             figures     medians, spreads, ratios
+latency, memory                            scenarios beside the competitors that need more than wrk
+writes, tails, waiting, restarts, nodes    scenarios of vote-status alone
 wrk, oha    the load generators            bench       criterion, bytes to bytes
-answer      is what they answer right?     figures     medians, spreads, ratios
-plan        what is timed, in what groups  fleet       the started competitors of a group
-runner      alternating rounds             latency     scenario 5
-memory      scenario 7                     target      measured beside "at most"
+pacer       requests at a fixed rate       prober      a good client at a fixed rate
+crowd       players who wait, and votes    front       HAProxy before nodes, readers
+propagation from one node to another
+target      measured beside "at most"      table       measured beside asked
 progress    one line on a terminal         machine     what it ran on
-build       what has to be built first     session     a whole run
-chart       SVG                            report      Markdown
-pacer       reads at a fixed rate          tails       a table and charts of these
-front       HAProxy before nodes, readers  propagation from one node to another
-crowd       players who wait, and votes    prober      a good client at a fixed rate
-table       measured beside asked
+build       what has to be built first     chart       SVG
+report      Markdown
 """

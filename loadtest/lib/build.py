@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from lib import bench, oha, paths
 from lib.process import Missing, build
 
-# oha is only the load generator: a quick build of it is good enough. Its TLS is never used; the system's
-# library builds much faster than the bundled one where its headers are there.
+# oha is only the load generator: a quick build of it is good enough. Its TLS is never used, and the system's library
+# builds fastest.
 _OHA_PROFILE = {
     "CARGO_PROFILE_RELEASE_LTO": "off",
     "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16",
@@ -30,7 +30,7 @@ def everything(competitors, options, progress):
 
     # oha takes the longest, and a good part of that on one CPU: the rest is built beside it.
     with ThreadPoolExecutor(max_workers=1) as beside:
-        if 5 in options.scenarios:
+        if "latency" in options.scenarios:
             beside.submit(attempt, "oha", _oha)
         for competitor in competitors:
             progress.say(f"building {competitor.name}")
@@ -43,8 +43,8 @@ def everything(competitors, options, progress):
 
 
 def bench_wanted(options):
-    """The benchmarks stand beside scenario 1; they are of the tree, not of a binary from elsewhere."""
-    return 1 in options.scenarios and not options.binary
+    """The benchmarks stand beside keep-alive; they are of the tree, not of a binary from elsewhere."""
+    return "keep-alive" in options.scenarios and not options.binary
 
 
 def _oha(log):
@@ -52,7 +52,4 @@ def _oha(log):
         return
     environment = {**os.environ, **_OHA_PROFILE, "CARGO_TARGET_DIR": str(paths.TOOLS / "target")}
     command = ["cargo", "install", "oha", "--version", oha.VERSION, "--locked", "--root", paths.TOOLS]
-    try:
-        build([*command, "--no-default-features", "--features", "native-tls"], log, env=environment)
-    except Missing:
-        build(command, log, env=environment)
+    build([*command, "--no-default-features", "--features", "native-tls"], log, env=environment)

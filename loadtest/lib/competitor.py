@@ -63,13 +63,11 @@ class Competitor:
 
     name = ""
     title = ""
-    # Answers out of a state of its own (scenario 4); keeps votes over a restart (scenario 6).
+    # Answers out of a state of its own (`spread`); keeps votes over a restart (`votes-beside`).
     stateful = False
     durable = False
     # Several times slower than the rest: a quick run gives it one round.
     slow = False
-    # Seconds of load that it gets before it is timed, for compilers that learn while they run.
-    warm_up_seconds = 0
 
     def build(self, log):
         """Makes it ready to start, or raises Missing."""

@@ -6,7 +6,7 @@ import json
 from lib.process import Failed
 
 SERVERS = range(1000, 2000)
-# The addresses of scenario 4, the same for every server: see loadtest/wrk/spread.lua.
+# The addresses of `spread`, the same for every server: see loadtest/wrk/spread.lua.
 ADDRESSES = [f"110.120.{100 + nth // 100}.{100 + nth % 100}" for nth in range(10_000)]
 TIMEOUT_SECONDS = 600
 

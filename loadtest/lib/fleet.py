@@ -2,8 +2,7 @@
 
 import contextlib
 
-from lib import answer, process, wrk
-from lib.competitor import PATH
+from lib import answer, process
 
 
 class Fleet:
@@ -11,7 +10,7 @@ class Fleet:
 
     def __init__(self, entries, cpus, progress):
         self._entries = entries
-        self._cpu, self._load_cpu = cpus
+        self._cpu = cpus[0]
         self._progress = progress
         self.running = []
         # What happened, in order, each with the label of the competitor.
@@ -33,8 +32,6 @@ class Fleet:
                 started = competitor.start(label.replace(" ", "-"), setup, self._cpu)
                 started.label, started.competitor = label, competitor
                 answer.check(started, competitor.stateful)
-                if seconds := competitor.warm_up_seconds:
-                    wrk.run(started.url + PATH, "head.lua", ("curl",), 64, seconds, self._load_cpu)
                 self.running.append(started)
             if not self.find(label):
                 process.stop_since(before)

@@ -1,4 +1,4 @@
-"""HAProxy in front of nodes, and readers behind it that know what the right answer is."""
+"""HAProxy in front of nodes, and clients that know what the right answer is."""
 
 import threading
 import time
@@ -68,19 +68,19 @@ class Front:
 
 
 class Traffic:
-    """Four readers and a caster at work behind HAProxy, and what they saw. `recorded` are votes from before, which every
-    answer has to show; `never` are addresses without one."""
+    """Readers and a caster at work, and what they saw. `recorded` are votes from before, which every answer has to show;
+    `never` are addresses without one; `kept` says of each reader whether it keeps its connection."""
 
-    def __init__(self, front, key, recorded, never):
+    def __init__(self, front, key, recorded, never, kept=(True,) * 4):
         self._front, self._key = front, key
         self._recorded, self._never = recorded, never
         self._stop, self._lock = threading.Event(), threading.Lock()
         self.reads = self.casts = self.refused = self.late = 0
-        # The age of the oldest vote that a node did not show yet.
-        self.latest = 0.0
+        # The age of the oldest vote that a node did not show yet, and the longest from connecting to a whole answer.
+        self.latest = self.longest = 0.0
         self.wrong, self.failed = [], []
         self._fresh = []
-        work = [lambda nth=nth: self._read(nth) for nth in range(4)] + [self._cast]
+        work = [lambda each=each: self._read(*each) for each in enumerate(kept)] + [self._cast]
         self._threads = [threading.Thread(target=self._guard, args=(each,)) for each in work]
         for thread in self._threads:
             thread.start()
@@ -110,23 +110,26 @@ class Traffic:
             self.failed.append(f"a reader or caster ended: {error!r}")
             raise
 
-    def _read(self, offset):
+    def _read(self, offset, is_kept):
         """Asks for votes that were recorded, for addresses without one, and for votes that were cast just now."""
         asker, nth = None, offset
         while not self._stop.is_set():
             nth += 1
             server, ip, expected, since = self._question(nth)
+            began = time.monotonic()
             try:
                 asker = asker or Asker(self._front.port)
                 asker.send(status_request(server, ip))
                 status, body = asker.read()
+                asker = asker if is_kept and not asker.has_ended() else None
             except OSError as error:
-                # HAProxy answers whatever comes, a dead node or not: that it hung up is a failure.
+                # HAProxy, or the socket that is held, answers whatever comes: that it hung up is a failure.
                 self.failed.append(repr(error))
                 asker = None
                 continue
             with self._lock:
                 self.reads += 1
+                self.longest = self.longest if is_kept else max(self.longest, time.monotonic() - began)
             self._judge(status, body, expected, since)
 
     def _question(self, nth):
@@ -158,6 +161,7 @@ class Traffic:
                 asker = asker or Asker(self._front.control_port)
                 asker.send(cast_request(self._key, server, ip))
                 status, _ = asker.read()
+                asker = None if asker.has_ended() else asker
             except OSError:
                 asker, status = None, 0
             if status == 201 or (status == 409 and again):

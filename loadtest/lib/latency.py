@@ -1,4 +1,4 @@
-"""Scenario 5: latency at a fixed rate, half of what oha gets out of vote-status at the most.
+"""Latency at a fixed rate, half of what oha gets out of vote-status at the most.
 
 A competitor that this rate would push too far is asked for half of its own maximum instead, and the report
 says so.
@@ -16,7 +16,7 @@ def measure(fleet, options, reference, cpu, progress):
     """{label: [figures, …]}, each with the rate that was asked for; `reference` sets the common one."""
     most = {}
     for started in fleet.running:
-        progress.step(f"scenario 5 · maximum · {started.label}")
+        progress.say(f"latency · maximum · {started.label}")
         with fleet.noting(started.label):
             most[started.label] = oha.maximum(started.url + PATH, CALIBRATION_SECONDS, cpu)
     base = most.get(reference) or max(most.values(), default=0)
@@ -25,7 +25,7 @@ def measure(fleet, options, reference, cpu, progress):
         if (own := most.get(started.label)) is None:
             continue
         rate = int((base if own >= base * SHARE_MIN else own) / 2)
-        progress.step(f"scenario 5 · {rate:,} a second · {started.label} · round {number + 1}")
+        progress.say(f"latency · {rate:,} a second · {started.label} · round {number + 1}")
         with fleet.noting(started.label):
             run = runner.measured(started, lambda: oha.fixed_rate(started.url + PATH, rate, options.seconds, cpu))
             rate_met = run["requests_per_second"] >= rate * oha.RATE_MET

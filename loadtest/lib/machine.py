@@ -24,14 +24,6 @@ def describe():
     }
 
 
-def said(what):
-    """What was described, in a line."""
-    return (
-        f"{what['date']}, commit {what['commit']}; {'virtual ' if what['virtual'] else ''}machine with {what['cpus']} CPUs "
-        f"({what['cpu']}), {what['memory_mib']} MiB, kernel {what['kernel']}, {what['system']}"
-    )
-
-
 def commit():
     """The short commit, with a plus sign where the tree differs from it."""
     head = _output("git", "-C", paths.REPOSITORY, "rev-parse", "--short", "HEAD")
@@ -49,7 +41,6 @@ def versions():
         "cc": _output("cc", "--version").split("\n")[0],
         "nginx": _output("nginx", "-v"),
         "redis": _output("redis-server", "--version"),
-        "node": _output("node", "--version"),
         "php": _output(php[-1], "-v").split("\n")[0] if php else None,
     }
 

@@ -1,4 +1,4 @@
-"""Scenario 7: memory of idle connections, of live cooldowns, and after an hour's worth of churn."""
+"""Memory of idle connections, of live cooldowns, and after an hour's worth of churn."""
 
 import resource
 import socket
@@ -62,7 +62,7 @@ def churn(started, count, share, progress):
     for done in range(0, votes, BATCH_LINES):
         voted_at = int(time.time()) - COOLDOWN_SECONDS + CHURN_LIFE_SECONDS
         control.text("POST", "/v1/votes/batch", _lines(done, voted_at), "application/x-ndjson")
-        progress.say(f"scenario 7 · churn · {done:,} of {votes:,} votes")
+        progress.say(f"memory · churn · {done:,} of {votes:,} votes")
     # The votes live for three seconds; what the sweep has not given back by then stays in the figure.
     time.sleep(SETTLE_SECONDS)
     after = started.memory()

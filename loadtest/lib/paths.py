@@ -9,7 +9,6 @@ REPOSITORY = LOADTEST.parent
 PEERS = LOADTEST / "peers"
 WORK = LOADTEST / "work"
 TOOLS = WORK / "tools"
-PEER_TARGET = WORK / "target"
 SERVICE_TARGET = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
 BINARY = SERVICE_TARGET / "release" / "vote-status"
 # The files of this run's processes, so that two runs at a time do not disturb each other.

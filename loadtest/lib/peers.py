@@ -12,8 +12,6 @@ from lib.control import Control
 from lib.process import Missing, build
 from lib.service import Service
 
-NGINX_MODULES = Path("/usr/lib/nginx/modules")
-
 
 class VoteStatus(Competitor):
     name = title = "vote-status"
@@ -24,8 +22,8 @@ class VoteStatus(Competitor):
 
     def build(self, log):
         if not self.binary:
-            build(["cargo", "build", "--release", "--locked"], log, cwd=paths.REPOSITORY)
-            self.binary = paths.BINARY
+            build(["cargo", "build", "--release", "--locked", "--features", "redis,tls"], log, cwd=paths.REPOSITORY)
+            VoteStatus.binary = paths.BINARY
         if not self.binary.exists():
             raise Missing(f"there is no {self.binary}")
 
@@ -68,87 +66,35 @@ class Limit(Competitor):
         return _listening(label, cpu, lambda port: [self.binary, port])
 
 
-class RustPeer(Competitor):
-    """A crate of loadtest/peers with the concurrent map in its own memory."""
-
-    stateful = True
-
-    def __init__(self, name, title):
-        self.name, self.title = name, title
-
-    def build(self, log):
-        environment = {**os.environ, "CARGO_TARGET_DIR": str(paths.PEER_TARGET)}
-        command = ["cargo", "build", "--release", "--locked", "-p", f"peer-{self.name}"]
-        build(command, log, cwd=paths.PEERS, env=environment)
-
-    def start(self, label, setup, cpu):
-        binary = paths.PEER_TARGET / "release" / f"peer-{self.name}"
-        return _listening(label, cpu, lambda port: [binary, port, setup.cooldowns])
-
-
-class RedisPeer(Competitor):
-    """A competitor that keeps its state in a Redis of its own, whose CPU time and memory count."""
-
-    stateful = durable = slow = True
-
-    def build(self, log):
-        _require(shutil.which("redis-server"), "redis-server is not installed (Debian: redis-server)")
-
-    def start(self, label, setup, cpu):
-        settings = {"save": "", **({"appendonly": "yes", "appendfsync": "always"} if setup.durable else {})}
-        store = redis.Server(f"{label}-redis", settings, cpu)
-        redis.fill_for_peer(store.port, setup.cooldowns)
-        running = self.start_beside(store, label, cpu)
-        running.open_caster = lambda: redis.caster(store.port)
-        running.processes.insert(0, store.process)
-        return running
-
-    def start_beside(self, store, label, cpu):
-        raise NotImplementedError
-
-
 class Nginx(Competitor):
     name = "nginx"
     title = "nginx, static body"
 
     def build(self, log):
-        _require_nginx()
+        _require(_nginx_program(), "nginx is not installed (Debian: nginx)")
 
     def start(self, label, setup, cpu):
         return _nginx("nginx/static.conf", label, cpu)
 
 
-class NginxLua(RedisPeer):
-    name = "nginx-lua"
-    title = "nginx + Lua + Redis"
+class Php(Competitor):
+    """PHP behind nginx, with its state in a Redis of its own: the CPU time and memory of all three count."""
 
-    def build(self, log):
-        super().build(log)
-        _require_nginx()
-        has_lua = (NGINX_MODULES / "ngx_http_lua_module.so").exists()
-        _require(has_lua, "nginx has no Lua (Debian: libnginx-mod-http-lua)")
-        has_client = Path("/usr/share/lua/5.1/nginx/redis.lua").exists()
-        _require(has_client, "Lua has no Redis client for nginx (Debian: lua-nginx-redis)")
-
-    def start_beside(self, store, label, cpu):
-        modules = ("ndk_http_module.so", "ngx_http_lua_module.so")
-        folder = paths.PEERS / "nginx"
-        lua = f'lua_package_path "{folder}/?.lua;;"; init_by_lua_block {{ require "status" }}'
-        return _nginx("nginx/lua.conf", label, cpu, modules, lua, REDIS=store.port)
-
-
-class Php(RedisPeer):
     name = "php-fpm"
     title = "nginx + PHP-FPM + Redis"
+    stateful = durable = slow = True
 
     def build(self, log):
-        super().build(log)
-        _require_nginx()
+        _require(shutil.which("redis-server"), "redis-server is not installed (Debian: redis-server)")
+        _require(_nginx_program(), "nginx is not installed (Debian: nginx)")
         _require(_fpm_program(), "PHP-FPM is not installed (Debian: php-fpm)")
         has_client = "redis" in process.output([_fpm_program(), "-m"]).stdout.split()
         _require(has_client, "PHP has no Redis extension (Debian: php-redis)")
 
-    def start_beside(self, store, label, cpu):
+    def start(self, label, setup, cpu):
+        settings = {"save": "", **({"appendonly": "yes", "appendfsync": "always"} if setup.durable else {})}
+        store = redis.Server(f"{label}-redis", settings, cpu)
+        redis.fill_for_peer(store.port, setup.cooldowns)
         folder = paths.fresh(f"{label}-fpm")
         user = "user = root\ngroup = root" if _is_root() else ""
         config = _filled("php/fpm.conf", folder, USER=user)
@@ -156,38 +102,14 @@ class Php(RedisPeer):
         workers = process.spawn(command, cpu, log)
         process.wait_until(workers, (folder / "php.sock").exists, log)
         running = _nginx("nginx/php.conf", label, cpu, REDIS=store.port, FPM=folder, PHP=paths.PEERS / "php")
-        running.processes.insert(0, workers)
+        running.open_caster = lambda: redis.caster(store.port)
+        running.processes[:0] = [store.process, workers]
         return running
-
-
-class Node(RedisPeer):
-    name = "node"
-    title = "Node http + ioredis"
-    warm_up_seconds = 3
-
-    def build(self, log):
-        super().build(log)
-        for program, package in (("node", "nodejs"), ("npm", "npm")):
-            _require(shutil.which(program), f"{program} is not installed (Debian: {package})")
-        build(["npm", "ci", "--no-audit", "--no-fund"], log, cwd=paths.PEERS / "node")
-
-    def start_beside(self, store, label, cpu):
-        return _listening(label, cpu, lambda port: ["node", paths.PEERS / "node" / "server.js", port, store.port])
 
 
 def all_competitors():
     """In the order in which they are timed."""
-    return [
-        Limit(),
-        VoteStatus(),
-        Nginx(),
-        SecondEngine(),
-        RustPeer("axum", "axum + dashmap"),
-        RustPeer("actix", "actix-web + dashmap"),
-        NginxLua(),
-        Node(),
-        Php(),
-    ]
+    return [Limit(), VoteStatus(), Nginx(), SecondEngine(), Php()]
 
 
 def _require(found, otherwise):
@@ -203,7 +125,7 @@ def _listening(label, cpu, command):
     return Running(port, [started])
 
 
-def _nginx(location, label, cpu, modules=(), lua="", **words):
+def _nginx(location, label, cpu, **words):
     """nginx with one location of loadtest/peers/nginx."""
 
     def command(port):
@@ -213,8 +135,6 @@ def _nginx(location, label, cpu, modules=(), lua="", **words):
             folder,
             PORT=port,
             LOCATION=_filled(location, folder, **words),
-            MODULES="\n".join(f"load_module {NGINX_MODULES / name};" for name in modules),
-            LUA=lua,
             USER="user root;" if _is_root() else "",
         )
         return [_nginx_program(), "-p", folder, "-e", folder / "stderr.log", "-c", file]
@@ -231,10 +151,6 @@ def _filled(name, folder, **words):
     config = folder / template.name
     config.write_text(text)
     return config
-
-
-def _require_nginx():
-    _require(_nginx_program(), "nginx is not installed (Debian: nginx)")
 
 
 def _nginx_program():

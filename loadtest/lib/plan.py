@@ -1,23 +1,37 @@
-"""What is timed, in which groups, with which competitors. How it is timed is in runner, latency and memory."""
+"""What is measured: every scenario by its name, and the groups in which competitors are timed beside each other. How that
+is done is in runner, latency and memory, and in the module of each scenario of its own.
+"""
 
 from dataclasses import dataclass, field
 
+from lib import nodes, restarts, tails, waiting, writes
 from lib.competitor import PATH, Setup
 
 OURS = "vote-status"
 THOUSAND = 1000
-# The label of the second, nearly empty vote-status that scenario 4 times beside the full one.
+# The label of the second, nearly empty vote-status that `spread` times beside the full one.
 SMALL = "vote-status (1 thousand)"
 
-TITLES = {
-    1: "keep-alive",
-    2: "a new connection for every request",
-    3: "pipelined × 16",
-    4: "reads spread over all live cooldowns",
-    5: "latency at a fixed rate",
-    6: "reads while votes are being recorded durably",
-    7: "memory",
+# Beside the competitors.
+BESIDE = {
+    "keep-alive": "keep-alive",
+    "new-connection": "a new connection for every request",
+    "pipelined": "pipelined × 16",
+    "spread": "reads spread over all live cooldowns",
+    "latency": "latency at a fixed rate",
+    "votes-beside": "reads while votes are being recorded durably",
+    "memory": "memory",
 }
+# Of vote-status alone, each with the function that measures it: it is given the options and a table.
+ALONE = {
+    "writes": ("the write side of one service", writes.measure),
+    "tails": ("tails of reads beside other work", tails.measure),
+    "waiting": ("told of a vote at once, by `?wait=`", waiting.measure),
+    "restarts": ("restarts under load, with held sockets", restarts.measure),
+    "nodes": ("many nodes on one Redis", nodes.measure),
+    "failover": ("three nodes behind HAProxy while a node and the Redis primary are killed", nodes.failover),
+}
+SCENARIOS = [*BESIDE, *ALONE]
 
 
 @dataclass(frozen=True)
@@ -25,7 +39,7 @@ class Variant:
     """One thing that every competitor of a group is timed at."""
 
     key: str
-    scenario: int
+    scenario: str
     title: str
     script: str
     arguments: tuple = ()
@@ -42,19 +56,19 @@ class Group:
     entries: list
     # label → why it is not in this group
     left_out: dict = field(default_factory=dict)
-    # What is measured on the same processes after the variants: scenario 5, and the parts of 7.
+    # What is measured on the same processes after the variants.
     latency: bool = False
     idle: bool = False
     cooldowns: bool = False
 
 
 def keep_alive(quick):
-    """Scenario 1: a quick run takes two corners of the six."""
+    """Six corners: a quick run takes two of them."""
     corners = [(connections, head) for connections in (64, 512) for head in ("curl", "guzzle", "browser")]
     if quick:
         corners = [(64, "curl"), (512, "guzzle")]
     return [
-        Variant(f"keep-alive-{count}-{head}", 1, f"keep-alive, {count} connections, {head} head", "head.lua", (head,), count)
+        Variant(f"keep-alive-{count}-{head}", "keep-alive", f"keep-alive, {count} connections, {head} head", "head.lua", (head,), count)
         for count, head in corners
     ]
 
@@ -65,42 +79,31 @@ def groups(options, competitors):
     return [group for group in found if group.entries]
 
 
-def steps(options, competitors):
-    """How many steps the progress line will count."""
-    count = 0
-    for group in groups(options, competitors):
-        rounds = sum(1 if options.quick and each.slow else options.pairs for _, each, _ in group.entries)
-        count += rounds * len(group.variants) + group.cooldowns
-        count += len(group.entries) * (group.idle + group.latency)
-        count += rounds * group.latency
-    return count
-
-
 def _plain(options, competitors):
-    """Scenarios 1, 2, 3 and 5: everybody, almost without state."""
-    variants = keep_alive(options.quick) if 1 in options.scenarios else []
-    if 2 in options.scenarios:
-        variants.append(Variant("new-connection", 2, f"{TITLES[2]}, 64 at a time", "close.lua"))
-    if 3 in options.scenarios:
-        variants.append(Variant("pipelined", 3, f"{TITLES[3]}, 64 connections", "pipeline.lua"))
-    group = Group(variants, [], latency=5 in options.scenarios)
+    """Everybody, almost without state."""
+    variants = keep_alive(options.quick) if "keep-alive" in options.scenarios else []
+    if "new-connection" in options.scenarios:
+        variants.append(Variant("new-connection", "new-connection", f"{BESIDE['new-connection']}, 64 at a time", "close.lua"))
+    if "pipelined" in options.scenarios:
+        variants.append(Variant("pipelined", "pipelined", f"{BESIDE['pipelined']}, 64 connections", "pipeline.lua"))
+    group = Group(variants, [], latency="latency" in options.scenarios)
     if variants or group.latency:
         group.entries = [(each.name, each, Setup()) for each in competitors]
     return group
 
 
 def _idle(options, competitors):
-    """The idle connections of 7, on processes that have not served anything else."""
-    if 7 not in options.scenarios:
+    """Idle connections, on processes that have not served anything else."""
+    if "memory" not in options.scenarios:
         return Group([], [])
     return Group([], [(each.name, each, Setup()) for each in competitors], idle=True)
 
 
 def _durable(options, competitors):
-    """Scenario 6: those that keep votes over a restart."""
-    variant = Variant("votes-beside", 6, f"{TITLES[6]}, 64 connections", "head.lua", ("curl",), writes=True)
+    """Those that keep votes over a restart."""
+    variant = Variant("votes-beside", "votes-beside", f"{BESIDE['votes-beside']}, 64 connections", "head.lua", ("curl",), writes=True)
     group = Group([variant], [])
-    for each in competitors if 6 in options.scenarios else ():
+    for each in competitors if "votes-beside" in options.scenarios else ():
         if each.durable:
             group.entries.append((each.name, each, Setup(durable=True)))
         else:
@@ -109,11 +112,11 @@ def _durable(options, competitors):
 
 
 def _spread(options, competitors):
-    """Scenario 4 and the cooldowns of 7: those with state, filled; for 7 alone that is vote-status."""
+    """Those with state, filled; for the memory of cooldowns alone that is vote-status."""
     title = f"{options.cooldowns:,} live cooldowns, one read in ten in cooldown, 64 connections"
-    timed = 4 in options.scenarios
-    variants = [Variant("spread", 4, title, "spread.lua", (options.cooldowns,), path="")] if timed else []
-    group = Group(variants, [], cooldowns=7 in options.scenarios)
+    timed = "spread" in options.scenarios
+    variants = [Variant("spread", "spread", title, "spread.lua", (options.cooldowns,), path="")] if timed else []
+    group = Group(variants, [], cooldowns="memory" in options.scenarios)
     for each in competitors if timed or group.cooldowns else ():
         if not timed and each.name != OURS:
             continue

@@ -1,5 +1,6 @@
 """Starts and stops the programs of a run: pinned to CPUs, logged to files, stopped by their own ids."""
 
+import contextlib
 import os
 import resource
 import signal
@@ -13,7 +14,9 @@ from lib import paths
 
 START_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 10
-EVERY_CPU = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+# Those of the start: a scenario may take some from this process.
+_CPUS = sorted(os.sched_getaffinity(0))
+EVERY_CPU = ",".join(map(str, _CPUS))
 # Every process that this run has started, so that none outlives it.
 _STARTED = []
 # Where the search for a free port goes on. These ports are below those that the kernel gives to outgoing
@@ -30,7 +33,7 @@ class Missing(Exception):
 
 
 def run_command(main):
-    """Runs a command's `main`; what it started is stopped even where it is told to end."""
+    """Runs `main`; what it started is stopped even where it is told to end."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         main()
@@ -54,8 +57,17 @@ def descriptors():
 
 def cpus():
     """(the server's CPU, the load generator's CPU): the first two that this process may use."""
-    allowed = sorted(os.sched_getaffinity(0))
-    return allowed[0], allowed[1 if len(allowed) > 1 else 0]
+    return _CPUS[0], _CPUS[1 if len(_CPUS) > 1 else 0]
+
+
+@contextlib.contextmanager
+def only_cpu(cpu):
+    """Inside, this process has one CPU."""
+    os.sched_setaffinity(0, {cpu})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, _CPUS)
 
 
 def free_port():

@@ -1,6 +1,7 @@
 """From the sending of a vote to one node until another one shows it on its public listener."""
 
 import json
+import select
 import socket
 import time
 
@@ -13,7 +14,12 @@ class Asker:
     def __init__(self, port):
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=20)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._rest = b""
+        self._rest, self._closes = b"", False
+
+    def has_ended(self):
+        """Whether the service has closed the connection, or has said that it does."""
+        is_readable = select.select([self._socket], [], [], 0)[0]
+        return self._closes or bool(is_readable) and self._socket.recv(1, socket.MSG_PEEK) == b""
 
     def send(self, request):
         self._socket.sendall(request)
@@ -24,6 +30,7 @@ class Asker:
             self._fill()
         head, _, rest = self._rest.partition(b"\r\n\r\n")
         # A proxy may have changed the case of the name.
+        self._closes = b"\r\nconnection: close" in head.lower()
         length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
         self._rest = rest
         while len(self._rest) < length:
@@ -37,6 +44,7 @@ class Asker:
             raise ConnectionError("the connection ended")
         self._rest += got
 
+
 def status_request(server, ip):
     return f"GET /api/vote/{server}/status/{ip} HTTP/1.1\r\nHost: h\r\n\r\n".encode()
 
@@ -47,7 +55,7 @@ def cast_request(key, server, ip):
     return (head + body).encode()
 
 
-def measure(caster, nodes, count, interval, network, to_all):
+def propagate(caster, nodes, count, interval, network, to_all):
     """Sorted seconds of `count` votes: until one of the nodes, taken in turn, shows it, or until all do. The addresses
     are of `network`, two numbers with a dot."""
     control, *askers = [Asker(port) for port in (caster.control_port, *(node.port for node in nodes))]

@@ -1,7 +1,8 @@
 """The report: Markdown around the charts, all out of the results and nothing measured here."""
 
 from lib import chart, figures
-from lib.plan import OURS, TITLES
+from lib.plan import BESIDE, OURS
+from lib.table import microseconds
 
 CPU_NOTE = "CPU time per request, of all the competitor's processes; shorter is better"
 RUN_COLUMNS = ["requests/s", "CPU µs/request", "user", "system", "against vote-status", "p50", "p99", "RSS MiB"]
@@ -11,7 +12,7 @@ PERCENTILES = ["p50", "p90", "p99", "p99.9", "p99.99"]
 def write(results, folder):
     """Writes report.md and its charts beside it."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = ["# Load test", "", *_machine(results), "", "## Speed to reach", "", *targets(results["targets"]), ""]
+    lines = ["# Load test", "", *_machine(results), "", "## Speed to reach", "", *rows(results["targets"]), ""]
     lines += _listed("Missing", [f"**{name}**: {reason}" for name, reason in results["missing"].items()])
     for variant in results["variants"]:
         lines += _variant(variant, results["titles"], folder)
@@ -19,19 +20,17 @@ def write(results, folder):
         lines += _latency(results["latency"], results["titles"], folder)
     if results["memory"]:
         lines += _memory(results["memory"], results["titles"], folder)
+    for scenario in results["alone"]:
+        lines += [f"## {scenario['title']}", "", *rows(scenario["rows"]), ""]
     lines += _listed("Failures", results["failures"])
     (folder / "report.md").write_text("\n".join(lines) + "\n")
 
 
-def targets(rows):
-    """The table of targets, as Markdown lines."""
-    lines = ["| | at most | measured | |", "|---|---|---|---|"]
-    for row in rows:
-        word = {True: "met", False: "**missed**", None: "—"}[row["met"]]
-        verdict = f"{word} ({row['note']})" if row["note"] else word
-        form = "{:.2f} ×" if row["unit"] == "×" else "{:,.2f} bytes"
-        lines.append(_row([row["name"], _number(row["at_most"], form), _number(row["measured"], form), verdict]))
-    return lines
+def rows(found):
+    """What was measured beside what is asked, as Markdown lines."""
+    verdicts = {True: "met", False: "**missed**", None: ""}
+    lines = ["| | measured | asked | |", "|---|---|---|---|"]
+    return lines + [_row([name, measured, asked, verdicts[met]]) for name, measured, asked, met in found]
 
 
 def _machine(results):
@@ -54,7 +53,7 @@ def _machine(results):
 
 def _variant(variant, titles, folder):
     runs = variant["runs"]
-    lines = [f"## {variant['scenario']}. {variant['title']}", ""]
+    lines = [f"## {variant['title']}", ""]
     if runs:
         order = sorted(runs, key=lambda label: figures.median(runs[label], "cpu_us"))
         bars = [_cpu_bar(label, runs[label], titles) for label in order]
@@ -99,7 +98,7 @@ def _latency(runs, titles, folder):
         rows[label] = [rate + met, f"{figures.median(found, 'cpu_us'):.2f}", *map(microseconds, middles.values())]
     note = "corrected for coordinated omission; shorter is better"
     return [
-        f"## 5. {TITLES[5]}",
+        f"## {BESIDE['latency']}",
         "",
         *_chart(folder, "latency", "p99 latency", chart.svg("p99 latency at a fixed rate", note, bars, [])),
         *_table(["rate", "CPU µs/request", *PERCENTILES], rows, titles),
@@ -111,7 +110,7 @@ def _latency(runs, titles, folder):
 
 
 def _memory(memory, titles, folder):
-    lines = [f"## 7. {TITLES[7]}", ""]
+    lines = [f"## {BESIDE['memory']}", ""]
     if idle := memory.get("idle"):
         lines += _idle(idle, titles, folder)
     if cooldowns := memory.get("cooldowns"):
@@ -187,7 +186,3 @@ def _row(cells):
 
 def _number(value, form):
     return "—" if value is None else form.format(value)
-
-
-def microseconds(value):
-    return _number(value, "{:,.0f} µs") if value is None or value < 1000 else f"{value / 1000:,.1f} ms"

@@ -25,8 +25,8 @@ def time_variant(variant, fleet, options, cpu, progress):
     """The runs of every competitor at one variant: {label: [figures, …]}; failures go to `fleet.failed`."""
     runs = {}
     for number, started in rounds(fleet, options):
-        where = f"scenario {variant.scenario} · {variant.key} · {started.label}"
-        progress.step(f"{where} · round {number + 1}/{options.pairs}")
+        where = f"{variant.scenario} · {variant.key} · {started.label}"
+        progress.say(f"{where} · round {number + 1}/{options.pairs}")
         with fleet.noting(started.label, f"{variant.key}: "):
             try:
                 run = time_once(variant, started, options.seconds, cpu)

@@ -1,10 +1,9 @@
 """One whole run: groups in order, then what they gave, as one value for the report. Prints nothing."""
 
-import dataclasses
-
-from lib import latency, machine, memory, plan, runner, target
+from lib import latency, machine, memory, plan, process, runner, target
 from lib.fleet import Fleet
 from lib.plan import OURS
+from lib.table import Table
 
 
 class Session:
@@ -25,19 +24,24 @@ class Session:
             "variants": [],
             "latency": {},
             "memory": {},
+            "alone": [],
             "failures": [],
             "targets": [],
         }
 
     def run(self):
         """Every chosen scenario; the targets last."""
-        for group in plan.groups(self._options, self._competitors):
-            self._group(group)
+        with process.only_cpu(self._load_cpu):
+            # This process casts votes and holds connections: it stays off the server's CPU.
+            for group in plan.groups(self._options, self._competitors):
+                self._group(group)
+        for name in self._options.scenarios:
+            if name in plan.ALONE:
+                self._alone(name, *plan.ALONE[name])
         variants = {variant["key"]: variant["runs"] for variant in self.results["variants"]}
         latencies, memories = self.results["latency"], self.results["memory"]
-        rows = target.rows(variants, latencies, memories, self._ratios, self._options.cooldowns)
-        self.results["variants"].sort(key=lambda variant: variant["scenario"])
-        self.results["targets"] = [{**dataclasses.asdict(row), "met": row.met} for row in rows]
+        self.results["targets"] = target.rows(variants, latencies, memories, self._ratios, self._options.cooldowns)
+        self.results["variants"].sort(key=lambda variant: plan.SCENARIOS.index(variant["scenario"]))
 
     def _group(self, group):
         with Fleet(group.entries, self._cpus, self._progress) as fleet:
@@ -54,10 +58,23 @@ class Session:
                 self._cooldowns(fleet)
             self.results["failures"] += fleet.failed
 
+    def _alone(self, name, title, measure):
+        self._progress.say(f"{name} · {title}")
+        table, count = Table(), process.started_count()
+        try:
+            measure(self._options, table)
+        except process.Missing as reason:
+            self.results["missing"][name] = str(reason)
+        except (process.Failed, OSError) as error:
+            table.faults.append(f"{error!r}")
+        process.stop_since(count)
+        self.results["failures"] += [f"{name}: {fault}" for fault in table.faults]
+        self.results["alone"].append({"scenario": name, "title": title, "rows": table.rows})
+
     def _idle(self, fleet):
         found = self.results["memory"].setdefault("idle", {})
         for started in fleet.running:
-            self._progress.step(f"scenario 7 · idle connections · {started.label}")
+            self._progress.say(f"memory · idle connections · {started.label}")
             with fleet.noting(started.label, "idle connections: "):
                 found[started.label] = memory.idle(started, self._options.connections)
 
@@ -66,7 +83,7 @@ class Session:
         if not started:
             return
         count = self._options.cooldowns
-        self._progress.step("scenario 7 · churn · vote-status")
+        self._progress.say("memory · churn · vote-status")
         self.results["memory"]["cooldowns"] = memory.cooldowns(started, count)
         share = memory.QUICK_SHARE if self._options.quick else memory.HOUR_SHARE
         with fleet.noting(OURS, "churn: "):

@@ -1,43 +1,25 @@
-"""Measured beside asked: printed as it comes, and a report of it."""
+"""Measured beside asked: the rows of one scenario, printed as they come; and times as text."""
 
-from lib import machine
+import collections
 
 
 class Table:
-    """Rows of a figure, what it is to be, and whether it is."""
-
     def __init__(self):
-        # Rows, what was wrong with single answers, and drawings by name.
-        self.rows, self.faults, self.charts = [], [], {}
+        # (figure, measured, asked, whether it was met) each, and what was wrong with single answers.
+        self.rows, self.faults = [], []
 
-    def add(self, name, measured, target="", met=None):
-        verdict = {True: "met", False: "**missed**", None: ""}[met]
-        self.rows.append((name, measured, target, verdict))
-        print(f"{name}: {measured}{f' (asked: {target})' if target else ''} {verdict}", flush=True)
+    def add(self, name, measured, asked="", met=None):
+        self.rows.append((name, measured, asked, met))
+        verdict = {True: " met", False: " missed", None: ""}[met]
+        print(f"{name}: {measured}{f' (asked: {asked})' if asked else ''}{verdict}", flush=True)
 
-    def missed(self):
-        return any("missed" in row[3] for row in self.rows)
+    def expect_none(self, what, found):
+        """Those found are faults, which fail the run: the commonest are told."""
+        self.faults += [f"{what}: {count} × {fault}" for fault, count in collections.Counter(map(str, found)).most_common(3)]
+        self.add(what, str(len(found)), "0", not found)
 
-    def markdown(self):
-        lines = ["| | measured | asked | |", "|---|---|---|---|"]
-        return lines + ["| " + " | ".join(row) + " |" for row in self.rows]
 
-    def write(self, file, title, said, versions=(), below=()):
-        """The report into that file: what it ran on, what was `said` of it, the rows, and more lines below."""
-        what = machine.describe()
-        on = [what["versions"][each].split(" sha")[0] for each in versions]
-        lines = [
-            f"# {title}",
-            "",
-            f"{machine.said(what)}; "
-            + "".join(f"{each}; " for each in on)
-            + f"load at the end {what['load_average']:.2f}.",
-            "",
-            said,
-            "",
-            *self.markdown(),
-            *below,
-        ]
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("\n".join(lines) + "\n")
-        print(f"report: {file}")
+def microseconds(value):
+    if value is None:
+        return "—"
+    return f"{value:,.0f} µs" if value < 1000 else f"{value / 1000:,.1f} ms"

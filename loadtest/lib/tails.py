@@ -1,64 +1,173 @@
-"""What loadtest/tails found, as a table and charts. Nothing is measured here."""
+"""The tails of reads at a fixed rate: p99 and p99.9 alone, and beside what else the service does.
 
+The service has one CPU for all its threads. Reads and disturbances come from the other one, the reads before everything
+else there, where the system allows it (chrt). Their rate is a third of what the service answers when it is asked without a
+pause, and answers many at a turn: that takes about half of its CPU. A time counts from the instant at which the request
+was due until the kernel has the answer, and where the load generator does not run, nothing is due (pacer.c): the client of
+a disturbance, which shares its CPU, is not taken for the service. Each disturbance is timed in turn with the reads alone,
+and a ratio is taken inside each pair. A million cooldowns are there all the time; in a sweep, those that it takes away.
+"""
+
+import itertools
 import statistics
+import threading
+import time
 
-from lib import chart, figures, machine
-from lib.report import microseconds
+from lib import figures, pacer, paths, process, usage, votes
+from lib.control import Control
+from lib.service import Service
+from lib.table import microseconds
 
+COOLDOWNS = 1_000_000
+# More than the service takes out of table and store (see recorder/mod.rs), so that it does so all the time.
+EXPIRED_A_SECOND = 170_000
+LOAD_SECONDS_MAX = 10
+SCRAPE_SECONDS = 0.1
+LEAD_SECONDS = 0.3
+SECONDS = 4
 # How many times as long as alone an answer may take.
 GOALS = {"p99": 1.5, "p99.9": 3.0}
 
 
-def row(title, unit, pairs):
-    """The medians of the pairs; a ratio is taken inside each of them."""
-    found = {"title": title, "unit": unit, "done": figures.median(pairs, "done"), "lost": figures.median(pairs, "lost")}
-    for name in GOALS:
-        alone, beside = [pair["alone"][name] for pair in pairs], [pair[name] for pair in pairs]
-        ratios = [after / before for before, after in zip(alone, beside)]
-        alone, beside, ratio = map(statistics.median, (alone, beside, ratios))
-        found[name] = {"alone": alone, "beside": beside, "ratio": ratio, "least": min(ratios), "most": max(ratios)}
+class Bench:
+    """One service, and how it is asked."""
+
+    def __init__(self, chosen, name, *more):
+        server, self.cpu = process.cpus()
+        self.seconds, self.binary = min(chosen.seconds, SECONDS), chosen.binary
+        self.service = Service(chosen.binary, name, ["--workers", "1", *more], server)
+        self.priority = pacer.priority()
+        # Votes of every step have addresses of their own.
+        self.firsts = itertools.count(COOLDOWNS, 2 * COOLDOWNS)
+        for number in votes.SERVERS:
+            self.service.control.put_server(number)
+
+    @property
+    def control(self):
+        """A new connection: a kept one may have been idle for too long."""
+        return Control(self.service.control_port, self.service.key)
+
+    def reads(self, rate, seconds=None):
+        return pacer.finish(pacer.start(self.service.port, rate, seconds or self.seconds, self.cpu, prefix=self.priority))
+
+    def counting(self, metric):
+        """A function that tells by how much a second the metric has grown since."""
+        control = self.control
+        began, before = time.monotonic(), control.metric(metric)
+        return lambda: (control.metric(metric) - before) / (time.monotonic() - began)
+
+
+# A disturbance prepares, yields, gets under way, yields, and at last yields what it did a second.
+
+
+def votes_at(rate):
+    def disturb(bench):
+        yield
+        service, seconds = bench.service, bench.seconds + 4 * LEAD_SECONDS
+        first = next(bench.firsts)
+        caster = pacer.start(service.control_port, rate, seconds, bench.cpu, service.key, first, bench.priority)
+        time.sleep(LEAD_SECONDS)
+        yield
+        yield pacer.finish(caster)["requests_per_second"]
+
+    return disturb
+
+
+def sweep(bench):
+    count = int(EXPIRED_A_SECOND * (bench.seconds + 1))
+    cooldown_over = time.time() + LOAD_SECONDS_MAX + bench.seconds
+    bench.control.batch(votes.past(count, next(bench.firsts), int(cooldown_over) - 60), count)
+    yield
+    time.sleep(max(0, cooldown_over + LEAD_SECONDS - time.time()))
+    rate = bench.counting("vote_status_dropped_total")
+    yield
+    yield rate()
+
+
+def import_votes(bench):
+    file = bench.service.folder / "import.ndjson"
+    file.write_bytes(b"".join(votes.past(COOLDOWNS, next(bench.firsts))))
+    key = bench.service.folder / "key"
+    key.write_text(bench.service.key)
+    key.chmod(0o600)
+    yield
+    url = f"http://127.0.0.1:{bench.service.control_port}"
+    command = [bench.binary, "import", "--votes", file, "--control-url", url, "--control-key-file", key]
+    started = process.spawn(command, bench.cpu, paths.WORK / "import.log")
+    time.sleep(LEAD_SECONDS)
+    rate = bench.counting(votes.RECORDED)
+    yield
+    said = rate()
+    if started.wait():
+        raise process.Failed(f"import: {process.tail(paths.WORK / 'import.log')}")
+    yield said
+
+
+def scrape(bench):
+    over, scrapes, control = threading.Event(), [], bench.control
+
+    def ask():
+        while not over.wait(SCRAPE_SECONDS):
+            scrapes.append(control.text("GET", "/metrics"))
+
+    yield
+    thread, began = threading.Thread(target=ask), time.monotonic()
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+    yield len(scrapes) / (time.monotonic() - began)
+
+
+# The title, the unit of what is done a second, and the disturbance.
+BESIDE = (
+    ("1,000 single durable votes/s", "votes", votes_at(1_000)),
+    ("5,000 single durable votes/s", "votes", votes_at(5_000)),
+    ("a sweep", "rows", sweep),
+    ("an import of 1 million votes", "votes", import_votes),
+    ("scrapes of /metrics", "scrapes", scrape),
+)
+
+
+def paired(bench, disturb, rate, pairs):
+    """[{figures of the reads beside it, `alone`: those of the reads alone, `done`: what it did a second}, …]"""
+    found = []
+    for _ in range(pairs):
+        steps = disturb(bench)
+        next(steps)
+        alone = bench.reads(rate)
+        next(steps)
+        beside = bench.reads(rate)
+        found.append({**beside, "alone": alone, "done": next(steps)})
     return found
 
 
-def cells(found):
-    """A row of the table, as texts."""
-    parts = [found["title"], f"{found['done']:,.0f} {found['unit']}/s"]
+def tell(title, unit, pairs, table):
+    """A row for each percentile: medians of the pairs, and a ratio taken inside each of them. Lost is the share of time in
+    which the load generator was not given its CPU beside the disturbance."""
+    done, lost = figures.median(pairs, "done"), figures.median(pairs, "lost")
     for name, goal in GOALS.items():
-        figure = found[name]
-        verdict = "" if figure["ratio"] <= goal else " **missed**"
-        parts.append(f"{microseconds(figure['alone'])} → {microseconds(figure['beside'])}")
-        parts.append(f"{figure['ratio']:.2f} × ({figure['least']:.2f} to {figure['most']:.2f}){verdict}")
-    return [*parts, f"{found['lost']:.1%}"]
+        ratios = [pair[name] / pair["alone"][name] for pair in pairs]
+        alone, beside = statistics.median(pair["alone"][name] for pair in pairs), statistics.median(pair[name] for pair in pairs)
+        ratio = statistics.median(ratios)
+        said = f"{microseconds(alone)} → {microseconds(beside)}; {ratio:.2f} × ({min(ratios):.2f} to {max(ratios):.2f})"
+        row = f"{name} of reads beside {title}, {done:,.0f} {unit}/s"
+        table.add(row, f"{said}, {lost:.1%} lost", f"at most {goal} ×", ratio <= goal)
 
 
-def write(results, folder):
-    """report.md and its charts into the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    what, lines = results["machine"], ["# Tails of reads beside other work", ""]
-    where = "one CPU for all threads of the service" if results["pinned"] else "the service on every CPU"
-    first = "before everything else on its CPU" if results["priority"] else "without priority on its CPU"
-    lines += [
-        f"{machine.said(what)}; load before the run {what['load_average']:.2f}.",
-        "",
-        f"{results['rate']:,} reads a second, with which the service alone takes {results['cpu_share']:.0%} of a CPU; "
-        f"{results['pairs']} pairs of {results['seconds']} s, alone and beside; {where}, the load generator {first}. Times "
-        "count from the instant at which a request was due until the kernel has its answer; figures are medians of the "
-        "pairs, and a ratio is the median of the pairs' ratios (least to most). Lost is the share of time in which the "
-        "load generator was not given its CPU beside the disturbance: nothing was due then.",
-        "",
-        "| beside | done | p99 | at most 1.5 × | p99.9 | at most 3 × | lost |",
-        "|---|--:|--:|--:|--:|--:|--:|",
-    ]
-    lines += [f"| {' | '.join(cells(found))} |" for found in results["rows"]]
-    for percentile, goal in GOALS.items():
-        bars = [_bar(found["title"], found[percentile]) for found in results["rows"]]
-        bars.insert(0, chart.Bar("alone", [1.0], 1.0, 1.0, "1 ×", ours=True))
-        note = f"times the {percentile} alone; shorter is better; at most {goal} × is wanted"
-        (folder / f"{percentile}.svg").write_text(chart.svg(f"{percentile} of reads beside other work", note, bars, []))
-        lines += ["", f"![{percentile}]({percentile}.svg)"]
-    (folder / "report.md").write_text("\n".join(lines) + "\n")
-
-
-def _bar(title, figure):
-    return chart.Bar(title, [figure["ratio"]], figure["least"], figure["most"], f"{figure['ratio']:.2f} ×")
-
+def measure(chosen, table):
+    pacer.build()
+    full = Bench(chosen, "full")
+    full.control.batch(votes.past(COOLDOWNS, 0), COOLDOWNS)
+    rate = int(full.reads(0, 1)["requests_per_second"] / 3)
+    pids, before, since = [full.service.process.pid], usage.cpu_time([full.service.process.pid]), time.monotonic()
+    full.reads(rate, 1)
+    spent = usage.cpu_time(pids) - before
+    share = (spent.user + spent.system) / (time.monotonic() - since)
+    priority = "before everything else on its CPU" if pacer.priority() else "without priority on its CPU"
+    table.add("reads alone", f"{rate:,} a second take {share:.0%} of a CPU; the load generator {priority}")
+    for title, unit, disturb in BESIDE:
+        bench = Bench(chosen, "swept", "--cooldown-minutes", "1") if disturb is sweep else full
+        tell(title, unit, paired(bench, disturb, rate, chosen.pairs), table)
+        if bench is not full:
+            process.stop(bench.service.process)

@@ -39,7 +39,3 @@ class Cooldown(unittest.TestCase):
         for name, wrong in (("can_vote", True), ("success", True), ("cooldown_minutes", 60)):
             self.assertEqual(cooldown_fault({**right, name: wrong}, NOW), "fields")
         self.assertEqual(cooldown_fault({**right, "error": "x"}, NOW), "fields")
-
-
-if __name__ == "__main__":
-    unittest.main()

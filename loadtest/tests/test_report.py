@@ -21,7 +21,3 @@ class Kept(unittest.TestCase):
         self.assertEqual(sorted(written), sorted(file.name for file in KEPT.iterdir() if file.suffix != ".gz"))
         for name, text in written.items():
             self.assertEqual(text, (KEPT / name).read_text(), name)
-
-
-if __name__ == "__main__":
-    unittest.main()

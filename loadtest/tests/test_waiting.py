@@ -1,14 +1,11 @@
-"""The parts of loadtest/waiting that compute: which answer is wrong, what is due when, whole answers out of pieces."""
+"""The parts of `waiting` that compute: which answer is wrong, what is due when, whole answers out of pieces."""
 
 import os
-import pathlib
 import socket
-import tempfile
 import unittest
 
 from lib import usage
 from lib.crowd import Loop, Vote, address
-from lib.table import Table
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n"
 COOLDOWN = (
@@ -63,25 +60,9 @@ class Turns(unittest.TestCase):
         self.assertFalse(loop.run(lambda: False, 0.01))
 
 
-class Reports(unittest.TestCase):
-    def test_a_figure_that_misses_is_told(self):
-        table = Table()
-        table.add("one", "1 ms", "2 ms", True)
-        self.assertFalse(table.missed())
-        table.add("another", "3 ms", "2 ms", False)
-        self.assertTrue(table.missed())
-        with tempfile.TemporaryDirectory() as folder:
-            file = pathlib.Path(folder) / "new" / "report.md"
-            table.write(file, "Title", "Said.", below=["the end"])
-            text = file.read_text()
-        self.assertTrue(text.startswith("# Title\n") and text.endswith("| another | 3 ms | 2 ms | **missed** |\nthe end\n"))
-
+class Usage(unittest.TestCase):
     def test_time_that_was_run_is_counted_by_thread(self):
         before = usage.run_seconds([os.getpid()])
         self.assertGreater(sum(range(2_000_000)), 0)
         self.assertGreater(usage.run_seconds([os.getpid()]), before)
         self.assertEqual(usage.run_seconds([os.getpid()], "no such thread"), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,4 +1,4 @@
--- Scenario 3: sixteen requests in one segment.
+-- Sixteen requests in one segment.
 --   wrk -t1 -c64 -d10s -s pipeline.lua http://127.0.0.1:8080/api/vote/28/status/203.0.113.7
 local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 dofile(here .. "report.lua")

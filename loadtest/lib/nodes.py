@@ -1,38 +1,26 @@
-#!/usr/bin/env python3
-"""Many nodes on one Redis, in figures: measured beside target, and a report of it.
+"""Many nodes on one Redis; Redis, the nodes and what loads them share the machine.
 
-    loadtest/cluster [--binary FILE] [--quick] [--only PART,…] [--output FILE]
+`measure`: from the sending of a vote to one node until others show it, beside 1,000 votes a second; single votes through
+one node, 64 connections; a fresh node: time to ready, memory; CPU time per status request with 5,000 votes a second in the
+feed, against a quiet feed.
 
-Parts:
-propagation  from the sending of a vote to one node until others show it, beside 1,000 votes a second
-casts        single votes through one node, 64 connections, by wrk
-start        a fresh node with 1 million and 10 million votes: time to ready, memory
-status       CPU time per status request with 5,000 votes a second in the feed, against a quiet feed
-front        three nodes behind HAProxy, Sentinels behind them: one node is killed and started again, and
-             the primary fails over, under load
-
-The binary is one that was built with `cargo build --release --features redis`. Needs redis-server, wrk and
-haproxy (Debian packages of these names). Nothing is pinned unless it says so: Redis, the nodes and what
-loads them share the machine.
+`failover`: three nodes behind HAProxy, Sentinels behind them. One node is killed and started again, and the primary fails
+over, under load.
 """
 
-import pathlib
+import shutil
 import statistics
-import sys
 import time
 
-sys.dont_write_bytecode = True
-
-from lib import options, paths, process, redis, usage, votes, wrk  # noqa: E402
-from lib.competitor import PATH  # noqa: E402
-from lib.front import Front, Traffic  # noqa: E402
-from lib.propagation import measure, percentile  # noqa: E402
-from lib.service import Service, init_store  # noqa: E402
-from lib.table import Table  # noqa: E402
+from lib import process, redis, usage, votes, wrk
+from lib.competitor import PATH
+from lib.front import Front, Traffic
+from lib.propagation import percentile, propagate
+from lib.service import Service, init_store
 
 # A failover takes the Sentinels' wait, an election, and the giving back of what was lost.
 SETTLE_SECONDS_MAX = 20
-PARTS = ("propagation", "casts", "start", "status", "front")
+SECONDS = 4
 
 
 def a_node(chosen, url, name, more=(), cpus=process.EVERY_CPU, key=None):
@@ -59,7 +47,7 @@ def propagation(chosen, table):
         (16, "all of 16 other nodes (16 questions in turn)", 0.005, True),
     )):
         others += [a_node(chosen, server.url, f"other-{other}") for other in range(len(others), number)]
-        took = measure(caster, others, count, interval, f"198.{18 + nth}", to_all)
+        took = propagate(caster, others, count, interval, f"198.{18 + nth}", to_all)
         said = f"p50 {percentile(took, 50) * 1e3:.2f} ms, p99 {percentile(took, 99) * 1e3:.2f} ms"
         table.add(f"propagation to {to}", said)
     process.stop(rush)
@@ -69,7 +57,7 @@ def casts(chosen, table):
     for policy in ("always", "everysec"):
         _, node = store(chosen, f"casts-{policy}", {"appendfsync": policy})
         rates = [
-            wrk.rate(node.control_port, "", "cast.lua", chosen.seconds, node.key, nth * 4_000_000)[0]
+            wrk.rate(node.control_port, "", "cast.lua", min(chosen.seconds, SECONDS), node.key, nth * 4_000_000)[0]
             for nth in range(chosen.pairs)
         ]
         table.add(f"votes a second through one node, 64 connections, appendfsync {policy}", f"{statistics.median(rates):,.0f}")
@@ -77,7 +65,7 @@ def casts(chosen, table):
 
 def start(chosen, table):
     server = redis.Server("start", redis.STORE_SETTINGS)
-    for count in (1_000_000,) if chosen.quick else (1_000_000, 10_000_000):
+    for count in sorted({1_000_000, max(chosen.cooldowns, 1_000_000)}):
         server.ask("FLUSHALL")
         init_store(chosen.binary, server.url)
         redis.fill_for_nodes(server, count, count // 1_000)
@@ -104,6 +92,7 @@ def cpu_seconds(node):
 def status(chosen, table):
     """The votes go on all the time, to this store or to another: only the feed makes the difference."""
     cpu, others = process.cpus()
+    seconds = min(chosen.seconds, SECONDS)
     server, writer = store(chosen, "status", cpus=others)
     _, elsewhere = store(chosen, "elsewhere", cpus=others)
     node = a_node(chosen, server.url, "status-asked", cpus=cpu)
@@ -115,13 +104,13 @@ def status(chosen, table):
             time.sleep(0.5)
             before, fed_before = cpu_seconds(node), node.control.metric("vote_status_store_events_total")
             url = f"http://127.0.0.1:{node.port}{PATH}"
-            said = wrk.run(url, "head.lua", (), 64, chosen.seconds, others)
+            said = wrk.run(url, "head.lua", (), 64, seconds, others)
             fed = node.control.metric("vote_status_store_events_total") - fed_before
             cost[writer_now] = [(end - begin) / said["requests"] * 1e6 for begin, end in zip(before, cpu_seconds(node))]
             process.stop(rush)
-            first += 5_000 * (chosen.seconds + 5)
+            first += 5_000 * (seconds + 5)
         # Of the last of the two, which feeds this node.
-        rates.append(fed / chosen.seconds)
+        rates.append(fed / seconds)
         ratios.append(cost[writer][0] / cost[elsewhere][0])
         whole.append(cost[writer][1] / cost[elsewhere][1])
     ratio = statistics.median(ratios)
@@ -133,7 +122,8 @@ def status(chosen, table):
     )
 
 
-def front(chosen, table):
+def failover(chosen, table):
+    require("redis-server", "haproxy")
     settings = {**redis.STORE_SETTINGS, "min-replicas-to-write": "1", "min-replicas-max-lag": "2"}
     primary = redis.Server("primary", settings)
     for nth in range(2):
@@ -173,14 +163,12 @@ def front(chosen, table):
         f"{traffic.reads:,} reads, {traffic.casts:,} votes ({traffic.refused:,} tries refused meanwhile, "
         f"{traffic.late} reads did not show a vote yet that another node had taken, the oldest {traffic.latest * 1e3:.0f} ms before)",
     )
-    is_busy = traffic.reads > 1_000 and traffic.casts > 100
-    table.add("wrong answers", str(len(traffic.wrong)), "0", is_busy and not traffic.wrong)
-    table.add("failed reads", str(len(traffic.failed)), "0", is_busy and not traffic.failed)
-    table.add("acknowledged votes that are not shown in the end", str(len(forgotten)), "0", is_busy and not forgotten)
-    said = f"yes, {took:.1f} s after the last vote" if is_settled else f"not within {took:.0f} s"
-    table.add("the nodes have the same in the end", said, "yes", is_settled)
-    for line in [*traffic.wrong[:3], *traffic.failed[:3], *forgotten[:3]]:
-        print(f"  {line}", flush=True)
+    if traffic.reads <= 1_000 or traffic.casts <= 100:
+        table.faults.append("too little was asked to judge a failover by")
+    table.expect_none("wrong answers", traffic.wrong)
+    table.expect_none("failed reads", traffic.failed)
+    table.expect_none("acknowledged votes that are not shown in the end", forgotten)
+    table.expect_none(f"the nodes differ {took:.1f} s after the last vote", [] if is_settled else ["the nodes differ in the end"])
 
 
 def settle(three):
@@ -199,30 +187,15 @@ def nth_of(ip):
     return int(ip.rpartition(".")[2])
 
 
-def main():
-    parser = options.parser(__doc__)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", default=",".join(PARTS))
-    parser.add_argument("--output", type=pathlib.Path, default=paths.WORK / "cluster" / "report.md")
-    chosen = options.parse_with_binary(parser)
-    chosen.seconds, chosen.pairs = (1, 1) if chosen.quick else (4, 5)
-    process.raise_descriptor_limit()
-    table = Table()
-    for part in chosen.only.split(","):
-        if part not in PARTS:
-            sys.exit(f"--only: no part {part}; there are {', '.join(PARTS)}")
+def require(*programs):
+    for program in programs:
+        if not shutil.which(program):
+            raise process.Missing(f"{program} is not installed")
+
+
+def measure(chosen, table):
+    require("redis-server")
+    for part in (propagation, casts, start, status):
         count = process.started_count()
-        globals()[part](chosen, table)
+        part(chosen, table)
         process.stop_since(count)
-    table.write(
-        chosen.output,
-        "Many nodes on one Redis",
-        f"`loadtest/cluster{' --quick' if chosen.quick else ''}`: Redis, nodes and the load share these CPUs, the network is "
-        "loopback. Read the figures as ratios and orders of magnitude.",
-        versions=["redis"],
-    )
-    sys.exit(table.missed())
-
-
-if __name__ == "__main__":
-    process.run_command(main)

@@ -1,4 +1,4 @@
-"""The parts of loadtest/cluster that compute: percentiles, questions, what counts as a wrong answer."""
+"""The parts of `nodes` that compute: percentiles, questions, what counts as a wrong answer."""
 
 import threading
 import time
@@ -52,7 +52,3 @@ class Judgement(unittest.TestCase):
         now = time.monotonic()
         self.assertEqual(self.judge(200, can, False, now), (0, 0, 1))
         self.assertEqual(self.judge(200, can, False, now - LATE_SECONDS_MAX - 1), (1, 0, 0))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,0 +1,156 @@
+"""`?wait=`: what a held request takes above an idle connection, and the time from a vote's 201 to the waiter's answer; the p99
+of a good client, alone and while a crowd that waits for one vote is told of it; CPU time per player and minute, polled
+every 5 s and with `wait=25`, and when the player is known to have voted. The service has the first CPU, all that asks has
+the second.
+"""
+
+import concurrent.futures
+import gc
+import os
+import statistics
+
+from lib import process, prober, usage
+from lib.crowd import Crowd, OnePair
+from lib.propagation import percentile
+from lib.service import Service
+
+WAITERS, PLAYERS = 15_000, 3_000
+VOTES_PER_SECOND = 1_000
+WAIT_SECONDS = 50
+POLL_SECONDS, HELD_SECONDS = 5, 25
+# Those who vote do so about once in so many seconds that they are waited for.
+VOTE_SECONDS = 60
+PROBES_PER_SECOND = 1_000
+# All of a crowd that was told ask again at this rate, for the next round.
+AGAIN_PER_SECOND = 12_000
+BESIDE_SECONDS_MAX = 120
+# Connections of the good client and of those who went a moment ago.
+CONNECTIONS_SPARE = 100
+# Descriptors of either side beside those of the crowd.
+DESCRIPTORS_SPARE = 500
+# What is due at the end of a run comes within this.
+SETTLE_SECONDS = 10
+# What each way is called, for how long it asks to be held, and whether it keeps its connection.
+WAYS = (
+    ("a new connection every 5 s", 0, False),
+    ("kept, every 5 s", 0, True),
+    (f"wait={HELD_SECONDS}", HELD_SECONDS, True),
+)
+
+
+def ms(seconds):
+    return f"{seconds * 1e3:.2f} ms"
+
+
+def tail_of(took):
+    """(p50, p99, the most), and the text of it."""
+    took = sorted(took)
+    found = percentile(took, 50), percentile(took, 99), took[-1]
+    return found, "p50 {}, p99 {}, at most {}".format(*map(ms, found))
+
+
+def a_service(chosen, name):
+    most = max(WAITERS, PLAYERS)
+    bounds = ["--max-connections", most + CONNECTIONS_SPARE, "--max-waiting", most]
+    return Service(chosen.binary, name, ["--workers", "1", *bounds], process.cpus()[0])
+
+
+def memory_and_told(chosen, table):
+    service = a_service(chosen, "told")
+    crowd = Crowd(service, WAITERS)
+    crowd.open_all()
+    crowd.ask_all()
+    crowd.run(lambda: crowd.free == WAITERS, SETTLE_SECONDS)
+    idle = usage.memory([service.process.pid]).rss
+    crowd.wait = WAIT_SECONDS
+    crowd.ask_all()
+    crowd.until_held()
+    each = (usage.memory([service.process.pid]).rss - idle) / WAITERS
+    table.add(f"memory of a held request above an idle connection, {WAITERS:,} of them", f"{each:.0f} bytes", "512 bytes",
+              each <= 512)
+    crowd.turns.clear()
+    crowd.run(lambda: False, chosen.told_seconds, (VOTES_PER_SECOND, crowd.cast))
+    crowd.run(crowd.are_told, SETTLE_SECONDS)
+    table.expect_none("told: wrong answers, and waiters who were not told", crowd.faults())
+    votes = [vote for vote in crowd.votes if vote.acked and vote.told]
+    if not votes:
+        raise process.Failed("nobody was told")
+    rate = len(votes) / (max(vote.acked for vote in votes) - votes[0].sent)
+    (p50, p99, _), said = tail_of(vote.told - vote.acked for vote in votes)
+    name = f"from a vote's 201 to the waiter's answer, {WAITERS:,} waiting, {rate:,.0f} votes a second"
+    table.add(name, said, "p50 1 ms, p99 5 ms", p50 <= 1e-3 and p99 <= 5e-3)
+    table.add("from the vote's sending to the waiter's answer", tail_of(vote.told - vote.sent for vote in votes)[1])
+    table.add("from the vote's sending to its 201", tail_of(vote.acked - vote.sent for vote in votes)[1])
+    early = sum(vote.told < vote.acked for vote in votes) / len(votes)
+    table.add("waiters who heard before the 201 was read (counted as less than 0)", f"{early:.0%}")
+    table.add("what the generator adds: one turn of its loop", tail_of(crowd.turns)[1])
+
+
+def beside(chosen, table):
+    service = a_service(chosen, "beside")
+    crowd = OnePair(service, WAITERS, WAIT_SECONDS)
+    with concurrent.futures.ProcessPoolExecutor(1) as pool:
+        alone = [took for _, took in pool.submit(prober.probe, service.port, PROBES_PER_SECOND, chosen.alone_seconds).result()]
+        crowd.open_all()
+        # The good client goes before the crowd on the generator's CPU.
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        probing = pool.submit(prober.probe, service.port, PROBES_PER_SECOND, BESIDE_SECONDS_MAX)
+        rounds = []
+        for _ in range(chosen.rounds):
+            crowd.ask_all(AGAIN_PER_SECOND)
+            crowd.until_held()
+            rounds.append(crowd.tell())
+        prober.ENOUGH.set()
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        took = probing.result()
+    table.expect_none("beside: wrong answers, and waiters who were not told", crowd.faults())
+    told = [each for since, each in took if any(begin <= since <= end for begin, end in rounds)]
+    ((_, base, _), said), ((_, p99, _), said_told) = tail_of(alone), tail_of(told)
+    table.add(f"a good client, {PROBES_PER_SECOND:,} questions a second, alone", said)
+    length = statistics.median(end - begin for begin, end in rounds)
+    table.add(f"beside {WAITERS:,} who are told of one vote, {len(rounds)} times ({ms(length)} each)",
+              f"{said_told}; p99 {p99 / base:.1f} × of alone", "3 ×", p99 <= 3 * base)
+    table.add("the whole time, while they ask again as well", tail_of([each for _, each in took])[1])
+
+
+def cpu(chosen, table):
+    minutes, first = PLAYERS * chosen.cpu_seconds / 60, None
+    for name, wait, kept in WAYS:
+        service = a_service(chosen, "cpu")
+        crowd = Crowd(service, PLAYERS, wait, kept)
+        if kept:
+            crowd.open_all()
+        paces = [(PLAYERS / VOTE_SECONDS, crowd.cast)]
+        if wait:
+            # As if they had been waiting for long: some time out in each second, from the first one on.
+            crowd.ask_all(PLAYERS, lambda player, wait: 1 + player.nth % wait)
+        else:
+            paces.append((PLAYERS / POLL_SECONDS, crowd.ask_nth))
+        used = [usage.run_seconds([service.process.pid], threads) for threads in ("worker", "")]
+        crowd.run(lambda: False, chosen.cpu_seconds, *paces)
+        used = [usage.run_seconds([service.process.pid], threads) - before for threads, before in zip(("worker", ""), used)]
+        crowd.run(crowd.are_told, SETTLE_SECONDS, *paces[1:])
+        table.expect_none(f"{name}: wrong answers, and players who were not told", crowd.faults())
+        each, whole = (seconds / minutes * 1e6 for seconds in used)
+        delay = statistics.mean(vote.told - vote.acked for vote in crowd.votes if vote.told)
+        first = first or each
+        said = f"{each:,.0f} µs ({whole:,.0f} with its vote); told after {ms(delay)} on average"
+        asked = ("a fifth of the first", each <= first / 5) if wait else ()
+        table.add(f"CPU per player and minute, {PLAYERS:,} players, {name}", f"{said}; {each / first:.2f} ×", *asked)
+        process.stop(service.process)
+
+
+def measure(chosen, table):
+    names = "told_seconds", "alone_seconds", "rounds", "cpu_seconds"
+    vars(chosen).update(zip(names, (4, 2, 3, 5) if chosen.quick else (20, 8, 12, 30)))
+    if WAITERS + DESCRIPTORS_SPARE > process.descriptors():
+        raise process.Missing(f"a process may have {process.descriptors():,} descriptors here, see ulimit -Hn")
+    # What is measured is no collection of this program's garbage.
+    gc.disable()
+    with process.only_cpu(process.cpus()[1]):
+        for part in (memory_and_told, beside, cpu):
+            count = process.started_count()
+            part(chosen, table)
+            process.stop_since(count)
+            gc.collect()
+    gc.enable()
