@@ -40,6 +40,8 @@ fn generate(directory: &Path) -> Result<(), Box<dyn Error>> {
     }
     let pages = directory.join("man");
     fs::create_dir_all(&pages)?;
-    clap_mangen::generate_to(vote_status::cli::command().disable_help_subcommand(true), &pages)?;
+    for (name, page) in vote_status::cli::manual_pages()? {
+        fs::write(pages.join(name), page)?;
+    }
     Ok(())
 }

@@ -47,6 +47,8 @@ mod watch;
 mod whole_file;
 
 pub use args::command;
+#[cfg(feature = "man")]
+pub use manual::pages as manual_pages;
 
 /// What the process exits with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -129,18 +129,18 @@ mod tests {
         ClusterView { status: Arc::default(), clock: Clock::new(), cooldown, ipv6_prefix: Ipv6Prefix::USUAL }
     }
 
-    /// The rows of its table, by kind and labels, and the families of a page.
+    /// The items of its list, by kind and labels, and the families of a page.
     #[test]
     fn every_figure_has_its_row_in_the_documentation_and_no_other() {
         let text = include_str!("../../docs/REFERENCE.md");
         let table = text.split_once("behind `vote_status_store_`").map_or("", |(_, rest)| rest);
-        let rows = table.lines().skip_while(|line| !line.starts_with("| `")).take_while(|line| line.starts_with("| `"));
-        let documented: Vec<String> = rows
-            .map(|row| {
-                let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-                let name = cells[1].trim_matches('`').trim_end_matches('}');
+        let items = table.lines().filter_map(|line| line.strip_prefix("* `")?.split_once("` ("));
+        let documented: Vec<String> = items
+            .map(|(name, rest)| {
+                let name = name.trim_end_matches('}');
                 let (name, labels) = name.split_once('{').unwrap_or((name, ""));
-                format!("vote_status_store_{name} {} {labels}", cells[2])
+                let (kind, _) = rest.split_once("): ").expect("a meaning behind the kind");
+                format!("vote_status_store_{name} {kind} {labels}")
             })
             .collect();
         let mut page = MetricsText::default();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Each row of a table of metrics: name, kind by the heading above it, labels.
+/// Each item of a list of metrics: name, kind by the heading above it, labels.
 fn metrics(text: &str) -> Vec<(&str, &str, BTreeSet<&str>)> {
     let mut kind = "";
     let mut metrics = Vec::new();
@@ -13,10 +13,7 @@ fn metrics(text: &str) -> Vec<(&str, &str, BTreeSet<&str>)> {
         if let Some(heading) = line.strip_prefix("### ") {
             kind = heading;
         }
-        let row = line.strip_prefix("| `").and_then(|row| row.split_once("` | "));
-        let Some((name, meaning)) = row.filter(|(name, _)| name.starts_with(['v', 'p']) && name.contains('_')) else {
-            continue;
-        };
+        let Some((name, meaning)) = line.strip_prefix("* `").and_then(|item| item.split_once("`: ")) else { continue };
         let (name, labels) = name.strip_suffix('}').and_then(|name| name.split_once('{')).unwrap_or((name, ""));
         assert!(meaning.len() > 5, "{name}: {meaning}");
         metrics.push((name, kind, labels.split(',').filter(|label| !label.is_empty()).collect()));

@@ -14,6 +14,9 @@ use crate::limits::{BUFFER_BYTES_MAX_FLOOR, Limits};
 use crate::net::listen::address::ListenAddress;
 use crate::server::Engine;
 
+const EXIT_STATUS: &str = "Exit status: 0 after a stop in order, 1 after a second signal or a stop that did not end \
+within --drain-timeout, 2 on a failure.";
+
 pub(super) fn command() -> Command {
     Command::new("serve")
         .about("Run the service")
@@ -23,6 +26,7 @@ pub(super) fn command() -> Command {
         .args(limits())
         .args(deadlines())
         .args(logging())
+        .after_help(EXIT_STATUS)
 }
 
 fn listening() -> [Arg; 6] {
