@@ -83,6 +83,9 @@ pub const BATCH_ANSWER_BYTES_MAX: usize = 1024 * 1024;
 /// instant. Past this, only those of the present second are: a vote that is stamped now can be taken for no
 /// other.
 pub const GONE_PAIRS_MAX: usize = 65_536;
+/// Steps back of the clock within one hold that each leave a time above the last: the store keeps them for the next
+/// start. Past this, what only the last one had cut ends with the new one: a start shows it a little longer.
+pub const CUTS_MAX: usize = 16;
 /// Servers on one page of a listing unless asked otherwise, and at most.
 pub const PAGE_SERVERS_DEFAULT: usize = 100;
 /// See [`PAGE_SERVERS_DEFAULT`].

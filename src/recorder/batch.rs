@@ -188,7 +188,10 @@ impl<'s> Batch<'s> {
     }
 
     fn put(&mut self, pair: Pair, expires_at: UnixSeconds) {
-        // The row of the earlier vote goes: cancelling the later one must not bring it back.
+        // The row of the earlier vote goes: cancelling the later one must not bring it back, nor its instant.
+        if let Some(earlier) = self.live(pair) {
+            self.gone.note_pair(self.table.looked_up(pair), self.cooldown.voted_at(earlier.expires_at));
+        }
         self.forget_row(pair);
         let new = Cooling { pair, expires_at };
         self.events.push(Event::Vote(self.stored(new)));
@@ -289,7 +292,8 @@ impl<'s> Batch<'s> {
     /// What is left of an earlier server of this id goes before it is listed again.
     fn finish_removal(&mut self, server: ServerId) {
         let left = match self.struck.get(&server) {
-            Some(true) => self.table.of_server(server),
+            // Votes that a step back has cut and ended are in the table no longer, and may come back.
+            Some(true) => self.table.of_server(server).into_iter().chain(self.cut.of_server(server)).collect(),
             Some(false) => return,
             None => self.removals.of(server),
         };
@@ -316,15 +320,14 @@ impl<'s> Batch<'s> {
         // Votes of this batch go at once. Those in the table go later, in parts: see [`Removals`].
         let cast_here: Vec<_> =
             self.pairs.values().flatten().filter(|held| held.pair.server == server).copied().collect();
-        let in_table = self.table.of_server(server).into_iter().map(|entry| self.cooldown.voted_at(entry.expires_at));
-        // A vote may be stamped some seconds ahead of the clock.
-        let mut latest = in_table.max().map_or(self.now, |latest| latest.max(self.now));
+        let in_table = self.table.of_server(server);
+        if let Some(latest) = in_table.iter().chain(&cast_here).map(|vote| vote.expires_at).max() {
+            self.gone.note_server(server, self.cooldown.voted_at(latest));
+        }
         for held in cast_here {
             self.forget(held);
-            latest = latest.max(self.cooldown.voted_at(held.expires_at));
         }
         self.struck.insert(server, true);
-        self.gone.note_server(server, latest);
         self.servers_mut().remove(server);
         self.events.push(Event::ServerGone(server));
         true

@@ -3,27 +3,43 @@
 
 use std::collections::HashMap;
 
+use crate::limits::CUTS_MAX;
+use crate::store::Cut;
+use crate::vote::id::ServerId;
 use crate::vote::table::{Cooling, Pair};
-use crate::vote::time::UnixSeconds;
+use crate::vote::time::{UnixSeconds, VOTE_AHEAD_MAX_S};
 
 /// The votes, by the pair under which the table looks them up.
 #[derive(Debug, Default)]
 pub struct CutVotes {
-    /// Where the clock was stepped back to.
-    stepped_to: UnixSeconds,
+    /// The steps back, in their order: they cut the rows alike after a restart.
+    steps: Vec<Cut>,
     /// As their rows have them.
     rows: HashMap<Pair, Cooling>,
 }
 
 impl CutVotes {
-    /// Cut to end a length after `stepped_to`.
-    pub(super) fn new(stepped_to: UnixSeconds, rows: impl Iterator<Item = (Pair, Cooling)>) -> Self {
-        Self { stepped_to, rows: rows.collect() }
+    /// A step has cut these. One that was cut before keeps its row.
+    pub(super) fn add(&mut self, step: Cut, rows: impl Iterator<Item = (Pair, Cooling)>) {
+        // A step further back cuts all that the earlier ones have cut.
+        self.steps.retain(|earlier| earlier.to <= step.to.plus(VOTE_AHEAD_MAX_S));
+        self.steps.truncate(CUTS_MAX - 1);
+        self.steps.push(step);
+        for (pair, row) in rows {
+            self.rows.entry(pair).or_insert(row);
+        }
     }
 
-    /// See [`crate::store::Kept::stepped_to`].
-    pub(super) fn stepped_to(&self) -> Option<UnixSeconds> {
-        (!self.rows.is_empty()).then_some(self.stepped_to)
+    /// Votes are recorded until now that no step has cut.
+    pub(super) fn pass(&mut self, now: UnixSeconds) {
+        if let Some(last) = self.steps.last_mut() {
+            last.beyond = now;
+        }
+    }
+
+    /// See [`crate::store::Kept::cuts`].
+    pub(super) fn steps(&self) -> &[Cut] {
+        &self.steps
     }
 
     /// The vote of a pair as its row has it, if it was cut.
@@ -36,13 +52,27 @@ impl CutVotes {
         self.rows.iter().map(|(pair, row)| (*pair, *row))
     }
 
+    /// The votes of a server as their rows have them.
+    pub(super) fn of_server(&self, server: ServerId) -> impl Iterator<Item = Cooling> {
+        self.rows.values().filter(move |row| row.pair.server == server).copied()
+    }
+
     /// The vote of this pair has gone, and its row with it.
     pub(super) fn forget(&mut self, pair: Pair) {
         self.rows.remove(&pair);
+        self.end_steps();
     }
 
     /// Takes out those that `goes` says, as their rows have them.
     pub(super) fn take(&mut self, goes: impl Fn(Pair) -> bool) -> Vec<(Pair, Cooling)> {
-        self.rows.extract_if(|pair, _| goes(*pair)).collect()
+        let taken = self.rows.extract_if(|pair, _| goes(*pair)).collect();
+        self.end_steps();
+        taken
+    }
+
+    fn end_steps(&mut self) {
+        if self.rows.is_empty() {
+            self.steps.clear();
+        }
     }
 }

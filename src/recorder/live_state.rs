@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::counters::RecorderCounters;
+use super::cut::CutVotes;
 use crate::store::{Event, StoredVote};
 use crate::vote::directory::{Directory, DirectoryView, Snapshot};
 use crate::vote::ipv6::Ipv6Prefix;
@@ -72,8 +73,9 @@ impl LiveState {
         Arc::clone(&self.counters)
     }
 
-    /// All that a store has to keep: the listed servers, then the votes for them.
-    pub(super) fn rows(&self, cooldown: Cooldown) -> impl Iterator<Item = Event> {
+    /// All that a store has to keep: the listed servers, then the votes for them, as they are where the clock comes
+    /// back from a step that has cut some of them.
+    pub(super) fn rows(&self, cooldown: Cooldown, cut: &CutVotes) -> impl Iterator<Item = Event> {
         let (servers, cooldowns) = (self.directory.snapshot(), self.table.view());
         let listed: Vec<_> =
             servers.iter_after(None).map(|(server, token)| Event::Server(server, token.clone())).collect();
@@ -82,7 +84,9 @@ impl LiveState {
             cooldowns.copy_shard(index, UnixSeconds(0), &mut held);
             held
         };
-        let votes = (0..SHARDS).flat_map(shard).filter(move |held| servers.contains(held.pair.server));
+        let uncut = (0..SHARDS).flat_map(shard).filter(|held| cut.row(self.table.looked_up(held.pair)).is_none());
+        let all = uncut.chain(cut.rows().map(|(_, row)| row));
+        let votes = all.filter(move |held| servers.contains(held.pair.server));
         let row = move |held: Cooling| Event::Vote(StoredVote::new(held.pair, cooldown.voted_at(held.expires_at)));
         listed.into_iter().chain(votes.map(row))
     }

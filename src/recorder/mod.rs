@@ -41,7 +41,7 @@ use patience::Patience;
 use queue::Request;
 pub use queue::{Overloaded, RecorderHandle, Respond};
 use removal::Removals;
-use timekeeping::{HeldStep, is_in};
+use timekeeping::HeldStep;
 
 /// How often the recorder looks at the clock and sweeps, in milliseconds.
 pub const TICK_MS: u64 = 50;
@@ -91,8 +91,8 @@ pub struct Recorder {
     held: Option<HeldStep>,
     /// Cooldowns that a step back has cut.
     cut: CutVotes,
-    /// Ends of cooldowns whose rows have to go before anything else is written.
-    owed_drops: Vec<(UnixSeconds, UnixSeconds)>,
+    /// Rows of cooldowns that have ended by then have to go before anything else is written.
+    owed_drop: Option<UnixSeconds>,
     /// When the store last noted the time, by the monotonic clock.
     noted_at_ms: u64,
     next_tick_ms: u64,
@@ -134,7 +134,7 @@ impl Recorder {
             kept_by: None,
             held: None,
             cut: CutVotes::default(),
-            owed_drops: Vec::new(),
+            owed_drop: None,
             noted_at_ms: 0,
             next_tick_ms: 0,
             gone: CancelledVotes::default(),
@@ -177,20 +177,23 @@ impl Recorder {
     /// The store, opened if it is not, written anew if it is void, and told what goes into the next commit.
     fn store(&mut self) -> Result<&mut dyn Store, StoreError> {
         let settings = self.kept_by.unwrap_or(self.settings());
-        let kept = Kept { known_ms: self.settled_ms(), settings, stepped_to: self.cut.stepped_to() };
+        self.cut.pass(self.clock.now().wall);
+        let (shown_ms, settled_ms, cuts) = (self.clock.wall_ms(), self.settled_ms(), self.cut.steps().to_vec());
         let store = match &mut self.store {
             Some(store) => store,
             none => none.insert((self.open)()?),
         };
-        store.keep(kept);
+        store.keep(Kept { shown_ms, settled_ms, settings, cuts });
         if store.is_void() {
-            store.renew(&mut self.live.rows(self.cooldown))?;
+            store.renew(&mut self.live.rows(self.cooldown, &self.cut))?;
             let (servers, entries) = (self.live.directory.snapshot().len(), self.live.table.view().len());
-            log::warn!("the store was written anew from memory, with {servers} servers and up to {entries} votes");
+            log::warn!(
+                "the store was written anew from memory, with {servers} servers and up to {entries} votes; those that a step of the clock has ended or cut in the last 10 minutes are among them"
+            );
         }
-        while let Some(ends) = self.owed_drops.last() {
-            drop_ended(&mut **store, self.cooldown, *ends, usize::MAX)?;
-            self.owed_drops.pop();
+        if let Some(ended_by) = self.owed_drop {
+            drop_ended(&mut **store, self.cooldown, ended_by, usize::MAX)?;
+            self.owed_drop = None;
         }
         Ok(&mut **store)
     }
@@ -393,8 +396,9 @@ impl Recorder {
 
     fn sweep(&mut self, now: Now) {
         let is_full = self.store.as_ref().is_some_and(|store| !store.has_more_room());
-        let over = self.over(now.wall, is_full);
-        let swept = self.live.table.sweep_if(SWEEP_SHARDS_PER_TICK, |ends_at| is_in(&over, ends_at));
+        // On a full disk ended votes may leave at once.
+        let over_by = if is_full { now.wall } else { self.over_by() };
+        let swept = self.live.table.sweep(over_by, SWEEP_SHARDS_PER_TICK);
         self.live.counters.swept.add(swept as u64);
         self.gone.prune(now.wall, self.cooldown);
         self.live.counters.store_bytes.set(self.store.as_ref().map_or(0, |store| store.size_bytes()));
@@ -403,11 +407,11 @@ impl Recorder {
             self.tend(now);
         }
         self.note_time_when_due(now);
-        self.drop_over(now, &over);
+        self.drop_over(now, over_by);
     }
 
     /// Drops rows of cooldowns that are over.
-    fn drop_over(&mut self, now: Now, over: &[(UnixSeconds, UnixSeconds)]) {
+    fn drop_over(&mut self, now: Now, over_by: UnixSeconds) {
         let store = &self.store;
         if self.is_store_gone
             || self.is_store_void()
@@ -416,8 +420,7 @@ impl Recorder {
             return;
         }
         let (rows_max, cooldown) = (self.drop_rows, self.cooldown);
-        let dropped =
-            self.store().and_then(|store| over.iter().map(|ends| drop_ended(store, cooldown, *ends, rows_max)).sum());
+        let dropped = self.store().and_then(|store| drop_ended(store, cooldown, over_by, rows_max));
         // Where nothing was to drop, nothing was written: that is no sign that the store works.
         if matches!(dropped, Ok(0)) {
             return;
@@ -437,15 +440,15 @@ impl Recorder {
     }
 }
 
-/// Drops up to `rows_max` rows of cooldowns that end in this span, both ends included; how many.
+/// Drops up to `rows_max` rows of cooldowns that have ended by then; how many.
 fn drop_ended(
     store: &mut dyn Store,
     cooldown: Cooldown,
-    (from, to): (UnixSeconds, UnixSeconds),
+    ended_by: UnixSeconds,
     rows_max: usize,
 ) -> Result<usize, StoreError> {
-    match to.0.checked_sub(cooldown.seconds()) {
-        Some(until) => store.drop_cast(cooldown.voted_at(from), UnixSeconds(until), rows_max),
+    match ended_by.0.checked_sub(cooldown.seconds()) {
+        Some(until) => store.drop_cast(UnixSeconds(until), rows_max),
         None => Ok(0),
     }
 }

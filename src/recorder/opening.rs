@@ -65,10 +65,7 @@ impl Recorder {
         }
         let (tries, outcome) = match start {
             LoadPhase::Opening { tries, .. } => (tries, self.open_store()),
-            LoadPhase::Behind { store, past, .. } => {
-                self.clock.adjust(self.clock.drift_ms());
-                (1, Ok((store, past)))
-            }
+            LoadPhase::Behind { store, past, .. } => (1, Ok((store, past))),
         };
         match outcome.and_then(|(store, past)| self.read_in_time(store, past)) {
             Ok(None) => {}
@@ -79,7 +76,7 @@ impl Recorder {
                 self.note_unopened(&error);
                 (self.store, self.held, self.cut) = Default::default();
                 self.owed.clear();
-                self.owed_drops.clear();
+                self.owed_drop = None;
                 let end_ms = self.clock.now().monotonic_ms;
                 let pause_ms = (RETRY_MIN_MS << tries.min(10)).min(RETRY_MAX_MS).max(end_ms - start_ms);
                 return Ok(Some(LoadPhase::Opening { next_ms: end_ms + pause_ms, tries: tries + 1 }));
@@ -100,9 +97,10 @@ impl Recorder {
 
     /// Reads the store, unless the clock is behind it.
     fn read_in_time(&mut self, store: Box<dyn Store>, past: Past) -> Result<Option<LoadPhase>, StoreError> {
+        self.clock.adjust(self.clock.drift_ms());
         self.check_settings(&past)?;
-        let (now, known_ms) = (self.clock.now(), past.kept.map_or(0, |kept| kept.known_ms));
-        let behind_ms = known_ms.saturating_sub(self.clock.wall_ms());
+        let (now, settled_ms) = (self.clock.now(), past.kept.as_ref().map_or(0, |kept| kept.settled_ms));
+        let behind_ms = settled_ms.saturating_sub(self.clock.wall_ms());
         if behind_ms <= BEHIND_MAX_MS.unsigned_abs() || self.accepts_clock {
             self.readiness.settle(Trouble::ClockBehind);
             return self.read(store, &past).map(|()| None);
@@ -110,7 +108,7 @@ impl Recorder {
         let message = format!(
             "the clock says {}, and the store was used at {}, {} s later: set the clock right, and this goes on by itself; where the later time was the wrong one, start once with --accept-clock",
             now.wall,
-            seconds(known_ms),
+            seconds(settled_ms),
             behind_ms.div_ceil(1_000),
         );
         STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.settle(trouble));
@@ -120,8 +118,8 @@ impl Recorder {
 
     /// A store with a live vote takes no other settings, unless that was asked for.
     fn check_settings(&self, past: &Past) -> Result<(), StoreError> {
-        let Some(Kept { settings: was, known_ms, .. }) = past.kept else { return Ok(()) };
-        let (settings, now) = (self.settings(), self.clock.now().wall.max(seconds(known_ms)));
+        let Some(Kept { settings: was, settled_ms, .. }) = past.kept else { return Ok(()) };
+        let (settings, now) = (self.settings(), self.clock.now().wall.max(seconds(settled_ms)));
         let has_live = past.newest.is_some_and(|newest| now < was.cooldown.expires_at(newest));
         if was == settings || !has_live || self.accepts_settings {
             return Ok(());
@@ -148,14 +146,14 @@ impl Recorder {
     /// time that the store knows, and then the clock is followed.
     fn read(&mut self, mut store: Box<dyn Store>, past: &Past) -> Result<(), StoreError> {
         let start = self.clock.now();
-        let (settings, known_ms) = (self.settings(), past.kept.map(|kept| kept.known_ms));
-        let was = past.kept.map_or(settings, |kept| kept.settings);
+        let settings = self.settings();
+        let was = past.kept.as_ref().map_or(settings, |kept| kept.settings);
         let is_changed = was != settings;
         // What was over under the old length must not come back under a longer one: a clock that is ahead is
         // believed then.
-        let over_by = match known_ms.map(seconds) {
-            Some(known) if is_changed => known.max(start.wall),
-            Some(known) => known,
+        let over_by = match past.kept.as_ref().map(|kept| seconds(kept.settled_ms)) {
+            Some(settled) if is_changed => settled.max(start.wall),
+            Some(settled) => settled,
             None => start.wall,
         };
         let since = if is_changed { UnixSeconds(0) } else { was.cooldown.voted_at(over_by) };
@@ -199,7 +197,12 @@ impl Recorder {
             );
         }
         self.owed.append(&mut gone);
-        self.take_clock(known_ms.filter(|known_ms| !is_changed || start.wall < seconds(*known_ms)), past);
+        if let Some(kept) = &past.kept {
+            self.take_clock(kept);
+        }
+        if is_changed {
+            self.held = None;
+        }
         // With an answer under the new settings nothing may come back under the old ones.
         if is_changed && self.write(Vec::new()) != CommitOutcome::Yes {
             return Err(StoreError::Unavailable(format!("the store cannot keep the settings {settings}")));
@@ -208,29 +211,33 @@ impl Recorder {
         Ok(())
     }
 
-    /// Goes from the time that the store knows to that of the clock, as by a step. Rows whose cooldowns a step back
-    /// had cut before this start say so from now on.
-    fn take_clock(&mut self, known_ms: Option<u64>, past: &Past) {
-        let wall_ms = self.clock.wall_ms();
-        let drift_ms = known_ms.map_or(0, |known_ms| wall_ms.cast_signed() - known_ms.cast_signed());
-        self.clock.adjust(-drift_ms);
-        if is_large(drift_ms) {
-            self.step_clock(drift_ms);
+    /// Goes from the time that was shown last to that of the clock, as by a step. Rows whose cooldowns a step back had
+    /// cut before this start say so from now on.
+    fn take_clock(&mut self, kept: &Kept) {
+        let wall_ms = self.clock.wall_ms().cast_signed();
+        let (shown_ms, settled_ms) = (kept.shown_ms.cast_signed(), kept.settled_ms.cast_signed());
+        self.clock.adjust(shown_ms - wall_ms);
+        if is_large(shown_ms - settled_ms) {
+            self.held = self.hold(settled_ms - self.clock.now().monotonic_ms.cast_signed(), true);
+        }
+        for step in &kept.cuts {
+            self.cut(*step);
+        }
+        self.write_cut();
+        let drift_ms = wall_ms - self.clock.wall_ms().cast_signed();
+        let cut = if is_large(drift_ms) {
+            self.step_clock(drift_ms)
         } else {
             self.clock.follow(drift_ms * 1_000);
-        }
-        let now = self.clock.now().wall;
-        if drift_ms < -BEHIND_MAX_MS {
-            let (cut, known) = (self.cut(now, now), seconds(known_ms.unwrap_or(0)));
+            0
+        };
+        if settled_ms - wall_ms > BEHIND_MAX_MS {
+            let (now, settled) = (self.clock.now().wall, seconds(kept.settled_ms));
             log::warn!(
-                "the clock is taken as it is (--accept-clock): it says {now}, and the store was used at {known}, {} s later; {cut} cooldowns were cut to their length, and what had ended by then stays ended; leave the option out from now on",
-                drift_ms.unsigned_abs().div_ceil(1_000)
+                "the clock is taken as it is (--accept-clock): it says {now}, and the store was used at {settled}, {} s later; {cut} cooldowns were cut to their length, and what had ended by then stays ended; leave the option out from now on",
+                (settled_ms - wall_ms).unsigned_abs().div_ceil(1_000)
             );
-            return self.note_time();
-        }
-        let stepped_to = past.kept.and_then(|kept| kept.stepped_to).filter(|to| *to <= now);
-        if self.cut(now, stepped_to.unwrap_or(now)) > 0 {
-            self.write_cut();
+            self.note_time();
         }
     }
 }

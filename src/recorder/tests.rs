@@ -32,6 +32,8 @@ pub(super) struct DiskState {
     pub(super) servers: Vec<(ServerId, Token)>,
     pub(super) kept: Option<Kept>,
     pub(super) is_failing: bool,
+    /// A sync has failed.
+    pub(super) is_void: bool,
 }
 
 struct DiskStore {
@@ -53,7 +55,7 @@ impl Store for DiskStore {
                 Event::ServerGone(server) => disk.servers.retain(|(other, _)| other != server),
             }
         }
-        disk.kept = self.keeps;
+        disk.kept.clone_from(&self.keeps);
         Ok(())
     }
 
@@ -71,21 +73,32 @@ impl Store for DiskStore {
     fn past(&mut self) -> Result<Past, StoreError> {
         let disk = self.disk.0.lock();
         let instants = || disk.votes.iter().map(|vote| vote.voted_at);
-        Ok(Past { kept: disk.kept, newest: instants().max() })
+        Ok(Past { kept: disk.kept.clone(), newest: instants().max() })
     }
 
     fn keep(&mut self, kept: Kept) {
         self.keeps = Some(kept);
     }
 
-    fn drop_cast(&mut self, since: UnixSeconds, until: UnixSeconds, _max: usize) -> Result<usize, StoreError> {
+    fn drop_cast(&mut self, until: UnixSeconds, _max: usize) -> Result<usize, StoreError> {
         let mut disk = self.disk.0.lock();
         if disk.is_failing {
             return Err(StoreError::Unavailable("it fails".into()));
         }
         let before = disk.votes.len();
-        disk.votes.retain(|vote| !(since..=until).contains(&vote.voted_at));
+        disk.votes.retain(|vote| vote.voted_at > until);
         Ok(before - disk.votes.len())
+    }
+
+    fn is_void(&self) -> bool {
+        self.disk.0.lock().is_void
+    }
+
+    fn renew(&mut self, rows: &mut dyn Iterator<Item = Event>) -> Result<(), StoreError> {
+        let mut disk = self.disk.0.lock();
+        let is_vote = |row| if let Event::Vote(vote) = row { Some(vote) } else { None };
+        (disk.votes, disk.is_void) = (rows.filter_map(is_vote).collect(), false);
+        Ok(())
     }
 
     fn size_bytes(&self) -> u64 {
@@ -246,12 +259,13 @@ fn a_store_that_cannot_be_opened_is_tried_again_with_growing_pauses() {
 fn a_clock_that_is_behind_is_waited_for_and_nothing_is_written() {
     let (disk, readers) = (Disk::default(), HandReaders::at(START));
     let known_ms = u64::from(START + 10) * 1_000;
-    disk.0.lock().kept = Some(Kept { known_ms, settings: settings(90, 64), stepped_to: None });
+    let kept = Kept { shown_ms: known_ms, settled_ms: known_ms, settings: settings(90, 64), cuts: Vec::new() };
+    disk.0.lock().kept = Some(kept.clone());
     let mut bench = Bench::new(&disk, &readers);
     for passed_s in 0..9 {
         assert_eq!(bench.step(), 100, "{passed_s}");
         assert!(bench.readiness.has(Trouble::ClockBehind) && !bench.readiness.is_ready(), "{passed_s}");
-        assert_eq!(disk.0.lock().kept.map(|kept| kept.known_ms), Some(known_ms));
+        assert_eq!(disk.0.lock().kept, Some(kept.clone()));
         readers.pass_ms(1_000);
     }
     bench.step();

@@ -1,6 +1,6 @@
 //! The recorder on clocks that step: what the contract says under "Time", step by step.
 
-use super::command::{Command, Reply, VoteOutcome};
+use super::command::{Command, Mode, Reply, ServerName, Vote, VoteOutcome};
 use super::tests::{Bench, Disk, SERVER, START, at_work, voter};
 use crate::clock::HandReaders;
 
@@ -162,6 +162,107 @@ fn a_vote_that_was_cut_goes_with_its_row() {
     bench.list();
     bench.set(HOUR_MS);
     assert_eq!(bench.all_ends(), [None; 10]);
+}
+
+/// Regression: the store kept the time without the step forward alone, and after a restart the newest votes were cut.
+#[test]
+fn a_small_step_back_behind_a_held_step_forward_changes_no_cooldown_at_a_restart() {
+    let readers = HandReaders::at(START);
+    let mut bench = at_work(&readers);
+    bench.set(HOUR_MS);
+    bench.cast(50);
+    let ends = bench.ends(50);
+    bench.set(-40_000);
+    let shown = bench.clock.now().wall;
+    let again = bench.killed();
+    assert!(again.readiness.is_ready() && again.clock.stands_still());
+    assert_eq!((again.ends(50), again.clock.now().wall), (ends, shown));
+    readers.step_ms(40_000 - HOUR_MS);
+    let before = at_work(&HandReaders::at(START));
+    assert_eq!(bench.killed().all_ends(), before.all_ends(), "the step forward is taken back");
+}
+
+/// Regression: cooldowns that a step back had cut were restored and cut anew, so they ended later.
+#[test]
+fn a_second_step_back_makes_no_cooldown_longer() {
+    let readers = HandReaders::at(START);
+    let mut bench = at_work(&readers);
+    let ends = bench.all_ends();
+    bench.set(-6 * HOUR_MS);
+    let cut = bench.all_ends();
+    bench.pass(200_000);
+    bench.cast(50);
+    bench.set(-100_000);
+    let later = bench.ends(50);
+    assert_eq!(bench.all_ends(), cut);
+    assert_eq!(later, cut[0].map(|ends| ends + 100), "this one was cut by the second step");
+    let again = bench.killed();
+    assert_eq!((again.all_ends(), again.ends(50)), (cut, later), "after a kill");
+    let readers = HandReaders::at(START);
+    let mut bench = at_work(&readers);
+    for step_ms in [-6 * HOUR_MS, -100_000, 2 * HOUR_MS, 4 * HOUR_MS + 100_000] {
+        bench.set(step_ms);
+    }
+    assert_eq!(bench.all_ends(), ends, "the clock has come back");
+}
+
+/// What is left of a step that is taken back is a small one: the time stands still.
+#[test]
+fn a_clock_that_comes_back_to_a_little_before_has_come_back() {
+    for step_ms in [6 * HOUR_MS, -6 * HOUR_MS] {
+        let readers = HandReaders::at(START);
+        let mut bench = at_work(&readers);
+        let (ends, wall) = (bench.all_ends(), bench.clock.now().wall);
+        bench.set(step_ms);
+        bench.set(-step_ms - 50_000);
+        assert_eq!((bench.all_ends(), bench.clock.now().wall), (ends.clone(), wall), "{step_ms}");
+        // A start waits until the clock has caught up.
+        bench.pass(50_000);
+        assert_eq!(bench.killed().all_ends(), ends, "{step_ms}, after a kill");
+    }
+}
+
+/// Regression: a store that was written anew while a step was held had the votes as the step had cut them.
+#[test]
+fn a_store_that_is_written_anew_keeps_what_a_held_step_has_ended_or_cut() {
+    for step_ms in [6 * HOUR_MS, -6 * HOUR_MS] {
+        let readers = HandReaders::at(START);
+        let mut bench = at_work(&readers);
+        let (ends, rows) = (bench.all_ends(), bench.rows());
+        bench.set(step_ms);
+        bench.sweep();
+        bench.disk.0.lock().is_void = true;
+        bench.sweep();
+        assert!(!bench.disk.0.lock().is_void);
+        assert_eq!(bench.rows(), rows, "{step_ms}");
+        bench.set(-step_ms);
+        assert_eq!(bench.all_ends(), ends, "{step_ms}");
+        assert_eq!(bench.killed().all_ends(), ends, "{step_ms}, after a kill");
+    }
+}
+
+/// Regression: a vote that a later record had replaced gave its instant to the next one, once that was cancelled.
+#[test]
+fn the_instant_of_a_vote_that_was_replaced_is_given_to_no_other() {
+    let mut bench = at_work(&HandReaders::at(START));
+    let VoteOutcome::Recorded(first) = bench.cast(50) else { panic!("it is the first") };
+    let voted_at = Some(first.voted_at.plus(3));
+    let later = Vote { server: ServerName::Id(SERVER), voter: voter(50).into(), voted_at };
+    bench.ask(Command::Votes(vec![later], Mode::Record));
+    assert_eq!(bench.ask(Command::Cancel(SERVER, voter(50))), Reply::Cancelled(Some(true)));
+    let VoteOutcome::Recorded(next) = bench.cast(50) else { panic!("it is free") };
+    assert_eq!(next.voted_at, first.voted_at.plus(1));
+}
+
+/// Regression: the first vote after a removal got the next second, where none had been cast in this one.
+#[test]
+fn a_server_without_a_vote_in_this_second_leaves_it_free() {
+    let mut bench = at_work(&HandReaders::at(START));
+    bench.pass(1_000);
+    let now = bench.clock.now().wall;
+    bench.ask(Command::Remove(SERVER));
+    bench.list();
+    assert!(matches!(bench.cast(50), VoteOutcome::Recorded(recorded) if recorded.voted_at == now));
 }
 
 #[test]

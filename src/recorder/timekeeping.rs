@@ -5,10 +5,9 @@
 //! shortens leaves memory or store, so that every cooldown is as it was where the clock comes back. What had ended
 //! before a step back goes in the commit that notes the new time.
 
-use super::cut::CutVotes;
 use super::{CommitOutcome, Recorder};
 use crate::clock::{Now, STANDSTILL_MAX_US};
-use crate::store::{Event, StoredVote};
+use crate::store::{Cut, Event, StoredVote};
 use crate::vote::table::{Pair, SHARDS};
 use crate::vote::time::UnixSeconds;
 
@@ -28,14 +27,18 @@ const NOTE_MS: u64 = 60_000;
 pub(super) struct HeldStep {
     /// What the time would be without it, minus the monotonic clock, in milliseconds.
     without_ms: i64,
-    /// Where the latest such step led.
-    to: UnixSeconds,
+    /// Whether it led away from a time that was certain. The other way round it led back to it.
+    is_away: bool,
     /// By the monotonic clock.
     until_ms: u64,
 }
 
-/// A span of ends of cooldowns, both included.
-type Ends = (UnixSeconds, UnixSeconds);
+impl HeldStep {
+    /// What the time would be without it, in milliseconds since 1970.
+    fn time_ms(self, now: Now) -> i64 {
+        self.without_ms.saturating_add(now.monotonic_ms.cast_signed())
+    }
+}
 
 impl Recorder {
     /// Follows the system's wall clock, and takes a step for good once it was held for long enough.
@@ -58,9 +61,7 @@ impl Recorder {
             }
             return;
         }
-        self.step_clock(drift_ms);
-        let now = self.clock.now().wall;
-        let cut = self.cut(now, now);
+        let cut = self.step_clock(drift_ms);
         self.live.counters.clock_steps.add(1);
         log::warn!("the wall clock stepped by {drift_ms} ms; {cut} cooldowns were cut to their length");
         if self.held.is_some() {
@@ -70,43 +71,59 @@ impl Recorder {
         self.note_time();
     }
 
-    /// Follows a large step. What would last too long from then on has to be cut next.
-    pub(super) fn step_clock(&mut self, drift_ms: i64) {
-        let monotonic_ms = i64::try_from(self.clock.now().monotonic_ms).unwrap_or(i64::MAX);
-        let wall_ms = i64::try_from(self.clock.wall_ms()).unwrap_or(i64::MAX);
-        let without_ms = self.held.map_or(wall_ms - monotonic_ms, |held| held.without_ms);
-        self.restore_cut(|_| true);
+    /// Follows a large step; how many cooldowns that has cut. Where the clock comes back from the step that is held, a
+    /// small step is left at most: the time is what it would have been, and follows that one.
+    pub(super) fn step_clock(&mut self, drift_ms: i64) -> usize {
+        let (now, wall_ms) = (self.clock.now(), self.clock.wall_ms().cast_signed());
+        let left = self.held.map(|held| held.time_ms(now)).filter(|time_ms| !is_large(wall_ms + drift_ms - time_ms));
         if drift_ms < 0 {
             self.forget_over();
+        } else if self.held.is_some() {
+            self.restore_cut(|_| true);
         }
-        self.clock.adjust(drift_ms);
-        let now = self.clock.now();
-        let is_lasting = self.store.as_ref().is_none_or(|store| store.is_lasting());
-        let until_ms = now.monotonic_ms + HELD_MS;
-        self.held = is_lasting.then_some(HeldStep { without_ms, to: now.wall, until_ms });
+        let step_ms = left.map_or(drift_ms, |time_ms| time_ms - wall_ms);
+        self.clock.adjust(step_ms);
+        self.clock.follow((drift_ms - step_ms) * 1_000);
+        let before_ms = wall_ms - now.monotonic_ms.cast_signed();
+        self.held = match self.held {
+            Some(held) if left.is_some() => self.hold(before_ms, !held.is_away),
+            Some(held) if held.is_away => self.hold(held.without_ms, true),
+            _ => self.hold(before_ms, true),
+        };
+        let now = self.clock.now().wall;
+        self.cut(Cut { beyond: now, to: now })
+    }
+
+    /// Holds a step for 10 minutes from now: see [`HeldStep`].
+    pub(super) fn hold(&self, without_ms: i64, is_away: bool) -> Option<HeldStep> {
+        let until_ms = self.clock.now().monotonic_ms + HELD_MS;
+        self.is_lasting().then_some(HeldStep { without_ms, is_away, until_ms })
+    }
+
+    fn is_lasting(&self) -> bool {
+        self.store.as_ref().is_none_or(|store| store.is_lasting())
     }
 
     /// Forgets what is over for good and would be live again: in the table now, in the store with the next access.
     fn forget_over(&mut self) {
         loop {
             let now = self.clock.now().wall;
-            let over = self.over(now, false);
-            self.live.table.sweep_if(SHARDS, |ends_at| is_in(&over, ends_at));
+            let over_by = self.over_by();
+            self.live.table.sweep(over_by, SHARDS);
             if self.clock.now().wall == now {
-                self.owed_drops.extend(over);
+                self.owed_drop = self.owed_drop.max(Some(over_by));
                 return;
             }
         }
     }
 
-    /// Has every cooldown that lasts too long end a length after `stepped_to`; how many those are.
-    pub(super) fn cut(&mut self, now: UnixSeconds, stepped_to: UnixSeconds) -> usize {
-        let ends_at = self.cooldown.expires_at(stepped_to);
-        let cut = self.live.table.cut(now, self.cooldown, ends_at);
-        if self.store.as_ref().is_none_or(|store| store.is_lasting()) {
+    /// Cuts what lasts too long after such a step; how many cooldowns those are.
+    pub(super) fn cut(&mut self, step: Cut) -> usize {
+        let ends_at = self.cooldown.expires_at(step.to);
+        let cut = self.live.table.cut(step.beyond, self.cooldown, ends_at);
+        if self.is_lasting() && !cut.is_empty() {
             let table = &self.live.table;
-            let rows = cut.iter().map(|row| (table.looked_up(row.pair), *row));
-            self.cut = CutVotes::new(stepped_to, rows);
+            self.cut.add(step, cut.iter().map(|row| (table.looked_up(row.pair), *row)));
         }
         cut.len()
     }
@@ -120,7 +137,7 @@ impl Recorder {
 
     /// Has the rows of cooldowns that were cut say so, in one commit; whether none is left.
     pub(super) fn write_cut(&mut self) -> bool {
-        if self.cut.stepped_to().is_none() {
+        if self.cut.steps().is_empty() {
             return true;
         }
         // Votes of servers that were struck off are found in the store by their instants, which change here.
@@ -141,20 +158,15 @@ impl Recorder {
         false
     }
 
-    /// The ends of cooldowns that are over for good. A step that is held ends none of those that it has met. On a full
-    /// disk ended votes may leave at once.
-    pub(super) fn over(&self, now: UnixSeconds, is_full: bool) -> Vec<Ends> {
-        let Some(held) = self.held.filter(|_| !is_full) else { return vec![(UnixSeconds(0), now)] };
-        let settled = seconds(self.settled_ms()).min(now);
-        // Votes that were cast since.
-        let later = self.cooldown.expires_at(held.to).max(settled.plus(1));
-        [(UnixSeconds(0), settled), (later, now)].into_iter().filter(|(from, to)| from <= to).collect()
+    /// What has ended by then is over for good. A step forward that is held ends nothing.
+    pub(super) fn over_by(&self) -> UnixSeconds {
+        seconds(self.settled_ms())
     }
 
     /// The time of the service, without a step forward that is held, in milliseconds since 1970.
     pub(super) fn settled_ms(&self) -> u64 {
-        let monotonic_ms = i64::try_from(self.clock.now().monotonic_ms).unwrap_or(i64::MAX);
-        let without_ms = self.held.map_or(i64::MAX, |held| held.without_ms.saturating_add(monotonic_ms));
+        let away = self.held.filter(|held| held.is_away);
+        let without_ms = away.map_or(i64::MAX, |held| held.time_ms(self.clock.now()));
         self.clock.wall_ms().min(without_ms.max(0).unsigned_abs())
     }
 
@@ -177,11 +189,6 @@ impl Recorder {
 /// Whether a step of the clock may be a mistake.
 pub(super) const fn is_large(drift_ms: i64) -> bool {
     drift_ms.abs() > STEP_MAX_MS
-}
-
-/// Whether a cooldown that ends at `ends_at` is in one of the spans.
-pub(super) fn is_in(spans: &[Ends], ends_at: UnixSeconds) -> bool {
-    spans.iter().any(|(from, to)| (*from..=*to).contains(&ends_at))
 }
 
 /// The second of an instant in milliseconds.

@@ -30,7 +30,7 @@ impl Store for MemoryStore {
         false
     }
 
-    fn drop_cast(&mut self, _since: UnixSeconds, _until: UnixSeconds, _max: usize) -> Result<usize, StoreError> {
+    fn drop_cast(&mut self, _until: UnixSeconds, _max: usize) -> Result<usize, StoreError> {
         Ok(0)
     }
 

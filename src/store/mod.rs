@@ -93,15 +93,26 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
-/// What is written with every commit besides its changes.
+/// A step back of the clock, as it cuts rows that do not say so yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Votes from after this moment were cast before the step: it cuts them.
+    pub beyond: UnixSeconds,
+    /// They end a length after this.
+    pub to: UnixSeconds,
+}
+
+/// What is written with every commit besides its changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// The latest time of the service, in milliseconds since 1970, without a step forward that is held.
-    pub known_ms: u64,
+    /// The latest time of the service, in milliseconds since 1970.
+    pub shown_ms: u64,
+    /// The same without a step forward that is held.
+    pub settled_ms: u64,
     /// What the rows are kept by.
     pub settings: Settings,
-    /// Where the clock was stepped back to, while rows do not say yet that their cooldowns were cut then.
-    pub stepped_to: Option<UnixSeconds>,
+    /// Steps back, in their order.
+    pub cuts: Vec<Cut>,
 }
 
 /// What a store knows of the time that it was used in.
@@ -148,11 +159,11 @@ pub trait Store: Send {
         true
     }
 
-    /// Drops up to `rows_max` votes cast from `since` to `until`, both included; how many were dropped.
+    /// Drops up to `rows_max` votes cast until `until`, itself included; how many were dropped.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: to be tried again later.
-    fn drop_cast(&mut self, since: UnixSeconds, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError>;
+    fn drop_cast(&mut self, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError>;
 
     /// Whether nothing that is kept counts any more, because a sync has failed or something else wrote to the
     /// file: no commit is taken until [`Store::renew`].

@@ -66,12 +66,6 @@ pub fn vote(key: &[u8]) -> Option<StoredVote> {
     Some(StoredVote { voted_at: UnixSeconds(word(0)), server: ServerId(word(4)), address })
 }
 
-/// Where the votes cast at `instant` begin.
-#[must_use]
-pub const fn first_at(instant: UnixSeconds) -> [u8; 4] {
-    instant.0.to_be_bytes()
-}
-
 /// Where the votes cast after `instant` begin.
 #[must_use]
 pub const fn first_after(instant: UnixSeconds) -> [u8; 4] {

@@ -1,9 +1,9 @@
 //! The tables in the store's file: what a commit writes, and what a start reads. Knows the library's
 //! transactions; not where the file is, nor what becomes of one that fails.
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
+use redb::{AccessGuard, Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
 
-use super::{Event, Kept, Past, row};
+use super::{Cut, Event, Kept, Past, row};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::settings::Settings;
@@ -13,6 +13,8 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 const VOTES: TableDefinition<'static, &[u8], ()> = TableDefinition::new("votes");
 const SERVERS: TableDefinition<'static, u32, &str> = TableDefinition::new("servers");
 const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
+/// See [`Kept::cuts`]: their place in the order, and both instants.
+const CUTS: TableDefinition<'static, u32, (u32, u32)> = TableDefinition::new("cuts");
 
 /// The version of the tables. It stands in `meta`, under [`SCHEMA_KEY`]. Builds before the first release wrote 1
 /// and 2.
@@ -22,17 +24,17 @@ const SCHEMA_KEY: &str = "schema";
 const SEQUENCE_KEY: &str = "sequence";
 /// When the latest vote had been cast of all that were taken away.
 const GONE_KEY: &str = "gone";
-/// The wall time at the last commit, in milliseconds since 1970.
-const KNOWN_KEY: &str = "known_ms";
+/// See [`Kept::shown_ms`].
+const SHOWN_KEY: &str = "shown_ms";
+/// See [`Kept::settled_ms`].
+const SETTLED_KEY: &str = "settled_ms";
 /// The settings of the store: see [`Settings`].
 const COOLDOWN_KEY: &str = "cooldown_minutes";
 /// See [`COOLDOWN_KEY`].
 const PREFIX_KEY: &str = "ipv6_prefix";
-/// See [`Kept::stepped_to`]; 0 for nothing.
-const STEPPED_KEY: &str = "stepped_to";
 
-/// Votes to be dropped: from when to when they were cast, and how many at most.
-pub(super) type Dropped = (UnixSeconds, UnixSeconds, usize);
+/// Votes to be dropped: until when they were cast, and how many at most.
+pub(super) type Dropped = (UnixSeconds, usize);
 
 /// What the tables of a file say of themselves.
 pub(super) enum Found {
@@ -67,7 +69,7 @@ pub(super) fn make(
     rows: &mut dyn Iterator<Item = Event>,
     sequence: u64,
     gone: Option<UnixSeconds>,
-    kept: Option<Kept>,
+    kept: Option<&Kept>,
 ) -> Result<(), redb::Error> {
     let write = database.begin_write()?;
     {
@@ -95,14 +97,19 @@ pub(super) fn make(
 }
 
 /// Writes what goes with every commit.
-fn note(write: &WriteTransaction, sequence: u64, kept: Option<Kept>) -> Result<(), redb::Error> {
+fn note(write: &WriteTransaction, sequence: u64, kept: Option<&Kept>) -> Result<(), redb::Error> {
     let mut meta = write.open_table(META)?;
     meta.insert(SEQUENCE_KEY, sequence)?;
-    if let Some(Kept { known_ms, settings, stepped_to }) = kept {
-        meta.insert(KNOWN_KEY, known_ms)?;
+    if let Some(Kept { shown_ms, settled_ms, settings, cuts }) = kept {
+        meta.insert(SHOWN_KEY, shown_ms)?;
+        meta.insert(SETTLED_KEY, settled_ms)?;
         meta.insert(COOLDOWN_KEY, u64::from(settings.cooldown.minutes()))?;
         meta.insert(PREFIX_KEY, u64::from(settings.ipv6_prefix.bits()))?;
-        meta.insert(STEPPED_KEY, stepped_to.map_or(0, |to| u64::from(to.0)))?;
+        let mut table = write.open_table(CUTS)?;
+        table.retain(|_, _| false)?;
+        for (index, Cut { beyond, to }) in (0..).zip(cuts) {
+            table.insert(index, (beyond.0, to.0))?;
+        }
     }
     Ok(())
 }
@@ -133,11 +140,11 @@ pub(super) fn latest_gone(database: &Database) -> Result<Option<UnixSeconds>, re
     Ok(latest.and_then(|value| u32::try_from(value.value()).ok()).map(UnixSeconds))
 }
 
-/// Whether there is a vote cast from `since` to `until`.
-pub(super) fn has_cast(database: &Database, since: UnixSeconds, until: UnixSeconds) -> Result<bool, redb::Error> {
+/// Whether there is a vote cast until `until`.
+pub(super) fn has_cast(database: &Database, until: UnixSeconds) -> Result<bool, redb::Error> {
     let votes = database.begin_read()?.open_table(VOTES)?;
-    let (start, end) = (row::first_at(since), row::first_after(until));
-    let first = votes.range(&start[..]..&end[..])?.next().transpose()?;
+    let end = row::first_after(until);
+    let first = votes.range(..&end[..])?.next().transpose()?;
     Ok(first.is_some())
 }
 
@@ -150,8 +157,15 @@ pub(super) fn past(database: &Database) -> Result<Past, redb::Error> {
     let cooldown = small(COOLDOWN_KEY)?.and_then(Cooldown::from_minutes);
     let prefix = small(PREFIX_KEY)?.and_then(|bits| u8::try_from(bits).ok()).and_then(Ipv6Prefix::from_bits);
     let settings = cooldown.zip(prefix).map(|(cooldown, ipv6_prefix)| Settings { cooldown, ipv6_prefix });
-    let stepped_to = small(STEPPED_KEY)?.filter(|to| *to > 0).map(UnixSeconds);
-    let kept = number(KNOWN_KEY)?.zip(settings).map(|(known_ms, settings)| Kept { known_ms, settings, stepped_to });
+    let kept = match (number(SHOWN_KEY)?, number(SETTLED_KEY)?, settings) {
+        (Some(shown_ms), Some(settled_ms), Some(settings)) => {
+            let cut = |(_, row): (_, AccessGuard<'_, (u32, u32)>)| row.value();
+            let rows = read.open_table(CUTS)?.iter()?.map(|row| row.map(cut)).collect::<Result<Vec<_>, _>>()?;
+            let cuts = rows.into_iter().map(|(beyond, to)| Cut { beyond: UnixSeconds(beyond), to: UnixSeconds(to) });
+            Some(Kept { shown_ms, settled_ms, settings, cuts: cuts.collect() })
+        }
+        _ => None,
+    };
     let votes = read.open_table(VOTES)?;
     let newest = votes.last()?.and_then(|(key, _)| row::vote(key.value())).map(|vote| vote.voted_at);
     Ok(Past { kept, newest })
@@ -163,7 +177,7 @@ pub(super) fn write(
     events: &[Event],
     sequence: u64,
     dropped: Option<Dropped>,
-    kept: Option<Kept>,
+    kept: Option<&Kept>,
 ) -> Result<usize, redb::Error> {
     let write = database.begin_write()?;
     let mut rows = 0;
@@ -187,9 +201,9 @@ pub(super) fn write(
                 }
             }
         }
-        if let Some((since, until, rows_max)) = dropped {
-            let (start, end) = (row::first_at(since), row::first_after(until));
-            for row in votes.extract_from_if(&start[..]..&end[..], |_, ()| true)?.take(rows_max) {
+        if let Some((until, rows_max)) = dropped {
+            let end = row::first_after(until);
+            for row in votes.extract_from_if(..&end[..], |_, ()| true)?.take(rows_max) {
                 row?;
                 rows += 1;
             }

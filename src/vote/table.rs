@@ -238,17 +238,12 @@ impl CooldownTable {
 
     /// Drops the expired entries of the next `shards` shards; how many were dropped.
     pub fn sweep(&mut self, now: UnixSeconds, shards: usize) -> usize {
-        self.sweep_if(shards, |expires_at| expires_at <= now)
-    }
-
-    /// Drops the entries of the next `shards` shards that need to be held no longer, by their ends; how
-    /// many were dropped.
-    pub fn sweep_if(&mut self, shards: usize, is_over: impl Fn(UnixSeconds) -> bool) -> usize {
+        let is_over = |expires_at| expires_at <= now;
         let mut dropped = 0;
         for _ in 0..shards {
             let index = self.sweep_at;
             self.sweep_at = (index + 1) % SHARDS;
-            dropped += self.families.v4.sweep(index, &is_over) + self.families.v6.sweep(index, &is_over);
+            dropped += self.families.v4.sweep(index, is_over) + self.families.v6.sweep(index, is_over);
         }
         dropped
     }

@@ -227,7 +227,7 @@ fn votes_after_a_clock_that_was_ahead_are_kept() {
     let device = device_with(&[(1, start)]);
     let mut store = device.store(None).expect("the device holds a store");
     // A clock 3 hours ahead drops what ended by it.
-    let dropped = store.drop_cast(UnixSeconds(0), UnixSeconds(start + 3 * 3_600 - COOLDOWN_S), 8_192);
+    let dropped = store.drop_cast(UnixSeconds(start + 3 * 3_600 - COOLDOWN_S), 8_192);
     assert_eq!(dropped.expect("the device is well"), 1);
     drop(store);
     let running = Running::start(&device, 0, Vec::new());

@@ -36,7 +36,7 @@ impl Step {
     pub(crate) fn run(&self, store: &mut dyn Store) -> Result<(), StoreError> {
         match self {
             Step::Commit(events) => store.commit(events),
-            Step::Drop(until) => store.drop_cast(UnixSeconds(0), *until, DROP_ROWS_MAX).map(drop),
+            Step::Drop(until) => store.drop_cast(*until, DROP_ROWS_MAX).map(drop),
         }
     }
 }

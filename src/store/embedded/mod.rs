@@ -123,8 +123,8 @@ impl EmbeddedStore {
                 return Err(store.void("it is closed"));
             };
             file.begin(purpose);
-            let rows =
-                tables::write(database, events, sequence, dropped, store.kept).map_err(|error| store.failed(error))?;
+            let rows = tables::write(database, events, sequence, dropped, store.kept.as_ref())
+                .map_err(|error| store.failed(error))?;
             file.end();
             store.sequence = sequence;
             store.rows_free = store.rows_free.saturating_sub(votes) + rows;
@@ -265,19 +265,19 @@ impl Store for EmbeddedStore {
         self.kept = Some(kept);
     }
 
-    fn drop_cast(&mut self, since: UnixSeconds, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {
+    fn drop_cast(&mut self, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {
         if self.is_void() {
             return Err(self.void("a sync has failed"));
         }
         let is_due = self.at_work(|store| {
-            let is_due = tables::has_cast(store.database()?, since, until);
+            let is_due = tables::has_cast(store.database()?, until);
             is_due.map_err(|error| store.failed(error))
         });
         if is_due.is_err() {
             // The library goes on with no handle that has failed once.
             self.close();
         }
-        if is_due? { self.transact(&[], Some((since, until, rows_max))) } else { Ok(0) }
+        if is_due? { self.transact(&[], Some((until, rows_max))) } else { Ok(0) }
     }
 
     fn is_void(&self) -> bool {

@@ -120,7 +120,7 @@ impl EmbeddedStore {
         // Closed in order while it is empty, it begins short: it grows with what is in it.
         drop(file.library().map_err(|error| self.failed(error))?);
         let database = file.library().map_err(|error| self.failed(error))?;
-        tables::make(&database, rows, sequence, self.gone, self.kept).map_err(|error| self.failed(error))?;
+        tables::make(&database, rows, sequence, self.gone, self.kept.as_ref()).map_err(|error| self.failed(error))?;
         self.check_place()?;
         self.disk.rename(NEW_FILE, STORE_FILE).map_err(|error| system(self, error))?;
         self.close();
@@ -158,6 +158,8 @@ impl EmbeddedStore {
                 return Err(self.damaged("part of it was undone"));
             }
             Some(acknowledged) if acknowledged == self.sequence => {}
+            // What is in a file that is void may be gone after a power cut.
+            _ if self.is_void() => {}
             // After a power cut there may be none, and a start without the file would make an empty store.
             _ => self.marker.note(self.sequence),
         }
