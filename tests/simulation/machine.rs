@@ -137,6 +137,7 @@ impl Machine {
             return Ok(());
         };
         let reading = self.clocks.reading();
+        let before = self.model.time.clone();
         if process.was_ready {
             self.model.look(reading);
         }
@@ -163,7 +164,7 @@ impl Machine {
         self.process = Some(process);
         if is_new {
             self.model.may_start(options, reading.wall_ms, accepts, Started::Ready)?;
-            self.model.start(options, reading, accepts);
+            self.model.start(options, reading);
             self.model.look(after);
             self.well_since_ms = None;
         } else if is_ready {
@@ -184,6 +185,7 @@ impl Machine {
                 .map_err(|what| format!("{what}: {why}"))?;
         }
         if is_dead {
+            self.model.time.died(&before);
             self.end_abruptly(self.cuts_power);
             // One that was not ready may have changed the settings.
             let (options, accepts) =

@@ -9,7 +9,7 @@ pub(crate) const ADDRESSES: usize = 12;
 /// What is drawn. A kind is switched off only while the service does not do yet what the contract says of it:
 /// * `steps`: the rules of the contract's section "Time" for steps of the clock.
 const DRAWS: Draws =
-    Draws { steps: false, flips: true, failed_syncs: true, destroyed_files: true, removals_beside_votes: true };
+    Draws { steps: true, flips: true, failed_syncs: true, destroyed_files: true, removals_beside_votes: true };
 
 struct Draws {
     /// The wall clock is set while the service runs, or between two runs.

@@ -443,16 +443,17 @@ impl Model {
     }
 
     /// The service has become ready.
-    pub(crate) fn start(&mut self, options: Settings, reading: Reading, accepts: Accepts) {
+    pub(crate) fn start(&mut self, options: Settings, reading: Reading) {
         self.shown.clone_from(&self.stored);
         let used = self.used.values().flat_map(|(certain, perhaps)| certain.iter().chain(perhaps));
         self.used_until = used.copied().max().unwrap_or(i64::MIN);
-        let turns = self.time.start(reading, accepts.clock);
+        let turns = self.time.start(reading);
         let now = self.now();
         let (longer_s, is_other) = (options.cooldown_s - self.settings.cooldown_s, options != self.settings);
         self.settings = options;
         // The rows say so with the next commit.
-        self.shown.values_mut().flatten().for_each(|world| world.start(now, options.cooldown_s));
+        let is_back = self.time.is_back();
+        self.shown.values_mut().flatten().for_each(|world| world.start(now, options.cooldown_s, is_back));
         for world in self.shown.values_mut().chain(self.stored.values_mut()).flatten() {
             world.turn(&turns, self.time.kept(), options.cooldown_s);
             if is_other {

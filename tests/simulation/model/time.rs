@@ -88,7 +88,7 @@ struct Forward {
 #[derive(Clone, Copy, Debug)]
 struct Back {
     /// Wall time minus boot time before the step.
-    line_ms: i64,
+    line_ms: Span,
     until_ms: i64,
     by_ms: i64,
     /// How far a step forward had been ahead that this step took back.
@@ -102,7 +102,9 @@ pub(crate) struct Time {
     shown_ms: Span,
     forward: Option<Forward>,
     back: Option<Back>,
+    /// What the store keeps: the time without a step forward that is held, and the latest that it has shown.
     kept_ms: Span,
+    latest_ms: Span,
     /// Since when (boot time) the disk takes what is written.
     healthy_since_ms: Option<i64>,
 }
@@ -116,6 +118,7 @@ impl Time {
             forward: None,
             back: None,
             kept_ms: Span { lo: NEVER_MS, hi: reading.wall_ms },
+            latest_ms: Span { lo: NEVER_MS, hi: reading.wall_ms },
             healthy_since_ms: None,
         }
     }
@@ -151,6 +154,7 @@ impl Time {
     /// An acknowledged commit keeps the time with it.
     pub(crate) fn committed(&mut self) {
         self.kept_ms = self.certain_ms();
+        self.latest_ms = self.shown_ms;
     }
 
     /// Says whether the disk takes what is written.
@@ -200,8 +204,10 @@ impl Time {
         }
         let certain_ms = self.certain_ms();
         self.kept_ms.hi = self.kept_ms.hi.max(certain_ms.hi);
+        self.latest_ms.hi = self.latest_ms.hi.max(self.shown_ms.hi);
         if self.is_healthy_for(KEPT_MS) {
             self.kept_ms.lo = self.kept_ms.lo.max(certain_ms.lo - KEPT_MS);
+            self.latest_ms.lo = self.latest_ms.lo.max(self.shown_ms.lo - KEPT_MS);
         }
         turns
     }
@@ -212,11 +218,18 @@ impl Time {
 
     fn step_back(&mut self, reading: Reading, line_ms: i64, step_ms: i64) -> Turn {
         let ended_ms = self.certain_ms();
+        let without_ms = self.forward.map(|Forward { ahead_ms, .. }| Span {
+            lo: self.shown_ms.lo - ahead_ms.hi,
+            hi: self.shown_ms.hi - ahead_ms.lo,
+        });
         let boot_ms = reading.boot_ms;
         let (until_ms, by_ms) = (boot_ms + HOLD_MS.0, boot_ms + HOLD_MS.1);
+        let line_ms = Span::exactly(line_ms);
         let mut back = Back { line_ms, until_ms, by_ms, was_ahead_ms: 0 };
         if let Some(earlier) = self.back {
-            back = Back { line_ms: earlier.line_ms, until_ms: earlier.until_ms, ..back };
+            let is_certain = boot_ms < earlier.until_ms;
+            let line_ms = if is_certain { earlier.line_ms } else { earlier.line_ms.or(line_ms) };
+            back = Back { line_ms, until_ms: earlier.until_ms, ..back };
         }
         if let Some(forward) = self.forward.take() {
             // The steps meet: what the forward step is taken back to is as it was, what is cut may be as it was.
@@ -230,14 +243,13 @@ impl Time {
         self.back = Some(back);
         self.last = reading;
         self.shown_ms = Span::around(reading.wall_ms, TOLERANCE_MS);
-        // The remainder of a step that was taken back may be a small step, for which time stands still.
-        if (reading.wall_ms - ended_ms.hi).abs() < LARGE_STEP_MS {
-            self.shown_ms.hi = self.shown_ms.hi.max(ended_ms.hi);
+        if let Some(without_ms) = without_ms {
+            self.may_stand_still_at(without_ms);
         }
         // The kept time follows at once where the disk takes it.
-        self.kept_ms = match self.healthy_since_ms {
-            Some(_) => self.certain_ms(),
-            None => self.kept_ms.or(self.certain_ms()),
+        (self.kept_ms, self.latest_ms) = match self.healthy_since_ms {
+            Some(_) => (self.certain_ms(), self.shown_ms),
+            None => (self.kept_ms.or(self.certain_ms()), self.latest_ms.or(self.shown_ms)),
         };
         Turn::Back { ended: ended_ms.seconds(), now: self.now() }
     }
@@ -251,13 +263,36 @@ impl Time {
             self.forward = Some(Forward { ahead_ms, until_ms: before.until_ms, by_ms });
             return None;
         };
-        let is_back = (self.last.wall_ms - boot_ms - back.line_ms).abs() <= RETURN_MS;
+        let line_ms = self.last.wall_ms - boot_ms;
+        let is_back = (line_ms - back.line_ms.hi).abs() <= LARGE_STEP_MS - 2 * TOLERANCE_MS;
+        self.may_stand_still_at(back.line_ms.plus(boot_ms + TOLERANCE_MS));
         if is_back && boot_ms < back.until_ms {
             return Some(Turn::Returned);
         }
+        // It may come back yet.
+        self.back = Some(Back { by_ms, ..back }).filter(|_| !is_back);
         let ahead_ms = Span { lo: 0, hi: step_ms.max(back.was_ahead_ms) };
         self.forward = Some(Forward { ahead_ms, until_ms: boot_ms, by_ms });
         Some(Turn::PerhapsReturned)
+    }
+
+    /// What is left of a step that was taken back may be a small step back, for which the time stands still.
+    fn may_stand_still_at(&mut self, time_ms: Span) {
+        let longest_ms = self.last.wall_ms + LARGE_STEP_MS + TOLERANCE_MS;
+        if time_ms.lo <= longest_ms {
+            self.shown_ms.hi = self.shown_ms.hi.max(time_ms.hi.min(longest_ms));
+        }
+    }
+
+    /// Whether a step back may still be taken back.
+    pub(crate) fn is_back(&self) -> bool {
+        self.back.is_some()
+    }
+
+    /// The process died in the midst of what came after `before`: the store may keep the time of then.
+    pub(crate) fn died(&mut self, before: &Time) {
+        self.kept_ms = self.kept_ms.or(before.kept_ms);
+        self.latest_ms = self.latest_ms.or(before.latest_ms);
     }
 
     /// Whether a start with this reading may be ready, and whether it must be, as far as the clock says.
@@ -267,7 +302,7 @@ impl Time {
     }
 
     /// The service has become ready at this reading.
-    pub(crate) fn start(&mut self, reading: Reading, accepts_clock: bool) -> Vec<Turn> {
+    pub(crate) fn start(&mut self, reading: Reading) -> Vec<Turn> {
         let kept_ms = self.kept_ms;
         // A store that keeps no time yet was not used before.
         let gap_ms = if kept_ms.lo == NEVER_MS { 0 } else { reading.wall_ms - kept_ms.lo };
@@ -287,18 +322,18 @@ impl Time {
         let ended = kept_ms.seconds();
         let never = Span::exactly(1 << 50);
         let mut turns = vec![Turn::Back { ended, now: never }];
-        let behind_ms = Span { lo: kept_ms.lo - reading.wall_ms, hi: kept_ms.hi - reading.wall_ms };
-        if accepts_clock && behind_ms.hi > 0 {
-            let line_ms = kept_ms.hi - reading.boot_ms;
-            self.back = Some(Back { line_ms, until_ms: reading.boot_ms, by_ms, was_ahead_ms: 0 });
+        let behind_ms = self.latest_ms.plus(-reading.wall_ms);
+        self.may_stand_still_at(self.latest_ms);
+        if behind_ms.hi <= LARGE_STEP_MS {
+            self.shown_ms.lo = self.shown_ms.lo.max(self.latest_ms.lo);
+        } else {
+            let line_ms = self.latest_ms.plus(-reading.boot_ms);
+            self.back = Some(Back { line_ms, until_ms: reading.boot_ms, by_ms, was_ahead_ms: gap_ms });
             self.kept_ms = self.certain_ms().or(kept_ms);
             turns = vec![Turn::Back { ended, now: self.now() }];
-            if behind_ms.lo < 2 * TOLERANCE_MS {
+            if behind_ms.lo <= LARGE_STEP_MS {
                 turns.push(Turn::PerhapsReturned);
             }
-        }
-        if behind_ms.lo < 2 * TOLERANCE_MS {
-            self.shown_ms.hi = self.shown_ms.hi.max(kept_ms.hi.min(reading.wall_ms + 2 * TOLERANCE_MS));
         }
         self.healthy_since_ms = None;
         turns

@@ -78,7 +78,7 @@ impl Vote {
                 }
             }
             Turn::Returned => self.ends = self.before.take().unwrap_or(self.ends),
-            Turn::PerhapsReturned => self.ends = self.ends.or(self.before.take().unwrap_or(self.ends)),
+            Turn::PerhapsReturned => self.ends = self.ends.or(self.before.unwrap_or(self.ends)),
             Turn::Settled => self.before = None,
         }
     }
@@ -166,11 +166,13 @@ impl World {
         self.votes.retain(|_, votes| !votes.is_empty());
     }
 
-    /// At a start, what was cut may last as long as it may from that start on, and stays so.
-    pub(crate) fn start(&mut self, now: Span, cooldown_s: i64) {
+    /// At a start, what was cut may last as long as it may from that start on, and stays so; unless the store did not
+    /// keep the step back, and it is made with this start.
+    pub(crate) fn start(&mut self, now: Span, cooldown_s: i64, is_back: bool) {
         for vote in self.votes.values_mut().flatten() {
-            if let Some(before) = vote.before.take() {
+            if let Some(before) = vote.before {
                 vote.ends = vote.ends.or(before.at_most(now.plus(cooldown_s)));
+                vote.before = vote.before.filter(|_| is_back);
             }
         }
     }
