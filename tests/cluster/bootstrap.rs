@@ -27,6 +27,8 @@ fn ten_nodes_start_under_load_with_all_that_there_is() {
     load.wait_for_more(1_000);
     let (is_over, moves) = (AtomicBool::new(false), AtomicU32::new(0));
     let nodes = scope(|threads| {
+        // Also where something below fails: the scope waits for its thread.
+        let over = Over(&is_over);
         threads.spawn(|| come_and_go(&first, &is_over, &moves));
         let mut nodes = Vec::new();
         while nodes.len() < NODES {
@@ -35,7 +37,7 @@ fn ten_nodes_start_under_load_with_all_that_there_is() {
             let wanted = 2 * u32::try_from(nodes.len()).expect("a few");
             wait_until("servers come and go", || moves.load(Ordering::Relaxed) > wanted);
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         nodes
     });
     let tally = load.stop();
@@ -81,6 +83,15 @@ fn a_node_far_away_starts_and_builds_anew_while_votes_never_pause() {
     let tally = load.stop();
     assert_eq!(tally.doubles.len(), 0);
     settle(&mut engine.connect(), &[&near, &far], "a node far away");
+}
+
+/// Ends what looks at the flag, once it is dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Removes and lists servers again, each with its token.

@@ -130,6 +130,9 @@ fn a_node_without_redis_at_its_start_waits() {
     engine.run();
     let node = starting.join().expect("the node starts");
     node.wait_until_following();
+    let told = node.server().stderr();
+    assert!(told.contains("until it is well again status requests are answered 503"), "{told}");
+    assert!(!told.contains(STATUS_MEANWHILE), "nothing was known yet:\n{told}");
     settle(&mut engine.connect(), &[&first, &node], "a node that waited");
 }
 

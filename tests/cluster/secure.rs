@@ -138,6 +138,17 @@ fn a_certificate_that_is_not_believed_any_more_is_told_as_tls() {
     node.wait_until_recording(1);
 }
 
+/// Regression: `rediss://` to a port in the clear, which waits for the rest of what it takes for a command, was told as
+/// the system's error for a socket that has nothing to read yet.
+#[test]
+fn a_port_that_says_nothing_under_tls_is_told_as_slow() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let store = format!("rediss://{}", silent.local_addr().expect("an address"));
+    let tried = init(&store, &[]);
+    assert_eq!(tried.status.code(), Some(2), "{}", tried.stderr);
+    assert!(tried.stderr.contains("TLS: it takes too long"), "{}", tried.stderr);
+}
+
 /// Sentinels and what they watch, all of it under TLS.
 #[test]
 fn nodes_ask_sentinels_under_tls() {
