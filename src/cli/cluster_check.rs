@@ -39,7 +39,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let is_json = options.get_flag("json");
     let mut last = None;
     for _ in 0..TRIES {
-        let node = node_client::digest(&client, mirror.position.n)?;
+        let node = node_client::digest(&client, mirror.state.position.n)?;
         if node.store_id != mirror.store {
             let (url, other, store) = (client.url(), &node.store_id, &mirror.store);
             return Err(CliError::new(format_args!(
@@ -48,7 +48,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         }
         mirror.advance(Some(node.n)).map_err(CliError::new)?;
         let own = mirror.digest(UnixSeconds(node.now));
-        if is_equal(&node, &own) && mirror.position.id.to_string() == node.id {
+        if is_equal(&node, &own) && mirror.state.position.id.to_string() == node.id {
             say_verdict(is_json, true, &node, &own, &[])?;
             return Ok(Exit::Success);
         }

@@ -1,4 +1,4 @@
-//! How a machine of the store is entered: as whom, with which password, and whether under TLS.
+//! How a machine of the store is entered: as which user, with which password, and whether under TLS.
 //! Passwords and certificates are read from their files at each connection: a rotation is a file
 //! that was replaced, not a restart.
 
@@ -61,10 +61,10 @@ impl Security {
     }
 }
 
-/// How a machine is entered. Shows no password, whoever prints it.
+/// How a machine is entered. No form of printing shows its password.
 #[derive(Clone, Default)]
 pub struct StoreAccess {
-    /// As whom; the store's default user where nobody is named.
+    /// The user; the store's default one where none is named.
     pub user: Option<String>,
     /// Nothing is said of a user where there is none.
     pub password: Secret,

@@ -34,9 +34,9 @@ impl fmt::Display for Host {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreTarget {
     /// The address itself; of a server in cluster mode the addresses of some of its machines, any of
-    /// which knows whose the keys are. Never empty.
+    /// which knows the machine that has the keys. Never empty.
     Direct(Vec<Host>),
-    /// Sentinels, who know it under this name.
+    /// Sentinels, which know it under this name.
     Sentinel {
         /// Asked one after the other; never empty.
         sentinels: Vec<Host>,
@@ -45,7 +45,7 @@ pub enum StoreTarget {
     },
 }
 
-/// The address of a shared store. Shows no password, whoever prints it.
+/// The address of a shared store. No form of printing shows its password.
 #[derive(Clone)]
 pub struct StoreAddress {
     /// Who says where it is.

@@ -15,7 +15,7 @@ use crate::store::StoredVote;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv6::Ipv6Prefix;
 
-/// A store that is filled is nobody else's yet: what comes late belongs there too.
+/// No node follows a store while it is filled: what comes late belongs there too.
 const FOR_EVER_MS: u64 = u64::MAX;
 
 /// What a store is.
@@ -165,11 +165,7 @@ impl Filling {
     }
 
     fn send(&mut self) -> Result<(), LinkError> {
-        let mut packed = Vec::new();
-        for (call, _) in &self.calls {
-            call.write_packed_command(&mut packed);
-        }
-        let (replies, lost) = self.primary.link.ask_all(&packed, self.calls.len());
+        let (replies, lost) = self.primary.link.ask_all(self.calls.iter().map(|(call, _)| call));
         for (reply, (_, server)) in replies.into_iter().zip(std::mem::take(&mut self.calls)) {
             let reply = reply?;
             // What both kinds of call answer first: 0 where something came of it.

@@ -35,7 +35,7 @@ impl BulkReader {
             let why = format!("the store at {host} is another machine at each connection");
             return Err(LinkError::Lost(Reason::Role, why));
         }
-        // A primary that is busy saving is slow, and nobody waits for this.
+        // A primary that is busy saving is slow, and no caller waits for this.
         link.set_timeout(TIMEOUT * 5)?;
         Ok(Self { reader: BufReader::with_capacity(BUFFER_BYTES, link.into_socket()), host: host.clone() })
     }

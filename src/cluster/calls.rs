@@ -16,7 +16,7 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 /// The entry of the log that a call made, if it made one.
 pub type Made = Option<EntryId>;
 
-/// The store that is asked, and until when: later it refuses, as nobody waits for it any more.
+/// The store that is asked, and until when: later it refuses, as its caller waits no more.
 #[derive(Clone, Copy, Debug)]
 pub struct Term<'a> {
     /// The store's id.
@@ -243,7 +243,7 @@ pub fn node(store: &str, name: &str, history: &str, former: &str, tidy: &str) ->
 fn made(fields: &[Value]) -> Option<Made> {
     match fields.get(2) {
         None => Some(None),
-        Some(entry) => text(entry)?.parse().ok().map(Some),
+        Some(entry) => EntryId::read(text(entry)?).map(Some),
     }
 }
 

@@ -1,5 +1,5 @@
 //! Has the store decide commands. The calls of many commands go out together, and their replies make an answer
-//! for each. Knows what was asked, not who asked.
+//! for each. Knows the commands, not their callers.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const CALLS_AT_ONCE: usize = 1_024;
 /// Tokens that are looked up in one go.
 const TOKENS_AT_ONCE: usize = 1_024;
 /// After a failure the store is left alone for as long as it took to fail, and at least for this, in
-/// milliseconds. Who asks meanwhile is refused at once.
+/// milliseconds. Commands that come meanwhile are refused at once.
 const PAUSE_MS: u64 = 200;
 /// A store that syncs its disk may take so many times the usual time-out.
 const PATIENCE: u32 = 3;
@@ -71,15 +71,6 @@ struct Under {
     parts: Vec<Part>,
     entry: Made,
     entries: u64,
-    form: AnswerForm,
-}
-
-/// How the parts make an answer.
-#[derive(Clone, Copy)]
-enum AnswerForm {
-    Votes,
-    Servers,
-    One,
 }
 
 /// Decides commands by the store's functions.
@@ -208,11 +199,7 @@ impl StoreDecider {
         let mut servers = HashMap::new();
         for tokens in tokens.chunks(TOKENS_AT_ONCE) {
             let Some(primary) = &mut self.primary else { break };
-            let mut packed = Vec::new();
-            for question in calls::resolve(tokens) {
-                question.write_packed_command(&mut packed);
-            }
-            let (replies, lost) = primary.link.ask_all(&packed, 2);
+            let (replies, lost) = primary.link.ask_all(calls::resolve(tokens));
             if let Some(lost) = lost {
                 // Nothing was asked yet that changes anything: the votes are refused, not in doubt.
                 self.primary = None;
@@ -241,14 +228,8 @@ impl StoreDecider {
         let Some(primary) = &mut self.primary else {
             return Err(LinkError::Lost(Reason::Unreachable, "the store does not answer".into()));
         };
-        let mut packed = Vec::new();
-        for call in calls {
-            call.question.write_packed_command(&mut packed);
-        }
-        if let Some(Confirmation { replicas, wait_ms }) = self.confirmation {
-            cmd("WAIT").arg(replicas).arg(wait_ms).write_packed_command(&mut packed);
-        }
-        let (replies, lost) = primary.link.ask_all(&packed, calls.len() + usize::from(self.confirmation.is_some()));
+        let wait = self.confirmation.map(wait);
+        let (replies, lost) = primary.link.ask_all(calls.iter().map(|call| &call.question).chain(&wait));
         let mut refused = None;
         for (index, call) in calls.iter().enumerate() {
             let part = match replies.get(index) {
@@ -303,16 +284,11 @@ impl StoreDecider {
     fn confirms_unchanged(&mut self, calls: &[Call], under: &[Under]) -> bool {
         let is_there =
             |call: &Call| matches!(under[call.command].parts[call.part], Part::Vote(VoteOutcome::Unchanged(_)));
-        let (Some(primary), Some(Confirmation { replicas, wait_ms })) = (&mut self.primary, self.confirmation) else {
-            return true;
-        };
+        let (Some(primary), Some(confirmation)) = (&mut self.primary, self.confirmation) else { return true };
         if !calls.iter().any(is_there) {
             return true;
         }
-        let mut packed = Vec::new();
-        calls::touch(&self.door.clock.now()).write_packed_command(&mut packed);
-        cmd("WAIT").arg(replicas).arg(wait_ms).write_packed_command(&mut packed);
-        let (replies, lost) = primary.link.ask_all(&packed, 2);
+        let (replies, lost) = primary.link.ask_all([calls::touch(&self.door.clock.now()), wait(confirmation)]);
         if lost.is_some() {
             self.primary = None;
         }
@@ -352,6 +328,13 @@ impl StoreDecider {
             }
         }
     }
+}
+
+/// Waits for replicas to hold what was written before on the connection.
+fn wait(Confirmation { replicas, wait_ms }: Confirmation) -> Cmd {
+    let mut command = cmd("WAIT");
+    command.arg(replicas).arg(wait_ms);
+    command
 }
 
 fn token_of(server: &ServerName) -> Option<&Token> {
@@ -434,19 +417,18 @@ fn resolved(server: &ServerName, servers: &HashMap<Token, ServerId>) -> Option<S
 
 impl Under {
     fn new(command: &Command) -> Self {
-        let (count, form) = match command {
-            Command::Votes(votes, _) => (votes.len(), AnswerForm::Votes),
-            Command::Servers(servers, _) => (servers.len(), AnswerForm::Servers),
-            Command::Rotate(..) => (1, AnswerForm::Servers),
-            Command::Cancel(..) | Command::Remove(_) | Command::Digest => (1, AnswerForm::One),
+        let count = match command {
+            Command::Votes(votes, _) => votes.len(),
+            Command::Servers(servers, _) => servers.len(),
+            Command::Rotate(..) | Command::Cancel(..) | Command::Remove(_) | Command::Digest => 1,
         };
-        Self { parts: vec![Part::Refused; count], entry: None, entries: 0, form }
+        Self { parts: vec![Part::Refused; count], entry: None, entries: 0 }
     }
 
-    /// Where one part was refused, or nobody knows what became of it, the whole command is answered so: a
+    /// Where one part was refused, or its outcome is unknown, the whole command is answered so: a
     /// second try finds the other parts unchanged.
     fn decided(self) -> Decided {
-        let Self { parts, entry, entries, form } = self;
+        let Self { parts, entry, entries } = self;
         let is_silent = parts.iter().any(|part| matches!(part, Part::Silent));
         let is_refused = parts.iter().any(|part| matches!(part, Part::Refused));
         let reply = if is_silent || is_refused && entries > 0 {
@@ -454,38 +436,33 @@ impl Under {
         } else if is_refused {
             Reply::StoreUnavailable
         } else {
-            form.reply(parts)
+            reply(parts)
         };
         Decided { reply, entry, entries }
     }
 }
 
-impl AnswerForm {
-    fn reply(self, parts: Vec<Part>) -> Reply {
-        let votes = |part| if let Part::Vote(outcome) = part { Some(outcome) } else { None };
-        let servers = |part| if let Part::Server(outcome) = part { Some(outcome) } else { None };
-        match self {
-            Self::Votes => Reply::Votes(parts.into_iter().filter_map(votes).collect()),
-            Self::Servers => Reply::Servers(parts.into_iter().filter_map(servers).collect()),
-            Self::One => match parts.first() {
-                Some(Part::Cancel(outcome)) => Reply::Cancelled(*outcome),
-                Some(Part::Remove(outcome)) => Reply::Removed(*outcome),
-                _ => Reply::StoreUnavailable,
-            },
-        }
+/// The answer that parts make, which are all of one kind.
+fn reply(parts: Vec<Part>) -> Reply {
+    let votes = |part| if let Part::Vote(outcome) = part { Some(outcome) } else { None };
+    let servers = |part| if let Part::Server(outcome) = part { Some(outcome) } else { None };
+    match parts.first() {
+        Some(Part::Vote(_)) => Reply::Votes(parts.into_iter().filter_map(votes).collect()),
+        Some(Part::Server(_)) => Reply::Servers(parts.into_iter().filter_map(servers).collect()),
+        Some(Part::Cancel(outcome)) => Reply::Cancelled(*outcome),
+        Some(Part::Remove(outcome)) => Reply::Removed(*outcome),
+        Some(Part::Refused | Part::Silent) | None => Reply::StoreUnavailable,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{AnswerForm, Part, Under};
+    use super::{Part, Under};
     use crate::recorder::command::{Reply, VoteOutcome};
 
     #[test]
     fn a_command_of_which_some_was_kept_is_not_said_to_be_refused() {
-        let reply = |parts: &[Part], entries| {
-            Under { parts: parts.to_vec(), entry: None, entries, form: AnswerForm::Votes }.decided().reply
-        };
+        let reply = |parts: &[Part], entries| Under { parts: parts.to_vec(), entry: None, entries }.decided().reply;
         let known = Part::Vote(VoteOutcome::UnknownServer);
         assert_eq!(reply(std::slice::from_ref(&known), 0), Reply::Votes(vec![VoteOutcome::UnknownServer]));
         assert_eq!(reply(&[known.clone(), Part::Refused], 0), Reply::StoreUnavailable);

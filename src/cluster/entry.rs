@@ -55,7 +55,7 @@ impl fmt::Display for ListingId {
 pub enum EntryLine {
     /// An entry of ours.
     Ours(LogEntry),
-    /// One that somebody else wrote: it has no number, so it is no part of the count either.
+    /// One that another program wrote: it has no number, so it is no part of the count either.
     Strange(EntryId),
     /// One with a number that says what this version cannot read.
     Unreadable(EntryId),
@@ -104,7 +104,7 @@ pub fn number(value: &Value) -> Option<u64> {
 
 fn line(value: &Value) -> Option<EntryLine> {
     let [id, fields] = items(value)? else { return None };
-    let id: EntryId = text(id)?.parse().ok()?;
+    let id = EntryId::read(text(id)?)?;
     let fields = EntryFields(items(fields)?);
     let Some(n) = fields.first("n").and_then(|n| n.parse().ok()) else { return Some(EntryLine::Strange(id)) };
     let more = fields.number("m").unwrap_or(0);

@@ -16,10 +16,10 @@ use super::link::{LinkError, StoreRole};
 use super::offset::Offsets;
 use super::peers::Peers;
 use super::primary::Primary;
-use super::reason::Reason;
+use super::reason::{Reason, RebuildCause};
 use super::reoffer::Reoffer;
 use super::snapshot::{self, Listings, LogEnd, StoreState};
-use super::status::{EntryId, Position, RebuildCause};
+use super::status::{EntryId, Position};
 use super::stream::{self, ENTRIES_MAX, Read};
 use crate::clock::STANDSTILL_MAX_US;
 use crate::store::{Event, StoreError};
@@ -55,17 +55,8 @@ const WITHOUT_VOTES: &str = "votes and changes are answered 503";
 struct Known {
     replid: String,
     position: Position,
-    /// The last entry that was read. It may be somebody else's, behind our newest one.
+    /// The last entry that was read. Another program may have written it, behind our newest one.
     cursor: EntryId,
-}
-
-/// A state that was read whole.
-struct WholeState {
-    state: StoreState,
-    /// How far it goes.
-    position: Position,
-    /// As of when, in microseconds of the monotonic clock.
-    fresh_at_us: u64,
 }
 
 /// Follows a store.
@@ -82,7 +73,7 @@ pub struct Feed {
     due: Option<RebuildCause>,
     /// What the store has lost and is to be offered again.
     reoffer: Reoffer,
-    /// The other nodes, who may know what this one does not.
+    /// The other nodes: they may know what this one does not.
     peers: Peers,
     heartbeat_at_ms: u64,
     heartbeats: usize,
@@ -189,7 +180,7 @@ impl Feed {
         }
         let head = self.heartbeat(&mut primary)?;
         if let (Some(_), Some(store)) = (&self.known, self.door.status.store()) {
-            // A node that starts meanwhile has to know that there is somebody to wait for.
+            // A node that starts meanwhile has to know that there is a node to wait for.
             self.peers.repeat(&mut primary, store)?;
         }
         if let Some(cause) = RebuildCause::graver(self.due, self.judge(&primary.replid, &head)) {
@@ -246,7 +237,7 @@ impl Feed {
             // What was dropped is not known before the state is read anew.
             return Ok(());
         }
-        // Nobody has to wait for one who knows nothing.
+        // No other node has to wait for this one, which owes nothing.
         self.peers.tell(primary, store)?;
         if self.door.status.is_settled(&primary.replid) {
             return Ok(());
@@ -340,7 +331,8 @@ impl Feed {
         if was_stale_us.is_some() {
             self.door.status.unsettle();
         }
-        let WholeState { mut state, position, fresh_at_us } = self.read_state(primary)?;
+        let (mut state, fresh_at_us) = self.read_state(primary)?;
+        let position = state.position;
         if cause == RebuildCause::Start {
             let is_new = position == Position::default() && state.full.servers.is_empty();
             self.peers.begin(primary, is_new, self.now_ms());
@@ -370,17 +362,17 @@ impl Feed {
         Ok(())
     }
 
-    /// Reads the state whole, of the store that is followed, while it is one and the same.
-    fn read_state(&mut self, primary: &mut Primary) -> Result<WholeState, FeedError> {
+    /// Reads the state whole, of the store that is followed, while it is one and the same. Gives as of when it is, too,
+    /// in microseconds of the monotonic clock.
+    fn read_state(&mut self, primary: &mut Primary) -> Result<(StoreState, u64), FeedError> {
         let door = self.door.clone();
         let table = door.cooldowns.shadow();
         let mut progress = |rows| door.readiness.add_loaded_rows(rows);
-        let read = snapshot::read(primary, &self.address, table, door.cooldown, &mut progress)?;
-        let (mut state, position, head) = read;
+        let (mut state, head) = snapshot::read(primary, &self.address, table, door.cooldown, &mut progress)?;
         // Reads the log once more, for what came while the state was read: the state is as fresh as this
         // question.
         let fresh_at_us = door.clock.now().monotonic_us;
-        let position = snapshot::catch_up(&mut primary.link, &mut state, position, door.cooldown, None)?;
+        snapshot::catch_up(&mut primary.link, &mut state, door.cooldown, None)?;
         self.check_store(&head, primary)?;
         if !primary.is_unchanged()? {
             return Err(primary.changed().into());
@@ -389,7 +381,7 @@ impl Feed {
             identity::keep(&self.id_path, &head.store);
             self.door.status.set_store(&head.store);
         }
-        Ok(WholeState { state, position, fresh_at_us })
+        Ok((state, fresh_at_us))
     }
 
     /// Notes what is viewed and not in the state that the store has now, and was not taken away either. This node

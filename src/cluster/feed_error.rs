@@ -2,8 +2,7 @@
 
 use super::follower::RecorderGone;
 use super::link::LinkError;
-use super::reason::Reason;
-use super::status::RebuildCause;
+use super::reason::{Reason, RebuildCause};
 
 /// Why a session with the store has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -76,7 +76,7 @@ local function number_of(entry)
 end
 
 -- Of the log: number of our newest entry, milliseconds of the newest one, name of ours, name of the newest.
--- They differ where somebody else has written there, whom nobody has asked to.
+-- They differ where another program has written there.
 local function newest(log)
   local entry = read('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
   if not entry then
@@ -101,7 +101,7 @@ local function newest(log)
   return n, last_ms, last, last
 end
 
--- What every change begins with: whether the store is the one that is meant, and whether somebody still waits. A
+-- What every change begins with: whether the store is the one that is meant, and whether the caller still waits. A
 -- caller says until when, in milliseconds of the store's clock, and it is done by then or never: the network may hold
 -- a call up for as long as it likes, while its caller was told that nobody knows, and a cancellation would end a later
 -- vote that was acknowledged. What is given back may come at any time, and says ''.
@@ -485,8 +485,8 @@ end
 -- A node says up to which of the store's histories it has given back all that it knows. Who starts in one that
 -- it does not know waits for the others to say so of it. A record is the history, and the second in which it
 -- was said; what a later version adds comes after another ';'.
--- keys: meta, nodes; args: store, node, history, who the node was before its restart or '',
--- 'tidy' to forget who has long said nothing
+-- keys: meta, nodes; args: store, node, history, the node's name before its restart or '',
+-- 'tidy' to forget nodes that have long said nothing
 -- 1 once it is noted
 local function node(keys, args)
   local meta, nodes = keys[1], keys[2]

@@ -1,6 +1,7 @@
 //! A connection to one machine of the store: questions out, replies in, each within its time. Knows
 //! what machines say when they refuse, not what is asked.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
@@ -36,9 +37,7 @@ impl LinkError {
         let (Self::Lost(reason, _) | Self::Refused(reason, _)) = self;
         *reason
     }
-}
 
-impl LinkError {
     /// Whether it comes from the middle of a function, which is not rolled back: something may have been
     /// done. The store says then which function and which line of it.
     #[must_use]
@@ -137,14 +136,18 @@ impl StoreLink {
         })
     }
 
-    /// Asks `count` things, written one behind the other in `packed`, in one go. Gives the replies
-    /// that came before the connection was lost, if it was, each with its own refusal.
-    pub fn ask_all(&mut self, packed: &[u8], count: usize) -> (Vec<Result<Value, LinkError>>, Option<LinkError>) {
-        let mut replies = Vec::with_capacity(count);
-        if packed.is_empty() {
-            return (replies, None);
+    /// Asks these things in one go. Gives the replies that came before the connection was lost, if it was, each with
+    /// its own refusal.
+    pub fn ask_all(
+        &mut self,
+        questions: impl IntoIterator<Item = impl Borrow<Cmd>>,
+    ) -> (Vec<Result<Value, LinkError>>, Option<LinkError>) {
+        let (mut packed, mut count, mut replies) = (Vec::new(), 0, Vec::new());
+        for question in questions {
+            question.borrow().write_packed_command(&mut packed);
+            count += 1;
         }
-        if let Err(error) = self.send(packed) {
+        if let Err(error) = self.send(&packed) {
             return (replies, Some(error));
         }
         while replies.len() < count {

@@ -6,7 +6,6 @@ use super::link::LinkError;
 use super::primary::Primary;
 use super::reason::Reason;
 use super::snapshot::{self, StoreState};
-use super::status::Position;
 use crate::vote::digest::Digest;
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::table::CooldownTable;
@@ -17,8 +16,6 @@ pub struct Mirror {
     primary: Primary,
     /// Servers and votes.
     pub state: StoreState,
-    /// How far it goes.
-    pub position: Position,
     /// The store's id.
     pub store: String,
     /// The store's cooldown.
@@ -44,9 +41,8 @@ impl Mirror {
                 ),
             ));
         };
-        let read = snapshot::read(&mut primary, address, table, cooldown, &mut |_rows| {});
-        let (state, position, head) = read?;
-        Ok(Self { primary, state, position, store: head.store, cooldown })
+        let (state, head) = snapshot::read(&mut primary, address, table, cooldown, &mut |_rows| {})?;
+        Ok(Self { primary, state, store: head.store, cooldown })
     }
 
     /// Goes on to the entry of number `until`, or to the end of the log.
@@ -54,10 +50,7 @@ impl Mirror {
     /// # Errors
     /// Where the log cannot be read, or does not go on.
     pub fn advance(&mut self, until: Option<u64>) -> Result<(), LinkError> {
-        let link = &mut self.primary.link;
-        let reached = snapshot::catch_up(link, &mut self.state, self.position, self.cooldown, until);
-        self.position = reached?;
-        Ok(())
+        Ok(snapshot::catch_up(&mut self.primary.link, &mut self.state, self.cooldown, until)?)
     }
 
     /// The digest of what is live at `now`.

@@ -101,7 +101,7 @@ fn questions() -> Vec<Cmd> {
         of(&["ZRANGEBYSCORE", &claims, "0", "0"]),
         of(&["TIME"]),
         of(&["WAIT", "0", "1"]),
-        // There is no function of that name: a user who may call functions is told so.
+        // There is no function of that name: a user that may call functions is told so.
         of(&["FCALL", "vote_status_probe", "0"]),
         of(&["FCALL_RO", "vote_status_probe", "0"]),
     ]

@@ -21,7 +21,7 @@ pub struct Offsets {
 impl Offsets {
     /// The store said that it was `store_us`; the question left at `sent_us` of the monotonic clock,
     /// and the answer was there at `received_us`. Gives the best estimate of the store's time minus
-    /// the monotonic clock: that of the shortest round trip, whose middle can be the least wrong.
+    /// the monotonic clock: that of the shortest round trip, as its middle can be the least wrong.
     pub fn add(&mut self, store_us: i64, sent_us: i64, received_us: i64) -> i64 {
         let round_trip_us = (received_us - sent_us).max(0);
         let new = ClockSample { offset_us: store_us - sent_us - round_trip_us / 2, round_trip_us };

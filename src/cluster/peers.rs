@@ -115,7 +115,7 @@ impl Peers {
         }
     }
 
-    /// Whether there is nobody left to wait for.
+    /// Whether there is no node left to wait for.
     ///
     /// # Errors
     /// [`LinkError`]
@@ -124,7 +124,7 @@ impl Peers {
         let others = self.others(primary)?;
         let own = primary.history();
         let behind = others.values().filter(|history| **history != own).count();
-        // Finding nobody is no proof that nobody is there: the store may have lost what the others said.
+        // Finding no node is no proof that there is none: the store may have lost what the others said.
         let is_known = !others.is_empty() && behind == 0;
         if is_known {
             log::info!("all {} other nodes have given back what they knew: votes are taken", others.len());

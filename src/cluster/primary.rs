@@ -32,7 +32,7 @@ impl Primary {
     /// Finds the primary and connects to it.
     ///
     /// # Errors
-    /// Where nobody answers, or who answers is no primary.
+    /// Where no machine answers, or the one that does is no primary.
     pub fn open(address: &StoreAddress) -> Result<Self, LinkError> {
         let (mut link, role) = Self::connect(address)?;
         let unfit = judge(&mut link)?;
@@ -221,7 +221,7 @@ fn moved_to(why: &str, from: &Host) -> Option<Host> {
     Some(Host { name: name.trim_matches(['[', ']']).to_owned(), port: port.parse().ok()? })
 }
 
-/// Keeps the other machines in mind: the one that was named may be the next to die. A user who may not
+/// Keeps the other machines in mind: the one that was named may be the next to die. A user that may not
 /// ask names more of them.
 fn hear_of(address: &StoreAddress, link: &mut StoreLink) {
     let Ok(reply) = link.ask(cmd("CLUSTER").arg("SLOTS")) else { return };

@@ -1,12 +1,12 @@
-//! Why the shared store does not do what it is asked. Each reason has a kind, so that the log can tell a new
-//! trouble from one that it has told. Knows no store.
+//! Why the shared store does not do what it is asked, and why its state has to be read whole. Each reason has a kind,
+//! so that the log can tell a new trouble from one that it has told. Knows no store.
 
 use parking_lot::Mutex;
 
 /// A kind of reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Nobody is there, or who was there has hung up.
+    /// No machine answers there, or it has hung up.
     Unreachable,
     /// It is there and says nothing in time.
     TimeOut,
@@ -101,6 +101,53 @@ impl Reason {
     }
 }
 
+/// Why the state was read whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RebuildCause {
+    /// The node has none yet.
+    Start,
+    /// Entries of the log are gone that it had not seen.
+    Gap,
+    /// The store has another history than the one that it followed.
+    History,
+    /// The store had been empty, or another one.
+    Store,
+    /// The store's clock went back.
+    Clock,
+    /// The store has dropped keys to make room.
+    Eviction,
+}
+
+impl RebuildCause {
+    /// Every cause, in the order of declaration, with its label.
+    pub const ALL: [(Self, &str); 6] = [
+        (Self::Start, "start"),
+        (Self::Gap, "gap"),
+        (Self::History, "history"),
+        (Self::Store, "store"),
+        (Self::Clock, "clock"),
+        (Self::Eviction, "eviction"),
+    ];
+
+    /// Its label.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// Whether the store may have lost votes that this node has seen in it.
+    #[must_use]
+    pub const fn may_have_lost(self) -> bool {
+        matches!(self, Self::History | Self::Store | Self::Eviction)
+    }
+
+    /// Of two causes, the one that asks for more to be done.
+    #[must_use]
+    pub fn graver(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        if other.is_some_and(Self::may_have_lost) { other } else { one.or(other) }
+    }
+}
+
 /// What is wrong at this moment, if anything. One writes, everybody may look.
 #[derive(Debug, Default)]
 pub struct Current(Mutex<Option<(Reason, String)>>);
@@ -134,12 +181,26 @@ impl Current {
 
 #[cfg(test)]
 mod tests {
-    use super::Reason;
+    use super::{Reason, RebuildCause};
 
     #[test]
-    fn every_reason_has_its_place() {
+    fn every_reason_and_every_cause_has_its_place() {
         for (index, (reason, label)) in Reason::ALL.into_iter().enumerate() {
             assert_eq!((reason as usize, reason.label()), (index, label));
         }
+        for (index, (cause, label)) in RebuildCause::ALL.into_iter().enumerate() {
+            assert_eq!((cause as usize, cause.label()), (index, label));
+        }
+    }
+
+    #[test]
+    fn a_hole_is_no_reason_to_forget_that_something_may_be_lost() {
+        use RebuildCause::{Clock, Gap, History, Start, Store};
+        let graver = RebuildCause::graver;
+        assert_eq!(graver(None, None), None);
+        assert_eq!(graver(Some(Gap), Some(History)), Some(History));
+        assert_eq!(graver(Some(Store), Some(Gap)), Some(Store));
+        assert_eq!(graver(Some(Clock), None), Some(Clock));
+        assert_eq!(graver(None, Some(Start)), Some(Start));
     }
 }

@@ -25,12 +25,15 @@ const OFFERS_AT_ONCE: usize = 1_024;
 /// A store that refuses offers is left alone for so long, in milliseconds.
 const PAUSE_MS: u64 = 1_000;
 
+type LostServer = (ServerId, Token, Option<ListingId>);
+type LostVote = (StoredVote, Option<ListingId>);
+
 /// What is owed to the store, each with its listing: a server that was removed and listed again has another one.
 #[derive(Default)]
 pub struct Reoffer {
     /// Offered before any vote, which needs its server.
-    servers: Vec<(ServerId, Token, Option<ListingId>)>,
-    votes: Vec<(StoredVote, Option<ListingId>)>,
+    servers: Vec<LostServer>,
+    votes: Vec<LostVote>,
     retry_at_ms: u64,
     /// Whether it was said that the store refuses.
     is_refused: bool,
@@ -185,27 +188,18 @@ impl Reoffer {
         door: &FeedDoor,
         store: &str,
     ) -> Result<Option<LinkError>, FeedError> {
-        let offered = &self.servers[self.servers.len().saturating_sub(OFFERS_AT_ONCE)..];
-        let questions = offered.iter().map(|(server, token, listing)| calls::relist(store, *server, token, *listing));
-        let replies = ask(primary, questions)?;
-        let offered = self.servers.split_off(self.servers.len() - offered.len());
-        let (mut taken, mut refused, mut refusal, mut corrections) = (0_u64, 0_u64, None, Vec::new());
-        for ((server, token, listing), reply) in offered.into_iter().zip(replies) {
-            match reply.map(|reply| calls::read_relist(&reply)) {
-                Ok(Some(GivenBack::Taken)) => taken += 1,
-                Ok(Some(GivenBack::Refused(held))) => {
+        let (mut taken, mut refused, mut corrections) = (0_u64, 0_u64, Vec::new());
+        let question = |(server, token, listing): &LostServer| calls::relist(store, *server, token, *listing);
+        let refusal = offer_last(primary, &mut self.servers, question, |(server, ..), reply| {
+            match calls::read_relist(reply)? {
+                GivenBack::Taken => taken += 1,
+                GivenBack::Refused(held) => {
                     refused += 1;
-                    corrections.push(match held {
-                        Some(held) => Event::Server(server, held),
-                        None => Event::ServerGone(server),
-                    });
-                }
-                other => {
-                    refusal = Some(why(other, primary));
-                    self.servers.push((server, token, listing));
+                    corrections.push(held.map_or(Event::ServerGone(*server), |held| Event::Server(*server, held)));
                 }
             }
-        }
+            Some(())
+        })?;
         door.correct(corrections)?;
         if taken + refused > 0 {
             log::info!("lost servers were offered: {taken} listed again and {refused} refused");
@@ -220,24 +214,19 @@ impl Reoffer {
         door: &FeedDoor,
         store: &str,
     ) -> Result<Option<LinkError>, FeedError> {
-        let offered = &self.votes[self.votes.len().saturating_sub(OFFERS_AT_ONCE)..];
-        let replies = ask(primary, offered.iter().map(|(vote, listing)| calls::restore(store, vote, *listing)))?;
-        let offered = self.votes.split_off(self.votes.len() - offered.len());
-        let (mut refusal, mut corrections) = (None, Vec::new());
-        for ((vote, listing), reply) in offered.into_iter().zip(replies) {
-            match reply.map(|reply| calls::read_restore(&reply)) {
-                Ok(Some(GivenBack::Taken)) => door.status.restored.add(1),
-                Ok(Some(GivenBack::Refused(held))) => {
+        let mut corrections = Vec::new();
+        let question = |(vote, listing): &LostVote| calls::restore(store, vote, *listing);
+        let refusal = offer_last(primary, &mut self.votes, question, |(vote, _), reply| {
+            match calls::read_restore(reply)? {
+                GivenBack::Taken => door.status.restored.add(1),
+                GivenBack::Refused(held) => {
                     door.status.not_restored.add(1);
-                    corrections.push(Event::VoteGone(vote));
-                    corrections.extend(held.map(|voted_at| Event::Vote(StoredVote { voted_at, ..vote })));
-                }
-                other => {
-                    refusal = Some(why(other, primary));
-                    self.votes.push((vote, listing));
+                    corrections.push(Event::VoteGone(*vote));
+                    corrections.extend(held.map(|voted_at| Event::Vote(StoredVote { voted_at, ..*vote })));
                 }
             }
-        }
+            Some(())
+        })?;
         door.correct(corrections)?;
         if self.votes.is_empty() {
             let (restored, refused) = (door.status.restored.get(), door.status.not_restored.get());
@@ -247,18 +236,28 @@ impl Reoffer {
     }
 }
 
-/// All replies, each with its own refusal.
-fn ask(
+/// Offers the last ones of what is owed, and takes out each that is answered as `settle` can read it. Gives a refusal
+/// of another, if there was one.
+fn offer_last<T>(
     primary: &mut Primary,
-    questions: impl Iterator<Item = Cmd>,
-) -> Result<Vec<Result<Value, LinkError>>, LinkError> {
-    let (mut packed, mut count) = (Vec::new(), 0);
-    for question in questions {
-        question.write_packed_command(&mut packed);
-        count += 1;
+    owed: &mut Vec<T>,
+    question: impl Fn(&T) -> Cmd,
+    mut settle: impl FnMut(&T, &Value) -> Option<()>,
+) -> Result<Option<LinkError>, LinkError> {
+    let from = owed.len().saturating_sub(OFFERS_AT_ONCE);
+    let (replies, lost) = primary.link.ask_all(owed[from..].iter().map(question));
+    if let Some(lost) = lost {
+        return Err(lost);
     }
-    let (replies, lost) = primary.link.ask_all(&packed, count);
-    lost.map_or(Ok(replies), Err)
+    let mut refusal = None;
+    for (offered, reply) in owed.split_off(from).into_iter().zip(replies) {
+        let strange = || primary.link.strange("an answer to what was given back");
+        if let Err(error) = reply.and_then(|reply| settle(&offered, &reply).ok_or_else(strange)) {
+            refusal = Some(error);
+            owed.push(offered);
+        }
+    }
+    Ok(refusal)
 }
 
 /// Whether the store has taken each of these away, in their order.
@@ -269,15 +268,13 @@ fn ask_whether_gone<T>(
 ) -> Result<Vec<bool>, LinkError> {
     let mut are_gone = Vec::with_capacity(asked.len());
     for asked in asked.chunks(OFFERS_AT_ONCE) {
-        for reply in ask(primary, asked.iter().map(&question))? {
+        let (replies, lost) = primary.link.ask_all(asked.iter().map(&question));
+        for reply in replies {
             are_gone.push(reply? != Value::Nil);
         }
+        lost.map_or(Ok(()), Err)?;
     }
     Ok(are_gone)
-}
-
-fn why<T>(reply: Result<Option<T>, LinkError>, primary: &Primary) -> LinkError {
-    reply.err().unwrap_or_else(|| primary.link.strange("an answer to what was given back"))
 }
 
 /// Whether the state has none or an earlier vote of the pair.

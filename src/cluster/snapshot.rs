@@ -39,7 +39,7 @@ pub struct LogEnd {
     pub now_us: i64,
     /// The newest entry of ours.
     pub position: Position,
-    /// The name of the newest entry, which somebody else may have written.
+    /// The name of the newest entry, which another program may have written.
     pub end: EntryId,
     /// The store's id; empty where it has none.
     pub store: String,
@@ -51,6 +51,8 @@ pub struct StoreState {
     pub full: FullState,
     /// The listing of each server.
     pub listings: Listings,
+    /// How far it goes.
+    pub position: Position,
 }
 
 /// The listing of each server, where it has an id.
@@ -95,9 +97,9 @@ pub fn head(link: &mut StoreLink) -> Result<LogEnd, LinkError> {
 
 fn read_head(fields: &[Value]) -> Option<LogEnd> {
     let [seconds, us, n, id, store, end, ..] = fields else { return None };
-    let position = Position { n: number(n)?, id: text(id)?.parse().ok()? };
+    let position = Position { n: number(n)?, id: EntryId::read(text(id)?)? };
     let now_us = i64::try_from(number(seconds)?.checked_mul(1_000_000)?.checked_add(number(us)?)?).ok()?;
-    Some(LogEnd { now_us, position, end: text(end)?.parse().ok()?, store: text(store)?.to_owned() })
+    Some(LogEnd { now_us, position, end: EntryId::read(text(end)?)?, store: text(store)?.to_owned() })
 }
 
 /// Asks for the end of the log, and for what the store is.
@@ -129,8 +131,8 @@ pub fn read_prefix(bits: &Value) -> Option<Ipv6Prefix> {
 
 /// Reads the directory in pieces, while others change it: one reply with all of it would hold the store
 /// up, for seconds where there are a million servers. What changes meanwhile is in the log behind the
-/// head that was read before, so what two servers seem to share is the one's that was read first until
-/// the log says whose it is.
+/// head that was read before. A token that two servers seem to share stays with the one that was read first,
+/// until the log tells.
 fn read_servers(link: &mut StoreLink) -> Result<(Snapshot, Listings), FeedError> {
     let (mut servers, mut listings, mut cursor) = (Snapshot::default(), Listings::default(), "0".to_owned());
     loop {
@@ -157,8 +159,7 @@ fn add_servers(servers: &mut Snapshot, listings: &mut Listings, records: &[Value
     Some(())
 }
 
-/// Reads the whole state into `table`, an empty one; gives how far it goes, and the snap that it
-/// began from. `progress` is told of votes as they come.
+/// Reads the whole state into `table`, an empty one; gives the end of the log that it began from, too. `progress` is told of votes as they come.
 ///
 /// # Errors
 /// Where it cannot be read whole.
@@ -168,7 +169,7 @@ pub fn read(
     mut table: CooldownTable,
     cooldown: Cooldown,
     progress: &mut dyn FnMut(u64),
-) -> Result<(StoreState, Position, LogEnd), FeedError> {
+) -> Result<(StoreState, LogEnd), FeedError> {
     let snap = snap(&mut primary.link)?;
     check_lengths(&snap, primary.link.host(), cooldown, table.view().prefix())?;
     let head = snap.head;
@@ -178,9 +179,9 @@ pub fn read(
     let host = primary.link.host().clone();
     let mut wire = BulkReader::open(&address.access, &host, &primary.role.run_id)?;
     read_votes(&mut wire, &ids, now, cooldown, &mut table, progress)?;
-    let mut state = StoreState { full: FullState { table, servers }, listings };
-    let position = catch_up(&mut primary.link, &mut state, head.position, cooldown, None)?;
-    Ok((state, position, head))
+    let mut state = StoreState { full: FullState { table, servers }, listings, position: head.position };
+    catch_up(&mut primary.link, &mut state, cooldown, None)?;
+    Ok((state, head))
 }
 
 /// Whether a node with these settings may follow the store: all its nodes have to tell voters apart alike.
@@ -262,8 +263,7 @@ fn ask_for(servers: &[ServerId], until: UnixSeconds) -> Vec<u8> {
     packed
 }
 
-/// Replays the log from `position` to its end, or up to the entry of number `until`; gives where that is.
-/// The end is where it was at the last answer: a store that is written to at every moment and lies
+/// Takes in the log from where the state ends to its end, or up to the entry of number `until`. The end is where it was at the last answer: a store that is written to at every moment and lies
 /// far away has always a newer entry by then.
 ///
 /// # Errors
@@ -271,19 +271,18 @@ fn ask_for(servers: &[ServerId], until: UnixSeconds) -> Vec<u8> {
 pub fn catch_up(
     link: &mut StoreLink,
     state: &mut StoreState,
-    mut position: Position,
     cooldown: Cooldown,
     until: Option<u64>,
-) -> Result<Position, FeedError> {
-    let mut cursor = position.id;
-    while until.is_none_or(|until| position.n < until) {
+) -> Result<(), FeedError> {
+    let mut cursor = state.position.id;
+    while until.is_none_or(|until| state.position.n < until) {
         let Read { mut entries, end, count, .. } = stream::read(link, cursor, false)?;
         cursor = end;
         if let Some(until) = until {
             entries.retain(|entry| entry.position.n <= until);
         }
-        let reached = stream::follow(position, &entries).map_err(FeedError::Broken)?;
-        position = reached.unwrap_or(position);
+        let reached = stream::follow(state.position, &entries).map_err(FeedError::Broken)?;
+        state.position = reached.unwrap_or(state.position);
         entries.iter().for_each(|entry| state.listings.note(entry));
         let events: Vec<Event> = entries.into_iter().map(|entry| entry.event).collect();
         state.full.apply(&events, cooldown);
@@ -291,7 +290,7 @@ pub fn catch_up(
             break;
         }
     }
-    Ok(position)
+    Ok(())
 }
 
 #[cfg(test)]

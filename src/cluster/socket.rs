@@ -37,7 +37,7 @@ impl StoreSocket {
 
     fn greet(stream: TcpStream, host: &Host, security: &Security, timeout: Duration) -> Result<Self, (Reason, String)> {
         let prepare = || {
-            // A question is one small packet, and nobody may wait for a second one.
+            // A question is one small packet: it must not wait for a second one.
             stream.set_nodelay(true)?;
             stream.set_write_timeout(Some(timeout))?;
             stream.set_read_timeout(Some(timeout))

@@ -2,13 +2,12 @@
 //! number has one writer; everybody may read.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::reason::{Current, Reason};
+use super::reason::{Current, Reason, RebuildCause};
 use crate::metrics::Counter;
 
 /// A process that does nothing for so long, in milliseconds, was paused: by its machine, or by a signal.
@@ -31,17 +30,12 @@ impl fmt::Display for EntryId {
     }
 }
 
-/// The text is no entry's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoEntryId;
-
-impl FromStr for EntryId {
-    type Err = NoEntryId;
-
-    fn from_str(text: &str) -> Result<Self, NoEntryId> {
-        let (ms, sequence) = text.split_once('-').ok_or(NoEntryId)?;
-        let number = |text: &str| text.parse().map_err(|_| NoEntryId);
-        Ok(Self { ms: number(ms)?, sequence: number(sequence)? })
+impl EntryId {
+    /// The entry of this name, where it is one.
+    #[must_use]
+    pub fn read(name: &str) -> Option<Self> {
+        let (ms, sequence) = name.split_once('-')?;
+        Some(Self { ms: ms.parse().ok()?, sequence: sequence.parse().ok()? })
     }
 }
 
@@ -52,53 +46,6 @@ pub struct Position {
     pub n: u64,
     /// Its name.
     pub id: EntryId,
-}
-
-/// Why the state was read whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RebuildCause {
-    /// The node has none yet.
-    Start,
-    /// Entries of the log are gone that it had not seen.
-    Gap,
-    /// The store has another history than the one that it followed.
-    History,
-    /// The store had been empty, or another one.
-    Store,
-    /// The store's clock went back.
-    Clock,
-    /// The store has dropped keys to make room.
-    Eviction,
-}
-
-impl RebuildCause {
-    /// Every cause, in the order of declaration, with its label.
-    pub const ALL: [(Self, &str); 6] = [
-        (Self::Start, "start"),
-        (Self::Gap, "gap"),
-        (Self::History, "history"),
-        (Self::Store, "store"),
-        (Self::Clock, "clock"),
-        (Self::Eviction, "eviction"),
-    ];
-
-    /// Its label.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
-        Self::ALL[self as usize].1
-    }
-
-    /// Whether the store may have lost votes that this node has seen in it.
-    #[must_use]
-    pub const fn may_have_lost(self) -> bool {
-        matches!(self, Self::History | Self::Store | Self::Eviction)
-    }
-
-    /// Of two causes, the one that asks for more to be done.
-    #[must_use]
-    pub fn graver(one: Option<Self>, other: Option<Self>) -> Option<Self> {
-        if other.is_some_and(Self::may_have_lost) { other } else { one.or(other) }
-    }
 }
 
 /// Where a node stands with its store.
@@ -128,7 +75,7 @@ pub struct SharedStatus {
     pub events: Counter,
     /// Entries whose number was not the next one.
     pub gaps: Counter,
-    /// Entries of the log that somebody else wrote.
+    /// Entries of the log that another program wrote.
     pub strange: Counter,
     /// Recent votes that the store had lost and took again.
     pub restored: Counter,
@@ -244,7 +191,7 @@ impl SharedStatus {
     }
 
     /// Whether this process stands still, or did a moment ago: what is read now may have been sent long before, by
-    /// callers who have gone elsewhere since.
+    /// callers that have gone elsewhere since.
     pub(super) fn is_waking(&self, now_ms: u64) -> bool {
         let [alive_ms, resumed_ms] = [&self.alive_ms, &self.resumed_ms].map(|at| at.load(Ordering::Relaxed));
         alive_ms > 0 && now_ms > alive_ms + PAUSE_MAX_MS || resumed_ms > 0 && now_ms < resumed_ms + WAKING_MS
@@ -284,34 +231,16 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
-    use super::{EntryId, NoEntryId, Position, RebuildCause, SharedStatus};
+    use super::{EntryId, Position, SharedStatus};
 
     #[test]
     fn names_of_entries() {
-        assert_eq!("1795172696123-7".parse(), Ok(EntryId { ms: 1_795_172_696_123, sequence: 7 }));
+        assert_eq!(EntryId::read("1795172696123-7"), Some(EntryId { ms: 1_795_172_696_123, sequence: 7 }));
         assert_eq!(EntryId { ms: 12, sequence: 0 }.to_string(), "12-0");
         for bad in ["", "1", "1-", "-1", "1-x", "1-2-3"] {
-            assert_eq!(bad.parse::<EntryId>(), Err(NoEntryId), "{bad}");
+            assert_eq!(EntryId::read(bad), None, "{bad}");
         }
         assert!(EntryId { ms: 2, sequence: 0 } > EntryId { ms: 1, sequence: 9 });
-    }
-
-    #[test]
-    fn every_cause_has_its_place() {
-        for (index, (cause, label)) in RebuildCause::ALL.into_iter().enumerate() {
-            assert_eq!((cause as usize, cause.label()), (index, label));
-        }
-    }
-
-    #[test]
-    fn a_hole_is_no_reason_to_forget_that_something_may_be_lost() {
-        use RebuildCause::{Clock, Gap, History, Start, Store};
-        let graver = RebuildCause::graver;
-        assert_eq!(graver(None, None), None);
-        assert_eq!(graver(Some(Gap), Some(History)), Some(History));
-        assert_eq!(graver(Some(Store), Some(Gap)), Some(Store));
-        assert_eq!(graver(Some(Clock), None), Some(Clock));
-        assert_eq!(graver(None, Some(Start)), Some(Start));
     }
 
     /// Regression: a position was kept in three numbers that were read one by one. Between 100-7 and 101-0

@@ -6,7 +6,8 @@ use super::entry::{self, EntryLine, LogEntry, items, number};
 use super::feed_error::FeedError;
 use super::keys;
 use super::link::{LinkError, StoreLink};
-use super::status::{EntryId, Position, RebuildCause};
+use super::reason::RebuildCause;
+use super::status::{EntryId, Position};
 
 /// Entries that are read at once: with this many for each round trip a node on another continent
 /// still follows tens of thousands a second.
@@ -20,9 +21,9 @@ pub const BLOCK_MS: u64 = 200;
 pub struct Read {
     /// Our entries.
     pub entries: Vec<LogEntry>,
-    /// Entries that somebody else wrote, between ours: they are passed over.
+    /// Entries that another program wrote, between ours: they are passed over.
     pub strange: Vec<EntryId>,
-    /// The name of the last entry, whoever wrote it. The next read begins behind it.
+    /// The name of the last entry of both kinds. The next read begins behind it.
     pub end: EntryId,
     /// How many there were of both kinds.
     pub count: usize,
@@ -116,7 +117,8 @@ pub fn follow(position: Position, entries: &[LogEntry]) -> Result<Option<Positio
 mod tests {
     use super::{Read, follow};
     use crate::cluster::entry::LogEntry;
-    use crate::cluster::status::{EntryId, Position, RebuildCause};
+    use crate::cluster::reason::RebuildCause;
+    use crate::cluster::status::{EntryId, Position};
     use crate::store::Event;
     use crate::vote::id::ServerId;
 

@@ -23,7 +23,7 @@ const SYSTEM_FILES: [&str; 5] = [
 /// What is shown to the store, and what the store is believed by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Certificates of those who may vouch for the store; the system's where none is named.
+    /// Certificates of the authorities that may vouch for the store; the system's where none is named.
     pub ca: Option<PathBuf>,
     /// A certificate with its chain, and its key, for a store that wants to know its clients.
     pub pair: Option<(PathBuf, PathBuf)>,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::reason::Reason;
-use super::status::{RebuildCause, SharedStatus};
+use super::reason::{Reason, RebuildCause};
+use super::status::SharedStatus;
 use crate::clock::Clock;
 use crate::metrics::{MetricKind, MetricsText};
 use crate::recorder::shared::SharedStore;

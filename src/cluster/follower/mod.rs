@@ -39,7 +39,7 @@ use submitter::Submitter;
 /// Messages that wait for the recorder. A sender waits while there are so many.
 const MESSAGES_MAX: usize = 64;
 /// How long an answer waits for the own feed, in milliseconds, since the feed last brought something: what is behind
-/// a large batch comes later. For a feed that does not follow nobody is kept waiting.
+/// a large batch comes later. A feed that does not follow is not waited for.
 const ACKNOWLEDGE_FOLLOWING_MS: u64 = 1_000;
 /// How long it waits in all, in milliseconds: the least patient callers give up after 5 s.
 const ACKNOWLEDGE_MAX_MS: u64 = 4_000;
@@ -47,7 +47,7 @@ const ACKNOWLEDGE_MAX_MS: u64 = 4_000;
 const ACKNOWLEDGE_AWAY_MS: u64 = 50;
 /// Votes that are kept in mind as taken and not seen; while the feed does not follow none is taken.
 const UNSEEN_MAX: usize = 262_144;
-/// The store's clock moves by more than this only where somebody has set it, in microseconds.
+/// The store's clock moves by more than this only where it was set, in microseconds.
 const STEP_US: u64 = 500_000;
 
 /// A command that the store has decided.
@@ -63,13 +63,17 @@ struct Settled {
 }
 
 enum FollowerMessage {
-    Changes(Vec<Event>, Position),
-    Corrections(Vec<Event>),
+    /// Without a position where no entry of the log says it.
+    Changes(Vec<Event>, Option<Position>),
     Taken(SyncSender<()>),
     Replace(Box<FullState>, Position, SyncSender<FullState>),
     Time(i64),
     Failed(StoreError),
-    Settled { settled: Vec<Settled>, entries: u64, took_us: u64 },
+    Settled {
+        settled: Vec<Settled>,
+        entries: u64,
+        took_us: u64,
+    },
     Digest(Respond),
     NoMoreRequests,
 }
@@ -110,9 +114,9 @@ impl FeedDoor {
     /// Entries of the log, in order, and how far they go.
     ///
     /// # Errors
-    /// Where nobody takes them any more.
+    /// Where the recorder is gone.
     pub fn changes(&self, events: Vec<Event>, position: Position) -> Result<(), RecorderGone> {
-        self.send(FollowerMessage::Changes(events, position))
+        self.send(FollowerMessage::Changes(events, Some(position)))
     }
 
     /// Tells what the store has where this node showed something else. No entry of the log says it.
@@ -120,7 +124,7 @@ impl FeedDoor {
     /// # Errors
     /// As [`FeedDoor::changes`].
     pub fn correct(&self, events: Vec<Event>) -> Result<(), RecorderGone> {
-        if events.is_empty() { Ok(()) } else { self.send(FollowerMessage::Corrections(events)) }
+        if events.is_empty() { Ok(()) } else { self.send(FollowerMessage::Changes(events, None)) }
     }
 
     /// Waits until all that was told before is in what is viewed.
@@ -161,7 +165,7 @@ impl FeedDoor {
     }
 
     /// Takes the votes that the store took in an earlier history and that the feed never brought: where the
-    /// store has lost them nobody else knows them. Votes of the present history come by the feed, or have come.
+    /// store has lost them no other node knows them. Votes of the present history come by the feed, or have come.
     #[must_use]
     pub fn take_unseen(&self) -> Vec<StoredVote> {
         let mut unseen = self.unseen.lock();
@@ -292,9 +296,9 @@ impl Follower {
     /// Works until no command comes any more and every one is acknowledged. A round, in this order
     /// and why:
     ///
-    /// 1. take a message: of the feed it changes what is visible, of the submitter it adds who waits;
-    /// 2. acknowledge those whose entry is visible now, or who have waited long enough;
-    /// 3. sweep a little, when nobody waits on it any more.
+    /// 1. take a message: of the feed it changes what is visible, of the submitter it adds commands that wait;
+    /// 2. answer the commands whose entries are visible now, and those that have waited long enough;
+    /// 3. sweep a little, behind all that others wait for.
     pub fn run(mut self) {
         while !(self.is_ending && self.waiting.is_empty()) {
             match self.messages.recv_timeout(self.pause()) {
@@ -311,7 +315,7 @@ impl Follower {
         }
     }
 
-    /// Until the next tick, or until somebody has waited long enough.
+    /// Until the next tick, or until the first command has waited long enough.
     fn pause(&self) -> Duration {
         let now_ms = self.clock.now().monotonic_ms;
         let first = self.waiting.front().map_or(u64::MAX, |first| self.due_ms(first));
@@ -331,17 +335,18 @@ impl Follower {
         match message {
             FollowerMessage::Changes(events, position) => {
                 self.change(&events);
-                self.status.set_position(position);
-                self.fed_ms = self.clock.now().monotonic_ms;
+                if let Some(position) = position {
+                    self.status.set_position(position);
+                    self.fed_ms = self.clock.now().monotonic_ms;
+                }
             }
-            FollowerMessage::Corrections(events) => self.change(&events),
             FollowerMessage::Taken(sender) => {
-                // Whoever waited has gone: nobody has to know.
+                // The feed has gone, and needs no answer.
                 let _gone = sender.send(());
             }
             FollowerMessage::Replace(state, position, replaced) => {
                 let old = self.replace(*state, position);
-                // Whoever built the state has gone: the old one is dropped here.
+                // The feed has gone: the old state is dropped here.
                 let _gone = replaced.send(old);
             }
             FollowerMessage::Time(offset_us) => self.set_time(offset_us),
@@ -372,7 +377,7 @@ impl Follower {
         events.iter().filter_map(state::voted).for_each(|pair| self.live.tell(pair));
     }
 
-    /// Shows new servers before their votes, and takes old votes away before their servers: nobody is told of a
+    /// Shows new servers before their votes, and takes old votes away before their servers: no request is told of a
     /// vote for a server that is not listed.
     fn replace(&mut self, mut state: FullState, position: Position) -> FullState {
         let servers = Snapshot::clone(&self.live.directory.snapshot());
@@ -398,7 +403,7 @@ impl Follower {
         }
     }
 
-    /// Answers those whose entry is visible, or who have waited long enough, in their order. What is
+    /// Answers the commands whose entries are visible, and those that have waited long enough, in their order. What is
     /// not visible is not acknowledged: the store has it, but this node may not show it for a while.
     fn acknowledge(&mut self) {
         let now_ms = self.clock.now().monotonic_ms;

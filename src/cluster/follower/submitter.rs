@@ -42,7 +42,7 @@ impl Submitter {
                 return;
             }
         }
-        // Where the recorder has gone first there is nobody to tell.
+        // The recorder may have gone first: then it needs no telling.
         let _gone = self.recorder.send(FollowerMessage::NoMoreRequests);
     }
 

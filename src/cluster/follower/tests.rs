@@ -1,5 +1,5 @@
-//! The recorder between a scripted store and a scripted feed: who is answered when, and what is
-//! visible then.
+//! The recorder between a scripted store and a scripted feed: when each command is answered, and
+//! what is visible then.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
