@@ -19,6 +19,7 @@ const SETTINGS = {
   coolingIp: process.env.COOLING_IP,
   screenshots: process.env.SCREENSHOTS,
   only: process.env.ONLY,
+  keep: process.env.KEEP === "1",
 };
 const ANSWER_MS_MAX = 10_000;
 const PHONE = { width: 360, height: 740 };
@@ -29,8 +30,10 @@ function launch() {
 }
 
 /** Opens the page as asked, runs the check, and holds the page to the rules of all pages. */
-async function withPage(browser, { address, viewport = DESK, scheme = "light", locale, expected = [], before }, check) {
-  const context = await browser.newContext({ viewport, colorScheme: scheme, locale, timezoneId: "Europe/Paris" });
+async function withPage(browser, { address, viewport = DESK, scale = 1, scheme = "light", locale, expected = [], before }, check) {
+  const context = await browser.newContext({
+    viewport, deviceScaleFactor: scale, colorScheme: scheme, locale, timezoneId: "Europe/Paris",
+  });
   context.setDefaultTimeout(ANSWER_MS_MAX);
   await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: address });
   const page = await context.newPage();

@@ -3,6 +3,7 @@
 const { SETTINGS, launch, withPage } = require("./harness.cjs");
 const publicPage = require("./public_page.cjs");
 const controlPage = require("./control_page.cjs");
+const pictures = require("./pictures.cjs");
 
 const CHECK_MS_MAX = 240_000;
 
@@ -21,6 +22,7 @@ async function main() {
   for (const [name, address, locale, checks] of [
     ["public", SETTINGS.publicUrl, "fr-FR", publicPage.CHECKS],
     ["control", SETTINGS.controlUrl, "en-GB", controlPage.CHECKS],
+    ["pictures", SETTINGS.publicUrl, "fr-FR", pictures.CHECKS],
   ]) {
     for (const check of checks.filter((one) => `${name}: ${one.name}`.includes(SETTINGS.only))) {
       const label = `${name}: ${check.name}`;

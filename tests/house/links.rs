@@ -37,8 +37,8 @@ fn anchors_are_those_of_a_viewer_of_markdown() {
     ] {
         assert_eq!(slug(heading), anchor);
     }
-    let links = "[a](b.md#c) [d](#e) [f](https://g/h#i) ![j](k.svg)";
-    assert_eq!(targets(links).collect::<Vec<_>>(), [("b.md", "c"), ("", "e"), ("k.svg", "")]);
+    let links = "[a](b.md#c) [d](#e) [f](https://g/h#i) ![j](k.svg) <img src=\"l.png\">";
+    assert_eq!(targets(links).collect::<Vec<_>>(), [("b.md", "c"), ("", "e"), ("k.svg", ""), ("l.png", "")]);
 }
 
 /// The page that walks each flow names files of `src`, which move.
@@ -67,10 +67,11 @@ fn collect(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// The targets of Markdown links that are of this repository: the file, and what is behind a `#`.
+/// The targets of links and pictures that are of this repository: the file, and what is behind a `#`.
 fn targets(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let links = text.split("](").skip(1).filter_map(|after| after.split(')').next());
-    let own = links.filter(|link| !link.contains("://"));
+    let sources = ["src=\"", "srcset=\""].into_iter().flat_map(|name| text.split(name).skip(1));
+    let own = links.chain(sources.filter_map(|after| after.split('"').next())).filter(|link| !link.contains("://"));
     own.map(|link| link.split_once('#').unwrap_or((link, "")))
 }
 
