@@ -5,7 +5,8 @@ declare(strict_types=1);
 use Illuminate\Database\Connection;
 
 /**
- * The outbox in Laravel (8 or later): VoteStatusServiceProvider.php makes one, and runs its replay.
+ * The outbox in Laravel (8.37 or later). Its table is made by `artisan migrate`, from the migration beside this
+ * file; VoteStatusServiceProvider.php makes the outbox, and runs its replay.
  *
  *     public function store(Request $request, Server $server, VoteStatus $voteStatus)
  *     {
@@ -31,9 +32,10 @@ final class VoteStatus
      * Within a transaction of the caller's the vote is sent once that is committed, and the outcome is LATER:
      * what is sent before that may be rolled back on the site, and would still put the player in cooldown.
      *
+     * @param string|list<string> $ip the voter's address, or all that the site knows of
      * @return array{outcome: string, next_vote_at: ?string, message: ?string} as VoteStatusOutbox::send() has it
      */
-    public function vote(int $serverId, string $ip, Closure $write): array
+    public function vote(int $serverId, string|array $ip, Closure $write): array
     {
         $votedAt = time();
         $add = function () use ($serverId, $ip, $write, $votedAt): int {
@@ -49,7 +51,7 @@ final class VoteStatus
         return ['outcome' => VoteStatusOutbox::LATER, 'next_vote_at' => null, 'message' => $message];
     }
 
-    /** @return array{sent: int, refused: int, is_complete: bool} as VoteStatusOutbox::replay() has it */
+    /** @return array{sent: int, refused: int, is_complete: bool, misconfigured: ?string} as VoteStatusOutbox::replay() has it */
     public function replay(): array
     {
         return $this->outbox()->replay();

@@ -13,7 +13,7 @@ declare(strict_types=1);
  *     $outbox = new VoteStatusOutbox($pdo, 'http://127.0.0.1:8081', $key);
  *     $pdo->beginTransaction();
  *     // … the site's own row for the vote …
- *     $vote = $outbox->add(28, $_SERVER['REMOTE_ADDR']);
+ *     $vote = $outbox->add(28, [$_SERVER['REMOTE_ADDR'], $otherAddress]);
  *     $pdo->commit();
  *     $answer = $outbox->send($vote);
  *
@@ -30,12 +30,19 @@ final class VoteStatusOutbox
     public const IN_COOLDOWN = 'in_cooldown';
     /** The service cannot say now. The vote is kept, and replay() sends it. */
     public const LATER = 'later';
+    /** Key or URL is wrong, see `message`. The vote is kept, and replay() sends it once that is mended. */
+    public const MISCONFIGURED = 'misconfigured';
     /** The service takes no such vote, see `message`: the address is none, or the vote is too old. */
     public const REFUSED = 'refused';
 
     private const TABLE = 'vote_status_outbox';
     /** Votes in one request of a replay: the answer tells of each line that was refused, up to 100. */
     private const LINES_MAX = 100;
+    /** Failures of curl that do not pass by themselves: the URL's form, its host, its certificate. */
+    private const MISTAKES = [
+        CURLE_UNSUPPORTED_PROTOCOL, CURLE_URL_MALFORMAT, CURLE_COULDNT_RESOLVE_HOST, CURLE_SSL_CONNECT_ERROR,
+        CURLE_SSL_CACERT,
+    ];
     /** A vote that is younger may be on its way just now, in seconds: longer than send() takes. */
     private const REPLAY_AGE_S = 60;
 
@@ -61,21 +68,22 @@ final class VoteStatusOutbox
     /**
      * Writes a vote to the outbox, within the transaction that is open. Gives its number there.
      *
-     * @param int|null $votedAt Unix seconds; now, if left out
+     * @param string|list<string> $ip      the voter's address, or all that the site knows of, up to 8: one vote
+     * @param int|null            $votedAt Unix seconds; now, if left out
      */
-    public function add(int $serverId, string $ip, ?int $votedAt = null): int
+    public function add(int $serverId, string|array $ip, ?int $votedAt = null): int
     {
         $now = time();
         $insert = $this->pdo->prepare(
             'INSERT INTO ' . self::TABLE . ' (server_id, ip, voted_at, added_at) VALUES (?, ?, ?, ?)'
         );
-        $insert->execute([$serverId, $ip, $votedAt ?? $now, $now]);
+        $insert->execute([$serverId, implode(' ', (array) $ip), $votedAt ?? $now, $now]);
         return (int) $this->pdo->lastInsertId();
     }
 
     /**
      * Sends a vote that was added, after its transaction was committed. Never throws for want of the
-     * service: that is LATER.
+     * service: that is LATER, or MISCONFIGURED.
      *
      * @return array{outcome: string, next_vote_at: ?string, message: ?string}
      */
@@ -91,7 +99,11 @@ final class VoteStatusOutbox
         [$status, $body, $now] = $this->post('/v1/votes', self::line($row));
         $next = $body['next_vote_at'] ?? null;
         $message = $body['message'] ?? "status $status";
+        $mistake = $this->mistake($status, $body);
         switch (true) {
+            case $mistake !== null:
+                $this->note($vote, "misconfigured: $mistake");
+                return self::answer(self::MISCONFIGURED, null, $mistake);
             case $status === 201:
             // An answer that got lost on an earlier try: the cooldown is that of this very vote.
             case $status === 409 && $next === $this->nextVoteAt((int) $row['voted_at']):
@@ -113,33 +125,40 @@ final class VoteStatusOutbox
     /**
      * Sends what is left in the outbox, as records of the site: the later of two votes stays, and a
      * vote that the service has already changes nothing. Votes that it refuses stay in the table with
-     * the reason in `last_error`; those that are older than the cooldown mean nothing any more, and go.
+     * the reason in `last_error`. Those that have become older than the cooldown stay there too, and are
+     * not sent again: delete them once somebody has looked at them.
      *
-     * @return array{sent: int, refused: int, is_complete: bool} `is_complete` is false where the service
-     *         was away: the next run goes on
+     * @return array{sent: int, refused: int, is_complete: bool, misconfigured: ?string} `is_complete` is
+     *         false where the service was away, or key or URL is wrong as `misconfigured` says: the next
+     *         run goes on
      */
     public function replay(): array
     {
-        $result = ['sent' => 0, 'refused' => 0, 'is_complete' => true];
+        $result = ['sent' => 0, 'refused' => 0, 'is_complete' => true, 'misconfigured' => null];
         $after = 0;
         while ($rows = $this->rowsAfter($after)) {
             $after = (int) end($rows)['id'];
             $lines = implode("\n", array_map(self::line(...), $rows)) . "\n";
             [$status, $body] = $this->post('/v1/votes/batch', $lines, 'application/x-ndjson');
-            if ($status !== 200) {
-                $this->note((int) $rows[0]['id'], $body['message'] ?? "status $status");
-                return ['is_complete' => false] + $result;
+            $mistake = $this->mistake($status, $body);
+            if ($mistake !== null || $status !== 200) {
+                $why = $mistake === null ? $body['message'] ?? "status $status" : "misconfigured: $mistake";
+                $this->note((int) $rows[0]['id'], $why);
+                return ['is_complete' => false, 'misconfigured' => $mistake] + $result;
             }
             $errors = array_column($body['errors'] ?? [], null, 'line');
             $done = [];
             foreach ($rows as $index => $row) {
                 $error = $errors[$index + 1] ?? null;
-                if ($error === null || $error['error'] === 'expired') {
+                if ($error === null) {
                     $done[] = (int) $row['id'];
-                } else {
-                    $this->note((int) $row['id'], $error['error'] . ': ' . $error['message']);
-                    $result['refused']++;
+                    continue;
                 }
+                $this->note((int) $row['id'], $error['error'] . ': ' . $error['message']);
+                // Too many changes of one vote at once: the line is right, and its time has not come.
+                $isLater = $error['error'] === 'too_many_changes';
+                $result['refused'] += $isLater ? 0 : 1;
+                $result['is_complete'] = $result['is_complete'] && !$isLater;
             }
             $this->remove($done);
             $result['sent'] += count($done);
@@ -151,7 +170,8 @@ final class VoteStatusOutbox
     private function rowsAfter(int $id): array
     {
         $select = $this->pdo->prepare(
-            'SELECT * FROM ' . self::TABLE . ' WHERE id > ? AND added_at <= ? ORDER BY id LIMIT ' . self::LINES_MAX
+            'SELECT * FROM ' . self::TABLE . " WHERE id > ? AND added_at <= ?
+            AND (last_error IS NULL OR last_error NOT LIKE 'expired:%') ORDER BY id LIMIT " . self::LINES_MAX
         );
         $select->execute([$id, time() - self::REPLAY_AGE_S]);
         return $select->fetchAll(PDO::FETCH_ASSOC);
@@ -176,11 +196,9 @@ final class VoteStatusOutbox
     /** @param array<string, mixed> $row */
     private static function line(array $row): string
     {
-        $vote = [
-            'server_id' => (int) $row['server_id'],
-            'ip' => (string) $row['ip'],
-            'voted_at' => (int) $row['voted_at'],
-        ];
+        $ips = explode(' ', (string) $row['ip']);
+        $voter = count($ips) === 1 ? ['ip' => $ips[0]] : ['ips' => $ips];
+        $vote = ['server_id' => (int) $row['server_id'], ...$voter, 'voted_at' => (int) $row['voted_at']];
         return json_encode($vote, JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES);
     }
 
@@ -193,6 +211,25 @@ final class VoteStatusOutbox
     private static function answer(string $outcome, ?string $next = null, ?string $message = null): array
     {
         return ['outcome' => $outcome, 'next_vote_at' => $next, 'message' => $message];
+    }
+
+    /**
+     * What is wrong with key or URL, or null where the answer is one of the service, or of none: a service
+     * that is away comes back by itself, and a mistake does not.
+     *
+     * @param array<string, mixed> $body
+     */
+    private function mistake(int $status, array $body): ?string
+    {
+        $isOfService = isset($body[$status < 300 ? 'recorded' : 'error']);
+        return match (true) {
+            isset($body['mistake']) => "{$this->url}: {$body['mistake']}",
+            $status === 0 || $status >= 500 || $status === 429 => null,
+            $status === 401 => "{$this->url} refuses the control key",
+            isset($body['can_vote']) => "{$this->url} is the public listener: name the control listener, by default port 8081",
+            $isOfService && !in_array($body['error'] ?? null, ['not_found', 'method_not_allowed'], true) => null,
+            default => "{$this->url} answers with status $status, and is not the control listener of vote-status",
+        };
     }
 
     /**
@@ -211,7 +248,7 @@ final class VoteStatusOutbox
             CURLOPT_RETURNTRANSFER => true,
             CURLOPT_CONNECTTIMEOUT_MS => $this->connectTimeoutMs,
             CURLOPT_TIMEOUT_MS => $this->timeoutMs,
-            // The service never redirects: whoever does is not the service, and must not get the key.
+            // The service never redirects: another server that does must not get the key.
             CURLOPT_FOLLOWLOCATION => false,
             CURLOPT_HEADERFUNCTION => function ($curl, string $header) use (&$now): int {
                 if (stripos($header, 'Date:') === 0) {
@@ -222,11 +259,12 @@ final class VoteStatusOutbox
         ]);
         $answer = curl_exec($curl);
         if ($answer === false) {
-            return [0, ['message' => curl_error($curl)], $now];
+            $member = in_array(curl_errno($curl), self::MISTAKES, true) ? 'mistake' : 'message';
+            return [0, [$member => curl_error($curl)], $now];
         }
         $json = json_decode((string) $answer, true);
-        // What is no JSON object is not of the service, whatever its status.
-        $status = is_array($json) ? (int) curl_getinfo($curl, CURLINFO_RESPONSE_CODE) : 0;
-        return [$status, is_array($json) ? $json : ['message' => 'no answer of the service'], $now];
+        $status = (int) curl_getinfo($curl, CURLINFO_RESPONSE_CODE);
+        // A success without a JSON object is not of the service.
+        return [$status, is_array($json) ? $json : ['message' => "status $status, and no answer of the service"], $now];
     }
 }

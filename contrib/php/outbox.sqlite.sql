@@ -2,7 +2,7 @@
 CREATE TABLE vote_status_outbox (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     server_id INTEGER NOT NULL,
-    ip TEXT NOT NULL,
+    ip TEXT NOT NULL, -- up to 8, with a blank between them
     voted_at INTEGER NOT NULL, -- Unix seconds
     added_at INTEGER NOT NULL, -- Unix seconds
     tries INTEGER NOT NULL DEFAULT 0,

@@ -1,6 +1,6 @@
 <?php
 // A vote reported by Laravel's own client, without the outbox: a vote that the service does not answer may be lost.
-// 404, 409 and 422 are answers; only 503 and a lost connection are asked again, with the same time.
+// 404, 409 and 422 are answers; only 429, 503 and a lost connection are asked again, with the same time.
 
 use GuzzleHttp\Exception\TransferException;
 use Illuminate\Http\Client\ConnectionException;
@@ -18,7 +18,7 @@ function reportVote(int $serverId, string $ip, int $votedAt): ?Response
                 ->post(config('services.vote_status.url') . '/v1/votes', [
                     'server_id' => $serverId, 'ip' => $ip, 'voted_at' => $votedAt,
                 ]);
-            if ($response->status() !== 503) {
+            if (!in_array($response->status(), [429, 503], true)) {
                 return $response;
             }
         } catch (ConnectionException | TransferException) {

@@ -41,7 +41,7 @@ $config = [
         VoteStatusServiceProvider::class,
     ]],
     'cache' => ['default' => 'array', 'stores' => ['array' => ['driver' => 'array']]],
-    'database' => ['default' => 'site', 'connections' => ['site' => $database + ['prefix' => '']]],
+    'database' => ['default' => 'site', 'migrations' => 'migrations', 'connections' => ['site' => $database + ['prefix' => '']]],
     'queue' => ['default' => 'sync', 'connections' => ['sync' => ['driver' => 'sync']]],
     'services' => ['vote_status' => ['url' => $url, 'key' => $key]],
 ];
@@ -57,11 +57,11 @@ $kernel->bootstrap();
 restore_exception_handler();
 
 /** The answer, and the vote's time. */
-function vote(string $ip): array
+function vote(string|array $ip): array
 {
     $at = null;
     $answer = app(VoteStatus::class)->vote(28, $ip, function (int $votedAt) use ($ip, &$at): void {
-        DB::table('votes')->insert(['server_id' => 28, 'ip' => $ip, 'voted_at' => $at = $votedAt]);
+        DB::table('votes')->insert(['server_id' => 28, 'ip' => ((array) $ip)[0], 'voted_at' => $at = $votedAt]);
     });
     return ['ip' => $ip, 'voted_at' => $at] + $answer;
 }
@@ -69,15 +69,21 @@ function vote(string $ip): array
 switch ($what) {
     case 'make':
         $driver === 'sqlite' && touch($rest);
-        foreach (array_slice($argv, 5) as $file) {
-            DB::unprepared(file_get_contents($file));
-        }
+        // The outbox's own table comes by the migration, as on any site.
+        DB::unprepared(file_get_contents($argv[5]));
+        $kernel->call('migrate', ['--force' => true]) === 0 || exit(3);
         break;
     case 'vote':
         for ($number = (int) $argv[5]; $number < $argv[5] + $argv[6]; $number++) {
             echo json_encode(vote('10.1.' . intdiv($number, 250) . '.' . $number % 250)), "\n";
             usleep(1000 * (int) $argv[7]);
         }
+        break;
+    case 'both':
+        echo json_encode(vote([$argv[5], $argv[6]])), "\n";
+        break;
+    case 'age':
+        DB::table('vote_status_outbox')->decrement('voted_at', (int) $argv[5]);
         break;
     case 'forget':
         // The process dies once the vote is committed, within a transaction of the caller's.
@@ -98,9 +104,11 @@ switch ($what) {
         str_contains($scheduled, 'vote-status:replay') || exit(3);
         DB::table('vote_status_outbox')->decrement('added_at', (int) $argv[5]);
         $status = $kernel->call('vote-status:replay');
-        sscanf($kernel->output(), '%d sent, %d refused', $sent, $refused);
-        $left = DB::table('vote_status_outbox')->get(['ip', 'last_error']);
-        echo json_encode(['sent' => $sent, 'refused' => $refused, 'is_complete' => $status === 0, 'left' => $left]), "\n";
+        $said = $kernel->output();
+        sscanf($said, '%d sent, %d refused', $sent, $refused);
+        $told = ['sent' => $sent, 'refused' => $refused, 'is_complete' => $status === 0];
+        $told['misconfigured'] = preg_match('/: misconfigured: (.*)/', $said, $found) ? $found[1] : null;
+        echo json_encode($told + ['left' => DB::table('vote_status_outbox')->get(['ip', 'last_error'])]), "\n";
         break;
     case 'report':
         require $argv[5];

@@ -3,6 +3,8 @@
 //   site.php DSN URL KEY vote FIRST COUNT PAUSE_MS   COUNT votes from addresses of their own
 //   site.php DSN URL KEY forget IP                   a vote whose process dies between commit and sending
 //   site.php DSN URL KEY replay AGE_S                what cron does, for votes as if they were so much older
+//   site.php DSN URL KEY age AGE_S                   lets the votes in the outbox have been cast so much earlier
+//   site.php DSN URL KEY both IP IP                  a vote of a voter with two addresses
 declare(strict_types=1);
 
 require __DIR__ . '/../../contrib/php/VoteStatusOutbox.php';
@@ -11,11 +13,12 @@ require __DIR__ . '/../../contrib/php/VoteStatusOutbox.php';
 $pdo = new PDO($dsn, 'root');
 $outbox = new VoteStatusOutbox($pdo, $url, $key);
 
-function vote(PDO $pdo, VoteStatusOutbox $outbox, string $ip): array
+function vote(PDO $pdo, VoteStatusOutbox $outbox, string|array $ip): array
 {
     $votedAt = time();
     $pdo->beginTransaction();
-    $pdo->prepare('INSERT INTO votes (server_id, ip, voted_at) VALUES (?, ?, ?)')->execute([28, $ip, $votedAt]);
+    $row = [28, ((array) $ip)[0], $votedAt];
+    $pdo->prepare('INSERT INTO votes (server_id, ip, voted_at) VALUES (?, ?, ?)')->execute($row);
     $vote = $outbox->add(28, $ip, $votedAt);
     $pdo->commit();
     return [$vote, $votedAt];
@@ -35,6 +38,13 @@ switch ($what) {
             echo json_encode(['ip' => $ip, 'voted_at' => $votedAt] + $answer), "\n";
             usleep(1000 * (int) $argv[7]);
         }
+        break;
+    case 'both':
+        [$vote, $votedAt] = vote($pdo, $outbox, [$argv[5], $argv[6]]);
+        echo json_encode(['voted_at' => $votedAt] + $outbox->send($vote)), "\n";
+        break;
+    case 'age':
+        $pdo->exec('UPDATE vote_status_outbox SET voted_at = voted_at - ' . (int) $argv[5]);
         break;
     case 'forget':
         [, $votedAt] = vote($pdo, $outbox, $argv[5]);
