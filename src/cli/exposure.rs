@@ -66,11 +66,10 @@ pub(super) fn warn_of_control(address: &ListenAddress) {
     }
 }
 
-/// Warns of a store's password on the command line.
+/// What is wrong with a store's password on the command line.
 #[cfg(feature = "redis")]
-pub(super) fn warn_of_store_password() {
-    log::warn!("--store holds a password, which everybody on this machine sees in ps: use --store-password-file");
-}
+pub(super) const STORE_PASSWORD: &str =
+    "--store holds a password, which everybody on this machine sees in ps: use --store-password-file";
 
 /// Whether others than this machine and its own network may reach an address. `0.0.0.0` and `::` stand for all
 /// addresses of the machine, so they are public.

@@ -19,6 +19,8 @@ pub(super) struct Resolved {
     pub(super) options: ServeOptions,
     pub(super) config: Config,
     pub(super) key: ServiceKey,
+    /// Whether anything is read or kept in the data directory.
+    pub(super) uses_data_dir: bool,
 }
 
 impl Resolved {
@@ -33,8 +35,17 @@ impl Resolved {
                 "a public socket was passed, and only the native engine takes one: leave --engine out",
             ));
         }
+        let own = |role| !passed.iter().any(|(passed, _)| *passed == role);
+        let public = options.listen.iter().find(|listen| listen.overlaps(&options.control));
+        if let Some(public) = public.filter(|_| own(Role::Public) && own(Role::Control)) {
+            let control = &options.control;
+            return Err(CliError::new(format_args!(
+                "--control {control} is the address of --listen {public}: give the control interface one of its own"
+            )));
+        }
         let key = ServiceKey::new(options.key_file.as_ref(), &options.data_dir)?;
-        if !options.keeps_nothing() || (key.is_in_data_dir() && !options.is_demo) {
+        let uses_data_dir = !options.keeps_nothing() || (key.is_in_data_dir() && !options.is_demo);
+        if uses_data_dir {
             key::refuse_file(&options.data_dir)?;
         }
         let Shares { connections_max, control_connections_max, turned_away_max } =
@@ -63,7 +74,7 @@ impl Resolved {
             readiness: Readiness::default(),
             passed,
         };
-        Ok(Self { options, config, key })
+        Ok(Self { options, config, key, uses_data_dir })
     }
 }
 

@@ -42,7 +42,10 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
 }
 
 fn serve(resolved: Resolved) -> Result<Exit, CliError> {
-    let Resolved { options, config, key } = resolved;
+    let Resolved { options, config, key, .. } = resolved;
+    if let Some(mistake) = options.mistake() {
+        log::warn!("{mistake}");
+    }
     if options.is_demo {
         key.look_or_generate()?;
     }

@@ -39,6 +39,8 @@ pub(super) struct ServeOptions {
     pub(super) max_waiting: Option<usize>,
     pub(super) drain_delay_ms: u64,
     pub(super) drain_timeout_ms: u64,
+    /// `--stale-max` was given, which only a shared store can exceed.
+    has_stale_max: bool,
 }
 
 /// Where votes and servers are kept.
@@ -82,11 +84,27 @@ impl ServeOptions {
             max_waiting: given("max-waiting"),
             drain_delay_ms: one(matches, "drain-delay")?,
             drain_timeout_ms: one(matches, "drain-timeout")?,
+            has_stale_max: matches.contains_id("stale-max"),
         })
     }
 
     pub(super) const fn keeps_nothing(&self) -> bool {
         matches!(self.keeping, Keeping::Memory)
+    }
+
+    /// An option that the service can run with, and that does not do what it says.
+    pub(super) fn mistake(&self) -> Option<String> {
+        if let (Some(waiting), Some(connections)) = (self.max_waiting, self.max_connections)
+            && waiting > connections
+        {
+            return Some(format!(
+                "--max-waiting {waiting} is more than --max-connections {connections}: each waiting request has a connection"
+            ));
+        }
+        let has_own_store = matches!(self.keeping, Keeping::Memory | Keeping::DataDir);
+        (self.has_stale_max && has_own_store).then(|| {
+            "--stale-max means nothing without a shared store: name one by --store, or leave it out".to_owned()
+        })
     }
 
     /// The data directory, where the service keeps something there.

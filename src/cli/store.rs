@@ -35,6 +35,11 @@ pub(super) struct StoreOptions {
 }
 
 impl StoreOptions {
+    /// Whether everybody on the machine can see its password.
+    pub(super) const fn shows_password(&self) -> bool {
+        self.shows_password
+    }
+
     /// What the store is called in the log.
     pub(super) fn name(&self) -> String {
         self.address.to_string()
@@ -64,7 +69,7 @@ pub(super) fn shared(options: &StoreOptions, data_dir: &Path, ipv6_prefix: Ipv6P
         log::warn!("cannot make the data directory {}: {error}", data_dir.display());
     }
     if options.shows_password {
-        exposure::warn_of_store_password();
+        log::warn!("{}", exposure::STORE_PASSWORD);
     }
     let StoreOptions { address, confirmation, stale_max_ms, .. } = options;
     let store = RedisStore {

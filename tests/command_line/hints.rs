@@ -141,10 +141,26 @@ fn options_are_checked_and_nothing_is_touched() {
     let folder = folder();
     let data = folder.path().join("data");
     let check = |args: &[&str]| say(&[&["serve", "--check-config", "--data-dir", text(&data)], args].concat(), &[]);
-    let good = "the options are good: public 127.0.0.1:8080; control 127.0.0.1:8081; data directory ";
+    let good = "the options are good: public 127.0.0.1:8080; control 127.0.0.1:8081; ";
+    let usual = "cooldown 90 minutes; IPv6 prefix 64 bits";
     let ended = check(&["--listen", "127.0.0.1:8080"]);
-    assert_eq!(expect_quiet(&ended, 0), format!("{good}{}\n", text(&data)));
+    assert_eq!(expect_quiet(&ended, 0), format!("{good}store in the data directory {}; {usual}\n", text(&data)));
     assert!(!data.exists());
+    for (args, mode) in [
+        (
+            &["--in-memory", "--max-waiting", "5", "--max-connections", "5"][..],
+            "store in memory, where nothing is kept",
+        ),
+        (&["--demo"], "a demonstration in memory, where nothing is kept"),
+        #[cfg(feature = "redis")]
+        (&["--store", "redis://127.0.0.1:1", "--stale-max", "5"], "store shared with other nodes, redis://127.0.0.1:1"),
+    ] {
+        let ended = check(&[&["--listen", "127.0.0.1:8080"], args].concat());
+        assert_eq!(expect_quiet(&ended, 0), format!("{good}{mode}; {usual}\n"));
+    }
+    let ended = check(&["--listen", "127.0.0.1:8080", "--cooldown-minutes", "5", "--ipv6-prefix", "56"]);
+    assert!(expect_quiet(&ended, 0).ends_with("; cooldown 5 minutes; IPv6 prefix 56 bits\n"), "{ended:?}");
+    assert!(!folder.path().join("data").exists());
     for (args, words) in [
         (&["--cooldown-minutes", "90m"][..], "a whole number without a unit"),
         (&["--control-key-file", "/no/such/file"], "cannot read the control key file /no/such/file"),
@@ -154,4 +170,51 @@ fn options_are_checked_and_nothing_is_touched() {
         command.args(["serve", "--check-config"]).args(args).env_remove("VOTE_STATUS_CONTROL_KEY");
         expect_failure(&run_to_end(command), &[words]);
     }
+}
+
+/// Regression: each of these was good.
+#[test]
+fn options_that_do_not_work_or_not_do_what_they_say_are_not_good() {
+    let folder = folder();
+    let file = folder.path().join("file");
+    fs::write(&file, "").expect("a file can be written");
+    let below = file.join("socket");
+    for (args, words) in [
+        (
+            &["--listen", "127.0.0.1:8080", "--control", "127.0.0.1:8080"][..],
+            &["--control 127.0.0.1:8080", "--listen"][..],
+        ),
+        (&["--listen", "0.0.0.0:8081"], &["--control 127.0.0.1:8081 is the address of --listen 0.0.0.0:8081"]),
+        (
+            &["--listen", "unix:/no/such/folder/socket"],
+            &["--listen unix:/no/such/folder/socket: /no/such/folder: No such"],
+        ),
+        (&["--control", &format!("unix:{}", text(&below))], &["--control unix:", "not a directory"]),
+        (&["--listen", "203.0.113.7:8080"], &["--listen 203.0.113.7:8080: the address is not one of this machine"]),
+        (&["--control", "[2001:db8::7]:8081"], &["--control [2001:db8::7]:8081: "]),
+        (&["--data-dir", "/proc/no/such"], &["the data directory /proc/no/such cannot be made or used"]),
+        (&["--max-waiting", "6", "--max-connections", "5"], &["--max-waiting 6 is more than --max-connections 5"]),
+        (&["--stale-max", "5"], &["--stale-max means nothing without a shared store"]),
+        (&["--in-memory", "--stale-max", "5"], &["--stale-max means nothing without a shared store"]),
+        #[cfg(feature = "redis")]
+        (&["--store", "redis://:secret@127.0.0.1:1"], &["--store holds a password", "--store-password-file"]),
+    ] {
+        let mut command = Server::command();
+        command.args(["serve", "--check-config"]).args(args).current_dir(folder.path());
+        let ended = run_to_end(command);
+        expect_failure(&ended, words);
+        assert_eq!(ended.stdout, "", "{args:?}");
+        assert!(!ended.stderr.contains("secret"), "{ended:?}");
+    }
+    let left: Vec<_> = fs::read_dir(folder.path()).expect("it is there").collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+/// The start itself refuses what can never work, and says what does not do what it says.
+#[test]
+fn a_control_listener_on_the_public_address_is_refused_at_the_start() {
+    let same = ["serve", "--in-memory", "--listen", "127.0.0.1:8099", "--control", "127.0.0.1:8099"];
+    expect_failure(&say(&same, &[]), &["--control 127.0.0.1:8099 is the address of --listen 127.0.0.1:8099"]);
+    let server = Server::in_memory(&["--max-waiting", "6", "--max-connections", "5"]);
+    assert!(server.stderr().contains("WARN --max-waiting 6 is more than --max-connections 5"), "{}", server.stderr());
 }

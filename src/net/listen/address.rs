@@ -2,7 +2,7 @@
 //! socket behind `unix:`.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -15,6 +15,23 @@ pub enum ListenAddress {
     Tcp(SocketAddr),
     /// For this machine: a socket file. The path is not empty.
     Unix(PathBuf),
+}
+
+impl ListenAddress {
+    /// Whether a client could mean both with one address: the same file, or the same port of addresses that overlap.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Unix(one), Self::Unix(other)) => one == other,
+            (Self::Tcp(one), Self::Tcp(other)) => {
+                // `[::]` takes IPv4 as well.
+                let takes = |all: IpAddr, ip: IpAddr| all.is_unspecified() && (all.is_ipv6() || ip.is_ipv4());
+                let is_same_ip = one.ip() == other.ip() || takes(one.ip(), other.ip()) || takes(other.ip(), one.ip());
+                one.port() != 0 && one.port() == other.port() && is_same_ip
+            }
+            _ => false,
+        }
+    }
 }
 
 impl FromStr for ListenAddress {
@@ -46,10 +63,26 @@ mod tests {
     use super::ListenAddress;
 
     #[test]
-    fn addresses_are_read_as_they_print() {
+    fn addresses_are_read_as_they_print_and_overlap_where_a_client_cannot_tell_them_apart() {
         for text in ["127.0.0.1:8080", "[::1]:0", "unix:/run/vote-status.sock", "unix:vote.sock", "unix:/a b:c"] {
             let address: ListenAddress = text.parse().unwrap_or_else(|why| panic!("{text}: {why}"));
             assert_eq!(address.to_string(), text);
+        }
+        for (one, other, overlap) in [
+            ("127.0.0.1:8080", "127.0.0.1:8080", true),
+            ("127.0.0.1:8080", "127.0.0.1:8081", false),
+            ("127.0.0.1:8080", "127.0.0.2:8080", false),
+            ("127.0.0.1:0", "127.0.0.1:0", false),
+            ("0.0.0.0:8080", "127.0.0.1:8080", true),
+            ("[::]:8080", "127.0.0.1:8080", true),
+            ("[::]:8080", "[::1]:8080", true),
+            ("0.0.0.0:8080", "[::1]:8080", false),
+            ("unix:/run/a", "unix:/run/a", true),
+            ("unix:/run/a", "unix:/run/b", false),
+            ("unix:/run/a", "127.0.0.1:8080", false),
+        ] {
+            let [one, other] = [one, other].map(|text| text.parse::<ListenAddress>().expect("an address"));
+            assert_eq!((one.overlaps(&other), other.overlaps(&one)), (overlap, overlap), "{one} {other}");
         }
         for wrong in ["", "unix:", "127.0.0.1", ":8080", "localhost:8080", "/run/vote-status.sock"] {
             assert!(wrong.parse::<ListenAddress>().is_err(), "{wrong}");

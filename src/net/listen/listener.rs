@@ -2,8 +2,9 @@
 //! the service on the same address is refused, not joined. Files of Unix sockets are in
 //! [`super::unix_file`], sockets that another process has bound in [`super::adopt`].
 
-use std::io;
-use std::net::{SocketAddr, TcpListener as StdTcpListener};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener as StdTcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::Path;
@@ -63,6 +64,28 @@ impl Families {
             _ => false,
         };
         if others.iter().any(has_port) { Self::Ipv6Only } else { Self::Both }
+    }
+}
+
+/// Looks whether this machine could listen there, as far as that can be told without doing it: the address is one of
+/// its own, and the folder of a socket file is there.
+///
+/// # Errors
+/// Why it could not.
+pub fn look(address: &ListenAddress) -> io::Result<()> {
+    match address {
+        ListenAddress::Tcp(address) => {
+            let mut any_port = *address;
+            any_port.set_port(0);
+            // Nobody can connect to such a socket, and it takes no port that a listener may want.
+            UdpSocket::bind(any_port).map(drop)
+        }
+        ListenAddress::Unix(path) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let why = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", folder.display()));
+            let is_folder = fs::metadata(folder).map_err(why)?.is_dir();
+            if is_folder { Ok(()) } else { Err(why(ErrorKind::NotADirectory.into())) }
+        }
     }
 }
 
