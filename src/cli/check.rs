@@ -11,6 +11,8 @@ use super::{CliError, Exit, one, say};
 
 /// How long is waited for an answer: as long as the most patient plugin in the field waits.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// How much longer a question that waits for a vote may take than it asked for: 35 s for `wait=25`, as in the samples.
+const AFTER_WAIT: Duration = Duration::from_secs(10);
 /// Largest body that is read. No answer of the interface comes near it.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 /// What the interface document makes of a body that is no JSON object.
@@ -29,11 +31,9 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     };
     let wait = options.get_one::<u64>("wait").copied();
     let path = wait.map_or_else(|| path.clone(), |seconds| format!("{path}?wait={seconds}"));
-    // The request may wait for that long; then the answer has as long as any other.
-    let timeout = TIMEOUT + Duration::from_secs(wait.unwrap_or_default());
     // The path may contain a token: failures name the address without it.
     let fail = |error: ureq::Error| site.failure(&error, "start `vote-status serve`, or name its address by --url");
-    let agent = site.agent(agent_config().timeout_global(Some(timeout)));
+    let agent = site.agent(agent_config().timeout_global(Some(timeout(wait))));
     let response = agent.get(site.uri(&path)).call().map_err(fail)?;
     let status = response.status().as_u16();
     let body = response.into_body().into_with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
@@ -55,6 +55,10 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         };
         CliError::new(format_args!("{} answers {status}: {}{word}{hint}", site.name(), verdict.message))
     })
+}
+
+fn timeout(wait: Option<u64>) -> Duration {
+    wait.map_or(TIMEOUT, |seconds| Duration::from_secs(seconds) + AFTER_WAIT)
 }
 
 /// What an answer comes to.
@@ -79,7 +83,12 @@ fn judge(status: u16, body: &[u8]) -> CheckResult {
 
 #[cfg(test)]
 mod tests {
-    use super::{Exit, judge};
+    use super::{Exit, judge, timeout};
+
+    #[test]
+    fn a_question_that_waits_has_the_time_out_of_the_samples() {
+        assert_eq!([None, Some(25), Some(50)].map(|wait| timeout(wait).as_secs()), [30, 35, 60]);
+    }
 
     #[test]
     fn verdicts() {

@@ -15,8 +15,8 @@ use vote_status::vote::directory::Directory;
 use vote_status::vote::table::CooldownTable;
 use vote_status::vote::time::{Cooldown, UnixSeconds};
 
-/// The bound on the page as it is written.
-const PAGE_BYTES_MAX: usize = 40_000;
+/// The bound on the page as it is written.
+const PAGE_BYTES_MAX: usize = 60_000;
 
 /// A page: its path, its bytes, its head in both codings. `TAG` is its entity tag without quotes
 /// and coding, `DATE` the date.
