@@ -255,8 +255,7 @@ fn without_the_service_or_its_key_the_remedy_is_told() {
 fn the_key_comes_from_the_places_of_serve() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");
-    let mut serve = Server::command();
-    serve.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--data-dir", text(&data)]);
+    let mut serve = Server::on(&data);
     serve.env_remove("VOTE_STATUS_CONTROL_KEY");
     let server = Server::spawn(serve);
     let elsewhere = folder.path().join("key");

@@ -33,12 +33,6 @@ fn question(host: u8, query: &str) -> String {
     request("GET", &format!("/api/vote/28/status/203.0.113.{host}{query}"))
 }
 
-fn metric(server: &Server, name: &str) -> u64 {
-    let page = get(server.control(), "/metrics");
-    let value = page.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value.unwrap_or_else(|| panic!("no {name}")).parse().expect("a whole number")
-}
-
 /// Until so many were told, timed out, ended before, and refused. A scrape may be a moment old: those that come
 /// in one turn of the control listener are given one page.
 #[track_caller]
@@ -57,8 +51,8 @@ fn until_waiting(server: &Server, count: u64) {
 #[track_caller]
 fn until(server: &Server, name: &str, value: u64) {
     let since = Instant::now();
-    while metric(server, name) != value {
-        assert!(since.elapsed() < DEADLINE, "{name} is {}", metric(server, name));
+    while server.metric(name) != value {
+        assert!(since.elapsed() < DEADLINE, "{name} is {}", server.metric(name));
         sleep(Duration::from_millis(2));
     }
 }
@@ -286,7 +280,7 @@ fn past_the_bound_the_answer_comes_at_once() {
     let mut next = Client::connect(server.public());
     next.send(question(7, "?wait=50"));
     until_waiting(&server, 2);
-    assert_eq!(metric(&server, "vote_status_waiting_max"), 2);
+    assert_eq!(server.metric("vote_status_waiting_max"), 2);
 }
 
 /// All places are taken and nobody is idle: a held request makes room, answered.

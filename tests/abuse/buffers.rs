@@ -4,7 +4,7 @@
 
 use super::ask;
 use crate::util::DEADLINE;
-use crate::util::client::{Client, get};
+use crate::util::client::Client;
 use crate::util::figures::{connections_affordable, peak_kib, report, resident_kib};
 use crate::util::needs::is_long;
 use crate::util::server::Server;
@@ -84,14 +84,6 @@ impl Attacker {
     }
 }
 
-/// One sample of `/metrics`.
-fn metric(server: &Server, name: &str) -> u64 {
-    let page = get(server.control(), "/metrics");
-    let line = page.text().lines().find(|line| line.split(' ').next() == Some(name));
-    let value = line.and_then(|line| line.split(' ').nth(1)).unwrap_or_else(|| panic!("no {name}: {}", page.text()));
-    value.parse().expect("a number")
-}
-
 /// The wait that one request in a hundred is over, of so many, each on a connection of its own and not
 /// right behind the one before: a client that keeps the processor warm for itself waits for nothing.
 fn wait_p99(address: SocketAddr, count: usize) -> Duration {
@@ -166,9 +158,9 @@ fn the_memory_of_all_connections_has_one_bound() {
         beside
     });
 
-    let held_kib = metric(&server, "vote_status_buffer_bytes") / 1024;
-    let max = metric(&server, "vote_status_buffer_bytes_max");
-    let cut = |how| metric(&server, &format!(r#"vote_status_buffer_cuts_total{{listener="public",how="{how}"}}"#));
+    let held_kib = server.metric("vote_status_buffer_bytes") / 1024;
+    let max = server.metric("vote_status_buffer_bytes_max");
+    let cut = |how| server.metric(&format!(r#"vote_status_buffer_cuts_total{{listener="public",how="{how}"}}"#));
     let (answered, closed) = (cut("answered"), cut("closed"));
     let grown_kib = peak_kib(pid).saturating_sub(before);
     let ratios = beside.iter().zip(&alone).map(|(beside, alone)| beside.as_secs_f64() / alone.as_secs_f64());

@@ -2,7 +2,7 @@
 //! that are not read. All of it is within the one bound, and votes go on meanwhile.
 
 use super::{GET, ask};
-use crate::util::client::{Client, get};
+use crate::util::client::Client;
 use crate::util::figures::{one_worker, peak_kib, report, resident_kib};
 use crate::util::server::Server;
 use crate::util::{DEADLINE, wait_until};
@@ -36,9 +36,7 @@ fn begin(server: &Server, head: &str, content: &[u8]) -> TcpStream {
 }
 
 fn held_kib(server: &Server) -> u64 {
-    let page = get(server.control(), "/metrics");
-    let line = page.text().lines().find_map(|line| line.strip_prefix("vote_status_buffer_bytes "));
-    line.expect("it is there").parse::<u64>().expect("a number") / 1024
+    server.metric("vote_status_buffer_bytes") / 1024
 }
 
 /// Regression: 512 uploads of a megabyte were 512 MB; a batch holds millions before its first commit.
@@ -94,15 +92,10 @@ fn what_the_control_listener_holds_has_a_bound() {
 fn who_is_cut_for_memory_is_not_counted_as_turned_away() {
     let budget = (2 * 1024 * 1024).to_string();
     let server = one_worker(&["--buffer-bytes-max", &budget, "--head-timeout", "600"]);
-    let counter = |line: &str| {
-        let page = get(server.control(), "/metrics");
-        let value = page.text().lines().find_map(|other| other.strip_prefix(line)).map(str::to_owned);
-        value.expect("it is there").trim().parse::<u64>().expect("a number")
-    };
     let head = "POST /v1/votes HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n";
     let begun: Vec<TcpStream> = (0..8).map(|_| begin(&server, head, &[b' '; 900_000])).collect();
     let cut = r#"vote_status_buffer_cuts_total{listener="control",how="answered"}"#;
-    wait_until("somebody has to go", || counter(cut) > 0);
-    assert_eq!(counter(r#"vote_status_turned_away_total{listener="control"}"#), 0);
+    wait_until("somebody has to go", || server.metric(cut) > 0);
+    assert_eq!(server.metric(r#"vote_status_turned_away_total{listener="control"}"#), 0);
     drop(begun);
 }

@@ -11,7 +11,6 @@ use rustix::net::sockopt::set_socket_recv_buffer_size;
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
@@ -334,21 +333,17 @@ fn newcomers_that_are_turned_away_are_counted() {
         assert_eq!(upload.read_response(false).status, 200);
     }
     drop(uploads);
-    let page = crate::util::client::get(server.control(), "/metrics");
-    let counted = |line: &str| page.text().lines().any(|other| other == line);
-    assert!(counted(r#"vote_status_turned_away_total{listener="control"} 1"#), "{}", page.text());
-    assert!(counted(r#"vote_status_turned_away_total{listener="public"} 0"#), "{}", page.text());
+    assert_eq!(server.metric(r#"vote_status_turned_away_total{listener="control"}"#), 1);
+    assert_eq!(server.metric(r#"vote_status_turned_away_total{listener="public"}"#), 0);
 }
 
 /// A server with so many descriptors and one public listener.
 fn with_descriptors(descriptors: usize, workers: &str) -> Server {
-    let binary = Server::command();
-    let mut command = Command::new("/bin/sh");
-    command.arg("-c").arg(format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"")).arg(binary.get_program());
+    let mut command = Server::command();
     command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--in-memory"]);
     command.args(["--workers", workers, "--head-timeout", "60"]);
-    command.env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
-    let server = Server::spawn(command);
+    let script = format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"");
+    let server = Server::spawn(Server::under(&["sh", "-c", &script], command));
     server.control_client().add_server(1, "t");
     server
 }

@@ -2,7 +2,7 @@
 //! and that a refusal reaches a client that is still sending.
 
 use super::{CONTENT_BODY, GET, ask, assert_refusal};
-use crate::util::client::{Client, get};
+use crate::util::client::Client;
 use crate::util::figures::{connections_affordable, one_worker, report, resident_kib};
 use crate::util::server::Server;
 use crate::util::wait_until;
@@ -98,10 +98,7 @@ fn answers_before_a_refusal_arrive() {
 }
 
 fn received_bytes(server: &Server) -> u64 {
-    let page = get(server.control(), "/metrics");
-    let line = r#"vote_status_received_bytes_total{listener="public"} "#;
-    let value = page.text().lines().find_map(|other| other.strip_prefix(line)).map(str::to_owned);
-    value.expect("it is there").parse().expect("a number")
+    server.metric(r#"vote_status_received_bytes_total{listener="public"}"#)
 }
 
 /// Heads begun and left there hold their own bytes and no more than the head's limit.

@@ -11,7 +11,6 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use socket2::SockRef;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
@@ -70,17 +69,10 @@ fn newcomers_among_busy_ones_are_served_and_the_oldest_unfinished_one_makes_room
 
 /// A server whose descriptors end long before its `--max-connections`.
 fn with_few_descriptors() -> Server {
-    let plain = Server::command();
-    let mut command = Command::new("/bin/sh");
-    command
-        .arg("-c")
-        .arg("ulimit -n 100; exec \"$0\" \"$@\"")
-        .arg(plain.get_program())
-        .args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"])
-        .args(["--in-memory", "--workers", "1", "--max-connections", "10000"])
-        .args(["--head-timeout", "60"])
-        .env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
-    let server = Server::spawn(command);
+    let mut command = Server::command();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--in-memory", "--workers", "1"]);
+    command.args(["--max-connections", "10000", "--head-timeout", "60"]);
+    let server = Server::spawn(Server::under(&["sh", "-c", r#"ulimit -n 100; exec "$0" "$@""#], command));
     server.control_client().add_server(1, "t");
     server
 }

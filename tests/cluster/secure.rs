@@ -3,6 +3,7 @@
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::{Node, client};
 use crate::cluster::util::oracle::settle;
+use crate::util::endpoint::free_port;
 use crate::util::ledger::address;
 use crate::util::needs::has;
 use crate::util::wait_until;
@@ -57,11 +58,6 @@ impl Authority {
     }
 }
 
-fn free_port() -> u16 {
-    // Held for a moment only; should another take it, Redis says so and the test fails as such.
-    std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
-}
-
 /// A Redis under TLS, where it listens, and its authority.
 fn secured(auth: &str) -> Option<(Engine, SocketAddr, Authority)> {
     // The server of some packages knows no TLS.
@@ -69,7 +65,7 @@ fn secured(auth: &str) -> Option<(Engine, SocketAddr, Authority)> {
         return None;
     }
     let authority = Authority::new();
-    let port = free_port();
+    let port = free_port().port();
     let arguments = authority.arguments(port, auth);
     let engine = Engine::start(&arguments.iter().map(String::as_str).collect::<Vec<&str>>());
     Some((engine, ([127, 0, 0, 1], port).into(), authority))
@@ -153,7 +149,7 @@ fn a_port_that_says_nothing_under_tls_is_told_as_slow() {
 #[test]
 fn nodes_ask_sentinels_under_tls() {
     let Some((engine, addr, authority)) = secured("no") else { return };
-    let ports = [free_port(), free_port(), free_port()];
+    let ports = [(); 3].map(|()| free_port().port());
     let sentinels = ports.map(|port| {
         let mut lines = vec!["tls-replication yes".to_owned()];
         let arguments = authority.arguments(port, "no");

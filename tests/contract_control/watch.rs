@@ -4,7 +4,8 @@ use crate::contract_control::expect_error;
 use crate::util::DEADLINE;
 use crate::util::client::{Client, exchange, get};
 use crate::util::server::Server;
-use crate::util::watch::{Watching, metric, until, until_watched};
+use crate::util::wait_until;
+use crate::util::watch::{Watching, until_watched};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
@@ -230,13 +231,13 @@ fn watchers_that_do_not_read_delay_nobody_and_hold_little() {
     }
     assert_eq!(with.control_client().cast(28, [203, 0, 113, 7]).status, 201);
     let grown_bytes = resident_bytes(&with).saturating_sub(before_bytes);
-    let missed = metric(&with, "vote_status_watch_dropped_total");
+    let missed = with.metric("vote_status_watch_dropped_total");
     println!("p99 with watchers / without: {ratios:.2?}; memory: +{} KiB; {missed} lines missed", grown_bytes / 1024);
     assert!(grown_bytes <= 8 * 1024 * 1024, "{grown_bytes}");
     // Of everything that was asked each has a line, or is told that it has missed it.
-    until("all is told", || {
+    wait_until("all is told", || {
         let [lines, dropped] = ["vote_status_watch_lines_total", "vote_status_watch_dropped_total"];
-        metric(&with, lines) + metric(&with, dropped) >= 3 * (questions / 5 * 5 + 1)
+        with.metric(lines) + with.metric(dropped) >= 3 * (questions / 5 * 5 + 1)
     });
     drop(watching);
 }

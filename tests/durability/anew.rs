@@ -4,16 +4,14 @@
 use crate::durability::files::store_file;
 use crate::durability::small_disk::{SmallDisk, ThinDisk};
 use crate::util::client::get;
-use crate::util::ledger::{Ledger, SERVER, address, serve};
+use crate::util::ledger::{Ledger, SERVER, serve};
 use crate::util::needs::{has, left_out};
 use crate::util::server::Server;
-use crate::util::time::now_unix;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -21,34 +19,12 @@ use std::time::{Duration, Instant};
 /// that it was not well is the most.
 const AGAIN_MAX: Duration = Duration::from_secs(10);
 
-/// Casts a vote, and notes whether it was recorded or may have been.
-fn cast(ledger: &mut Ledger, server: &Server, number: u32) -> bool {
-    let (pair, voted_at) = ((SERVER, address(number)), now_unix());
-    let response = server.control_client().cast_at(pair.0, &pair.1.to_string(), voted_at);
-    match response.status {
-        201 => drop(ledger.recorded.insert(pair, voted_at)),
-        503 if response.text().contains("it may have been recorded or not") => {
-            ledger.unanswered.insert(pair, voted_at);
-        }
-        503 => ledger.refused.push(pair),
-        _ => panic!("{response:?}"),
-    }
-    response.status == 201
-}
-
 /// Casts until a vote is taken, and then some more; gives the number after them.
-fn cast_again(ledger: &mut Ledger, server: &Server, mut number: u32) -> u32 {
-    let until = Instant::now() + AGAIN_MAX;
-    while !cast(ledger, server, number) {
-        assert!(Instant::now() < until, "votes are taken again:\n{}", server.stderr());
-        number += 1;
-        sleep(Duration::from_millis(20));
-    }
-    for _ in 0..30 {
-        number += 1;
-        assert!(cast(ledger, server, number), "it stays so:\n{}", server.stderr());
-    }
-    number + 1
+fn cast_again(ledger: &mut Ledger, server: &Server, number: u32) -> u32 {
+    let number = ledger.cast_until_taken(server, number, AGAIN_MAX);
+    (number..number + 30)
+        .for_each(|number| assert!(ledger.try_cast(server, number), "it stays so:\n{}", server.stderr()));
+    number + 30
 }
 
 fn error_lines(server: &Server) -> usize {
@@ -68,9 +44,9 @@ fn written_by_something_else(what: &str, change: impl Fn(&Path, &[u8])) {
     let server = serve(folder.path(), &[]);
     let mut ledger = Ledger::default();
     server.control_client().add_server(SERVER, "demo");
-    (0..20).for_each(|number| assert!(cast(&mut ledger, &server, number), "all is well"));
+    (0..20).for_each(|number| assert!(ledger.try_cast(&server, number), "all is well"));
     let backup = fs::read(&file).expect("it can be read");
-    (20..30).for_each(|number| assert!(cast(&mut ledger, &server, number), "all is well"));
+    (20..30).for_each(|number| assert!(ledger.try_cast(&server, number), "all is well"));
     change(&file, &backup);
     cast_again(&mut ledger, &server, 100);
     ledger.expect(&server, what);
@@ -101,7 +77,7 @@ fn a_file_that_is_emptied_while_nobody_votes_is_written_anew() {
     let server = serve(folder.path(), &[]);
     let mut ledger = Ledger::default();
     server.control_client().add_server(SERVER, "demo");
-    (0..20).for_each(|number| assert!(cast(&mut ledger, &server, number), "all is well"));
+    (0..20).for_each(|number| assert!(ledger.try_cast(&server, number), "all is well"));
     drop(File::create(&file).expect("it can be emptied"));
     server.wait_for_lines("the store was written anew from memory", 1);
     server.signal(Signal::KILL);
@@ -111,20 +87,9 @@ fn a_file_that_is_emptied_while_nobody_votes_is_written_anew() {
 
 /// The service, where the system calls of `inject` fail.
 fn serve_injected(folder: &Path, inject: &str) -> Server {
-    let mut command = Command::new("strace");
-    let plain = Server::command();
     // With -D the tracer is a process of its own, and signals reach the service.
-    command.args(["-f", "-D", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync,fsync", "-e", inject]);
-    command.arg(plain.get_program());
-    for (name, value) in plain.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--workers", "1"]);
-    command.arg("--data-dir").arg(folder);
-    Server::spawn(command)
+    let tracer = ["strace", "-f", "-D", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync,fsync", "-e", inject];
+    Server::spawn(Server::under(&tracer, Server::on(folder)))
 }
 
 /// A line for each change of state, and pauses that grow: not a pair of lines for each vote that met a failure.
@@ -140,7 +105,7 @@ fn syncs_that_fail_now_and_then_are_not_told_with_every_vote() {
         let until = Instant::now() + Duration::from_secs(2);
         let mut number = 100;
         while Instant::now() < until {
-            cast(&mut ledger, &server, number);
+            ledger.try_cast(&server, number);
             number += 1;
         }
         ledger.expect(&server, "from memory");
@@ -168,7 +133,7 @@ fn syncs_that_fail_for_a_while_are_told_once_and_lose_nothing() {
             sleep(Duration::from_millis(20));
         }
         while cast_next < 12 {
-            cast(&mut ledger, &server, cast_next);
+            ledger.try_cast(&server, cast_next);
             cast_next += 1;
         }
         let number = cast_again(&mut ledger, &server, 100);
@@ -192,13 +157,13 @@ fn a_disk_on_which_no_sync_succeeds_takes_no_votes_and_serves_status() {
     // The start has a few syncs of its own.
     let server = serve_injected(folder.path(), "inject=fdatasync:error=EIO:when=20+");
     let mut number = 100;
-    while cast(&mut ledger, &server, number) {
+    while ledger.try_cast(&server, number) {
         number += 1;
     }
     let until = Instant::now() + Duration::from_secs(2);
     number += 1;
     while Instant::now() < until {
-        assert!(!cast(&mut ledger, &server, number), "nothing is durable");
+        assert!(!ledger.try_cast(&server, number), "nothing is durable");
         number += 1;
     }
     ledger.expect(&server, "from memory");
@@ -230,7 +195,7 @@ fn thin(votes: u32, is_full: bool) -> Option<Thin> {
     let server = serve(&data, &[]);
     let mut ledger = Ledger::default();
     server.control_client().add_server(SERVER, "demo");
-    (0..votes).for_each(|number| assert!(cast(&mut ledger, &server, number), "all is well"));
+    (0..votes).for_each(|number| assert!(ledger.try_cast(&server, number), "all is well"));
     let filler = pool.0.join("filler");
     let (mut refused, mut again, mut number) = (0, 0, votes);
     if is_full {
@@ -238,7 +203,7 @@ fn thin(votes: u32, is_full: bool) -> Option<Thin> {
         while file.write(&[1; 4_096]).is_ok_and(|written| written > 0) {}
         let mut until = Instant::now() + AGAIN_MAX;
         while Instant::now() < until {
-            if !cast(&mut ledger, &server, number) {
+            if !ledger.try_cast(&server, number) {
                 refused += 1;
                 // Three seconds from the first that was refused on.
                 until = if refused == 1 { Instant::now() + Duration::from_secs(3) } else { until };
@@ -250,7 +215,7 @@ fn thin(votes: u32, is_full: bool) -> Option<Thin> {
     }
     let until = Instant::now() + AGAIN_MAX;
     while again < 100 && Instant::now() < until {
-        again += usize::from(cast(&mut ledger, &server, number));
+        again += usize::from(ledger.try_cast(&server, number));
         number += 1;
     }
     let is_broken = File::create(volume.at.join("probe")).is_err();

@@ -65,10 +65,8 @@ pub(crate) fn expect_not_ready(server: &mut Server, reason: &str, name: &str, wo
     assert!(message.contains(word), "{what}: does not say {word:?}: {message}");
     let votes = server.control_client().cast(28, [203, 0, 113, 7]);
     assert_eq!(votes.status, 503, "{what}: {votes:?}");
-    let metrics = get(server.control(), "/metrics");
-    let sample = format!("vote_status_trouble{{reason=\"{reason}\"}} 1\n");
-    assert!(metrics.text().contains(&sample), "{what}: no {sample} in\n{}", metrics.text());
-    assert!(metrics.text().contains("vote_status_ready 0\n"), "{what}");
+    assert_eq!(server.metric(&format!(r#"vote_status_trouble{{reason="{reason}"}}"#)), 1, "{what}");
+    assert_eq!(server.metric("vote_status_ready"), 0, "{what}");
     server.wait_for_lines(" ERROR ", 1);
     let stderr = server.stderr();
     let told: Vec<&str> = stderr.lines().filter(|line| line.contains(" ERROR ")).collect();
@@ -106,9 +104,8 @@ fn a_second_process_is_refused() {
 fn files_are_for_their_owner_only() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");
-    let mut command = Server::command();
+    let mut command = Server::on(&data);
     command.env_remove("VOTE_STATUS_CONTROL_KEY");
-    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--data-dir"]).arg(&data);
     let server = Server::spawn(command);
     let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
     assert_eq!(mode(&data), 0o700);
@@ -283,8 +280,7 @@ fn the_key_is_made_in_a_file_of_its_own() {
             std::os::unix::fs::symlink(&other, &new).expect("a link");
         }
         let held = fs::File::open(planted).expect("it is there");
-        let mut command = Server::command();
-        command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--data-dir"]).arg(folder.path());
+        let mut command = Server::on(folder.path());
         command.env_remove("VOTE_STATUS_CONTROL_KEY");
         let server = Server::spawn(command);
         let key = folder.path().join("control.key");
@@ -308,8 +304,7 @@ fn what_others_may_read_or_write_is_warned_of() {
         fs::write(&key, "the-control-key-of-the-tests\n").expect("a file");
         fs::set_permissions(&key, fs::Permissions::from_mode(key_mode)).expect("a mode");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(directory_mode)).expect("a mode");
-        let mut command = Server::command();
-        command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--data-dir"]).arg(folder.path());
+        let mut command = Server::on(folder.path());
         command.env_remove("VOTE_STATUS_CONTROL_KEY");
         let mut server = Server::spawn(command);
         server.signal(Signal::TERM);

@@ -14,7 +14,6 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -70,32 +69,16 @@ impl Room for Filler {
 
 /// The service, where a shell has turned off the signal for a file that grows past its limit.
 fn serve_without_the_signal(folder: &Path) -> Server {
-    let mut command = Command::new("sh");
-    let plain = Server::command();
-    command.args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#]).arg(plain.get_program());
-    for (name, value) in plain.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--workers", "1"]);
-    command.arg("--data-dir").arg(folder);
-    Server::spawn(command)
+    Server::spawn(Server::under(&["sh", "-c", r#"trap "" XFSZ; exec "$0" "$@""#], Server::on(folder)))
 }
 
-/// Casts one vote, which is recorded or refused for want of room; whether it was recorded.
+/// Casts one vote, which is recorded or refused for want of room; whether it was recorded. What is left in doubt there is not
+/// recorded either.
 fn cast(ledger: &mut Ledger, server: &Server, number: u32) -> bool {
-    let (pair, voted_at) = ((SERVER, address(number)), now_unix());
-    let response = server.control_client().cast_at(pair.0, &pair.1.to_string(), voted_at);
-    if response.status == 201 {
-        ledger.recorded.insert(pair, voted_at);
-        return true;
-    }
-    assert_eq!(response.status, 503, "{response:?}");
-    assert_eq!(response.json()["error"], "store_unavailable", "{response:?}");
-    ledger.refused.push(pair);
-    false
+    let is_recorded = ledger.try_cast(server, number);
+    let doubtful = std::mem::take(&mut ledger.unanswered);
+    ledger.refused.extend(doubtful.into_keys());
+    is_recorded
 }
 
 /// Casts votes until one is taken, which must be soon; gives the number after it.
@@ -217,13 +200,9 @@ fn a_start_without_room_serves_status() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut ledger = furnished(folder.path(), 50);
     let bytes = fs::metadata(store_file(folder.path())).expect("the file is there").size();
-    let mut command = Command::new("sh");
     // In blocks of 512 bytes, below what the file has already.
     let script = format!(r#"ulimit -f {}; trap "" XFSZ; exec "$0" "$@""#, bytes / 1_024);
-    command.args(["-c", &script]).arg(Server::command().get_program()).env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]);
-    command.arg("--data-dir").arg(folder.path());
-    let server = Server::spawn(command);
+    let server = Server::spawn(Server::under(&["sh", "-c", &script], Server::on(folder.path())));
     ledger.expect(&server, "without room");
     for number in 100..110 {
         cast(&mut ledger, &server, number);

@@ -57,10 +57,8 @@ fn serve_shimmed(folder: &Path, data: &Path) -> Server {
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-O2", "-o"]).args([&library, &source]);
     assert!(compiler.status().expect("cc can be run").success(), "the shim is right");
-    let mut command = Server::command();
-    command.env("LD_PRELOAD", &library).env("HANG_FOLDER", folder);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--workers", "1"]);
-    command.args(["--drain-timeout", "3", "--data-dir"]).arg(data);
+    let mut command = Server::on(data);
+    command.env("LD_PRELOAD", &library).env("HANG_FOLDER", folder).args(["--drain-timeout", "3"]);
     Server::spawn(command)
 }
 

@@ -20,13 +20,6 @@ use std::process::{Command, Stdio};
 /// Nobody's, on every Linux.
 const NOBODY: u32 = 65_534;
 
-fn command(data: &Path) -> Command {
-    let mut command = Server::command();
-    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--workers", "1"]);
-    command.arg("--data-dir").arg(data);
-    command
-}
-
 fn run(program: &str, arguments: &[&str], path: &Path) -> bool {
     let status = Command::new(program).args(arguments).arg(path).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
@@ -92,7 +85,7 @@ fn a_directory_that_may_not_be_read_is_waited_for() {
     let set = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
     set(folder.path(), 0o755);
     set(&data, 0o700);
-    let mut start = command(&data);
+    let mut start = Server::on(&data);
     start.uid(NOBODY);
     // A binary that nobody else may read says nothing of the directory.
     if !Command::new(start.get_program()).arg("--version").uid(NOBODY).output().is_ok_and(|run| run.status.success()) {
@@ -120,7 +113,7 @@ fn a_control_key_that_is_no_file_keeps_nobody_from_an_answer() {
         } else {
             fs::create_dir(&key).expect("a folder");
         }
-        let mut start = command(folder.path());
+        let mut start = Server::on(folder.path());
         if with_key {
             let server = Server::spawn(start);
             ledger.expect(&server, kind);
@@ -129,8 +122,8 @@ fn a_control_key_that_is_no_file_keeps_nobody_from_an_answer() {
         }
         start.env_remove("VOTE_STATUS_CONTROL_KEY");
         let server = Server::spawn(start);
-        let ready = get(server.control(), "/readyz");
-        assert_eq!((ready.status, &ready.json()["reason"]), (200, &"control_key".into()), "{kind}: {ready:?}");
+        wait_until("the votes are loaded", || get(server.control(), "/readyz").status == 200);
+        assert_eq!(get(server.control(), "/readyz").json()["reason"], "control_key", "{kind}");
         assert_eq!(server.control_client().cast(28, [203, 0, 113, 7]).status, 503, "{kind}");
         if kind == "pipe" { fs::remove_file(&key) } else { fs::remove_dir(&key) }.expect("it can be removed");
         fs::write(&key, Server::KEY).expect("a key can be written");
@@ -157,7 +150,7 @@ fn the_manager_is_told_what_is_wrong() {
         let bytes = manager.recv(&mut state).expect("told in time");
         String::from_utf8_lossy(&state[..bytes]).into_owned()
     };
-    let mut start = command(&data);
+    let mut start = Server::on(&data);
     start.env("NOTIFY_SOCKET", &path);
     let mut server = Server::spawn(start);
     assert_eq!(next(), "READY=1");

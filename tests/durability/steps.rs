@@ -55,9 +55,8 @@ impl Scene {
     }
 
     pub(crate) fn start(&self, more: &[&str]) -> Server {
-        let mut command = Server::command();
-        command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--workers", "1"]);
-        command.arg("--data-dir").arg(self.data()).args(more);
+        let mut command = Server::on(&self.data());
+        command.args(more);
         command.env("LD_PRELOAD", &self.library).env("FAKETIME_TIMESTAMP_FILE", self.step_file());
         command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
         Server::spawn(command)

@@ -2,15 +2,15 @@
 //! but addresses and paths. Knows where the files name them; nothing of what is asked through it.
 
 use crate::util::DEADLINE;
+use crate::util::endpoint::free_port;
 use crate::util::needs::left_out;
 use crate::util::server::run_to_end;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
@@ -199,20 +199,6 @@ fn certify(folder: &Path) {
     let read = |name: &str| fs::read(folder.join(name)).expect("openssl has written it");
     let both = [read("fullchain.pem"), read("privkey.pem")].concat();
     fs::write(folder.join("haproxy.pem"), both).expect("it can be written");
-}
-
-/// A port that nobody listens on, below those that the system gives out by itself: a server of
-/// another test must not get it before whoever it is for.
-pub(crate) fn free_port() -> SocketAddr {
-    static TAKEN: AtomicU32 = AtomicU32::new(0);
-    let next = || {
-        let count = std::process::id().wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
-        let port = 20_000 + u16::try_from(count % 10_000).expect("below 10,000");
-        let addr = SocketAddr::from(([127, 0, 0, 1], port));
-        TcpListener::bind(addr).is_ok().then_some(addr)
-    };
-    let mut free = std::iter::repeat_with(next).take(1_000).flatten();
-    free.next().expect("a port from 20000 to 29999 is free")
 }
 
 /// What `/dev/log` is: a socket of which each datagram is a line. Read at once, as what finds it full

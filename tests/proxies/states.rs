@@ -3,11 +3,12 @@
 
 use crate::proxies::away::{TOKEN_PATH, expect_away};
 use crate::proxies::expected::{AWAY, Answer};
-use crate::proxies::front::{Front, Kind, free_port};
+use crate::proxies::front::{Front, Kind};
 use crate::proxies::{before, curl, curl_head, expect};
 use crate::util::answers::{CAN_VOTE, IN_COOLDOWN, Outcome, prepare};
 use crate::util::checks::PATH;
 use crate::util::client::{Client, exchange, get};
+use crate::util::endpoint::free_port;
 use crate::util::patience::in_time;
 use crate::util::server::Server;
 use crate::util::stub::Stub;

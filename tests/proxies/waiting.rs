@@ -2,9 +2,9 @@
 //! answered within a caller's time as before, where the service is frozen too.
 
 use crate::proxies::away::{TOKEN_PATH, expect_away};
+use crate::proxies::before;
 use crate::proxies::front::{Front, Kind};
 use crate::proxies::site::site;
-use crate::proxies::{before, metric};
 use crate::util::answers::CAN_VOTE;
 use crate::util::client::Client;
 use crate::util::patience::in_time;
@@ -38,7 +38,7 @@ fn ask(addr: SocketAddr, line: &str) -> Client {
 }
 
 fn until_waiting(server: &Server, count: u64) {
-    wait_until(&format!("{count} wait"), || metric(server, "vote_status_waiting ") == count);
+    wait_until(&format!("{count} wait"), || server.metric("vote_status_waiting") == count);
 }
 
 fn node() -> Server {
@@ -113,7 +113,7 @@ fn kill_under_a_wait(kind: Kind, pause: Duration) {
     let mut client = ask(front.plain, &format!("GET {TOKEN_PATH}"));
     assert_eq!(client.read_response(false).status, 200);
     client.send(format!("GET {PATH}?wait=50 HTTP/1.1\r\nHost: a\r\n\r\n"));
-    let waits = |server: &Server| metric(server, "vote_status_waiting ") == 1;
+    let waits = |server: &Server| server.metric("vote_status_waiting") == 1;
     wait_until("one of the two holds it", || nodes.iter().any(waits));
     sleep(pause);
     let holder = usize::from(waits(&nodes[1]));

@@ -166,6 +166,40 @@ impl Client {
     }
 }
 
+/// A client that keeps its connection for as long as the server does, and takes a new one for the next request.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    endpoint: Endpoint,
+    client: Option<Client>,
+}
+
+impl Kept {
+    pub(crate) fn new(endpoint: impl Into<Endpoint>) -> Kept {
+        Kept { endpoint: endpoint.into(), client: None }
+    }
+
+    /// Whether the next request takes a new connection. As any client that keeps connections, it does not ask on one that
+    /// was closed.
+    pub(crate) fn is_new(&self) -> bool {
+        self.client.as_ref().is_none_or(Client::has_ended)
+    }
+
+    /// The next request takes a new connection.
+    pub(crate) fn close(&mut self) {
+        self.client = None;
+    }
+
+    /// One request, sent by `ask`, and its response.
+    pub(crate) fn exchange(&mut self, ask: impl FnOnce(&mut Client) -> io::Result<()>) -> io::Result<Response> {
+        let kept = if self.is_new() { None } else { self.client.take() };
+        let mut client = kept.map_or_else(|| Client::try_connect(&self.endpoint), Ok)?;
+        ask(&mut client)?;
+        let response = client.try_read_response(false)?;
+        self.client = (!response.says_close()).then_some(client);
+        Ok(response)
+    }
+}
+
 /// One `GET` on a connection of its own, as most callers do it.
 pub(crate) fn get(endpoint: impl Into<Endpoint>, path: &str) -> Response {
     exchange(endpoint, format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"))

@@ -1,6 +1,6 @@
 //! The control listener's client: requests with the key and a JSON body.
 
-use crate::util::client::exchange;
+use crate::util::client::{exchange, get};
 use crate::util::endpoint::Endpoint;
 use crate::util::response::Response;
 use crate::util::server::Server;
@@ -73,5 +73,20 @@ impl Server {
     /// The control interface with the key that the server was started with.
     pub(crate) fn control_client(&self) -> Control {
         Control::new(self.control_endpoint(), Server::KEY)
+    }
+
+    /// A sample of `/metrics`, its labels in the name as printed; `None` where it is not there.
+    pub(crate) fn sample(&self, name: &str) -> Option<f64> {
+        let page = get(self.control_endpoint(), "/metrics");
+        let value = page.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+        Some(value.parse().unwrap_or_else(|_| panic!("{name} is {value}")))
+    }
+
+    /// A sample that is there, and is a whole number.
+    #[track_caller]
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let value = self.sample(name).unwrap_or_else(|| panic!("no {name}"));
+        assert!(value >= 0.0 && value.fract() == 0.0, "{name} is {value}");
+        value as u64
     }
 }

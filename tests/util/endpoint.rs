@@ -3,9 +3,10 @@
 use crate::util::DEADLINE;
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// A listener, as its start line names it.
@@ -130,4 +131,16 @@ impl Write for Transport {
             Transport::Unix(stream) => stream.flush(),
         }
     }
+}
+
+/// A port that nobody listens on and that no other test of this process was given. It is below those that the kernel gives
+/// to connections: no other program gets it first, and a program that was killed gets its own again.
+pub(crate) fn free_port() -> SocketAddr {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let next = || {
+        let count = std::process::id().wrapping_mul(20).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let addr = SocketAddr::from(([127, 0, 0, 1], 12_000 + (count % 20_000) as u16));
+        TcpListener::bind(addr).is_ok().then_some(addr)
+    };
+    std::iter::repeat_with(next).take(1_000).flatten().next().expect("a port from 12000 to 31999 is free")
 }

@@ -4,11 +4,13 @@
 use crate::util::client::Client;
 use crate::util::control::Control;
 use crate::util::server::{Ended, Server};
-use crate::util::time::rfc3339;
+use crate::util::time::{now_unix, rfc3339};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// The server that all votes of these tests are for, unless they say another.
 pub(crate) const SERVER: u32 = 28;
@@ -28,9 +30,8 @@ pub(crate) fn serve(folder: &Path, more: &[&str]) -> Server {
 
 /// Starts the service on a data directory, or gives what its early end left.
 pub(crate) fn try_serve(folder: &Path, more: &[&str]) -> Result<Server, Ended> {
-    let mut command = Server::command();
-    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--workers", "1"]);
-    command.arg("--data-dir").arg(folder).args(more);
+    let mut command = Server::on(folder);
+    command.args(more);
     Server::try_spawn(command)
 }
 
@@ -67,6 +68,33 @@ impl Ledger {
         assert_eq!(response.status, 201, "{response:?}");
         assert_eq!(response.json()["next_vote_at"], rfc3339(voted_at + COOLDOWN_S), "{response:?}");
         self.recorded.insert(pair, voted_at);
+    }
+
+    /// Casts a vote for an address of its own, now, and notes what came of it; whether it was recorded.
+    pub(crate) fn try_cast(&mut self, server: &Server, number: u32) -> bool {
+        let (pair, voted_at) = ((SERVER, address(number)), now_unix());
+        let response = server.control_client().cast_at(pair.0, &pair.1.to_string(), voted_at);
+        match response.status {
+            201 => drop(self.recorded.insert(pair, voted_at)),
+            503 if response.text().contains("it may have been recorded or not") => {
+                self.unanswered.insert(pair, voted_at);
+            }
+            503 if response.json()["error"] == "store_unavailable" => self.refused.push(pair),
+            _ => panic!("{response:?}"),
+        }
+        response.status == 201
+    }
+
+    /// Casts until a vote is taken, which must be by then; gives the number after it.
+    #[track_caller]
+    pub(crate) fn cast_until_taken(&mut self, server: &Server, mut number: u32, within: Duration) -> u32 {
+        let until = Instant::now() + within;
+        while !self.try_cast(server, number) {
+            assert!(Instant::now() < until, "votes are taken again:\n{}", server.stderr());
+            number += 1;
+            sleep(Duration::from_millis(20));
+        }
+        number + 1
     }
 
     /// Requires that the service says the same of every vote: export and public listener agree,

@@ -7,6 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{read_dir, read_to_string};
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -71,6 +72,27 @@ impl Server {
         }
         command.env("VOTE_STATUS_CONTROL_KEY", Self::KEY);
         command
+    }
+
+    /// `serve` on a data directory, with one worker and both listeners on free ports of 127.0.0.1.
+    pub(crate) fn on(data: &Path) -> Command {
+        let mut command = Self::command();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--workers", "1"]);
+        command.arg("--data-dir").arg(data);
+        command
+    }
+
+    /// `command` as the last words of another program: `sh -c 'exec "$0" "$@"'`, `strace …`.
+    pub(crate) fn under(wrapper: &[&str], command: Command) -> Command {
+        let mut outer = Command::new(wrapper[0]);
+        outer.args(&wrapper[1..]).arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => outer.env(name, value),
+                None => outer.env_remove(name),
+            };
+        }
+        outer
     }
 
     /// Spawns `command`, which must lead to a server, and waits until its listeners answer: the

@@ -1,13 +1,12 @@
 //! A watcher: `GET /v1/watch`, its lines one by one.
 
 use crate::util::DEADLINE;
-use crate::util::client::get;
 use crate::util::server::Server;
+use crate::util::wait_until;
 use socket2::{Domain, Socket, Type};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A stream of lines, asked for by HTTP/1.0 so that it comes as it is.
 pub(crate) struct Watching(BufReader<TcpStream>);
@@ -74,22 +73,7 @@ impl Watching {
 }
 
 /// Waits until so many watch.
+#[track_caller]
 pub(crate) fn until_watched(server: &Server, watchers: u64) {
-    until("the watchers", || metric(server, "vote_status_watchers") == watchers);
-}
-
-/// A figure without labels of `/metrics`.
-pub(crate) fn metric(server: &Server, name: &str) -> u64 {
-    let page = get(server.control(), "/metrics");
-    let line = page.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).expect(name);
-    line.parse().expect("a whole number")
-}
-
-/// Waits until that is so.
-pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "in vain waited for: {what}");
-        sleep(Duration::from_millis(5));
-    }
+    wait_until("the watchers", || server.metric("vote_status_watchers") == watchers);
 }

@@ -1,6 +1,6 @@
 //! What callers do wrong, or to do harm, while they wait: what they cost, and what others notice of it.
 
-use super::{cast, cooldown, expect_can_vote, metric, question, request, server, until, until_outcomes, until_waiting};
+use super::{cast, cooldown, expect_can_vote, question, request, server, until, until_outcomes, until_waiting};
 use crate::util::client::{Client, get};
 use crate::util::server::Server;
 use rustix::process::{Resource, getrlimit};
@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 fn resident(server: &Server) -> u64 {
-    metric(server, "process_resident_memory_bytes")
+    server.metric("process_resident_memory_bytes")
 }
 
 /// As many as `wanted`, or as descriptors allow this process, which is one of several.
@@ -102,7 +102,7 @@ fn what_is_sent_behind_a_held_request_stays_with_the_system() {
     until_waiting(&server, 1);
     client.send(question(9, "").repeat(1_000));
     expect_can_vote(&get(server.public(), "/api/vote/28/status/203.0.113.9"));
-    assert!(metric(&server, "vote_status_buffer_bytes") < 200);
+    assert!(server.metric("vote_status_buffer_bytes") < 200);
     let next = cast(&server, 7);
     assert_eq!(client.read_response(false).text(), cooldown(&next));
     for _ in 0..1_000 {

@@ -3,23 +3,18 @@
 
 use crate::cluster::util::node::init;
 use crate::cluster::util::resp::{Redis, Value};
+use crate::util::endpoint::free_port;
 use crate::util::needs::has;
 use crate::util::{DEADLINE, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(2);
-/// Ports are looked for from here on, below those that the kernel gives to connections: a Redis that
-/// was killed gets its own again.
-const PORT_MIN: u16 = 12_000;
-const PORT_MAX: u16 = 32_000;
-
 /// A Redis, running or not.
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -101,7 +96,7 @@ impl Engine {
     fn with(args: Vec<String>) -> Engine {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let nothing = Vec::new();
-        Engine { folder, port: free_port(), args, wrapper: nothing, environment: Vec::new(), child: None }
+        Engine { folder, port: free_port().port(), args, wrapper: nothing, environment: Vec::new(), child: None }
     }
 
     /// From the next start on under another program.
@@ -288,17 +283,4 @@ fn tracer_of(pid: u32) -> Option<Pid> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
     Pid::from_raw(tracer.trim().parse().expect("a process id"))
-}
-
-/// A port that nobody uses, and that no other engine of this process was given.
-fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let processes = u16::try_from(std::process::id() % 1_000).expect("below 1,000");
-    loop {
-        let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = PORT_MIN + (processes * 20 + step) % (PORT_MAX - PORT_MIN);
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
-        }
-    }
 }

@@ -4,14 +4,13 @@
 use crate::cluster::util::node::Node;
 use crate::cluster::util::oracle::Truth;
 use crate::cluster::util::resp::Redis;
-use crate::util::client::Client;
+use crate::util::client::Kept;
 use crate::util::control::Control;
 use crate::util::ledger::{Pair, address};
 use crate::util::random::Random;
 use crate::util::response::Response;
 use crate::util::time::from_rfc3339;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{JoinHandle, sleep, spawn};
@@ -99,8 +98,7 @@ impl Load {
             let caller = Caller {
                 shared: Arc::clone(&shared),
                 control: node.control(),
-                addr: node.control_addr(),
-                client: None,
+                client: Kept::new(node.control_addr()),
                 random: Random::seeded(seeds.next()),
                 mine: Vec::new(),
             };
@@ -152,8 +150,7 @@ impl Shared {
 struct Caller {
     shared: Arc<Shared>,
     control: Control,
-    addr: SocketAddr,
-    client: Option<Client>,
+    client: Kept,
     random: Random,
     /// Pairs of this caller with an acknowledged vote.
     mine: Vec<Pair>,
@@ -227,17 +224,11 @@ impl Caller {
     fn exchange(&mut self, method: &str, path: &str, body: Option<&str>, pair: Pair) -> Option<Response> {
         self.shared.lock().0.tries += 1;
         let request = self.control.request_bytes(method, path, body);
-        let sent = match self.client.take() {
-            Some(client) => Ok(client),
-            None => Client::try_connect(self.addr),
-        };
-        let sent = sent.and_then(|mut client| client.try_send(request).map(|()| client));
-        let answered = sent.and_then(|mut client| client.try_read_response(false).map(|response| (client, response)));
+        let answered = self.client.exchange(|client| client.try_send(request));
         let mut locked = self.shared.lock();
         let tally = &mut locked.0;
         let response = match answered {
-            Ok((client, response)) => {
-                self.client = Some(client);
+            Ok(response) => {
                 if response.status != 503 {
                     return Some(response);
                 }

@@ -117,9 +117,7 @@ impl Node {
 
     /// The value of a metric, its labels in the name as printed; 0 where it is not there.
     pub(crate) fn metric(&self, name: &str) -> f64 {
-        let response = get(self.server.control(), "/metrics");
-        let value = response.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value.map_or(0.0, |value| value.parse().unwrap_or_else(|_| panic!("{name} is {value}")))
+        self.server.sample(name).unwrap_or(0.0)
     }
 
     /// How often the node has built its table anew for this cause.
@@ -154,9 +152,8 @@ impl Node {
 
 /// What starts a node.
 pub(crate) fn command(folder: &Path, store: &str, args: &[&str]) -> Command {
-    let mut command = Server::command();
-    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--workers", "1"]);
-    command.arg("--data-dir").arg(folder).args(["--store", store]).args(args);
+    let mut command = Server::on(folder);
+    command.args(["--store", store]).args(args);
     command
 }
 

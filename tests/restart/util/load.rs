@@ -1,6 +1,6 @@
 //! Clients that never stop asking, and count what is not as it should be.
 
-use crate::util::client::Client;
+use crate::util::client::{Client, Kept};
 use crate::util::control::Control;
 use crate::util::endpoint::Endpoint;
 use crate::util::response::Response;
@@ -113,7 +113,7 @@ impl Load {
 
     fn ask_on(&self, habit: Habit) {
         let what = format!("{habit:?}");
-        let mut connection = None;
+        let mut kept = Kept::new(&self.public);
         while self.goes_on() {
             let ask = |client: &mut Client| match habit {
                 Habit::FreshSaid => client.try_send(GET.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n")),
@@ -126,13 +126,13 @@ impl Load {
                 Habit::Waiting => client.try_send(WAIT),
                 Habit::Kept | Habit::Fresh | Habit::Pausing(_) => client.try_send(GET),
             };
-            match self.exchange(&mut connection, &self.public, !matches!(habit, Habit::Waiting), ask) {
+            match self.exchange(&mut kept, !matches!(habit, Habit::Waiting), ask) {
                 Ok(response) if response.status == 200 && response.text() == CAN_VOTE => {}
                 Ok(response) => self.fail(&what, response),
                 Err(error) => self.fail(&what, error),
             }
             match habit {
-                Habit::Fresh | Habit::FreshSaid => connection = None,
+                Habit::Fresh | Habit::FreshSaid => kept.close(),
                 Habit::Pausing(pause) => sleep(pause),
                 Habit::Kept | Habit::Dribbling | Habit::Waiting => {}
             }
@@ -141,12 +141,12 @@ impl Load {
 
     /// Each vote is recorded once, and seen at once by whoever asks.
     fn vote_on(&self, is_kept: bool) {
-        let (mut control, mut public) = (None, None);
+        let (mut control, mut public) = (Kept::new(&self.control), Kept::new(&self.public));
         while self.goes_on() {
             let voter = Ipv4Addr::from_bits(self.next_voter.fetch_add(1, Ordering::Relaxed));
             let body = format!(r#"{{"server_id":1,"ip":"{voter}"}}"#);
             let vote = self.key.request_bytes("POST", "/v1/votes", Some(&body));
-            let mut cast = || self.exchange(&mut control, &self.control, false, |client| client.try_send(&vote));
+            let mut cast = || self.exchange(&mut control, false, |client| client.try_send(&vote));
             match cast() {
                 Ok(response) if response.status == 201 => {
                     self.votes.lock().expect("no client panics").push(voter);
@@ -161,12 +161,13 @@ impl Load {
                 other => self.fail("the same vote again", other),
             }
             let status = format!("GET /api/vote/1/status/{voter} HTTP/1.1\r\nHost: h\r\n\r\n");
-            match self.exchange(&mut public, &self.public, true, |client| client.try_send(&status)) {
+            match self.exchange(&mut public, true, |client| client.try_send(&status)) {
                 Ok(response) if response.status == 200 && response.text().contains(r#""can_vote":false"#) => {}
                 other => self.fail("status after the vote", other),
             }
             if !is_kept {
-                (control, public) = (None, None);
+                control.close();
+                public.close();
             }
         }
     }
@@ -174,33 +175,16 @@ impl Load {
     /// One request, on the connection that is there or on a new one.
     fn exchange(
         &self,
-        connection: &mut Option<Client>,
-        endpoint: &Endpoint,
+        kept: &mut Kept,
         may_be_timed: bool,
         ask: impl Fn(&mut Client) -> io::Result<()>,
     ) -> io::Result<Response> {
-        let since = Instant::now();
-        // As any client does that keeps connections: one that was closed is not asked on.
-        if connection.as_ref().is_some_and(Client::has_ended) {
-            *connection = None;
-        }
-        let is_new = connection.is_none();
-        let answer = (|| {
-            let client = match connection {
-                Some(client) => client,
-                None => connection.insert(Client::try_connect(endpoint)?),
-            };
-            ask(client)?;
-            client.try_read_response(false)
-        })();
+        let (since, is_new) = (Instant::now(), kept.is_new());
+        let answer = kept.exchange(ask);
         self.requests.fetch_add(1, Ordering::Relaxed);
         if is_new && may_be_timed {
             let took_us = since.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
             self.longest_us.fetch_max(took_us, Ordering::Relaxed);
-        }
-        let may_be_kept = answer.as_ref().is_ok_and(|response| !response.says_close());
-        if !may_be_kept {
-            *connection = None;
         }
         answer
     }
