@@ -3,7 +3,8 @@
 //! The modules are the floors of the house, lowest first; each imports only from those above it
 //! in this list:
 //!
-//! * [`vote`]: the domain: ids, addresses, instants, the cooldown table, the directory, the answer;
+//! * [`vote`], [`lists`]: the domain: ids, addresses, instants, the cooldown table, the directory, the answer; and
+//!   linked lists of slots;
 //! * [`http`], [`clock`], [`json`], [`limits`], [`metrics`], [`random`], [`readiness`], [`store`],
 //!   [`waiting`], [`watch`]: the protocol without sockets, time, objects as text, bounds, figures, secrets,
 //!   the stages of a run, what is kept on disk, who waits to be told of a vote, and what is seen live;
@@ -23,6 +24,7 @@ pub mod control;
 pub mod http;
 pub mod json;
 pub mod limits;
+pub mod lists;
 pub mod metrics;
 pub mod net;
 pub mod pages;

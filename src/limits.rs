@@ -10,14 +10,14 @@ pub const BUFFER_BYTES_MAX_DEFAULT: u64 = 256 * 1024 * 1024;
 pub const BUFFER_MACHINE_PART: u64 = 8;
 /// The least bound that an operator can set: room for some requests and answers of the largest kind.
 pub const BUFFER_BYTES_MAX_FLOOR: u64 = 1024 * 1024;
-/// A worker tells the others what its connections hold in steps of this size, or once a turn.
+/// A worker tells the others what its connections use in steps of this size, or once a turn.
 pub const BUFFER_PIECE_BYTES: u64 = 256 * 1024;
 /// However little memory there is left for connections, a turn takes up this much for each.
 pub const TURN_BYTES_MIN: usize = 4 * 1024;
 /// A client that neither sends nor takes anything for so long stands still, in milliseconds: it gives up
-/// what it holds before others that hold as much.
+/// what it uses before others that use as much.
 pub const STALLED_MS: u64 = 1_000;
-/// Connections that give up what they hold in one turn of a worker, so that the others have theirs.
+/// Connections that give up what they use in one turn of a worker, so that the others have theirs.
 pub const CUTS_PER_TURN: usize = 64;
 /// Room for answers that a worker keeps from one turn to the next.
 pub const OUT_KEPT_BYTES_MAX: usize = 256 * 1024;
@@ -29,10 +29,10 @@ pub const EVENTS_PER_TURN: usize = 256;
 /// Connections that go on in a turn with what they could not finish in the one before. Thousands of long
 /// pipelines would make a turn so long that those who ask one question wait for seconds.
 pub const RESUMED_PER_TURN: usize = 64;
-/// Held requests that are answered in one turn, out of many that wait for one vote or began together: the
-/// others on that worker wait for as long as these take.
+/// Waiting requests that are answered in one turn, out of many that wait for one vote or began together: the
+/// other connections of that worker have their turn after these.
 pub const WOKEN_PER_TURN: usize = 16;
-/// Held requests whose time is over are answered at whole multiples of this, in milliseconds: never early, and so
+/// Waiting requests whose time is over are answered at whole multiples of this, in milliseconds: never early, and so
 /// much late at most. One turn then serves several, who also ask again together.
 pub const WAITS_END_EVERY_MS: u64 = 250;
 /// Pending connections that the kernel holds for one listening socket.
@@ -61,7 +61,7 @@ pub const DESCRIPTORS_PER_WORKER: usize = 8;
 /// more than a site has reasons for: as long as there are places, a crowd without the key holds up nobody.
 pub const CONTROL_CONNECTIONS_MAX: usize = 8_192;
 /// `--max-connections` unless asked otherwise is never more than this: the kernel holds some KB for each,
-/// and a slot here takes 0.3 KB, which is kept for the next one. What they hold has its own bound.
+/// and a slot here takes 0.3 KB, which is kept for the next one. What they use has its own bound.
 pub const CONNECTIONS_MAX_DEFAULT: usize = 65_536;
 /// Commands that wait for the recorder; a request beyond is told that the store is unavailable.
 pub const RECORDER_QUEUE_MAX: usize = 65_536;
@@ -113,9 +113,9 @@ pub struct Limits {
     pub write_timeout_ms: u64,
     /// Open connections over all workers.
     pub connections_max: usize,
-    /// Requests that are held until a vote is there, over all workers.
+    /// Requests that wait for a vote, over all workers.
     pub waiting_max: usize,
-    /// What all connections may hold together, those of the control listener too, in bytes.
+    /// The memory that all connections may use together, those of the control listener too, in bytes.
     pub buffer_bytes_max: u64,
     /// Open connections to the control listener.
     pub control_connections_max: usize,
@@ -146,7 +146,7 @@ impl Limits {
     /// Largest head that can be configured: head and read must fit one buffer.
     pub const HEAD_BYTES_CEILING: usize = 64 * 1024;
 
-    /// Held requests of so many connections, unless asked otherwise: a quarter is left for who asks at once.
+    /// Waiting requests of so many connections, unless asked otherwise: a quarter is left for clients that ask at once.
     #[must_use]
     pub const fn waiting_of(connections_max: usize) -> usize {
         connections_max / 4 * 3

@@ -1,9 +1,10 @@
 //! What is promised of the hot path: no allocation for a request. In process, on the library: an
 //! allocator that counts cannot look into another process.
 
+use std::sync::Arc;
 use vote_status::http::head::HeadLimits;
-use vote_status::http::session::{Context, Holding, Session, SessionCall, SessionLimits, Ticket};
-use vote_status::public::PublicService;
+use vote_status::http::session::{Context, Session, SessionCall, SessionLimits, Ticket, Waiting};
+use vote_status::public::{PublicService, StatusReader};
 use vote_status::readiness::Readiness;
 use vote_status::vote::address::VoterAddress;
 use vote_status::vote::directory::Directory;
@@ -11,6 +12,7 @@ use vote_status::vote::id::{ServerId, Token};
 use vote_status::vote::ipv4::Ipv4;
 use vote_status::vote::table::{CooldownTable, Pair};
 use vote_status::vote::time::{Cooldown, UnixSeconds};
+use vote_status::waiting::WaitingRoom;
 
 const NOW: UnixSeconds = UnixSeconds(1_795_178_096);
 
@@ -25,7 +27,13 @@ fn a_request_is_answered_without_an_allocation() {
     table.insert(cooling, cooldown.expires_at(NOW.minus(600)));
     let readiness = Readiness::default();
     readiness.set_ready();
-    let mut service = PublicService::new(directory.view(), table.view(), readiness, cooldown, 65_536);
+    let mut service = PublicService::new(
+        StatusReader::new(directory.view(), table.view(), readiness),
+        cooldown,
+        65_536,
+        WaitingRoom::default(),
+        Arc::new(|_| {}),
+    );
     let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
     let limits = SessionLimits { head, unsent_bytes_max: 65_536 };
     let mut session = Session::default();
@@ -49,11 +57,18 @@ fn a_request_is_answered_without_an_allocation() {
         let pipelined = request.repeat(3);
         // Twice: the first answer of a second formats its date; none of it may allocate either.
         for second in 0..2 {
-            let context = Context { now: NOW.plus(second), ticket: Ticket(0), holding: Holding::Allowed };
+            let context =
+                Context { now: NOW.plus(second), ticket: Ticket(0), waiting: Waiting::Allowed, client: &None };
             out.clear();
             let info = allocation_counter::measure(|| {
-                let mut call =
-                    SessionCall { service: &mut service, context, limits: &limits, closing: false, out: &mut out };
+                let mut call = SessionCall {
+                    service: &mut service,
+                    observer: None,
+                    context,
+                    limits: &limits,
+                    closing: false,
+                    out: &mut out,
+                };
                 session.advance(pipelined.as_bytes(), &mut call);
             });
             let text = String::from_utf8_lossy(&out);

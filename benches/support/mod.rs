@@ -1,9 +1,9 @@
 //! What both kinds of benchmark work on: the heads seen in the field, and a service that answers.
 
+use std::sync::Arc;
 use vote_status::http::head::HeadLimits;
-use vote_status::http::session::{Context, Holding, Session, SessionCall, SessionLimits, Ticket};
-use vote_status::net::watched::WatchedService;
-use vote_status::public::PublicService;
+use vote_status::http::session::{Context, Session, SessionCall, SessionLimits, Ticket, Waiting};
+use vote_status::public::{PublicService, StatusReader};
 use vote_status::readiness::Readiness;
 use vote_status::vote::address::VoterAddress;
 use vote_status::vote::directory::Directory;
@@ -11,7 +11,7 @@ use vote_status::vote::id::{ServerId, Token};
 use vote_status::vote::ipv4::Ipv4;
 use vote_status::vote::table::{CooldownTable, Pair};
 use vote_status::vote::time::{Cooldown, UnixSeconds};
-use vote_status::watch::WatchPost;
+use vote_status::waiting::WaitingRoom;
 
 /// The moment of every benchmark.
 pub(crate) const NOW: UnixSeconds = UnixSeconds(1_795_178_096);
@@ -76,8 +76,8 @@ pub(crate) const HEADS: [(&str, &str); 3] = [("curl", CURL), ("guzzle", GUZZLE),
 
 /// A service with server 28 and one address in cooldown, and a connection to it.
 pub(crate) struct Bench {
-    service: WatchedService<PublicService>,
-    session: Session<WatchedService<PublicService>>,
+    service: PublicService,
+    session: Session<PublicService>,
     limits: SessionLimits,
     out: Vec<u8>,
 }
@@ -94,9 +94,8 @@ impl Bench {
         table.insert(cooling, cooldown.expires_at(NOW.minus(600)));
         let readiness = Readiness::default();
         readiness.set_ready();
-        let service = PublicService::new(directory.view(), table.view(), readiness, cooldown, 65_536);
-        // As a worker runs it, where nobody is told of requests.
-        let service = WatchedService::new(service, WatchPost::default());
+        let reader = StatusReader::new(directory.view(), table.view(), readiness);
+        let service = PublicService::new(reader, cooldown, 65_536, WaitingRoom::default(), Arc::new(|_| {}));
         let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
         let limits = SessionLimits { head, unsent_bytes_max: 65_536 };
         Self { service, session: Session::default(), limits, out: Vec::with_capacity(4_096) }
@@ -106,10 +105,11 @@ impl Bench {
     #[inline]
     pub(crate) fn answer(&mut self, request: &[u8]) -> &[u8] {
         self.out.clear();
-        let context = Context { now: NOW, ticket: Ticket(0), holding: Holding::Allowed };
+        let context = Context { now: NOW, ticket: Ticket(0), waiting: Waiting::Allowed, client: &None };
         let (service, limits, out) = (&mut self.service, &self.limits, &mut self.out);
-        let advanced =
-            self.session.advance(request, &mut SessionCall { service, context, limits, closing: false, out });
+        // As a worker calls it while nobody watches.
+        let mut call = SessionCall { service, observer: None, context, limits, closing: false, out };
+        let advanced = self.session.advance(request, &mut call);
         assert_eq!(advanced.consumed, request.len());
         &self.out
     }

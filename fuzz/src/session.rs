@@ -3,19 +3,21 @@
 //! connection is kept or closed as said there, and nothing is held beyond its bound.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use httparse::{EMPTY_HEADER, Response, Status};
 use vote_status::http::body::TRAILER_BYTES_MAX;
 use vote_status::http::fault::Fault;
 use vote_status::http::head::HeadLimits;
-use vote_status::http::session::{Context, Holding, Next, Session, SessionCall, SessionLimits, Ticket, is_head_method};
+use vote_status::http::session::{Context, Next, Session, SessionCall, SessionLimits, Ticket, Waiting, is_head_method};
 use vote_status::pages::{self, DocumentForm};
-use vote_status::public::PublicService;
+use vote_status::public::{PublicService, StatusReader};
 use vote_status::readiness::Readiness;
 use vote_status::vote::directory::{Directory, Snapshot};
 use vote_status::vote::id::Token;
 use vote_status::vote::table::{CooldownTable, Pair};
 use vote_status::vote::time::Cooldown;
+use vote_status::waiting::WaitingRoom;
 
 use crate::answers::{
     self, ALIVE, Answers, Bounds, COOLING, COOLING_UNTIL, EXPIRED, IN_COOLDOWN, NOW, READY, SERVER, TOKEN,
@@ -31,7 +33,7 @@ const INTERIM_BYTES_MAX: usize = 26;
 /// Longer inputs are not tried byte by byte.
 const BYTEWISE_BYTES_MAX: usize = 400;
 
-const CONTEXT: Context = Context { now: NOW, ticket: Ticket(1), holding: Holding::Allowed };
+const CONTEXT: Context<'_> = Context { now: NOW, ticket: Ticket(1), waiting: Waiting::Allowed, client: &None };
 
 thread_local! {
     /// The same services for all inputs, as a worker has: an answer leaves no trace in them.
@@ -50,7 +52,8 @@ fn services() -> [PublicService; 2] {
     let readiness = Readiness::default();
     readiness.set_ready();
     BOUNDS.map(|bounds| {
-        PublicService::new(directory.view(), table.view(), readiness.clone(), cooldown, bounds.skip_body_bytes_max)
+        let reader = StatusReader::new(directory.view(), table.view(), readiness.clone());
+        PublicService::new(reader, cooldown, bounds.skip_body_bytes_max, WaitingRoom::default(), Arc::new(|_| {}))
     })
 }
 
@@ -131,7 +134,7 @@ impl Client {
         loop {
             let mut out = Vec::new();
             let (limits, closing) = (&self.limits, self.closing);
-            let mut call = SessionCall { service, context: CONTEXT, limits, closing, out: &mut out };
+            let mut call = SessionCall { service, observer: None, context: CONTEXT, limits, closing, out: &mut out };
             let advanced = self.session.advance(&self.held, &mut call);
             assert!(out.len() < self.limits.unsent_bytes_max + self.answer_bytes_max, "lets too much wait");
             self.held.drain(..advanced.consumed);
@@ -139,7 +142,7 @@ impl Client {
             self.heard.extend_from_slice(&out);
             match advanced.next {
                 Next::Output => assert!(!out.is_empty(), "no progress"),
-                Next::Parked | Next::Waiting(_) => panic!("a status request never waits"),
+                Next::Parked { .. } | Next::Waiting(_) => panic!("a status request never waits"),
                 Next::Close { .. } => return self.is_closed = true,
                 Next::Input => {
                     let held_max = TRAILER_BYTES_MAX.max(self.limits.head.head_bytes_max + 2);
@@ -154,7 +157,7 @@ impl Client {
     fn end(&mut self, service: &mut PublicService, out: &mut Vec<u8>) {
         if !self.session.is_between_requests() || !matches!(self.held[..], [] | [b'\r'] | [b'\r', b'\n']) {
             let (limits, closing) = (&self.limits, self.closing);
-            let mut call = SessionCall { service, context: CONTEXT, limits, closing, out };
+            let mut call = SessionCall { service, observer: None, context: CONTEXT, limits, closing, out };
             self.session.refuse(Fault::BadRequest, is_head_method(&self.held), &mut call);
         }
     }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use super::body::{self, BodyLine, Invalid};
 use super::reply::{ControlAnswer, EXPIRED, IN_FUTURE, TOKEN_DIFFERS, TOO_MANY_CHANGES};
 use super::summary::Summary;
-use crate::http::session::Step;
+use crate::http::session::Intake;
 use crate::limits::COMMIT_EVENTS_MAX;
 use crate::recorder::command::{Command, Mode, NewServer, Reply, ServerOutcome, Tokens, Vote, VoteOutcome};
 
@@ -89,19 +89,19 @@ impl BatchRequest {
         }
     }
 
-    /// What it holds, in bytes: lines that are gathered, those that the recorder has, and what is said of
+    /// The memory that it uses, in bytes: lines that are gathered, those that the recorder has, and what is said of
     /// them in the end.
     #[must_use]
-    pub fn held_bytes(&self) -> usize {
+    pub fn used_bytes(&self) -> usize {
         let under_way: usize = self.under_way.iter().map(|command| command.lines.len()).sum();
         let servers = self.servers.capacity() * size_of::<NewServer>();
         let line_bytes = size_of::<u64>() + size_of::<Vote>().max(size_of::<NewServer>()) + size_of::<VoteOutcome>();
         let gathered = self.votes.capacity() * size_of::<Vote>() + servers + self.lines.capacity() * size_of::<u64>();
-        self.partial.capacity() + gathered + under_way * (line_bytes + TOKEN_BYTES) + self.summary.held_bytes()
+        self.partial.capacity() + gathered + under_way * (line_bytes + TOKEN_BYTES) + self.summary.used_bytes()
     }
 
     /// Takes a piece of the stream.
-    pub fn content(&mut self, mut bytes: &[u8], ask: SubmitCommand<'_>) -> Step {
+    pub fn content(&mut self, mut bytes: &[u8], ask: SubmitCommand<'_>) -> Intake {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
             if self.partial.is_empty() && !self.is_overlong {
@@ -114,11 +114,11 @@ impl BatchRequest {
         }
         self.hold(bytes);
         self.collect();
-        if self.under_way.len() < COMMANDS_MAX { Step::Done } else { Step::Parked }
+        if self.under_way.len() < COMMANDS_MAX { Intake::Open } else { Intake::Parked }
     }
 
     /// Goes on after the last piece: the answer, once every command has come back.
-    pub fn finish(&mut self, ask: SubmitCommand<'_>) -> Option<ControlAnswer> {
+    pub fn answer(&mut self, ask: SubmitCommand<'_>) -> Option<ControlAnswer> {
         self.end_line(ask);
         self.send(ask);
         self.collect();

@@ -61,7 +61,7 @@ impl Export {
             out.append(&mut self.lines);
             out.extend_from_slice(b"\r\n");
         }
-        // While a slow reader takes this part, the room for the next one is not held.
+        // While a slow reader takes this part, no memory is used for the next one.
         (self.lines, self.shard) = (Vec::new(), Vec::new());
         if is_over {
             out.extend_from_slice(b"0\r\n\r\n");
@@ -70,10 +70,10 @@ impl Export {
         Step::More
     }
 
-    /// What it holds between two parts: nothing but that the servers of its beginning stay in memory,
+    /// The memory that it uses between two parts: none but that the servers of its beginning stay in memory,
     /// which exports share.
     #[must_use]
-    pub const fn held_bytes(&self) -> usize {
+    pub const fn used_bytes(&self) -> usize {
         self.lines.capacity() + self.shard.capacity() * size_of::<Cooling>()
     }
 

@@ -32,7 +32,7 @@ pub struct Sources {
     pub answers: Vec<Arc<AnswerCounters>>,
     /// Each worker, and what it counts.
     pub workers: Vec<WorkerSource>,
-    /// What all connections hold.
+    /// The memory that all connections use.
     pub budget: Arc<Budget>,
     /// The recorder.
     pub recorder: Arc<RecorderCounters>,
@@ -169,11 +169,11 @@ fn requests(page: &mut MetricsText, sources: &Sources) {
 }
 
 fn waits(page: &mut MetricsText, sources: &Sources) {
-    let help = "Requests that are held until a vote is there.";
+    let help = "Requests that wait for a vote now.";
     page.single("vote_status_waiting", MetricKind::Gauge, help, sources.waiting.waiting());
     page.single("vote_status_waiting_max", MetricKind::Gauge, "How many may be.", sources.waiting.places());
     let name = "vote_status_waits_total";
-    page.family(name, MetricKind::Counter, "Requests that asked to be held, by what became of it.");
+    page.family(name, MetricKind::Counter, "Requests that asked to wait for a vote, by what became of it.");
     for (outcome, label) in WaitOutcome::ALL {
         page.sample(name, &[("outcome", label)], sources.waiting.counted(outcome));
     }
@@ -237,11 +237,11 @@ fn connections(page: &mut MetricsText, sources: &Sources) {
 
 fn buffers(page: &mut MetricsText, sources: &Sources) {
     let budget = &sources.budget;
-    let help = "Memory that connections hold: input, and output that was not taken.";
-    page.single("vote_status_buffer_bytes", MetricKind::Gauge, help, budget.held_bytes());
+    let help = "Memory that connections use for input, and for output that was not taken.";
+    page.single("vote_status_buffer_bytes", MetricKind::Gauge, help, budget.used_bytes());
     page.single("vote_status_buffer_bytes_max", MetricKind::Gauge, "Its bound.", budget.bytes_max());
     let name = "vote_status_buffer_cuts_total";
-    page.family(name, MetricKind::Counter, "Connections that gave up what they held, for want of memory.");
+    page.family(name, MetricKind::Counter, "Connections that gave up the memory that they used, for want of memory.");
     for listener in LISTENERS {
         let sum = |value: &dyn Fn(&EngineCounters) -> u64| -> u64 {
             sources.of(listener).map(|worker| value(&worker.engine)).sum()

@@ -13,7 +13,7 @@ use crate::http::fault::Fault;
 use crate::http::head::Head;
 use crate::http::response::Framing;
 use crate::http::route;
-use crate::http::session::{Context, Holding, Service, Step, Ticket};
+use crate::http::session::{Begun, Content, Context, Intake, Service, Step, Ticket, Told, Waiting};
 use crate::limits::{PAGE_SERVERS_DEFAULT, PAGE_SERVERS_MAX};
 use crate::net::counters::ResponseCounters;
 use crate::net::mailbox::{Letter, Mailbox};
@@ -100,10 +100,7 @@ pub struct ControlService {
 }
 
 /// One control request until it is answered.
-pub struct ControlExchange {
-    task: Box<Task>,
-    is_keyed: bool,
-}
+pub struct ControlExchange(Box<Task>);
 
 enum Task {
     /// The answer is known.
@@ -113,7 +110,7 @@ enum Task {
     /// The content is gathered. Once it is whole it becomes a command.
     Gather { ask: CommandRequest, body: Vec<u8> },
     /// The recorder has the command.
-    Wait { ask: CommandRequest, reply: Receiver<Reply> },
+    Submitted { ask: CommandRequest, reply: Receiver<Reply> },
     /// Lines are streaming in.
     Batch(BatchRequest),
     /// Lines are streaming out.
@@ -158,7 +155,7 @@ impl ControlService {
         }
     }
 
-    fn keyed(&mut self, ask: KeyedRequest<'_>, head: &Head<'_>, context: &Context) -> Task {
+    fn keyed(&mut self, ask: KeyedRequest<'_>, head: &Head<'_>, context: &Context<'_>) -> Task {
         if !self.parts.readiness.is_loaded() {
             return Task::Answer(ControlAnswer::fault(Fault::NotReady));
         }
@@ -184,7 +181,7 @@ impl ControlService {
         }
     }
 
-    fn watch(&mut self, query: Query<'_>, context: &Context) -> Result<WatchStream, ControlAnswer> {
+    fn watch(&mut self, query: Query<'_>, context: &Context<'_>) -> Result<WatchStream, ControlAnswer> {
         let mut filter = query.watch_filter(self.parts.directory.current())?;
         filter.address = filter.address.map(|address| self.parts.cooldowns.voter(address));
         self.desk.begin(filter, context.ticket, self.parts.clock.now().monotonic_ms)
@@ -252,6 +249,14 @@ impl ControlService {
         }
     }
 
+    /// Counts a streamed answer that is whole.
+    fn counted(&self, step: Step) -> Step {
+        if step == Step::Done {
+            self.parts.responses.response(200);
+        }
+        step
+    }
+
     /// Turns gathered content into a command under way.
     fn start(&self, ask: CommandRequest, body: &[u8], ticket: Ticket) -> Result<Task, ControlAnswer> {
         let command = match ask {
@@ -264,7 +269,7 @@ impl ControlService {
         };
         let reply = submit(&self.parts.recorder, &self.mailbox, ticket, command)
             .ok_or_else(ControlAnswer::store_unavailable)?;
-        Ok(Task::Wait { ask, reply })
+        Ok(Task::Submitted { ask, reply })
     }
 }
 
@@ -302,100 +307,63 @@ const GATHER_STEP_BYTES: usize = 16 * 1024;
 
 impl Service for ControlService {
     type Exchange = ControlExchange;
-    type Kept = ();
 
-    fn turn_begins(&mut self) {
-        self.metrics_page = None;
-        if self.desk.rest_ms_max().is_some() {
-            self.desk.turn_begins(self.parts.clock.now().monotonic_ms);
-        }
-    }
-
-    fn rest_ms_max(&self) -> Option<u64> {
-        self.desk.rest_ms_max()
-    }
-
-    fn goes_away(&mut self) {
-        self.desk.close();
-    }
-
-    fn is_decided(&self, exchange: &ControlExchange) -> bool {
-        match &*exchange.task {
-            Task::Answer(_) | Task::Page(..) | Task::Export(_) | Task::Watch(_) => true,
-            // What changes something is done for a whole request only, even where its content has no meaning.
-            Task::Gather { ask, .. } => *ask == CommandRequest::ClusterDigest,
-            Task::Batch(_) | Task::Wait { .. } => false,
-        }
-    }
-
-    fn ends_with_input(&self, exchange: &ControlExchange) -> bool {
-        matches!(*exchange.task, Task::Watch(_))
-    }
-
-    fn is_keyed(&self, exchange: &ControlExchange) -> bool {
-        exchange.is_keyed
-    }
-
-    fn begin(&mut self, head: &Head<'_>, context: &Context) -> ControlExchange {
+    fn begin(&mut self, head: &Head<'_>, context: &Context<'_>) -> Begun<ControlExchange> {
         let path = route::decode(head.path);
-        let Some(path) = request::behind_key(&path) else {
-            let task = request::open(&path, head).map_or_else(Task::Answer, |ask| self.open(ask, head));
-            return ControlExchange { task: Box::new(task), is_keyed: false };
+        let (task, is_keyed) = match request::behind_key(&path) {
+            None => (request::open(&path, head).map_or_else(Task::Answer, |ask| self.open(ask, head)), false),
+            Some(path) => {
+                let refusal = self.refusal(head);
+                let is_keyed = refusal.is_none();
+                let ask = refusal.map_or_else(|| request::keyed(path, head), Err);
+                (ask.map_or_else(Task::Answer, |ask| self.keyed(ask, head, context)), is_keyed)
+            }
         };
-        let refusal = self.refusal(head);
-        let is_keyed = refusal.is_none();
-        let ask = refusal.map_or_else(|| request::keyed(path, head), Err);
-        let task = ask.map_or_else(Task::Answer, |ask| self.keyed(ask, head, context));
-        ControlExchange { task: Box::new(task), is_keyed }
+        let content = match &task {
+            Task::Gather { ask: CommandRequest::ClusterDigest, .. } => Content::Unread,
+            // What changes something is done for a whole request only, even where its content has no meaning.
+            Task::Gather { .. } | Task::Submitted { .. } => Content::Read(self.parts.body_bytes_max),
+            // It is read as it comes: it has no bound.
+            Task::Batch(_) => Content::Read(u64::MAX),
+            Task::Answer(_) | Task::Page(..) | Task::Export(_) | Task::Watch(_) => Content::Unread,
+        };
+        Begun { exchange: ControlExchange(Box::new(task)), is_keyed, content }
     }
 
-    /// A batch is read as it comes: it has no bound.
-    fn content_bytes_max(&self, exchange: &ControlExchange) -> u64 {
-        if matches!(*exchange.task, Task::Batch(_)) { u64::MAX } else { self.parts.body_bytes_max }
-    }
-
-    fn held_bytes(&self, exchange: &ControlExchange) -> usize {
-        match &*exchange.task {
-            Task::Gather { body, .. } => body.capacity(),
-            Task::Batch(batch) => batch.held_bytes(),
-            Task::Export(export) => export.held_bytes(),
-            Task::Answer(answer) => answer.body.capacity(),
-            Task::Page(..) | Task::Wait { .. } | Task::Watch(_) => 0,
-        }
-    }
-
-    fn content(&mut self, exchange: &mut ControlExchange, bytes: &[u8], context: &Context) -> Step {
-        match &mut *exchange.task {
+    fn content(&mut self, exchange: &mut ControlExchange, bytes: &[u8], context: &Context<'_>) -> Intake {
+        match &mut *exchange.0 {
             Task::Gather { body, .. } => {
                 if body.capacity() - body.len() < bytes.len() {
                     // Not twice as much as there is: many uploads that grow at once would be past any bound.
                     body.reserve_exact(bytes.len().max(GATHER_STEP_BYTES));
                 }
                 body.extend_from_slice(bytes);
-                Step::Done
+                Intake::Open
             }
             Task::Batch(batch) => {
                 let ask = |command| submit(&self.parts.recorder, &self.mailbox, context.ticket, command);
-                let step = batch.content(bytes, &ask);
-                if step == Step::Parked && context.holding == Holding::TimeIsUp {
+                let intake = batch.content(bytes, &ask);
+                if intake == Intake::Parked && context.waiting == Waiting::TimeIsUp {
                     batch.give_up();
-                    return Step::Done;
+                    return Intake::Open;
                 }
-                step
+                intake
             }
-            Task::Answer(_) | Task::Page(..) | Task::Wait { .. } | Task::Export(_) | Task::Watch(_) => Step::Done,
+            Task::Answer(_) | Task::Page(..) | Task::Submitted { .. } | Task::Export(_) | Task::Watch(_) => {
+                Intake::Open
+            }
         }
     }
 
-    fn finish(
+    fn answer(
         &mut self,
         exchange: &mut ControlExchange,
         framing: Framing,
-        context: &Context,
+        context: &Context<'_>,
         out: &mut Vec<u8>,
     ) -> Step {
         loop {
-            let next = match &mut *exchange.task {
+            let next = match &mut *exchange.0 {
                 Task::Answer(answer) => {
                     self.parts.responses.response(answer.status);
                     answer.append(framing, context.now, out);
@@ -407,49 +375,70 @@ impl Service for ControlService {
                     return Step::Done;
                 }
                 Task::Gather { ask, body } => self.start(*ask, body, context.ticket).unwrap_or_else(Task::Answer),
-                Task::Wait { ask, reply } => match reply.try_recv() {
+                Task::Submitted { ask, reply } => match reply.try_recv() {
                     Ok(reply) => {
                         journal::note(*ask, &reply);
                         Task::Answer(reply::answer(*ask, &reply))
                     }
-                    Err(TryRecvError::Empty) if context.holding == Holding::TimeIsUp => {
+                    Err(TryRecvError::Empty) if context.waiting == Waiting::TimeIsUp => {
                         Task::Answer(reply::answer(*ask, &Reply::StoreSilent))
                     }
-                    Err(TryRecvError::Empty) => return Step::Parked,
+                    Err(TryRecvError::Empty) => return Step::Parked { ends_with_input: false },
                     Err(TryRecvError::Disconnected) => Task::Answer(ControlAnswer::store_unavailable()),
                 },
                 Task::Batch(batch) => {
                     let ask = |command| submit(&self.parts.recorder, &self.mailbox, context.ticket, command);
-                    match batch.finish(&ask) {
+                    match batch.answer(&ask) {
                         Some(answer) => Task::Answer(answer),
-                        None if context.holding == Holding::TimeIsUp => {
+                        None if context.waiting == Waiting::TimeIsUp => {
                             batch.give_up();
                             continue;
                         }
-                        None => return Step::Parked,
+                        None => return Step::Parked { ends_with_input: false },
                     }
                 }
-                Task::Export(export) => {
-                    let step = export.append(framing, context.now, out);
-                    if step == Step::Done {
-                        self.parts.responses.response(200);
-                    }
-                    return step;
-                }
+                Task::Export(export) => return self.counted(export.append(framing, context.now, out)),
                 Task::Watch(stream) => {
                     let step = self.desk.append(stream, framing, self.parts.clock.now(), out);
-                    if step == Step::Done {
-                        self.parts.responses.response(200);
-                    }
-                    return step;
+                    return self.counted(step);
                 }
             };
-            *exchange.task = next;
+            *exchange.0 = next;
         }
     }
 
-    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context, out: &mut Vec<u8>) {
+    /// Nobody watches what is asked of the control interface.
+    fn told(&self, _exchange: &ControlExchange) -> Option<Told> {
+        None
+    }
+
+    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context<'_>, out: &mut Vec<u8>) {
         self.parts.responses.refused(fault);
         ControlAnswer::fault(fault).append(framing, context.now, out);
+    }
+
+    fn used_bytes(&self, exchange: &ControlExchange) -> usize {
+        match &*exchange.0 {
+            Task::Gather { body, .. } => body.capacity(),
+            Task::Batch(batch) => batch.used_bytes(),
+            Task::Export(export) => export.used_bytes(),
+            Task::Answer(answer) => answer.body.capacity(),
+            Task::Page(..) | Task::Submitted { .. } | Task::Watch(_) => 0,
+        }
+    }
+
+    fn turn_begins(&mut self) {
+        self.metrics_page = None;
+        if self.desk.rest_ms().is_some() {
+            self.desk.turn_begins(self.parts.clock.now().monotonic_ms);
+        }
+    }
+
+    fn rest_ms(&self) -> Option<u64> {
+        self.desk.rest_ms()
+    }
+
+    fn goes_away(&mut self) {
+        self.desk.close();
     }
 }

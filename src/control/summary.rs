@@ -84,9 +84,9 @@ impl Summary {
         Self { refused, ..Self::default() }
     }
 
-    /// What it holds, in bytes, about: a line takes less than it does in the answer.
+    /// The memory that it uses, in bytes, about: a line takes less than it does in the answer.
     #[must_use]
-    pub const fn held_bytes(&self) -> usize {
+    pub const fn used_bytes(&self) -> usize {
         if self.refused.bytes > COUNTS_BYTES { self.refused.bytes } else { 0 }
     }
 

@@ -16,13 +16,14 @@ use crate::net::mailbox::{Letter, Mailbox};
 use crate::vote::time::UnixSeconds;
 use crate::watch::{PACE_MS, WATCHERS_MAX, WatchBoard, WatchFilter, WatchSeat};
 
-/// How many bytes of lines may wait for one watcher: some hundred lines. The account of what connections hold
+/// How many bytes of lines may wait for one watcher: some hundred lines. The account of what connections use
 /// leaves them out, as they grow while other connections are served, and watchers are few.
 const WAITING_BYTES_MAX: usize = 64 * 1024;
 /// A watcher is sent a line at least this often, in milliseconds: to one that has gone without a word the sending
 /// fails, and its place is free again.
 const ALIVE_MS: u64 = 15_000;
 
+const PARKED: Step = Step::Parked { ends_with_input: true };
 /// What is counted of watching; only the control worker writes it.
 #[derive(Debug, Default)]
 pub struct WatchCounters {
@@ -97,7 +98,7 @@ impl WatchDesk {
 
     /// How long the worker may rest, in milliseconds: while somebody watches, until the next round.
     #[must_use]
-    pub fn rest_ms_max(&self) -> Option<u64> {
+    pub fn rest_ms(&self) -> Option<u64> {
         self.places.iter().any(Option::is_some).then_some(PACE_MS)
     }
 
@@ -164,7 +165,7 @@ impl WatchDesk {
             append_chunk(framing, &lines, out);
         }
         if !self.is_closed {
-            return Step::Parked;
+            return PARKED;
         }
         if !framing.http_1_0 {
             out.extend_from_slice(b"0\r\n\r\n");
@@ -220,10 +221,10 @@ fn append_chunk(framing: Framing, lines: &[u8], out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALIVE_MS, WAITING_BYTES_MAX, WatchDesk};
+    use super::{ALIVE_MS, PARKED, WAITING_BYTES_MAX, WatchDesk};
     use crate::clock::Now;
     use crate::http::response::{ConnectionField, Framing};
-    use crate::http::session::{Step, Ticket};
+    use crate::http::session::Ticket;
     use crate::net::mailbox::Mailbox;
     use crate::vote::id::ServerId;
     use crate::vote::time::UnixSeconds;
@@ -268,7 +269,7 @@ mod tests {
             assert!(held_bytes <= 2 * WAITING_BYTES_MAX, "{held_bytes}");
         }
         let mut out = Vec::new();
-        assert_eq!(desk.append(&mut watchers[0], FRAMING, at(now_ms), &mut out), Step::Parked);
+        assert_eq!(desk.append(&mut watchers[0], FRAMING, at(now_ms), &mut out), PARKED);
         let fit = WAITING_BYTES_MAX / (LINE.len() + 1);
         let told = String::from_utf8(out).expect("ASCII");
         let body = told.split_once("\r\n\r\n").expect("a head").1;
@@ -286,7 +287,7 @@ mod tests {
         assert_eq!(counters.watchers.get(), 1);
         drop(watchers);
         rounds(&mut desk, 0);
-        assert_eq!((counters.watchers.get(), desk.rest_ms_max()), (0, None));
+        assert_eq!((counters.watchers.get(), desk.rest_ms()), (0, None));
     }
 
     #[test]
@@ -307,7 +308,7 @@ mod tests {
         // Once: until it has taken that.
         assert_eq!(woken_at(&mut desk, 2 * ALIVE_MS), 0);
         let mut out = Vec::new();
-        assert_eq!(desk.append(&mut stream, FRAMING, at(2 * ALIVE_MS), &mut out), Step::Parked);
+        assert_eq!(desk.append(&mut stream, FRAMING, at(2 * ALIVE_MS), &mut out), PARKED);
         assert_eq!(out, b"{\"at\":\"2026-11-20T12:34:56Z\",\"kind\":\"alive\"}\n");
         assert_eq!(woken_at(&mut desk, 3 * ALIVE_MS - 1), 0);
         assert_eq!(woken_at(&mut desk, 3 * ALIVE_MS + PACE_MS), 1);

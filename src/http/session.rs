@@ -13,41 +13,107 @@ use super::response::{ConnectionField, Framing};
 use super::wait::WaitSeconds;
 use crate::vote::time::UnixSeconds;
 
-/// Names a connection to whoever will wake it: never one that came later in its place.
+/// Names a connection to the thread that will wake it: never one that came later in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64);
 
-/// Whether a request may be held until something happens.
+/// Whether a request may wait until something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holding {
+pub enum Waiting {
     /// It may.
     Allowed,
-    /// The one under way was held for as long as it asked for, or the service leaves and waits for nothing more:
+    /// The request under way has waited for as long as it asked for, or the service leaves and waits for nothing more:
     /// [`Step::Parked`] would be the end without an answer.
     TimeIsUp,
     /// Not any more: the client sends nothing more, its place is needed, or the service is leaving.
     Ended,
 }
 
+/// What can be asked of a client's connection while it is served.
+pub trait Client {
+    /// The address of the client, where it is connected over the network and has not gone.
+    fn peer(&self) -> Option<SocketAddr>;
+
+    /// Whether the client has closed its sending side, or has gone.
+    fn has_ended(&self) -> bool;
+}
+
+/// A client that is known by its address alone, and does not go.
+impl Client for Option<SocketAddr> {
+    fn peer(&self) -> Option<SocketAddr> {
+        *self
+    }
+
+    fn has_ended(&self) -> bool {
+        false
+    }
+}
+
 /// What a service knows of the moment besides the request.
-#[derive(Clone, Copy, Debug)]
-pub struct Context {
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
     /// The wall clock, read once per turn of the loop.
     pub now: UnixSeconds,
     /// The connection that asks.
     pub ticket: Ticket,
-    /// Whether it may be kept waiting.
-    pub holding: Holding,
+    /// Whether the request may wait.
+    pub waiting: Waiting,
+    /// The client.
+    pub client: &'a dyn Client,
 }
 
-/// How far a service has come with an exchange.
+/// What becomes of a request's content, where there is some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// It is read before the answer; more than so many bytes are refused.
+    Read(u64),
+    /// It could not change the answer: it is not read, and the connection is closed behind the answer instead.
+    Unread,
+}
+
+/// A request whose head a service has taken.
+pub struct Begun<E> {
+    /// What the service keeps of it until it is answered.
+    pub exchange: E,
+    /// Whether the client has shown the key.
+    pub is_keyed: bool,
+    /// What becomes of the content.
+    pub content: Content,
+}
+
+/// Whether a service takes more content at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intake {
+    /// It does.
+    Open,
+    /// Another thread has to be done with what there is first; the connection is woken then.
+    Parked,
+}
+
+/// What an observer is told of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The status.
+    pub status: u16,
+    /// The answer in a word.
+    pub word: &'static str,
+}
+
+/// How far a service has come with an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Done.
+    /// The answer is whole.
     Done,
-    /// Waits for something outside; call again once the connection is woken.
-    Parked,
-    /// There is more to append; call again once what is there has been sent.
+    /// Waits for another thread; to be called again once the connection is woken.
+    Parked {
+        /// The answer has no end of its own: it ends as soon as the client shuts its sending side, as there is no
+        /// other sign that the client has gone.
+        ends_with_input: bool,
+    },
+    /// Waits until there is something else to tell; to be called again once the connection is woken, the time is over,
+    /// or [`Waiting`] does not allow it any more.
+    Wait(WaitSeconds),
+    /// There is more to append; to be called again once what is there has been sent.
     More,
 }
 
@@ -55,93 +121,56 @@ pub enum Step {
 pub trait Service {
     /// What a service keeps of one request until it is answered.
     type Exchange;
-    /// What it keeps besides, of few requests: to decide again when they are answered later.
-    type Kept: Send;
-
-    /// A turn of the loop begins: all that is asked in it is asked at one moment.
-    #[inline]
-    fn turn_begins(&mut self) {}
-
-    /// How long the loop may rest at most until its next turn, in milliseconds.
-    #[inline]
-    fn rest_ms_max(&self) -> Option<u64> {
-        None
-    }
-
-    /// The loop goes away: what has no end of its own has to come to one.
-    fn goes_away(&mut self) {}
-
-    /// A connection has gone, whatever it had asked for.
-    #[inline]
-    fn gone(&mut self, _ticket: Ticket) {}
-
-    /// Whether the head alone decides the answer, so that content could not change it: where there is some
-    /// it is not read, and the connection is closed behind the answer instead.
-    #[inline]
-    fn is_decided(&self, _exchange: &Self::Exchange) -> bool {
-        false
-    }
-
-    /// Whether who asks has shown the key.
-    #[inline]
-    fn is_keyed(&self, _exchange: &Self::Exchange) -> bool {
-        false
-    }
 
     /// Takes a request's head.
-    fn begin(&mut self, head: &Head<'_>, context: &Context) -> Self::Exchange;
+    fn begin(&mut self, head: &Head<'_>, context: &Context<'_>) -> Begun<Self::Exchange>;
 
-    /// How much content is taken in an exchange, in bytes.
-    fn content_bytes_max(&self, exchange: &Self::Exchange) -> u64;
+    /// Takes a piece of content.
+    fn content(&mut self, exchange: &mut Self::Exchange, bytes: &[u8], context: &Context<'_>) -> Intake;
 
-    /// For how long the request is held until there is something else to tell, if it is. It is decided again
-    /// before that, and once it is woken, or the time is over, or [`Holding`] does not allow it any more.
-    #[inline]
-    fn waits(&self, _exchange: &Self::Exchange) -> Option<WaitSeconds> {
-        None
-    }
+    /// Appends the answer, or the next part of it. What is answered is what is true now, however long ago the
+    /// request has begun.
+    fn answer(
+        &mut self,
+        exchange: &mut Self::Exchange,
+        framing: Framing,
+        context: &Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Step;
 
-    /// What is kept of a head whose answer may be given later: where content is waited for, and where it
-    /// asks to wait. By default nothing.
-    fn keep(&self, _head: &Head<'_>, _exchange: &Self::Exchange) -> Option<Box<Self::Kept>> {
-        None
-    }
-
-    /// The memory of that, in bytes.
-    fn kept_bytes(&self, _kept: &Self::Kept) -> usize {
-        0
-    }
-
-    /// Takes a piece of content: [`Step::Done`] for more, [`Step::Parked`] to pause the client.
-    fn content(&mut self, exchange: &mut Self::Exchange, bytes: &[u8], context: &Context) -> Step;
-
-    /// Told of what was kept when the content is over, and each time that a held request is looked at again:
-    /// just before [`Service::finish`].
-    fn decide_again(&mut self, _exchange: &mut Self::Exchange, _kept: &mut Self::Kept, _context: &Context) {}
-
-    /// What an exchange holds of the client's content and of its answer, in bytes, roughly.
-    #[inline]
-    fn held_bytes(&self, _exchange: &Self::Exchange) -> usize {
-        0
-    }
-
-    /// Whether an answer that has no end of its own ends as soon as the client shuts its sending side: there
-    /// is no other sign of its having gone.
-    #[inline]
-    fn ends_with_input(&self, _exchange: &Self::Exchange) -> bool {
-        false
-    }
-
-    /// Appends the answer, or the next part of it.
-    fn finish(&mut self, exchange: &mut Self::Exchange, framing: Framing, context: &Context, out: &mut Vec<u8>)
-    -> Step;
+    /// What an observer is told of an answer that is whole. Not part of [`Step::Done`]: it is asked for only where
+    /// requests are observed.
+    fn told(&self, exchange: &Self::Exchange) -> Option<Told>;
 
     /// Appends the answer to a request that is refused before it became an exchange.
-    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context, out: &mut Vec<u8>);
+    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context<'_>, out: &mut Vec<u8>);
 
-    /// Told before answers leave, for those who want to know to whom.
-    #[inline]
-    fn answered(&mut self, _peer: impl FnOnce() -> Option<SocketAddr>) {}
+    /// The memory that an exchange uses for the client's content and for its answer, in bytes, roughly.
+    fn used_bytes(&self, exchange: &Self::Exchange) -> usize;
+
+    /// A turn of the loop begins: all that is asked in it is asked at one moment.
+    fn turn_begins(&mut self);
+
+    /// How long the loop may rest at most until its next turn, in milliseconds.
+    fn rest_ms(&self) -> Option<u64>;
+
+    /// The loop goes away: an answer without an end of its own has to come to one.
+    fn goes_away(&mut self);
+}
+
+/// Is told of requests as they begin and as they are answered.
+pub trait Observer {
+    /// A turn of the loop begins. Whether the observer is to be told of anything in it.
+    fn turn_begins(&mut self) -> bool;
+
+    /// A service has taken a request's head.
+    fn begun(&mut self, head: &Head<'_>, ticket: Ticket);
+
+    /// A request is answered, as [`Service::told`] says; told just before the answer leaves.
+    fn done(&mut self, told: Option<Told>, context: &Context<'_>);
+
+    /// A connection has gone, whatever it had asked for.
+    fn gone(&mut self, ticket: Ticket);
 }
 
 /// Bounds on a session.
@@ -155,10 +184,12 @@ pub struct SessionLimits {
 
 /// What a session is lent to handle some input.
 pub struct SessionCall<'a, S: Service> {
-    /// Who answers.
+    /// Answers requests.
     pub service: &'a mut S,
-    /// The moment, and who asks.
-    pub context: Context,
+    /// Is told of requests, where anything is observed in this turn.
+    pub observer: Option<&'a mut dyn Observer>,
+    /// The moment, and the client.
+    pub context: Context<'a>,
     /// Bounds on the session.
     pub limits: &'a SessionLimits,
     /// The next answer is the last.
@@ -172,8 +203,11 @@ pub struct SessionCall<'a, S: Service> {
 pub enum Next {
     /// More input.
     Input,
-    /// To be woken.
-    Parked,
+    /// To be woken; see [`Step::Parked`].
+    Parked {
+        /// Or the end of the input.
+        ends_with_input: bool,
+    },
     /// To be woken, or called again after so long.
     Waiting(WaitSeconds),
     /// The output sent, then to be called again with the rest of the input.
@@ -202,14 +236,12 @@ enum Phase<S: Service> {
         exchange: S::Exchange,
         decoder: Decoder,
         framing: Framing,
-        kept: Option<Box<S::Kept>>,
     },
     /// `is_begun` once the head of the answer has been appended.
-    Finish {
+    Answer {
         exchange: S::Exchange,
         framing: Framing,
         is_begun: bool,
-        kept: Option<Box<S::Kept>>,
     },
     Closed,
 }
@@ -247,23 +279,16 @@ impl<S: Service> Session<S> {
     /// Whether a request has been taken whole and not been answered yet.
     #[must_use]
     pub const fn owes_an_answer(&self) -> bool {
-        matches!(self.phase, Phase::Finish { .. })
+        matches!(self.phase, Phase::Answer { .. })
     }
 
-    /// What the exchange under way holds, in bytes.
+    /// The memory that the exchange under way uses, in bytes.
     #[inline]
-    pub fn held_bytes(&self, service: &S) -> usize {
+    pub fn used_bytes(&self, service: &S) -> usize {
         match &self.phase {
-            Phase::Content { exchange, kept, .. } | Phase::Finish { exchange, kept, .. } => {
-                service.held_bytes(exchange) + kept.as_ref().map_or(0, |kept| service.kept_bytes(kept))
-            }
+            Phase::Content { exchange, .. } | Phase::Answer { exchange, .. } => service.used_bytes(exchange),
             Phase::Head | Phase::Closed => 0,
         }
-    }
-
-    /// Whether there is nothing left to do once the client has shut its sending side.
-    pub fn ends_with_input(&self, service: &S) -> bool {
-        matches!(&self.phase, Phase::Finish { exchange, .. } if service.ends_with_input(exchange))
     }
 
     /// Whether a request on this connection had the key.
@@ -287,8 +312,8 @@ impl<S: Service> Session<S> {
                 Phase::Head if rest.is_empty() => break Next::Input,
                 Phase::Head => self.head(rest, call, &mut consumed),
                 Phase::Content { .. } => self.content(rest, call, &mut consumed),
-                Phase::Finish { .. } => self.finish(call),
-                // Who did not ask for the end may be sending the next request, or content that is not read.
+                Phase::Answer { .. } => self.answer(call),
+                // A client that did not ask for the end may be sending the next request, or content that is not read.
                 Phase::Closed => break Next::Close { linger: call.closing || self.leaves_content || !rest.is_empty() },
             };
             if matches!(self.phase, Phase::Head | Phase::Closed) && matches!(flow, Flow::Again) {
@@ -306,7 +331,7 @@ impl<S: Service> Session<S> {
     /// have left of an answer is taken back.
     pub fn refuse(&mut self, fault: Fault, head_only: bool, call: &mut SessionCall<'_, S>) {
         let head_only = match &self.phase {
-            Phase::Content { framing, .. } | Phase::Finish { framing, .. } => framing.head_only,
+            Phase::Content { framing, .. } | Phase::Answer { framing, .. } => framing.head_only,
             Phase::Head | Phase::Closed => head_only,
         };
         self.phase = Phase::Closed;
@@ -328,47 +353,41 @@ impl<S: Service> Session<S> {
             Section::Partial => return Flow::Stop(Next::Input),
             Section::Rejected(fault) => return self.refuse_and_close(*fault, is_head_method(input), call),
         };
-        let mut exchange = call.service.begin(head, &call.context);
+        let Begun { mut exchange, is_keyed, content } = call.service.begin(head, &call.context);
+        if let Some(observer) = &mut call.observer {
+            observer.begun(head, call.context.ticket);
+        }
         *consumed += bytes;
         let mut framing = Framing::of(head, call.closing);
-        self.is_keyed |= call.service.is_keyed(&exchange);
-        let has_content = head.length != Length::None;
-        if has_content && call.service.is_decided(&exchange) {
-            self.leaves_content = true;
-            framing.connection = ConnectionField::Close;
-        } else if has_content {
-            match Decoder::new(head.length, call.service.content_bytes_max(&exchange)) {
-                Ok(decoder) => {
-                    let kept = call.service.keep(head, &exchange);
-                    self.phase = Phase::Content { exchange, decoder, framing, kept };
+        self.is_keyed |= is_keyed;
+        match content {
+            _ if head.length == Length::None => {}
+            Content::Read(bytes_max) => {
+                match Decoder::new(head.length, bytes_max) {
+                    Ok(decoder) => self.phase = Phase::Content { exchange, decoder, framing },
+                    Err(fault) => return self.refuse_and_close(fault, framing.head_only, call),
                 }
-                Err(fault) => return self.refuse_and_close(fault, framing.head_only, call),
+                if head.expects_continue {
+                    call.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+                    self.whole_bytes = call.out.len();
+                }
+                return Flow::Again;
             }
-            if head.expects_continue {
-                call.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-                self.whole_bytes = call.out.len();
-            }
-            return Flow::Again;
-        }
-        if call.service.waits(&exchange).is_some() {
-            // Whether it has to is seen as it is finished, like the others that wait.
-            let kept = call.service.keep(head, &exchange);
-            self.phase = Phase::Finish { exchange, framing, is_begun: false, kept };
-            return Flow::Again;
-        }
-        match call.service.finish(&mut exchange, framing, &call.context, call.out) {
-            Step::Done => self.answered(framing),
-            Step::Parked => {
-                self.phase = Phase::Finish { exchange, framing, is_begun: false, kept: None };
-                Flow::Stop(Next::Parked)
-            }
-            Step::More => {
-                self.phase = Phase::Finish { exchange, framing, is_begun: true, kept: None };
-                Flow::Stop(Next::Output)
+            Content::Unread => {
+                self.leaves_content = true;
+                framing.connection = ConnectionField::Close;
             }
         }
+        let step = call.service.answer(&mut exchange, framing, &call.context, call.out);
+        if step == Step::Done {
+            observe(&exchange, call);
+        } else {
+            self.phase = Phase::Answer { exchange, framing, is_begun: step == Step::More };
+        }
+        self.after(step, framing)
     }
 
+    #[inline(never)]
     fn content(&mut self, input: &[u8], call: &mut SessionCall<'_, S>, consumed: &mut usize) -> Flow {
         let Phase::Content { exchange, decoder, framing, .. } = &mut self.phase else { return Flow::Again };
         let piece = match decoder.decode(input) {
@@ -376,63 +395,69 @@ impl<S: Service> Session<S> {
             Err(fault) => return self.refuse_and_close(fault, false, call),
         };
         *consumed += piece.consumed;
-        let step = if piece.content.is_empty() {
-            Step::Done
+        let intake = if piece.content.is_empty() {
+            Intake::Open
         } else {
             call.service.content(exchange, piece.content, &call.context)
         };
         if piece.ended {
             let framing = *framing;
-            if let Phase::Content { exchange, kept, .. } = std::mem::replace(&mut self.phase, Phase::Closed) {
-                self.phase = Phase::Finish { exchange, framing, is_begun: false, kept };
+            if let Phase::Content { exchange, .. } = std::mem::replace(&mut self.phase, Phase::Closed) {
+                self.phase = Phase::Answer { exchange, framing, is_begun: false };
             }
             return Flow::Again;
         }
-        match step {
-            Step::Parked => Flow::Stop(Next::Parked),
-            Step::Done | Step::More if piece.consumed == 0 => Flow::Stop(Next::Input),
-            Step::Done | Step::More => Flow::Again,
+        match intake {
+            Intake::Parked => Flow::Stop(Next::Parked { ends_with_input: false }),
+            Intake::Open if piece.consumed == 0 => Flow::Stop(Next::Input),
+            Intake::Open => Flow::Again,
         }
     }
 
-    /// Answers a request that had to wait, or goes on with an answer that has parts.
-    fn finish(&mut self, call: &mut SessionCall<'_, S>) -> Flow {
-        let Phase::Finish { exchange, framing, is_begun, kept } = &mut self.phase else { return Flow::Again };
-        if let Some(kept) = kept {
-            call.service.decide_again(exchange, kept, &call.context);
-        }
-        if let Some(seconds) = call.service.waits(exchange) {
-            return Flow::Stop(Next::Waiting(seconds));
-        }
+    /// Answers a request that had to wait, or goes on with an answer that has parts. Apart, as is content: an ordinary
+    /// request takes fewer instructions for it.
+    #[inline(never)]
+    fn answer(&mut self, call: &mut SessionCall<'_, S>) -> Flow {
+        let Phase::Answer { exchange, framing, is_begun } = &mut self.phase else { return Flow::Again };
         if call.closing && !*is_begun {
             framing.connection = ConnectionField::Close;
         }
         let framing = *framing;
-        match call.service.finish(exchange, framing, &call.context, call.out) {
-            Step::Done => {
-                if call.context.holding == Holding::TimeIsUp {
-                    // That was for this request. The next one has its own time.
-                    call.context.holding = Holding::Allowed;
-                }
-                self.answered(framing)
-            }
-            Step::Parked => Flow::Stop(Next::Parked),
-            Step::More => {
-                *is_begun = true;
-                Flow::Stop(Next::Output)
+        let step = call.service.answer(exchange, framing, &call.context, call.out);
+        *is_begun |= step == Step::More;
+        if step == Step::Done {
+            observe(exchange, call);
+            if call.context.waiting == Waiting::TimeIsUp {
+                // That was for this request. The next one has its own time.
+                call.context.waiting = Waiting::Allowed;
             }
         }
+        self.after(step, framing)
     }
 
     #[inline]
-    fn answered(&mut self, framing: Framing) -> Flow {
+    fn after(&mut self, step: Step, framing: Framing) -> Flow {
+        match step {
+            Step::Done => {}
+            Step::Parked { ends_with_input } => return Flow::Stop(Next::Parked { ends_with_input }),
+            Step::Wait(seconds) => return Flow::Stop(Next::Waiting(seconds)),
+            Step::More => return Flow::Stop(Next::Output),
+        }
         if framing.connection == ConnectionField::Close {
             self.phase = Phase::Closed;
         } else if !matches!(self.phase, Phase::Head) {
-            // Only then: what a phase holds is not given up for nothing with each request.
+            // Only then: most requests are answered at their head, and leave no phase.
             self.phase = Phase::Head;
         }
         Flow::Again
+    }
+}
+
+/// Tells an observer of an answer, where there is one.
+#[inline]
+fn observe<S: Service>(exchange: &S::Exchange, call: &mut SessionCall<'_, S>) {
+    if let Some(observer) = &mut call.observer {
+        observer.done(call.service.told(exchange), &call.context);
     }
 }
 

@@ -1,11 +1,11 @@
-//! How a request asks to be held until there is something to tell: `?wait=N`.
+//! How a request asks to wait until there is something to tell: `?wait=N`.
 
-/// For how long a request may be held: whole seconds from 1 to [`WaitSeconds::MAX`].
+/// For how long a request may wait: whole seconds from 1 to [`WaitSeconds::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitSeconds(u8);
 
 impl WaitSeconds {
-    /// The longest: ten seconds less than callers commonly wait for an answer.
+    /// The longest: ten seconds less than clients commonly wait for an answer.
     pub const MAX: u8 = 50;
 
     /// So many seconds, or as many as there can be; `None` for none.
@@ -22,8 +22,8 @@ impl WaitSeconds {
     }
 }
 
-/// For how long a query asks to be held: `wait=N` in whole seconds, once, in decimal digits. Anything else,
-/// and 0, is as if it were not there: other parameters are the caller's, against caches.
+/// For how long a query asks to wait: `wait=N` in whole seconds, once, in decimal digits. Any other value, and 0, is
+/// ignored: other parameters are the client's, against caches.
 #[must_use]
 pub fn asked(query: &[u8]) -> Option<WaitSeconds> {
     let mut values = query.split(|byte| *byte == b'&').filter_map(|pair| pair.strip_prefix(b"wait="));

@@ -1,41 +1,29 @@
-//! What the connections of one worker hold, and which of them has to give something up: each that
-//! holds anything stands in the queue of its size, whoever has stood still longest in front. A change
-//! is a few writes, whatever their number. Who holds nothing never comes near it.
+//! The memory that the connections of one worker use, and which of them has to give some up. A connection that uses
+//! any stands in the queue of its size. The one that has stood still longest is in front. A change is a few writes,
+//! whatever their number. A connection that uses none costs nothing here.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::budget::{Board, Budget, Grant, Heaviest, Kind, SIZES, size_of};
 use super::mailbox::Mailbox;
+use crate::lists::{Ends, Links};
 
-const NONE: u32 = u32::MAX;
-
+/// What one connection uses.
 #[derive(Clone, Copy, Debug)]
-struct AccountLink {
-    /// 0 where it stands in no queue.
-    bytes: u32,
-    before: u32,
-    behind: u32,
+struct Usage {
+    bytes: NonZeroU32,
     since_ms: u64,
-}
-
-impl AccountLink {
-    const FREE: Self = Self { bytes: 0, before: NONE, behind: NONE, since_ms: 0 };
-}
-
-#[derive(Clone, Copy, Debug)]
-struct AccountQueue {
-    front: u32,
-    back: u32,
 }
 
 /// One worker's part of the [`Budget`].
 pub struct Account {
     budget: Arc<Budget>,
     board: Arc<Board>,
-    /// By slot; as many as the highest slot that ever held something.
-    links: Vec<AccountLink>,
-    queues: [AccountQueue; SIZES],
-    held_bytes: u64,
+    /// By slot; as many as the highest slot that ever used something.
+    links: Links<Usage>,
+    queues: [Ends; SIZES],
+    used_bytes: u64,
     told_bytes: u64,
     grant: Grant,
     /// At the last look it was more than may be.
@@ -47,13 +35,12 @@ impl Account {
     #[must_use]
     pub fn new(budget: Arc<Budget>, kind: Kind, mailbox: Mailbox) -> Self {
         let board = budget.join(kind, mailbox);
-        let queues = [AccountQueue { front: NONE, back: NONE }; SIZES];
         Self {
             budget,
             board,
-            links: Vec::new(),
-            queues,
-            held_bytes: 0,
+            links: Links::default(),
+            queues: [Ends::EMPTY; SIZES],
+            used_bytes: 0,
             told_bytes: 0,
             grant: Grant::FULL,
             is_over: false,
@@ -66,72 +53,73 @@ impl Account {
         self.grant
     }
 
-    /// Takes note of what a connection holds. `has_moved` where bytes went over its wire since the
+    /// Takes note of what a connection uses. `has_moved` where bytes went over its wire since the
     /// last time.
     pub fn note(&mut self, index: u32, bytes: usize, has_moved: bool, now_ms: u64) {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        if index as usize >= self.links.len() {
-            if bytes == 0 {
-                return;
-            }
-            self.links.resize(index as usize + 1, AccountLink::FREE);
-        }
-        let before = self.links[index as usize].bytes;
+        let bytes = NonZeroU32::new(u32::try_from(bytes).unwrap_or(u32::MAX));
+        let before = self.links.get(index).map(|usage| usage.bytes);
         if bytes == before && !has_moved {
             return;
         }
-        self.take_out(index);
-        if bytes > 0 {
-            self.put_in(index, bytes, now_ms);
+        if let Some(bytes) = before {
+            let size = size_of(bytes.get());
+            self.links.remove(&mut self.queues[size], index);
+            self.show_front(size);
         }
-        self.held_bytes = self.held_bytes + u64::from(bytes) - u64::from(before);
-        if self.held_bytes.abs_diff(self.told_bytes) >= self.budget.piece_bytes() {
+        if let Some(bytes) = bytes {
+            let size = size_of(bytes.get());
+            self.links.push(&mut self.queues[size], index, Usage { bytes, since_ms: now_ms });
+            self.show_front(size);
+        }
+        let count = |bytes: Option<NonZeroU32>| bytes.map_or(0, |bytes| u64::from(bytes.get()));
+        self.used_bytes = self.used_bytes + count(bytes) - count(before);
+        if self.used_bytes.abs_diff(self.told_bytes) >= self.budget.piece_bytes() {
             self.tell();
         }
     }
 
-    /// The connection is gone, with all that it held.
+    /// The connection is gone, with all that it used.
     pub fn forget(&mut self, index: u32) {
         self.note(index, 0, true, 0);
     }
 
-    /// What a connection holds, as it was noted.
+    /// What a connection uses, as it was noted.
     #[cfg(debug_assertions)]
-    pub fn held_bytes(&self, index: u32) -> usize {
-        self.links.get(index as usize).map_or(0, |link| link.bytes as usize)
+    pub fn used_bytes(&self, index: u32) -> usize {
+        self.links.get(index).map_or(0, |usage| usage.bytes.get() as usize)
     }
 
     /// Panics where the sum is not that of the parts. For builds that check.
     #[cfg(debug_assertions)]
     pub fn check_invariants(&self) {
-        let sum: u64 = self.links.iter().map(|link| u64::from(link.bytes)).sum();
-        assert_eq!(sum, self.held_bytes, "what all hold is what each holds");
+        let sum: u64 = self.links.items().map(|usage| u64::from(usage.bytes.get())).sum();
+        assert_eq!(sum, self.used_bytes, "what all use is what each uses");
     }
 
-    /// Makes known what has changed, and learns what others hold. Once a turn.
+    /// Makes known what has changed, and learns what others use. Once a turn.
     pub fn tell(&mut self) {
-        if self.held_bytes != self.told_bytes {
-            self.budget.tell(self.told_bytes, self.held_bytes);
-            self.told_bytes = self.held_bytes;
-            self.board.set_held(self.held_bytes);
+        if self.used_bytes != self.told_bytes {
+            self.budget.tell(self.told_bytes, self.used_bytes);
+            self.told_bytes = self.used_bytes;
+            self.board.set_used(self.used_bytes);
         }
         self.grant = self.budget.grant();
-        self.is_over = self.budget.held_bytes() > self.budget.bytes_max();
+        self.is_over = self.budget.used_bytes() > self.budget.bytes_max();
     }
 
-    /// Whether it is more than may be: then somebody has to give something up within the turn.
+    /// Whether it is more than may be: then a connection has to give something up within the turn.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Whether somebody, on whichever worker, has to give something up.
+    /// Whether a connection, on whichever worker, has to give something up.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.budget.is_full()
     }
 
-    /// Who of this worker's connections has to, if one does. Where it is another worker's, that one
+    /// Which of this worker's connections has to, if one does. Where it is another worker's, that worker
     /// is told so.
     pub fn heaviest(&mut self, now_ms: u64) -> Option<u32> {
         self.tell();
@@ -139,7 +127,7 @@ impl Account {
             return None;
         }
         match self.budget.heaviest(&self.board, now_ms) {
-            Heaviest::Own(size) => Some(self.queues[size].front).filter(|front| *front != NONE),
+            Heaviest::Own(size) => self.queues[size].front(),
             Heaviest::Elsewhere | Heaviest::Nobody => None,
         }
     }
@@ -149,37 +137,9 @@ impl Account {
         self.board.clear_told();
     }
 
-    fn take_out(&mut self, index: u32) {
-        let link = std::mem::replace(&mut self.links[index as usize], AccountLink::FREE);
-        if link.bytes == 0 {
-            return;
-        }
-        let size = size_of(link.bytes);
-        match link.before {
-            NONE => self.queues[size].front = link.behind,
-            before => self.links[before as usize].behind = link.behind,
-        }
-        match link.behind {
-            NONE => self.queues[size].back = link.before,
-            behind => self.links[behind as usize].before = link.before,
-        }
-        self.show_front(size);
-    }
-
-    fn put_in(&mut self, index: u32, bytes: u32, now_ms: u64) {
-        let size = size_of(bytes);
-        let last = std::mem::replace(&mut self.queues[size].back, index);
-        match last {
-            NONE => self.queues[size].front = index,
-            last => self.links[last as usize].behind = index,
-        }
-        self.links[index as usize] = AccountLink { bytes, before: last, behind: NONE, since_ms: now_ms };
-        self.show_front(size);
-    }
-
     fn show_front(&self, size: usize) {
-        let front = self.queues[size].front;
-        self.board.set_front(size, (front != NONE).then(|| self.links[front as usize].since_ms));
+        let front = self.queues[size].front().and_then(|front| self.links.get(front));
+        self.board.set_front(size, front.map(|usage| usage.since_ms));
     }
 }
 

@@ -1,13 +1,13 @@
-//! One bound on the memory of all connections of the process: what is held of their input, of their
-//! unsent output, and of what lies between, over all workers.
+//! One bound on the memory of all connections of the process: what their input, their unsent output and the
+//! requests between them use, over all workers.
 //!
 //! ```text
 //! a worker's account ── what changed, by the piece ──→ the budget ──→ how much a turn may take up
 //!       └── its board: how long each size has stood still ──→ who is to give something up
 //! ```
 //!
-//! The fuller it is, the less a turn takes up for one connection. Where that is not enough, the
-//! heaviest of all goes, on whichever worker it is: who holds little is the last to notice.
+//! The fuller it is, the less a turn takes up for one connection. Where that is not enough, the connection that uses
+//! most is closed, on whichever worker it is: clients that use little are the last to notice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,17 +20,17 @@ use crate::limits::{BUFFER_PIECE_BYTES, READ_BYTES_MAX, STALLED_MS, TURN_BYTES_M
 /// Sizes, each up to twice the one before it: the first up to 2 KiB, the last without an end.
 pub const SIZES: usize = 16;
 
-/// On a board: nobody holds so much.
+/// On a board: no connection uses so much.
 const NOBODY: u64 = u64::MAX;
 
-/// Who has not moved for a while counts as if it held so many times more, as a power of two.
+/// A connection that has not moved for a while counts as if it used so many times more, as a power of two.
 const STALLED_WEIGHT: u32 = 2;
 
 /// The one bound. All of its numbers are estimates of a moment, and no more needs to be known.
 #[derive(Debug)]
 pub struct Budget {
     bytes_max: u64,
-    held_bytes: AtomicU64,
+    used_bytes: AtomicU64,
     /// Looked at where it is nearly full, and where workers come and go.
     members: Mutex<Vec<Member>>,
 }
@@ -56,7 +56,7 @@ pub enum Kind {
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Board {
-    held_bytes: AtomicU64,
+    used_bytes: AtomicU64,
     /// For each size: when the one that has stood still longest last moved.
     since_ms: [AtomicU64; SIZES],
     /// Has been told to give something up, and has not looked yet.
@@ -77,12 +77,12 @@ impl Grant {
     pub const FULL: Self = Self { read_bytes: READ_BYTES_MAX, unsent_bytes: UNSENT_BYTES_MAX };
 }
 
-/// Who is to give something up.
+/// Which connection is to give something up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heaviest {
     /// A connection of the worker that asks, of this size.
     Own(usize),
-    /// One of another worker, who has been told.
+    /// One of another worker, which has been told.
     Elsewhere,
     /// There is none.
     Nobody,
@@ -92,7 +92,7 @@ impl Budget {
     /// A budget of so many bytes.
     #[must_use]
     pub fn new(bytes_max: u64) -> Arc<Self> {
-        Arc::new(Self { bytes_max: bytes_max.max(1), held_bytes: AtomicU64::new(0), members: Mutex::default() })
+        Arc::new(Self { bytes_max: bytes_max.max(1), used_bytes: AtomicU64::new(0), members: Mutex::default() })
     }
 
     /// The bound.
@@ -101,10 +101,10 @@ impl Budget {
         self.bytes_max
     }
 
-    /// What is held, but for what workers have not told yet: less than a piece each.
+    /// What is used, but for what workers have not told yet: less than a piece each.
     #[must_use]
-    pub fn held_bytes(&self) -> u64 {
-        self.held_bytes.load(Ordering::Relaxed)
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
     }
 
     /// A change of less is not told at once: a shared write each is too much for what is so small.
@@ -112,31 +112,31 @@ impl Budget {
         BUFFER_PIECE_BYTES.min(self.bytes_max / 64)
     }
 
-    /// Takes note of what a worker holds now, and held when it last said so.
+    /// Takes note of what a worker uses now, and used when it last said so.
     pub(super) fn tell(&self, before: u64, now: u64) {
         // Wraps where it becomes less.
-        self.held_bytes.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+        self.used_bytes.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
     }
 
     /// All while half of it is free, and half as much for each eighth that is gone beyond.
     pub(super) fn grant(&self) -> Grant {
-        let eighths = self.held_bytes().saturating_mul(8) / self.bytes_max;
+        let eighths = self.used_bytes().saturating_mul(8) / self.bytes_max;
         let halvings = eighths.saturating_sub(3).min(8) as u32;
         let most = |bytes: usize| (bytes >> halvings).max(TURN_BYTES_MIN);
         Grant { read_bytes: most(READ_BYTES_MAX), unsent_bytes: most(UNSENT_BYTES_MAX) }
     }
 
-    /// Whether somebody has to give something up.
+    /// Whether a connection has to give something up.
     pub(super) fn is_full(&self) -> bool {
-        self.held_bytes() > self.bytes_max / 16 * 15
+        self.used_bytes() > self.bytes_max / 16 * 15
     }
 
     /// Whether that may end: not at the same mark, lest each newcomer costs one of those who are here.
     pub(super) fn has_room(&self) -> bool {
-        self.held_bytes() <= self.bytes_max / 8 * 7
+        self.used_bytes() <= self.bytes_max / 8 * 7
     }
 
-    /// A worker that holds nothing yet.
+    /// A worker whose connections use nothing yet.
     pub(super) fn join(&self, kind: Kind, mailbox: Mailbox) -> Arc<Board> {
         let board = Arc::new(Board::new());
         self.members.lock().push(Member { kind, board: Arc::clone(&board), mailbox });
@@ -148,8 +148,8 @@ impl Budget {
         self.members.lock().retain(|member| !Arc::ptr_eq(&member.board, board));
     }
 
-    /// Who holds most, over all workers; whoever has stood still goes first. Where it is another
-    /// worker's, that one is told.
+    /// The connection that uses most, over all workers. One that has stood still goes first. Where it is another
+    /// worker's, that worker is told.
     pub(super) fn heaviest(&self, asking: &Arc<Board>, now_ms: u64) -> Heaviest {
         let members = self.members.lock();
         let owing = members.iter().filter(|member| member.kind == Kind::Public || self.is_past_quarter(&member.board));
@@ -170,14 +170,14 @@ impl Budget {
     }
 
     fn is_past_quarter(&self, board: &Board) -> bool {
-        board.held_bytes.load(Ordering::Relaxed) > self.bytes_max / 4
+        board.used_bytes.load(Ordering::Relaxed) > self.bytes_max / 4
     }
 }
 
 impl Board {
     fn new() -> Self {
         let since_ms = std::array::from_fn(|_| AtomicU64::new(NOBODY));
-        Self { held_bytes: AtomicU64::new(0), since_ms, is_told: AtomicBool::new(false) }
+        Self { used_bytes: AtomicU64::new(0), since_ms, is_told: AtomicBool::new(false) }
     }
 
     /// Since when the first of a size has stood still.
@@ -185,11 +185,11 @@ impl Board {
         self.since_ms[size].store(since_ms.unwrap_or(NOBODY), Ordering::Relaxed);
     }
 
-    pub(super) fn set_held(&self, bytes: u64) {
-        self.held_bytes.store(bytes, Ordering::Relaxed);
+    pub(super) fn set_used(&self, bytes: u64) {
+        self.used_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// It is looked at now: who tells it again is heard again.
+    /// It is looked at now: another worker that tells it again is heard again.
     pub(super) fn clear_told(&self) {
         self.is_told.store(false, Ordering::Relaxed);
     }
@@ -205,7 +205,7 @@ impl Board {
     }
 }
 
-/// The size of what holds so many bytes.
+/// The size of so many bytes.
 pub(super) const fn size_of(bytes: u32) -> usize {
     let size = (u32::BITS - (bytes.saturating_sub(1) >> 11).leading_zeros()) as usize;
     if size < SIZES { size } else { SIZES - 1 }

@@ -7,13 +7,17 @@ use std::io::ErrorKind;
 
 use mio::event::Event;
 
-use super::counters::EngineCounters;
-use super::deadline::Class;
+use super::counters::{CloseCause, EngineCounters};
+use super::deadline::{Awaited, Class};
 use super::stream::Stream;
 use crate::http::fault::Fault;
-use crate::http::session::{Advanced, Holding, Next, Service, Session, SessionCall, is_head_method};
+use crate::http::session::{
+    Advanced, Client, Context, Next, Observer, Service, Session, SessionCall, SessionLimits, Ticket, Waiting,
+    is_head_method,
+};
 use crate::http::wait::WaitSeconds;
 use crate::limits::LINGER_BYTES_MAX;
+use crate::vote::time::UnixSeconds;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionState {
@@ -21,16 +25,15 @@ enum ConnectionState {
     Reading,
     /// Has input that is to be worked through before more is read.
     Working,
-    /// Waits to be woken; then it works on.
-    Parked,
-    /// Has a request that is held, for so long at most; nothing behind it is read meanwhile.
+    /// Has a request that waits for another thread; once woken, it works on.
+    Parked {
+        /// See [`crate::http::session::Step::Parked`].
+        ends_with_input: bool,
+    },
+    /// Has a request that waits for a vote, for so long at most; nothing behind it is read meanwhile.
     Waiting(WaitSeconds),
-    /// Sends what is left, then closes.
-    Closing { linger: bool },
-    /// Has shut its side, and drops what still comes in.
-    Lingering { dropped_bytes: usize },
-    /// The peer went away before its time.
-    Broken,
+    /// Sends what is left and shuts its side. Then it drops up to so many bytes that still come in, and closes.
+    Leaving { linger_bytes: usize },
 }
 
 /// What the poll has told of the end of the input. A read that is short is not the last one where there is
@@ -53,7 +56,7 @@ pub enum Verdict {
     /// There is more to do at once: at the next turn, after the others.
     Again,
     /// Close.
-    Drop,
+    Close(CloseCause),
 }
 
 /// What a connection has done in a turn: its deadline may start anew for it.
@@ -65,13 +68,44 @@ pub struct TurnProgress {
     pub has_flushed: bool,
 }
 
+/// What a turn lends to the session of the connection that it serves.
+pub struct Lent<'w, S: Service> {
+    /// Answers requests.
+    pub service: &'w mut S,
+    /// Is told of requests, where anything is observed in this turn.
+    pub observer: Option<&'w mut dyn Observer>,
+    /// The wall clock.
+    pub now: UnixSeconds,
+    /// The name of the connection.
+    pub ticket: Ticket,
+    /// Whether its request may wait.
+    pub waiting: Waiting,
+    /// Bounds on the session.
+    pub limits: &'w SessionLimits,
+    /// The next answer is the last.
+    pub closing: bool,
+    /// Where answers are appended. It is shared by all connections of a worker, and empty between two.
+    pub out: &'w mut Vec<u8>,
+}
+
+impl<S: Service> Lent<'_, S> {
+    /// The same, to answer this client.
+    #[inline]
+    fn call<'a>(&'a mut self, client: &'a Stream) -> SessionCall<'a, S> {
+        let Self { now, ticket, waiting, limits, closing, .. } = *self;
+        let observer = self.observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer);
+        let context = Context { now, ticket, waiting, client };
+        SessionCall { service: &mut *self.service, observer, context, limits, closing, out: &mut *self.out }
+    }
+}
+
 /// What a turn lends to the connection that it serves.
 pub struct TurnContext<'w, S: Service> {
-    /// What its session is lent. The output is shared by all connections of a worker, and empty between two.
-    pub call: SessionCall<'w, S>,
+    /// For its session.
+    pub lent: Lent<'w, S>,
     /// At most so much is read.
     pub read_bytes_max: usize,
-    /// Where reads go, shared likewise.
+    /// Where reads go. It is shared by all connections of a worker.
     pub read_buffer: &'w mut [u8],
     /// Where bytes are counted.
     pub counters: &'w EngineCounters,
@@ -129,14 +163,14 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// What the connection waits for is there.
+    /// There may be news of what its request waits for.
     pub fn wake(&mut self) {
-        if matches!(self.state, ConnectionState::Parked | ConnectionState::Waiting(_)) {
+        if self.is_parked() || self.is_waiting() {
             self.state = ConnectionState::Working;
         }
     }
 
-    /// Whether its request is held.
+    /// Whether its request waits for a vote.
     #[must_use]
     pub const fn is_waiting(&self) -> bool {
         matches!(self.state, ConnectionState::Waiting(_))
@@ -145,7 +179,7 @@ impl<S: Service> Connection<S> {
     /// Whether its request waits for another thread.
     #[must_use]
     pub const fn is_parked(&self) -> bool {
-        matches!(self.state, ConnectionState::Parked)
+        matches!(self.state, ConnectionState::Parked { .. })
     }
 
     /// Whether the kernel has refused bytes.
@@ -169,10 +203,10 @@ impl<S: Service> Connection<S> {
         self.has_asked
     }
 
-    /// The memory that it holds besides itself, in bytes.
+    /// The memory that it uses besides its own slot, in bytes.
     #[inline]
-    pub fn held_bytes(&self, service: &S) -> usize {
-        self.input.capacity() + self.stream.held_bytes() + self.session.held_bytes(service)
+    pub fn used_bytes(&self, service: &S) -> usize {
+        self.input.capacity() + self.stream.unsent_capacity() + self.session.used_bytes(service)
     }
 
     /// Whether it can be told that it is refused: not behind an answer that it does not take, and not in
@@ -180,48 +214,35 @@ impl<S: Service> Connection<S> {
     #[must_use]
     pub const fn can_be_refused(&self) -> bool {
         use ConnectionState::{Parked, Reading, Working};
-        matches!(self.state, Reading | Working | Parked) && !self.has_unsent() && !self.session.owes_an_answer()
+        matches!(self.state, Reading | Working | Parked { .. }) && !self.has_unsent() && !self.session.owes_an_answer()
     }
 
-    /// Whether the peer went away before its time.
+    /// What the connection has a deadline for; `None` for no deadline.
     #[must_use]
-    pub const fn is_broken(&self) -> bool {
-        matches!(self.state, ConnectionState::Broken)
-    }
-
-    fn break_off(&mut self) -> Verdict {
-        self.state = ConnectionState::Broken;
-        Verdict::Drop
-    }
-
-    /// What the connection is waited on for; `None` for no deadline.
-    #[must_use]
-    pub fn deadline_class(&self) -> Option<Class> {
+    pub fn awaited(&self) -> Option<Awaited> {
         let class = match self.state {
             _ if self.has_unsent() => Class::Write,
-            ConnectionState::Lingering { .. } => Class::Linger,
-            ConnectionState::Parked | ConnectionState::Broken => return None,
+            ConnectionState::Leaving { .. } => Class::Linger,
+            ConnectionState::Parked { .. } => return None,
             ConnectionState::Waiting(seconds) => Class::Waiting(seconds),
-            ConnectionState::Reading | ConnectionState::Working | ConnectionState::Closing { .. } => {
-                match self.is_idle() {
-                    true if self.has_asked => Class::Idle,
-                    true => Class::Fresh,
-                    false => Class::Request,
-                }
-            }
+            ConnectionState::Reading | ConnectionState::Working => match self.is_idle() {
+                true if self.has_asked => Class::Idle,
+                true => Class::Fresh,
+                false => Class::Request,
+            },
         };
-        Some(if self.session.is_keyed() { class.keyed() } else { class })
+        Some(Awaited { class, is_keyed: self.session.is_keyed() })
     }
 
     /// Whether the time that it has for the same as before starts anew after a turn.
     #[must_use]
-    pub const fn starts_anew(&self, class: Class, progress: TurnProgress) -> bool {
-        match class {
+    pub const fn starts_anew(&self, awaited: Awaited, progress: TurnProgress) -> bool {
+        match awaited.class {
+            // Content may take as long as it comes, but only where the client has shown the key.
+            Class::Request if awaited.is_keyed => progress.has_answered || !self.session.is_between_requests(),
             Class::Request | Class::Waiting(_) => progress.has_answered,
-            // Content is waited for as long as it comes, but only that of who has shown the key.
-            Class::KeyedRequest => progress.has_answered || !self.session.is_between_requests(),
-            Class::Write | Class::KeyedWrite => progress.has_flushed,
-            Class::Idle | Class::KeyedIdle => true,
+            Class::Write => progress.has_flushed,
+            Class::Idle => true,
             Class::Fresh | Class::Linger => false,
         }
     }
@@ -230,80 +251,76 @@ impl<S: Service> Connection<S> {
     #[cfg(debug_assertions)]
     pub fn check_invariants(&self) {
         let has_input = !self.input.is_empty();
-        assert!(has_input || self.input.capacity() == 0, "no room is held for no input");
+        assert!(has_input || self.input.capacity() == 0, "no memory is used for no input");
         match self.state {
-            ConnectionState::Reading | ConnectionState::Working | ConnectionState::Broken => {}
-            ConnectionState::Parked | ConnectionState::Waiting(_) => {
+            ConnectionState::Reading | ConnectionState::Working => {}
+            ConnectionState::Parked { .. } | ConnectionState::Waiting(_) => {
                 assert!(!self.session.is_between_requests(), "a request is what waits")
             }
-            ConnectionState::Closing { .. } => assert!(!has_input && self.has_unsent(), "it is there to send"),
-            ConnectionState::Lingering { .. } => assert!(!has_input && !self.has_unsent(), "all is said"),
+            ConnectionState::Leaving { .. } => assert!(!has_input, "nothing more is read"),
         }
     }
 
-    /// One turn: sends what waits, reads once, answers all that is whole, writes once.
+    /// One turn: sends what is unsent, reads once, answers all that is whole, writes once.
     pub fn serve(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         if self.has_unsent() {
             match self.stream.flush(turn.counters) {
                 Ok(()) if self.has_unsent() => return Verdict::Wait,
                 Ok(()) => turn.progress.has_flushed = true,
-                Err(_gone) => return self.break_off(),
+                Err(_gone) => return Verdict::Close(CloseCause::Broken),
             }
-        }
-        if self.input_end != InputEnd::Unseen
-            && self.session.ends_with_input(turn.call.service)
-            && self.stream.has_ended()
-        {
-            return Verdict::Drop;
         }
         match self.state {
             ConnectionState::Working => self.work(turn),
             ConnectionState::Reading if self.is_readable => self.read(turn),
-            ConnectionState::Waiting(_) if turn.call.closing || self.input_end == InputEnd::Shut => {
-                self.conclude(Holding::Ended, turn)
+            ConnectionState::Waiting(_) if turn.lent.closing || self.input_end == InputEnd::Shut => {
+                self.conclude(Waiting::Ended, turn)
             }
-            ConnectionState::Reading | ConnectionState::Waiting(_) | ConnectionState::Parked => Verdict::Wait,
-            ConnectionState::Closing { linger } => self.close(linger, turn),
-            ConnectionState::Lingering { .. } => self.linger(turn),
-            ConnectionState::Broken => Verdict::Drop,
+            ConnectionState::Parked { ends_with_input: true }
+                if self.input_end != InputEnd::Unseen && self.stream.has_ended() =>
+            {
+                Verdict::Close(CloseCause::Done)
+            }
+            ConnectionState::Reading | ConnectionState::Waiting(_) | ConnectionState::Parked { .. } => Verdict::Wait,
+            ConnectionState::Leaving { linger_bytes } if turn.progress.has_flushed => self.shut(linger_bytes, turn),
+            ConnectionState::Leaving { linger_bytes } => self.linger(linger_bytes, turn),
         }
     }
 
-    /// Answers a request that is held with what is true now.
-    pub fn conclude(&mut self, holding: Holding, turn: &mut TurnContext<'_, S>) -> Verdict {
+    /// Answers a request that waits with what is true now.
+    pub fn conclude(&mut self, waiting: Waiting, turn: &mut TurnContext<'_, S>) -> Verdict {
         if !self.is_waiting() || self.has_unsent() {
             return self.serve(turn);
         }
-        turn.call.context.holding = holding;
+        turn.lent.waiting = waiting;
         self.work(turn)
     }
 
     /// Answers the request under way with `fault` and closes.
     pub fn refuse(&mut self, fault: Fault, turn: &mut TurnContext<'_, S>) -> Verdict {
         let head_only = is_head_method(&self.input);
-        self.session.refuse(fault, head_only, &mut turn.call);
-        turn.call.service.answered(|| self.stream.peer());
-        self.send_and_close(true, turn)
+        self.session.refuse(fault, head_only, &mut turn.lent.call(&self.stream));
+        self.leave(LINGER_BYTES_MAX, turn)
     }
 
-    /// Says that there is no room, and closes.
+    /// Says that there is no place, and closes.
     pub fn turn_away(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         turn.counters.turned_away.add(1);
         self.refuse(Fault::NotReady, turn)
     }
 
     fn read(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
-        let held = self.input.len();
+        let begun = self.input.len();
         let buffer = &mut *turn.read_buffer;
-        buffer[..held].copy_from_slice(&self.input);
-        let room_bytes = (buffer.len() - held).min(turn.read_bytes_max);
-        match self.stream.read(&mut buffer[held..held + room_bytes], turn.counters) {
+        buffer[..begun].copy_from_slice(&self.input);
+        let free_bytes = (buffer.len() - begun).min(turn.read_bytes_max);
+        match self.stream.read(&mut buffer[begun..begun + free_bytes], turn.counters) {
             Ok(0) => self.end_of_input(turn),
             Ok(bytes) => {
                 // A short read has emptied the kernel's buffer: no second read to be told so.
-                self.is_readable = self.input_end != InputEnd::Unseen || bytes == room_bytes;
-                let input = &turn.read_buffer[..held + bytes];
-                let advanced = self.session.advance(input, &mut turn.call);
+                self.is_readable = self.input_end != InputEnd::Unseen || bytes == free_bytes;
+                let input = &turn.read_buffer[..begun + bytes];
+                let advanced = self.session.advance(input, &mut turn.lent.call(&self.stream));
                 keep(&mut self.input, &input[advanced.consumed..]);
                 self.after(advanced, turn)
             }
@@ -312,96 +329,96 @@ impl<S: Service> Connection<S> {
                 Verdict::Wait
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => Verdict::Again,
-            Err(_gone) => self.break_off(),
+            Err(_gone) => Verdict::Close(CloseCause::Broken),
         }
     }
 
     /// Goes on with input that had to wait.
     fn work(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         let input = std::mem::take(&mut self.input);
-        let advanced = self.session.advance(&input, &mut turn.call);
+        let advanced = self.session.advance(&input, &mut turn.lent.call(&self.stream));
         keep(&mut self.input, &input[advanced.consumed..]);
         self.after(advanced, turn)
     }
 
     fn end_of_input(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         if self.is_idle() {
-            return Verdict::Drop;
+            return Verdict::Close(CloseCause::Done);
         }
-        // It cannot become whole any more, and an answer is owed to whoever still listens.
+        // It cannot become whole any more, and an answer is owed to a client that may still listen.
         self.is_readable = false;
         self.refuse(Fault::BadRequest, turn)
     }
 
     fn after(&mut self, advanced: Advanced, turn: &mut TurnContext<'_, S>) -> Verdict {
-        turn.call.service.answered(|| self.stream.peer());
         turn.progress.has_answered |= advanced.answered > 0;
         self.has_asked |= advanced.answered > 0;
         self.state = match advanced.next {
-            Next::Close { linger } => return self.send_and_close(linger || self.is_readable, turn),
+            Next::Close { linger } => {
+                return self.leave(if linger || self.is_readable { LINGER_BYTES_MAX } else { 0 }, turn);
+            }
             Next::Input => ConnectionState::Reading,
             Next::Output => ConnectionState::Working,
-            Next::Parked => ConnectionState::Parked,
+            Next::Parked { ends_with_input } => ConnectionState::Parked { ends_with_input },
             Next::Waiting(seconds) => ConnectionState::Waiting(seconds),
         };
-        if self.stream.send(turn.call.out, false, turn.counters).is_err() {
-            return self.break_off();
+        if self.stream.send(turn.lent.out, false, turn.counters).is_err() {
+            return Verdict::Close(CloseCause::Broken);
         }
         let may_go_on = match self.state {
             ConnectionState::Working => true,
             ConnectionState::Reading => self.is_readable,
-            // Who sends nothing more may have gone: it is answered and not waited for.
+            // A client that sends nothing more may have gone: its request does not wait.
             ConnectionState::Waiting(_) => self.input_end == InputEnd::Shut,
-            _ => false,
+            ConnectionState::Parked { ends_with_input } => ends_with_input && self.input_end != InputEnd::Unseen,
+            ConnectionState::Leaving { .. } => false,
         };
         if may_go_on && !self.has_unsent() { Verdict::Again } else { Verdict::Wait }
     }
 
-    fn send_and_close(&mut self, linger: bool, turn: &mut TurnContext<'_, S>) -> Verdict {
-        self.state = ConnectionState::Closing { linger };
+    /// Sends what there is as the last, and goes; up to so many bytes of the input are read and dropped.
+    fn leave(&mut self, linger_bytes: usize, turn: &mut TurnContext<'_, S>) -> Verdict {
+        self.state = ConnectionState::Leaving { linger_bytes };
         self.input = Vec::new();
-        match self.stream.send(turn.call.out, true, turn.counters) {
-            Err(_gone) => self.break_off(),
+        match self.stream.send(turn.lent.out, true, turn.counters) {
+            Err(_gone) => Verdict::Close(CloseCause::Broken),
             Ok(()) if self.has_unsent() => Verdict::Wait,
-            Ok(()) => self.close(linger, turn),
+            Ok(()) => self.shut(linger_bytes, turn),
         }
     }
 
-    fn close(&mut self, linger: bool, turn: &mut TurnContext<'_, S>) -> Verdict {
-        // Also where nobody is waited for: what has come since the last read would have the kernel reset the
+    fn shut(&mut self, linger_bytes: usize, turn: &mut TurnContext<'_, S>) -> Verdict {
+        // Also where nothing is dropped: what has come since the last read would have the kernel reset the
         // connection when it is closed, and drop the answer that is to go out with the end.
-        if self.stream.shut().is_err() || !linger {
-            return Verdict::Drop;
+        if self.stream.shut().is_err() || linger_bytes == 0 {
+            return Verdict::Close(CloseCause::Done);
         }
-        self.state = ConnectionState::Lingering { dropped_bytes: 0 };
-        self.linger(turn)
+        self.linger(linger_bytes, turn)
     }
 
-    fn linger(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
-        let ConnectionState::Lingering { dropped_bytes } = &mut self.state else { return Verdict::Drop };
+    fn linger(&mut self, linger_bytes: usize, turn: &mut TurnContext<'_, S>) -> Verdict {
         match self.stream.read(turn.read_buffer, turn.counters) {
-            Ok(0) => Verdict::Drop,
-            Ok(bytes) => {
-                *dropped_bytes += bytes;
-                if *dropped_bytes > LINGER_BYTES_MAX { Verdict::Drop } else { Verdict::Again }
+            Ok(bytes) if bytes > 0 && bytes <= linger_bytes => {
+                self.state = ConnectionState::Leaving { linger_bytes: linger_bytes - bytes };
+                Verdict::Again
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Verdict::Wait,
             Err(error) if error.kind() == ErrorKind::Interrupted => Verdict::Again,
-            Err(_gone) => Verdict::Drop,
+            Ok(_) | Err(_) => Verdict::Close(CloseCause::Done),
         }
     }
 }
 
-/// Replaces what is held by `rest`, and gives memory back where there is none.
-fn keep(held: &mut Vec<u8>, rest: &[u8]) {
+/// Replaces the input that is kept by `rest`, and gives memory back where there is none.
+fn keep(kept: &mut Vec<u8>, rest: &[u8]) {
     if rest.is_empty() {
-        if held.capacity() > 0 {
-            *held = Vec::new();
+        if kept.capacity() > 0 {
+            *kept = Vec::new();
         }
     } else {
-        held.clear();
+        kept.clear();
         // Not a byte more than there is: many may be waited for.
-        held.reserve_exact(rest.len());
-        held.extend_from_slice(rest);
+        kept.reserve_exact(rest.len());
+        kept.extend_from_slice(rest);
     }
 }

@@ -16,7 +16,7 @@ pub enum CloseCause {
     WriteTimeout,
     /// There was no room for it; or it made room for another, as it did not take its answer or was leaving.
     Overload,
-    /// It held most when there was no memory left, and could not be told so.
+    /// It used most when there was no memory left, and could not be told so.
     Memory,
 }
 
@@ -51,7 +51,7 @@ pub struct EngineCounters {
     pub accept_shortages: Counter,
     /// Newcomers that were told 503 for want of a place.
     pub turned_away: Counter,
-    /// Connections that held most when there was no memory left, and could be told 503.
+    /// Connections that used most when there was no memory left, and could be told 503.
     pub cut_answered: Counter,
 }
 

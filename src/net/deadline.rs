@@ -6,43 +6,30 @@
 
 use crate::http::wait::WaitSeconds;
 use crate::limits::WAITS_END_EVERY_MS;
+use crate::lists::{Ends, Links};
 
-/// What a connection is waited on for.
+/// What must happen to a connection in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// A request that was begun must become whole.
     Request,
     /// An idle connection must ask again.
     Idle,
-    /// The peer must take what waits to be sent.
+    /// The peer must take the unsent output.
     Write,
     /// A connection that was shut must be closed by its peer.
     Linger,
     /// A connection on which nothing was asked yet must ask.
     Fresh,
-    /// As those without `Keyed`, of a client that has shown the key.
-    KeyedRequest,
-    /// See [`Class::KeyedRequest`].
-    KeyedIdle,
-    /// See [`Class::KeyedRequest`].
-    KeyedWrite,
-    /// A held request is to be answered. Each number of seconds is a class: every class has one length.
+    /// A waiting request is to be answered. Each number of seconds is a class: every class has one length.
     Waiting(WaitSeconds),
 }
 
-/// Classes but for those of held requests.
-const COMMON: [Class; 8] = [
-    Class::Request,
-    Class::Idle,
-    Class::Write,
-    Class::Linger,
-    Class::Fresh,
-    Class::KeyedRequest,
-    Class::KeyedIdle,
-    Class::KeyedWrite,
-];
-const CLASSES: usize = COMMON.len() + WaitSeconds::MAX as usize;
-const _: () = assert!(CLASSES <= u64::BITS as usize, "the queues in use are bits of a word");
+/// Classes but for those of waiting requests. The clients that have shown the key can be in the first ones alone.
+const COMMON: [Class; 5] = [Class::Request, Class::Idle, Class::Write, Class::Linger, Class::Fresh];
+const KEYED: usize = 3;
+const QUEUES: usize = COMMON.len() + KEYED + WaitSeconds::MAX as usize;
+const _: () = assert!(QUEUES <= u64::BITS as usize, "the queues in use are bits of a word");
 
 impl Class {
     fn all() -> impl Iterator<Item = Self> {
@@ -50,7 +37,7 @@ impl Class {
         COMMON.into_iter().chain(waits)
     }
 
-    /// The place of its queue: those of held requests come last.
+    /// The place of its queue: those of waiting requests come last, behind those of [`COMMON`] with the key.
     const fn index(self) -> usize {
         match self {
             Self::Request => 0,
@@ -58,48 +45,48 @@ impl Class {
             Self::Write => 2,
             Self::Linger => 3,
             Self::Fresh => 4,
-            Self::KeyedRequest => 5,
-            Self::KeyedIdle => 6,
-            Self::KeyedWrite => 7,
-            Self::Waiting(seconds) => COMMON.len() + seconds.get() as usize - 1,
-        }
-    }
-
-    /// The same for a client that has shown the key.
-    #[must_use]
-    pub const fn keyed(self) -> Self {
-        match self {
-            Self::Request | Self::KeyedRequest => Self::KeyedRequest,
-            Self::Idle | Self::Fresh | Self::KeyedIdle => Self::KeyedIdle,
-            Self::Write | Self::KeyedWrite => Self::KeyedWrite,
-            Self::Linger | Self::Waiting(_) => self,
+            Self::Waiting(seconds) => COMMON.len() + KEYED + seconds.get() as usize - 1,
         }
     }
 }
 
-const NONE: u32 = u32::MAX;
+/// What a connection has a deadline for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    /// What must happen.
+    pub class: Class,
+    /// The client has shown the key. Its queue is another one, as newcomers do not displace it like the others.
+    pub is_keyed: bool,
+}
+
+impl Awaited {
+    const fn queue(self) -> usize {
+        let class = self.class.index();
+        if self.is_keyed && class < KEYED { COMMON.len() + class } else { class }
+    }
+}
+
+impl From<Class> for Awaited {
+    /// Of clients that have not shown the key.
+    fn from(class: Class) -> Self {
+        Self { class, is_keyed: false }
+    }
+}
 
 #[derive(Clone, Copy)]
-struct QueueLink {
-    class: Option<Class>,
+struct Deadline {
     due_ms: u64,
-    before: u32,
-    behind: u32,
-}
-
-#[derive(Clone, Copy)]
-struct DeadlineQueue {
-    front: u32,
-    back: u32,
-    count: usize,
-    length_ms: u64,
+    awaited: Awaited,
 }
 
 /// At most one deadline for each connection, by the index of its slot.
 pub struct Deadlines {
-    links: Vec<QueueLink>,
-    queues: [DeadlineQueue; CLASSES],
-    /// Queues that hold somebody, by their bits.
+    links: Links<Deadline>,
+    queues: [Ends; QUEUES],
+    lengths_ms: [u64; QUEUES],
+    /// How many connections have had the last answer and have only to go.
+    lingering: usize,
+    /// Queues with a deadline, by their bits.
     in_use: u64,
 }
 
@@ -107,119 +94,101 @@ impl Deadlines {
     /// No deadline yet; the lengths of the classes in milliseconds.
     #[must_use]
     pub fn new(length_ms: impl Fn(Class) -> u64) -> Self {
-        let mut queues = [DeadlineQueue { front: NONE, back: NONE, count: 0, length_ms: 0 }; CLASSES];
+        let mut lengths_ms = [0; QUEUES];
         for class in Class::all() {
-            queues[class.index()].length_ms = length_ms(class);
+            lengths_ms[class.index()] = length_ms(class);
         }
-        Self { links: Vec::new(), queues, in_use: 0 }
+        Self { links: Links::default(), queues: [Ends::EMPTY; QUEUES], lengths_ms, lingering: 0, in_use: 0 }
     }
 
-    /// Gives `index` a deadline of `class` from `now_ms`, in place of any that it had. Those of held requests fall
-    /// together, see [`WAITS_END_EVERY_MS`].
-    pub fn set(&mut self, index: u32, class: Class, now_ms: u64) {
+    /// Gives `index` a deadline from `now_ms`, in place of any that it had. Those of waiting requests fall together,
+    /// see [`WAITS_END_EVERY_MS`].
+    pub fn set(&mut self, index: u32, awaited: Awaited, now_ms: u64) {
         self.clear(index);
-        let at = index as usize;
-        if at >= self.links.len() {
-            self.links.resize(at + 1, QueueLink { class: None, due_ms: 0, before: NONE, behind: NONE });
-        }
-        let queue = &mut self.queues[class.index()];
-        self.in_use |= 1 << class.index();
-        let mut due_ms = now_ms.saturating_add(queue.length_ms);
-        if let Class::Waiting(_) = class {
+        let mut due_ms = now_ms.saturating_add(self.lengths_ms[awaited.class.index()]);
+        if let Class::Waiting(_) = awaited.class {
             due_ms = due_ms.next_multiple_of(WAITS_END_EVERY_MS);
         }
-        let last = queue.back;
-        queue.back = index;
-        queue.count += 1;
-        if last == NONE {
-            queue.front = index;
-        } else {
-            self.links[last as usize].behind = index;
-        }
-        self.links[at] = QueueLink { class: Some(class), due_ms, before: last, behind: NONE };
+        self.lingering += usize::from(awaited.class == Class::Linger);
+        self.in_use |= 1 << awaited.queue();
+        self.links.push(&mut self.queues[awaited.queue()], index, Deadline { due_ms, awaited });
     }
 
     /// Takes the deadline of `index` away.
     pub fn clear(&mut self, index: u32) {
-        let Some(link) = self.links.get_mut(index as usize) else { return };
-        let Some(class) = link.class.take() else { return };
-        let (before, behind) = (link.before, link.behind);
-        let queue = &mut self.queues[class.index()];
-        queue.count -= 1;
-        if queue.count == 0 {
-            self.in_use &= !(1 << class.index());
+        let Some(awaited) = self.awaited(index) else { return };
+        let queue = &mut self.queues[awaited.queue()];
+        self.links.remove(queue, index);
+        if queue.front().is_none() {
+            self.in_use &= !(1 << awaited.queue());
         }
-        match before {
-            NONE => queue.front = behind,
-            _ => self.links[before as usize].behind = behind,
-        }
-        match behind {
-            NONE => self.queues[class.index()].back = before,
-            _ => self.links[behind as usize].before = before,
-        }
+        self.lingering -= usize::from(awaited.class == Class::Linger);
+    }
+
+    /// What `index` has a deadline for.
+    #[must_use]
+    pub fn awaited(&self, index: u32) -> Option<Awaited> {
+        self.links.get(index).map(|deadline| deadline.awaited)
     }
 
     /// The class of the deadline of `index`.
     #[must_use]
     pub fn class(&self, index: u32) -> Option<Class> {
-        self.links.get(index as usize).and_then(|link| link.class)
+        self.awaited(index).map(|awaited| awaited.class)
     }
 
-    /// Who has waited longest in a class.
+    /// The connection whose deadline of this kind was set first.
     #[must_use]
-    pub fn oldest(&self, class: Class) -> Option<u32> {
-        let front = self.queues[class.index()].front;
-        (front != NONE).then_some(front)
+    pub fn oldest(&self, awaited: Awaited) -> Option<u32> {
+        self.queues[awaited.queue()].front()
     }
 
-    /// How many wait in a class.
+    /// The connections with a deadline of this kind, the oldest first.
+    pub fn oldest_first(&self, awaited: Awaited) -> impl Iterator<Item = u32> {
+        self.links.iter(self.queues[awaited.queue()])
+    }
+
+    /// How many connections have had the last answer and have only to go.
     #[must_use]
-    pub const fn count(&self, class: Class) -> usize {
-        self.queues[class.index()].count
+    pub const fn lingering(&self) -> usize {
+        self.lingering
     }
 
-    /// Which held request is to be answered next.
+    /// Which waiting request is to be answered next.
     #[must_use]
     pub fn next_waiting(&self) -> Option<u32> {
-        let waiting = self.fronts().filter(|front| matches!(self.class(front.0), Some(Class::Waiting(_))));
-        waiting.min_by_key(|(_, due_ms)| *due_ms).map(|(index, _)| index)
+        let waiting = self.fronts().filter(|(_, deadline)| matches!(deadline.awaited.class, Class::Waiting(_)));
+        waiting.min_by_key(|(_, deadline)| deadline.due_ms).map(|(index, _)| index)
     }
 
-    /// Who waits in a class, the longest first.
-    pub fn waiting(&self, class: Class) -> impl Iterator<Item = u32> {
-        let behind = |index: &u32| self.links.get(*index as usize).map(|link| link.behind).filter(|next| *next != NONE);
-        std::iter::successors(self.oldest(class), behind)
-    }
-
-    /// How long `index` has waited for what it has a deadline for.
+    /// How long ago the deadline of `index` was set.
     #[must_use]
-    pub fn waits_ms(&self, index: u32, now_ms: u64) -> u64 {
-        let link = self.links.get(index as usize);
-        let since_ms = link.and_then(|link| link.due_ms.checked_sub(self.queues[link.class?.index()].length_ms));
-        since_ms.map_or(0, |since_ms| now_ms.saturating_sub(since_ms))
+    pub fn age_ms(&self, index: u32, now_ms: u64) -> u64 {
+        let set_ms = self
+            .links
+            .get(index)
+            .and_then(|Deadline { due_ms, awaited }| due_ms.checked_sub(self.lengths_ms[awaited.class.index()]));
+        set_ms.map_or(0, |set_ms| now_ms.saturating_sub(set_ms))
     }
 
     /// When the next deadline falls, in milliseconds of the same clock.
     #[must_use]
     pub fn next_ms(&self) -> Option<u64> {
-        self.fronts().map(|(_, due_ms)| due_ms).min()
+        self.fronts().map(|(_, deadline)| deadline.due_ms).min()
     }
 
     /// Takes one deadline that has fallen by `now_ms`.
     pub fn expire(&mut self, now_ms: u64) -> Option<(u32, Class)> {
-        let (index, _) = self.fronts().find(|(_, due_ms)| *due_ms <= now_ms)?;
-        let class = self.class(index)?;
+        let (index, deadline) = self.fronts().find(|(_, deadline)| deadline.due_ms <= now_ms)?;
         self.clear(index);
-        Some((index, class))
+        Some((index, deadline.awaited.class))
     }
 
-    fn fronts(&self) -> impl Iterator<Item = (u32, u64)> {
+    fn fronts(&self) -> impl Iterator<Item = (u32, Deadline)> {
         let lowest = |bits: u64| (bits != 0).then_some(bits);
         let in_use = std::iter::successors(lowest(self.in_use), move |bits| lowest(bits & (bits - 1)));
-        in_use.map(|bits| {
-            let front = self.queues[bits.trailing_zeros() as usize].front;
-            (front, self.links[front as usize].due_ms)
-        })
+        let fronts = in_use.filter_map(|bits| self.queues[bits.trailing_zeros() as usize].front());
+        fronts.filter_map(|front| self.links.get(front).map(|deadline| (front, *deadline)))
     }
 }
 
@@ -236,7 +205,7 @@ mod tests {
             Class::Idle => 75,
             Class::Write => 30,
             Class::Linger => 2,
-            Class::Fresh | Class::KeyedRequest | Class::KeyedIdle | Class::KeyedWrite => 99,
+            Class::Fresh => 99,
             Class::Waiting(seconds) => u64::from(seconds.get()) * 250,
         })
     }
@@ -244,15 +213,15 @@ mod tests {
     #[test]
     fn they_fall_in_order() {
         let mut deadlines = deadlines();
-        deadlines.set(0, Class::Idle, 100);
-        deadlines.set(1, Class::Request, 100);
-        deadlines.set(2, Class::Idle, 101);
+        deadlines.set(0, Class::Idle.into(), 100);
+        deadlines.set(1, Class::Request.into(), 100);
+        deadlines.set(2, Class::Idle.into(), 101);
         assert_eq!(deadlines.next_ms(), Some(110));
         assert_eq!(deadlines.expire(109), None);
         assert_eq!(deadlines.expire(110), Some((1, Class::Request)));
-        assert_eq!(deadlines.oldest(Class::Idle), Some(0));
-        deadlines.set(0, Class::Idle, 102);
-        assert_eq!(deadlines.oldest(Class::Idle), Some(2));
+        assert_eq!(deadlines.oldest(Class::Idle.into()), Some(0));
+        deadlines.set(0, Class::Idle.into(), 102);
+        assert_eq!(deadlines.oldest(Class::Idle.into()), Some(2));
         deadlines.clear(2);
         assert_eq!(deadlines.next_ms(), Some(177));
         assert_eq!(deadlines.expire(200), Some((0, Class::Idle)));
@@ -269,9 +238,9 @@ mod tests {
         let mut deadlines = deadlines();
         assert_eq!(deadlines.next_waiting(), None);
         for (index, seconds) in [(0, 50), (1, 1), (2, 25), (3, 1)] {
-            deadlines.set(index, waiting(seconds), 100);
+            deadlines.set(index, waiting(seconds).into(), 100);
         }
-        deadlines.set(4, Class::Linger, 100);
+        deadlines.set(4, Class::Linger.into(), 100);
         assert_eq!((deadlines.next_ms(), deadlines.next_waiting()), (Some(102), Some(1)));
         let mut expired = |now_ms| std::iter::from_fn(|| deadlines.expire(now_ms)).collect::<Vec<_>>();
         assert_eq!(expired(500), [(4, Class::Linger), (1, waiting(1)), (3, waiting(1))]);
@@ -281,10 +250,10 @@ mod tests {
 
     /// A turn for each of thousands costs several times what the answers do.
     #[test]
-    fn held_requests_end_together_and_none_too_early() {
+    fn waiting_requests_end_together_and_none_too_early() {
         let mut deadlines = deadlines();
         for (index, now_ms) in [(0, 250), (1, 251), (2, 400), (3, 500), (4, 501)] {
-            deadlines.set(index, waiting(1), now_ms);
+            deadlines.set(index, waiting(1).into(), now_ms);
         }
         let mut expired =
             |now_ms| std::iter::from_fn(|| deadlines.expire(now_ms)).map(|(index, _)| index).collect::<Vec<_>>();
@@ -309,7 +278,7 @@ mod tests {
                 model.retain(|entry| entry.0 != index || action == 7);
                 match action {
                     0..=5 => {
-                        deadlines.set(index, classes[action], now_ms);
+                        deadlines.set(index, classes[action].into(), now_ms);
                         model.push((index, action, due_ms(action, now_ms)));
                     }
                     6 => deadlines.clear(index),
@@ -323,10 +292,10 @@ mod tests {
                 }
                 prop_assert_eq!(deadlines.next_ms(), model.iter().map(|entry| entry.2).min());
                 let idle = model.iter().find(|entry| entry.1 == 1).map(|entry| entry.0);
-                prop_assert_eq!(deadlines.oldest(Class::Idle), idle);
+                prop_assert_eq!(deadlines.oldest(Class::Idle.into()), idle);
                 let idle: Vec<u32> = model.iter().filter(|entry| entry.1 == 1).map(|entry| entry.0).collect();
-                prop_assert_eq!(deadlines.count(Class::Idle), idle.len());
-                prop_assert_eq!(deadlines.waiting(Class::Idle).collect::<Vec<_>>(), idle);
+                prop_assert_eq!(deadlines.lingering(), model.iter().filter(|entry| entry.1 == 3).count());
+                prop_assert_eq!(deadlines.oldest_first(Class::Idle.into()).collect::<Vec<_>>(), idle);
             }
         }
     }

@@ -12,11 +12,11 @@ use crate::waiting::Bell;
 /// What can be told to a worker.
 #[derive(Clone, Debug)]
 pub enum Letter {
-    /// What this connection waits for is there.
+    /// What this connection's request waits for is there.
     Wake(Ticket),
-    /// What the held requests of these connections wait for may be there: of one, or of very many.
+    /// There may be news of what the requests of these connections wait for: one, or very many.
     Ring(Vec<u64>),
-    /// All connections together hold too much, and one of this worker's holds most.
+    /// All connections together use too much, and one of this worker's uses most.
     Relieve,
     /// Stop: answer what is under way, close what is idle, take newcomers for a while.
     Drain {
@@ -60,7 +60,7 @@ impl Mailbox {
         }
     }
 
-    /// Takes a letter for those who hold these tickets.
+    /// Rings for connections by their tickets.
     #[must_use]
     pub fn bell(&self) -> Bell {
         let mailbox = self.clone();

@@ -7,8 +7,7 @@
 //!
 //! [`worker`] is the loop, [`connection`] one client's session, [`stream`] its socket, [`slab`]
 //! where they live, [`deadline`] when they must have done something, [`listen`] the sockets that
-//! accept, and [`mailbox`] how other threads reach a loop. [`watched`] stands before the public service and tells
-//! watchers what it is asked.
+//! accept, and [`mailbox`] how other threads reach a loop.
 
 pub mod account;
 pub mod budget;
@@ -19,5 +18,4 @@ pub mod listen;
 pub mod mailbox;
 pub mod slab;
 pub mod stream;
-pub mod watched;
 pub mod worker;

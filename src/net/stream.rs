@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
 use super::counters::EngineCounters;
+use crate::http::session::Client;
 
 /// A connected socket.
 #[derive(Debug)]
@@ -75,29 +76,6 @@ impl Stream {
         &mut self.socket
     }
 
-    /// Who is connected over the network, unless it has gone: by IPv4 also where a socket of both families, as
-    /// `[::]:8080` is, shows it as `::ffff:192.0.2.10`.
-    #[must_use]
-    pub fn peer(&self) -> Option<SocketAddr> {
-        match &self.socket {
-            ClientSocket::Tcp(socket) => {
-                socket.peer_addr().ok().map(|peer| SocketAddr::new(peer.ip().to_canonical(), peer.port()))
-            }
-            ClientSocket::Unix(_) => None,
-        }
-    }
-
-    /// Whether nothing more comes: the peer has shut its sending side and all that it sent was read, or the
-    /// connection was reset.
-    #[must_use]
-    pub fn has_ended(&self) -> bool {
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        match rustix::net::recv(&self.socket, &mut [0], flags) {
-            Ok((bytes, _)) => bytes == 0,
-            Err(error) => !matches!(error, Errno::AGAIN | Errno::INTR),
-        }
-    }
-
     /// Whether the kernel has refused bytes.
     #[must_use]
     #[inline]
@@ -105,10 +83,10 @@ impl Stream {
         !self.unsent.is_empty()
     }
 
-    /// The memory that it holds, in bytes.
+    /// The memory of what is unsent, in bytes.
     #[must_use]
     #[inline]
-    pub const fn held_bytes(&self) -> usize {
+    pub const fn unsent_capacity(&self) -> usize {
         self.unsent.capacity()
     }
 
@@ -153,7 +131,7 @@ impl Stream {
         if self.unsent.is_empty() {
             self.unsent = Vec::new();
         } else if self.unsent.len() < self.unsent.capacity() / 2 {
-            // What is held is what is counted: not the room of what has gone.
+            // What is counted is what is used: not the memory of what has gone.
             self.unsent.shrink_to_fit();
         }
         Ok(())
@@ -165,6 +143,28 @@ impl Stream {
     /// Where the peer is gone.
     pub fn shut(&mut self) -> io::Result<()> {
         Ok(rustix::net::shutdown(&self.socket, Shutdown::Write)?)
+    }
+}
+
+impl Client for Stream {
+    /// By IPv4 also where a socket of both families, as `[::]:8080` is, shows the peer as `::ffff:192.0.2.10`.
+    fn peer(&self) -> Option<SocketAddr> {
+        match &self.socket {
+            ClientSocket::Tcp(socket) => {
+                socket.peer_addr().ok().map(|peer| SocketAddr::new(peer.ip().to_canonical(), peer.port()))
+            }
+            ClientSocket::Unix(_) => None,
+        }
+    }
+
+    /// Whether nothing more comes: the peer has shut its sending side and all that it sent was read, or the
+    /// connection was reset.
+    fn has_ended(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match rustix::net::recv(&self.socket, &mut [0], flags) {
+            Ok((bytes, _)) => bytes == 0,
+            Err(error) => !matches!(error, Errno::AGAIN | Errno::INTR),
+        }
     }
 }
 

@@ -37,7 +37,7 @@ const DRAIN_GRACE_MS: u64 = 500;
 /// What the engine is set up with.
 #[derive(Clone)]
 pub struct EngineSettings {
-    /// Those that can be held here: the sizes of heads and of skipped content.
+    /// Those that can be kept here: the sizes of heads and of skipped content.
     pub limits: Limits,
     /// The time.
     pub clock: Clock,
@@ -170,11 +170,11 @@ struct Clients {
 }
 
 impl HttpServiceFactory for Clients {
-    type Service = Client;
+    type Service = ServedConnection;
 
-    fn new_service(&self, id: usize) -> Client {
+    fn new_service(&self, id: usize) -> ServedConnection {
         let loop_state = id % self.loop_states.len();
-        Client {
+        ServedConnection {
             loop_states: Arc::clone(&self.loop_states),
             loop_state,
             settings: self.settings.clone(),
@@ -184,7 +184,7 @@ impl HttpServiceFactory for Clients {
 }
 
 /// One connection.
-struct Client {
+struct ServedConnection {
     loop_states: Arc<[Mutex<LoopState>]>,
     loop_state: usize,
     settings: EngineSettings,
@@ -192,7 +192,7 @@ struct Client {
     is_over: bool,
 }
 
-impl HttpService for Client {
+impl HttpService for ServedConnection {
     fn call(&mut self, request: Request<'_, '_, '_>, response: &mut Response<'_>) -> io::Result<()> {
         let mut loop_state = self.loop_states[self.loop_state].lock();
         let LoopState { service, head_bytes } = &mut *loop_state;
@@ -212,7 +212,7 @@ impl HttpService for Client {
     }
 }
 
-impl Client {
+impl ServedConnection {
     /// Answers this head; what becomes of the connection.
     fn answer(&self, head_bytes: &[u8], service: &mut PublicParts, response: &mut Response<'_>) -> ConnectionField {
         let head = self.read(head_bytes);

@@ -1,31 +1,32 @@
 //! The public service: one status request in, one answer out. It reads and cannot write.
 
-pub mod held;
+mod later;
 #[cfg(feature = "may_minihttp")]
 pub mod may_minihttp;
 mod responses;
 mod watched;
 
 pub use responses::{Health, PublicDocument, PublicReply};
+pub use watched::QuestionObserver;
 
 use std::sync::Arc;
 
+use crate::http::body::Length;
 use crate::http::fault::Fault;
 use crate::http::head::{Head, HeaderLines, Method};
 use crate::http::response::{Framing, Prepared};
 use crate::http::route;
-use crate::http::session::{Context, Service, Step};
-use crate::http::wait::WaitSeconds;
-use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
+use crate::http::session::{Begun, Content, Context, Intake, Service, Step, Told};
+use crate::metrics::answers::{AnswerCounters, Variant};
 use crate::net::counters::ResponseCounters;
 use crate::readiness::Readiness;
-use crate::vote::answer::{self, Answer, Question, ServerKey};
+use crate::vote::answer::{self, Question, ServerKey};
 use crate::vote::directory::DirectoryView;
 use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
 use crate::waiting::{Bell, WaitingRoom};
-use held::{HeldPath, WorkerWaits};
-use responses::ResponseSet;
+use later::{Decision, LaterPath, WorkerWaits};
+use responses::{ResponseSet, outcome};
 
 /// Where requests are decided: what is known, to read only.
 #[derive(Clone)]
@@ -93,7 +94,7 @@ impl StatusReader {
         PublicReply::Status(variant, answer)
     }
 
-    /// The reply, now, to a request for this decoded path that was awaited.
+    /// The reply, now, to a request for this decoded path whose head was taken earlier.
     #[cold]
     fn reply_again(&mut self, path: &[u8], now: UnixSeconds) -> PublicReply {
         match route::question(path) {
@@ -109,7 +110,7 @@ impl StatusReader {
         Some(Pair { address: self.cooldowns.voter(pair.address), ..pair })
     }
 
-    /// The reply to what is no status request.
+    /// The reply to a request that is no status request.
     #[cold]
     fn aside(&self, path: &[u8], method: Method, lines: HeaderLines<'_>) -> PublicReply {
         let found = match (self.health_at(path), PublicDocument::at(path)) {
@@ -145,117 +146,112 @@ impl StatusReader {
         let PublicCounters { answers, responses } = &self.counters;
         match reply {
             PublicReply::Status(variant, answer) => answers.request(variant, outcome(answer)),
-            PublicReply::Waiting(_) => {}
-            PublicReply::Options => responses.response(204),
-            PublicReply::Page(_, form) => responses.response(form.status()),
-            PublicReply::Health(health) => responses.response(health.status()),
-            PublicReply::Refused(fault) => responses.response(fault.status()),
+            other => responses.response(other.status()),
         }
     }
 }
 
-#[inline]
-const fn outcome(answer: Answer) -> Outcome {
-    match answer {
-        Answer::CanVote => Outcome::CanVote,
-        Answer::InCooldown { .. } => Outcome::InCooldown,
-        Answer::InvalidIp => Outcome::InvalidIp,
-        Answer::InvalidServerId => Outcome::InvalidServerId,
-        Answer::UnknownServer => Outcome::UnknownServer,
-        Answer::UnknownToken => Outcome::UnknownToken,
-    }
-}
-
-/// ResponseSet the public listener's requests on one thread.
+/// Answers the public listener's requests on one thread.
 pub struct PublicService {
     reader: StatusReader,
     responses: DatedResponses,
     skip_body_bytes_max: u64,
-    waiting: WorkerWaits,
+    waits: WorkerWaits,
 }
 
 impl PublicService {
-    /// A service that answers from these views.
+    /// A service that answers at this reader. Its requests wait in `room`, and are woken by `bell`.
     #[must_use]
     pub fn new(
-        directory: DirectoryView,
-        cooldowns: CooldownView,
-        readiness: Readiness,
+        reader: StatusReader,
         cooldown: Cooldown,
         skip_body_bytes_max: u64,
+        room: WaitingRoom,
+        bell: Bell,
     ) -> Self {
-        let reader = StatusReader::new(directory, cooldowns, readiness);
-        // Until it is given a room nobody waits.
-        let waiting = WorkerWaits::new(WaitingRoom::default(), Arc::new(|_| {}));
-        Self { reader, responses: DatedResponses::new(cooldown), skip_body_bytes_max, waiting }
+        let waits = WorkerWaits::new(room, bell);
+        Self { reader, responses: DatedResponses::new(cooldown), skip_body_bytes_max, waits }
     }
 }
 
-impl PublicService {
-    /// The same, whose requests wait there and are woken by that bell.
-    #[must_use]
-    pub fn with_waiting(self, room: WaitingRoom, bell: Bell) -> Self {
-        Self { waiting: WorkerWaits::new(room, bell), ..self }
-    }
-
-    /// What this service counts.
-    #[must_use]
-    pub fn counters(&self) -> PublicCounters {
-        self.reader.counters()
-    }
+/// One public request until it is answered.
+pub enum PublicExchange {
+    /// The reply was known at the head.
+    Ready(PublicReply),
+    /// It is decided when the answer is given, which may be minutes later.
+    Later(Box<LaterPath>),
 }
 
 impl Service for PublicService {
-    type Exchange = PublicReply;
-    type Kept = HeldPath;
+    type Exchange = PublicExchange;
 
     #[inline]
-    fn begin(&mut self, head: &Head<'_>, context: &Context) -> PublicReply {
+    fn begin(&mut self, head: &Head<'_>, context: &Context<'_>) -> Begun<PublicExchange> {
         let reply = self.reader.reply(head, context.now);
-        match head.query {
-            Some(query) => held::wish(query, reply),
-            None => reply,
-        }
+        let has_content = head.length != Length::None;
+        let exchange = if has_content || head.query.is_some() {
+            later::exchange(head.path, head.query, has_content, reply)
+        } else {
+            PublicExchange::Ready(reply)
+        };
+        Begun { exchange, is_keyed: false, content: Content::Read(self.skip_body_bytes_max) }
     }
 
-    fn content_bytes_max(&self, _reply: &PublicReply) -> u64 {
-        self.skip_body_bytes_max
+    fn content(&mut self, _exchange: &mut PublicExchange, _bytes: &[u8], _context: &Context<'_>) -> Intake {
+        Intake::Open // legal, and of no meaning here: skipped
     }
 
-    #[inline]
-    fn waits(&self, reply: &PublicReply) -> Option<WaitSeconds> {
-        if let PublicReply::Waiting(seconds) = reply { Some(*seconds) } else { None }
-    }
-
-    /// The path: content may come minutes later, and a vote that was cancelled meanwhile must not be told.
-    #[inline]
-    fn keep(&self, head: &Head<'_>, reply: &PublicReply) -> Option<Box<HeldPath>> {
-        reply.is_of_its_moment().then(|| HeldPath::of(head.path, head.query))
-    }
-
-    fn kept_bytes(&self, kept: &HeldPath) -> usize {
-        kept.bytes()
-    }
-
-    fn content(&mut self, _reply: &mut PublicReply, _bytes: &[u8], _context: &Context) -> Step {
-        Step::Done // legal, and of no meaning here: skipped
-    }
-
-    fn decide_again(&mut self, reply: &mut PublicReply, kept: &mut HeldPath, context: &Context) {
-        *reply = self.waiting.decide(kept, &mut self.reader, context);
-    }
-
-    #[inline]
-    fn finish(&mut self, reply: &mut PublicReply, framing: Framing, context: &Context, out: &mut Vec<u8>) -> Step {
-        self.reader.count(*reply);
-        self.responses.append(*reply, framing, context.now, out);
+    // The session has two calls of it, and only one of them is of every request.
+    #[inline(always)]
+    fn answer(
+        &mut self,
+        exchange: &mut PublicExchange,
+        framing: Framing,
+        context: &Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Step {
+        let reply = match exchange {
+            PublicExchange::Ready(reply) => *reply,
+            PublicExchange::Later(later) => match self.waits.decide(later, &mut self.reader, context) {
+                Decision::Wait(seconds) => return Step::Wait(seconds),
+                Decision::Reply(reply) => {
+                    *exchange = PublicExchange::Ready(reply);
+                    reply
+                }
+            },
+        };
+        self.reader.count(reply);
+        self.responses.append(reply, framing, context.now, out);
         Step::Done
     }
 
-    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context, out: &mut Vec<u8>) {
+    fn told(&self, exchange: &PublicExchange) -> Option<Told> {
+        match exchange {
+            PublicExchange::Ready(reply) => reply.told(),
+            PublicExchange::Later(_) => None,
+        }
+    }
+
+    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context<'_>, out: &mut Vec<u8>) {
         self.reader.counters.responses.refused(fault);
         self.responses.append(PublicReply::Refused(fault), framing, context.now, out);
     }
+
+    #[inline]
+    fn used_bytes(&self, exchange: &PublicExchange) -> usize {
+        match exchange {
+            PublicExchange::Ready(_) => 0,
+            PublicExchange::Later(later) => later.used_bytes(),
+        }
+    }
+
+    fn turn_begins(&mut self) {}
+
+    fn rest_ms(&self) -> Option<u64> {
+        None
+    }
+
+    fn goes_away(&mut self) {}
 }
 
 /// Every public response, formatted ahead.

@@ -3,8 +3,8 @@
 
 use crate::http::fault::Fault;
 use crate::http::response::HeaderFields;
-use crate::http::wait::WaitSeconds;
-use crate::metrics::answers::Variant;
+use crate::http::session::Told;
+use crate::metrics::answers::{Outcome, Variant};
 use crate::pages::{self, Document, DocumentForm};
 use crate::vote::answer::{self, Answer};
 use crate::vote::time::{Cooldown, UnixSeconds};
@@ -14,11 +14,9 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 pub enum PublicReply {
     /// To a status request of this variant.
     Status(Variant, Answer),
-    /// None yet: to a status request that waits, for so long at most.
-    Waiting(WaitSeconds),
     /// To `OPTIONS`.
     Options,
-    /// To who asks for a document.
+    /// To a request for a document.
     Page(PublicDocument, DocumentForm),
     /// To a balancer.
     Health(Health),
@@ -32,17 +30,54 @@ impl PublicReply {
         matches!(self, Self::Status(_, Answer::CanVote))
     }
 
+    /// The status of the answer.
+    #[inline]
+    pub(super) const fn status(self) -> u16 {
+        match self {
+            Self::Status(_, answer) => outcome(answer).status(),
+            Self::Options => 204,
+            Self::Page(_, form) => form.status(),
+            Self::Health(health) => health.status(),
+            Self::Refused(fault) => fault.status(),
+        }
+    }
+
+    /// What watchers are told of the answer.
+    pub(super) const fn told(self) -> Option<Told> {
+        let word = match self {
+            Self::Status(_, answer) => match outcome(answer).labels() {
+                (_, Some(error)) => error,
+                (outcome, None) => outcome,
+            },
+            Self::Refused(fault) => fault.word(),
+            Self::Options | Self::Page(..) | Self::Health(_) => return None,
+        };
+        Some(Told { status: self.status(), word })
+    }
+
     /// Whether the same request may be answered otherwise a moment later.
     #[inline]
     pub(super) const fn is_of_its_moment(self) -> bool {
-        matches!(self, Self::Status(..) | Self::Waiting(_) | Self::Health(_) | Self::Refused(Fault::NotReady))
+        matches!(self, Self::Status(..) | Self::Health(_) | Self::Refused(Fault::NotReady))
+    }
+}
+
+#[inline]
+pub(super) const fn outcome(answer: Answer) -> Outcome {
+    match answer {
+        Answer::CanVote => Outcome::CanVote,
+        Answer::InCooldown { .. } => Outcome::InCooldown,
+        Answer::InvalidIp => Outcome::InvalidIp,
+        Answer::InvalidServerId => Outcome::InvalidServerId,
+        Answer::UnknownServer => Outcome::UnknownServer,
+        Answer::UnknownToken => Outcome::UnknownToken,
     }
 }
 
 /// What a balancer is told: no more than it has to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// There is somebody who answers.
+    /// The process answers.
     Alive,
     /// Requests may be sent here.
     Ready,
@@ -179,7 +214,7 @@ impl<T> ResponseSet<T> {
     #[inline]
     pub(super) fn find(&self, reply: PublicReply, now: UnixSeconds) -> (&T, Option<Blanks>) {
         let ahead = match reply {
-            PublicReply::Status(_, Answer::CanVote) | PublicReply::Waiting(_) => &self.can_vote,
+            PublicReply::Status(_, Answer::CanVote) => &self.can_vote,
             PublicReply::Status(_, Answer::InCooldown { expires_at }) => {
                 let minutes = self.cooldown.minutes_remaining(expires_at, now);
                 let digits = minutes.checked_ilog10().unwrap_or_default() as usize + 1;

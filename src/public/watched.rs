@@ -1,26 +1,48 @@
-//! What watchers may be told of a public request: what was asked, and the answer in a word.
+//! Tells watchers what the public service is asked and answers. It observes the requests of one worker.
+//!
+//! A worker never waits for a watcher. While nobody watches, it learns so once a turn and does nothing else.
 
-use super::{PublicReply, PublicService, outcome};
+use std::collections::HashMap;
+
 use crate::http::head::Head;
 use crate::http::route;
+use crate::http::session::{Context, Observer, Ticket, Told};
 use crate::metrics::answers::Variant;
-use crate::net::watched::Watchable;
 use crate::vote::answer::{Question, ServerKey};
+use crate::vote::directory::DirectoryView;
 use crate::vote::id::ServerId;
-use crate::watch::{TokenBeginning, WatchedQuestion};
+use crate::vote::table::CooldownView;
+use crate::watch::{Seen, TokenBeginning, WatchPost, WatchedQuestion};
 
 /// Paths that mean something else than a question.
 const OTHER_PATHS: [&str; 5] = ["*", "/", "/openapi.json", "/healthz", "/readyz"];
 
-impl Watchable for PublicService {
-    fn watched(&mut self, head: &Head<'_>) -> Option<WatchedQuestion> {
+/// Tells watchers of public requests. No token that a server has and no key is in it.
+pub struct QuestionObserver {
+    directory: DirectoryView,
+    cooldowns: CooldownView,
+    watch: WatchPost,
+    /// Questions that are told of and not answered yet, by their connection. Beside the exchanges: those would
+    /// carry something for nobody with each request.
+    begun: HashMap<Ticket, WatchedQuestion>,
+}
+
+impl QuestionObserver {
+    /// An observer that reads these views, and tells `watch`.
+    #[must_use]
+    pub fn new(directory: DirectoryView, cooldowns: CooldownView, watch: WatchPost) -> Self {
+        Self { directory, cooldowns, watch, begun: HashMap::new() }
+    }
+
+    /// What was asked; `None` where there is nothing to watch.
+    fn question(&mut self, head: &Head<'_>) -> Option<WatchedQuestion> {
         let decoded = route::decode(head.path);
         let Some(Question { server, address }) = route::question(&decoded) else {
             // A path that is nothing here may be a question by the wrong path.
             return (!OTHER_PATHS.iter().any(|path| path.as_bytes() == head.path)).then(WatchedQuestion::default);
         };
-        let servers = self.reader.directory.current();
-        let address = address.map(|address| self.reader.cooldowns.voter(address));
+        let servers = self.directory.current();
+        let address = address.map(|address| self.cooldowns.voter(address));
         let mut asked = WatchedQuestion { address, ..WatchedQuestion::default() };
         match server {
             ServerKey::Token(token) => {
@@ -39,15 +61,64 @@ impl Watchable for PublicService {
         }
         Some(asked)
     }
+}
 
-    fn watched_answer(&self, reply: &PublicReply) -> Option<(&'static str, u16)> {
-        match reply {
-            PublicReply::Status(_, answer) => {
-                let (outcome, status) = (outcome(*answer).labels(), outcome(*answer).status());
-                Some((outcome.1.unwrap_or(outcome.0), status))
-            }
-            PublicReply::Refused(fault) => Some((fault.word(), fault.status())),
-            PublicReply::Waiting(_) | PublicReply::Options | PublicReply::Page(..) | PublicReply::Health(_) => None,
+impl Observer for QuestionObserver {
+    fn turn_begins(&mut self) -> bool {
+        // What has begun is answered, or goes.
+        self.watch.look() || !self.begun.is_empty()
+    }
+
+    fn begun(&mut self, head: &Head<'_>, ticket: Ticket) {
+        // What is left of a request that was never answered makes room.
+        self.begun.remove(&ticket);
+        if self.watch.look()
+            && let Some(asked) = self.question(head)
+        {
+            self.begun.insert(ticket, asked);
         }
+    }
+
+    fn done(&mut self, told: Option<Told>, context: &Context<'_>) {
+        if let (Some(asked), Some(Told { status, word })) = (self.begun.remove(&context.ticket), told) {
+            let seen = Seen::Question { asked, answer: word, status, peer: context.client.peer() };
+            self.watch.note(context.now, seen);
+        }
+    }
+
+    fn gone(&mut self, ticket: Ticket) {
+        self.begun.remove(&ticket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::QuestionObserver;
+    use crate::http::field::Section;
+    use crate::http::head::{self, HeadLimits};
+    use crate::http::session::{Observer, Ticket};
+    use crate::vote::directory::Directory;
+    use crate::vote::table::CooldownTable;
+    use crate::watch::{WatchBoard, WatchFilter};
+
+    #[test]
+    fn what_would_be_told_of_a_request_goes_with_its_connection() {
+        let board = WatchBoard::default();
+        let _watcher = board.sit(WatchFilter::default()).expect("a place");
+        let (directory, table) = (Directory::new(), CooldownTable::new());
+        let mut observer = QuestionObserver::new(directory.view(), table.view(), board.post());
+        let limits = HeadLimits { head_bytes_max: 1_024, header_lines_max: 10 };
+        let Section::Complete(head, _) = head::parse(b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n", limits) else {
+            panic!("it is whole");
+        };
+        for number in 0..3 {
+            assert!(observer.turn_begins());
+            observer.begun(&head, Ticket(number));
+        }
+        assert_eq!(observer.begun.len(), 3);
+        for number in 0..3 {
+            observer.gone(Ticket(number));
+        }
+        assert_eq!(observer.begun.len(), 0);
     }
 }

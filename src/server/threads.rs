@@ -3,18 +3,13 @@
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use super::ServerError;
-use crate::clock::Clock;
 use crate::http::session::Service;
-use crate::net::budget::{Budget, Kind};
-use crate::net::counters::EngineCounters;
-use crate::net::listen::listener::Listener;
 use crate::net::mailbox::{Letter, Mailbox};
-use crate::net::worker::{Worker, WorkerSettings};
+use crate::net::worker::{Worker, WorkerParts};
 use crate::store::StoreError;
 
 /// A kind of thread of the service.
@@ -106,20 +101,10 @@ pub(super) struct Serving {
     pub(super) thread: JoinHandle<()>,
 }
 
-/// What a worker is made of besides its service.
-pub(super) struct Setup {
-    pub(super) listeners: Vec<Listener>,
-    pub(super) settings: WorkerSettings,
-    pub(super) clock: Clock,
-    pub(super) counters: Arc<EngineCounters>,
-    /// The memory that it shares with the others.
-    pub(super) share: (Arc<Budget>, Kind),
-}
-
 /// Starts a worker.
 pub(super) fn start_worker<S>(
     kind: ThreadKind,
-    setup: Setup,
+    parts: WorkerParts,
     make: impl FnOnce(&Mailbox) -> S,
     events: &Sender<ServerEvent>,
 ) -> Result<Serving, ServerError>
@@ -127,9 +112,7 @@ where
     S: Service + Send + 'static,
     S::Exchange: Send,
 {
-    let Setup { listeners, settings, clock, counters, share } = setup;
-    let worker = Worker::new(listeners, settings, clock, make).map_err(ServerError::Engine)?;
-    let worker = worker.counting(counters).within(share.0, share.1);
+    let worker = Worker::new(parts, make).map_err(ServerError::Engine)?;
     let mailbox = worker.mailbox();
     let thread = start_thread(kind, || worker.run(), events.clone())?;
     Ok(Serving { tell: Box::new(move |letter| mailbox.send(letter)), thread })

@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 use super::state::Run;
 #[cfg(feature = "may_minihttp")]
 use super::threads::{Serving, start_thread};
-use super::threads::{Setup, ThreadKind, start_worker};
+use super::threads::{ThreadKind, start_worker};
 use super::{Config, Engine, Role, ServerError};
 use crate::control::metrics::WorkerSource;
 use crate::control::{ControlParts, ControlService};
@@ -20,11 +20,10 @@ use crate::net::counters::{EngineCounters, ResponseCounters};
 use crate::net::listen::address::ListenAddress;
 use crate::net::listen::listener::Listener;
 use crate::net::mailbox::Mailbox;
-use crate::net::watched::WatchedService;
-use crate::net::worker::WorkerSettings;
-use crate::public::{PublicCounters, PublicService};
+use crate::net::worker::{WorkerParts, WorkerSettings};
 #[cfg(feature = "may_minihttp")]
-use crate::public::{StatusReader, may_minihttp};
+use crate::public::may_minihttp;
+use crate::public::{PublicCounters, PublicService, QuestionObserver, StatusReader};
 use crate::recorder::RecorderHandle;
 
 impl Run {
@@ -51,19 +50,20 @@ impl Run {
         };
         let shares = self.sockets.take(Role::Public, workers).map_err(ServerError::Engine)?;
         for share in shares {
-            let service = PublicService::new(
-                self.views.directory.clone(),
-                self.views.cooldowns.clone(),
-                self.config.readiness.clone(),
-                cooldown,
-                limits.skip_body_bytes_max,
-            );
-            let PublicCounters { answers, responses } = service.counters();
+            let (directory, cooldowns) = (self.views.directory.clone(), self.views.cooldowns.clone());
+            let observer = QuestionObserver::new(directory.clone(), cooldowns.clone(), self.views.board.post());
+            let reader = StatusReader::new(directory, cooldowns, self.config.readiness.clone());
+            let PublicCounters { answers, responses } = reader.counters();
             self.sources.answers.push(answers);
-            let setup = self.set_up("public", share, settings, responses);
-            let (room, watch) = (self.views.waiting.clone(), self.views.board.post());
-            let service = |mailbox: &Mailbox| WatchedService::new(service.with_waiting(room, mailbox.bell()), watch);
-            self.public.push(start_worker(ThreadKind::Worker, setup, service, &self.events.sender)?);
+            let parts = WorkerParts {
+                observer: Some(Box::new(observer)),
+                ..self.parts(Kind::Public, share, settings, responses)
+            };
+            let room = self.views.waiting.clone();
+            let service = |mailbox: &Mailbox| {
+                PublicService::new(reader, cooldown, limits.skip_body_bytes_max, room, mailbox.bell())
+            };
+            self.public.push(start_worker(ThreadKind::Worker, parts, service, &self.events.sender)?);
         }
         Ok(())
     }
@@ -120,8 +120,8 @@ impl Run {
         let shares = self.sockets.take(Role::Control, 1).map_err(ServerError::Engine)?;
         let listeners = shares.into_iter().flatten().collect();
         let responses = Arc::new(ResponseCounters::default());
-        let setup = self.set_up("control", listeners, settings, Arc::clone(&responses));
-        let parts = ControlParts {
+        let parts = self.parts(Kind::Control, listeners, settings, Arc::clone(&responses));
+        let control = ControlParts {
             sources: self.sources.clone(),
             responses,
             key: self.config.control_key.clone(),
@@ -135,24 +135,23 @@ impl Run {
             board: self.views.board.clone(),
             clock: self.clock.clone(),
         };
-        let make = |mailbox: &Mailbox| ControlService::new(parts, mailbox.clone());
-        self.control = Some(start_worker(ThreadKind::Control, setup, make, &self.events.sender)?);
+        let make = |mailbox: &Mailbox| ControlService::new(control, mailbox.clone());
+        self.control = Some(start_worker(ThreadKind::Control, parts, make, &self.events.sender)?);
         Ok(())
     }
 
     /// What one more worker is made of. Its counters are in the metrics from now on.
-    fn set_up(
+    fn parts(
         &mut self,
-        listener: &'static str,
+        kind: Kind,
         listeners: Vec<Listener>,
         settings: WorkerSettings,
         responses: Arc<ResponseCounters>,
-    ) -> Setup {
-        let (engine, connections_max) = (Arc::new(EngineCounters::default()), settings.connections_max);
-        let source = WorkerSource { listener, engine: Arc::clone(&engine), responses, connections_max };
-        self.sources.workers.push(source);
-        let side = if listener == "control" { Kind::Control } else { Kind::Public };
-        let share = (Arc::clone(&self.sources.budget), side);
-        Setup { listeners, settings, clock: self.clock.clone(), counters: engine, share }
+    ) -> WorkerParts {
+        let (counters, connections_max) = (Arc::new(EngineCounters::default()), settings.connections_max);
+        let listener = if kind == Kind::Control { "control" } else { "public" };
+        self.sources.workers.push(WorkerSource { listener, engine: Arc::clone(&counters), responses, connections_max });
+        let (clock, budget) = (self.clock.clone(), Arc::clone(&self.sources.budget));
+        WorkerParts { listeners, settings, clock, counters, budget, kind, observer: None }
     }
 }

@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 use parking_lot::Mutex;
 
+use crate::lists::{Ends, Links};
 use crate::vote::table::Pair;
 
 /// Wakes the owners of these tickets; never waits. One for each thread that serves.
 pub type Bell = Arc<dyn Fn(Vec<u64>) + Send + Sync>;
 
-const NONE: u32 = u32::MAX;
 /// Once no request waits, the memory for more slots than this is given back.
 const SLOTS_KEPT: usize = 64;
 
@@ -47,16 +47,16 @@ struct Waiter {
     pair: Pair,
     ticket: u64,
     bell: Bell,
-    before: u32,
-    behind: u32,
 }
 
 #[derive(Default)]
 struct Ledger {
-    /// The waiters of a pair are a chain: taking one out costs the same, however many the others are.
-    first: HashMap<Pair, u32>,
-    /// By slot: `None` where it is free, and where its request is not registered, or was rung for.
-    waiters: Vec<Option<Waiter>>,
+    /// The waiters of each pair.
+    chains: HashMap<Pair, Ends>,
+    /// By slot; none where it is free, and where its request is not registered, or was rung for.
+    waiters: Links<Waiter>,
+    /// How many slots there are, and which of them are free.
+    slots: u32,
     free: Vec<u32>,
 }
 
@@ -133,7 +133,7 @@ impl WaitingRoom {
     pub fn tell_where(&self, is_meant: impl Fn(Pair) -> bool) {
         if self.is_used() {
             self.ring(|ledger| {
-                let pairs: Vec<Pair> = ledger.first.keys().copied().filter(|pair| is_meant(*pair)).collect();
+                let pairs: Vec<Pair> = ledger.chains.keys().copied().filter(|pair| is_meant(*pair)).collect();
                 pairs.into_iter().flat_map(|pair| ledger.unregister(pair)).collect()
             });
         }
@@ -179,6 +179,8 @@ impl WaitingPlace {
 }
 
 impl Drop for WaitingPlace {
+    // Few requests wait: the others meet no more of this than a comparison.
+    #[cold]
     fn drop(&mut self) {
         self.room.count(self.outcome);
         let mut ledger = self.room.0.ledger.lock();
@@ -190,53 +192,42 @@ impl Drop for WaitingPlace {
 impl Ledger {
     fn take_place(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
-            self.waiters.push(None);
-            u32::try_from(self.waiters.len() - 1).expect("descriptors bound the requests that wait")
+            self.slots += 1;
+            self.slots - 1
         })
     }
 
     fn give_back(&mut self, index: u32) {
         self.unlink(index);
         self.free.push(index);
-        if self.free.len() == self.waiters.len() && self.waiters.len() > SLOTS_KEPT {
+        if self.free.len() == self.slots as usize && self.free.len() > SLOTS_KEPT {
             *self = Self::default();
         }
     }
 
     fn register(&mut self, index: u32, pair: Pair, bell: Bell, ticket: u64) {
         self.unlink(index);
-        let behind = self.first.insert(pair, index).unwrap_or(NONE);
-        self.link(behind, |waiter| waiter.before = index);
-        self.waiters[index as usize] = Some(Waiter { pair, ticket, bell, before: NONE, behind });
+        let chain = self.chains.entry(pair).or_insert(Ends::EMPTY);
+        self.waiters.push(chain, index, Waiter { pair, ticket, bell });
     }
 
     fn unlink(&mut self, index: u32) {
-        let Some(Waiter { pair, before, behind, .. }) = self.waiters[index as usize].take() else { return };
-        self.link(behind, |waiter| waiter.before = before);
-        if before != NONE {
-            self.link(before, |waiter| waiter.behind = behind);
-        } else if behind != NONE {
-            self.first.insert(pair, behind);
-        } else {
-            self.first.remove(&pair);
+        let Some(pair) = self.waiters.get(index).map(|waiter| waiter.pair) else { return };
+        let Some(chain) = self.chains.get_mut(&pair) else { return };
+        self.waiters.remove(chain, index);
+        if chain.front().is_none() {
+            self.chains.remove(&pair);
         }
     }
 
-    fn link(&mut self, index: u32, change: impl FnOnce(&mut Waiter)) {
-        if let Some(Some(waiter)) = self.waiters.get_mut(index as usize) {
-            change(waiter);
-        }
-    }
-
-    /// Takes out the waiters of `pair`, the newest first.
+    /// Takes out the waiters of `pair`, the oldest first.
     fn unregister(&mut self, pair: Pair) -> Vec<Waiter> {
-        let mut next = self.first.remove(&pair).unwrap_or(NONE);
-        let chain = std::iter::from_fn(|| {
-            let waiter = self.waiters.get_mut(next as usize)?.take()?;
-            next = waiter.behind;
-            Some(waiter)
-        });
-        chain.collect()
+        let mut chain = self.chains.remove(&pair).unwrap_or(Ends::EMPTY);
+        let next = || {
+            let front = chain.front()?;
+            self.waiters.remove(&mut chain, front)
+        };
+        std::iter::from_fn(next).collect()
     }
 }
 

@@ -7,13 +7,15 @@ use crate::util::response::Response;
 use crate::util::server::Server;
 use crate::util::time::imf_fixdate_near_now;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use vote_status::http::head::HeadLimits;
-use vote_status::http::session::{Context, Holding, Session, SessionCall, SessionLimits, Ticket};
-use vote_status::public::PublicService;
+use vote_status::http::session::{Context, Session, SessionCall, SessionLimits, Ticket, Waiting};
+use vote_status::public::{PublicService, StatusReader};
 use vote_status::readiness::Readiness;
 use vote_status::vote::directory::Directory;
 use vote_status::vote::table::CooldownTable;
 use vote_status::vote::time::{Cooldown, UnixSeconds};
+use vote_status::waiting::WaitingRoom;
 
 /// The bound on the page as it is written.
 const PAGE_BYTES_MAX: usize = 60_000;
@@ -235,14 +237,28 @@ fn pages_keep_their_place_among_the_answers() {
 fn pages_are_there_before_the_state_is() {
     let cooldown = Cooldown::from_minutes(90).expect("in range");
     let (directory, table, readiness) = (Directory::new(), CooldownTable::new(), Readiness::default());
-    let mut service = PublicService::new(directory.view(), table.view(), readiness, cooldown, 65_536);
+    let mut service = PublicService::new(
+        StatusReader::new(directory.view(), table.view(), readiness),
+        cooldown,
+        65_536,
+        WaitingRoom::default(),
+        Arc::new(|_| {}),
+    );
     let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
     let limits = SessionLimits { head, unsent_bytes_max: 65_536 };
-    let context = Context { now: UnixSeconds(1_795_178_096), ticket: Ticket(0), holding: Holding::Allowed };
+    let context =
+        Context { now: UnixSeconds(1_795_178_096), ticket: Ticket(0), waiting: Waiting::Allowed, client: &None };
     for (path, status) in [("/", 200), ("/openapi.json", 200), ("/api/vote/28/status/203.0.113.7", 503)] {
         let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
         let mut out = Vec::new();
-        let mut call = SessionCall { service: &mut service, context, limits: &limits, closing: false, out: &mut out };
+        let mut call = SessionCall {
+            service: &mut service,
+            observer: None,
+            context,
+            limits: &limits,
+            closing: false,
+            out: &mut out,
+        };
         Session::default().advance(request.as_bytes(), &mut call);
         assert!(out.starts_with(format!("HTTP/1.1 {status} ").as_bytes()), "{path}: {}", out.escape_ascii());
     }
@@ -253,14 +269,28 @@ fn pages_are_there_before_the_state_is() {
 fn a_balancer_is_told_whether_the_state_is_loaded_and_nothing_more() {
     let cooldown = Cooldown::from_minutes(90).expect("in range");
     let (directory, table, readiness) = (Directory::new(), CooldownTable::new(), Readiness::default());
-    let mut service = PublicService::new(directory.view(), table.view(), readiness.clone(), cooldown, 65_536);
+    let mut service = PublicService::new(
+        StatusReader::new(directory.view(), table.view(), readiness.clone()),
+        cooldown,
+        65_536,
+        WaitingRoom::default(),
+        Arc::new(|_| {}),
+    );
     let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
     let limits = SessionLimits { head, unsent_bytes_max: 65_536 };
-    let context = Context { now: UnixSeconds(1_795_178_096), ticket: Ticket(0), holding: Holding::Allowed };
+    let context =
+        Context { now: UnixSeconds(1_795_178_096), ticket: Ticket(0), waiting: Waiting::Allowed, client: &None };
     let mut ask = |request: &str| {
         let request = format!("{request} HTTP/1.1\r\nHost: a\r\n\r\n");
         let mut out = Vec::new();
-        let mut call = SessionCall { service: &mut service, context, limits: &limits, closing: false, out: &mut out };
+        let mut call = SessionCall {
+            service: &mut service,
+            observer: None,
+            context,
+            limits: &limits,
+            closing: false,
+            out: &mut out,
+        };
         Session::default().advance(request.as_bytes(), &mut call);
         String::from_utf8(out).expect("text")
     };

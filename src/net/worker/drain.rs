@@ -1,12 +1,12 @@
 //! How a worker goes away without leaving a request unanswered. Each answer from then on is the last one on
 //! its connection. Newcomers are taken for a while, and idle clients get that while to ask once more. Then the
-//! worker takes whoever the kernel has accepted still, and closes the listeners.
+//! worker takes the connections that the kernel has accepted still, and closes the listeners.
 //!
 //! Where the sockets outlive the process, newcomers wait in them from then on, and a slow client must not make them
 //! wait: the worker takes newcomers until all who were there before have gone.
 
 use super::Worker;
-use crate::http::session::{Holding, Service};
+use crate::http::session::{Service, Waiting};
 use crate::limits::{DRAIN_GRACE_MS, LISTEN_BACKLOG};
 use crate::net::connection::Connection;
 use crate::net::counters::CloseCause;
@@ -40,10 +40,10 @@ impl Drain {
         next_ms.unwrap_or(self.stop_at_ms).min(self.stop_at_ms)
     }
 
-    /// Whether a request may wait for something. Nothing is held for a vote any more; what another thread has may
-    /// come back until the last moment.
-    pub(super) const fn holding(self, now_ms: u64) -> Holding {
-        if now_ms < self.wait_until_ms { Holding::Ended } else { Holding::TimeIsUp }
+    /// Whether a request may wait. None waits for a vote any more; what another thread has may come back until the last
+    /// moment.
+    pub(super) const fn waiting(self, now_ms: u64) -> Waiting {
+        if now_ms < self.wait_until_ms { Waiting::Ended } else { Waiting::TimeIsUp }
     }
 
     /// Those who came last, and have not asked, are waited for until then.
@@ -71,7 +71,7 @@ impl<S: Service> Worker<S> {
         self.answer_waiting();
     }
 
-    /// What is held for a vote is answered as it stands.
+    /// Requests that wait for a vote are answered as they stand.
     fn answer_waiting(&mut self) {
         for key in self.connections.keys() {
             // Some in each turn: newcomers are still to be answered.
@@ -118,7 +118,7 @@ impl<S: Service> Worker<S> {
             return self.see_out(drain);
         }
         if now_ms >= drain.accept_until_ms && !self.listeners.is_empty() {
-            // Whoever the kernel has accepted for us already is still served.
+            // A client that the kernel has accepted already is still served.
             for index in 0..self.listeners.len() {
                 self.accept(index, BACKLOG_MAX);
             }
@@ -134,7 +134,7 @@ impl<S: Service> Worker<S> {
     }
 
     /// Waits for those who were there before, and closes the listeners once all of them have gone or their time is
-    /// over. Whoever came last has a moment.
+    /// over. The clients that came last have a moment.
     fn see_out(&mut self, drain: Drain) {
         let now_ms = self.now.monotonic_ms;
         if now_ms < drain.look_at_ms {

@@ -20,22 +20,22 @@ impl<S: Service> Worker<S> {
         for key in self.connections.keys() {
             queued += usize::from(self.check_occupant(key));
         }
-        let waiting: Vec<SlabKey> = self.again.iter().copied().collect();
-        let alive = waiting.iter().filter(|key| self.connections.get_mut(**key).is_some()).count();
-        assert_eq!(alive, queued, "who is queued waits for a turn, once");
+        let queue: Vec<SlabKey> = self.again.iter().copied().collect();
+        let alive = queue.iter().filter(|key| self.connections.get_mut(**key).is_some()).count();
+        assert_eq!(alive, queued, "a connection is queued once");
     }
 
-    /// Whether it waits for its next turn.
+    /// Whether it is queued for its next turn.
     fn check_occupant(&mut self, key: SlabKey) -> bool {
         let Some(occupant) = self.connections.get_mut(key) else { return false };
-        // One that another worker had before has not had its first turn here.
+        // It has had its first turn.
         if occupant.interest != PollInterest::Nothing {
             occupant.connection.check_invariants();
-            let held_bytes = occupant.connection.held_bytes(&self.service);
-            assert_eq!(occupant.is_holder, held_bytes > 0, "who holds something is known");
-            assert_eq!(self.account.held_bytes(key.index), held_bytes, "and how much");
-            let class = occupant.connection.deadline_class();
-            assert_eq!(self.deadlines.class(key.index), class, "each has the deadline of what it waits for");
+            let used_bytes = occupant.connection.used_bytes(&self.service);
+            assert_eq!(occupant.is_counted, used_bytes > 0, "a connection that uses memory is known");
+            assert_eq!(self.account.used_bytes(key.index), used_bytes, "and how much");
+            let awaited = occupant.connection.awaited();
+            assert_eq!(self.deadlines.awaited(key.index), awaited, "each has the deadline of what must happen");
         }
         occupant.is_queued
     }

@@ -5,10 +5,10 @@
 //! 3. letters first: they free connections that wait;
 //! 4. connections that are served already, each at most one read and one write;
 //! 5. newcomers, each read at once, before it is registered: most ask one question and go;
-//! 6. some of those that were not done within their share, after everybody had a turn;
-//! 7. some of those whose request is held, where very many were woken: thousands may wait for one vote;
-//! 8. deadlines last: whoever made it in this turn has made it;
-//! 9. memory: where all connections together hold too much, the heaviest gives it up.
+//! 6. some of those that were not done within their share, after all others had a turn;
+//! 7. some of those whose request waits, where very many were woken: thousands may wait for one vote;
+//! 8. deadlines last: a connection that made it in this turn has made it;
+//! 9. memory: where all connections together use too much, the one that uses most gives it up.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -22,11 +22,11 @@ use crate::clock::{Clock, Now};
 use crate::http::body::TRAILER_BYTES_MAX;
 use crate::http::fault::Fault;
 use crate::http::head::HeadLimits;
-use crate::http::session::{Context, Holding, Service, SessionCall, SessionLimits, Ticket};
+use crate::http::session::{Observer, Service, SessionLimits, Ticket, Waiting};
 use crate::limits::{EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, READ_BYTES_MAX, RESUMED_PER_TURN, WOKEN_PER_TURN};
 use crate::net::account::Account;
 use crate::net::budget::{Budget, Kind};
-use crate::net::connection::{Connection, TurnContext, TurnProgress, Verdict};
+use crate::net::connection::{Connection, Lent, TurnContext, TurnProgress, Verdict};
 use crate::net::counters::{CloseCause, EngineCounters};
 use crate::net::deadline::{Class, Deadlines};
 use crate::net::listen::listener::Listener;
@@ -60,9 +60,27 @@ pub struct WorkerSettings {
     pub turned_away_max: usize,
     /// Answers of so many bytes end a connection's turn.
     pub turn_bytes_max: usize,
-    /// Places above the maximum for newcomers who meet nobody that can make room: where a key is shown,
-    /// those who have shown it may hold all others.
+    /// Extra places above the maximum, for newcomers where no connection can be evicted: clients that have shown the
+    /// key may take all others.
     pub kept_places: usize,
+}
+
+/// What a worker is made of besides its service.
+pub struct WorkerParts {
+    /// Where its clients come from.
+    pub listeners: Vec<Listener>,
+    /// How it is set up.
+    pub settings: WorkerSettings,
+    /// The service's time.
+    pub clock: Clock,
+    /// Where it counts.
+    pub counters: Arc<EngineCounters>,
+    /// The memory that it shares with the others.
+    pub budget: Arc<Budget>,
+    /// Whose connections it has.
+    pub kind: Kind,
+    /// Is told of its requests.
+    pub observer: Option<Box<dyn Observer + Send>>,
 }
 
 struct Listening {
@@ -77,25 +95,28 @@ pub struct Worker<S: Service> {
     mailbox: Mailbox,
     clock: Clock,
     service: S,
+    observer: Option<Box<dyn Observer + Send>>,
+    /// The observer is to be told something in this turn.
+    is_observed: bool,
     settings: WorkerSettings,
     session_limits: SessionLimits,
     listeners: Vec<Listening>,
     connections: Slab<Occupant<S>>,
     deadlines: Deadlines,
     again: VecDeque<SlabKey>,
-    /// What they wait for may be there.
+    /// Connections whose requests wait for a vote, to be looked at again.
     woken: VecDeque<SlabKey>,
     account: Account,
-    /// All connections together hold too much, and it may be for this worker to do something about it.
+    /// All connections together use too much, and it may be for this worker to do something about it.
     is_short: bool,
     read_buffer: Box<[u8]>,
     out: Vec<u8>,
     now: Now,
     accept_again_ms: u64,
-    /// A connection was closed for a newcomer who has not come yet.
+    /// A connection was closed for a newcomer that has not come yet.
     has_made_room: bool,
     drain: Option<Drain>,
-    /// Who was here when the drain began, as far as the listeners wait for them to go.
+    /// Connections that were here when the drain began, as far as the listeners wait for them to go.
     before_drain: Vec<SlabKey>,
     counters: Arc<EngineCounters>,
     #[cfg(debug_assertions)]
@@ -103,18 +124,14 @@ pub struct Worker<S: Service> {
 }
 
 impl<S: Service> Worker<S> {
-    /// A worker for these listeners. Nothing is accepted before [`Worker::run`].
+    /// A worker of these parts. Nothing is accepted before [`Worker::run`].
     ///
     /// `service` is made once the mailbox is there, for services whose answers come later.
     ///
     /// # Errors
     /// Where the system gives no descriptor, or a listener cannot be registered.
-    pub fn new(
-        listeners: Vec<Listener>,
-        settings: WorkerSettings,
-        clock: Clock,
-        service: impl FnOnce(&Mailbox) -> S,
-    ) -> io::Result<Self> {
+    pub fn new(parts: WorkerParts, service: impl FnOnce(&Mailbox) -> S) -> io::Result<Self> {
+        let WorkerParts { listeners, settings, clock, counters, budget, kind, observer } = parts;
         let poll = Poll::new()?;
         let mailbox = Mailbox::new(&poll, Token(MAILBOX_TOKEN as usize))?;
         let mut pending = Vec::new();
@@ -128,19 +145,20 @@ impl<S: Service> Worker<S> {
             unsent_bytes_max: settings.turn_bytes_max,
         };
         let deadlines = Deadlines::new(|class| match class {
-            Class::Request | Class::KeyedRequest => limits.head_timeout_ms,
-            Class::Idle | Class::Fresh | Class::KeyedIdle => limits.idle_timeout_ms,
-            Class::Write | Class::KeyedWrite => limits.write_timeout_ms,
+            Class::Request => limits.head_timeout_ms,
+            Class::Idle | Class::Fresh => limits.idle_timeout_ms,
+            Class::Write => limits.write_timeout_ms,
             Class::Linger => LINGER_TIMEOUT_MS,
             Class::Waiting(seconds) => u64::from(seconds.get()) * 1_000,
         });
         // What a session leaves for the next read is a head or a trailer that is not whole.
-        let held_bytes_max = limits.head_bytes_max.max(TRAILER_BYTES_MAX) + 2;
-        let read_bytes_max = READ_BYTES_MAX + held_bytes_max;
-        let budget = Budget::new(limits.buffer_bytes_max);
+        let kept_bytes_max = limits.head_bytes_max.max(TRAILER_BYTES_MAX) + 2;
+        let read_bytes_max = READ_BYTES_MAX + kept_bytes_max;
         Ok(Self {
             service: service(&mailbox),
-            account: Account::new(budget, Kind::Public, mailbox.clone()),
+            observer,
+            is_observed: false,
+            account: Account::new(budget, kind, mailbox.clone()),
             is_short: false,
             mailbox,
             poll,
@@ -159,28 +177,10 @@ impl<S: Service> Worker<S> {
             has_made_room: false,
             drain: None,
             before_drain: Vec::new(),
-            counters: Arc::default(),
+            counters,
             #[cfg(debug_assertions)]
             turns_unchecked: 0,
         })
-    }
-
-    /// What this worker counts.
-    #[must_use]
-    pub fn counters(&self) -> Arc<EngineCounters> {
-        Arc::clone(&self.counters)
-    }
-
-    /// The same worker, counting there: for a service that has to know where before it is made.
-    #[must_use]
-    pub fn counting(self, counters: Arc<EngineCounters>) -> Self {
-        Self { counters, ..self }
-    }
-
-    /// The same worker, within a budget that it shares with others.
-    #[must_use]
-    pub fn within(self, budget: Arc<Budget>, kind: Kind) -> Self {
-        Self { account: Account::new(budget, kind, self.mailbox.clone()), ..self }
     }
 
     /// Where letters for this worker go.
@@ -204,6 +204,7 @@ impl<S: Service> Worker<S> {
             }
             self.now = self.clock.now();
             self.service.turn_begins();
+            self.is_observed = self.observer.as_mut().is_some_and(|observer| observer.turn_begins());
             self.read_letters(&mut letters);
             again.extend(self.again.drain(..self.again.len().min(RESUMED_PER_TURN)));
             for event in &events {
@@ -246,7 +247,7 @@ impl<S: Service> Worker<S> {
         }
         let accept_ms = is_accept_due.then_some(self.accept_again_ms);
         let drain_ms = self.drain.map(|drain| drain.next_ms(self.now.monotonic_ms));
-        let rest_ms = self.service.rest_ms_max().map(|rest_ms| self.now.monotonic_ms + rest_ms);
+        let rest_ms = self.service.rest_ms().map(|rest_ms| self.now.monotonic_ms + rest_ms);
         let due_ms = [self.deadlines.next_ms(), accept_ms, drain_ms, rest_ms].into_iter().flatten().min()?;
         if due_ms <= self.now.monotonic_ms {
             return Some(Duration::ZERO);
@@ -292,7 +293,7 @@ impl<S: Service> Worker<S> {
         }
         let Some(occupant) = self.connections.get_mut(key) else { return };
         occupant.connection.note_event(event);
-        // One turn for each: who is to go on anyway does so after the others.
+        // One turn for each: a connection that is queued goes on after the others.
         if !occupant.is_queued {
             self.serve(key);
         }
@@ -313,44 +314,45 @@ impl<S: Service> Worker<S> {
         let connection = &mut occupant.connection;
         let (grant, moved_bytes) = (self.account.grant(), self.counters.moved_bytes());
         self.session_limits.unsent_bytes_max = grant.unsent_bytes.min(self.settings.turn_bytes_max);
-        let closing = self.drain.is_some();
-        let holding = self.drain.map_or(Holding::Allowed, |drain| drain.holding(self.now.monotonic_ms));
-        let call = SessionCall {
+        let observer = self.observer.as_deref_mut().filter(|_| self.is_observed);
+        let lent = Lent {
             service: &mut self.service,
-            context: Context { now: self.now.wall, ticket: Ticket(key.packed()), holding },
+            observer: observer.map(|observer| observer as &mut dyn Observer),
+            now: self.now.wall,
+            ticket: Ticket(key.packed()),
+            waiting: self.drain.map_or(Waiting::Allowed, |drain| drain.waiting(self.now.monotonic_ms)),
             limits: &self.session_limits,
-            closing,
+            closing: self.drain.is_some(),
             out: &mut self.out,
         };
         let (read_buffer, read_bytes_max) = (&mut *self.read_buffer, grant.read_bytes);
         let progress = TurnProgress::default();
-        let mut turn = TurnContext { call, read_bytes_max, read_buffer, counters: &self.counters, progress };
+        let mut turn = TurnContext { lent, read_bytes_max, read_buffer, counters: &self.counters, progress };
         // A panic is the fault of one request; no other connection may suffer from it.
         let verdict = catch_unwind(AssertUnwindSafe(|| act(connection, &mut turn)))
             .or_else(|_panic| catch_unwind(AssertUnwindSafe(|| connection.refuse(Fault::Internal, &mut turn))));
         let progress = turn.progress;
         self.out.clear();
-        match verdict {
-            Ok(Verdict::Drop) | Err(_) => {
-                let cause = if connection.is_broken() { CloseCause::Broken } else { CloseCause::Done };
-                return self.close(key, cause);
-            }
-            Ok(Verdict::Again) if !occupant.is_queued => {
+        match verdict.unwrap_or(Verdict::Close(CloseCause::Done)) {
+            Verdict::Close(cause) => return self.close(key, cause),
+            Verdict::Again if !occupant.is_queued => {
                 occupant.is_queued = true;
                 self.again.push_back(key);
             }
-            Ok(Verdict::Again | Verdict::Wait) => {}
+            Verdict::Again | Verdict::Wait => {}
         }
-        let held_bytes = connection.held_bytes(&self.service);
-        if held_bytes > 0 || occupant.is_holder {
-            occupant.is_holder = held_bytes > 0;
+        let used_bytes = connection.used_bytes(&self.service);
+        if used_bytes > 0 || occupant.is_counted {
+            occupant.is_counted = used_bytes > 0;
             let has_moved = self.counters.moved_bytes() != moved_bytes;
-            self.account.note(key.index, held_bytes, has_moved, self.now.monotonic_ms);
+            self.account.note(key.index, used_bytes, has_moved, self.now.monotonic_ms);
         }
-        match connection.deadline_class() {
+        match connection.awaited() {
             None => self.deadlines.clear(key.index),
-            now @ Some(class) if self.deadlines.class(key.index) != now || connection.starts_anew(class, progress) => {
-                self.deadlines.set(key.index, class, self.now.monotonic_ms);
+            now @ Some(awaited)
+                if self.deadlines.awaited(key.index) != now || connection.starts_anew(awaited, progress) =>
+            {
+                self.deadlines.set(key.index, awaited, self.now.monotonic_ms);
             }
             Some(_) => {}
         }
@@ -359,7 +361,7 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Looks for some of those whose requests are held whether they can be answered now.
+    /// Looks whether some of the requests that wait for a vote can be answered now.
     fn serve_woken(&mut self) {
         for _ in 0..self.woken.len().min(WOKEN_PER_TURN) {
             let Some(key) = self.woken.pop_front() else { return };
@@ -376,11 +378,13 @@ impl<S: Service> Worker<S> {
         self.deadlines.clear(key.index);
         // Dropping the socket takes it out of the poll.
         if let Some(occupant) = self.connections.remove(key) {
-            if occupant.is_holder {
+            if occupant.is_counted {
                 self.account.forget(key.index);
             }
             self.counters.closed[cause as usize].add(1);
-            self.service.gone(Ticket(key.packed()));
+            if let Some(observer) = self.observer.as_mut().filter(|_| self.is_observed) {
+                observer.gone(Ticket(key.packed()));
+            }
         }
     }
 
@@ -389,17 +393,17 @@ impl<S: Service> Worker<S> {
         while let Some((index, class)) = self.deadlines.expire(self.now.monotonic_ms) {
             let Some(key) = self.connections.key_of(index) else { continue };
             match class {
-                Class::Request | Class::KeyedRequest => {
+                Class::Request => {
                     self.turn(key, |connection, turn| connection.refuse(Fault::RequestTimeout, turn));
                 }
-                Class::Idle | Class::Fresh | Class::KeyedIdle => {
+                Class::Idle | Class::Fresh => {
                     self.close_if_idle(key, CloseCause::Idle);
                 }
-                Class::Write | Class::KeyedWrite => self.close(key, CloseCause::WriteTimeout),
+                Class::Write => self.close(key, CloseCause::WriteTimeout),
                 Class::Linger => self.close(key, CloseCause::Done),
                 // They come last, so nothing else has fallen due behind them.
                 Class::Waiting(_) => {
-                    self.turn(key, |connection, turn| connection.conclude(Holding::TimeIsUp, turn));
+                    self.turn(key, |connection, turn| connection.conclude(Waiting::TimeIsUp, turn));
                     concluded += 1;
                     if concluded == WOKEN_PER_TURN {
                         return;

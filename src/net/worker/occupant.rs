@@ -15,23 +15,23 @@ pub(super) enum PollInterest {
     Nothing,
     /// That there is something to read.
     Reading,
-    /// That, and that there is room to write.
+    /// That, and that the kernel takes more output.
     ReadingAndWriting,
 }
 
 /// The occupant of a slot.
 pub(super) struct Occupant<S: Service> {
     pub(super) connection: Connection<S>,
-    /// Holds something, and stands in the worker's account.
-    pub(super) is_holder: bool,
-    /// Waits for its next turn already.
+    /// It uses memory, and stands in the worker's account.
+    pub(super) is_counted: bool,
+    /// It is queued for its next turn already.
     pub(super) is_queued: bool,
     pub(super) interest: PollInterest,
 }
 
 impl<S: Service> Occupant<S> {
     pub(super) const fn new(connection: Connection<S>) -> Self {
-        Self { connection, is_holder: false, is_queued: false, interest: PollInterest::Nothing }
+        Self { connection, is_counted: false, is_queued: false, interest: PollInterest::Nothing }
     }
 
     /// Sees to it that the poll reports what the connection waits for.
@@ -42,7 +42,7 @@ impl<S: Service> Occupant<S> {
             PollInterest::Reading if wants_write => false,
             PollInterest::Reading | PollInterest::ReadingAndWriting => return Ok(()),
         };
-        // Priority is urgent data. Asked for, so that it is known: see Connection::note_readiness.
+        // Priority is urgent data. Asked for, so that it is known: see Connection::note_event.
         let readable = Interest::READABLE | Interest::PRIORITY;
         let (own, interest) = if wants_write {
             (PollInterest::ReadingAndWriting, readable | Interest::WRITABLE)

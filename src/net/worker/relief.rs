@@ -1,17 +1,17 @@
-//! What a worker does where all connections together hold too much: the heaviest gives it up, wherever
-//! it is. A request that can still be answered is told 503; what stands behind an answer that nobody
-//! takes is closed.
+//! What a worker does where all connections together use too much memory: the connection that uses most gives it up,
+//! on whichever worker it is. A request that can still be answered is told 503; a connection whose client does not take
+//! its answer is closed.
 
 use super::Worker;
 use crate::http::fault::Fault;
-use crate::http::session::{Holding, Service};
+use crate::http::session::{Service, Waiting};
 use crate::limits::{CUTS_PER_TURN, OUT_KEPT_BYTES_MAX};
 use crate::net::connection::Connection;
 use crate::net::counters::CloseCause;
 use crate::net::slab::SlabKey;
 
 impl<S: Service> Worker<S> {
-    /// To be called once a turn, after everybody was served; and where it is past the bound already.
+    /// To be called once a turn, after all were served; and where it is past the bound already.
     pub(super) fn relieve(&mut self) {
         if self.out.capacity() > OUT_KEPT_BYTES_MAX {
             self.out = Vec::new();
@@ -30,7 +30,7 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Another worker has found that one of this one's connections holds most.
+    /// Another worker has found that one of this one's connections uses most.
     pub(super) fn note_shortage(&mut self) {
         self.account.clear_told();
         self.is_short = true;
@@ -44,8 +44,8 @@ impl<S: Service> Worker<S> {
         } else if connection.is_waiting() {
             // What it sent behind its question uses memory.
             self.turn(key, |connection, turn| {
-                turn.call.closing = true;
-                connection.conclude(Holding::Ended, turn)
+                turn.lent.closing = true;
+                connection.conclude(Waiting::Ended, turn)
             });
             if self.connection(key).is_some_and(|connection| connection.has_unsent()) {
                 self.close(key, CloseCause::Memory);

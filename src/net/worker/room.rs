@@ -1,9 +1,5 @@
-//! Newcomers, and how room is made for them. A place is never kept for who may ask: where all are
-//! taken, the first to go are those who have had an answer and are idle, then those who let answers
-//! wait, then those who have been silent from the start for a while, then those who have begun a request
-//! and not finished it, who are told 408. Who has come just now is about to ask, and goes after them.
-//! Whoever has shown a key goes late, and only while idle. Last are those whose request is held: they have
-//! their answer, sooner than they asked for it.
+//! Newcomers, and which connection is evicted for them where all places are taken. No place is kept for a client that
+//! may ask: see [`CANDIDATES`].
 
 use std::io::ErrorKind;
 use std::net::IpAddr;
@@ -11,19 +7,44 @@ use std::net::IpAddr;
 use super::Worker;
 use super::occupant::Occupant;
 use crate::http::fault::Fault;
-use crate::http::session::{Holding, Service};
+use crate::http::session::{Client, Service, Waiting};
 use crate::limits::{ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, STUCK_MS};
 use crate::net::connection::Connection;
 use crate::net::counters::CloseCause;
-use crate::net::deadline::Class;
+use crate::net::deadline::{Awaited, Class};
 use crate::net::slab::SlabKey;
 use crate::net::stream::Stream;
 
 /// How many connections are looked at to find one that can make room.
 const TRIES_MAX: usize = 8;
 
-/// Of those who have not finished a request, so many are looked at to find who has most of them.
+/// Of the connections that have not finished a request, so many are looked at to find the address with most of them.
 const UNFINISHED_LOOKED_AT: usize = 16;
+
+/// Connections that can be evicted.
+enum Candidate {
+    /// They have had an answer and are idle.
+    Idle { is_keyed: bool },
+    /// They have not taken any of an answer for so long.
+    Stuck { for_ms: u64 },
+    /// They have not finished a request for so long, or not begun one.
+    Unfinished { classes: &'static [Class], for_ms: u64 },
+    /// Their request waits for a vote.
+    Waiting,
+}
+
+/// The order of eviction. A client that has connected just now is about to ask, and goes after those that have begun a
+/// request, which are told 408. A client that has shown the key goes late, and only while idle. Waiting requests are
+/// the last: they get their answer, sooner than they asked for it.
+const CANDIDATES: [Candidate; 7] = [
+    Candidate::Idle { is_keyed: false },
+    Candidate::Stuck { for_ms: STUCK_MS },
+    Candidate::Unfinished { classes: &[Class::Fresh], for_ms: STUCK_MS },
+    Candidate::Unfinished { classes: &[Class::Request, Class::Fresh], for_ms: 0 },
+    Candidate::Stuck { for_ms: 0 },
+    Candidate::Idle { is_keyed: true },
+    Candidate::Waiting,
+];
 
 impl<S: Service> Worker<S> {
     pub(super) fn accept_newcomers(&mut self) {
@@ -71,7 +92,7 @@ impl<S: Service> Worker<S> {
         let is_full = self.occupied() >= connections_max
             && !self.make_room()
             && self.occupied() >= connections_max + self.settings.kept_places;
-        // Those who leave still have their descriptors.
+        // Connections that leave still have their descriptors.
         let descriptors_max = connections_max + self.settings.turned_away_max;
         if self.connections.len() >= descriptors_max && !self.close_longest_leaving() {
             return self.counters.closed[CloseCause::Overload as usize].add(1);
@@ -84,58 +105,52 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Places that are taken: who has had the last answer, and has only to go, has none.
+    /// Places that are taken: a connection that has had the last answer, and has only to go, has none.
     pub(super) fn occupied(&self) -> usize {
-        self.connections.len() - self.deadlines.count(Class::Linger)
+        self.connections.len() - self.deadlines.lingering()
     }
 
-    /// A place for a newcomer, where somebody can go for it.
+    /// A place for a newcomer, where a connection can go for it.
     fn make_room(&mut self) -> bool {
-        self.close_longest_idle(Class::Idle)
-            || self.close_stuck(STUCK_MS)
-            || self.end_unfinished(&[Class::Fresh], STUCK_MS)
-            || self.end_unfinished(&[Class::Request, Class::Fresh], 0)
-            || self.close_stuck(0)
-            || self.close_longest_idle(Class::KeyedIdle)
-            || self.end_longest_waiting()
+        CANDIDATES.iter().any(|candidate| self.evict(candidate))
     }
 
-    /// The same for a descriptor, which those who leave have too.
+    /// The same for a descriptor, which a connection has until it is closed.
     fn free_descriptor(&mut self) -> bool {
-        if self.close_longest_leaving() || self.close_longest_idle(Class::Idle) || self.close_stuck(STUCK_MS) {
-            return true;
-        }
-        if self.end_unfinished(&[Class::Fresh], STUCK_MS) || self.end_unfinished(&[Class::Request, Class::Fresh], 0) {
-            // It has its answer as far as the kernel takes it, and no time to take it.
-            self.close_longest_leaving();
-            return true;
-        }
-        if self.close_stuck(0) || self.close_longest_idle(Class::KeyedIdle) {
-            return true;
-        }
-        self.end_longest_waiting() && self.close_longest_leaving()
+        let before = self.connections.len();
+        self.close_longest_leaving()
+            || (self.make_room() && (self.connections.len() < before || self.close_longest_leaving()))
     }
 
-    /// Answers the held request whose time is nearest to its end, and closes behind the answer.
-    fn end_longest_waiting(&mut self) -> bool {
+    fn evict(&mut self, candidate: &Candidate) -> bool {
+        match *candidate {
+            Candidate::Idle { is_keyed } => self.close_longest_idle(Awaited { class: Class::Idle, is_keyed }),
+            Candidate::Stuck { for_ms } => self.close_stuck(for_ms),
+            Candidate::Unfinished { classes, for_ms } => self.end_unfinished(classes, for_ms),
+            Candidate::Waiting => self.end_next_waiting(),
+        }
+    }
+
+    /// Answers the waiting request whose time is nearest to its end, and closes behind the answer.
+    fn end_next_waiting(&mut self) -> bool {
         let Some(key) = self.deadlines.next_waiting().and_then(|index| self.connections.key_of(index)) else {
             return false;
         };
         self.turn(key, |connection, turn| {
-            turn.call.closing = true;
-            connection.conclude(Holding::Ended, turn)
+            turn.lent.closing = true;
+            connection.conclude(Waiting::Ended, turn)
         });
         // Where the kernel does not take the answer it keeps its place until it does.
         self.connections.get_mut(key).is_none() || self.deadlines.class(key.index) == Some(Class::Linger)
     }
 
-    fn oldest(&self, class: Class) -> Option<SlabKey> {
-        self.deadlines.oldest(class).and_then(|index| self.connections.key_of(index))
+    fn oldest(&self, awaited: Awaited) -> Option<SlabKey> {
+        self.deadlines.oldest(awaited).and_then(|index| self.connections.key_of(index))
     }
 
-    fn close_longest_idle(&mut self, class: Class) -> bool {
+    fn close_longest_idle(&mut self, awaited: Awaited) -> bool {
         for _ in 0..TRIES_MAX {
-            match self.oldest(class) {
+            match self.oldest(awaited) {
                 Some(key) if self.close_if_idle(key, CloseCause::Idle) => return true,
                 Some(_asked_just_now) => {}
                 None => return false,
@@ -144,39 +159,42 @@ impl<S: Service> Worker<S> {
         false
     }
 
-    /// Who has had the last answer and has not gone yet.
+    /// A connection that has had the last answer and has not gone yet.
     fn close_longest_leaving(&mut self) -> bool {
-        let oldest = self.oldest(Class::Linger);
+        let oldest = self.oldest(Class::Linger.into());
         if let Some(key) = oldest {
             self.close(key, CloseCause::Overload);
         }
         oldest.is_some()
     }
 
-    /// Who has not taken any of an answer for the longest time, and for `stuck_ms` at least.
-    fn close_stuck(&mut self, stuck_ms: u64) -> bool {
-        let is_stuck = |key: &SlabKey| self.deadlines.waits_ms(key.index, self.now.monotonic_ms) >= stuck_ms;
-        let oldest = self.oldest(Class::Write).filter(is_stuck);
+    /// A connection whose client has not taken any of an answer for the longest time, and for so long at least.
+    fn close_stuck(&mut self, for_ms: u64) -> bool {
+        let is_stuck = |key: &SlabKey| self.deadlines.age_ms(key.index, self.now.monotonic_ms) >= for_ms;
+        let oldest = self.oldest(Class::Write.into()).filter(is_stuck);
         if let Some(key) = oldest {
             self.close(key, CloseCause::Overload);
         }
         oldest.is_some()
     }
 
-    /// Tells somebody who has begun a request and not finished it that time is up; who
-    /// has not begun is closed. What has arrived meanwhile is read first.
-    fn end_unfinished(&mut self, classes: &[Class], waits_ms_min: u64) -> bool {
+    /// Tells a client that has begun a request and not finished it that time is up; one that has not begun is
+    /// closed. What has arrived meanwhile is read first.
+    fn end_unfinished(&mut self, classes: &[Class], for_ms: u64) -> bool {
         for _ in 0..TRIES_MAX {
             let Some(key) = self.longest_unfinished(classes) else { return false };
-            if self.deadlines.waits_ms(key.index, self.now.monotonic_ms) < waits_ms_min {
+            if self.deadlines.age_ms(key.index, self.now.monotonic_ms) < for_ms {
                 return false;
             }
             if let Some(connection) = self.connection(key) {
                 connection.look_again();
                 self.serve(key);
             }
-            match self.deadlines.class(key.index).filter(|_| self.connections.get_mut(key).is_some()) {
-                Some(Class::Request) => {
+            if self.connections.get_mut(key).is_none() {
+                return true;
+            }
+            match self.deadlines.awaited(key.index) {
+                Some(Awaited { class: Class::Request, is_keyed: false }) => {
                     self.turn(key, |connection, turn| connection.refuse(Fault::RequestTimeout, turn));
                     // The kernel does not take the answer.
                     if self.deadlines.class(key.index).is_some_and(|class| class != Class::Linger) {
@@ -184,20 +202,24 @@ impl<S: Service> Worker<S> {
                     }
                     return true;
                 }
-                Some(Class::Idle | Class::Fresh) if self.close_if_idle(key, CloseCause::Idle) => return true,
-                Some(Class::Linger) => return true,
-                None if self.connections.get_mut(key).is_none() => return true,
+                Some(Awaited { class: Class::Idle | Class::Fresh, is_keyed: false })
+                    if self.close_if_idle(key, CloseCause::Idle) =>
+                {
+                    return true;
+                }
+                Some(Awaited { class: Class::Linger, .. }) => return true,
                 Some(_) | None => {}
             }
         }
         false
     }
 
-    /// The oldest of whoever has most of the oldest: one address that begins again and again ends its
-    /// own, and a slow client elsewhere has its time. Where all are of one address, or each of another,
-    /// it is the oldest of the first class.
+    /// Among the oldest, one from the address with the most unfinished requests: an address that begins again and again
+    /// ends its own, and a slow client elsewhere has its time. Where all are of one address, or each of another, it is
+    /// the oldest of the first class.
     fn longest_unfinished(&mut self, classes: &[Class]) -> Option<SlabKey> {
-        let oldest = classes.iter().flat_map(|class| self.deadlines.waiting(*class).take(UNFINISHED_LOOKED_AT));
+        let oldest =
+            classes.iter().flat_map(|class| self.deadlines.oldest_first((*class).into()).take(UNFINISHED_LOOKED_AT));
         let oldest: Vec<u32> = oldest.collect();
         let mut networks = Vec::with_capacity(oldest.len());
         for index in &oldest {
@@ -228,7 +250,7 @@ impl<S: Service> Worker<S> {
     }
 }
 
-/// Who is behind an address: for IPv6 a network of 64 bits, of which a host changes the rest at will.
+/// The client behind an address: for IPv6 a network of 64 bits, of which a host changes the rest at will.
 fn network(ip: IpAddr) -> u128 {
     match ip.to_canonical() {
         IpAddr::V4(ip) => u128::from(ip.to_bits()),

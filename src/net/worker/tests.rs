@@ -4,17 +4,19 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use super::{Worker, WorkerSettings};
+use super::{Worker, WorkerParts, WorkerSettings};
 use crate::clock::Clock;
 use crate::http::fault::Fault;
 use crate::http::head::Head;
 use crate::http::response::{self, Framing};
-use crate::http::session::{Context, Service, Step};
+use crate::http::session::{Begun, Content, Context, Intake, Service, Step, Told};
 use crate::limits::{Limits, RESUMED_PER_TURN};
+use crate::net::budget::{Budget, Kind};
 use crate::net::listen::address::ListenAddress;
 use crate::net::listen::listener::{self, Bound, Families};
 use crate::net::mailbox::{Letter, Mailbox};
@@ -24,23 +26,18 @@ struct Trap;
 
 impl Service for Trap {
     type Exchange = bool;
-    type Kept = ();
 
-    fn begin(&mut self, head: &Head<'_>, _context: &Context) -> bool {
+    fn begin(&mut self, head: &Head<'_>, _context: &Context<'_>) -> Begun<bool> {
         assert!(head.path != b"/panic-at-once", "planted");
-        head.path == b"/panic-at-the-end"
+        Begun { exchange: head.path == b"/panic-at-the-end", is_keyed: false, content: Content::Read(100) }
     }
 
-    fn content_bytes_max(&self, _exchange: &bool) -> u64 {
-        100
-    }
-
-    fn content(&mut self, _exchange: &mut bool, bytes: &[u8], _context: &Context) -> Step {
+    fn content(&mut self, _exchange: &mut bool, bytes: &[u8], _context: &Context<'_>) -> Intake {
         assert!(bytes != b"panic", "planted");
-        Step::Done
+        Intake::Open
     }
 
-    fn finish(&mut self, exchange: &mut bool, framing: Framing, context: &Context, out: &mut Vec<u8>) -> Step {
+    fn answer(&mut self, exchange: &mut bool, framing: Framing, context: &Context<'_>, out: &mut Vec<u8>) -> Step {
         out.extend_from_slice(b"half an answer that must never be sent");
         assert!(!*exchange, "planted");
         out.truncate(out.len() - 38);
@@ -48,9 +45,25 @@ impl Service for Trap {
         Step::Done
     }
 
-    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context, out: &mut Vec<u8>) {
+    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context<'_>, out: &mut Vec<u8>) {
         response::append(out, fault.status(), &context.now.imf_fixdate(), &[], b"safe", framing);
     }
+
+    fn told(&self, _exchange: &bool) -> Option<Told> {
+        None
+    }
+
+    fn used_bytes(&self, _exchange: &bool) -> usize {
+        0
+    }
+
+    fn turn_begins(&mut self) {}
+
+    fn rest_ms(&self) -> Option<u64> {
+        None
+    }
+
+    fn goes_away(&mut self) {}
 }
 
 /// Answers with what is said in the turn of this number.
@@ -58,31 +71,42 @@ struct Saying<F>(u32, F);
 
 impl<F: FnMut(u32) -> String> Service for Saying<F> {
     type Exchange = ();
-    type Kept = ();
 
-    fn turn_begins(&mut self) {
-        self.0 += 1;
+    fn begin(&mut self, _head: &Head<'_>, _context: &Context<'_>) -> Begun<()> {
+        Begun { exchange: (), is_keyed: false, content: Content::Read(0) }
     }
 
-    fn begin(&mut self, _head: &Head<'_>, _context: &Context) {}
-
-    fn content_bytes_max(&self, _exchange: &()) -> u64 {
-        0
+    fn content(&mut self, _exchange: &mut (), _bytes: &[u8], _context: &Context<'_>) -> Intake {
+        Intake::Open
     }
 
-    fn content(&mut self, _exchange: &mut (), _bytes: &[u8], _context: &Context) -> Step {
-        Step::Done
-    }
-
-    fn finish(&mut self, _exchange: &mut (), framing: Framing, context: &Context, out: &mut Vec<u8>) -> Step {
+    fn answer(&mut self, _exchange: &mut (), framing: Framing, context: &Context<'_>, out: &mut Vec<u8>) -> Step {
         let body = (self.1)(self.0);
         response::append(out, 200, &context.now.imf_fixdate(), &[], body.as_bytes(), framing);
         Step::Done
     }
 
-    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context, out: &mut Vec<u8>) {
+    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context<'_>, out: &mut Vec<u8>) {
         response::append(out, fault.status(), &context.now.imf_fixdate(), &[], b"safe", framing);
     }
+
+    fn told(&self, _exchange: &()) -> Option<Told> {
+        None
+    }
+
+    fn used_bytes(&self, _exchange: &()) -> usize {
+        0
+    }
+
+    fn turn_begins(&mut self) {
+        self.0 += 1;
+    }
+
+    fn rest_ms(&self) -> Option<u64> {
+        None
+    }
+
+    fn goes_away(&mut self) {}
 }
 
 /// A worker on a port of its own. Who connects before it runs waits for it.
@@ -97,7 +121,16 @@ fn worker<S: Service>(turn_bytes_max: usize, service: S) -> (SocketAddr, Mailbox
         turn_bytes_max,
         kept_places: 0,
     };
-    let worker = Worker::new(listeners, settings, Clock::new(), |_| service).expect("a worker");
+    let parts = WorkerParts {
+        listeners,
+        settings,
+        clock: Clock::new(),
+        counters: Arc::default(),
+        budget: Budget::new(settings.limits.buffer_bytes_max),
+        kind: Kind::Public,
+        observer: None,
+    };
+    let worker = Worker::new(parts, |_| service).expect("a worker");
     (address, worker.mailbox(), worker)
 }
 

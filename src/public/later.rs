@@ -1,44 +1,49 @@
-//! What is kept of a status request that is answered later than it came: whose content is waited for, or
-//! that asks to be told at once (`?wait=N`). Whatever wakes it, everything is decided anew.
+//! Status requests whose answer is given later than their head came: their content comes first, or the client asks to
+//! be told of a vote at once (`?wait=N`). Whatever wakes such a request, everything is decided anew.
 
-use super::{PublicReply, StatusReader};
+use super::{PublicExchange, PublicReply, StatusReader};
 use crate::http::route;
-use crate::http::session::{Context, Holding};
+use crate::http::session::{Context, Waiting};
 use crate::http::wait::{self, WaitSeconds};
 use crate::vote::answer::Answer;
 use crate::waiting::{Bell, WaitOutcome, WaitingPlace, WaitingRoom};
 
 /// A request until it is answered.
-pub struct HeldPath {
+pub struct LaterPath {
     /// Decoded. Its server and its address are looked for anew each time.
     path: Box<[u8]>,
     /// For how long it asks to wait.
     wait: Option<WaitSeconds>,
-    /// Once it is held.
+    /// Once it waits.
     place: Option<WaitingPlace>,
 }
 
-impl HeldPath {
-    /// Takes parts of a head, not the whole: that would have to be put together in memory for every request.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn of(path: &[u8], query: Option<&[u8]>) -> Box<Self> {
-        Box::new(Self { path: route::decode(path).into(), wait: query.and_then(wait::asked), place: None })
+/// The exchange of a request with a query or content. Content may come minutes later, and a vote that was cancelled
+/// meanwhile must not be told. It takes parts of a head, not the whole: that would have to be put together in memory
+/// for every request.
+#[cold]
+#[inline(never)]
+pub(super) fn exchange(path: &[u8], query: Option<&[u8]>, has_content: bool, reply: PublicReply) -> PublicExchange {
+    let wait = query.and_then(wait::asked);
+    if (has_content && reply.is_of_its_moment()) || (wait.is_some() && reply.can_vote()) {
+        PublicExchange::Later(Box::new(LaterPath { path: route::decode(path).into(), wait, place: None }))
+    } else {
+        PublicExchange::Ready(reply)
     }
+}
 
-    pub(super) const fn bytes(&self) -> usize {
+impl LaterPath {
+    pub(super) const fn used_bytes(&self) -> usize {
         size_of::<Self>() + self.path.len()
     }
 }
 
-/// That a request waits, where it asks for it and has nothing else to be told.
-#[cold]
-#[inline(never)]
-pub(super) fn wish(query: &[u8], reply: PublicReply) -> PublicReply {
-    match wait::asked(query) {
-        Some(seconds) if reply.can_vote() => PublicReply::Waiting(seconds),
-        _ => reply,
-    }
+/// What becomes of a request that is looked at.
+pub(super) enum Decision {
+    /// It is answered.
+    Reply(PublicReply),
+    /// It waits on, for so long at most.
+    Wait(WaitSeconds),
 }
 
 /// Where the requests of one worker wait.
@@ -56,42 +61,44 @@ impl WorkerWaits {
     /// the interest is registered, then directory and table are looked at again. If the token has moved to another
     /// server meanwhile, the interest is registered anew. A bell rings once, so this is done each time.
     #[cold]
-    pub(super) fn decide(&self, kept: &mut HeldPath, reader: &mut StatusReader, context: &Context) -> PublicReply {
-        let mut reply = reader.reply_again(&kept.path, context.now);
-        let Some(seconds) = kept.wait else { return reply };
-        if reply.can_vote() && context.holding == Holding::Allowed {
-            kept.place = kept.place.take().or_else(|| self.room.enter());
-            let mut asked = reader.pair_at(&kept.path);
-            while let (Some(place), Some(pair), true) = (&mut kept.place, asked, reply.can_vote()) {
+    pub(super) fn decide(&self, later: &mut LaterPath, reader: &mut StatusReader, context: &Context<'_>) -> Decision {
+        let mut reply = reader.reply_again(&later.path, context.now);
+        let Some(seconds) = later.wait else { return Decision::Reply(reply) };
+        if reply.can_vote() && context.waiting == Waiting::Allowed {
+            later.place = later.place.take().or_else(|| self.room.enter());
+            let mut asked = reader.pair_at(&later.path);
+            while let (Some(place), Some(pair), true) = (&mut later.place, asked, reply.can_vote()) {
                 place.register(pair, &self.bell, context.ticket.0);
-                asked = reader.pair_at(&kept.path);
-                reply = reader.reply_again(&kept.path, context.now);
+                asked = reader.pair_at(&later.path);
+                reply = reader.reply_again(&later.path, context.now);
                 if asked == Some(pair) && reply.can_vote() {
-                    return PublicReply::Waiting(seconds);
+                    return Decision::Wait(seconds);
                 }
             }
         }
-        match kept.place.take() {
-            Some(place) => place.leave(match (reply, context.holding) {
+        match later.place.take() {
+            Some(place) => place.leave(match (reply, context.waiting) {
                 (PublicReply::Status(_, Answer::InCooldown { .. }), _) => WaitOutcome::Told,
-                (_, Holding::TimeIsUp) => WaitOutcome::TimedOut,
-                (_, Holding::Allowed | Holding::Ended) => WaitOutcome::Ended,
+                (_, Waiting::TimeIsUp) => WaitOutcome::TimedOut,
+                (_, Waiting::Allowed | Waiting::Ended) => WaitOutcome::Ended,
             }),
             None if !reply.can_vote() => {}
-            None if context.holding == Holding::Allowed => self.room.count(WaitOutcome::Refused),
+            None if context.waiting == Waiting::Allowed => self.room.count(WaitOutcome::Refused),
             None => self.room.count(WaitOutcome::Ended),
         }
-        reply
+        Decision::Reply(reply)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{HeldPath, WorkerWaits};
-    use crate::http::session::{Context, Holding, Ticket};
-    use crate::public::{PublicReply, StatusReader};
+    use super::{Decision, WorkerWaits, exchange};
+    use crate::http::session::{Context, Ticket, Waiting};
+    use crate::metrics::answers::Variant;
+    use crate::public::{PublicExchange, PublicReply, StatusReader};
     use crate::readiness::Readiness;
     use crate::vote::address::VoterAddress;
+    use crate::vote::answer::Answer;
     use crate::vote::directory::{Directory, Snapshot};
     use crate::vote::id::{ServerId, Token};
     use crate::vote::ipv4::Ipv4;
@@ -137,12 +144,17 @@ mod tests {
                 counted.fetch_add(tickets.len(), Ordering::SeqCst);
             }),
         );
-        let context = Context { now: UnixSeconds(7), ticket: Ticket(1), holding: Holding::Allowed };
+        let client = None;
+        let context = Context { now: UnixSeconds(7), ticket: Ticket(1), waiting: Waiting::Allowed, client: &client };
         for round in 0..200 {
             other.register(pair(9), &waits.bell, 9);
             directory.lock().publish(listed(1));
-            let mut kept = HeldPath::of(b"/api/servers/demo/vote-status/203.0.113.7", Some(b"wait=50"));
-            assert!(matches!(waits.decide(&mut kept, &mut reader, &context), PublicReply::Waiting(_)));
+            let path = b"/api/servers/demo/vote-status/203.0.113.7";
+            let can_vote = PublicReply::Status(Variant::Token, Answer::CanVote);
+            let PublicExchange::Later(mut later) = exchange(path, Some(b"wait=50"), false, can_vote) else {
+                panic!("it asks to wait")
+            };
+            assert!(matches!(waits.decide(&mut later, &mut reader, &context), Decision::Wait(_)));
             room.tell(pair(1));
             assert_eq!(rung.swap(0, Ordering::SeqCst), 1);
             let is_closed = AtomicBool::new(false);
@@ -159,7 +171,7 @@ mod tests {
                 while !is_closed.load(Ordering::SeqCst) {
                     std::hint::spin_loop();
                 }
-                assert!(matches!(waits.decide(&mut kept, &mut reader, &context), PublicReply::Waiting(_)));
+                assert!(matches!(waits.decide(&mut later, &mut reader, &context), Decision::Wait(_)));
             });
             room.tell(pair(2));
             assert_eq!(rung.swap(0, Ordering::SeqCst), 1, "round {round}: a vote is not told of");
