@@ -55,7 +55,7 @@ pub const STUCK_MS: u64 = 1_000;
 pub const ACCEPT_PAUSE_MS: u64 = 50;
 /// Descriptors kept back from `--max-connections` for the store, signals and standard streams.
 pub const DESCRIPTORS_KEPT: usize = 64;
-/// Descriptors that one worker takes besides its connections: a poll, a mailbox, some listeners.
+/// Descriptors that one worker takes besides its connections: two polls, a mailbox, some listeners.
 pub const DESCRIPTORS_PER_WORKER: usize = 8;
 /// Open connections to the control listener; fewer where descriptors are few: see [`Shares`]. Many
 /// more than a site has reasons for: as long as there are places, a crowd without the key holds up nobody.

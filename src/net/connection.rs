@@ -182,6 +182,12 @@ impl<S: Service> Connection<S> {
         matches!(self.state, ConnectionState::Parked { .. })
     }
 
+    /// Whether the client has shown the key.
+    #[must_use]
+    pub const fn is_keyed(&self) -> bool {
+        self.session.is_keyed()
+    }
+
     /// Whether the kernel has refused bytes.
     #[must_use]
     pub const fn has_unsent(&self) -> bool {

@@ -20,7 +20,7 @@ impl<S: Service> Worker<S> {
         for key in self.connections.keys() {
             queued += usize::from(self.check_occupant(key));
         }
-        let queue: Vec<SlabKey> = self.again.iter().copied().collect();
+        let queue: Vec<SlabKey> = self.again.iter().chain(&self.keyed.again).copied().collect();
         let alive = queue.iter().filter(|key| self.connections.get_mut(**key).is_some()).count();
         assert_eq!(alive, queued, "a connection is queued once");
     }

@@ -3,12 +3,13 @@
 //! 1. wait for the kernel, at most until the next deadline;
 //! 2. read the clocks, once: everything in a turn happens at one moment;
 //! 3. letters first: they free connections that wait;
-//! 4. connections that are served already, each at most one read and one write;
-//! 5. newcomers, each read at once, before it is registered: most ask one question and go;
-//! 6. some of those that were not done within their share, after all others had a turn;
-//! 7. some of those whose request waits, where very many were woken: thousands may wait for one vote;
-//! 8. deadlines last: a connection that made it in this turn has made it;
-//! 9. memory: where all connections together use too much, the one that uses most gives it up.
+//! 4. clients that have shown the key: no crowd without it holds them up;
+//! 5. connections that are served already, each at most one read and one write;
+//! 6. newcomers, each read at once, before it is registered: most ask one question and go;
+//! 7. some of those that were not done within their share, after all others had a turn;
+//! 8. some of those whose request waits, where very many were woken: thousands may wait for one vote;
+//! 9. deadlines last: a connection that made it in this turn has made it;
+//! 10. memory: where all connections together use too much, the one that uses most gives it up.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -36,17 +37,20 @@ use crate::net::slab::{Slab, SlabKey};
 mod drain;
 #[cfg(debug_assertions)]
 mod invariants;
+mod keyed;
 mod occupant;
 mod relief;
 mod room;
 
 use drain::Drain;
+use keyed::KeyedClients;
 use occupant::Occupant;
 
 const _: () = assert!(size_of::<usize>() == 8, "a token packs a slot and its generation");
 
-/// Tokens below this name connections; listeners follow, then the mailbox.
+/// Tokens below this name connections; listeners follow, then the poll of the keyed clients, then the mailbox.
 const LISTENER_TOKEN: u32 = 0xFFFF_0000;
+const KEYED_TOKEN: u32 = 0xFFFF_FFFE;
 const MAILBOX_TOKEN: u32 = 0xFFFF_FFFF;
 
 /// How a worker is set up.
@@ -92,6 +96,7 @@ struct Listening {
 /// One event loop and all that it owns.
 pub struct Worker<S: Service> {
     poll: Poll,
+    keyed: KeyedClients,
     mailbox: Mailbox,
     clock: Clock,
     service: S,
@@ -135,7 +140,7 @@ impl<S: Service> Worker<S> {
         let poll = Poll::new()?;
         let mailbox = Mailbox::new(&poll, Token(MAILBOX_TOKEN as usize))?;
         let mut pending = Vec::new();
-        for (mut listener, token) in listeners.into_iter().zip(LISTENER_TOKEN..MAILBOX_TOKEN) {
+        for (mut listener, token) in listeners.into_iter().zip(LISTENER_TOKEN..KEYED_TOKEN) {
             poll.registry().register(&mut listener, Token(token as usize), Interest::READABLE)?;
             pending.push(Listening { listener, is_pending: false });
         }
@@ -161,6 +166,7 @@ impl<S: Service> Worker<S> {
             account: Account::new(budget, kind, mailbox.clone()),
             is_short: false,
             mailbox,
+            keyed: KeyedClients::new(&poll, Token(KEYED_TOKEN as usize))?,
             poll,
             now: clock.now(),
             clock,
@@ -206,25 +212,15 @@ impl<S: Service> Worker<S> {
             self.service.turn_begins();
             self.is_observed = self.observer.as_mut().is_some_and(|observer| observer.turn_begins());
             self.read_letters(&mut letters);
+            self.serve_keyed()?;
             again.extend(self.again.drain(..self.again.len().min(RESUMED_PER_TURN)));
-            for event in &events {
-                self.on_event(event);
-                // Many that grow in one turn: it cannot wait for the end of that.
-                if self.account.is_over() {
-                    self.relieve();
-                }
-            }
+            self.on_events(&events);
             if events.iter().count() == EVENTS_PER_TURN {
                 // There may be more, and what tells of newcomers behind them.
                 self.listeners.iter_mut().for_each(|listening| listening.is_pending = true);
             }
             self.accept_newcomers();
-            for key in again.drain(..) {
-                if let Some(occupant) = self.connections.get_mut(key) {
-                    occupant.is_queued = false;
-                    self.serve(key);
-                }
-            }
+            again.drain(..).for_each(|key| self.resume(key));
             self.serve_woken();
             self.expire_deadlines();
             self.relieve();
@@ -239,6 +235,8 @@ impl<S: Service> Worker<S> {
     fn wait(&self) -> Option<Duration> {
         let is_accept_due = self.listeners.iter().any(|listening| listening.is_pending);
         if !self.again.is_empty()
+            || !self.keyed.again.is_empty()
+            || self.keyed.has_more
             || !self.woken.is_empty()
             || self.is_short
             || (is_accept_due && self.accept_again_ms <= self.now.monotonic_ms)
@@ -281,6 +279,16 @@ impl<S: Service> Worker<S> {
         }
     }
 
+    fn on_events(&mut self, events: &Events) {
+        for event in events {
+            self.on_event(event);
+            // Many that grow in one turn: it cannot wait for the end of that.
+            if self.account.is_over() {
+                self.relieve();
+            }
+        }
+    }
+
     #[inline]
     fn on_event(&mut self, event: &mio::event::Event) {
         let word = event.token().0 as u64;
@@ -301,6 +309,14 @@ impl<S: Service> Worker<S> {
 
     fn connection(&mut self, key: SlabKey) -> Option<&mut Connection<S>> {
         self.connections.get_mut(key).map(|occupant| &mut occupant.connection)
+    }
+
+    /// The turn of a connection that was queued for it.
+    fn resume(&mut self, key: SlabKey) {
+        if let Some(occupant) = self.connections.get_mut(key) {
+            occupant.is_queued = false;
+            self.serve(key);
+        }
     }
 
     fn serve(&mut self, key: SlabKey) {
@@ -337,7 +353,8 @@ impl<S: Service> Worker<S> {
             Verdict::Close(cause) => return self.close(key, cause),
             Verdict::Again if !occupant.is_queued => {
                 occupant.is_queued = true;
-                self.again.push_back(key);
+                let again = if connection.is_keyed() { &mut self.keyed.again } else { &mut self.again };
+                again.push_back(key);
             }
             Verdict::Again | Verdict::Wait => {}
         }
@@ -356,7 +373,8 @@ impl<S: Service> Worker<S> {
             }
             Some(_) => {}
         }
-        if occupant.register(&self.poll, key).is_err() {
+        self.keyed.is_used |= connection.is_keyed();
+        if occupant.register(&self.poll, &self.keyed.poll, key).is_err() {
             self.close(key, CloseCause::Overload);
         }
     }

@@ -27,15 +27,24 @@ pub(super) struct Occupant<S: Service> {
     /// It is queued for its next turn already.
     pub(super) is_queued: bool,
     pub(super) interest: PollInterest,
+    /// The poll that reports it is the one of the clients that have shown the key.
+    is_keyed: bool,
 }
 
 impl<S: Service> Occupant<S> {
     pub(super) const fn new(connection: Connection<S>) -> Self {
-        Self { connection, is_counted: false, is_queued: false, interest: PollInterest::Nothing }
+        Self { connection, is_counted: false, is_queued: false, interest: PollInterest::Nothing, is_keyed: false }
     }
 
-    /// Sees to it that the poll reports what the connection waits for.
-    pub(super) fn register(&mut self, poll: &Poll, key: SlabKey) -> io::Result<()> {
+    /// Sees to it that a poll reports what is to happen to the connection: `keyed` once the client has shown the key.
+    pub(super) fn register(&mut self, poll: &Poll, keyed: &Poll, key: SlabKey) -> io::Result<()> {
+        let is_keyed = self.connection.is_keyed();
+        if is_keyed && !self.is_keyed && self.interest != PollInterest::Nothing {
+            poll.registry().deregister(self.connection.stream().socket())?;
+            self.interest = PollInterest::Nothing;
+        }
+        self.is_keyed = is_keyed;
+        let poll = if is_keyed { keyed } else { poll };
         let wants_write = self.connection.has_unsent();
         let is_new = match self.interest {
             PollInterest::Nothing => true,

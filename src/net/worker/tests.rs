@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::http::fault::Fault;
 use crate::http::head::Head;
 use crate::http::response::{self, Framing};
 use crate::http::session::{Begun, Content, Context, Intake, Service, Step, Told};
-use crate::limits::{Limits, RESUMED_PER_TURN};
+use crate::limits::{EVENTS_PER_TURN, Limits, RESUMED_PER_TURN};
 use crate::net::budget::{Budget, Kind};
 use crate::net::listen::address::ListenAddress;
 use crate::net::listen::listener::{self, Bound, Families};
@@ -246,6 +246,93 @@ fn a_long_pipeline_gets_one_answer_a_turn_and_many_of_them_take_turns() {
     assert_eq!(resumed.values().sum::<usize>(), CLIENTS * (ASKED - 1));
     assert_eq!(resumed.values().max(), Some(&RESUMED_PER_TURN));
     drop(clients);
+    mailbox.send(Letter::Drain { accept_ms: Some(0), timeout_ms: 5_000, is_held: false });
+    thread.join().expect("no panic").expect("a clean end");
+}
+
+/// Says in which turn it answers. A client that asks for `/keyed` has shown the key, and `/hold` holds the worker up.
+struct Keyed {
+    turn: u32,
+    is_held_up: Sender<()>,
+    release: Receiver<()>,
+}
+
+impl Service for Keyed {
+    type Exchange = ();
+
+    fn begin(&mut self, head: &Head<'_>, _context: &Context<'_>) -> Begun<()> {
+        if head.path == b"/hold" {
+            self.is_held_up.send(()).expect("the test goes on");
+            self.release.recv().expect("the test goes on");
+        }
+        Begun { exchange: (), is_keyed: head.path == b"/keyed", content: Content::Read(0) }
+    }
+
+    fn content(&mut self, _exchange: &mut (), _bytes: &[u8], _context: &Context<'_>) -> Intake {
+        Intake::Open
+    }
+
+    fn answer(&mut self, _exchange: &mut (), framing: Framing, context: &Context<'_>, out: &mut Vec<u8>) -> Step {
+        let body = format!("turn {};", self.turn);
+        response::append(out, 200, &context.now.imf_fixdate(), &[], body.as_bytes(), framing);
+        Step::Done
+    }
+
+    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context<'_>, out: &mut Vec<u8>) {
+        response::append(out, fault.status(), &context.now.imf_fixdate(), &[], b"safe", framing);
+    }
+
+    fn told(&self, _exchange: &()) -> Option<Told> {
+        None
+    }
+
+    fn used_bytes(&self, _exchange: &()) -> usize {
+        0
+    }
+
+    fn turn_begins(&mut self) {
+        self.turn += 1;
+    }
+
+    fn rest_ms(&self) -> Option<u64> {
+        None
+    }
+
+    fn goes_away(&mut self) {}
+}
+
+/// Regression: a vote came behind all that thousands without the key had sent before it.
+#[test]
+fn a_client_with_the_key_has_its_turns_before_a_crowd_without_it() {
+    const ASKED: usize = 3;
+    let ((is_held_up, held_up), (released, release)) = (channel(), channel());
+    let (address, mailbox, worker) = worker(1, Keyed { turn: 0, is_held_up, release });
+    let thread = thread::spawn(move || worker.run());
+    let ask = |client: &mut TcpStream, path: &str, count| {
+        client.write_all(request(path).repeat(count).as_bytes()).expect("sent");
+    };
+    let begin = |paths: &[&str]| {
+        let mut client = connect(address);
+        for path in paths {
+            ask(&mut client, path, 1);
+            read_turns(&mut client, 1);
+        }
+        client
+    };
+    let mut keyed = begin(&["/", "/keyed"]);
+    let mut crowd: Vec<TcpStream> = (0..EVENTS_PER_TURN + 10).map(|_| begin(&["/"])).collect();
+    let mut holder = begin(&["/"]);
+    // All of it is there at once, the votes last.
+    ask(&mut holder, "/hold", 1);
+    held_up.recv().expect("the worker is held up");
+    crowd.iter_mut().for_each(|client| ask(client, "/", ASKED));
+    ask(&mut keyed, "/keyed", ASKED);
+    released.send(()).expect("the worker waits for it");
+    let votes = read_turns(&mut keyed, ASKED);
+    let first = crowd.iter_mut().flat_map(|client| read_turns(client, ASKED)).min().expect("a crowd");
+    assert!(votes[0] <= first, "the votes in turns {votes:?}, the crowd from turn {first} on");
+    assert!(votes.windows(2).all(|pair| pair[0] + 1 == pair[1]), "the votes in turns {votes:?}");
+    drop((holder, keyed, crowd));
     mailbox.send(Letter::Drain { accept_ms: Some(0), timeout_ms: 5_000, is_held: false });
     thread.join().expect("no panic").expect("a clean end");
 }
