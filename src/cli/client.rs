@@ -15,7 +15,7 @@ use super::{CliError, key, one};
 
 /// How long an answer may take to begin: that to a batch begins once all of it is durable.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
-/// A service from which nothing comes for so long is gone.
+/// A service from which nothing comes for so long is lost.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// Largest answer that is read whole.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;

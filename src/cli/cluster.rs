@@ -50,9 +50,9 @@ fn init(options: &ArgMatches) -> Result<Exit, CliError> {
         )));
     }
     if found.prefix != prefix {
-        let held = found.prefix.bits();
+        let bits = found.prefix.bits();
         return Err(CliError::new(format_args!(
-            "the store at {address} has the id {} and tells IPv6 voters apart by {held} bits already: give --ipv6-prefix {held}",
+            "the store at {address} has the id {} and tells IPv6 voters apart by {bits} bits already: give --ipv6-prefix {bits}",
             found.store
         )));
     }

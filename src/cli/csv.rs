@@ -149,7 +149,7 @@ impl CsvReader {
         if is_split { Ok(()) } else { Err(MISPLACED.to_owned()) }
     }
 
-    /// Whether the fields, written as RFC 4180 says, are the record. The parser takes quotes in any place, and what
+    /// Whether the fields, written as RFC 4180 says, are the record. The parser takes quotes anywhere, and what
     /// it makes of them may not be what was meant.
     fn is_written_so(&self) -> bool {
         if !self.record.contains(&b'"') {

@@ -72,7 +72,7 @@ enum TakenFile {
 
 /// What is in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Holds {
+enum Content {
     Servers,
     Votes,
     Both,
@@ -80,14 +80,14 @@ enum Holds {
 
 struct ImportSource {
     path: PathBuf,
-    holds: Holds,
+    content: Content,
 }
 
 /// Servers first: votes are for servers that are listed.
 fn sources(options: &ArgMatches) -> Result<Vec<ImportSource>, CliError> {
-    let named = [("servers", Holds::Servers), ("votes", Holds::Votes), ("file", Holds::Both)];
-    let source = |(name, holds)| {
-        options.get_one::<PathBuf>(name).map(|path: &PathBuf| ImportSource { path: path.clone(), holds })
+    let named = [("servers", Content::Servers), ("votes", Content::Votes), ("file", Content::Both)];
+    let source = |(name, content)| {
+        options.get_one::<PathBuf>(name).map(|path: &PathBuf| ImportSource { path: path.clone(), content })
     };
     let sources: Vec<ImportSource> = named.into_iter().filter_map(source).collect();
     if sources.len() > 1 && sources.iter().all(ImportSource::is_stdin) {
@@ -132,7 +132,7 @@ enum FileFormat {
 impl FileFormat {
     fn detect(source: &ImportSource, line: &[u8], ignored: &[String]) -> Result<Self, String> {
         let path: &Path = &source.path;
-        let csv = || CsvReader::new(line, ignored, source.holds != Holds::Servers);
+        let csv = || CsvReader::new(line, ignored, source.content != FileContent::Servers);
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         match extension.to_ascii_lowercase().as_str() {
             "csv" | "tsv" => Ok(Self::Csv(csv()?.into())),
@@ -196,11 +196,11 @@ impl Batches {
     }
 
     /// Adds a line to its batch; true when it is time to post.
-    fn push(&mut self, holds: Holds, number: u64, object: &[u8]) -> bool {
+    fn push(&mut self, content: Content, number: u64, object: &[u8]) -> bool {
         let [servers, votes] = &mut self.kinds;
-        let members = match holds {
-            Holds::Votes => None,
-            Holds::Servers | Holds::Both => json::object::<Members>(object).ok(),
+        let members = match content {
+            Content::Votes => None,
+            Content::Servers | Content::Both => json::object::<Members>(object).ok(),
         };
         let is_server = members.as_ref().is_some_and(|members| !members.ip && !members.ips && !members.voted_at);
         if let Some(Members { server_id, token: None, .. }) = members
@@ -208,7 +208,7 @@ impl Batches {
         {
             self.tokenless.extend(server_id.as_u64());
         }
-        let batch = if is_server || holds == Holds::Servers { servers } else { votes };
+        let batch = if is_server || content == Content::Servers { servers } else { votes };
         batch.push(number, object);
         batch.is_full()
     }
@@ -225,11 +225,13 @@ impl Import {
         self.bytes_before += bytes_read;
         if matches!(taken, TakenFile::Whole) && self.servers.judged() + self.votes.judged() == judged {
             let name = source.name();
-            return Ok(TakenFile::Nothing(match source.holds {
-                Holds::Servers if self.servers.skipped > 0 => {
+            return Ok(TakenFile::Nothing(match source.content {
+                FileContent::Servers if self.servers.skipped > 0 => {
                     format!("{name} holds votes, and --servers wants servers")
                 }
-                Holds::Votes if self.votes.skipped > 0 => format!("{name} holds servers, and --votes wants votes"),
+                FileContent::Votes if self.votes.skipped > 0 => {
+                    format!("{name} holds servers, and --votes wants votes")
+                }
                 _ => format!("{name} has no line of a server or a vote"),
             }));
         }
@@ -281,7 +283,7 @@ impl Import {
             match format.object(text) {
                 Ok(None) => {}
                 Ok(Some(object)) => {
-                    if batches.push(source.holds, first, &object) {
+                    if batches.push(source.content, first, &object) {
                         let bytes_read = lines.bytes_read();
                         self.post(source, batches, bytes_read)?;
                     }
@@ -333,9 +335,9 @@ impl Import {
 
     /// Refuses a line that never reaches the service.
     fn refuse(&mut self, source: &ImportSource, line: u64, reason: &str) -> Result<(), CliError> {
-        let (totals, word) = match source.holds {
-            Holds::Servers => (&mut self.servers, "invalid_server"),
-            Holds::Votes | Holds::Both => (&mut self.votes, "invalid_vote"),
+        let (totals, word) = match source.content {
+            Content::Servers => (&mut self.servers, "invalid_server"),
+            Content::Votes | Content::Both => (&mut self.votes, "invalid_vote"),
         };
         totals.invalid += 1;
         self.refused.tell(&self.progress, source, &Refusal { line, word: word.into(), message: reason.into() })
@@ -352,10 +354,10 @@ impl Import {
             for (id, token) in &self.generated {
                 say(format_args!("server {id} came without a token, and was given {token}"))?;
             }
-            for (name, holds, totals) in
-                [("servers", Holds::Servers, self.servers), ("votes", Holds::Votes, self.votes)]
+            for (name, content, totals) in
+                [("servers", Content::Servers, self.servers), ("votes", Content::Votes, self.votes)]
             {
-                if sources.iter().any(|source| source.holds == holds || source.holds == Holds::Both) {
+                if sources.iter().any(|source| source.content == content || source.content == Content::Both) {
                     say(summary(name, &totals))?;
                 }
             }

@@ -114,8 +114,8 @@ impl Drop for Logger {
 
 fn write(lines: &Receiver<Vec<u8>>, unwritten: &AtomicUsize, out: &mut impl Write) {
     for line in lines {
-        // Where standard error is gone there is nobody to tell.
-        let _gone = out.write_all(&line);
+        // Where standard error is closed there is nobody to tell.
+        let _closed = out.write_all(&line);
         unwritten.fetch_sub(1, Ordering::AcqRel);
     }
 }

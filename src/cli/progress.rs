@@ -71,18 +71,18 @@ fn rate(count: u64, elapsed_ms: u64) -> f64 {
     count as f64 * 1e3 / elapsed_ms.max(1) as f64
 }
 
-/// Puts `text` in the place of the line where the cursor is.
+/// Writes `text` over the line of the cursor.
 fn draw(text: &str) {
     let mut terminal = stderr().lock();
-    // A terminal that has gone misses nothing.
-    let _gone = write!(terminal, "\r\x1b[K{text}").and_then(|()| terminal.flush());
+    // A terminal that is closed misses nothing.
+    let _closed = write!(terminal, "\r\x1b[K{text}").and_then(|()| terminal.flush());
 }
 
 /// A load shorter than this is not worth a line.
 const LOAD_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Shows how far the load at the start is, where standard error is a terminal and it takes a while.
-pub(super) fn watch_load(readiness: Readiness) {
+pub(super) fn show_load(readiness: Readiness) {
     if !stderr().is_terminal() {
         return;
     }

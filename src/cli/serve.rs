@@ -55,7 +55,7 @@ fn serve(resolved: Resolved) -> Result<Exit, CliError> {
     let announcer = start_announcer(options.is_demo.then(|| key.key().clone()))?;
     let store = store(&options, key, config.readiness.clone());
     let events = catch_signals(reloader(&options))?;
-    progress::watch_load(config.readiness.clone());
+    progress::show_load(config.readiness.clone());
     let announce = |address: &ListenAddress, role: Role| {
         if role == Role::Control {
             exposure::warn_of_control(address);

@@ -8,8 +8,8 @@ use crate::net::listen::adopt;
 use crate::net::listen::listener::{self, Bound, Families, Listener};
 use crate::net::listen::unix_file::SocketFile;
 
-/// An address to listen on, and what listens there.
-struct SocketPlace {
+/// An address, and the sockets that listen there.
+struct BoundAddress {
     role: Role,
     address: ListenAddress,
     listeners: Vec<Listener>,
@@ -21,48 +21,48 @@ struct SocketPlace {
 
 /// All addresses to listen on.
 pub(super) struct Sockets {
-    places: Vec<SocketPlace>,
+    bound: Vec<BoundAddress>,
 }
 
 impl Sockets {
     /// Takes the sockets that a service manager has passed, and binds every other address that is wanted.
     pub(super) fn open(config: &mut Config) -> Result<Self, ServerError> {
-        let mut places = Vec::new();
+        let mut bound = Vec::new();
         for (role, socket) in std::mem::take(&mut config.passed) {
             let adopted = adopt::listener(socket);
             let (address, listener) = adopted.map_err(|error| ServerError::Passed(role, error))?;
-            places.push(SocketPlace { role, address, listeners: vec![listener], is_passed: true, file: None });
+            bound.push(BoundAddress { role, address, listeners: vec![listener], is_passed: true, file: None });
         }
-        if places.iter().all(SocketPlace::is_control) {
+        if bound.iter().all(BoundAddress::is_control) {
             let count = if config.engine == Engine::Native { config.workers } else { 1 };
             for address in &config.listen {
                 let families = Families::beside(address, &config.listen);
-                places.push(SocketPlace::bind(Role::Public, address, families, count, config.listen_mode)?);
+                bound.push(BoundAddress::bind(Role::Public, address, families, count, config.listen_mode)?);
             }
         }
-        if !places.iter().any(SocketPlace::is_control) {
+        if !bound.iter().any(BoundAddress::is_control) {
             let address = &config.control;
-            places.push(SocketPlace::bind(Role::Control, address, Families::Both, 1, config.listen_mode)?);
+            bound.push(BoundAddress::bind(Role::Control, address, Families::Both, 1, config.listen_mode)?);
         }
-        places.sort_by_key(SocketPlace::is_control);
-        Ok(Self { places })
+        bound.sort_by_key(BoundAddress::is_control);
+        Ok(Self { bound })
     }
 
     /// Whether a service manager has passed those of a role.
     pub(super) fn are_passed(&self, role: Role) -> bool {
-        self.places.iter().any(|place| place.is_of(role) && place.is_passed)
+        self.bound.iter().any(|bound| bound.is_of(role) && bound.is_passed)
     }
 
     /// Where they listen.
     pub(super) fn addresses(&self) -> impl Iterator<Item = (&ListenAddress, Role)> {
-        self.places.iter().map(|place| (&place.address, place.role))
+        self.bound.iter().map(|bound| (&bound.address, bound.role))
     }
 
     /// Takes the listeners of a role, as one share for each worker.
     pub(super) fn take(&mut self, role: Role, workers: usize) -> io::Result<Vec<Vec<Listener>>> {
         let mut shares: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
-        for place in self.places.iter_mut().filter(|place| place.is_of(role)) {
-            let listeners = adopt::share(std::mem::take(&mut place.listeners), workers)?;
+        for bound in self.bound.iter_mut().filter(|bound| bound.is_of(role)) {
+            let listeners = adopt::share(std::mem::take(&mut bound.listeners), workers)?;
             for (share, listeners) in shares.iter_mut().zip(listeners) {
                 share.extend(listeners);
             }
@@ -72,11 +72,11 @@ impl Sockets {
 
     /// Takes the socket files away. To be called when nothing listens any more.
     pub(super) fn remove_files(&mut self) {
-        self.places.iter_mut().for_each(|place| drop(place.file.take()));
+        self.bound.iter_mut().for_each(|bound| drop(bound.file.take()));
     }
 }
 
-impl SocketPlace {
+impl BoundAddress {
     fn bind(
         role: Role,
         address: &ListenAddress,

@@ -131,7 +131,7 @@ impl Cooldown {
     }
 
     /// Whether a cooldown lasts longer than it may at `now`. A vote may be stamped a few seconds ahead of the
-    /// service's clock (the contract's bound); one from further ahead was stamped by a clock that has gone back since.
+    /// service's clock (the contract's bound); one from further ahead was stamped by a clock that was set back since.
     #[must_use]
     pub const fn is_too_long(self, expires_at: UnixSeconds, now: UnixSeconds) -> bool {
         expires_at.0 > self.expires_at(now).plus(VOTE_AHEAD_MAX_S).0

@@ -106,7 +106,7 @@ fn what(options: &ArgMatches, url: &str) -> String {
     format!("watching {server} and {address} at {url}; Ctrl-C ends the watch")
 }
 
-/// Reads stream after stream, until the receiver of the news is gone.
+/// Reads stream after stream, until the receiver of the news is dropped.
 fn follow(client: &ControlClient, path: &str, first: BodyReader<'static>, news: &SyncSender<News>) {
     let mut stream = Ok(first);
     loop {
