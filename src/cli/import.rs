@@ -72,7 +72,7 @@ enum TakenFile {
 
 /// What is in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Content {
+enum FileContent {
     Servers,
     Votes,
     Both,
@@ -80,12 +80,12 @@ enum Content {
 
 struct ImportSource {
     path: PathBuf,
-    content: Content,
+    content: FileContent,
 }
 
 /// Servers first: votes are for servers that are listed.
 fn sources(options: &ArgMatches) -> Result<Vec<ImportSource>, CliError> {
-    let named = [("servers", Content::Servers), ("votes", Content::Votes), ("file", Content::Both)];
+    let named = [("servers", FileContent::Servers), ("votes", FileContent::Votes), ("file", FileContent::Both)];
     let source = |(name, content)| {
         options.get_one::<PathBuf>(name).map(|path: &PathBuf| ImportSource { path: path.clone(), content })
     };
@@ -196,11 +196,11 @@ impl Batches {
     }
 
     /// Adds a line to its batch; true when it is time to post.
-    fn push(&mut self, content: Content, number: u64, object: &[u8]) -> bool {
+    fn push(&mut self, content: FileContent, number: u64, object: &[u8]) -> bool {
         let [servers, votes] = &mut self.kinds;
         let members = match content {
-            Content::Votes => None,
-            Content::Servers | Content::Both => json::object::<Members>(object).ok(),
+            FileContent::Votes => None,
+            FileContent::Servers | FileContent::Both => json::object::<Members>(object).ok(),
         };
         let is_server = members.as_ref().is_some_and(|members| !members.ip && !members.ips && !members.voted_at);
         if let Some(Members { server_id, token: None, .. }) = members
@@ -208,7 +208,7 @@ impl Batches {
         {
             self.tokenless.extend(server_id.as_u64());
         }
-        let batch = if is_server || content == Content::Servers { servers } else { votes };
+        let batch = if is_server || content == FileContent::Servers { servers } else { votes };
         batch.push(number, object);
         batch.is_full()
     }
@@ -336,8 +336,8 @@ impl Import {
     /// Refuses a line that never reaches the service.
     fn refuse(&mut self, source: &ImportSource, line: u64, reason: &str) -> Result<(), CliError> {
         let (totals, word) = match source.content {
-            Content::Servers => (&mut self.servers, "invalid_server"),
-            Content::Votes | Content::Both => (&mut self.votes, "invalid_vote"),
+            FileContent::Servers => (&mut self.servers, "invalid_server"),
+            FileContent::Votes | FileContent::Both => (&mut self.votes, "invalid_vote"),
         };
         totals.invalid += 1;
         self.refused.tell(&self.progress, source, &Refusal { line, word: word.into(), message: reason.into() })
@@ -355,9 +355,9 @@ impl Import {
                 say(format_args!("server {id} came without a token, and was given {token}"))?;
             }
             for (name, content, totals) in
-                [("servers", Content::Servers, self.servers), ("votes", Content::Votes, self.votes)]
+                [("servers", FileContent::Servers, self.servers), ("votes", FileContent::Votes, self.votes)]
             {
-                if sources.iter().any(|source| source.content == content || source.content == Content::Both) {
+                if sources.iter().any(|source| source.content == content || source.content == FileContent::Both) {
                     say(summary(name, &totals))?;
                 }
             }

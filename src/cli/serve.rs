@@ -90,8 +90,7 @@ fn store(options: &ServeOptions, key: ServiceKey, readiness: Readiness) -> Store
         return super::store::shared(store, &options.data_dir, options.ipv6_prefix);
     }
     let open = own_store(options, export_options, seek_key);
-    let ServeOptions { accepts_clock, accepts_settings, ipv6_prefix, .. } = *options;
-    StoreChoice::Own { open, accepts_clock, accepts_settings, ipv6_prefix }
+    StoreChoice::Own { open, accepts: options.accepts, ipv6_prefix: options.ipv6_prefix }
 }
 
 /// Opens the store when it is called.

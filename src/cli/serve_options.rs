@@ -9,6 +9,7 @@ use super::store::{self, StoreOptions};
 use super::{CliError, machine, one};
 use crate::limits::Limits;
 use crate::net::listen::address::ListenAddress;
+use crate::recorder::Accepts;
 use crate::server::Engine;
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::time::Cooldown;
@@ -27,8 +28,7 @@ pub(super) struct ServeOptions {
     pub(super) keeping: Keeping,
     pub(super) is_demo: bool,
     pub(super) requires_store: bool,
-    pub(super) accepts_clock: bool,
-    pub(super) accepts_settings: bool,
+    pub(super) accepts: Accepts,
     pub(super) ipv6_prefix: Ipv6Prefix,
     pub(super) cooldown: Cooldown,
     /// Without the bounds that depend on descriptors.
@@ -75,8 +75,7 @@ impl ServeOptions {
             keeping: keeping(matches)?,
             is_demo: matches.get_flag("demo"),
             requires_store: matches.get_flag("require-store"),
-            accepts_clock: matches.get_flag("accept-clock"),
-            accepts_settings: matches.get_flag("accept-settings"),
+            accepts: Accepts { clock: matches.get_flag("accept-clock"), settings: matches.get_flag("accept-settings") },
             ipv6_prefix: prefix.ok_or_else(|| CliError::new("--ipv6-prefix is 32 to 64"))?,
             cooldown: minutes.ok_or_else(|| CliError::new("--cooldown-minutes is 1 to 10080"))?,
             limits: limits(matches)?,

@@ -28,19 +28,13 @@ pub struct LiveState {
     pub watch: WatchPost,
 }
 
-impl Default for LiveState {
-    fn default() -> Self {
-        let board = WatchBoard::default();
-        let (table, directory, counters, waiting) = Default::default();
-        Self { table, directory, counters, waiting, watch: board.post(), board }
-    }
-}
-
 impl LiveState {
     /// An empty state, in which IPv6 voters are told apart by so many bits.
     #[must_use]
     pub fn new(ipv6_prefix: Ipv6Prefix) -> Self {
-        Self { table: CooldownTable::with_prefix(ipv6_prefix), ..Self::default() }
+        let (board, table) = (WatchBoard::default(), CooldownTable::with_prefix(ipv6_prefix));
+        let (directory, counters, waiting) = Default::default();
+        Self { table, directory, counters, waiting, watch: board.post(), board }
     }
 
     /// A view of the cooldowns.

@@ -11,15 +11,14 @@ use crate::clock::{Clock, Now};
 use crate::limits::COMMIT_EVENTS_MAX;
 use crate::readiness::Readiness;
 use crate::store::{Event, Kept, Store, StoreError};
-use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::settings::Settings;
-use crate::vote::table::{CooldownTable, Cooling};
+use crate::vote::table::Cooling;
 use crate::vote::time::{Cooldown, UnixSeconds};
 
-pub mod batch;
 pub mod command;
 pub mod counters;
 mod cut;
+pub mod draft;
 pub mod gone;
 pub mod live_state;
 mod opening;
@@ -31,9 +30,9 @@ mod tending;
 mod timekeeping;
 mod watched;
 
-use batch::{Batch, Changes};
 use command::{Command, Reply};
 use cut::CutVotes;
+use draft::{Changes, Draft};
 use gone::CancelledVotes;
 use live_state::LiveState;
 use opening::LoadPhase;
@@ -67,6 +66,15 @@ enum CommitOutcome {
     Perhaps,
 }
 
+/// What a start takes as it is, where it would be refused or wait otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Accepts {
+    /// A clock that is behind the store.
+    pub clock: bool,
+    /// The settings of this start, for good, where the store was made with others.
+    pub settings: bool,
+}
+
 /// The state and its store.
 pub struct Recorder {
     requests: Receiver<Request>,
@@ -81,10 +89,7 @@ pub struct Recorder {
     clock: Clock,
     cooldown: Cooldown,
     readiness: Readiness,
-    /// Whether a clock that is behind the store is taken as it is.
-    accepts_clock: bool,
-    /// Whether a store that was made with other settings takes those of this start.
-    accepts_settings: bool,
+    accepts: Accepts,
     /// What the rows of the store are kept by: of this start, once a change has been committed.
     kept_by: Option<Settings>,
     /// A step of the clock that may be a mistake.
@@ -107,8 +112,6 @@ pub struct Recorder {
     drop_patience: Patience,
     /// Votes of servers that were struck off, which go in parts.
     removals: Removals,
-    /// Whether the store's file is no longer at its path.
-    is_store_gone: bool,
     /// Expired rows that are dropped at the next tick.
     drop_rows: usize,
     next_tend_ms: u64,
@@ -117,20 +120,25 @@ pub struct Recorder {
 impl Recorder {
     /// A recorder with an empty state, and no store until [`Recorder::load`].
     #[must_use]
-    pub fn new(clock: Clock, cooldown: Cooldown, readiness: Readiness, open: OpenStore) -> (Self, RecorderHandle) {
+    pub fn new(
+        clock: Clock,
+        settings: Settings,
+        accepts: Accepts,
+        readiness: Readiness,
+        open: OpenStore,
+    ) -> (Self, RecorderHandle) {
         let (handle, requests) = RecorderHandle::new();
         let recorder = Self {
             requests,
-            live: LiveState::default(),
+            live: LiveState::new(settings.ipv6_prefix),
             open,
             start: Some(LoadPhase::default()),
             seed: Vec::new(),
             store: None,
             clock,
-            cooldown,
+            cooldown: settings.cooldown,
             readiness,
-            accepts_clock: false,
-            accepts_settings: false,
+            accepts,
             kept_by: None,
             held: None,
             cut: CutVotes::default(),
@@ -142,26 +150,10 @@ impl Recorder {
             patience: Patience::default(),
             drop_patience: Patience::default(),
             removals: Removals::default(),
-            is_store_gone: false,
             drop_rows: DROP_ROWS_PER_TICK,
             next_tend_ms: 0,
         };
         (recorder, handle)
-    }
-
-    /// Tells IPv6 voters apart by so many bits. To be said before anybody views the table.
-    pub fn set_ipv6_prefix(&mut self, prefix: Ipv6Prefix) {
-        self.live.table = CooldownTable::with_prefix(prefix);
-    }
-
-    /// Takes the clock as it is, where a start finds it behind the store.
-    pub const fn accept_clock(&mut self) {
-        self.accepts_clock = true;
-    }
-
-    /// Gives the store the settings of this start for good, where it was made with others.
-    pub const fn accept_settings(&mut self) {
-        self.accepts_settings = true;
     }
 
     fn settings(&self) -> Settings {
@@ -274,21 +266,23 @@ impl Recorder {
             }
         }
         self.keep_clock();
-        self.round(asked);
+        let (changes, replies) = self.check(asked);
+        self.round(changes, replies);
         self.sweep_when_due();
         Ok(if self.remove_part() { 0 } else { self.next_tick_ms })
     }
 
-    /// Checks, commits, applies and answers.
-    fn round(&mut self, asked: Vec<(Command, Respond)>) {
-        let (mut changes, replies) = self.check(asked);
+    /// Commits changes that were checked, shows them, and answers; whether they are durable.
+    fn round(&mut self, mut changes: Changes, replies: Vec<(Respond, Reply)>) -> bool {
         self.live.stage(&changes.events, self.cooldown, self.clock.now().wall);
-        let kept = self.commit(std::mem::take(&mut changes.events));
-        if kept == CommitOutcome::Yes {
+        let outcome = self.commit(std::mem::take(&mut changes.events));
+        let is_durable = outcome == CommitOutcome::Yes;
+        if is_durable {
             self.apply(changes);
         }
-        self.live.watch.finish_staged(kept == CommitOutcome::Yes);
-        self.answer(replies, kept);
+        self.live.watch.finish_staged(is_durable);
+        self.answer(replies, outcome);
+        is_durable
     }
 
     /// Closes the store, with the time in it. Where the state is not loaded, it was not told any.
@@ -300,15 +294,15 @@ impl Recorder {
 
     /// What commands change, and what each is answered.
     fn check(&self, asked: Vec<(Command, Respond)>) -> (Changes, Vec<(Respond, Reply)>) {
-        let mut batch = self.batch();
-        let replies = asked.into_iter().map(|(command, respond)| (respond, batch.check(command))).collect();
-        (batch.into_changes(), replies)
+        let mut draft = self.draft();
+        let replies = asked.into_iter().map(|(command, respond)| (respond, draft.check(command))).collect();
+        (draft.into_changes(), replies)
     }
 
-    /// An empty batch on top of the state of this moment.
-    fn batch(&self) -> Batch<'_> {
+    /// An empty draft on top of the state of this moment.
+    fn draft(&self) -> Draft<'_> {
         let (now, servers) = (self.clock.now().wall, self.live.directory.snapshot());
-        Batch::new(&self.live.table, servers, &self.gone, &self.removals, &self.cut, self.cooldown, now)
+        Draft::new(&self.live.table, servers, &self.gone, &self.removals, &self.cut, self.cooldown, now)
     }
 
     /// Commits what is owed together with `events`, all or nothing, and says whether that is durable now.
@@ -316,7 +310,7 @@ impl Recorder {
         if events.is_empty() && self.owed.is_empty() {
             return CommitOutcome::Yes;
         }
-        if self.is_store_gone || !self.may_try(self.clock.now()) {
+        if self.is_store_gone() || !self.may_try(self.clock.now()) {
             return CommitOutcome::No;
         }
         self.write(events)
@@ -373,10 +367,10 @@ impl Recorder {
         self.note_struck(struck);
     }
 
-    fn answer(&self, replies: Vec<(Respond, Reply)>, kept: CommitOutcome) {
+    fn answer(&self, replies: Vec<(Respond, Reply)>, outcome: CommitOutcome) {
         for (respond, reply) in replies {
-            self.live.counters.count(&reply, kept == CommitOutcome::Yes);
-            respond(match kept {
+            self.live.counters.count(&reply, outcome == CommitOutcome::Yes);
+            respond(match outcome {
                 CommitOutcome::Yes => reply,
                 CommitOutcome::Perhaps => Reply::StoreSilent,
                 CommitOutcome::No => Reply::StoreUnavailable,
@@ -413,7 +407,7 @@ impl Recorder {
     /// Drops rows of cooldowns that are over.
     fn drop_over(&mut self, now: Now, over_by: UnixSeconds) {
         let store = &self.store;
-        if self.is_store_gone
+        if self.is_store_gone()
             || self.is_store_void()
             || !self.drop_patience.may_try(now, || store.as_ref().is_none_or(|store| store.has_more_room()))
         {

@@ -84,7 +84,8 @@ impl Recorder {
         }
         STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.settle(trouble));
         let seed = std::mem::take(&mut self.seed).into_iter();
-        self.round(seed.map(|command| (command, Box::new(drop) as Respond)).collect());
+        let (changes, replies) = self.check(seed.map(|command| (command, Box::new(drop) as Respond)).collect());
+        self.round(changes, replies);
         self.readiness.set_ready();
         Ok(None)
     }
@@ -101,7 +102,7 @@ impl Recorder {
         self.check_settings(&past)?;
         let (now, settled_ms) = (self.clock.now(), past.kept.as_ref().map_or(0, |kept| kept.settled_ms));
         let behind_ms = settled_ms.saturating_sub(self.clock.wall_ms());
-        if behind_ms <= BEHIND_MAX_MS.unsigned_abs() || self.accepts_clock {
+        if behind_ms <= BEHIND_MAX_MS.unsigned_abs() || self.accepts.clock {
             self.readiness.settle(Trouble::ClockBehind);
             return self.read(store, &past).map(|()| None);
         }
@@ -121,7 +122,7 @@ impl Recorder {
         let Some(Kept { settings: was, settled_ms, .. }) = past.kept else { return Ok(()) };
         let (settings, now) = (self.settings(), self.clock.now().wall.max(seconds(settled_ms)));
         let has_live = past.newest.is_some_and(|newest| now < was.cooldown.expires_at(newest));
-        if was == settings || !has_live || self.accepts_settings {
+        if was == settings || !has_live || self.accepts.settings {
             return Ok(());
         }
         Err(StoreError::Settings(format!(

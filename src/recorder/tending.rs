@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{CommitOutcome, Recorder};
+use super::Recorder;
 use crate::clock::Now;
 use crate::readiness::Trouble;
 use crate::store::StoreError;
@@ -15,8 +15,7 @@ impl Recorder {
         match self.store.as_mut().map(|store| store.tend()) {
             Some(Err(error @ StoreError::Gone(_))) => return self.note_gone(&error),
             Some(Err(error)) if !self.patience.is_failing => return self.note_commit(&Err(error), now),
-            Some(Ok(())) if self.is_store_gone => {
-                self.is_store_gone = false;
+            Some(Ok(())) if self.is_store_gone() => {
                 self.readiness.settle(Trouble::StoreGone);
                 log::info!("the store is back at its path: votes and changes are taken again");
             }
@@ -94,15 +93,14 @@ impl Recorder {
         if self.removals.is_empty() {
             return false;
         }
-        let mut batch = self.batch();
-        batch.forget_all(self.removals.part());
-        let mut changes = batch.into_changes();
-        if self.commit(std::mem::take(&mut changes.events)) != CommitOutcome::Yes {
-            return false;
+        let mut draft = self.draft();
+        draft.forget_all(self.removals.part());
+        let changes = draft.into_changes();
+        let has_gone = self.round(changes, Vec::new());
+        if has_gone {
+            self.removals.part_is_gone();
         }
-        self.apply(changes);
-        self.removals.part_is_gone();
-        !self.removals.is_empty()
+        has_gone && !self.removals.is_empty()
     }
 
     /// Servers of a commit were struck off, or were and are listed again.
@@ -118,9 +116,12 @@ impl Recorder {
         }
     }
 
-    /// No change is taken from here on, until the store is back at its place.
-    pub(super) fn note_gone(&mut self, error: &StoreError) {
-        self.is_store_gone = true;
+    /// Whether the store's file is no longer at its path: no change is taken until it is back there.
+    pub(super) fn is_store_gone(&self) -> bool {
+        self.readiness.has(Trouble::StoreGone)
+    }
+
+    pub(super) fn note_gone(&self, error: &StoreError) {
         self.readiness.note(Trouble::StoreGone, &error.to_string(), self.clock.now().monotonic_ms);
     }
 }

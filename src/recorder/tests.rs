@@ -7,7 +7,7 @@ use std::thread;
 use parking_lot::Mutex;
 
 use super::command::{Command, Mode, NewServer, Reply, ServerName, Tokens, Vote, VoteOutcome};
-use super::{OpenStore, Recorder, RecorderHandle};
+use super::{Accepts, OpenStore, Recorder, RecorderHandle};
 use crate::clock::{Clock, HandReaders};
 use crate::readiness::{Readiness, Trouble};
 use crate::store::{Event, Kept, Past, Store, StoreError, StoredVote};
@@ -129,8 +129,7 @@ impl Bench {
             true => Err(StoreError::Unavailable("it fails".into())),
             false => Ok(Box::new(DiskStore { disk: its.clone(), keeps: None })),
         });
-        let (mut recorder, handle) = Recorder::new(clock.clone(), settings.cooldown, readiness.clone(), open);
-        recorder.set_ipv6_prefix(settings.ipv6_prefix);
+        let (recorder, handle) = Recorder::new(clock.clone(), settings, Accepts::default(), readiness.clone(), open);
         let (disk, readers) = (disk.clone(), Arc::clone(readers));
         Self { disk, readers, clock, readiness, recorder, _handle: handle }
     }
@@ -332,7 +331,7 @@ fn settings_that_are_accepted_change_every_cooldown_for_good() {
         [(120, [None, Some(6_300), Some(7_200)]), (10, [None, None, Some(600)]), (90, [None, None, Some(5_400)])]
     {
         let mut bench = Bench::with(&disk, &readers, settings(minutes, 64));
-        bench.recorder.accept_settings();
+        bench.recorder.accepts.settings = true;
         bench.step();
         assert_eq!([1, 2, 3].map(|address| bench.ends(address)), ends, "{minutes} minutes");
         let mut again = Bench::with(&disk, &readers, settings(minutes, 64));
@@ -354,7 +353,7 @@ fn of_votes_that_fall_into_one_network_the_latest_stays() {
         readers.pass_ms(1_000);
     }
     let mut bench = Bench::with(&disk, &readers, settings(90, 48));
-    bench.recorder.accept_settings();
+    bench.recorder.accepts.settings = true;
     bench.step();
     assert_eq!(networks.map(|network| bench.ends_of(network)), [Some(5_401); 2]);
     assert_eq!(disk.0.lock().votes.len(), 1, "the row of the earlier vote has gone");

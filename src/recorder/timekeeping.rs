@@ -142,7 +142,7 @@ impl Recorder {
         }
         // Votes of servers that were struck off are found in the store by their instants, which change here.
         while self.remove_part() {}
-        if self.is_store_gone || !self.may_try(self.clock.now()) {
+        if self.is_store_gone() || !self.may_try(self.clock.now()) {
             return false;
         }
         let cut = std::mem::take(&mut self.cut);
@@ -172,7 +172,7 @@ impl Recorder {
 
     /// Notes the time in the store, if it takes changes.
     pub(super) fn note_time(&mut self) {
-        if self.is_store_failing() || self.is_store_gone {
+        if self.is_store_failing() || self.is_store_gone() {
             return;
         }
         self.noted_at_ms = self.clock.now().monotonic_ms;

@@ -11,10 +11,11 @@ use crate::cluster::{Node, RedisStore};
 use crate::recorder::counters::RecorderCounters;
 use crate::recorder::live_state::LiveState;
 use crate::recorder::shared::SharedStore;
-use crate::recorder::{OpenStore, Recorder, RecorderHandle};
+use crate::recorder::{Accepts, OpenStore, Recorder, RecorderHandle};
 use crate::store::StoreError;
 use crate::vote::directory::DirectoryView;
 use crate::vote::ipv6::Ipv6Prefix;
+use crate::vote::settings::Settings;
 use crate::vote::table::CooldownView;
 use crate::waiting::WaitingRoom;
 use crate::watch::WatchBoard;
@@ -25,10 +26,8 @@ pub enum StoreChoice {
     Own {
         /// How it is opened.
         open: OpenStore,
-        /// Whether a clock that is behind the store is taken as it is.
-        accepts_clock: bool,
-        /// Whether a store that was made with other settings takes those of this start.
-        accepts_settings: bool,
+        /// What this start takes as it is.
+        accepts: Accepts,
         /// By how many bits IPv6 voters are told apart.
         ipv6_prefix: Ipv6Prefix,
     },
@@ -85,15 +84,9 @@ impl WriteSide {
     pub(super) fn new(store: StoreChoice, clock: &Clock, config: &mut Config) -> Self {
         let (cooldown, readiness, seed) = (config.cooldown, &config.readiness, std::mem::take(&mut config.seed));
         match store {
-            StoreChoice::Own { open, accepts_clock, accepts_settings, ipv6_prefix } => {
-                let (mut recorder, handle) = Recorder::new(clock.clone(), cooldown, readiness.clone(), open);
-                recorder.set_ipv6_prefix(ipv6_prefix);
-                if accepts_clock {
-                    recorder.accept_clock();
-                }
-                if accepts_settings {
-                    recorder.accept_settings();
-                }
+            StoreChoice::Own { open, accepts, ipv6_prefix } => {
+                let settings = Settings { cooldown, ipv6_prefix };
+                let (mut recorder, handle) = Recorder::new(clock.clone(), settings, accepts, readiness.clone(), open);
                 let (views, counters) = (Views::of(recorder.live(), None), recorder.live().counters());
                 let load = move || {
                     recorder.load(seed)?;

@@ -13,9 +13,11 @@ use std::time::Duration;
 use vote_status::clock::Clock;
 use vote_status::readiness::Readiness;
 use vote_status::recorder::command::{Command, Mode, Reply, ServerName, Vote, VoteOutcome};
-use vote_status::recorder::{Recorder, RecorderHandle};
+use vote_status::recorder::{Accepts, Recorder, RecorderHandle};
 use vote_status::store::Store;
 use vote_status::vote::id::ServerId;
+use vote_status::vote::ipv6::Ipv6Prefix;
+use vote_status::vote::settings::Settings;
 use vote_status::vote::table::{CooldownView, Pair};
 use vote_status::vote::time::{Cooldown, UnixSeconds};
 
@@ -52,8 +54,9 @@ impl Running {
         let cooldown = Cooldown::from_minutes(COOLDOWN_S / 60).expect("in range");
         let mut store = Some(store);
         let open = Box::new(move || Ok(Box::new(store.take().expect("opened once")) as Box<dyn Store>));
-        let (mut recorder, handle) = Recorder::new(clock.clone(), cooldown, Readiness::default(), open);
-        recorder.accept_clock();
+        let settings = Settings { cooldown, ipv6_prefix: Ipv6Prefix::USUAL };
+        let accepts = Accepts { clock: true, settings: false };
+        let (mut recorder, handle) = Recorder::new(clock.clone(), settings, accepts, Readiness::default(), open);
         let cooldowns = recorder.live().cooldowns();
         recorder.load(seed).expect("the store is whole");
         let running = Running { handle, clock, cooldowns, thread: spawn(move || recorder.run()) };

@@ -11,13 +11,15 @@ use std::sync::mpsc::channel;
 use vote_status::clock::Clock;
 use vote_status::control::reply::{CommandRequest, answer};
 use vote_status::readiness::Readiness;
-use vote_status::recorder::Recorder;
 use vote_status::recorder::command::{Command, Mode, NewServer, Reply, ServerName, Tokens, Vote};
+use vote_status::recorder::{Accepts, Recorder};
 use vote_status::store::embedded::EmbeddedStore;
 use vote_status::store::{Event, Store, StoreError};
 use vote_status::vote::address::VoterAddress;
 use vote_status::vote::id::{ServerId, Token};
 use vote_status::vote::ipv4::Ipv4;
+use vote_status::vote::ipv6::Ipv6Prefix;
+use vote_status::vote::settings::Settings;
 use vote_status::vote::time::Cooldown;
 
 /// 2026-11-20T12:34:56Z.
@@ -70,8 +72,8 @@ fn told_of_a_vote(failure: Failure) -> Reply {
     let device = Device::formatted();
     let its = device.clone();
     let open = Box::new(move || Ok(Box::new(opened(&its)) as Box<dyn Store>));
-    let cooldown = Cooldown::from_minutes(90).expect("a length");
-    let (mut recorder, handle) = Recorder::new(Clock::new(), cooldown, Readiness::default(), open);
+    let settings = Settings { cooldown: Cooldown::from_minutes(90).expect("a length"), ipv6_prefix: Ipv6Prefix::USUAL };
+    let (mut recorder, handle) = Recorder::new(Clock::new(), settings, Accepts::default(), Readiness::default(), open);
     let server = ServerId(28);
     let listed = NewServer { server, token: Token::new("demo") };
     recorder.load(vec![Command::Servers(vec![listed], Tokens::Keep)]).expect("the store is whole");

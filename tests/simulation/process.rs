@@ -110,14 +110,10 @@ impl Process {
         let minutes = u32::try_from(options.cooldown_s / 60).expect("minutes");
         let cooldown = Cooldown::from_minutes(minutes).expect("a cooldown");
         let open = opens(disk);
-        let (mut recorder, handle) = Recorder::new(clock.clone(), cooldown, readiness.clone(), open);
-        recorder.set_ipv6_prefix(Ipv6Prefix::from_bits(options.prefix).expect("a prefix"));
-        if accepts.clock {
-            recorder.accept_clock();
-        }
-        if accepts.settings {
-            recorder.accept_settings();
-        }
+        let ipv6_prefix = Ipv6Prefix::from_bits(options.prefix).expect("a prefix");
+        let settings = vote_status::vote::settings::Settings { cooldown, ipv6_prefix };
+        let takes = vote_status::recorder::Accepts { clock: accepts.clock, settings: accepts.settings };
+        let (recorder, handle) = Recorder::new(clock.clone(), settings, takes, readiness.clone(), open);
         let reader = |recorder: &Recorder| Reader {
             clock: clock.clone(),
             directory: recorder.live().directory(),

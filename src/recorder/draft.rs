@@ -23,44 +23,38 @@ use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 /// looks them up; what is held is under the voter's own address, as its row is.
 pub type PairChanges = HashMap<Pair, Option<Cooling>>;
 
-/// Changes that wait for one commit.
-pub struct Batch<'s> {
-    table: &'s CooldownTable,
-    servers: Arc<Snapshot>,
-    cooldown: Cooldown,
-    now: UnixSeconds,
-    /// What was taken away before this batch, and by it.
-    gone_before: &'s CancelledVotes,
-    gone: CancelledVotes,
-    /// Votes that are still to go with their servers, and the servers of this batch that were struck off
-    /// (`true`) or listed again.
-    removals: &'s Removals,
-    /// Votes whose rows are of other instants than the table says.
-    cut: &'s CutVotes,
-    struck: HashMap<ServerId, bool>,
-    /// What the pairs that changed will hold; `None` for nothing.
-    pairs: PairChanges,
-    /// The directory that will be, once a server changed.
-    next_servers: Option<Snapshot>,
-    events: Vec<Event>,
-}
-
-/// What a batch changes.
+/// What one commit changes.
+#[derive(Default)]
 pub struct Changes {
     /// For the store, in order.
     pub events: Vec<Event>,
     /// For the table; `None` takes a pair out.
     pub pairs: PairChanges,
-    /// For the directory.
+    /// The directory that will be, once a server changed.
     pub servers: Option<Snapshot>,
-    /// What was taken away.
+    /// Votes that are taken away.
     pub gone: CancelledVotes,
-    /// Servers that were struck off in this batch, and whether they still are at its end.
+    /// Servers that are struck off (`true`), and those that are listed again after that.
     pub struck: HashMap<ServerId, bool>,
 }
 
-impl<'s> Batch<'s> {
-    /// An empty batch on top of this state.
+/// Changes that are gathered for one commit.
+pub struct Draft<'s> {
+    table: &'s CooldownTable,
+    servers: Arc<Snapshot>,
+    cooldown: Cooldown,
+    now: UnixSeconds,
+    /// What was taken away before.
+    gone_before: &'s CancelledVotes,
+    /// Votes that are still to go with their servers.
+    removals: &'s Removals,
+    /// Votes whose rows are of other instants than the table says.
+    cut: &'s CutVotes,
+    changes: Changes,
+}
+
+impl<'s> Draft<'s> {
+    /// An empty draft on top of this state.
     #[must_use]
     pub fn new(
         table: &'s CooldownTable,
@@ -71,27 +65,13 @@ impl<'s> Batch<'s> {
         cooldown: Cooldown,
         now: UnixSeconds,
     ) -> Self {
-        let (pairs, gone, struck) = (HashMap::new(), CancelledVotes::default(), HashMap::new());
-        let (next_servers, events) = (None, Vec::new());
-        Self { table, servers, cooldown, now, gone_before, gone, removals, cut, struck, pairs, next_servers, events }
-    }
-
-    /// Number of events gathered.
-    #[must_use]
-    pub fn events_len(&self) -> usize {
-        self.events.len()
+        Self { table, servers, cooldown, now, gone_before, removals, cut, changes: Changes::default() }
     }
 
     /// The gathered changes.
     #[must_use]
     pub fn into_changes(self) -> Changes {
-        Changes {
-            events: self.events,
-            pairs: self.pairs,
-            servers: self.next_servers,
-            gone: self.gone,
-            struck: self.struck,
-        }
+        self.changes
     }
 
     /// Checks one command, and gathers what it changes.
@@ -110,16 +90,16 @@ impl<'s> Batch<'s> {
     }
 
     fn servers(&self) -> &Snapshot {
-        self.next_servers.as_ref().unwrap_or(&self.servers)
+        self.changes.servers.as_ref().unwrap_or(&self.servers)
     }
 
     fn servers_mut(&mut self) -> &mut Snapshot {
-        self.next_servers.get_or_insert_with(|| Snapshot::clone(&self.servers))
+        self.changes.servers.get_or_insert_with(|| Snapshot::clone(&self.servers))
     }
 
-    /// What is held for a pair, the changes of this batch included, expired or not.
+    /// What is held for a pair, the changes of this draft included, expired or not.
     fn held(&self, pair: Pair) -> Option<Cooling> {
-        match self.pairs.get(&self.table.looked_up(pair)) {
+        match self.changes.pairs.get(&self.table.looked_up(pair)) {
             Some(changed) => *changed,
             None => self.table.held(pair),
         }
@@ -190,12 +170,12 @@ impl<'s> Batch<'s> {
     fn put(&mut self, pair: Pair, expires_at: UnixSeconds) {
         // The row of the earlier vote goes: cancelling the later one must not bring it back, nor its instant.
         if let Some(earlier) = self.live(pair) {
-            self.gone.note_pair(self.table.looked_up(pair), self.cooldown.voted_at(earlier.expires_at));
+            self.changes.gone.note_pair(self.table.looked_up(pair), self.cooldown.voted_at(earlier.expires_at));
         }
         self.forget_row(pair);
         let new = Cooling { pair, expires_at };
-        self.events.push(Event::Vote(self.stored(new)));
-        self.pairs.insert(self.table.looked_up(pair), Some(new));
+        self.changes.events.push(Event::Vote(self.stored(new)));
+        self.changes.pairs.insert(self.table.looked_up(pair), Some(new));
     }
 
     /// The first second, from that of the vote on, in which no vote of these pairs had been cast that was taken away.
@@ -204,7 +184,7 @@ impl<'s> Batch<'s> {
     fn free_second(&self, pairs: &[Pair], vote: &Vote) -> Option<UnixSeconds> {
         let is_taken = |pair: &Pair, at| {
             let pair = self.table.looked_up(*pair);
-            [self.gone_before, &self.gone].into_iter().any(|gone| match vote.voted_at {
+            [self.gone_before, &self.changes.gone].into_iter().any(|gone| match vote.voted_at {
                 Some(_) => gone.is_cancelled(pair, at),
                 None => gone.may_be_taken(pair, at, self.now),
             })
@@ -230,7 +210,7 @@ impl<'s> Batch<'s> {
         let live = self.live(pair);
         if let Some(held) = live {
             self.forget(held);
-            self.gone.note_pair(self.table.looked_up(pair), self.cooldown.voted_at(held.expires_at));
+            self.changes.gone.note_pair(self.table.looked_up(pair), self.cooldown.voted_at(held.expires_at));
         }
         Some(live.is_some())
     }
@@ -238,9 +218,9 @@ impl<'s> Batch<'s> {
     /// The row of a pair goes. That of a vote that was cut is of another instant than the table says.
     fn forget_row(&mut self, pair: Pair) {
         let looked_up = self.table.looked_up(pair);
-        let cut = if self.pairs.contains_key(&looked_up) { None } else { self.cut.row(looked_up) };
+        let cut = if self.changes.pairs.contains_key(&looked_up) { None } else { self.cut.row(looked_up) };
         if let Some(row) = cut.or_else(|| self.held(pair)) {
-            self.events.push(Event::VoteGone(self.stored(row)));
+            self.changes.events.push(Event::VoteGone(self.stored(row)));
         }
     }
 
@@ -248,9 +228,9 @@ impl<'s> Batch<'s> {
         if self.cut.row(self.table.looked_up(held.pair)).is_some() {
             self.forget_row(held.pair);
         } else {
-            self.events.push(Event::VoteGone(self.stored(held)));
+            self.changes.events.push(Event::VoteGone(self.stored(held)));
         }
-        self.pairs.insert(self.table.looked_up(held.pair), None);
+        self.changes.pairs.insert(self.table.looked_up(held.pair), None);
     }
 
     fn list(&mut self, new: NewServer, tokens: Tokens) -> ServerOutcome {
@@ -285,29 +265,29 @@ impl<'s> Batch<'s> {
         }
         self.finish_removal(server);
         self.servers_mut().insert(server, token.clone());
-        self.events.push(Event::Server(server, token.clone()));
+        self.changes.events.push(Event::Server(server, token.clone()));
         outcome(token)
     }
 
     /// What is left of an earlier server of this id goes before it is listed again.
     fn finish_removal(&mut self, server: ServerId) {
-        let left = match self.struck.get(&server) {
+        let left = match self.changes.struck.get(&server) {
             // Votes that a step back has cut and ended are in the table no longer, and may come back.
             Some(true) => self.table.of_server(server).into_iter().chain(self.cut.of_server(server)).collect(),
             Some(false) => return,
             None => self.removals.of(server),
         };
-        if left.is_empty() && !self.struck.contains_key(&server) {
+        if left.is_empty() && !self.changes.struck.contains_key(&server) {
             return;
         }
         self.forget_all(&left);
-        self.struck.insert(server, false);
+        self.changes.struck.insert(server, false);
     }
 
-    /// Takes these votes away, except those that this batch has taken away already.
+    /// Takes these votes away, except those that this draft has taken away already.
     pub fn forget_all(&mut self, entries: &[Cooling]) {
         for held in entries {
-            if !self.pairs.contains_key(&self.table.looked_up(held.pair)) {
+            if !self.changes.pairs.contains_key(&self.table.looked_up(held.pair)) {
                 self.forget(*held);
             }
         }
@@ -317,19 +297,19 @@ impl<'s> Batch<'s> {
         if !self.servers().contains(server) {
             return false;
         }
-        // Votes of this batch go at once. Those in the table go later, in parts: see [`Removals`].
+        // Votes of this draft go at once. Those in the table go later, in parts: see [`Removals`].
         let cast_here: Vec<_> =
-            self.pairs.values().flatten().filter(|held| held.pair.server == server).copied().collect();
+            self.changes.pairs.values().flatten().filter(|held| held.pair.server == server).copied().collect();
         let in_table = self.table.of_server(server);
         if let Some(latest) = in_table.iter().chain(&cast_here).map(|vote| vote.expires_at).max() {
-            self.gone.note_server(server, self.cooldown.voted_at(latest));
+            self.changes.gone.note_server(server, self.cooldown.voted_at(latest));
         }
         for held in cast_here {
             self.forget(held);
         }
-        self.struck.insert(server, true);
+        self.changes.struck.insert(server, true);
         self.servers_mut().remove(server);
-        self.events.push(Event::ServerGone(server));
+        self.changes.events.push(Event::ServerGone(server));
         true
     }
 }
