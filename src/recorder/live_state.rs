@@ -1,4 +1,4 @@
-//! The state that everybody views and only a recorder writes, with what is counted of it: the same for a
+//! The state that all threads view and only a recorder writes, with what is counted of it: the same for a
 //! store of one's own and for one that nodes share.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct LiveState {
     pub directory: Directory,
     /// What the recorder counts.
     pub counters: Arc<RecorderCounters>,
-    /// Who is to be told of votes, once they are in the table.
+    /// The requests that wait for votes.
     pub waiting: WaitingRoom,
     board: WatchBoard,
     /// Where watchers learn of changes.
@@ -55,7 +55,7 @@ impl LiveState {
         self.waiting.clone()
     }
 
-    /// Who watches what is asked and recorded.
+    /// The watchers of what is asked and recorded.
     #[must_use]
     pub fn board(&self) -> WatchBoard {
         self.board.clone()
@@ -85,13 +85,13 @@ impl LiveState {
         listed.into_iter().chain(votes.map(row))
     }
 
-    /// Tells those who wait for a vote for `pair`, which is in the table by now.
+    /// Rings for the requests that wait for a vote for `pair`, which is in the table by now.
     pub fn tell(&self, pair: Pair) {
         self.waiting.tell(self.table.looked_up(pair));
     }
 
-    /// Shows these servers in place of those that were listed, and wakes who waits for one that was struck off or
-    /// has another token: what it asks under may name nobody now.
+    /// Shows these servers in place of those that were listed. Rings for the requests that wait for a server that was
+    /// removed or has another token: what they ask under may name no server now.
     pub fn publish(&mut self, servers: Snapshot) {
         self.counters.servers.set(servers.len() as u64);
         let before = self.directory.snapshot();

@@ -220,7 +220,7 @@ impl Recorder {
         let pause_ms = until_ms.saturating_sub(self.clock.now().monotonic_ms);
         let first = match self.requests.recv_timeout(Duration::from_millis(pause_ms)) {
             Ok(first) => {
-                // Who is about to send a command can do so first: sixty votes in one commit cost little more than one.
+                // Another client may be about to send a command: sixty votes in one commit cost little more than one.
                 thread::yield_now();
                 first
             }
@@ -249,14 +249,14 @@ impl Recorder {
     /// 2. check what is asked, each command against the state and against those before it: one commit carries
     ///    all of it;
     /// 3. commit: durable before anybody sees it;
-    /// 4. apply: visible before anybody is told, whoever waits for the vote included;
+    /// 4. apply: visible before anybody is told, the requests that wait for the vote included;
     /// 5. answer;
     /// 6. sweep a little, when nobody waits on it any more;
     /// 7. take away a part of what goes with a server that was struck off.
     ///
     /// # Errors
     /// Only before the state is loaded: the start is refused, and no further step is to be made.
-    /// [`StoreError::InUse`] at the first try: whoever starts a second process on one store has to be told.
+    /// [`StoreError::InUse`] at the first try: an operator that starts a second process on one store has to be told.
     pub fn step(&mut self, asked: Vec<(Command, Respond)>) -> Result<u64, StoreError> {
         if let Some(start) = self.start.take() {
             self.start = self.go_on(start)?;
@@ -362,7 +362,7 @@ impl Recorder {
         for Cooling { pair, expires_at } in pairs.values().flatten() {
             self.live.table.insert(*pair, *expires_at);
         }
-        // Behind all: who is told of one address of a vote may ask for the others.
+        // Last: a client that is told of one address of a vote may ask for the others.
         pairs.into_values().flatten().for_each(|held| self.live.tell(held.pair));
         self.note_struck(struck);
     }

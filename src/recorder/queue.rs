@@ -16,18 +16,18 @@ pub struct Request {
     pub command: Command,
     /// Called with the answer.
     pub respond: Respond,
-    /// Freed when the request is taken out of the queue.
-    _place: QueuePlace,
+    /// Given back when the request is taken out of the queue.
+    _lines: QueuedLines,
 }
 
-/// The room that a waiting command takes, in lines. The number of commands says little: one may hold a single
-/// vote or some thousand, and it waits on when its client has gone.
-struct QueuePlace {
+/// The lines of a command that waits. The number of commands says little: one may have a single vote or some
+/// thousand, and it waits on when its client has disconnected.
+struct QueuedLines {
     lines: usize,
     waiting: Arc<AtomicUsize>,
 }
 
-impl Drop for QueuePlace {
+impl Drop for QueuedLines {
     fn drop(&mut self) {
         self.waiting.fetch_sub(self.lines, Ordering::Relaxed);
     }
@@ -41,7 +41,7 @@ pub struct RecorderHandle {
     waiting: Arc<AtomicUsize>,
 }
 
-/// The recorder has too much to do, or is gone.
+/// The recorder has too much to do, or has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overloaded;
 
@@ -59,12 +59,12 @@ impl RecorderHandle {
     /// [`Overloaded`]: the command was not taken and `respond` will not be called.
     pub fn submit(&self, command: Command, respond: Respond) -> Result<(), Overloaded> {
         let lines = command.lines();
-        let place = QueuePlace { lines, waiting: Arc::clone(&self.waiting) };
-        // Where the command is refused, dropping `place` gives its lines back.
+        let queued = QueuedLines { lines, waiting: Arc::clone(&self.waiting) };
+        // Where the command is refused, dropping `queued` gives its lines back.
         if self.waiting.fetch_add(lines, Ordering::Relaxed) + lines > RECORDER_LINES_MAX {
             return Err(Overloaded);
         }
-        match self.requests.try_send(Request { command, respond, _place: place }) {
+        match self.requests.try_send(Request { command, respond, _lines: queued }) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => Err(Overloaded),
         }
@@ -80,7 +80,7 @@ mod tests {
     use crate::vote::id::ServerId;
     use crate::vote::ipv4::Ipv4;
 
-    /// Regression: commands were counted, not what they hold. Clients that sent batches and went away left
+    /// Regression: commands were counted, not their lines. Clients that sent batches and disconnected left
     /// 65,536 of them behind, each with thousands of lines, where the store was slow.
     #[test]
     fn so_many_lines_wait_and_no_more() {

@@ -1,6 +1,6 @@
-//! Votes of servers that were struck off, which leave table and store in parts: a large server's would
-//! hold up everybody's votes for a second. The server itself is struck off at once, so none of them is
-//! ever asked for; and before a server of the same id is listed again, all of them go.
+//! Votes of removed servers, which leave table and store in parts: those of a large server at once would delay
+//! other votes for a second. The server itself is removed at once, so no question finds them; and before a server of
+//! the same id is listed again, all of them go.
 //!
 //! After a crash between two parts the rest is found by the next start: votes of no listed server.
 
@@ -41,8 +41,8 @@ impl Removals {
         self.entries.iter().filter(|entry| entry.pair.server == server).copied().collect()
     }
 
-    /// All of this server has gone: it may be listed again.
-    pub(super) fn settle(&mut self, server: ServerId) {
+    /// All of this server were taken away: it may be listed again.
+    pub(super) fn forget(&mut self, server: ServerId) {
         if self.servers.remove(&server) {
             self.entries.retain(|entry| entry.pair.server != server);
         }
@@ -53,8 +53,8 @@ impl Removals {
         &self.entries[self.entries.len() - self.entries.len().min(PART_ROWS)..]
     }
 
-    /// The part has gone.
-    pub(super) fn part_is_gone(&mut self) {
+    /// The part was taken away.
+    pub(super) fn part_is_removed(&mut self) {
         self.entries.truncate(self.entries.len() - self.entries.len().min(PART_ROWS));
         if self.entries.is_empty() {
             *self = Self::default();
@@ -81,7 +81,7 @@ mod tests {
         removals.add((0..20_000).map(|at| entry(1, at * 7 % 20_000)).collect());
         removals.add(vec![entry(2, 5)]);
         assert_eq!(removals.of(ServerId(2)), [entry(2, 5)]);
-        removals.settle(ServerId(2));
+        removals.forget(ServerId(2));
         assert!(removals.of(ServerId(2)).is_empty());
         let mut latest = None;
         let mut parts = 0;
@@ -89,7 +89,7 @@ mod tests {
             let (first, last) = (removals.part().last(), removals.part().first());
             assert!(latest < first.map(|entry| entry.expires_at));
             latest = last.map(|entry| entry.expires_at);
-            removals.part_is_gone();
+            removals.part_is_removed();
             parts += 1;
         }
         assert_eq!((parts, latest), (3, Some(UnixSeconds(19_999))));

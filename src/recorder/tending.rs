@@ -1,5 +1,4 @@
-//! What the recorder looks after beside votes: whether the store is still at its place, and whether
-//! one that failed works again.
+//! The recorder looks after the store: whether it is still at its path, and whether one that failed works again.
 
 use std::collections::HashMap;
 
@@ -25,7 +24,7 @@ impl Recorder {
         let is_due = if self.patience.is_failing || self.is_store_void() {
             self.may_try(now)
         } else if self.readiness.has(Trouble::StoreFailing) {
-            // A commit without votes has worked, which told nothing of room for votes.
+            // A commit without votes has worked, which says nothing of room for votes.
             self.patience.is_as_full &= !self.store.as_ref().is_some_and(|store| store.has_more_room());
             !self.patience.is_as_full
         } else {
@@ -96,11 +95,11 @@ impl Recorder {
         let mut draft = self.draft();
         draft.forget_all(self.removals.part());
         let changes = draft.into_changes();
-        let has_gone = self.round(changes, Vec::new());
-        if has_gone {
-            self.removals.part_is_gone();
+        let is_removed = self.round(changes, Vec::new());
+        if is_removed {
+            self.removals.part_is_removed();
         }
-        has_gone && !self.removals.is_empty()
+        is_removed && !self.removals.is_empty()
     }
 
     /// Servers of a commit were struck off, or were and are listed again.
@@ -111,7 +110,7 @@ impl Recorder {
                 self.restore_cut(|pair| pair.server == server);
                 self.removals.add(self.live.table.of_server(server));
             } else {
-                self.removals.settle(server);
+                self.removals.forget(server);
             }
         }
     }

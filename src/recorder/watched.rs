@@ -8,7 +8,7 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 use crate::watch::Seen;
 
 impl LiveState {
-    /// Holds back what there is to see of `events`, which come upon the present servers; see
+    /// Stages what there is to see of `events`, which come upon the present servers; see
     /// [`crate::watch::WatchPost::finish_staged`].
     pub fn stage(&mut self, events: &[Event], cooldown: Cooldown, now: UnixSeconds) {
         if !self.watch.look() {

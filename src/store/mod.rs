@@ -39,7 +39,7 @@ impl StoredVote {
         Self { server, address, voted_at }
     }
 
-    /// Whose vote it is.
+    /// The server and the voter.
     #[must_use]
     pub const fn pair(&self) -> Pair {
         Pair { server: self.server, address: self.address }

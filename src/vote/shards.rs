@@ -31,7 +31,7 @@ pub struct Pair {
 /// A pair and the instant from which it may vote again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cooling {
-    /// Who is in cooldown where.
+    /// The pairs in cooldown.
     pub pair: Pair,
     /// First instant at which the pair may vote.
     pub expires_at: UnixSeconds,

@@ -167,7 +167,7 @@ impl CooldownTable {
     }
 
     /// The pair under which the table looks up what is asked of `pair`: a network is cut to the prefix.
-    /// Whoever keeps pairs beside the table keeps them under this.
+    /// A module that keeps pairs beside the table keeps them under this.
     #[must_use]
     pub fn looked_up(&self, pair: Pair) -> Pair {
         Pair { address: self.view().voter(pair.address), ..pair }

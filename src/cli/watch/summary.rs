@@ -179,7 +179,7 @@ mod tests {
         assert!(
             told(&[VOTED]).starts_with("No question was seen.\nServer 28: voted with 203.0.113.7, and nobody asked")
         );
-        // Who asked and voted, in either order, is well.
+        // A pair with a question and a vote, in either order, is well.
         for lines in [&[VOTED, COOLING][..], &[COOLING]] {
             assert_eq!(told(lines), "1 question: 1 in_cooldown.\n");
         }
