@@ -3,12 +3,9 @@
 //! random ones try N times as often, `TEST_SEED` repeats a run.
 
 mod anew;
-mod behind;
-mod clock;
 mod crash;
 mod damage;
 mod device;
-mod expiry;
 mod files;
 mod full;
 mod gone;

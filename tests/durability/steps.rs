@@ -1,26 +1,26 @@
-//! The wall clock steps under a running process, by a library that is loaded before the system's
-//! and reads the step from a file. Black box; the rule itself is tested in `clock`.
+//! The wall clock steps under a running process or between two, by a library that is loaded before the system's
+//! and reads the step from a file. Black box; the recorder's unit tests hold the rules themselves.
 
-use crate::durability::files::stop;
+use crate::durability::files::{await_ready, expect_not_ready, stop};
 use crate::util::client::get;
 use crate::util::ledger::{Pair, SERVER, address, exported_votes, next_votes};
 use crate::util::needs::{faketime_library, left_out};
 use crate::util::server::Server;
 use crate::util::time::{imf_fixdate, now_unix, rfc3339};
 use crate::util::wait_until;
+use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
 
 const COOLDOWN_S: i64 = 5_400;
+const HOUR_S: i64 = 3_600;
 /// A vote may come from a clock that is so far ahead, in seconds.
 const AHEAD_MAX_S: i64 = 5;
 /// Between a reading of this test and the service's, in seconds.
 const SLACK_S: i64 = 2;
 
 /// A data directory, and the file that says how far the clock is from the system's.
-pub(crate) struct Scene {
+struct Scene {
     folder: tempfile::TempDir,
     library: PathBuf,
     step_s: i64,
@@ -28,7 +28,7 @@ pub(crate) struct Scene {
 
 impl Scene {
     /// `None`, said aloud, where the library is not installed.
-    pub(crate) fn new() -> Option<Scene> {
+    fn new() -> Option<Scene> {
         let Some(library) = faketime_library() else {
             left_out("libfaketime is not installed here");
             return None;
@@ -42,19 +42,19 @@ impl Scene {
         self.folder.path().join("step")
     }
 
-    pub(crate) fn data(&self) -> PathBuf {
+    fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
     /// Written whole: the library may read at any moment.
-    pub(crate) fn write_step(&mut self, step_s: i64) {
+    fn write_step(&mut self, step_s: i64) {
         let new = Path::new(&self.step_file()).with_extension("new");
         fs::write(&new, format!("{step_s:+}")).expect("the step can be written");
         fs::rename(&new, self.step_file()).expect("the step can be put in place");
         self.step_s = step_s;
     }
 
-    pub(crate) fn start(&self, more: &[&str]) -> Server {
+    fn start(&self, more: &[&str]) -> Server {
         let mut command = Server::on(&self.data());
         command.args(more);
         command.env("LD_PRELOAD", &self.library).env("FAKETIME_TIMESTAMP_FILE", self.step_file());
@@ -63,12 +63,12 @@ impl Scene {
     }
 
     /// Unix seconds by the clock of the service.
-    pub(crate) fn now(&self) -> i64 {
+    fn now(&self) -> i64 {
         now_unix() + self.step_s
     }
 
     /// Steps the clock, and waits until the service has seen it.
-    pub(crate) fn step(&mut self, server: &Server, step_s: i64) {
+    fn step(&mut self, server: &Server, step_s: i64) {
         self.write_step(step_s);
         wait_until("the service follows the clock", || {
             let response = get(server.public(), "/");
@@ -116,7 +116,7 @@ fn a_step_back_of_an_hour() {
     for number in 0..20 {
         assert!(scene.cast(&server, number));
     }
-    scene.step(&server, -3_600);
+    scene.step(&server, -HOUR_S);
     let shown = scene.expect_agreement(&server, &pairs, "after the step");
     assert!(shown.iter().all(Option::is_some), "lost: {shown:?}");
     assert!(!scene.cast(&server, 0), "it is in cooldown");
@@ -125,65 +125,6 @@ fn a_step_back_of_an_hour() {
     let server = scene.start(&[]);
     assert_eq!(scene.expect_agreement(&server, &pairs, "after a restart"), shown);
     assert!(!scene.cast(&server, 100), "it is in cooldown after a restart");
-}
-
-/// What ended in its time stays ended; see `behind` for what a clock ahead has ended.
-#[test]
-fn a_step_back_revives_nothing_that_had_ended() {
-    let Some(mut scene) = Scene::new() else { return };
-    let pairs = [(SERVER, address(1))];
-    let server = scene.start(&[]);
-    server.control_client().add_server(SERVER, "demo");
-    let response = server.control_client().cast_at(SERVER, &address(1).to_string(), now_unix() + 2 - COOLDOWN_S);
-    assert_eq!(response.status, 201, "{response:?}");
-    wait_until("it ends", || next_votes(&server, &pairs) == [None]);
-    scene.step(&server, -600);
-    assert_eq!(scene.expect_agreement(&server, &pairs, "after the step back"), [None]);
-    stop(server);
-    let server = scene.start(&[]);
-    assert_eq!(scene.expect_agreement(&server, &pairs, "after a restart"), [None]);
-    assert!(scene.cast(&server, 1), "it may vote");
-}
-
-#[test]
-fn a_step_forward_and_back_again_loses_no_vote() {
-    let Some(mut scene) = Scene::new() else { return };
-    let server = scene.start(&[]);
-    server.control_client().add_server(SERVER, "demo");
-    assert!(scene.cast(&server, 1));
-    scene.step(&server, 3 * 3_600);
-    assert!(scene.cast(&server, 1), "its cooldown is over");
-    assert!(scene.cast(&server, 2), "votes are taken after the step");
-    // Expired rows are dropped in the background, some 20 times a second.
-    sleep(Duration::from_millis(500));
-    scene.step(&server, 0);
-    assert!(scene.cast(&server, 3), "votes are taken after the step back");
-    let pairs = [1, 2, 3].map(|number| (SERVER, address(number)));
-    let shown = scene.expect_agreement(&server, &pairs, "after the step back");
-    assert!(shown.iter().all(Option::is_some), "lost: {shown:?}");
-    stop(server);
-    let server = scene.start(&[]);
-    assert_eq!(scene.expect_agreement(&server, &pairs, "after a restart"), shown);
-}
-
-#[test]
-fn a_start_behind_the_votes_it_finds() {
-    let Some(mut scene) = Scene::new() else { return };
-    let pairs = [1, 2].map(|number| (SERVER, address(number)));
-    let server = scene.start(&[]);
-    server.control_client().add_server(SERVER, "demo");
-    assert!(scene.cast(&server, 1) && scene.cast(&server, 2));
-    stop(server);
-    scene.write_step(-3_600);
-    let server = scene.start(&["--accept-clock"]);
-    let shown = scene.expect_agreement(&server, &pairs, "after the start");
-    assert!(shown.iter().all(Option::is_some), "lost: {shown:?}");
-    let response = server.control_client().delete(&format!("/v1/votes/{SERVER}/{}", address(1)));
-    assert_eq!(response.status, 200, "{response:?}");
-    stop(server);
-    let server = scene.start(&[]);
-    let found = scene.expect_agreement(&server, &pairs, "after one more start");
-    assert_eq!(found, [None, shown[1].clone()], "the first was cancelled, the second is as it was");
 }
 
 /// Regression: of 1,000 votes none was live after a clock that was 6 h back for a second.
@@ -197,7 +138,7 @@ fn a_clock_that_is_wrong_for_a_moment_changes_nothing() {
         assert!(scene.cast(&server, number));
     }
     let shown = scene.expect_agreement(&server, &pairs, "before the steps");
-    for step_s in [-6 * 3_600, 2 * 3_600] {
+    for step_s in [-6 * HOUR_S, 2 * HOUR_S] {
         scene.step(&server, step_s);
         scene.step(&server, 0);
         assert_eq!(scene.expect_agreement(&server, &pairs, "after the step"), shown, "{step_s}");
@@ -229,4 +170,80 @@ fn a_small_step_back_makes_the_time_stand_still() {
     let is_at = |now| get(server.public(), "/").header("Date") == Some(imf_fixdate(now).as_str());
     wait_until("it goes on with the clock", || is_at(scene.now()));
     assert_eq!(next_votes(&server, &pairs), shown);
+}
+
+fn pairs() -> Vec<Pair> {
+    (0..4).map(|number| (SERVER, address(number))).collect()
+}
+
+/// A store with three cooldowns that live and one that has ended, and what is shown of them.
+fn furnished(scene: &Scene, end: impl FnOnce(Server)) -> Vec<Option<String>> {
+    let server = scene.start(&[]);
+    let control = server.control_client();
+    control.add_server(SERVER, "demo");
+    let ends_soon = now_unix() + 1 - COOLDOWN_S;
+    for (number, voted_at) in [now_unix(), now_unix() - 600, now_unix() - 1_800, ends_soon].into_iter().enumerate() {
+        let number = u32::try_from(number).expect("a small number");
+        let response = control.cast_at(SERVER, &address(number).to_string(), voted_at);
+        assert!(response.status == 201 || number == 3, "{response:?}");
+    }
+    let mut shown = Vec::new();
+    wait_until("the fourth ends", || {
+        shown = next_votes(&server, &pairs());
+        shown[3].is_none()
+    });
+    assert!(shown[..3].iter().all(Option::is_some), "{shown:?}");
+    end(server);
+    shown
+}
+
+fn kill(server: Server) {
+    server.signal(Signal::KILL);
+    drop(server);
+}
+
+/// Requires that a start now is not ready and says why, with both times.
+fn expect_behind(scene: &Scene, what: &str) -> Server {
+    let mut server = scene.start(&[]);
+    let known = rfc3339(now_unix());
+    expect_not_ready(&mut server, "clock_behind", &known[..13], "--accept-clock", what);
+    let message = get(server.control(), "/readyz").json()["message"].to_string();
+    let says = rfc3339(scene.now());
+    assert!(message.contains(&format!("the clock says {}", &says[..13])), "{what}: {message}");
+    server
+}
+
+/// Regression: all that was in the store was in cooldown, also what had ended.
+#[test]
+fn a_start_six_hours_behind_waits_until_the_clock_is_right() {
+    let Some(mut scene) = Scene::new() else { return };
+    // Killed: the time is kept with each commit.
+    let shown = furnished(&scene, kill);
+    scene.write_step(-6 * HOUR_S);
+    let server = expect_behind(&scene, "six hours behind");
+    scene.write_step(0);
+    await_ready(&server);
+    assert_eq!(next_votes(&server, &pairs()), shown);
+    assert_ne!(server.sample(r#"vote_status_trouble{reason="clock_behind"}"#), Some(1.0));
+    kill(server);
+    assert_eq!(next_votes(&scene.start(&[]), &pairs()), shown, "after a kill");
+}
+
+#[test]
+fn a_clock_that_is_accepted_revives_nothing_and_is_kept() {
+    let Some(mut scene) = Scene::new() else { return };
+    furnished(&scene, stop);
+    scene.write_step(-HOUR_S);
+    kill(expect_behind(&scene, "an hour behind"));
+    let server = scene.start(&["--accept-clock"]);
+    let line = "s later; 3 cooldowns were cut to their length, and ";
+    server.wait_for_lines(line, 1);
+    let shown = next_votes(&server, &pairs());
+    assert_eq!(shown.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, true, false]);
+    let latest = rfc3339(scene.now() + COOLDOWN_S + 1);
+    assert!(shown.iter().flatten().all(|next| *next <= latest), "{shown:?} after {latest}");
+    kill(server);
+    // Without the option: the time that is kept was set back.
+    let server = scene.start(&[]);
+    assert_eq!(next_votes(&server, &pairs()), shown);
 }
