@@ -79,13 +79,6 @@ fn idle_connections_are_closed_and_the_process_ends() {
 }
 
 #[test]
-fn nobody_there_ends_at_once() {
-    let mut server = server(&[]);
-    server.signal(Signal::TERM);
-    assert_ends_well(&mut server, SOON);
-}
-
-#[test]
 fn requests_under_way_are_answered_and_told_the_close() {
     // One worker: when the idle connection ends, the worker of all the others has the signal.
     let mut server = server(&["--workers", "1"]);

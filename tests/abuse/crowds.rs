@@ -126,25 +126,6 @@ fn a_crowd_of_one_address_ends_its_own_and_not_who_is_slow() {
     });
 }
 
-#[test]
-fn an_unfinished_head_that_makes_room_is_told_408() {
-    let server = one_worker(&["--max-connections", "2", "--head-timeout", "60"]);
-    let mut begun: Vec<Client> = (0..2).map(|_| Client::connect(server.public())).collect();
-    for client in &mut begun {
-        client.send(&GET[..20]);
-        // It is known to have begun before the next one does.
-        sleep(Duration::from_millis(50));
-    }
-    let mut newcomer = Client::connect(server.public());
-    newcomer.send(GET);
-    assert_eq!(newcomer.read_response(false).text(), CAN_VOTE);
-    let response = begun[0].read_response(false);
-    assert_eq!((response.status, response.says_close()), (408, true), "{response:?}");
-    begun[0].expect_closed();
-    begun[1].send(&GET[20..]);
-    assert_eq!(begun[1].read_response(false).text(), CAN_VOTE);
-}
-
 /// What is said without a key, on how many connections.
 fn kinds() -> [(&'static str, usize, Vec<u8>); 7] {
     let upload = |line: &str| format!("{line} HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n{{").into_bytes();

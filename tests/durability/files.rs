@@ -122,25 +122,18 @@ fn files_are_for_their_owner_only() {
 }
 
 #[test]
-fn no_start_on_an_empty_file() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    fs::write(store_file(folder.path()), b"").expect("a file can be made");
-    expect_no_start(folder.path(), "damaged", "an empty file");
-}
-
-#[test]
-fn no_start_where_the_store_was_emptied() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    furnished(folder.path(), 1);
-    fs::write(store_file(folder.path()), b"").expect("the file can be emptied");
-    expect_no_start(folder.path(), "damaged", "an emptied file");
-}
-
-#[test]
-fn no_start_on_a_text() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    fs::write(store_file(folder.path()), "no votes in here\n".repeat(1_000)).expect("a file can be made");
-    expect_no_start(folder.path(), "damaged", "a text");
+fn no_start_on_what_is_no_store() {
+    let text = "no votes in here\n".repeat(1_000);
+    for (what, content, was_in_use) in
+        [("an empty file", "", false), ("a store that was emptied", "", true), ("a text", text.as_str(), false)]
+    {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        if was_in_use {
+            furnished(folder.path(), 1);
+        }
+        fs::write(store_file(folder.path()), content).expect("it can be written");
+        expect_no_start(folder.path(), "damaged", what);
+    }
 }
 
 /// Regression: a store that was gone was taken for a first start, and every cooldown was forgotten.

@@ -67,11 +67,6 @@ impl Room for Filler {
     }
 }
 
-/// The service, where a shell has turned off the signal for a file that grows past its limit.
-fn serve_without_the_signal(folder: &Path) -> Server {
-    Server::spawn(Server::under(&["sh", "-c", r#"trap "" XFSZ; exec "$0" "$@""#], Server::on(folder)))
-}
-
 /// Casts one vote, which is recorded or refused for want of room; whether it was recorded. What is left in doubt there is not
 /// recorded either.
 fn cast(ledger: &mut Ledger, server: &Server, number: u32) -> bool {
@@ -141,7 +136,7 @@ fn run_full(server: &Server, folder: &Path, room: &dyn Room) -> Ledger {
 #[test]
 fn votes_wait_for_room_under_a_size_limit() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = serve_without_the_signal(folder.path());
+    let server = serve(folder.path(), &[]);
     let ledger = run_full(&server, folder.path(), &SizeLimit);
     server.signal(Signal::KILL);
     drop(server);
@@ -149,16 +144,9 @@ fn votes_wait_for_room_under_a_size_limit() {
 }
 
 #[test]
-fn a_size_limit_does_not_end_the_service() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = serve(folder.path(), &[]);
-    run_full(&server, folder.path(), &SizeLimit);
-}
-
-#[test]
 fn a_kill_while_there_is_no_room_loses_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = serve_without_the_signal(folder.path());
+    let server = serve(folder.path(), &[]);
     let mut ledger = Ledger::default();
     server.control_client().add_server(SERVER, "demo");
     assert!(cast(&mut ledger, &server, 0), "there is room");
@@ -173,7 +161,7 @@ fn a_kill_while_there_is_no_room_loses_nothing() {
 #[test]
 fn a_drop_that_fails_is_said_once() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = serve_without_the_signal(folder.path());
+    let server = serve(folder.path(), &[]);
     let control = server.control_client();
     control.add_server(SERVER, "demo");
     let ends = now_unix() + 3;

@@ -54,8 +54,6 @@ fn a_steady_stream_does_not_grow_the_file() {
     let took = begin.elapsed();
     let end_bytes = fs::metadata(store_file(folder.path())).expect("the file is there").len();
     println!("{sent} votes in {took:?}: {second_bytes} bytes after two lengths, {end_bytes} after {LENGTHS}");
-    let planned = Duration::from_secs(u64::from(lived_s * LENGTHS));
-    assert!(took < planned + planned / 2, "{took:?}: no stream of {RATE} votes a second");
     assert!(end_bytes <= 2 * second_bytes, "{end_bytes} bytes after {LENGTHS} lengths, {second_bytes} after two");
     // The last second's votes are there, and those before the last length are not.
     let pairs = |from: u32| (from..from + 100).map(|number| (SERVER, address(number))).collect::<Vec<_>>();
