@@ -4,38 +4,17 @@
 pub(crate) mod cooldown;
 mod pages;
 
-use crate::util::answers::{CAN_VOTE, IN_COOLDOWN, REQUEST_TIMEOUT, UNKNOWN_SERVER, UNKNOWN_TOKEN, prepare};
-use crate::util::checks::{self, Closed, Open, PATH, expect, expect_response};
-use crate::util::client::{Client, get};
+use crate::util::answers::{IN_COOLDOWN, UNKNOWN_SERVER, UNKNOWN_TOKEN, prepare};
+use crate::util::checks::{self, Open, expect_response};
+use crate::util::client::get;
 use crate::util::server::Server;
 use crate::util::watch::Watching;
 
 #[test]
-fn every_path_and_method_has_its_answer() {
+fn the_contract_holds() {
     let server = Server::in_memory(&[]);
     let next = prepare(&server);
-    checks::every_path_and_method(&server.publics()[0], &next);
-}
-
-#[test]
-fn every_kind_of_request_has_its_answer_and_leaves_the_connection_as_told() {
-    let server = Server::in_memory(&[]);
-    prepare(&server);
-    checks::every_kind_of_request(&server.publics()[0]);
-}
-
-#[test]
-fn heads_past_their_limits_are_refused() {
-    let server = Server::in_memory(&[]);
-    prepare(&server);
-    checks::heads_past_their_limits(&server.publics()[0]);
-}
-
-#[test]
-fn a_body_that_was_asked_about_is_asked_for() {
-    let server = Server::in_memory(&[]);
-    prepare(&server);
-    checks::body_asked_about(&server.publics()[0]);
+    checks::whole_contract(&server.publics()[0], &next);
 }
 
 #[test]
@@ -52,28 +31,6 @@ fn what_is_awaited_is_decided_when_it_is_answered_while_somebody_watches_too() {
     let server = Server::in_memory(&["--workers", "1"]);
     let _watching = Watching::begin(&server, "");
     checks::decided_when_it_is_answered(&server, checks::BY_LENGTH);
-}
-
-#[test]
-fn a_request_begun_and_not_finished_times_out() {
-    let server = Server::in_memory(&["--head-timeout", "0.3"]);
-    let mut client = Client::connect(server.public());
-    client.send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n"));
-    expect("half a head", &mut client, &REQUEST_TIMEOUT, Closed);
-}
-
-#[test]
-fn a_connection_too_many_is_answered_and_ends_who_was_not_done() {
-    let server = Server::in_memory(&["--workers", "1", "--max-connections", "1"]);
-    prepare(&server);
-    // The first is in the middle of a request; the interim answer proves that the server knows.
-    let mut first = Client::connect(server.public());
-    first.send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"));
-    assert_eq!(first.read_response(false).status, 100);
-    let mut second = Client::connect(server.public());
-    second.send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n\r\n"));
-    expect("second", &mut second, &CAN_VOTE, Open);
-    expect("first", &mut first, &REQUEST_TIMEOUT, Closed);
 }
 
 #[test]
@@ -97,18 +54,4 @@ fn all_public_listeners_answer_alike() {
         let body = IN_COOLDOWN.body.replace("NEXT", &next);
         assert_eq!(response.text(), body, "{addr}");
     }
-}
-
-#[test]
-fn answers_in_one_write_come_in_order() {
-    let server = Server::in_memory(&[]);
-    let next = prepare(&server);
-    checks::answers_in_one_write(&server.publics()[0], &next);
-}
-
-#[test]
-fn half_a_close_still_gets_the_answer() {
-    let server = Server::in_memory(&[]);
-    prepare(&server);
-    checks::half_a_close(&server.publics()[0]);
 }

@@ -10,55 +10,15 @@ use serde_json::json;
 /// The length of the default cooldown in seconds.
 const COOLDOWN: i64 = 90 * 60;
 
-/// Bodies that are JSON but no vote that can be recorded, with `NOW±n` where an instant belongs.
+/// Votes that a body may name and the recorder refuses, with `NOW±n` where an instant belongs; `hostile` has bodies
+/// that name none.
 const INVALID: &[(&str, &str)] = &[
-    ("a list", "[]"),
-    ("a string", r#""vote""#),
-    ("a number", "1"),
-    ("null", "null"),
-    ("no field", "{}"),
-    ("no ip", r#"{"server_id":28}"#),
-    ("no server", r#"{"ip":"203.0.113.7"}"#),
-    ("ip null", r#"{"server_id":28,"ip":null}"#),
-    ("ip a number", r#"{"server_id":28,"ip":3405803783}"#),
-    ("ip empty", r#"{"server_id":28,"ip":""}"#),
-    ("ip short", r#"{"server_id":28,"ip":"203.0.113"}"#),
-    ("ip past 255", r#"{"server_id":28,"ip":"203.0.113.256"}"#),
-    ("ip leading zero", r#"{"server_id":28,"ip":"203.0.113.07"}"#),
-    ("ip v6 in brackets", r#"{"server_id":28,"ip":"[2001:db8::1]"}"#),
-    ("ip v6 with a zone", r#"{"server_id":28,"ip":"fe80::1%eth0"}"#),
-    ("ip v6 with its prefix", r#"{"server_id":28,"ip":"2001:db8::/64"}"#),
-    ("id a string", r#"{"server_id":"28","ip":"203.0.113.7"}"#),
-    ("id negative", r#"{"server_id":-1,"ip":"203.0.113.7"}"#),
-    ("id a fraction", r#"{"server_id":28.5,"ip":"203.0.113.7"}"#),
-    ("token a number", r#"{"token":28,"ip":"203.0.113.7"}"#),
     ("a date without an offset", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"2026-11-20T11:04:56"}"#),
-    ("a date with a blank and no offset", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"2026-11-20 11:04:56"}"#),
-    ("a day alone", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"2026-11-20"}"#),
-    ("a month 13", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"2026-13-20T11:04:56Z"}"#),
-    ("a 31 November", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"2026-11-31T11:04:56Z"}"#),
-    ("no date", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"now"}"#),
-    ("an empty date", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":""}"#),
-    ("a number in a string", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"NOW-60"}"#),
-    ("a truth value", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":true}"#),
     ("milliseconds", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":NOW-0000}"#),
     ("the future", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":NOW+20}"#),
     ("older than the cooldown", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":NOW-5401}"#),
     ("1970", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":0}"#),
     ("before 1970", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":-1}"#),
-    ("past every clock", r#"{"server_id":28,"ip":"203.0.113.7","voted_at":1e300}"#),
-];
-
-/// Bodies that are no JSON.
-const NO_JSON: &[&str] = &[
-    "",
-    " ",
-    "{",
-    "server_id=28&ip=203.0.113.7",
-    r#"{"server_id":28,"ip":"203.0.113.7"} x"#,
-    r#"{"server_id":28,"ip":"203.0.113.7",}"#,
-    r#"{'server_id':28,'ip':'203.0.113.7'}"#,
-    r#"{"server_id":028,"ip":"203.0.113.7"}"#,
 ];
 
 #[test]
@@ -171,7 +131,7 @@ fn votes_that_cannot_be_are_refused() {
         let response = control.post("/v1/votes", &with_now(body));
         expect_error(label, &response, 422, "invalid_vote");
     }
-    for body in NO_JSON {
+    for body in ["", "{", "server_id=28&ip=203.0.113.7"] {
         let response = control.post("/v1/votes", body);
         expect_error(body, &response, 400, "invalid_json");
     }
