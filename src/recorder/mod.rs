@@ -448,6 +448,8 @@ fn drop_ended(
 }
 
 #[cfg(test)]
+mod batch_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod time_tests;

@@ -1,0 +1,72 @@
+//! What one commit carries: each command is checked against the state and against those before it in the same step.
+
+use super::Respond;
+use super::command::{Command, Mode, Reply, ServerName, Vote, VoteOutcome};
+use super::tests::{Bench, Disk, SERVER, START, voter};
+use crate::clock::HandReaders;
+use crate::vote::time::UnixSeconds;
+use std::sync::mpsc::channel;
+
+fn listed() -> Bench {
+    let mut bench = Bench::new(&Disk::default(), &HandReaders::at(START));
+    bench.step();
+    bench.list();
+    bench
+}
+
+fn vote(address: u32, voted_at: Option<u32>, mode: Mode) -> Command {
+    let (server, voted_at) = (ServerName::Id(SERVER), voted_at.map(UnixSeconds));
+    Command::Votes(vec![Vote { server, voter: voter(address).into(), voted_at }], mode)
+}
+
+/// Carries these commands out in one step.
+fn together(bench: &mut Bench, commands: Vec<Command>) -> Vec<Reply> {
+    let (sender, replies) = channel();
+    let asked = commands.into_iter().map(|command| {
+        let sender = sender.clone();
+        (command, Box::new(move |reply| sender.send(reply).expect("the test waits")) as Respond)
+    });
+    bench.recorder.step(asked.collect()).expect("it goes on");
+    replies.try_iter().collect()
+}
+
+/// Clients tell two votes apart by their instants.
+#[test]
+fn a_vote_behind_a_cancellation_in_one_commit_is_of_a_later_second() {
+    let mut bench = listed();
+    let cast = || vote(1, None, Mode::Cast);
+    let replies = together(&mut bench, vec![cast(), Command::Cancel(SERVER, voter(1)), cast()]);
+    let instants: Vec<u32> = replies
+        .iter()
+        .filter_map(|reply| match reply {
+            Reply::Votes(outcomes) => match &outcomes[..] {
+                [VoteOutcome::Recorded(recorded)] => Some(recorded.voted_at.0 - START),
+                other => panic!("{other:?}"),
+            },
+            _ => None,
+        })
+        .collect();
+    assert_eq!(instants, [0, 1], "{replies:?}");
+}
+
+/// A start puts two rows of one pair right, so this one asks without a start in between.
+#[test]
+fn the_vote_that_was_replaced_does_not_come_back_with_a_cancellation() {
+    let mut bench = listed();
+    for ago_s in [1_000, 500] {
+        bench.ask(vote(1, Some(START - ago_s), Mode::Record));
+    }
+    assert_eq!(bench.rows(), [-500]);
+    assert_eq!(bench.ask(Command::Cancel(SERVER, voter(1))), Reply::Cancelled(Some(true)));
+    assert_eq!((bench.rows(), bench.killed().ends(1)), (Vec::new(), None));
+}
+
+#[test]
+fn a_vote_is_at_most_five_seconds_ahead_and_younger_than_the_cooldown() {
+    let mut bench = listed();
+    for (address, shift, is_taken) in [(1, 5, true), (2, 6, false), (3, -5_399, true), (4, -5_400, false)] {
+        let reply = bench.ask(vote(address, Some(START.saturating_add_signed(shift)), Mode::Cast));
+        let Reply::Votes(outcomes) = &reply else { panic!("{reply:?}") };
+        assert_eq!(matches!(outcomes[..], [VoteOutcome::Recorded(_)]), is_taken, "{shift}: {reply:?}");
+    }
+}
