@@ -41,7 +41,7 @@ fn a_held_request_costs_little_and_leaves_nothing() {
     }
     until_waiting(&server, count as u64);
     let each = resident(&server).saturating_sub(before) / count as u64;
-    println!("{count} held requests: {each} bytes each above an idle connection");
+    println!("{count} waiting requests: {each} bytes each above an idle connection");
     assert!(each <= BYTES_MAX, "{each} bytes");
     drop(clients);
     until_waiting(&server, 0);
