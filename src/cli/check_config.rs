@@ -24,7 +24,7 @@ pub(super) fn run(resolved: &Resolved) -> Result<Exit, CliError> {
     }
     #[cfg(feature = "redis")]
     if matches!(&options.keeping, Keeping::Shared(store) if store.shows_password()) {
-        return Err(CliError::new(exposure::STORE_PASSWORD));
+        return Err(CliError::new("--store holds a password: use --store-password-file"));
     }
     let control = [("--control", &config.control)];
     for (option, address) in config.listen.iter().map(|address| ("--listen", address)).chain(control) {

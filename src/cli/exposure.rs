@@ -27,7 +27,9 @@ pub(super) fn warn(key_file: Option<&Path>, data_dir: &Path) {
         && let Some(why) = found(path, Thing::Key)
     {
         let path = path.display();
-        log::warn!("the control key file {path} {why}: whoever has the key may record votes; chown and chmod 600 it");
+        log::warn!(
+            "the control key file {path} {why}: a process with the key can record votes; chown and chmod 600 it"
+        );
     }
     if let Some(why) = found(data_dir, Thing::DataDir) {
         let path = data_dir.display();
@@ -66,10 +68,11 @@ pub(super) fn warn_of_control(address: &ListenAddress) {
     }
 }
 
-/// What is wrong with a store's password on the command line.
+/// Warns of a store's password on the command line.
 #[cfg(feature = "redis")]
-pub(super) const STORE_PASSWORD: &str =
-    "--store holds a password, which everybody on this machine sees in ps: use --store-password-file";
+pub(super) fn warn_of_store_password() {
+    log::warn!("--store holds a password, which everybody on this machine sees in ps: use --store-password-file");
+}
 
 /// Whether others than this machine and its own network may reach an address. `0.0.0.0` and `::` stand for all
 /// addresses of the machine, so they are public.

@@ -44,7 +44,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
 fn serve(resolved: Resolved) -> Result<Exit, CliError> {
     let Resolved { options, config, key, .. } = resolved;
     if let Some(mistake) = options.mistake() {
-        log::warn!("{mistake}");
+        log::warn!("an option does nothing: {mistake}");
     }
     if options.is_demo {
         key.look_or_generate()?;

@@ -69,7 +69,7 @@ pub(super) fn shared(options: &StoreOptions, data_dir: &Path, ipv6_prefix: Ipv6P
         log::warn!("cannot make the data directory {}: {error}", data_dir.display());
     }
     if options.shows_password {
-        log::warn!("{}", exposure::STORE_PASSWORD);
+        exposure::warn_of_store_password();
     }
     let StoreOptions { address, confirmation, stale_max_ms, .. } = options;
     let store = RedisStore {

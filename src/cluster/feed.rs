@@ -421,7 +421,7 @@ impl Feed {
         if let (Some(id), false) = (strange.first(), self.is_strange_told) {
             let host = primary.link.host();
             log::error!(
-                "STRANGE entry {id} in the log of the store at {host}: somebody else wrote it; such are passed over, find out whose they are"
+                "STRANGE entry {id} in the log of the store at {host}: another program wrote it; the node skips such entries, find that program"
             );
             self.is_strange_told = true;
         }

@@ -187,7 +187,8 @@ impl StoreLink {
     /// A reply that makes no sense: what is there is no store of ours.
     #[must_use]
     pub fn strange(&self, what: &str) -> LinkError {
-        let why = format!("the store at {} gives {what} that makes no sense; who else writes there?", self.host);
+        let why =
+            format!("the store at {} gives {what} that makes no sense; does another program write there?", self.host);
         LinkError::Lost(Reason::Garbled, why)
     }
 

@@ -208,7 +208,7 @@ fn owner(address: &StoreAddress, found: (StoreLink, StoreRole)) -> Result<(Store
             Err(error) => return Err(error),
         }
     }
-    let why = format!("the store at {} and the others do not agree on who has the keys", link.host());
+    let why = format!("the store at {} and the others do not agree on which machine has the keys", link.host());
     Err(LinkError::Lost(Reason::Slot, why))
 }
 

@@ -72,7 +72,7 @@ impl SharedStore for ClusterView {
         let following = f64::from(u8::from(status.is_following()));
         gauge("vote_status_store_following", "1 while the shared store's log is followed.", following);
         let staleness = seconds(status.staleness_us(self.clock.now().monotonic_us) as f64);
-        gauge("vote_status_store_staleness_seconds", "How old the state may be.", staleness);
+        gauge("vote_status_store_staleness_seconds", "Age of the state of this node.", staleness);
         let lag = status.lag_events() as f64;
         gauge("vote_status_store_lag_events", "Entries of the log not applied yet, at the last look.", lag);
         let round_trip = seconds(status.round_trip_us.get() as f64);
@@ -105,8 +105,16 @@ impl SharedStore for ClusterView {
         page.sample(name, &[("connection", "votes")], status.submitter_failures.get());
         let mut counter = |name: &str, help: &str, value: u64| page.single(name, MetricKind::Counter, help, value);
         counter("vote_status_store_events_total", "Entries of the log that were applied.", status.events.get());
-        counter("vote_status_store_strange_total", "Entries of the log that others wrote.", status.strange.get());
-        counter("vote_status_store_gaps_total", "Times that the log did not go on from here.", status.gaps.get());
+        counter(
+            "vote_status_store_strange_total",
+            "Entries of the log that another program wrote.",
+            status.strange.get(),
+        );
+        counter(
+            "vote_status_store_gaps_total",
+            "Times that the log did not continue where this node had read to.",
+            status.gaps.get(),
+        );
         let unconfirmed = status.unconfirmed.get();
         counter("vote_status_store_unconfirmed_total", "Votes that too few replicas confirmed in time.", unconfirmed);
     }

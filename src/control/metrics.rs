@@ -81,7 +81,7 @@ pub fn metrics(
     shared: Option<&dyn SharedStore>,
 ) -> String {
     let mut page = MetricsText::default();
-    page.family("vote_status_build_info", MetricKind::Gauge, "Always 1; the labels tell what runs.");
+    page.family("vote_status_build_info", MetricKind::Gauge, "Always 1; the labels name version and engine.");
     let build = [("version", env!("CARGO_PKG_VERSION")), ("engine", sources.engine)];
     page.sample("vote_status_build_info", &build, 1);
     let ready = u8::from(readiness.is_ready());
@@ -94,7 +94,7 @@ pub fn metrics(
     buffers(&mut page, sources);
     event_loops(&mut page, sources);
     votes(&mut page, &sources.recorder);
-    let help = "Lines of the log that were dropped, as nobody took them in time.";
+    let help = "Lines of the log that were dropped because their reader was too slow.";
     page.single("vote_status_log_dropped_total", MetricKind::Counter, help, sources.log_dropped.get());
     watch(&mut page, &sources.watch);
     state(&mut page, &sources.recorder, readiness, cooldowns);
@@ -128,7 +128,11 @@ impl Sources {
 
 fn troubles(page: &mut MetricsText, readiness: &Readiness) {
     let name = "vote_status_trouble";
-    page.family(name, MetricKind::Gauge, "1 while this keeps the service from being ready, or from taking votes.");
+    page.family(
+        name,
+        MetricKind::Gauge,
+        "1 while the trouble keeps the service from being ready, or from taking votes.",
+    );
     for trouble in Trouble::ALL {
         page.sample(name, &[("reason", trouble.word())], u8::from(readiness.has(trouble)));
     }
@@ -169,11 +173,16 @@ fn requests(page: &mut MetricsText, sources: &Sources) {
 }
 
 fn waits(page: &mut MetricsText, sources: &Sources) {
-    let help = "Requests that wait for a vote now.";
+    let help = "Requests that wait for a vote.";
     page.single("vote_status_waiting", MetricKind::Gauge, help, sources.waiting.waiting());
-    page.single("vote_status_waiting_max", MetricKind::Gauge, "How many may be.", sources.waiting.places());
+    page.single(
+        "vote_status_waiting_max",
+        MetricKind::Gauge,
+        "Requests that may wait at a time.",
+        sources.waiting.places(),
+    );
     let name = "vote_status_waits_total";
-    page.family(name, MetricKind::Counter, "Requests that asked to wait for a vote, by what became of it.");
+    page.family(name, MetricKind::Counter, "Requests that asked to wait, by outcome.");
     for (outcome, label) in WaitOutcome::ALL {
         page.sample(name, &[("outcome", label)], sources.waiting.counted(outcome));
     }
@@ -181,7 +190,7 @@ fn waits(page: &mut MetricsText, sources: &Sources) {
 
 fn refusals(page: &mut MetricsText, sources: &Sources) {
     let name = "vote_status_parse_errors_total";
-    page.family(name, MetricKind::Counter, "Requests that were no HTTP, or more than is taken, by the error answered.");
+    page.family(name, MetricKind::Counter, "Requests that were malformed or too large, by the error answered.");
     for listener in LISTENERS {
         for fault in PARSE_FAULTS {
             let count: u64 = sources.of(listener).map(|worker| worker.responses.refusals(fault)).sum();
@@ -191,11 +200,7 @@ fn refusals(page: &mut MetricsText, sources: &Sources) {
     let mut family = |name: &str, help: &str, fault: Fault| {
         sources.family(page, name, MetricKind::Counter, help, &|worker| worker.responses.refusals(fault));
     };
-    family(
-        "vote_status_request_timeouts_total",
-        "Requests that were begun and not whole in time.",
-        Fault::RequestTimeout,
-    );
+    family("vote_status_request_timeouts_total", "Requests that were not complete in time.", Fault::RequestTimeout);
     family("vote_status_panics_total", "Requests that met a fault of the service and got a 500.", Fault::Internal);
 }
 
@@ -210,13 +215,16 @@ fn connections(page: &mut MetricsText, sources: &Sources) {
     family("vote_status_connections_accepted_total", MetricKind::Counter, "Accepted connections.", &|worker| {
         worker.engine.accepted.get()
     });
-    family("vote_status_turned_away_total", MetricKind::Counter, "Newcomers told 503 for want of room.", &|worker| {
-        worker.engine.turned_away.get()
-    });
+    family(
+        "vote_status_turned_away_total",
+        MetricKind::Counter,
+        "New connections that were answered 503 for lack of room.",
+        &|worker| worker.engine.turned_away.get(),
+    );
     family(
         "vote_status_accept_shortages_total",
         MetricKind::Counter,
-        "Times without a descriptor for a newcomer.",
+        "Times that no descriptor was free for a new connection.",
         &|w| w.engine.accept_shortages.get(),
     );
     family("vote_status_received_bytes_total", MetricKind::Counter, "Bytes read from clients.", &|worker| {
@@ -237,11 +245,16 @@ fn connections(page: &mut MetricsText, sources: &Sources) {
 
 fn buffers(page: &mut MetricsText, sources: &Sources) {
     let budget = &sources.budget;
-    let help = "Memory that connections use for input, and for output that was not taken.";
+    let help = "Memory that connections use: input, and output that clients have not taken.";
     page.single("vote_status_buffer_bytes", MetricKind::Gauge, help, budget.used_bytes());
-    page.single("vote_status_buffer_bytes_max", MetricKind::Gauge, "Its bound.", budget.bytes_max());
+    page.single(
+        "vote_status_buffer_bytes_max",
+        MetricKind::Gauge,
+        "Memory that connections may use.",
+        budget.bytes_max(),
+    );
     let name = "vote_status_buffer_cuts_total";
-    page.family(name, MetricKind::Counter, "Connections that gave up the memory that they used, for want of memory.");
+    page.family(name, MetricKind::Counter, "Connections that were evicted for lack of memory.");
     for listener in LISTENERS {
         let sum = |value: &dyn Fn(&EngineCounters) -> u64| -> u64 {
             sources.of(listener).map(|worker| value(&worker.engine)).sum()
@@ -256,11 +269,7 @@ fn buffers(page: &mut MetricsText, sources: &Sources) {
 
 fn event_loops(page: &mut MetricsText, sources: &Sources) {
     let name = "vote_status_event_loop_lag_seconds";
-    page.family(
-        name,
-        MetricKind::Histogram,
-        "Turns of the event loops by how long they kept what became ready waiting.",
-    );
+    page.family(name, MetricKind::Histogram, "Turns of the event loops, by how long ready connections waited.");
     for listener in LISTENERS {
         let parts: Vec<&Histogram<_>> = sources.of(listener).map(|worker| &worker.engine.lag_us).collect();
         page.histogram(name, &[("listener", listener)], MICROSECONDS, &parts);
@@ -287,16 +296,16 @@ fn votes(page: &mut MetricsText, recorder: &RecorderCounters) {
 
 fn watch(page: &mut MetricsText, counters: &WatchCounters) {
     let WatchCounters { watchers, lines, dropped } = counters;
-    page.single("vote_status_watchers", MetricKind::Gauge, "Who watches what is asked and recorded.", watchers.get());
-    page.single("vote_status_watch_lines_total", MetricKind::Counter, "Lines for watchers.", lines.get());
-    let help = "Lines that a watcher has missed, as it did not take them in time.";
+    page.single("vote_status_watchers", MetricKind::Gauge, "Clients that watch questions and votes.", watchers.get());
+    page.single("vote_status_watch_lines_total", MetricKind::Counter, "Lines written for watchers.", lines.get());
+    let help = "Lines that watchers missed because they did not take them in time.";
     page.single("vote_status_watch_dropped_total", MetricKind::Counter, help, dropped.get());
 }
 
 fn state(page: &mut MetricsText, recorder: &RecorderCounters, readiness: &Readiness, cooldowns: FamilyCounts) {
     let help = "Cooldowns held, expired ones not swept yet included.";
     page.single("vote_status_cooldowns", MetricKind::Gauge, help, cooldowns.v4 + cooldowns.v6);
-    let (name, help) = ("vote_status_cooldowns_by_family", "The same, by the family of the voter's address.");
+    let (name, help) = ("vote_status_cooldowns_by_family", "Cooldowns held, by the family of the voter's address.");
     page.family(name, MetricKind::Gauge, help);
     page.sample(name, &[("family", "ipv4")], cooldowns.v4);
     page.sample(name, &[("family", "ipv6")], cooldowns.v6);
@@ -328,7 +337,12 @@ fn state(page: &mut MetricsText, recorder: &RecorderCounters, readiness: &Readin
     );
     let load_s = recorder.load_ms.get() as f64 / 1_000.0;
     seconds("vote_status_load_seconds", MetricKind::Gauge, "Time that the load at the start took.", load_s);
-    page.single("vote_status_loaded_rows", MetricKind::Gauge, "Rows that it has read so far.", readiness.loaded_rows());
+    page.single(
+        "vote_status_loaded_rows",
+        MetricKind::Gauge,
+        "Rows that the load at the start has read.",
+        readiness.loaded_rows(),
+    );
 }
 
 /// The figures of the process under their usual names; what the system does not tell is left out.

@@ -14,13 +14,14 @@ const STATUS_OF_IMPORT: &str =
 const STATUS_OF_CHECK: &str =
     "Exit status: 0 when the address can vote, 1 when it is in cooldown, 2 on a network failure or an error answer.";
 const STATUS_OF_HEALTH: &str =
-    "Exit status: 0 when it is ready for requests, 1 when it says that it is not, 2 when it does not answer.";
-const STATUS_OF_VOTE: &str = "Exit status: 0 when it is recorded, 1 when the address is in cooldown, 2 on a failure.";
+    "Exit status: 0 when the service is ready, 1 when it says that it is not, 2 when nothing answers.";
+const STATUS_OF_VOTE: &str =
+    "Exit status: 0 when the vote is recorded, 1 when the address is in cooldown, 2 on a failure.";
 const STATUS_OF_VOTES_GET: &str =
     "Exit status: 0 when the address has a vote in cooldown, 1 when it has none, 2 on a failure.";
-const STATUS_OF_CANCEL: &str = "Exit status: 0 when it is cancelled, 1 when there was no cooldown, 2 on a failure.";
+const STATUS_OF_CANCEL: &str = "Exit status: 0 when the vote is cancelled, 1 when there was none, 2 on a failure.";
 
-const END_OF_WATCH: &str = "Ctrl-C ends it, and tells on standard error what it comes to: questions by answer, \
+const END_OF_WATCH: &str = "Ctrl-C ends the watch and prints a summary on standard error: questions by answer, \
 addresses that asked and had no vote, and votes of addresses that nobody asked about. A lost connection is tried again.";
 
 /// The subcommands, in the order of the help.
@@ -29,7 +30,7 @@ pub(super) fn commands() -> [Command; 9] {
 }
 
 fn server() -> Command {
-    let token = plain("token", "TOKEN", "The token [default: the one it has, or else one is made]");
+    let token = plain("token", "TOKEN", "The token [default: the server's own, or a new one]");
     let subcommands = [
         Command::new("add").about("List a server, or change its token").arg(server_id()).arg(token).arg(json()),
         Command::new("rotate").about("Give a server a new token").arg(server_id()).arg(json()),
@@ -74,7 +75,7 @@ fn import() -> Command {
     let path = |arg: Arg| arg.value_parser(value_parser!(PathBuf)).value_name("FILE");
     let refused = "File for the refused lines, with number and reason [default: standard error]";
     Command::new("import")
-        .about("Take in servers and votes, as NDJSON or as CSV with a header line")
+        .about("Import servers and votes from NDJSON, or from CSV with a header line")
         .args([
             path(Arg::new("file")).help("Servers and votes in one file, as from export; - for standard input"),
             path(plain("servers", "FILE", "Servers: server_id, token")),
@@ -86,7 +87,7 @@ fn import() -> Command {
             plain(
                 "replace-tokens",
                 "",
-                "A server that has another token gets the file's; else it keeps its own and the line is refused",
+                "Give a listed server the token of the file; else a line with another token is refused",
             )
             .action(ArgAction::SetTrue),
             json(),
@@ -106,13 +107,13 @@ fn export() -> Command {
 }
 
 fn watch() -> Command {
-    let server = plain("server", "ID", "Only what is about this server [default: all]").value_parser(parse_server_id);
+    let server = plain("server", "ID", "Show this server alone [default: all]").value_parser(parse_server_id);
     Command::new("watch")
         .about("Show questions and votes as they happen: lines on a terminal, NDJSON into a pipe")
         .args([
             server,
-            plain("ip", "IP", "Only what is about this address [default: all]"),
-            plain("unknown", "", "Only questions that name no listed server").action(ArgAction::SetTrue),
+            plain("ip", "IP", "Show this address alone [default: all]"),
+            plain("unknown", "", "Show only the questions that name no listed server").action(ArgAction::SetTrue),
         ])
         .args(connection())
         .after_help(END_OF_WATCH)
@@ -128,12 +129,8 @@ fn check() -> Command {
             plain("token", "TOKEN", "The server, by its token"),
             address(),
             url,
-            plain(
-                "wait",
-                "SECONDS",
-                "Where it may vote, wait so long for a vote: 1 to 50, and the answer comes with it",
-            )
-            .value_parser(value_parser!(u64).range(1..=50)),
+            plain("wait", "SECONDS", "Where the address may vote, wait so many seconds for a vote, 1 to 50")
+                .value_parser(value_parser!(u64).range(1..=50)),
             json(),
         ])
         .group(ArgGroup::new("name").args(["server", "token"]).required(true))
@@ -142,7 +139,7 @@ fn check() -> Command {
 
 fn health() -> Command {
     Command::new("health")
-        .about("Ask whether the service is ready for requests; wants no key")
+        .about("Ask whether the service is ready for requests; needs no key")
         .args(control_url())
         .arg(json())
         .after_help(STATUS_OF_HEALTH)

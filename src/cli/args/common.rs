@@ -17,7 +17,7 @@ pub(super) fn cooldown_minutes() -> Arg {
 
 pub(super) fn ipv6_prefix() -> Arg {
     let bits = u64::from(Ipv6Prefix::BITS_MIN)..=u64::from(Ipv6Prefix::BITS_MAX);
-    option("ipv6-prefix", "BITS", "Leading bits by which IPv6 voters are told apart, 32 to 64")
+    option("ipv6-prefix", "BITS", "Leading bits of an IPv6 address that tell voters apart, 32 to 64")
         .value_parser(whole(bits))
         .default_value(Ipv6Prefix::USUAL.bits().to_string())
 }
@@ -67,13 +67,13 @@ pub(super) fn connection() -> [Arg; 4] {
             "File that holds the control key [default: as with serve, or /etc/vote-status/control.key]",
         )
         .value_parser(value_parser!(PathBuf)),
-        data_dir("Where control.key is, if no key file is named"),
+        data_dir("Directory of control.key, if no key file is named"),
     ]
 }
 
 /// Where the control interface is, and what it is believed by.
 pub(super) fn control_url() -> [Arg; 2] {
-    let ca = "Certificates in PEM that an https address is believed by [default: those of public authorities]";
+    let ca = "Certificates in PEM of the authorities to trust with an https address [default: the public ones]";
     [
         option("control-url", "URL", "The control interface, or unix:PATH").default_value("http://127.0.0.1:8081"),
         option("control-ca", "PATH", ca).value_parser(value_parser!(PathBuf)),

@@ -35,9 +35,9 @@ fn manual() -> [Command; 2] {
     [
         Command::new("man")
             .about("Print a manual page (cargo feature man)")
-            .arg(subcommand.help("Of which [default: of the program]")),
+            .arg(subcommand.help("The subcommand to describe [default: the program]")),
         Command::new("completions")
-            .about("Print what a shell completes words by (cargo feature man)")
+            .about("Print the completions for a shell (cargo feature man)")
             .arg(shell.help("Which shell")),
     ]
 }

@@ -40,9 +40,13 @@ fn listening() -> [Arg; 6] {
         option("control", "ADDR", "Private address of the control interface, or unix:PATH")
             .value_parser(value_parser!(ListenAddress))
             .default_value("127.0.0.1:8081"),
-        option("listen-mode", "MODE", "Permissions of Unix sockets, octal: who may write may connect")
-            .value_parser(permissions)
-            .default_value("0660"),
+        option(
+            "listen-mode",
+            "MODE",
+            "Permissions of Unix sockets, octal: a process needs write permission to connect",
+        )
+        .value_parser(permissions)
+        .default_value("0660"),
         option(
             "control-key-file",
             "PATH",
@@ -53,7 +57,7 @@ fn listening() -> [Arg; 6] {
             .value_parser(whole(1..=1_024))
             .default_value(workers.to_string())
             .hide_default_value(true),
-        option("engine", "NAME", "What serves the public listeners; the second one is there to compare with")
+        option("engine", "NAME", "Engine of the public listeners; the second one is for comparison")
             .value_parser(named(Engine::ALL))
             .default_value(Engine::ALL[0].0),
     ]
@@ -61,25 +65,23 @@ fn listening() -> [Arg; 6] {
 
 fn state() -> [Arg; 9] {
     [
-        plain("check-config", "", "Say whether the options, and the files that they name, can be used, and end")
-            .action(ArgAction::SetTrue),
+        plain(
+            "check-config",
+            "",
+            "Check the options and the files that they name, print the mode that they give, and end",
+        )
+        .action(ArgAction::SetTrue),
         data_dir("Where votes and servers are kept"),
         flag(
             "require-store",
-            "Make no store where none is: 503 until it is there, as with a volume that is not mounted",
+            "Never make a store: answer 503 until there is one, as on a volume that is mounted later",
         ),
-        flag("in-memory", "Keep nothing: a restart forgets all"),
+        flag("in-memory", "Keep votes and servers in memory alone: a restart forgets them"),
         cooldown_minutes(),
         ipv6_prefix(),
-        flag(
-            "accept-clock",
-            "Take the clock as it is, where it is behind the time that the store knows: for one start",
-        ),
-        flag(
-            "accept-settings",
-            "Give the store --cooldown-minutes and --ipv6-prefix of this start for good, where it was made with others",
-        ),
-        flag("demo", "In memory, with server 28, token demo and one address in cooldown, to try"),
+        flag("accept-clock", "Accept a clock that is behind the time in the store, for this start"),
+        flag("accept-settings", "Change the store's cooldown and IPv6 prefix to those of this start, for good"),
+        flag("demo", "Run in memory with server 28, token demo and one address in cooldown"),
     ]
 }
 
@@ -100,12 +102,16 @@ fn limits() -> [Arg; 7] {
             .default_value(defaults.skip_body_bytes_max.to_string()),
         option("max-connections", "N", "Open public connections [default: from the descriptor limit]")
             .value_parser(whole(1..=100_000_000)),
-        option("max-waiting", "N", "Requests held at a time by ?wait= [default: three quarters of max-connections]")
-            .value_parser(whole(0..=100_000_000)),
+        option(
+            "max-waiting",
+            "N",
+            "Requests that may wait at a time by ?wait= [default: three quarters of max-connections]",
+        )
+        .value_parser(whole(0..=100_000_000)),
         option(
             "buffer-bytes-max",
             "N",
-            "What all connections may hold together, in bytes [default: 256 MiB, or an eighth of the machine]",
+            "Memory that all connections may use together, in bytes [default: 256 MiB, or an eighth of the machine]",
         )
         .value_parser(whole(BUFFER_BYTES_MAX_FLOOR..=1 << 40)),
     ]
@@ -117,20 +123,20 @@ fn deadlines() -> [Arg; 5] {
         option(name, "SECONDS", help).value_parser(seconds()).default_value((default_ms as f64 / 1_000.0).to_string())
     };
     [
-        timeout("head-timeout", "A request must be whole this long after its first byte", defaults.head_timeout_ms),
-        timeout("idle-timeout", "An idle connection is closed after this", defaults.idle_timeout_ms),
-        timeout("write-timeout", "A client must take its answer within this", defaults.write_timeout_ms),
-        timeout("drain-delay", "After the signal to stop, newcomers are still taken for so long", 0),
-        timeout("drain-timeout", "What is under way after that is given so long", 10_000),
+        timeout("head-timeout", "Time from the first byte of a request to its last", defaults.head_timeout_ms),
+        timeout("idle-timeout", "Time after which an idle connection is closed", defaults.idle_timeout_ms),
+        timeout("write-timeout", "Time that a client has to take its answer", defaults.write_timeout_ms),
+        timeout("drain-delay", "Time after the signal to stop in which new connections are accepted", 0),
+        timeout("drain-timeout", "Time after that for the requests under way", 10_000),
     ]
 }
 
 fn logging() -> [Arg; 2] {
     [
-        option("log-level", "LEVEL", "What is told on standard error: error, warn, info or debug")
+        option("log-level", "LEVEL", "Lowest level of the log lines on standard error: error, warn, info or debug")
             .value_parser(named(&LEVELS))
             .default_value("info"),
-        option("log-format", "FORMAT", "Lines for people (text) or for machines (json)")
+        option("log-format", "FORMAT", "Lines of the log for people (text) or for machines (json)")
             .value_parser(named(&LogFormat::ALL))
             .default_value("text"),
     ]

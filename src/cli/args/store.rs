@@ -13,18 +13,14 @@ pub(super) fn serve() -> Vec<Arg> {
     let mut all = vec![store.conflicts_with_all(["in-memory", "demo"])];
     all.extend(access);
     all.extend([
-        option("store-wait-replicas", "N", "A vote is confirmed once so many replicas of the store hold it, 0 or 1")
+        option("store-wait-replicas", "N", "Replicas of the store that confirm a vote, 0 or 1")
             .value_parser(whole(0..=1))
             .default_value("0"),
-        option("store-wait-ms", "N", "How long is waited for that; the vote counts in any case")
+        option("store-wait-ms", "N", "Longest wait for that replica, in milliseconds; the vote counts in any case")
             .value_parser(whole(1..=1_000))
             .default_value("50"),
-        option(
-            "stale-max",
-            "SECONDS",
-            "A node that has not heard of the store for so long is not ready [default: none]",
-        )
-        .value_parser(seconds()),
+        option("stale-max", "SECONDS", "Age above which a node's state makes the node not ready [default: none]")
+            .value_parser(seconds()),
     ]);
     all
 }
@@ -41,11 +37,11 @@ pub(super) fn commands() -> Vec<Command> {
         .args(address.clone())
         .args([cooldown_minutes(), ipv6_prefix()]);
     let check = Command::new("check")
-        .about("Compare what a node holds with the store, while both go on")
+        .about("Compare the state of a running node with its store")
         .args(address.clone())
         .args(connection())
         .arg(json())
-        .after_help("Exit status: 0 when they hold the same, 1 when they do not, 2 on a failure.");
+        .after_help("Exit status: 0 when node and store hold the same, 1 when they differ, 2 on a failure.");
     vec![
         Command::new("cluster").about("A store that nodes share").subcommand_required(true).subcommands([init, check]),
         Command::new("reseed").about("Fill an empty store with what a node holds").args(address).args(connection()),
@@ -63,7 +59,10 @@ pub(super) fn address() -> [Arg; 6] {
         ),
         file("store-password-file", "File that holds the store's password, read at each connection"),
         file("sentinel-password-file", "File that holds the sentinels' password, if they want one"),
-        file("store-ca", "Certificates in PEM that the store's is believed by [default: the system's]"),
+        file(
+            "store-ca",
+            "Certificates in PEM of the authorities to trust with the store's certificate [default: the system's]",
+        ),
         file("store-cert", "Certificate in PEM to show to the store, its chain behind it").requires("store-key"),
         file("store-key", "Private key in PEM for --store-cert").requires("store-cert"),
     ]

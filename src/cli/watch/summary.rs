@@ -125,10 +125,10 @@ const MEANINGS: [(&str, &str); 5] = [
     ("unknown_server", "the plugin asks by a number that no server has."),
     (
         "invalid_server_id",
-        "the plugin asks by what is no number: a token goes to /api/servers/{token}/vote-status/{ip}.",
+        "the plugin asks by something that is not a number: a token goes to /api/servers/{token}/vote-status/{ip}.",
     ),
-    ("invalid_ip", "the plugin asks about what is no address."),
-    ("not_found", "the plugin asks by a wrong path, or somebody asked for something else."),
+    ("invalid_ip", "the plugin asks about something that is not an address."),
+    ("not_found", "the plugin asks by a wrong path, or another client asked for something else."),
 ];
 
 fn times(count: u64) -> String {
