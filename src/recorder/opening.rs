@@ -7,7 +7,7 @@ use super::timekeeping::{is_large, seconds};
 use super::{CommitOutcome, Recorder, Respond};
 use crate::readiness::Trouble;
 use crate::recorder::gone::CancelledVotes;
-use crate::store::{Event, Kept, Past, Store, StoreError, StoredVote};
+use crate::store::{Cut, Event, Kept, Past, Store, StoreError, StoredVote};
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::{Cooling, Loader};
@@ -65,7 +65,10 @@ impl Recorder {
         }
         let (tries, outcome) = match start {
             LoadPhase::Opening { tries, .. } => (tries, self.open_store()),
-            LoadPhase::Behind { store, past, .. } => (1, Ok((store, past))),
+            LoadPhase::Behind { store, past, .. } => {
+                self.clock.adjust(self.clock.drift_ms());
+                (1, Ok((store, past)))
+            }
         };
         match outcome.and_then(|(store, past)| self.read_in_time(store, past)) {
             Ok(None) => {}
@@ -74,6 +77,8 @@ impl Recorder {
             Err(error @ StoreError::Settings(_)) => return Err(error),
             Err(error) => {
                 self.note_unopened(&error);
+                // The next try begins with the system's clock.
+                self.clock.adjust(self.clock.drift_ms());
                 (self.store, self.held, self.cut) = Default::default();
                 self.owed.clear();
                 self.owed_drop = None;
@@ -98,7 +103,6 @@ impl Recorder {
 
     /// Reads the store, unless the clock is behind it.
     fn read_in_time(&mut self, store: Box<dyn Store>, past: Past) -> Result<Option<LoadPhase>, StoreError> {
-        self.clock.adjust(self.clock.drift_ms());
         self.check_settings(&past)?;
         let (now, settled_ms) = (self.clock.now(), past.kept.as_ref().map_or(0, |kept| kept.settled_ms));
         let behind_ms = settled_ms.saturating_sub(self.clock.wall_ms());
@@ -201,6 +205,9 @@ impl Recorder {
         if let Some(kept) = &past.kept {
             self.take_clock(kept);
         }
+        // Rows of a time that nobody kept.
+        let now = self.clock.now().wall;
+        self.cut(Cut { beyond: now, to: now });
         if is_changed {
             self.held = None;
         }

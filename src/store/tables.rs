@@ -7,7 +7,7 @@ use super::{Cut, Event, Kept, Past, row};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::settings::Settings;
-use crate::vote::time::{Cooldown, UnixSeconds};
+use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 
 /// The key holds everything: see [`row`].
 const VOTES: TableDefinition<'static, &[u8], ()> = TableDefinition::new("votes");
@@ -88,18 +88,21 @@ pub(super) fn make(
         keys.iter().try_for_each(|key| votes.insert(key.as_bytes(), ()).map(drop))?;
         let mut meta = write.open_table(META)?;
         meta.insert(SCHEMA_KEY, SCHEMA)?;
-        if let Some(gone) = gone {
-            meta.insert(GONE_KEY, u64::from(gone.0))?;
-        }
     }
-    note(&write, sequence, kept)?;
+    note(&write, sequence, gone, kept)?;
     Ok(write.commit()?)
 }
 
 /// Writes what goes with every commit.
-fn note(write: &WriteTransaction, sequence: u64, kept: Option<&Kept>) -> Result<(), redb::Error> {
+fn note(
+    write: &WriteTransaction,
+    sequence: u64,
+    gone: Option<UnixSeconds>,
+    kept: Option<&Kept>,
+) -> Result<(), redb::Error> {
     let mut meta = write.open_table(META)?;
     meta.insert(SEQUENCE_KEY, sequence)?;
+    meta.insert(GONE_KEY, gone.map_or(0, |gone| u64::from(gone.0)))?;
     if let Some(Kept { shown_ms, settled_ms, settings, cuts }) = kept {
         meta.insert(SHOWN_KEY, shown_ms)?;
         meta.insert(SETTLED_KEY, settled_ms)?;
@@ -177,6 +180,7 @@ pub(super) fn write(
     events: &[Event],
     sequence: u64,
     dropped: Option<Dropped>,
+    gone: Option<UnixSeconds>,
     kept: Option<&Kept>,
 ) -> Result<usize, redb::Error> {
     let write = database.begin_write()?;
@@ -208,18 +212,20 @@ pub(super) fn write(
                 rows += 1;
             }
         }
-        if let Some(latest) = latest_gone_of(events) {
-            let mut meta = write.open_table(META)?;
-            let held = meta.get(GONE_KEY)?.map_or(0, |value| value.value());
-            meta.insert(GONE_KEY, held.max(u64::from(latest.0)))?;
-        }
     }
-    note(&write, sequence, kept)?;
+    note(&write, sequence, gone, kept)?;
     write.commit()?;
     Ok(rows)
 }
 
-pub(super) fn latest_gone_of(events: &[Event]) -> Option<UnixSeconds> {
+/// When the latest vote had been cast of those that `events` take away and of those `before`. One from further ahead
+/// than a vote may be is of a time that was taken back: it must not hide the others.
+pub(super) fn latest_gone_of(
+    before: Option<UnixSeconds>,
+    events: &[Event],
+    kept: Option<&Kept>,
+) -> Option<UnixSeconds> {
+    let latest_s = kept.map_or(u64::MAX, |kept| kept.shown_ms / 1_000 + u64::from(VOTE_AHEAD_MAX_S));
     let gone = |event: &Event| if let Event::VoteGone(vote) = event { Some(vote.voted_at) } else { None };
-    events.iter().filter_map(gone).max()
+    events.iter().filter_map(gone).chain(before).filter(|at| u64::from(at.0) <= latest_s).max()
 }

@@ -150,10 +150,14 @@ impl Machine {
         if !requests.is_empty() {
             process.wait_for(&self.sample(requests));
         }
+        let was_there = self.disk.locked().has(STORE);
         let answers = process.step(requests);
         let (is_dead, after) = (self.disk.locked().is_dead(), self.clocks.reading());
         if !requests.is_empty() || is_dead {
             self.say(|| format!("{requests:?} {}: {answers:?}", if is_dead { "dies" } else { "" }));
+        }
+        if !was_there && answers.iter().flatten().flatten().any(is_commit) {
+            return Err(format!("{answers:?}: acknowledged, though the store's file is not at its path"));
         }
         let looks = std::mem::take(&mut process.looks.lock().expect("no look panics").seen);
         let is_new = !process.was_ready && process.readiness.is_ready() && !is_dead;

@@ -47,6 +47,9 @@ pub(crate) fn run(seed: u64, settings: Settings, operations: &[Operation]) -> Re
 
 fn run_on(machine: &mut Machine, at: &mut usize, settings: Settings, operations: &[Operation]) -> Result<(), String> {
     machine.start(settings, Accepts::default())?;
+    if !machine.is_ready() {
+        return Err("no start on a new disk without a fault".into());
+    }
     for (number, operation) in operations.iter().enumerate() {
         if machine.is_over {
             break;

@@ -116,6 +116,7 @@ impl EmbeddedStore {
             None if votes < self.rows_free => Purpose::InPlace,
             None => Purpose::More,
         };
+        self.gone = tables::latest_gone_of(self.gone, events, self.kept.as_ref());
         let committed = self.at_work(|store| {
             store.database()?;
             let sequence = store.sequence + 1;
@@ -123,7 +124,7 @@ impl EmbeddedStore {
                 return Err(store.void("it is closed"));
             };
             file.begin(purpose);
-            let rows = tables::write(database, events, sequence, dropped, store.kept.as_ref())
+            let rows = tables::write(database, events, sequence, dropped, store.gone, store.kept.as_ref())
                 .map_err(|error| store.failed(error))?;
             file.end();
             store.sequence = sequence;
@@ -131,7 +132,6 @@ impl EmbeddedStore {
             store.marker.note(sequence);
             Ok(rows)
         });
-        self.gone = self.gone.max(tables::latest_gone_of(events));
         let Err(error) = committed else { return committed };
         let is_in_doubt = self.file.as_ref().is_some_and(|file| file.is_in_doubt());
         if is_in_doubt {
