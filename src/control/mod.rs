@@ -13,7 +13,7 @@ use crate::http::fault::Fault;
 use crate::http::head::Head;
 use crate::http::response::Framing;
 use crate::http::route;
-use crate::http::session::{Begun, Content, Context, Intake, Service, Step, Ticket, Told, Waiting};
+use crate::http::session::{Begun, Content, Context, Intake, Service, Step, Told, Waiting};
 use crate::limits::{PAGE_SERVERS_DEFAULT, PAGE_SERVERS_MAX};
 use crate::net::counters::ResponseCounters;
 use crate::net::mailbox::{Letter, Mailbox};
@@ -258,7 +258,7 @@ impl ControlService {
     }
 
     /// Turns gathered content into a command under way.
-    fn start(&self, ask: CommandRequest, body: &[u8], ticket: Ticket) -> Result<Task, ControlAnswer> {
+    fn start(&self, ask: CommandRequest, body: &[u8], context: &Context<'_>) -> Result<Task, ControlAnswer> {
         let command = match ask {
             CommandRequest::Vote(mode) => Command::Votes(vec![body::vote(body)?], mode),
             CommandRequest::Cancel(Pair { server, address }) => Command::Cancel(server, address),
@@ -267,9 +267,24 @@ impl ControlService {
             CommandRequest::RemoveServer(server) => Command::Remove(server),
             CommandRequest::ClusterDigest => Command::Digest,
         };
-        let reply = submit(&self.parts.recorder, &self.mailbox, ticket, command)
-            .ok_or_else(ControlAnswer::store_unavailable)?;
+        let reply = self.submit(command, context).ok_or_else(ControlAnswer::store_unavailable)?;
         Ok(Task::Submitted { ask, reply })
+    }
+
+    /// Sends a command; its reply wakes the connection. `None` where it is not taken.
+    fn submit(&self, command: Command, context: &Context<'_>) -> Option<Receiver<Reply>> {
+        if self.parts.shared.is_some() && context.client.has_ended() {
+            // The node may have been stopped since, and the client may have done all of it through another one.
+            return None;
+        }
+        let (sender, receiver) = channel();
+        let (mailbox, ticket) = (self.mailbox.clone(), context.ticket);
+        let respond = move |reply| {
+            // Where nobody receives any more, the client has gone: the vote counts all the same.
+            let _client_gone = sender.send(reply);
+            mailbox.send(Letter::Wake(ticket));
+        };
+        self.parts.recorder.submit(command, Box::new(respond)).ok().map(|()| receiver)
     }
 }
 
@@ -288,18 +303,6 @@ fn told(is_ready: bool, stands: Option<&str>, refusal: Option<(&str, String)>) -
         body["votes"] = false.into();
     }
     body
-}
-
-/// Sends a command; its reply wakes the connection.
-fn submit(recorder: &RecorderHandle, mailbox: &Mailbox, ticket: Ticket, command: Command) -> Option<Receiver<Reply>> {
-    let (sender, receiver) = channel();
-    let mailbox = mailbox.clone();
-    let respond = move |reply| {
-        // Where nobody receives any more, the client has gone: the vote counts all the same.
-        let _client_gone = sender.send(reply);
-        mailbox.send(Letter::Wake(ticket));
-    };
-    recorder.submit(command, Box::new(respond)).ok().map(|()| receiver)
 }
 
 /// Room for content grows by this much at least, so that what comes byte by byte is not copied each time.
@@ -341,7 +344,7 @@ impl Service for ControlService {
                 Intake::Open
             }
             Task::Batch(batch) => {
-                let ask = |command| submit(&self.parts.recorder, &self.mailbox, context.ticket, command);
+                let ask = |command| self.submit(command, context);
                 let intake = batch.content(bytes, &ask);
                 if intake == Intake::Parked && context.waiting == Waiting::TimeIsUp {
                     batch.give_up();
@@ -374,7 +377,7 @@ impl Service for ControlService {
                     page.append(*form, framing, context.now, out);
                     return Step::Done;
                 }
-                Task::Gather { ask, body } => self.start(*ask, body, context.ticket).unwrap_or_else(Task::Answer),
+                Task::Gather { ask, body } => self.start(*ask, body, context).unwrap_or_else(Task::Answer),
                 Task::Submitted { ask, reply } => match reply.try_recv() {
                     Ok(reply) => {
                         journal::note(*ask, &reply);
@@ -387,7 +390,7 @@ impl Service for ControlService {
                     Err(TryRecvError::Disconnected) => Task::Answer(ControlAnswer::store_unavailable()),
                 },
                 Task::Batch(batch) => {
-                    let ask = |command| submit(&self.parts.recorder, &self.mailbox, context.ticket, command);
+                    let ask = |command| self.submit(command, context);
                     match batch.answer(&ask) {
                         Some(answer) => Task::Answer(answer),
                         None if context.waiting == Waiting::TimeIsUp => {

@@ -78,3 +78,47 @@ fn a_cancellation_that_a_paused_node_has_not_read_ends_no_later_vote() {
     settle(&mut engine.connect(), &[paused, other], "once it goes on");
     assert!(paused.server().stderr().contains("this process stood still for"), "it is said");
 }
+
+/// Regression: of a node that was stopped for less than a second nobody knew, and it carried out what it found in its
+/// sockets, though the clients had gone and done all of it through another node.
+#[test]
+fn a_change_of_a_client_that_has_gone_is_not_made() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let engine = Engine::store(&[]);
+    let nodes = Node::start_many(2, &engine.url(), &[]);
+    let [stopped, other] = [&nodes[0], &nodes[1]];
+    other.add_servers(1);
+    nodes.iter().for_each(|node| node.wait_until_recording(1));
+    let mut kept = Client::try_connect(stopped.control_addr()).expect("it listens");
+    kept.try_send(stopped.control().request_bytes("GET", "/v1/servers/1", None)).expect("the socket takes it");
+    assert_eq!(kept.try_read_response(false).expect("an answer").status, 200);
+    let (votes, path) = (10..20, |number| format!("/v1/votes/1/{}", address(number)));
+    for number in votes.clone() {
+        assert_eq!(other.control().cast(1, address(number)).status, 201);
+    }
+
+    // New connections, and one that the node knows.
+    stopped.server().pause();
+    let requests: Vec<String> =
+        votes.clone().map(|number| stopped.control().request_bytes("DELETE", &path(number), None)).collect();
+    for request in &requests[1..] {
+        let mut client = Client::try_connect(stopped.control_addr()).expect("it listens");
+        client.try_send(request).expect("the socket takes it");
+    }
+    kept.try_send(&requests[0]).expect("the socket takes it");
+    drop(kept);
+    for number in votes.clone() {
+        assert_eq!(other.control().delete(&path(number)).status, 200);
+        assert_eq!(other.control().cast(1, address(number)).status, 201);
+    }
+    stopped.server().signal(Signal::CONT);
+    // What waits in its sockets is read before what comes now.
+    stopped.wait_until_recording(1);
+    for number in votes {
+        let again = other.control().cast(1, address(number));
+        assert_eq!(again.status, 409, "{number}: {again:?}");
+    }
+    settle(&mut engine.connect(), &[stopped, other], "once it goes on");
+}

@@ -19,6 +19,12 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+/// How many replicas a primary must have to take a write.
+const REPLICAS: &str = "min-replicas-to-write";
+/// Which keys a store drops that has no memory left.
+const POLICY: &str = "maxmemory-policy";
+/// Every node that reaches the store has looked at its policy after this.
+const LOOKED_AFTER: Duration = Duration::from_millis(2_500);
 /// Between two looks while everything settles.
 const POLL: Duration = Duration::from_millis(20);
 /// All faults are over, and everybody says the same after this at the latest.
@@ -50,6 +56,7 @@ impl World {
                 self.primary.kill();
                 sleep(Duration::from_millis(*ms));
                 self.primary.run();
+                self.apply_settings();
             }
             Step::TrimLog => self.tell_store(&["XTRIM", "vs:{0}:log", "MAXLEN", "2"]),
             Step::DropLog => self.tell_store(&["DEL", "vs:{0}:log"]),
@@ -61,10 +68,11 @@ impl World {
             Step::Promote(node) => self.promote(*node),
             Step::Save => self.save(),
             Step::Restore(node) => self.restore(*node),
-            Step::RefuseWrites => self.tell_store(&["CONFIG", "SET", "min-replicas-to-write", "7"]),
-            Step::TakeWrites => self.tell_store(&["CONFIG", "SET", "min-replicas-to-write", "0"]),
-            Step::Evict => self.tell_store(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]),
-            Step::KeepKeys => self.tell_store(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]),
+            Step::RefuseWrites => self.set(REPLICAS, "7"),
+            Step::TakeWrites => self.set(REPLICAS, "0"),
+            Step::Evict => self.set(POLICY, "allkeys-lru"),
+            Step::KeepKeys => self.set(POLICY, "noeviction"),
+            Step::DropKeys => self.drop_keys(),
             Step::Forbid(command) => self.tell_store(&["ACL", "SETUSER", "default", &format!("-{command}")]),
             Step::Permit => self.tell_store(&["ACL", "SETUSER", "default", "+@all"]),
             other => unreachable!("{other:?} is no fault"),
@@ -76,6 +84,34 @@ impl World {
         // A store that refuses writes keeps its log.
         let is_refused = matches!(&answer, Value::Refused(why) if !why.starts_with("NOREPLICAS"));
         assert!(!is_refused, "{words:?}: {answer:?}");
+    }
+
+    /// Sets this on both machines, and on each that takes the place of one of them.
+    fn set(&mut self, name: &'static str, value: &'static str) {
+        self.settings.insert(name, value);
+        self.apply_settings();
+    }
+
+    fn apply_settings(&self) {
+        for machine in [&self.primary, &self.replica] {
+            for (name, value) in &self.settings {
+                machine.connect().ask(&["CONFIG", "SET", name, value]);
+            }
+        }
+    }
+
+    fn drop_keys(&mut self) {
+        self.set(POLICY, "allkeys-lru");
+        // Each node that reaches the store looks once a second.
+        sleep(LOOKED_AFTER);
+        // The keys of votes are the ones that expire.
+        for words in [["maxmemory-policy", "volatile-random"], ["maxmemory", "1"]] {
+            self.tell_store(&["CONFIG", "SET", words[0], words[1]]);
+        }
+        self.primary.connect().try_ask(&["SET", "another-key", "1"]).expect("the store answers");
+        self.tell_store(&["CONFIG", "SET", "maxmemory", "0"]);
+        self.model.dropped(&self.reaching());
+        self.set(POLICY, "noeviction");
     }
 
     fn kill(&mut self, node: usize) {
@@ -143,6 +179,7 @@ impl World {
         self.link.set(Mode::Pass);
         self.replica.kill();
         self.replica.run();
+        self.apply_settings();
         let port = self.link.addr().port().to_string();
         self.replica.connect().ask(&["REPLICAOF", "127.0.0.1", &port]);
         self.replica.wait_for_link();
@@ -157,6 +194,9 @@ impl World {
 
     fn restore(&mut self, node: Option<usize>) {
         let Some((copy, moment)) = self.saved.take() else { return };
+        for (road, _) in &self.roads {
+            road.set(Mode::Cut);
+        }
         self.primary.kill();
         if let Some(node) = node {
             self.kill(node);
@@ -166,6 +206,7 @@ impl World {
         copy_all(copy.path(), &files);
         self.model.forgotten_since(moment, &self.reaching());
         self.primary.run();
+        self.apply_settings();
         self.held_at = None;
         self.follow_primary();
     }
@@ -175,13 +216,9 @@ impl World {
         self.link.set(Mode::Pass);
         self.held_at = None;
         self.saved = None;
-        for words in [
-            &["ACL", "SETUSER", "default", "+@all"][..],
-            &["CONFIG", "SET", "min-replicas-to-write", "0"],
-            &["CONFIG", "SET", "maxmemory-policy", "noeviction"],
-        ] {
-            self.tell_store(words);
-        }
+        self.tell_store(&["ACL", "SETUSER", "default", "+@all"]);
+        self.set(REPLICAS, "0");
+        self.set(POLICY, "noeviction");
         for node in 0..NODES {
             self.set_road(node, Mode::Pass);
             self.start(node, Directory::Kept);

@@ -7,6 +7,7 @@
 //! plays new ones for so many seconds.
 
 mod faults;
+mod figures;
 mod model;
 mod schedule;
 mod world;
@@ -14,8 +15,9 @@ mod world;
 use crate::util::ledger::{Pair, address};
 use crate::util::needs::has;
 use crate::util::random::Random;
+use figures::Figures;
 use schedule::Directory::{Empty, Kept};
-use schedule::{SERVERS, Step};
+use schedule::{ADDRESSES, GOES, SERVERS, Step};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 use world::World;
@@ -29,11 +31,11 @@ const SEED: u64 = 20_261_122;
 
 /// Every pair that is voted for.
 fn pairs() -> impl Iterator<Item = Pair> {
-    (1..=SERVERS).flat_map(|server| (0..6).map(move |number| (server, address(number))))
+    (1..=SERVERS).flat_map(|server| (0..ADDRESSES).map(move |number| (server, address(number))))
 }
 
 /// Plays steps, and fails at the first answer that cannot be.
-fn play(what: &str, cooldown_minutes: u32, steps: &[Step]) -> (u64, u64, String) {
+fn play(what: &str, cooldown_minutes: u32, steps: &[Step]) -> (Figures, String) {
     let mut world = World::new(cooldown_minutes, &["--appendfsync", "always"]);
     let started_at = Instant::now();
     let mut played = String::new();
@@ -43,7 +45,8 @@ fn play(what: &str, cooldown_minutes: u32, steps: &[Step]) -> (u64, u64, String)
             panic!("{what}: {violation}\n{}\nthe steps until then:\n{played}", world.logs());
         }
     }
-    (world.operations, world.faults, world.store_version())
+    let store = world.store_version();
+    (world.figures, store)
 }
 
 #[test]
@@ -57,7 +60,7 @@ fn random_faults_break_no_promise() {
     });
     // The short run is the same each time: what is new is looked for when somebody looks on.
     let mut seeds = if until.is_some() { Random::from_environment() } else { Random::seeded(SEED) };
-    let (mut rounds, mut operations, mut faults) = (0, 0, 0);
+    let (mut rounds, mut figures) = (0, Figures::default());
     loop {
         let seed = seeds.next();
         let mut random = if given { Random::from_environment() } else { Random::seeded(seed) };
@@ -65,9 +68,10 @@ fn random_faults_break_no_promise() {
         let cooldown_minutes = *random.pick(&[1, 90]);
         let steps = schedule::random(&mut random, STEPS);
         let what = if given { "the given seed".to_owned() } else { format!("TEST_SEED={seed}") };
-        let (more_operations, more_faults, store) = play(&what, cooldown_minutes, &steps);
-        (rounds, operations, faults) = (rounds + 1, operations + more_operations, faults + more_faults);
-        println!("{store}: {rounds} rounds, {operations} operations, {faults} faults, violations: 0");
+        let (more, store) = play(&what, cooldown_minutes, &steps);
+        rounds += 1;
+        figures.add(more);
+        println!("{store}: {rounds} rounds, {figures}");
         if given || until.is_none_or(|until| Instant::now() >= until) {
             break;
         }
@@ -76,7 +80,7 @@ fn random_faults_break_no_promise() {
 
 /// What was found by hand before there was a checker, each as the steps that showed it.
 mod found {
-    use super::{Empty, Kept, NODES, Step, address, has, play};
+    use super::{Empty, GOES, Kept, NODES, Step, address, has, play};
 
     fn some_pairs() -> [crate::util::ledger::Pair; 4] {
         [(1, address(1)), (1, address(2)), (2, address(3)), (2, address(4))]
@@ -87,8 +91,8 @@ mod found {
 
     fn check(what: &str, steps: &[Step]) {
         if has(&["redis-server"]) {
-            let (operations, faults, store) = play(what, 90, steps);
-            println!("{what}: {store}: {operations} operations, {faults} faults, violations: 0");
+            let (figures, store) = play(what, 90, steps);
+            println!("{what}: {store}: {figures}");
         }
     }
 
@@ -163,5 +167,41 @@ mod found {
         steps.extend((0..NODES).map(|node| Step::ExpectRefused(node, (1, address(5)))));
         steps.extend([Step::KeepKeys, Step::Settle, Step::Vote(1, (1, address(5))), Step::Settle]);
         check("eviction", &steps);
+    }
+
+    /// A server was removed and listed again, with a vote that lies before the removal, and the store forgot all of it:
+    /// the server and its votes were refused.
+    #[test]
+    fn a_listing_and_its_votes_come_back_behind_a_removal() {
+        let [cast, imported] = [(GOES, address(1)), (GOES, address(2))];
+        let mut steps = Vec::new();
+        for (lost, by) in [(vec![Step::Save], Step::Restore(None)), (vec![Step::HoldReplica], Step::Promote(None))] {
+            steps.extend([Step::Remove(0), Step::List(1)]);
+            steps.extend(lost);
+            steps.extend([Step::Remove(0), Step::List(1), Step::Vote(2, cast), Step::Record(0, imported, 10), by]);
+            steps.extend([Step::Ask(2, cast), Step::Ask(0, imported), Step::Settle]);
+        }
+        check("a listing behind a removal", &steps);
+    }
+
+    /// A node that started just behind an eviction took what the others still showed.
+    #[test]
+    fn a_node_that_starts_behind_an_eviction_takes_no_vote_that_others_show() {
+        let mut steps = Vec::new();
+        for (pair, directory) in some_pairs().into_iter().take(2).zip([Kept, Empty]) {
+            steps.extend([Step::Vote(0, pair), Step::Kill(LAST), Step::DropKeys, Step::Start(LAST, directory)]);
+            steps.extend([Step::VoteUntilAnswered(LAST, pair), Step::Settle]);
+        }
+        check("a start behind an eviction", &steps);
+    }
+
+    /// A node that was stopped made changes of clients that had gone.
+    #[test]
+    fn a_stopped_node_does_nothing_for_clients_that_have_gone() {
+        let mut steps = Vec::new();
+        for (pair, ms) in some_pairs().into_iter().zip([50, 500, 50, 1_500]) {
+            steps.extend([Step::Vote(0, pair), Step::HangUp { stopped: 1, other: 0, pair, ms }, Step::Settle]);
+        }
+        check("clients that have gone", &steps);
     }
 }

@@ -13,6 +13,9 @@ use std::ops::RangeInclusive;
 /// So close to the end of a cooldown nothing is claimed: the answer was on its way, in seconds.
 const SLACK_S: i64 = 2;
 
+/// A vote is stamped this far ahead at most, in seconds.
+const AHEAD_MAX_S: i64 = 5;
+
 /// The store does what had no answer within this time, or never: a node says with each call until when it
 /// waits, in seconds.
 const DONE_WITHIN_S: i64 = 5;
@@ -27,6 +30,8 @@ pub(crate) struct Model {
     pairs: BTreeMap<Pair, State>,
     /// Servers whose removal had no answer, and until when it may come.
     removed_until: BTreeMap<u32, i64>,
+    /// Servers that were removed, or may have been.
+    was_removed: BTreeSet<u32>,
     /// Counts acknowledgements, to tell those that the store forgets.
     acknowledged: u64,
 }
@@ -56,6 +61,8 @@ struct Live {
     holders: BTreeSet<usize>,
     /// The store has forgotten it, and is to be told of it by a holder.
     is_forgotten: bool,
+    /// It has the instant of a vote that was ended: should the store forget that it came back, it is refused.
+    is_back: bool,
 }
 
 /// What a node must say of a pair.
@@ -72,7 +79,13 @@ pub(crate) enum Claim {
 impl Model {
     /// Of no votes yet.
     pub(crate) fn new(cooldown_s: i64) -> Model {
-        Model { cooldown_s, pairs: BTreeMap::new(), removed_until: BTreeMap::new(), acknowledged: 0 }
+        Model {
+            cooldown_s,
+            pairs: BTreeMap::new(),
+            removed_until: BTreeMap::new(),
+            was_removed: BTreeSet::new(),
+            acknowledged: 0,
+        }
     }
 
     /// How many acknowledgements there were: what comes later may be forgotten where the store is
@@ -150,8 +163,9 @@ impl Model {
         if let Some(expected) = before.map(|before| before.max(sent)).filter(|expected| *expected != voted_at) {
             return Err(format!("{pair:?} voted at {before:?} and {sent}: {voted_at} was kept, not {expected}"));
         }
-        state.told.insert(voted_at);
+        let is_back = before != Some(voted_at) && !state.told.insert(voted_at);
         self.acknowledge(pair, node, voted_at, now);
+        self.pairs.entry(pair).and_modify(|state| state.live.iter_mut().for_each(|live| live.is_back = is_back));
         Ok(())
     }
 
@@ -160,7 +174,7 @@ impl Model {
         let state = self.pairs.entry(pair).or_default();
         let removed_until = self.removed_until.get(&pair.0).copied().unwrap_or_default();
         (state.is_doubtful, state.changed) = (now <= state.goes_until.max(removed_until), self.acknowledged);
-        state.live = Some(Live { voted_at, holders: BTreeSet::from([node]), is_forgotten: false });
+        state.live = Some(Live { voted_at, holders: BTreeSet::from([node]), is_forgotten: false, is_back: false });
     }
 
     /// A vote was answered 409.
@@ -173,6 +187,19 @@ impl Model {
         } else {
             Err(format!("{pair:?} was refused, without a live vote"))
         }
+    }
+
+    /// A vote was answered 429: the next second that was not told of any of these is too far ahead, or of any pair of
+    /// a server that was removed.
+    pub(crate) fn refused_for_now(&self, pairs: &[Pair], now: i64) -> Result<(), Violation> {
+        let server = pairs[0].0;
+        let was_removed = self.was_removed.contains(&server);
+        let mut latest = self.pairs.iter().filter(|(pair, _)| pairs.contains(pair) || was_removed && pair.0 == server);
+        let is_ahead = |state: &State| state.told.last().is_some_and(|told| *told >= now + AHEAD_MAX_S - SLACK_S);
+        if latest.any(|(_, state)| is_ahead(state) || state.may_come || state.is_doubtful) {
+            return Ok(());
+        }
+        Err(format!("{pairs:?} was refused for now, and no earlier vote was ahead of {now}"))
     }
 
     /// A cancellation was answered 200, or 404 for there being none.
@@ -193,6 +220,7 @@ impl Model {
     /// The votes of a server went with it; `is_certain` where that was answered.
     pub(crate) fn removed(&mut self, server: u32, is_certain: bool, now: i64) {
         self.acknowledged += 1;
+        self.was_removed.insert(server);
         if !is_certain {
             self.removed_until.insert(server, now + DONE_WITHIN_S);
         }
@@ -224,11 +252,21 @@ impl Model {
                 Some(live) => {
                     live.is_forgotten = true;
                     live.holders = live.holders.intersection(reaching).copied().collect();
-                    state.is_doubtful |= live.holders.is_empty();
+                    state.is_doubtful |= live.holders.is_empty() || live.is_back;
                 }
                 // A cancellation is not made again.
                 None => state.is_doubtful = true,
             }
+        }
+    }
+
+    /// The store forgets every vote, and nothing of what was cancelled or removed.
+    pub(crate) fn dropped(&mut self, reaching: &BTreeSet<usize>) {
+        for state in self.pairs.values_mut() {
+            let Some(live) = &mut state.live else { continue };
+            live.is_forgotten = true;
+            live.holders = live.holders.intersection(reaching).copied().collect();
+            state.is_doubtful |= live.holders.is_empty();
         }
     }
 
@@ -258,7 +296,12 @@ impl Model {
                 wrong.push(format!("{pair:?}: the store has {found:?}, and it must be {expected:?}"));
             }
             (state.is_doubtful, state.may_come) = (false, false);
-            state.live = found.map(|voted_at| Live { voted_at, holders: (0..nodes).collect(), is_forgotten: false });
+            state.live = found.map(|voted_at| Live {
+                voted_at,
+                holders: (0..nodes).collect(),
+                is_forgotten: false,
+                is_back: false,
+            });
             state.told.extend(found);
         }
         let unknown = found.keys().filter(|pair| self.pairs.get(pair).is_none_or(|state| !state.was_tried));

@@ -5,10 +5,18 @@ use crate::cluster::checker::NODES;
 use crate::util::ledger::{Pair, address};
 use crate::util::random::Random;
 
-/// Servers that get votes. The last one is removed and listed again now and then.
+/// Servers that get votes.
 pub(crate) const SERVERS: u32 = 3;
-/// Addresses that vote: few, so that steps meet on one pair.
-const ADDRESSES: u32 = 6;
+/// The one of them that is removed and listed again now and then.
+pub(crate) const GOES: u32 = SERVERS;
+/// Addresses that vote: enough for a vote that is new at most steps.
+pub(crate) const ADDRESSES: u32 = 24;
+/// The first few of them get half of the steps, so that steps meet on one pair.
+const BUSY: u32 = 4;
+/// Addresses of a crowd, which are others than the ones above.
+pub(crate) const CROWD: u32 = 40;
+/// Crowds begin at one of so many addresses.
+const CROWDS: u32 = 4_000;
 /// Commands that the functions of the store call, one of which a user's rights may lack.
 const COMMANDS: [&str; 4] = ["zadd", "xadd", "zrem", "pexpire"];
 
@@ -19,6 +27,8 @@ pub(crate) enum Step {
     Vote(usize, Pair),
     /// A vote through a node, of a voter with all these addresses at one server.
     VoteOfSeveral(usize, Vec<Pair>),
+    /// Votes for a server through a node, one behind the other: of so many addresses as [`CROWD`] from this number on.
+    Crowd(usize, u32, u32),
     /// A vote through a node, sent again until the answer is not 503: for as long as the store takes
     /// to settle.
     VoteUntilAnswered(usize, Pair),
@@ -54,6 +64,9 @@ pub(crate) enum Step {
     Open(usize),
     /// A node is stopped for so long, in milliseconds, and goes on.
     FreezeNode(usize, u64),
+    /// A node is stopped for so long, in milliseconds, with a cancellation and a vote in its sockets. Their clients
+    /// close the connections, and what they wanted is done through another node.
+    HangUp { stopped: usize, other: usize, pair: Pair, ms: u64 },
     /// The store is stopped for so long, in milliseconds, and goes on.
     FreezeStore(u64),
     /// The store is killed, and started again after so long, in milliseconds.
@@ -70,12 +83,14 @@ pub(crate) enum Step {
     Save,
     /// The store is killed, with a node where one is named, and started with the files that were copied.
     Restore(Option<usize>),
-    /// The store refuses writes.
+    /// The store refuses writes, whichever machine is the primary.
     RefuseWrites,
     /// It takes them again.
     TakeWrites,
     /// The store may drop keys from now on, and votes must stop.
     Evict,
+    /// The store may drop keys, drops the votes of all servers once the nodes know it, and keeps its keys again.
+    DropKeys,
     /// It may not any more.
     KeepKeys,
     /// The nodes' user may not run this command.
@@ -106,10 +121,6 @@ struct Shape {
 }
 
 impl Shape {
-    fn is_loss_prepared(&self) -> bool {
-        self.is_replica_held || self.is_saved
-    }
-
     fn note(&mut self, step: &Step) {
         match *step {
             Step::Settle => *self = Self::default(),
@@ -119,8 +130,7 @@ impl Shape {
             Step::Open(node) => self.away[node] = false,
             Step::HoldReplica => self.is_replica_held = true,
             Step::Promote(node) | Step::Restore(node) => {
-                (self.is_replica_held, self.is_saved, self.refuses_writes) = (false, false, false);
-                (self.may_evict, self.is_forbidden) = (false, false);
+                (self.is_replica_held, self.is_saved, self.is_forbidden) = (false, false, false);
                 if let Some(node) = node {
                     self.killed[node] = true;
                 }
@@ -129,7 +139,7 @@ impl Shape {
             Step::RefuseWrites => self.refuses_writes = true,
             Step::TakeWrites => self.refuses_writes = false,
             Step::Evict => self.may_evict = true,
-            Step::KeepKeys => self.may_evict = false,
+            Step::KeepKeys | Step::DropKeys => self.may_evict = false,
             Step::Forbid(_) => self.is_forbidden = true,
             Step::Permit => self.is_forbidden = false,
             // Its settings are gone with the process.
@@ -146,42 +156,58 @@ pub(crate) fn random(random: &mut Random, count: usize) -> Vec<Step> {
     let mut shape = Shape::default();
     let mut steps = Vec::new();
     while steps.len() < count {
-        let step = match random.below(100) {
+        let next = match random.below(100) {
             0..=64 => operation(random, &shape),
-            65..=71 => Step::Pause(10 + random.below(400) as u64),
-            72..=92 => fault(random, &shape),
-            _ => Step::Settle,
+            65..=71 => vec![Step::Pause(10 + random.below(400) as u64)],
+            72..=92 => vec![fault(random, &shape)],
+            _ => vec![Step::Settle],
         };
-        shape.note(&step);
-        steps.push(step);
+        next.iter().for_each(|step| shape.note(step));
+        steps.extend(next);
     }
     steps.push(Step::Settle);
     steps
 }
 
-fn operation(random: &mut Random, shape: &Shape) -> Step {
+fn operation(random: &mut Random, shape: &Shape) -> Vec<Step> {
     let alive: Vec<usize> = (0..NODES).filter(|node| !shape.killed[*node]).collect();
     let node = *random.pick(&alive);
     let server = 1 + random.below(SERVERS as usize) as u32;
-    let pair = (server, address(random.below(ADDRESSES as usize) as u32));
-    match random.below(100) {
-        0..=27 => Step::Vote(node, pair),
-        28..=39 => {
-            let mut numbers: Vec<u32> =
-                (0..1 + random.below(4)).map(|_| random.below(ADDRESSES as usize) as u32).collect();
+    let pair = some_pair(random, server);
+    let step = match random.below(100) {
+        0..=33 => Step::Vote(node, pair),
+        34..=45 => {
+            let mut numbers: Vec<u32> = (0..1 + random.below(4)).map(|_| some_number(random)).collect();
             numbers.sort_unstable();
             numbers.dedup();
             Step::VoteOfSeveral(node, numbers.into_iter().map(|number| (server, address(number))).collect())
         }
-        40..=51 => Step::Race(pair),
-        52..=57 => Step::Record(node, pair, random.below(30) as i64),
-        58..=74 => Step::Cancel(node, pair),
-        // What the store forgets of its servers it is not told again: only where nothing will be forgotten.
-        75..=80 if !shape.is_loss_prepared() => {
-            random.pick(&[Step::Remove(node), Step::List(node), Step::List(node), Step::Rotate(node)]).clone()
+        46..=55 => Step::Race(pair),
+        56..=61 => Step::Record(node, pair, random.below(30) as i64),
+        62..=76 => Step::Cancel(node, pair),
+        77..=82 => random.pick(&[Step::Remove(node), Step::List(node), Step::List(node), Step::Rotate(node)]).clone(),
+        // The site's own books have a vote that lies before the removal.
+        83..=86 => {
+            let imported = Step::Record(*random.pick(&alive), some_pair(random, GOES), 1 + random.below(20) as i64);
+            return vec![Step::Remove(node), Step::List(*random.pick(&alive)), imported];
+        }
+        // For a server that stays.
+        87..=90 => {
+            let first = 1_000 + random.below(CROWDS as usize) as u32;
+            Step::Crowd(node, 1 + random.below(GOES as usize - 1) as u32, first)
         }
         _ => Step::Ask(node, pair),
-    }
+    };
+    vec![step]
+}
+
+fn some_pair(random: &mut Random, server: u32) -> Pair {
+    (server, address(some_number(random)))
+}
+
+fn some_number(random: &mut Random) -> u32 {
+    let numbers = *random.pick(&[ADDRESSES, BUSY]);
+    random.below(numbers as usize) as u32
 }
 
 fn fault(random: &mut Random, shape: &Shape) -> Step {
@@ -206,6 +232,15 @@ fn fault(random: &mut Random, shape: &Shape) -> Step {
             steps.push(Step::Kill(node));
         }
     }
+    if alive.len() > 1 {
+        let stopped = random.below(alive.len());
+        let other = (stopped + 1 + random.below(alive.len() - 1)) % alive.len();
+        let server = 1 + random.below(SERVERS as usize) as u32;
+        let pair = some_pair(random, server);
+        let ms = *random.pick(&[100, 700, 1_300, 2_500, 6_500]);
+        let hang_up = Step::HangUp { stopped: alive[stopped], other: alive[other], pair, ms };
+        steps.extend([hang_up.clone(), hang_up]);
+    }
     let taken_along = (alive.len() > 1 && random.below(2) == 0).then(|| *random.pick(&alive));
     steps.push(if shape.is_replica_held { Step::Promote(taken_along) } else { Step::HoldReplica });
     steps.push(Step::Promote(None));
@@ -215,6 +250,7 @@ fn fault(random: &mut Random, shape: &Shape) -> Step {
     }
     steps.push(if shape.refuses_writes { Step::TakeWrites } else { Step::RefuseWrites });
     steps.push(if shape.may_evict { Step::KeepKeys } else { Step::Evict });
+    steps.push(Step::DropKeys);
     steps.push(if shape.is_forbidden { Step::Permit } else { Step::Forbid(COMMANDS[random.below(COMMANDS.len())]) });
     random.pick(&steps).clone()
 }

@@ -2,23 +2,27 @@
 //! each behind a proxy in place of its network. Sends what a step says, and tells the model what came.
 
 use crate::cluster::checker::NODES;
+use crate::cluster::checker::figures::Figures;
 use crate::cluster::checker::model::{Claim, Model, Violation};
-use crate::cluster::checker::schedule::{SERVERS, Step};
+use crate::cluster::checker::schedule::{CROWD, GOES, SERVERS, Step};
 use crate::cluster::util::engine::{Engine, url};
 use crate::cluster::util::node::{Node, client};
 use crate::cluster::util::proxy::{Mode, Proxy};
 use crate::cluster::util::resp::Value;
-use crate::util::DEADLINE;
 use crate::util::client::{Client, get};
-use crate::util::ledger::{Pair, next_votes};
+use crate::util::ledger::{Pair, address, next_votes};
 use crate::util::response::Response;
 use crate::util::time::{from_rfc3339, now_unix, rfc3339};
+use crate::util::{DEADLINE, wait_until};
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The server that is removed and listed again.
-const GOES: u32 = SERVERS;
+/// Votes of this address come from clients that have gone before the node reads them: none may be taken.
+const HANGS_UP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 200, 0, 1));
 /// Before a vote that was refused is sent again.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -41,12 +45,13 @@ pub(crate) struct World {
     pub(super) saved: Option<(TempDir, u64)>,
     /// What was acknowledged until the replica heard nothing any more.
     pub(super) held_at: Option<u64>,
+    /// What both machines of the store are told beside their arguments, until they are told otherwise.
+    pub(super) settings: BTreeMap<&'static str, &'static str>,
     pub(super) cooldown_s: i64,
     pub(super) model: Model,
-    /// Requests that were sent.
-    pub(crate) operations: u64,
-    /// Faults that were staged.
-    pub(crate) faults: u64,
+    /// Pairs of all crowds.
+    pub(super) crowds: Vec<Pair>,
+    pub(crate) figures: Figures,
 }
 
 impl World {
@@ -54,8 +59,9 @@ impl World {
     pub(crate) fn new(cooldown_minutes: u32, args: &[&str]) -> World {
         let primary = Engine::start(args);
         let minutes = cooldown_minutes.to_string();
-        let made = client(&["cluster", "init", "--store", &primary.url(), "--cooldown-minutes", &minutes]);
-        assert!(made.status.success(), "{}", made.stderr);
+        // A busy machine may take longer than this waits for a store.
+        let init = ["cluster", "init", "--store", &primary.url(), "--cooldown-minutes", &minutes];
+        wait_until("the store is made", || client(&init).status.success());
         let link = Proxy::to(primary.addr());
         let replica = Engine::replica_of(link.addr(), args);
         let roads: Vec<(Proxy, Mode)> = (0..NODES).map(|_| (Proxy::to(primary.addr()), Mode::Pass)).collect();
@@ -71,12 +77,17 @@ impl World {
             places,
             saved,
             held_at,
+            settings: BTreeMap::new(),
             cooldown_s,
             model,
-            operations: 0,
-            faults: 0,
+            crowds: Vec::new(),
+            figures: Figures::default(),
         };
-        world.node(0).expect("it runs").add_servers(SERVERS);
+        let first = world.node(0).expect("it runs").control();
+        for server in 1..=SERVERS {
+            let (path, token) = (format!("/v1/servers/{server}"), format!(r#"{{"token":"token-{server}"}}"#));
+            wait_until("the server is listed", || matches!(first.put(&path, &token).status, 200 | 201));
+        }
         world.settle().expect("nothing has happened yet");
         world
     }
@@ -96,6 +107,10 @@ impl World {
     pub(crate) fn play(&mut self, step: &Step) -> Result<(), Violation> {
         match step {
             Step::Vote(node, pair) => self.vote(*node, *pair).map(drop),
+            Step::Crowd(node, server, first) => {
+                let pairs: Vec<Pair> = (*first..first + CROWD).map(|number| (*server, address(number))).collect();
+                self.crowd(*node, &pairs)
+            }
             Step::VoteOfSeveral(node, pairs) => self.vote_of_several(*node, pairs),
             Step::VoteUntilAnswered(node, pair) => {
                 let until = Instant::now() + DEADLINE;
@@ -121,8 +136,12 @@ impl World {
                 Ok(())
             }
             Step::Settle => self.settle(),
+            Step::HangUp { stopped, other, pair, ms } => {
+                self.figures.count_fault(step);
+                self.hang_up(*stopped, *other, *pair, Duration::from_millis(*ms))
+            }
             fault => {
-                self.faults += 1;
+                self.figures.count_fault(step);
                 self.stage(fault);
                 self.ask_all()
             }
@@ -140,12 +159,33 @@ impl World {
         Ok(response.status)
     }
 
+    fn crowd(&mut self, node: usize, pairs: &[Pair]) -> Result<(), Violation> {
+        let Some(Place::Running(running)) = &self.places[node] else { return Ok(()) };
+        self.figures.operations += pairs.len() as u64;
+        pairs.iter().for_each(|pair| self.model.sent(*pair));
+        let sent = now_unix();
+        let cast = |pair: &Pair| running.control().request_bytes("POST", "/v1/votes", Some(&body(*pair)));
+        let requests: String = pairs.iter().map(cast).collect();
+        let mut client = Client::try_connect(running.control_addr()).ok();
+        client.take_if(|client| client.try_send(requests).is_err());
+        let answers: Vec<Option<Response>> =
+            pairs.iter().map(|_| client.as_mut()?.try_read_response(false).ok()).collect();
+        for (pair, answer) in pairs.iter().zip(&answers) {
+            match answer {
+                Some(response) => self.note_vote(node, *pair, response, sent)?,
+                None => self.model.unanswered(*pair),
+            }
+        }
+        self.crowds.extend(pairs);
+        Ok(())
+    }
+
     /// A vote that counts for all of these or for none: a 201 is one for each, a 409 is about one of them.
     fn vote_of_several(&mut self, node: usize, pairs: &[Pair]) -> Result<(), Violation> {
         let Some(Place::Running(running)) = &self.places[node] else { return Ok(()) };
         let ips: Vec<String> = pairs.iter().map(|(_, ip)| format!(r#""{ip}""#)).collect();
         let body = format!(r#"{{"server_id":{},"ips":[{}]}}"#, pairs[0].0, ips.join(","));
-        self.operations += 1;
+        self.figures.operations += 1;
         pairs.iter().for_each(|pair| self.model.sent(*pair));
         let sent = now_unix();
         let answered = exchange(running, running.control().request_bytes("POST", "/v1/votes", Some(&body)));
@@ -156,6 +196,7 @@ impl World {
         };
         match response.status {
             201 => {
+                self.figures.votes += 1;
                 let latest = self.model.latest(pairs, now);
                 for pair in pairs {
                     self.model.recorded(*pair, node, voted_at(&response), sent..=latest)?;
@@ -167,6 +208,7 @@ impl World {
                 if told.iter().all(Result::is_err) { Err(format!("{pairs:?}: {told:?}")) } else { Ok(()) }
             }
             404 if pairs[0].0 == GOES => Ok(()),
+            429 => self.model.refused_for_now(pairs, now),
             503 => {
                 pairs.iter().for_each(|pair| self.note_unavailable(*pair, &response));
                 Ok(())
@@ -178,7 +220,7 @@ impl World {
     /// Sends a request that may record a vote; `None` where no answer came, or the node does not run.
     fn send(&mut self, node: usize, pair: Pair, request: impl Fn(&Node) -> String) -> Option<Response> {
         let Some(Place::Running(running)) = &self.places[node] else { return None };
-        self.operations += 1;
+        self.figures.operations += 1;
         self.model.sent(pair);
         let answered = exchange(running, request(running));
         if answered.is_none() {
@@ -193,13 +235,18 @@ impl World {
             201 => self.model.recorded(pair, node, voted_at(response), sent..=now)?,
             409 => self.model.refused(pair, now)?,
             404 if pair.0 == GOES => {}
+            429 => self.model.refused_for_now(&[pair], now)?,
             503 => {
                 self.note_unavailable(pair, response);
                 return Ok(());
             }
             _ => return Err(format!("a vote for {pair:?}: {response:?}")),
         }
-        if response.status == 201 { self.ask(node, pair) } else { Ok(()) }
+        if response.status == 201 {
+            self.figures.votes += 1;
+            self.ask(node, pair)?;
+        }
+        Ok(())
     }
 
     fn note_unavailable(&mut self, pair: Pair, response: &Response) {
@@ -213,7 +260,7 @@ impl World {
         self.model.sent(pair);
         let sent = now_unix();
         let running: Vec<usize> = self.running().into_iter().cycle().take(2 * NODES).collect();
-        self.operations += running.len() as u64;
+        self.figures.operations += running.len() as u64;
         let ask = |node: usize| {
             let node = self.node(node).expect("it runs");
             exchange(node, node.control().request_bytes("POST", "/v1/votes", Some(&body(pair))))
@@ -253,6 +300,7 @@ impl World {
             }
             _ => return Err(format!("a record of {pair:?}: {response:?}")),
         }
+        self.figures.votes += u64::from(response.status == 201);
         self.ask(node, pair)
     }
 
@@ -260,7 +308,7 @@ impl World {
         let path = format!("/v1/votes/{}/{}", pair.0, pair.1);
         let Some(running) = self.node(node) else { return Ok(()) };
         let answered = exchange(running, running.control().request_bytes("DELETE", &path, None));
-        self.operations += 1;
+        self.figures.operations += 1;
         let Some(response) = answered else {
             self.model.cancellation_unanswered(pair, now_unix());
             return Ok(());
@@ -282,17 +330,39 @@ impl World {
         if shown[0].is_some() { Err(format!("{pair:?} was cancelled here, and is shown {shown:?}")) } else { Ok(()) }
     }
 
+    /// What a stopped node finds in its sockets comes from clients that have gone: it does none of it.
+    fn hang_up(&mut self, stopped: usize, other: usize, pair: Pair, rest: Duration) -> Result<(), Violation> {
+        let Some(node) = self.node(stopped) else { return Ok(()) };
+        let (path, never) = (format!("/v1/votes/{}/{}", pair.0, pair.1), (pair.0, HANGS_UP));
+        node.server().pause();
+        for (method, path, body) in [("DELETE", path.as_str(), None), ("POST", "/v1/votes", Some(body(never)))] {
+            let mut client = Client::try_connect(node.control_addr()).expect("the socket takes it");
+            client.try_send(node.control().request_bytes(method, path, body.as_deref())).expect("the socket takes it");
+        }
+        let meanwhile = self.cancel(other, pair).and_then(|()| self.vote(other, pair));
+        sleep(rest);
+        self.node(stopped).expect("it runs").server().signal(Signal::CONT);
+        // While it was stopped others may have gone on without what it alone held.
+        self.model.lost_node(stopped, false);
+        meanwhile?;
+        self.ask(other, pair)
+    }
+
     fn ask(&mut self, node: usize, pair: Pair) -> Result<(), Violation> {
         let Some(running) = self.node(node) else { return Ok(()) };
         let path = format!("/api/vote/{}/status/{}", pair.0, pair.1);
         let response = get(running.server().public(), &path);
-        let claim = self.model.claim(pair, node, now_unix());
-        self.operations += 1;
+        self.figures.operations += 1;
         let next = response.json()["next_vote_at"].as_str().map(str::to_owned);
-        match claim {
-            Claim::NeverVoted if next.is_some() => Err(format!("node {node}: {pair:?} never voted: {response:?}")),
+        self.check(node, pair, next).map_err(|violation| format!("{violation}: {response:?}"))
+    }
+
+    /// Whether a node may show this as the end of the pair's cooldown.
+    fn check(&self, node: usize, pair: Pair, next: Option<String>) -> Result<(), Violation> {
+        match self.model.claim(pair, node, now_unix()) {
+            Claim::NeverVoted if next.is_some() => Err(format!("node {node}: {pair:?} never voted")),
             Claim::Cooling(voted_at) if next != Some(rfc3339(voted_at + self.cooldown_s)) => {
-                Err(format!("node {node} must show that {pair:?} voted at {}: {response:?}", rfc3339(voted_at)))
+                Err(format!("node {node} must show that {pair:?} voted at {}, not {next:?}", rfc3339(voted_at)))
             }
             _ => Ok(()),
         }
@@ -304,6 +374,11 @@ impl World {
             for pair in super::pairs() {
                 self.ask(node, pair)?;
             }
+            let shown = self.node(node).map(|running| next_votes(running.server(), &self.crowds));
+            self.figures.operations += self.crowds.len() as u64;
+            for (pair, next) in self.crowds.iter().zip(shown.into_iter().flatten()) {
+                self.check(node, *pair, next)?;
+            }
         }
         Ok(())
     }
@@ -313,7 +388,7 @@ impl World {
         let path = format!("/v1/servers/{GOES}");
         let status =
             exchange(running, running.control().request_bytes("DELETE", &path, None)).map(|answer| answer.status);
-        self.operations += 1;
+        self.figures.operations += 1;
         match status {
             Some(200) => self.model.removed(GOES, true, now_unix()),
             Some(404) => {}
@@ -327,7 +402,7 @@ impl World {
         let Some(running) = self.node(node) else { return Ok(()) };
         let (path, body) = (format!("/v1/servers/{GOES}"), format!(r#"{{"token":"token-{GOES}"}}"#));
         let answered = exchange(running, running.control().request_bytes("PUT", &path, Some(&body)));
-        self.operations += 1;
+        self.figures.operations += 1;
         match answered.map(|answer| answer.status) {
             None | Some(200 | 201 | 503) => Ok(()),
             Some(other) => Err(format!("server {GOES} is listed: {other}")),
@@ -338,7 +413,7 @@ impl World {
         let Some(running) = self.node(node) else { return Ok(()) };
         let path = format!("/v1/servers/{GOES}/token");
         let answered = exchange(running, running.control().request_bytes("POST", &path, None));
-        self.operations += 1;
+        self.figures.operations += 1;
         let Some(response) = answered.filter(|answer| answer.status == 200) else { return Ok(()) };
         let json = response.json();
         let token = json["token"].as_str().expect("a token");
