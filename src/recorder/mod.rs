@@ -184,7 +184,7 @@ impl Recorder {
             );
         }
         if let Some(ended_by) = self.owed_drop {
-            drop_ended(&mut **store, self.cooldown, ended_by, usize::MAX)?;
+            drop_ended(&mut **store, settings.cooldown, ended_by, usize::MAX)?;
             self.owed_drop = None;
         }
         Ok(&mut **store)
@@ -319,11 +319,13 @@ impl Recorder {
     /// Writes what is owed, `events`, the time and the settings of this start in one commit.
     fn write(&mut self, events: Vec<Event>) -> CommitOutcome {
         let start = self.clock.now();
+        // What is owed to the store is dropped by the settings that its rows are kept by.
+        let opened = self.store().map(drop);
         let kept_by = self.kept_by.replace(self.settings());
         let owed = self.owed.len();
         self.owed.extend(events);
         let events = std::mem::take(&mut self.owed);
-        let committed = self.store().and_then(|store| store.commit(&events));
+        let committed = opened.and_then(|()| self.store()?.commit(&events));
         self.owed = events;
         self.note_commit(&committed, start);
         match committed {

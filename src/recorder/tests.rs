@@ -32,6 +32,8 @@ pub(super) struct DiskState {
     pub(super) servers: Vec<(ServerId, Token)>,
     pub(super) kept: Option<Kept>,
     pub(super) is_failing: bool,
+    /// So many of the next commits fail.
+    commits_failing: u32,
     /// A sync has failed.
     pub(super) is_void: bool,
 }
@@ -44,7 +46,8 @@ struct DiskStore {
 impl Store for DiskStore {
     fn commit(&mut self, events: &[Event]) -> Result<(), StoreError> {
         let mut disk = self.disk.0.lock();
-        if disk.is_failing {
+        if disk.is_failing || disk.commits_failing > 0 {
+            disk.commits_failing = disk.commits_failing.saturating_sub(1);
             return Err(StoreError::Unavailable("it fails".into()));
         }
         for event in events {
@@ -87,6 +90,9 @@ impl Store for DiskStore {
         }
         let before = disk.votes.len();
         disk.votes.retain(|vote| vote.voted_at > until);
+        if disk.votes.len() < before {
+            disk.kept.clone_from(&self.keeps);
+        }
         Ok(before - disk.votes.len())
     }
 
@@ -338,6 +344,27 @@ fn settings_that_are_accepted_change_every_cooldown_for_good() {
         again.step();
         assert_eq!([1, 2, 3].map(|address| again.ends(address)), ends, "{minutes} minutes, without the option");
     }
+}
+
+/// Regression: what had ended before a step back was dropped under the new length, and that commit kept the new
+/// settings. Where the next one failed, a vote that had ended under the old length was live again.
+#[test]
+fn what_had_ended_stays_ended_where_a_longer_length_meets_an_accepted_clock() {
+    let readers = HandReaders::at(START);
+    let disk = voted(&readers);
+    let pair = Pair { server: SERVER, address: voter(1) };
+    disk.0.lock().votes.extend([9_000, 5_500].map(|ago| StoredVote::new(pair, UnixSeconds(START - ago))));
+    disk.0.lock().commits_failing = 2;
+    readers.step_ms(-3_600_000);
+    let mut bench = Bench::with(&disk, &readers, settings(120, 64));
+    bench.recorder.accepts = Accepts { clock: true, settings: true };
+    bench.step();
+    assert!(!bench.readiness.is_ready());
+    readers.pass_ms(60_000);
+    bench.step();
+    assert!(bench.readiness.is_ready());
+    assert_eq!(bench.ends(1), None);
+    assert!([2, 3].iter().all(|address| bench.ends(*address).is_some()));
 }
 
 #[test]
