@@ -44,12 +44,14 @@ impl<S: Service> Worker<S> {
         }
         let resumed = self.keyed.again.len().min(RESUMED_PER_TURN);
         let resumed: Vec<SlabKey> = self.keyed.again.drain(..resumed).collect();
-        match self.keyed.poll.poll(&mut self.keyed.events, Some(Duration::ZERO)) {
-            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
-            _ => {}
-        }
+        let polled = self.keyed.poll.poll(&mut self.keyed.events, Some(Duration::ZERO));
         let events = std::mem::replace(&mut self.keyed.events, Events::with_capacity(0));
-        self.keyed.has_more = events.iter().count() == EVENTS_PER_TURN;
+        // The worker's poll tells of news once. What this turn leaves is looked at in the next one.
+        self.keyed.has_more = match polled {
+            Ok(()) => events.iter().count() == EVENTS_PER_TURN,
+            Err(error) if error.kind() == ErrorKind::Interrupted => true,
+            Err(error) => return Err(error),
+        };
         self.on_events(&events);
         self.keyed.events = events;
         resumed.into_iter().for_each(|key| self.resume(key));
