@@ -1,6 +1,9 @@
 //! Lines gathered into batches and posted, and what the service says of them. Knows the batch
 //! calls of the control interface, not where the lines come from.
 
+use std::thread;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use ureq::http::Method;
 
@@ -14,6 +17,8 @@ use crate::limits::ECHO_BYTES_MAX;
 const LINES_MAX: usize = 50_000;
 /// Why a server's line was refused.
 const TOKEN_DIFFERS: &str = "the server has another token and keeps it; --replace-tokens takes the file's";
+/// A batch that is answered 429 is posted again so often before that is told, each time after a second.
+const LATER_TRIES: u32 = 5;
 /// Bytes in one request after which no line is added.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -163,7 +168,7 @@ impl UploadBatch {
         // How many lines the answers so far have covered, and where in the body the rest begins.
         let (mut told, mut start) = (0, 0);
         loop {
-            let answer = client.send(Method::POST, self.kind.path(), &self.body[start..])?.expect(&[200])?.body;
+            let answer = self.send(client, start)?;
             let strange = |name| {
                 CliError::new(format_args!("{}: not the answer to a batch: {name} is missing or wrong", client.url()))
             };
@@ -188,6 +193,19 @@ impl UploadBatch {
         self.body.clear();
         self.numbers.clear();
         Ok(refusals)
+    }
+
+    /// Posts the lines from `start` on; where the answer is 429, later again.
+    fn send(&self, client: &ControlClient, start: usize) -> Result<Value, CliError> {
+        let mut tries = 0;
+        loop {
+            let answer = client.send(Method::POST, self.kind.path(), &self.body[start..])?;
+            if answer.status != 429 || tries == LATER_TRIES {
+                return Ok(answer.expect(&[200])?.body);
+            }
+            tries += 1;
+            thread::sleep(Duration::from_secs(1));
+        }
     }
 
     /// One error of an answer. The answer was to all lines but the first `told`.

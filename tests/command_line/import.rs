@@ -374,6 +374,27 @@ fn expect_nothing_taken(ended: &Ended, words: &[&str]) {
     }
 }
 
+/// Regression: 429 ended the import.
+#[test]
+fn an_answer_429_means_later() {
+    const SERVERS: &[u8] =
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 26\r\n\r\n{\"servers\":[],\"next\":null}";
+    const LATER: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Length: 46\r\n\r\n\
+        {\"error\":\"too_many_changes\",\"message\":\"later\"}";
+    const TAKEN: &[u8] = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 83\r\n\r\n\
+        {\"recorded\":1,\"unchanged\":0,\"expired\":0,\"unknown_server\":0,\"invalid\":0,\"errors\":[]}";
+    let folder = folder();
+    let votes = write(&folder, "votes", "{\"server_id\":28,\"ip\":\"203.0.113.1\",\"voted_at\":1795000000}\n");
+    let import = |stub: &Stub| {
+        let mut command = Server::command();
+        command.args(["import", text(&votes), "--control-url", &stub.url()]);
+        run_to_end(command)
+    };
+    let ended = import(&Stub::answering_in_turn(&[SERVERS, LATER, LATER], TAKEN));
+    assert!(expect_quiet(&ended, 0).contains("votes: 1 recorded"), "{ended:?}");
+    expect_failure(&import(&Stub::answering_in_turn(&[SERVERS], LATER)), &["answers 429", "may be imported again"]);
+}
+
 #[test]
 fn an_import_that_breaks_off_says_that_it_may_be_repeated() {
     let folder = folder();

@@ -19,12 +19,18 @@ pub(crate) struct Stub {
 impl Stub {
     /// Answers with `bytes`, whatever is asked.
     pub(crate) fn answering(bytes: &'static [u8]) -> Stub {
+        Stub::answering_in_turn(&[], bytes)
+    }
+
+    /// Answers with each of `first`, and then with `bytes`.
+    pub(crate) fn answering_in_turn(first: &'static [&'static [u8]], bytes: &'static [u8]) -> Stub {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let addr = listener.local_addr().expect("its address");
         let serve = move || {
+            let mut first = first.iter();
             for stream in listener.incoming() {
                 let stream = stream.expect("a connection");
-                if !answer(stream, bytes) {
+                if !answer(stream, first.next().unwrap_or(&bytes)) {
                     return;
                 }
             }
