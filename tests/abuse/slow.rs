@@ -166,7 +166,7 @@ fn a_peer_that_takes_no_answers_is_closed() {
     let mut closed = vec![false; PEERS];
     let mut grown_max = 0;
     while closed.iter().any(|closed| !closed) {
-        assert!(since.elapsed() < Duration::from_secs(15), "still open: {closed:?}, sent {sent:?}");
+        assert!(since.elapsed() < Duration::from_secs(60), "still open: {closed:?}, sent {sent:?}");
         for (index, peer) in peers.iter_mut().enumerate() {
             let (sent, closed) = (&mut sent[index], &mut closed[index]);
             match peer.write(&batches[index % 2]) {
