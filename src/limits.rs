@@ -82,7 +82,7 @@ pub const BATCH_ANSWER_BYTES_MAX: usize = 1024 * 1024;
 /// Cancelled votes that are kept in mind, 16 bytes each, so that the next vote of the same pair gets another
 /// instant. Past this, only those of the present second are: a vote that is stamped now can be taken for no
 /// other.
-pub const GONE_PAIRS_MAX: usize = 65_536;
+pub const CANCELLED_VOTES_MAX: usize = 65_536;
 /// Steps back of the clock within one hold that each leave a time above the last: the store keeps them for the next
 /// start. Past this, what only the last one had cut ends with the new one: a start shows it a little longer.
 pub const CUTS_MAX: usize = 16;

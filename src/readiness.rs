@@ -102,7 +102,7 @@ impl Readiness {
     }
 
     /// `trouble` is over.
-    pub fn settle(&self, trouble: Trouble) {
+    pub fn clear(&self, trouble: Trouble) {
         self.0.noted.lock().retain(|noted| noted.trouble != trouble);
     }
 
@@ -214,8 +214,8 @@ mod tests {
         readiness.note(Trouble::StoreUnavailable, "no such device", 20);
         assert_eq!(readiness.gravest(), Some((Trouble::StoreUnavailable, "no such device".to_owned())));
         assert!(readiness.has(Trouble::ClockBehind));
-        readiness.settle(Trouble::StoreUnavailable);
-        readiness.settle(Trouble::ClockBehind);
+        readiness.clear(Trouble::StoreUnavailable);
+        readiness.clear(Trouble::ClockBehind);
         assert_eq!(readiness.gravest(), None);
         assert!(!readiness.has(Trouble::ClockBehind));
     }

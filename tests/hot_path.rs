@@ -12,7 +12,7 @@ use vote_status::vote::id::{ServerId, Token};
 use vote_status::vote::ipv4::Ipv4;
 use vote_status::vote::table::{CooldownTable, Pair};
 use vote_status::vote::time::{Cooldown, UnixSeconds};
-use vote_status::waiting::WaitingRoom;
+use vote_status::waiting::WaitingList;
 
 const NOW: UnixSeconds = UnixSeconds(1_795_178_096);
 
@@ -31,7 +31,7 @@ fn a_request_is_answered_without_an_allocation() {
         StatusReader::new(directory.view(), table.view(), readiness),
         cooldown,
         65_536,
-        WaitingRoom::default(),
+        WaitingList::default(),
         Arc::new(|_| {}),
     );
     let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };

@@ -11,7 +11,7 @@ use vote_status::vote::id::{ServerId, Token};
 use vote_status::vote::ipv4::Ipv4;
 use vote_status::vote::table::{CooldownTable, Pair};
 use vote_status::vote::time::{Cooldown, UnixSeconds};
-use vote_status::waiting::WaitingRoom;
+use vote_status::waiting::WaitingList;
 
 /// The moment of every benchmark.
 pub(crate) const NOW: UnixSeconds = UnixSeconds(1_795_178_096);
@@ -95,7 +95,7 @@ impl Bench {
         let readiness = Readiness::default();
         readiness.set_ready();
         let reader = StatusReader::new(directory.view(), table.view(), readiness);
-        let service = PublicService::new(reader, cooldown, 65_536, WaitingRoom::default(), Arc::new(|_| {}));
+        let service = PublicService::new(reader, cooldown, 65_536, WaitingList::default(), Arc::new(|_| {}));
         let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
         let limits = SessionLimits { head, unsent_bytes_max: 65_536 };
         Self { service, session: Session::default(), limits, out: Vec::with_capacity(4_096) }

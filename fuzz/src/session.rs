@@ -17,7 +17,7 @@ use vote_status::vote::directory::{Directory, Snapshot};
 use vote_status::vote::id::Token;
 use vote_status::vote::table::{CooldownTable, Pair};
 use vote_status::vote::time::Cooldown;
-use vote_status::waiting::WaitingRoom;
+use vote_status::waiting::WaitingList;
 
 use crate::answers::{
     self, ALIVE, Answers, Bounds, COOLING, COOLING_UNTIL, EXPIRED, IN_COOLDOWN, NOW, READY, SERVER, TOKEN,
@@ -53,7 +53,7 @@ fn services() -> [PublicService; 2] {
     readiness.set_ready();
     BOUNDS.map(|bounds| {
         let reader = StatusReader::new(directory.view(), table.view(), readiness.clone());
-        PublicService::new(reader, cooldown, bounds.skip_body_bytes_max, WaitingRoom::default(), Arc::new(|_| {}))
+        PublicService::new(reader, cooldown, bounds.skip_body_bytes_max, WaitingList::default(), Arc::new(|_| {}))
     })
 }
 

@@ -132,7 +132,7 @@ impl ServiceKey {
             Ok(found) => {
                 sought.key.set(found);
                 sought.keep_open();
-                readiness.settle(Trouble::ControlKey);
+                readiness.clear(Trouble::ControlKey);
                 true
             }
             Err(why) => {

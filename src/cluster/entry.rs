@@ -135,14 +135,14 @@ impl EntryFields<'_> {
     fn event(&self, id: EntryId) -> Option<Event> {
         if let Some(server) = self.number("d").map(ServerId) {
             return match self.text("r")? {
-                "" => Some(Event::ServerGone(server)),
+                "" => Some(Event::ServerRemoved(server)),
                 record => Some(Event::Server(server, token(record)?)),
             };
         }
         let (server, address) = (self.number("s")?, address(self.text("i")?)?);
         let vote = |voted_at| Some(StoredVote { server: ServerId(server), address, voted_at });
         if let Some(cancelled) = self.text("c") {
-            return vote(UnixSeconds(cancelled.parse().ok()?)).map(Event::VoteGone);
+            return vote(UnixSeconds(cancelled.parse().ok()?)).map(Event::VoteRemoved);
         }
         let voted_at = match self.text("t") {
             Some(seconds) => seconds.parse().ok()?,
@@ -232,10 +232,10 @@ mod tests {
             })])
         );
         assert_eq!(event("1795172696999-0", "n 1 s 28 i 7 t 1795172690"), Some(Event::Vote(vote(1_795_172_690))));
-        assert_eq!(event("5-0", "n 1 s 28 i 7 c 1795172690"), Some(Event::VoteGone(vote(1_795_172_690))));
+        assert_eq!(event("5-0", "n 1 s 28 i 7 c 1795172690"), Some(Event::VoteRemoved(vote(1_795_172_690))));
         let demo = Token::new("demo").expect("a token");
         assert_eq!(event("5-0", "n 1 d 28 r v1;demo"), Some(Event::Server(ServerId(28), demo)));
-        assert_eq!(event("5-0", "n 1 d 28 r ''"), Some(Event::ServerGone(ServerId(28))));
+        assert_eq!(event("5-0", "n 1 d 28 r ''"), Some(Event::ServerRemoved(ServerId(28))));
         assert_eq!(lines(&Value::Nil), Some(Vec::new()));
         assert_eq!(lines(&Value::Array(Vec::new())), Some(Vec::new()));
     }
@@ -279,7 +279,7 @@ mod tests {
         let vote = StoredVote { server: ServerId(28), address: network, voted_at: UnixSeconds(1_795_172_690) };
         let said = |fields: &str| event("5-0", &format!("n 1 s 28 i 20010db800010000 {fields}"));
         assert_eq!(said("t 1795172690"), Some(Event::Vote(vote)));
-        assert_eq!(said("c 1795172690"), Some(Event::VoteGone(vote)));
+        assert_eq!(said("c 1795172690"), Some(Event::VoteRemoved(vote)));
     }
 
     #[test]

@@ -195,7 +195,7 @@ impl Reoffer {
                 GivenBack::Taken => taken += 1,
                 GivenBack::Refused(held) => {
                     refused += 1;
-                    corrections.push(held.map_or(Event::ServerGone(*server), |held| Event::Server(*server, held)));
+                    corrections.push(held.map_or(Event::ServerRemoved(*server), |held| Event::Server(*server, held)));
                 }
             }
             Some(())
@@ -221,7 +221,7 @@ impl Reoffer {
                 GivenBack::Taken => door.status.restored.add(1),
                 GivenBack::Refused(held) => {
                     door.status.not_restored.add(1);
-                    corrections.push(Event::VoteGone(*vote));
+                    corrections.push(Event::VoteRemoved(*vote));
                     corrections.extend(held.map(|voted_at| Event::Vote(StoredVote { voted_at, ..*vote })));
                 }
             }

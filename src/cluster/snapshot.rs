@@ -70,7 +70,7 @@ impl Listings {
     pub fn note(&mut self, entry: &LogEntry) {
         match (&entry.event, entry.listing) {
             (Event::Server(server, _), Some(listing)) => drop(self.0.insert(*server, listing)),
-            (Event::Server(server, _) | Event::ServerGone(server), _) => drop(self.0.remove(server)),
+            (Event::Server(server, _) | Event::ServerRemoved(server), _) => drop(self.0.remove(server)),
             _ => {}
         }
     }

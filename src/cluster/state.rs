@@ -32,7 +32,7 @@ impl FullState {
 pub(super) fn apply(event: &Event, table: &mut CooldownTable, servers: &mut Cow<'_, Snapshot>, cooldown: Cooldown) {
     match event {
         Event::Vote(vote) => table.insert(vote.pair(), cooldown.expires_at(vote.voted_at)),
-        Event::VoteGone(vote) => {
+        Event::VoteRemoved(vote) => {
             table.remove(vote.pair());
         }
         Event::Server(server, token) => {
@@ -41,7 +41,7 @@ pub(super) fn apply(event: &Event, table: &mut CooldownTable, servers: &mut Cow<
                 log::error!("the store gives server {server} a token that is another server's; that is not followed");
             }
         }
-        Event::ServerGone(server) => {
+        Event::ServerRemoved(server) => {
             servers.to_mut().remove(*server);
             table.remove_server(*server);
         }

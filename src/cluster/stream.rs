@@ -129,7 +129,7 @@ mod tests {
     fn entries(numbers: &[u64]) -> Vec<LogEntry> {
         numbers
             .iter()
-            .map(|n| LogEntry { position: at(*n), more: 0, event: Event::ServerGone(ServerId(1)), listing: None })
+            .map(|n| LogEntry { position: at(*n), more: 0, event: Event::ServerRemoved(ServerId(1)), listing: None })
             .collect()
     }
 

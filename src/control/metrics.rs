@@ -19,7 +19,7 @@ use crate::recorder::counters::RecorderCounters;
 use crate::recorder::shared::SharedStore;
 use crate::vote::table::FamilyCounts;
 use crate::vote::time::UnixSeconds;
-use crate::waiting::{WaitOutcome, WaitingRoom};
+use crate::waiting::{WaitOutcome, WaitingList};
 
 /// Where the page finds its figures: the counters of every thread, and what is true for the whole run.
 #[derive(Clone)]
@@ -37,7 +37,7 @@ pub struct Sources {
     /// The recorder.
     pub recorder: Arc<RecorderCounters>,
     /// Where requests wait for votes.
-    pub waiting: WaitingRoom,
+    pub waiting: WaitingList,
     /// Lines of the log that were dropped.
     pub log_dropped: Arc<SharedCounter>,
     /// Who watches, and what was sent to them.
@@ -179,7 +179,7 @@ fn waits(page: &mut MetricsText, sources: &Sources) {
         "vote_status_waiting_max",
         MetricKind::Gauge,
         "Requests that may wait at a time.",
-        sources.waiting.places(),
+        sources.waiting.slots(),
     );
     let name = "vote_status_waits_total";
     page.family(name, MetricKind::Counter, "Requests that asked to wait, by outcome.");

@@ -6,7 +6,7 @@ use crate::http::route;
 use crate::http::session::{Context, Waiting};
 use crate::http::wait::{self, WaitSeconds};
 use crate::vote::answer::Answer;
-use crate::waiting::{Bell, WaitOutcome, WaitingPlace, WaitingRoom};
+use crate::waiting::{Bell, WaitOutcome, WaitingList, WaitingSlot};
 
 /// A request until it is answered.
 pub struct LaterPath {
@@ -15,7 +15,7 @@ pub struct LaterPath {
     /// For how long it asks to wait.
     wait: Option<WaitSeconds>,
     /// Once it waits.
-    place: Option<WaitingPlace>,
+    place: Option<WaitingSlot>,
 }
 
 /// The exchange of a request with a query or content. Content may come minutes later, and a vote that was cancelled
@@ -48,12 +48,12 @@ pub(super) enum Decision {
 
 /// Where the requests of one worker wait.
 pub(super) struct WorkerWaits {
-    room: WaitingRoom,
+    room: WaitingList,
     bell: Bell,
 }
 
 impl WorkerWaits {
-    pub(super) const fn new(room: WaitingRoom, bell: Bell) -> Self {
+    pub(super) const fn new(room: WaitingList, bell: Bell) -> Self {
         Self { room, bell }
     }
 
@@ -104,7 +104,7 @@ mod tests {
     use crate::vote::ipv4::Ipv4;
     use crate::vote::table::{CooldownTable, Pair};
     use crate::vote::time::UnixSeconds;
-    use crate::waiting::WaitingRoom;
+    use crate::waiting::WaitingList;
     use parking_lot::Mutex;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -132,8 +132,8 @@ mod tests {
         readiness.set_ready();
         let mut reader = StatusReader::new(directory.view(), table.view(), readiness);
         let directory = Mutex::new(directory);
-        let room = WaitingRoom::default();
-        room.set_places(2);
+        let room = WaitingList::default();
+        room.set_slots(2);
         // Somebody waits for something else: the room is looked through for it below.
         let mut other = room.enter().expect("a place");
         let rung = Arc::new(AtomicUsize::new(0));

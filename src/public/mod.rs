@@ -24,7 +24,7 @@ use crate::vote::answer::{self, Question, ServerKey};
 use crate::vote::directory::DirectoryView;
 use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
-use crate::waiting::{Bell, WaitingRoom};
+use crate::waiting::{Bell, WaitingList};
 use later::{Decision, LaterPath, WorkerWaits};
 use responses::{ResponseSet, outcome};
 
@@ -166,7 +166,7 @@ impl PublicService {
         reader: StatusReader,
         cooldown: Cooldown,
         skip_body_bytes_max: u64,
-        room: WaitingRoom,
+        room: WaitingList,
         bell: Bell,
     ) -> Self {
         let waits = WorkerWaits::new(room, bell);

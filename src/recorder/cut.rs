@@ -57,7 +57,7 @@ impl CutVotes {
         self.rows.values().filter(move |row| row.pair.server == server).copied()
     }
 
-    /// The vote of this pair has gone, and its row with it.
+    /// The vote of this pair was removed, and its row with it.
     pub(super) fn forget(&mut self, pair: Pair) {
         self.rows.remove(&pair);
         self.end_steps();

@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::cancelled::CancelledVotes;
 use super::command::{
     Command, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome, generate_token,
 };
 use super::cut::CutVotes;
-use super::gone::CancelledVotes;
 use super::removal::Removals;
 use crate::store::{Event, StoredVote};
 use crate::vote::address::Voter;
@@ -33,7 +33,7 @@ pub struct Changes {
     /// The directory that will be, once a server changed.
     pub servers: Option<Snapshot>,
     /// Votes that are taken away.
-    pub gone: CancelledVotes,
+    pub cancelled: CancelledVotes,
     /// Servers that are struck off (`true`), and those that are listed again after that.
     pub struck: HashMap<ServerId, bool>,
 }
@@ -45,7 +45,7 @@ pub struct Draft<'s> {
     cooldown: Cooldown,
     now: UnixSeconds,
     /// What was taken away before.
-    gone_before: &'s CancelledVotes,
+    cancelled_before: &'s CancelledVotes,
     /// Votes that are still to go with their servers.
     removals: &'s Removals,
     /// Votes whose rows are of other instants than the table says.
@@ -59,13 +59,13 @@ impl<'s> Draft<'s> {
     pub fn new(
         table: &'s CooldownTable,
         servers: Arc<Snapshot>,
-        gone_before: &'s CancelledVotes,
+        cancelled_before: &'s CancelledVotes,
         removals: &'s Removals,
         cut: &'s CutVotes,
         cooldown: Cooldown,
         now: UnixSeconds,
     ) -> Self {
-        Self { table, servers, cooldown, now, gone_before, removals, cut, changes: Changes::default() }
+        Self { table, servers, cooldown, now, cancelled_before, removals, cut, changes: Changes::default() }
     }
 
     /// The gathered changes.
@@ -170,7 +170,7 @@ impl<'s> Draft<'s> {
     fn put(&mut self, pair: Pair, expires_at: UnixSeconds) {
         // The row of the earlier vote goes: cancelling the later one must not bring it back, nor its instant.
         if let Some(earlier) = self.live(pair) {
-            self.changes.gone.note_pair(self.table.looked_up(pair), self.cooldown.voted_at(earlier.expires_at));
+            self.changes.cancelled.note_pair(self.table.looked_up(pair), self.cooldown.voted_at(earlier.expires_at));
         }
         self.forget_row(pair);
         let new = Cooling { pair, expires_at };
@@ -184,9 +184,9 @@ impl<'s> Draft<'s> {
     fn free_second(&self, pairs: &[Pair], vote: &Vote) -> Option<UnixSeconds> {
         let is_taken = |pair: &Pair, at| {
             let pair = self.table.looked_up(*pair);
-            [self.gone_before, &self.changes.gone].into_iter().any(|gone| match vote.voted_at {
-                Some(_) => gone.is_cancelled(pair, at),
-                None => gone.may_be_taken(pair, at, self.now),
+            [self.cancelled_before, &self.changes.cancelled].into_iter().any(|cancelled| match vote.voted_at {
+                Some(_) => cancelled.is_cancelled(pair, at),
+                None => cancelled.may_be_taken(pair, at, self.now),
             })
         };
         let first = vote.voted_at.unwrap_or(self.now);
@@ -210,7 +210,7 @@ impl<'s> Draft<'s> {
         let live = self.live(pair);
         if let Some(held) = live {
             self.forget(held);
-            self.changes.gone.note_pair(self.table.looked_up(pair), self.cooldown.voted_at(held.expires_at));
+            self.changes.cancelled.note_pair(self.table.looked_up(pair), self.cooldown.voted_at(held.expires_at));
         }
         Some(live.is_some())
     }
@@ -220,7 +220,7 @@ impl<'s> Draft<'s> {
         let looked_up = self.table.looked_up(pair);
         let cut = if self.changes.pairs.contains_key(&looked_up) { None } else { self.cut.row(looked_up) };
         if let Some(row) = cut.or_else(|| self.held(pair)) {
-            self.changes.events.push(Event::VoteGone(self.stored(row)));
+            self.changes.events.push(Event::VoteRemoved(self.stored(row)));
         }
     }
 
@@ -228,7 +228,7 @@ impl<'s> Draft<'s> {
         if self.cut.row(self.table.looked_up(held.pair)).is_some() {
             self.forget_row(held.pair);
         } else {
-            self.changes.events.push(Event::VoteGone(self.stored(held)));
+            self.changes.events.push(Event::VoteRemoved(self.stored(held)));
         }
         self.changes.pairs.insert(self.table.looked_up(held.pair), None);
     }
@@ -302,14 +302,14 @@ impl<'s> Draft<'s> {
             self.changes.pairs.values().flatten().filter(|held| held.pair.server == server).copied().collect();
         let in_table = self.table.of_server(server);
         if let Some(latest) = in_table.iter().chain(&cast_here).map(|vote| vote.expires_at).max() {
-            self.changes.gone.note_server(server, self.cooldown.voted_at(latest));
+            self.changes.cancelled.note_server(server, self.cooldown.voted_at(latest));
         }
         for held in cast_here {
             self.forget(held);
         }
         self.changes.struck.insert(server, true);
         self.servers_mut().remove(server);
-        self.changes.events.push(Event::ServerGone(server));
+        self.changes.events.push(Event::ServerRemoved(server));
         true
     }
 }

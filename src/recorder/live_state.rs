@@ -10,7 +10,7 @@ use crate::vote::directory::{Directory, DirectoryView, Snapshot};
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::table::{CooldownTable, CooldownView, Cooling, Pair, SHARDS};
 use crate::vote::time::{Cooldown, UnixSeconds};
-use crate::waiting::WaitingRoom;
+use crate::waiting::WaitingList;
 use crate::watch::{WatchBoard, WatchPost};
 
 /// Cooldowns, servers and counters.
@@ -22,7 +22,7 @@ pub struct LiveState {
     /// What the recorder counts.
     pub counters: Arc<RecorderCounters>,
     /// The requests that wait for votes.
-    pub waiting: WaitingRoom,
+    pub waiting: WaitingList,
     board: WatchBoard,
     /// Where watchers learn of changes.
     pub watch: WatchPost,
@@ -51,7 +51,7 @@ impl LiveState {
 
     /// Where requests wait for votes.
     #[must_use]
-    pub fn waiting(&self) -> WaitingRoom {
+    pub fn waiting(&self) -> WaitingList {
         self.waiting.clone()
     }
 

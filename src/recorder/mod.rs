@@ -15,11 +15,11 @@ use crate::vote::settings::Settings;
 use crate::vote::table::Cooling;
 use crate::vote::time::{Cooldown, UnixSeconds};
 
+pub mod cancelled;
 pub mod command;
 pub mod counters;
 mod cut;
 pub mod draft;
-pub mod gone;
 pub mod live_state;
 mod opening;
 mod patience;
@@ -30,17 +30,17 @@ mod tending;
 mod timekeeping;
 mod watched;
 
+use cancelled::CancelledVotes;
 use command::{Command, Reply};
 use cut::CutVotes;
 use draft::{Changes, Draft};
-use gone::CancelledVotes;
 use live_state::LiveState;
 use opening::LoadPhase;
 use patience::Patience;
 use queue::Request;
 pub use queue::{Overloaded, RecorderHandle, Respond};
 use removal::Removals;
-use timekeeping::HeldStep;
+use timekeeping::ProvisionalStep;
 
 /// How often the recorder looks at the clock and sweeps, in milliseconds.
 pub const TICK_MS: u64 = 50;
@@ -93,7 +93,7 @@ pub struct Recorder {
     /// What the rows of the store are kept by: of this start, once a change has been committed.
     kept_by: Option<Settings>,
     /// A step of the clock that may be a mistake.
-    held: Option<HeldStep>,
+    provisional: Option<ProvisionalStep>,
     /// Cooldowns that a step back has cut.
     cut: CutVotes,
     /// Rows of cooldowns that have ended by then have to go before anything else is written.
@@ -102,7 +102,7 @@ pub struct Recorder {
     noted_at_ms: u64,
     next_tick_ms: u64,
     /// Votes that were cancelled or removed lately.
-    gone: CancelledVotes,
+    cancelled: CancelledVotes,
     /// Changes that the table has and the store has not: they go with the next commit.
     owed: Vec<Event>,
     /// When to try again a store that takes no changes.
@@ -140,12 +140,12 @@ impl Recorder {
             readiness,
             accepts,
             kept_by: None,
-            held: None,
+            provisional: None,
             cut: CutVotes::default(),
             owed_drop: None,
             noted_at_ms: 0,
             next_tick_ms: 0,
-            gone: CancelledVotes::default(),
+            cancelled: CancelledVotes::default(),
             owed: Vec::new(),
             patience: Patience::default(),
             drop_patience: Patience::default(),
@@ -302,7 +302,7 @@ impl Recorder {
     /// An empty draft on top of the state of this moment.
     fn draft(&self) -> Draft<'_> {
         let (now, servers) = (self.clock.now().wall, self.live.directory.snapshot());
-        Draft::new(&self.live.table, servers, &self.gone, &self.removals, &self.cut, self.cooldown, now)
+        Draft::new(&self.live.table, servers, &self.cancelled, &self.removals, &self.cut, self.cooldown, now)
     }
 
     /// Commits what is owed together with `events`, all or nothing, and says whether that is durable now.
@@ -351,8 +351,8 @@ impl Recorder {
 
     /// Shows what is durable.
     fn apply(&mut self, changes: Changes) {
-        let Changes { events: _, pairs, servers, gone, struck } = changes;
-        self.gone.extend(gone);
+        let Changes { events: _, pairs, servers, cancelled, struck } = changes;
+        self.cancelled.extend(cancelled);
         pairs.keys().for_each(|pair| self.cut.forget(*pair));
         // Before the directory: a server that is listed again has none of its earlier votes, whatever comes after.
         for (pair, _) in pairs.iter().filter(|(pair, held)| held.is_none() || struck.contains_key(&pair.server)) {
@@ -396,7 +396,7 @@ impl Recorder {
         let over_by = if is_full { now.wall } else { self.over_by() };
         let swept = self.live.table.sweep(over_by, SWEEP_SHARDS_PER_TICK);
         self.live.counters.swept.add(swept as u64);
-        self.gone.prune(now.wall, self.cooldown);
+        self.cancelled.prune(now.wall, self.cooldown);
         self.live.counters.store_bytes.set(self.store.as_ref().map_or(0, |store| store.size_bytes()));
         if now.monotonic_ms >= self.next_tend_ms {
             self.next_tend_ms = now.monotonic_ms + TEND_MS;

@@ -6,7 +6,7 @@ use super::removal::Removals;
 use super::timekeeping::{is_large, seconds};
 use super::{CommitOutcome, Recorder, Respond};
 use crate::readiness::Trouble;
-use crate::recorder::gone::CancelledVotes;
+use crate::recorder::cancelled::CancelledVotes;
 use crate::store::{Cut, Event, Kept, Past, Store, StoreError, StoredVote};
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
@@ -79,7 +79,7 @@ impl Recorder {
                 self.note_unopened(&error);
                 // The next try begins with the system's clock.
                 self.clock.adjust(self.clock.drift_ms());
-                (self.store, self.held, self.cut) = Default::default();
+                (self.store, self.provisional, self.cut) = Default::default();
                 self.owed.clear();
                 self.owed_drop = None;
                 let end_ms = self.clock.now().monotonic_ms;
@@ -87,7 +87,7 @@ impl Recorder {
                 return Ok(Some(LoadPhase::Opening { next_ms: end_ms + pause_ms, tries: tries + 1 }));
             }
         }
-        STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.settle(trouble));
+        STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.clear(trouble));
         let seed = std::mem::take(&mut self.seed).into_iter();
         let (changes, replies) = self.check(seed.map(|command| (command, Box::new(drop) as Respond)).collect());
         self.round(changes, replies);
@@ -107,7 +107,7 @@ impl Recorder {
         let (now, settled_ms) = (self.clock.now(), past.kept.as_ref().map_or(0, |kept| kept.settled_ms));
         let behind_ms = settled_ms.saturating_sub(self.clock.wall_ms());
         if behind_ms <= BEHIND_MAX_MS.unsigned_abs() || self.accepts.clock {
-            self.readiness.settle(Trouble::ClockBehind);
+            self.readiness.clear(Trouble::ClockBehind);
             return self.read(store, &past).map(|()| None);
         }
         let message = format!(
@@ -116,7 +116,7 @@ impl Recorder {
             seconds(settled_ms),
             behind_ms.div_ceil(1_000),
         );
-        STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.settle(trouble));
+        STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.clear(trouble));
         self.readiness.note(Trouble::ClockBehind, &message, now.monotonic_ms);
         Ok(Some(LoadPhase::Behind { next_ms: now.monotonic_ms + CLOCK_PAUSE_MS, store, past }))
     }
@@ -143,7 +143,7 @@ impl Recorder {
                 ": see that the disk is well, mounted, not full, and may be read and written by this user",
             ),
         };
-        STORE_TROUBLES.into_iter().filter(|other| *other != trouble).for_each(|other| self.readiness.settle(other));
+        STORE_TROUBLES.into_iter().filter(|other| *other != trouble).for_each(|other| self.readiness.clear(other));
         self.readiness.note(trouble, &format!("{error}{remedy}"), self.clock.now().monotonic_ms);
     }
 
@@ -162,7 +162,7 @@ impl Recorder {
             None => start.wall,
         };
         let since = if is_changed { UnixSeconds(0) } else { was.cooldown.voted_at(over_by) };
-        let mut gone = Vec::new();
+        let mut removed = Vec::new();
         let mut table = self.live.table.view().shadow();
         let mut reading = Reading::new(table.loader());
         self.readiness.begin_load();
@@ -175,8 +175,8 @@ impl Recorder {
                     reading.vote(&vote, cooldown);
                 }
                 // Under a longer length it would be live again.
-                Event::Vote(vote) if is_changed => gone.push(Event::VoteGone(vote)),
-                Event::Vote(_) | Event::VoteGone(_) | Event::ServerGone(_) => {}
+                Event::Vote(vote) if is_changed => removed.push(Event::VoteRemoved(vote)),
+                Event::Vote(_) | Event::VoteRemoved(_) | Event::ServerRemoved(_) => {}
             }
         })?;
         let Reading { loader, servers, conflict, unlisted } = reading;
@@ -184,7 +184,7 @@ impl Recorder {
         if let Some(server) = conflict {
             return Err(StoreError::Unusable(format!("two servers have one token, one of them is {server}")));
         }
-        self.gone = CancelledVotes::before(store.latest_gone()?);
+        self.cancelled = CancelledVotes::before(store.latest_removed()?);
         self.removals = Removals::default();
         self.removals.add(unlisted);
         // From here on the store may be written to.
@@ -193,15 +193,15 @@ impl Recorder {
         self.live.publish(servers);
         // Of two votes of one network the earlier goes: cancelling the later one must not bring it back.
         let row = |entry: &Cooling| StoredVote::new(entry.pair, cooldown.voted_at(entry.expires_at));
-        gone.extend(superseded.iter().map(|entry| Event::VoteGone(row(entry))));
+        removed.extend(superseded.iter().map(|entry| Event::VoteRemoved(row(entry))));
         self.kept_by = Some(was);
         if is_changed {
             log::warn!(
                 "the store has the settings {settings} for good (--accept-settings, or without a live vote); it had {was}, and {} votes have gone with that",
-                gone.len()
+                removed.len()
             );
         }
-        self.owed.append(&mut gone);
+        self.owed.append(&mut removed);
         if let Some(kept) = &past.kept {
             self.take_clock(kept);
         }
@@ -209,7 +209,7 @@ impl Recorder {
         let now = self.clock.now().wall;
         self.cut(Cut { beyond: now, to: now });
         if is_changed {
-            self.held = None;
+            self.provisional = None;
         }
         // With an answer under the new settings nothing may come back under the old ones.
         if is_changed && self.write(Vec::new()) != CommitOutcome::Yes {
@@ -226,7 +226,7 @@ impl Recorder {
         let (shown_ms, settled_ms) = (kept.shown_ms.cast_signed(), kept.settled_ms.cast_signed());
         self.clock.adjust(shown_ms - wall_ms);
         if is_large(shown_ms - settled_ms) {
-            self.held = self.hold(settled_ms - self.clock.now().monotonic_ms.cast_signed(), true);
+            self.provisional = self.provisional_step(settled_ms - self.clock.now().monotonic_ms.cast_signed(), true);
         }
         for step in &kept.cuts {
             self.cut(*step);

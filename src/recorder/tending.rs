@@ -15,7 +15,7 @@ impl Recorder {
             Some(Err(error @ StoreError::Gone(_))) => return self.note_gone(&error),
             Some(Err(error)) if !self.patience.is_failing => return self.note_commit(&Err(error), now),
             Some(Ok(())) if self.is_store_gone() => {
-                self.readiness.settle(Trouble::StoreGone);
+                self.readiness.clear(Trouble::StoreGone);
                 log::info!("the store is back at its path: votes and changes are taken again");
             }
             Some(Ok(()) | Err(_)) | None => {}
@@ -59,7 +59,7 @@ impl Recorder {
             }
             Ok(()) if is_proof && self.readiness.has(Trouble::StoreFailing) => {
                 self.patience.is_as_full = false;
-                self.readiness.settle(Trouble::StoreFailing);
+                self.readiness.clear(Trouble::StoreFailing);
                 log::info!("the store works again");
             }
             Ok(()) => {}

@@ -53,9 +53,9 @@ impl Store for DiskStore {
         for event in events {
             match event {
                 Event::Vote(vote) => disk.votes.push(*vote),
-                Event::VoteGone(vote) => disk.votes.retain(|other| other != vote),
+                Event::VoteRemoved(vote) => disk.votes.retain(|other| other != vote),
                 Event::Server(server, token) => disk.servers.push((*server, token.clone())),
-                Event::ServerGone(server) => disk.servers.retain(|(other, _)| other != server),
+                Event::ServerRemoved(server) => disk.servers.retain(|(other, _)| other != server),
             }
         }
         disk.kept.clone_from(&self.keeps);
@@ -69,7 +69,7 @@ impl Store for DiskStore {
         Ok(())
     }
 
-    fn latest_gone(&mut self) -> Result<Option<UnixSeconds>, StoreError> {
+    fn latest_removed(&mut self) -> Result<Option<UnixSeconds>, StoreError> {
         Ok(None)
     }
 

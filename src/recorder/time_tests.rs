@@ -222,7 +222,7 @@ fn a_clock_that_comes_back_to_a_little_before_has_come_back() {
     }
 }
 
-/// Regression: a store that was written anew while a step was held had the votes as the step had cut them.
+/// Regression: a store that was written anew while a step was provisional had the votes as the step had cut them.
 #[test]
 fn a_store_that_is_written_anew_keeps_what_a_held_step_has_ended_or_cut() {
     for step_ms in [6 * HOUR_MS, -6 * HOUR_MS] {

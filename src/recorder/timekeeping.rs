@@ -17,14 +17,14 @@ const STEP_MIN_MS: i64 = 20;
 const STEP_TOLD_MS: i64 = 1_000;
 /// A larger step may be a mistake, in milliseconds.
 const STEP_MAX_MS: i64 = STANDSTILL_MAX_US / 1_000;
-/// Such a step is held for so long, in milliseconds: a clock that was wrong is set right by then.
-const HELD_MS: u64 = 600_000;
+/// Such a step is provisional for so long, in milliseconds: a clock that was wrong is set right by then.
+const PROVISIONAL_MS: u64 = 600_000;
 /// The time is kept with each commit, and so often without one, in milliseconds.
 const NOTE_MS: u64 = 60_000;
 
 /// A step of more than a minute, until it is clear that the clock stays there.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct HeldStep {
+pub(super) struct ProvisionalStep {
     /// What the time would be without it, minus the monotonic clock, in milliseconds.
     without_ms: i64,
     /// Whether it led away from a time that was certain. The other way round it led back to it.
@@ -33,7 +33,7 @@ pub(super) struct HeldStep {
     until_ms: u64,
 }
 
-impl HeldStep {
+impl ProvisionalStep {
     /// What the time would be without it, in milliseconds since 1970.
     fn time_ms(self, now: Now) -> i64 {
         self.without_ms.saturating_add(now.monotonic_ms.cast_signed())
@@ -41,11 +41,11 @@ impl HeldStep {
 }
 
 impl Recorder {
-    /// Follows the system's wall clock, and takes a step for good once it was held for long enough.
+    /// Follows the system's wall clock, and takes a step for good once it was provisional for long enough.
     pub(super) fn keep_clock(&mut self) {
         let now_ms = self.clock.now().monotonic_ms;
-        if self.held.is_none_or(|held| now_ms >= held.until_ms) && self.write_cut() {
-            self.held = None;
+        if self.provisional.is_none_or(|step| now_ms >= step.until_ms) && self.write_cut() {
+            self.provisional = None;
         }
         let drift_ms = self.clock.drift_ms();
         if drift_ms.abs() < STEP_MIN_MS && !self.clock.stands_still() {
@@ -64,40 +64,41 @@ impl Recorder {
         let cut = self.step_clock(drift_ms);
         self.live.counters.clock_steps.add(1);
         log::warn!("the wall clock stepped by {drift_ms} ms; {cut} cooldowns were cut to their length");
-        if self.held.is_some() {
+        if self.provisional.is_some() {
             log::warn!("what that has ended or cut is kept for 10 minutes, should the clock come back in that time");
         }
         // A start must not wait for the time that was wrong.
         self.note_time();
     }
 
-    /// Follows a large step; how many cooldowns that has cut. Where the clock comes back from the step that is held, a
+    /// Follows a large step; how many cooldowns that has cut. Where the clock comes back from the provisional step, a
     /// small step is left at most: the time is what it would have been, and follows that one.
     pub(super) fn step_clock(&mut self, drift_ms: i64) -> usize {
         let (now, wall_ms) = (self.clock.now(), self.clock.wall_ms().cast_signed());
-        let left = self.held.map(|held| held.time_ms(now)).filter(|time_ms| !is_large(wall_ms + drift_ms - time_ms));
+        let left =
+            self.provisional.map(|step| step.time_ms(now)).filter(|time_ms| !is_large(wall_ms + drift_ms - time_ms));
         if drift_ms < 0 {
             self.forget_over();
-        } else if self.held.is_some() {
+        } else if self.provisional.is_some() {
             self.restore_cut(|_| true);
         }
         let step_ms = left.map_or(drift_ms, |time_ms| time_ms - wall_ms);
         self.clock.adjust(step_ms);
         self.clock.follow((drift_ms - step_ms) * 1_000);
         let before_ms = wall_ms - now.monotonic_ms.cast_signed();
-        self.held = match self.held {
-            Some(held) if left.is_some() => self.hold(before_ms, !held.is_away),
-            Some(held) if held.is_away => self.hold(held.without_ms, true),
-            _ => self.hold(before_ms, true),
+        self.provisional = match self.provisional {
+            Some(step) if left.is_some() => self.provisional_step(before_ms, !step.is_away),
+            Some(step) if step.is_away => self.provisional_step(step.without_ms, true),
+            _ => self.provisional_step(before_ms, true),
         };
         let now = self.clock.now().wall;
         self.cut(Cut { beyond: now, to: now })
     }
 
-    /// Holds a step for 10 minutes from now: see [`HeldStep`].
-    pub(super) fn hold(&self, without_ms: i64, is_away: bool) -> Option<HeldStep> {
-        let until_ms = self.clock.now().monotonic_ms + HELD_MS;
-        self.is_lasting().then_some(HeldStep { without_ms, is_away, until_ms })
+    /// A step that is provisional for 10 minutes from now: see [`ProvisionalStep`].
+    pub(super) fn provisional_step(&self, without_ms: i64, is_away: bool) -> Option<ProvisionalStep> {
+        let until_ms = self.clock.now().monotonic_ms + PROVISIONAL_MS;
+        self.is_lasting().then_some(ProvisionalStep { without_ms, is_away, until_ms })
     }
 
     fn is_lasting(&self) -> bool {
@@ -147,10 +148,11 @@ impl Recorder {
         }
         let cut = std::mem::take(&mut self.cut);
         let voted_at = |ends_at| self.cooldown.voted_at(ends_at);
-        let gone = cut.rows().map(|(_, row)| Event::VoteGone(StoredVote::new(row.pair, voted_at(row.expires_at))));
+        let removed =
+            cut.rows().map(|(_, row)| Event::VoteRemoved(StoredVote::new(row.pair, voted_at(row.expires_at))));
         let held = cut.rows().filter_map(|(pair, _)| self.live.table.held(pair));
         let kept = held.map(|held| Event::Vote(StoredVote::new(held.pair, voted_at(held.expires_at))));
-        let events = gone.chain(kept).collect();
+        let events = removed.chain(kept).collect();
         if self.write(events) == CommitOutcome::Yes {
             return true;
         }
@@ -158,15 +160,15 @@ impl Recorder {
         false
     }
 
-    /// What has ended by then is over for good. A step forward that is held ends nothing.
+    /// What has ended by then is over for good. A provisional step forward ends nothing.
     pub(super) fn over_by(&self) -> UnixSeconds {
         seconds(self.settled_ms())
     }
 
-    /// The time of the service, without a step forward that is held, in milliseconds since 1970.
+    /// The time of the service, without a provisional step forward, in milliseconds since 1970.
     pub(super) fn settled_ms(&self) -> u64 {
-        let away = self.held.filter(|held| held.is_away);
-        let without_ms = away.map_or(i64::MAX, |held| held.time_ms(self.clock.now()));
+        let away = self.provisional.filter(|step| step.is_away);
+        let without_ms = away.map_or(i64::MAX, |step| step.time_ms(self.clock.now()));
         self.clock.wall_ms().min(without_ms.max(0).unsigned_abs())
     }
 

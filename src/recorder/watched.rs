@@ -23,7 +23,7 @@ impl LiveState {
                     Seen::Vote { pair: table.looked_up(vote.pair()), voted_at: vote.voted_at, expires_at }
                 }
                 // What makes room for a later vote of the same pair, or goes with its server, is no cancellation.
-                Event::VoteGone(vote) => {
+                Event::VoteRemoved(vote) => {
                     let pair = table.looked_up(vote.pair());
                     // Another network of the same prefix is the same voter.
                     let is_replaced = matches!(events.get(index + 1),
@@ -37,7 +37,7 @@ impl LiveState {
                     Seen::Registration(*server)
                 }
                 Event::Server(server, _) => Seen::Rotation(*server),
-                Event::ServerGone(server) => Seen::Removal(*server),
+                Event::ServerRemoved(server) => Seen::Removal(*server),
             };
             self.watch.stage(now, seen);
         }

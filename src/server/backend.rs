@@ -17,7 +17,7 @@ use crate::vote::directory::DirectoryView;
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::settings::Settings;
 use crate::vote::table::CooldownView;
-use crate::waiting::WaitingRoom;
+use crate::waiting::WaitingList;
 use crate::watch::WatchBoard;
 
 /// Where votes and servers are kept.
@@ -41,7 +41,7 @@ pub enum StoreChoice {
 pub(super) struct Views {
     pub(super) directory: DirectoryView,
     pub(super) cooldowns: CooldownView,
-    pub(super) waiting: WaitingRoom,
+    pub(super) waiting: WaitingList,
     /// The watchers of what is asked and recorded.
     pub(super) board: WatchBoard,
     /// What is told of a store that other nodes use as well.

@@ -39,8 +39,8 @@ impl CommitMarker {
     ///
     /// # Errors
     /// What the system says.
-    pub(super) fn keep_in_place(&mut self, disk: &dyn Disk, number: u64) -> io::Result<()> {
-        if !is_in_place(&*self.file, disk, MARKER_FILE) {
+    pub(super) fn keep_at_path(&mut self, disk: &dyn Disk, number: u64) -> io::Result<()> {
+        if !is_at_path(&*self.file, disk, MARKER_FILE) {
             let is_void = self.is_void();
             *self = Self::open(disk)?;
             self.note(number);
@@ -105,6 +105,6 @@ pub fn content(number: u64) -> Vec<u8> {
 }
 
 /// Whether an open file is the one of this name.
-pub(super) fn is_in_place(file: &dyn DiskFile, disk: &dyn Disk, name: &str) -> bool {
+pub(super) fn is_at_path(file: &dyn DiskFile, disk: &dyn Disk, name: &str) -> bool {
     matches!((file.identity(), disk.identity(name)), (Ok(open), Ok(here)) if open == here)
 }

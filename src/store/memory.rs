@@ -16,7 +16,7 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn latest_gone(&mut self) -> Result<Option<UnixSeconds>, StoreError> {
+    fn latest_removed(&mut self) -> Result<Option<UnixSeconds>, StoreError> {
         Ok(None)
     }
 

@@ -51,12 +51,12 @@ impl StoredVote {
 pub enum Event {
     /// A vote was recorded.
     Vote(StoredVote),
-    /// A recorded vote counts no longer: cancelled, replaced by a later one, or gone with its server.
-    VoteGone(StoredVote),
+    /// A recorded vote counts no longer: cancelled, replaced by a later one, or removed with its server.
+    VoteRemoved(StoredVote),
     /// A server is listed, or has another token.
     Server(ServerId, Token),
     /// A server is listed no longer.
-    ServerGone(ServerId),
+    ServerRemoved(ServerId),
 }
 
 /// Why a store could not do what it was asked.
@@ -107,7 +107,7 @@ pub struct Cut {
 pub struct Kept {
     /// The latest time of the service, in milliseconds since 1970.
     pub shown_ms: u64,
-    /// The same without a step forward that is held.
+    /// The same without a provisional step forward.
     pub settled_ms: u64,
     /// What the rows are kept by.
     pub settings: Settings,
@@ -143,7 +143,7 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// As [`Store::replay`].
-    fn latest_gone(&mut self) -> Result<Option<UnixSeconds>, StoreError>;
+    fn latest_removed(&mut self) -> Result<Option<UnixSeconds>, StoreError>;
 
     /// What is known of the time before this start.
     ///

@@ -81,8 +81,8 @@ pub fn last_word_on_each(events: &[Event]) -> Vec<(RowKey, bool)> {
         .rev()
         .filter_map(|event| match event {
             Event::Vote(vote) => Some((key(vote), true)),
-            Event::VoteGone(vote) => Some((key(vote), false)),
-            Event::Server(..) | Event::ServerGone(_) => None,
+            Event::VoteRemoved(vote) => Some((key(vote), false)),
+            Event::Server(..) | Event::ServerRemoved(_) => None,
         })
         .collect();
     // Stable, and from the last event to the first: the first of each key is the last word on it.

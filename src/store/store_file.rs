@@ -28,7 +28,7 @@ pub(super) enum Purpose {
     /// It takes the place of votes that were dropped. Their pages are free, but the library may
     /// choose one that no block of the disk is behind yet. It gets half: the other half is for the
     /// next votes to be dropped.
-    InPlace,
+    Reuse,
     /// It drops votes: it gets all.
     Drop,
 }
@@ -166,7 +166,7 @@ impl StoreFile {
         self.is_sync_begun.store(false, Ordering::Relaxed);
         let percent = match purpose {
             Purpose::More => 100,
-            Purpose::InPlace => 50,
+            Purpose::Reuse => 50,
             Purpose::Drop => 0,
         };
         self.reserved_percent.store(percent, Ordering::Relaxed);

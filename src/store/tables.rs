@@ -23,7 +23,7 @@ const SCHEMA_KEY: &str = "schema";
 /// Number of the last commit.
 const SEQUENCE_KEY: &str = "sequence";
 /// When the latest vote had been cast of all that were taken away.
-const GONE_KEY: &str = "gone";
+const REMOVED_KEY: &str = "latest_removed";
 /// See [`Kept::shown_ms`].
 const SHOWN_KEY: &str = "shown_ms";
 /// See [`Kept::settled_ms`].
@@ -63,12 +63,12 @@ pub(super) fn find(database: &Database) -> Result<Found, redb::Error> {
 }
 
 /// Makes the tables of a new file and fills them, in one transaction: with these servers and votes, as if the
-/// last commit had this number, and the latest vote that was taken away had been cast at `gone`.
+/// last commit had this number, and the latest vote that was taken away had been cast at `removed`.
 pub(super) fn make(
     database: &Database,
     rows: &mut dyn Iterator<Item = Event>,
     sequence: u64,
-    gone: Option<UnixSeconds>,
+    removed: Option<UnixSeconds>,
     kept: Option<&Kept>,
 ) -> Result<(), redb::Error> {
     let write = database.begin_write()?;
@@ -79,7 +79,7 @@ pub(super) fn make(
             match event {
                 Event::Server(server, token) => drop(servers.insert(server.0, token.as_str())?),
                 Event::Vote(vote) => keys.push(row::key(&vote)),
-                Event::ServerGone(_) | Event::VoteGone(_) => {}
+                Event::ServerRemoved(_) | Event::VoteRemoved(_) => {}
             }
         }
         // In the file's order each page is met once.
@@ -89,7 +89,7 @@ pub(super) fn make(
         let mut meta = write.open_table(META)?;
         meta.insert(SCHEMA_KEY, SCHEMA)?;
     }
-    note(&write, sequence, gone, kept)?;
+    note(&write, sequence, removed, kept)?;
     Ok(write.commit()?)
 }
 
@@ -97,12 +97,12 @@ pub(super) fn make(
 fn note(
     write: &WriteTransaction,
     sequence: u64,
-    gone: Option<UnixSeconds>,
+    removed: Option<UnixSeconds>,
     kept: Option<&Kept>,
 ) -> Result<(), redb::Error> {
     let mut meta = write.open_table(META)?;
     meta.insert(SEQUENCE_KEY, sequence)?;
-    meta.insert(GONE_KEY, gone.map_or(0, |gone| u64::from(gone.0)))?;
+    meta.insert(REMOVED_KEY, removed.map_or(0, |removed| u64::from(removed.0)))?;
     if let Some(Kept { shown_ms, settled_ms, settings, cuts }) = kept {
         meta.insert(SHOWN_KEY, shown_ms)?;
         meta.insert(SETTLED_KEY, settled_ms)?;
@@ -137,9 +137,9 @@ pub(super) fn replay(
     Ok(true)
 }
 
-/// See [`super::Store::latest_gone`].
-pub(super) fn latest_gone(database: &Database) -> Result<Option<UnixSeconds>, redb::Error> {
-    let latest = database.begin_read()?.open_table(META)?.get(GONE_KEY)?;
+/// See [`super::Store::latest_removed`].
+pub(super) fn latest_removed(database: &Database) -> Result<Option<UnixSeconds>, redb::Error> {
+    let latest = database.begin_read()?.open_table(META)?.get(REMOVED_KEY)?;
     Ok(latest.and_then(|value| u32::try_from(value.value()).ok()).map(UnixSeconds))
 }
 
@@ -180,7 +180,7 @@ pub(super) fn write(
     events: &[Event],
     sequence: u64,
     dropped: Option<Dropped>,
-    gone: Option<UnixSeconds>,
+    removed: Option<UnixSeconds>,
     kept: Option<&Kept>,
 ) -> Result<usize, redb::Error> {
     let write = database.begin_write()?;
@@ -195,13 +195,13 @@ pub(super) fn write(
             }
         }
         // Most commits are votes alone, and a table that is opened costs even where nothing changes.
-        if events.iter().any(|event| matches!(event, Event::Server(..) | Event::ServerGone(_))) {
+        if events.iter().any(|event| matches!(event, Event::Server(..) | Event::ServerRemoved(_))) {
             let mut servers = write.open_table(SERVERS)?;
             for event in events {
                 match event {
                     Event::Server(server, token) => drop(servers.insert(server.0, token.as_str())?),
-                    Event::ServerGone(server) => drop(servers.remove(server.0)?),
-                    Event::Vote(_) | Event::VoteGone(_) => {}
+                    Event::ServerRemoved(server) => drop(servers.remove(server.0)?),
+                    Event::Vote(_) | Event::VoteRemoved(_) => {}
                 }
             }
         }
@@ -213,19 +213,19 @@ pub(super) fn write(
             }
         }
     }
-    note(&write, sequence, gone, kept)?;
+    note(&write, sequence, removed, kept)?;
     write.commit()?;
     Ok(rows)
 }
 
 /// When the latest vote had been cast of those that `events` take away and of those `before`. One from further ahead
 /// than a vote may be is of a time that was taken back: it must not hide the others.
-pub(super) fn latest_gone_of(
+pub(super) fn latest_removed_of(
     before: Option<UnixSeconds>,
     events: &[Event],
     kept: Option<&Kept>,
 ) -> Option<UnixSeconds> {
     let latest_s = kept.map_or(u64::MAX, |kept| kept.shown_ms / 1_000 + u64::from(VOTE_AHEAD_MAX_S));
-    let gone = |event: &Event| if let Event::VoteGone(vote) = event { Some(vote.voted_at) } else { None };
-    events.iter().filter_map(gone).chain(before).filter(|at| u64::from(at.0) <= latest_s).max()
+    let removed = |event: &Event| if let Event::VoteRemoved(vote) = event { Some(vote.voted_at) } else { None };
+    events.iter().filter_map(removed).chain(before).filter(|at| u64::from(at.0) <= latest_s).max()
 }

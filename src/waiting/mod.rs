@@ -61,35 +61,35 @@ struct Ledger {
 }
 
 #[derive(Default)]
-struct SharedRoom {
+struct SharedList {
     /// Requests that wait, or are about to look whether they have to. Written under the ledger's lock.
     waiting: AtomicUsize,
-    places: AtomicUsize,
+    slots: AtomicUsize,
     outcomes: [AtomicU64; WaitOutcome::ALL.len()],
     ledger: Mutex<Ledger>,
 }
 
-/// Where requests wait. Cheap to clone: all clones are one room.
+/// Where requests wait. Cheap to clone: all clones are one list.
 #[derive(Clone, Default)]
-pub struct WaitingRoom(Arc<SharedRoom>);
+pub struct WaitingList(Arc<SharedList>);
 
-/// A place in the room, until it is dropped.
-pub struct WaitingPlace {
-    room: WaitingRoom,
+/// A slot in the list, until it is dropped.
+pub struct WaitingSlot {
+    list: WaitingList,
     index: u32,
     outcome: WaitOutcome,
 }
 
-impl WaitingRoom {
+impl WaitingList {
     /// From now on so many requests may wait; none may before this is called.
-    pub fn set_places(&self, places: usize) {
-        self.0.places.store(places, Ordering::Relaxed);
+    pub fn set_slots(&self, slots: usize) {
+        self.0.slots.store(slots, Ordering::Relaxed);
     }
 
     /// How many requests may wait.
     #[must_use]
-    pub fn places(&self) -> usize {
-        self.0.places.load(Ordering::Relaxed)
+    pub fn slots(&self) -> usize {
+        self.0.slots.load(Ordering::Relaxed)
     }
 
     /// How many requests wait.
@@ -100,13 +100,13 @@ impl WaitingRoom {
 
     /// Takes a slot; `None` where all are taken.
     #[must_use]
-    pub fn enter(&self) -> Option<WaitingPlace> {
+    pub fn enter(&self) -> Option<WaitingSlot> {
         let mut ledger = self.0.ledger.lock();
-        if self.waiting() >= self.places() {
+        if self.waiting() >= self.slots() {
             return None;
         }
         self.0.waiting.fetch_add(1, Ordering::Relaxed);
-        Some(WaitingPlace { room: self.clone(), index: ledger.take_place(), outcome: WaitOutcome::Ended })
+        Some(WaitingSlot { list: self.clone(), index: ledger.take_slot(), outcome: WaitOutcome::Ended })
     }
 
     /// Counts a request that asked to wait; one that has a slot is counted as it leaves.
@@ -164,11 +164,11 @@ impl WaitingRoom {
     }
 }
 
-impl WaitingPlace {
+impl WaitingSlot {
     /// Has the bell rung with `ticket`, once, for the next vote for `pair`. The table has to be looked at after
     /// this: a vote that is shown from now on rings.
     pub fn register(&mut self, pair: Pair, bell: &Bell, ticket: u64) {
-        self.room.0.ledger.lock().register(self.index, pair, Arc::clone(bell), ticket);
+        self.list.0.ledger.lock().register(self.index, pair, Arc::clone(bell), ticket);
         fence(Ordering::SeqCst);
     }
 
@@ -178,19 +178,19 @@ impl WaitingPlace {
     }
 }
 
-impl Drop for WaitingPlace {
+impl Drop for WaitingSlot {
     // Few requests wait: the others meet no more of this than a comparison.
     #[cold]
     fn drop(&mut self) {
-        self.room.count(self.outcome);
-        let mut ledger = self.room.0.ledger.lock();
+        self.list.count(self.outcome);
+        let mut ledger = self.list.0.ledger.lock();
         ledger.give_back(self.index);
-        self.room.0.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.list.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Ledger {
-    fn take_place(&mut self) -> u32 {
+    fn take_slot(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.slots += 1;
             self.slots - 1

@@ -15,7 +15,7 @@ use vote_status::readiness::Readiness;
 use vote_status::vote::directory::Directory;
 use vote_status::vote::table::CooldownTable;
 use vote_status::vote::time::{Cooldown, UnixSeconds};
-use vote_status::waiting::WaitingRoom;
+use vote_status::waiting::WaitingList;
 
 /// The bound on the page as it is written.
 const PAGE_BYTES_MAX: usize = 60_000;
@@ -224,7 +224,7 @@ fn pages_are_there_before_the_state_is() {
         StatusReader::new(directory.view(), table.view(), readiness),
         cooldown,
         65_536,
-        WaitingRoom::default(),
+        WaitingList::default(),
         Arc::new(|_| {}),
     );
     let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
@@ -256,7 +256,7 @@ fn a_balancer_is_told_whether_the_state_is_loaded_and_nothing_more() {
         StatusReader::new(directory.view(), table.view(), readiness.clone()),
         cooldown,
         65_536,
-        WaitingRoom::default(),
+        WaitingList::default(),
         Arc::new(|_| {}),
     );
     let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };

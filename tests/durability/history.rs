@@ -75,9 +75,9 @@ impl Kept {
     fn apply(&mut self, event: &Event) {
         match event {
             Event::Vote(vote) => drop(self.votes.insert(row(vote))),
-            Event::VoteGone(vote) => drop(self.votes.remove(&row(vote))),
+            Event::VoteRemoved(vote) => drop(self.votes.remove(&row(vote))),
             Event::Server(server, token) => drop(self.servers.insert(server.0, token.as_str().to_owned())),
-            Event::ServerGone(server) => drop(self.servers.remove(&server.0)),
+            Event::ServerRemoved(server) => drop(self.servers.remove(&server.0)),
         }
     }
 }
@@ -105,8 +105,8 @@ pub(crate) fn vote(voted_at: u32, server: u32, address: u32) -> Event {
 }
 
 /// The end of a vote.
-pub(crate) fn vote_gone(voted_at: u32, server: u32, address: u32) -> Event {
-    Event::VoteGone(stored((voted_at, server, address)))
+pub(crate) fn vote_removed(voted_at: u32, server: u32, address: u32) -> Event {
+    Event::VoteRemoved(stored((voted_at, server, address)))
 }
 
 /// A server with its token.
@@ -151,14 +151,14 @@ impl History {
         }
         if random.below(4) == 0 {
             let cancelled = kept.votes.iter().nth(random.below(kept.votes.len().max(1)));
-            events.extend(cancelled.map(|gone| Event::VoteGone(stored(*gone))));
+            events.extend(cancelled.map(|gone| Event::VoteRemoved(stored(*gone))));
         }
         if random.below(8) == 0 {
             let id = number(random.below(50));
             events.push(server(id, &format!("token-{id}-{}", self.steps)));
         }
         if random.below(16) == 0 {
-            events.push(Event::ServerGone(ServerId(number(random.below(50)))));
+            events.push(Event::ServerRemoved(ServerId(number(random.below(50)))));
         }
         Step::Commit(events)
     }

@@ -3,7 +3,7 @@
 //! out what had failed. In process, on a device that fails when told.
 
 use crate::durability::device::{Device, EIO, ENOSPC, Failure};
-use crate::durability::history::{History, Kept, Step, server, vote, vote_gone};
+use crate::durability::history::{History, Kept, Step, server, vote, vote_removed};
 use crate::util::DEADLINE;
 use crate::util::needs::rounds;
 use crate::util::random::Random;
@@ -131,9 +131,9 @@ fn failed_changes_of_every_kind_are_not_in_the_store_that_is_written_anew() {
     let mut store = opened(&device);
     let before = [server(1, "one"), server(2, "two"), vote(AT, 1, 1)];
     store.commit(&before).expect("all is well");
-    store.commit(&[vote(AT + 9, 1, 7), vote_gone(AT + 9, 1, 7)]).expect("all is well");
-    let gone = Event::ServerGone(vote_status::vote::id::ServerId(2));
-    let changes = [vote_gone(AT, 1, 1), vote(AT + 5, 1, 1), server(1, "other"), gone, server(3, "three")];
+    store.commit(&[vote(AT + 9, 1, 7), vote_removed(AT + 9, 1, 7)]).expect("all is well");
+    let gone = Event::ServerRemoved(vote_status::vote::id::ServerId(2));
+    let changes = [vote_removed(AT, 1, 1), vote(AT + 5, 1, 1), server(1, "other"), gone, server(3, "three")];
     fail(&mut store, &device, Failure::Sync, &changes);
     renew(&mut store, &kept(&before));
     store.commit(&[vote(AT, 1, 3)]).expect("all is well again");
@@ -142,7 +142,7 @@ fn failed_changes_of_every_kind_are_not_in_the_store_that_is_written_anew() {
     for device in [device.left(), device.cut(false)] {
         let mut store = device.open().expect("it is whole");
         Kept::of(&mut store).expect("it can be read").expect(&later, "written anew");
-        let latest = store.latest_gone().expect("it can be read");
+        let latest = store.latest_removed().expect("it can be read");
         assert_eq!(latest.map(|gone| gone.0), Some(AT + 9), "when the latest of those that are gone was cast");
     }
 }

@@ -23,7 +23,7 @@ use vote_status::vote::id::{ServerId, Token};
 use vote_status::vote::ipv6::Ipv6Prefix;
 use vote_status::vote::table::{CooldownView, Pair};
 use vote_status::vote::time::{Cooldown, UnixSeconds};
-use vote_status::waiting::{Bell, WaitingPlace, WaitingRoom};
+use vote_status::waiting::{Bell, WaitingList, WaitingSlot};
 
 /// What a caller asks of the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,8 +92,8 @@ pub(crate) struct Process {
     pub(crate) looks: Arc<Mutex<Looks>>,
     /// Rings inside the recorder's work, as soon as a change is visible.
     bell: Bell,
-    room: WaitingRoom,
-    places: Vec<WaitingPlace>,
+    room: WaitingList,
+    places: Vec<WaitingSlot>,
     /// When the recorder wants to be called again (its monotonic clock).
     call_at_ms: u64,
     pub(crate) was_ready: bool,
@@ -136,7 +136,7 @@ impl Process {
             }
         })));
         let room = recorder.live().waiting();
-        room.set_places(PLACES);
+        room.set_slots(PLACES);
         Process {
             reader: reader(&recorder),
             recorder,

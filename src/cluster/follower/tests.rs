@@ -181,7 +181,7 @@ fn what_has_come_late_is_kept_in_mind_no_more() {
     let node = Node::start();
     assert!(node.cast().recv_timeout(DEADLINE).is_ok());
     // It came, and was cancelled at once.
-    let gone = vec![Event::Vote(node.vote()), Event::VoteGone(node.vote())];
+    let gone = vec![Event::Vote(node.vote()), Event::VoteRemoved(node.vote())];
     node.door.changes(gone, at(6)).expect("the recorder is there");
     node.settle();
     assert_eq!(node.door.take_unseen(), []);
@@ -238,7 +238,7 @@ fn a_later_entry_of_another_past_acknowledges_nothing() {
 #[test]
 fn a_server_that_goes_takes_its_votes_along() {
     let mut node = Node::start();
-    let changes = vec![Event::Vote(node.vote()), Event::ServerGone(SERVER)];
+    let changes = vec![Event::Vote(node.vote()), Event::ServerRemoved(SERVER)];
     node.door.changes(changes, at(6)).expect("the recorder is there");
     node.settle();
     assert!(!node.directory.current().contains(SERVER));

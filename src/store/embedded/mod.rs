@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 
 use redb::Database;
 
-use crate::store::commit_marker::{CommitMarker, MARKER_FILE, is_in_place};
+use crate::store::commit_marker::{CommitMarker, MARKER_FILE, is_at_path};
 use crate::store::disk::{Disk, DiskFile, FileId};
 use crate::store::room::Room;
 use crate::store::store_file::{Purpose, StoreFile};
@@ -70,7 +70,7 @@ pub struct EmbeddedStore {
     /// Rows of votes that were dropped, and whose room in the file no later vote has taken yet.
     rows_free: usize,
     /// When the latest vote had been cast of all that were taken away.
-    gone: Option<UnixSeconds>,
+    latest_removed: Option<UnixSeconds>,
     /// What was free on the disk when it was last found full, in bytes.
     free_when_full_bytes: u64,
 }
@@ -113,10 +113,10 @@ impl EmbeddedStore {
         let votes = events.iter().filter(|event| matches!(event, Event::Vote(_))).count();
         let purpose = match dropped {
             Some(_) => Purpose::Drop,
-            None if votes < self.rows_free => Purpose::InPlace,
+            None if votes < self.rows_free => Purpose::Reuse,
             None => Purpose::More,
         };
-        self.gone = tables::latest_gone_of(self.gone, events, self.kept.as_ref());
+        self.latest_removed = tables::latest_removed_of(self.latest_removed, events, self.kept.as_ref());
         let committed = self.at_work(|store| {
             store.database()?;
             let sequence = store.sequence + 1;
@@ -124,7 +124,7 @@ impl EmbeddedStore {
                 return Err(store.void("it is closed"));
             };
             file.begin(purpose);
-            let rows = tables::write(database, events, sequence, dropped, store.gone, store.kept.as_ref())
+            let rows = tables::write(database, events, sequence, dropped, store.latest_removed, store.kept.as_ref())
                 .map_err(|error| store.failed(error))?;
             file.end();
             store.sequence = sequence;
@@ -179,7 +179,7 @@ impl EmbeddedStore {
 /// The place.
 impl EmbeddedStore {
     /// Whether the open file is still the one of its name. Cheap: asked before and after each commit.
-    fn check_place(&self) -> Result<(), StoreError> {
+    fn check_path(&self) -> Result<(), StoreError> {
         let what = match (self.disk.identity(STORE_FILE), self.identity) {
             (_, None) => return Ok(()),
             (Ok(here), Some(open)) if here == open => return Ok(()),
@@ -215,10 +215,10 @@ impl EmbeddedStore {
     /// The store is at its place; what lies beside it and is not is made again: without the note a
     /// start after a crash takes the store for damaged, without the lock it takes it for free.
     fn replace_small_files(&mut self) {
-        if let Err(error) = self.marker.keep_in_place(&*self.disk, self.sequence) {
+        if let Err(error) = self.marker.keep_at_path(&*self.disk, self.sequence) {
             log::debug!("{MARKER_FILE} could not be made again: {error}");
         }
-        if !is_in_place(&*self.lock, &*self.disk, LOCK_FILE)
+        if !is_at_path(&*self.lock, &*self.disk, LOCK_FILE)
             && let Ok(lock) = self.disk.open_or_make(LOCK_FILE)
             && matches!(lock.try_lock(), Ok(true))
         {
@@ -238,11 +238,11 @@ impl Store for EmbeddedStore {
         if self.is_void() {
             return Err(self.void("a sync has failed"));
         }
-        self.check_place()?;
+        self.check_path()?;
         self.transact(events, None)?;
         // The file may have gone or changed while it was written to: nobody is told 201 for what a restart
         // forgets.
-        self.check_place().and_then(|()| self.check_content()).map_err(|error| {
+        self.check_path().and_then(|()| self.check_content()).map_err(|error| {
             self.marker.void();
             StoreError::InDoubt(error.to_string())
         })
@@ -253,8 +253,8 @@ impl Store for EmbeddedStore {
         if is_whole { Ok(()) } else { Err(self.damaged("a row has no meaning")) }
     }
 
-    fn latest_gone(&mut self) -> Result<Option<UnixSeconds>, StoreError> {
-        Ok(self.gone)
+    fn latest_removed(&mut self) -> Result<Option<UnixSeconds>, StoreError> {
+        Ok(self.latest_removed)
     }
 
     fn past(&mut self) -> Result<Past, StoreError> {
@@ -285,7 +285,7 @@ impl Store for EmbeddedStore {
     }
 
     fn renew(&mut self, rows: &mut dyn Iterator<Item = Event>) -> Result<(), StoreError> {
-        self.write_in_place(rows)
+        self.write_over(rows)
     }
 
     fn size_bytes(&self) -> u64 {
@@ -297,7 +297,7 @@ impl Store for EmbeddedStore {
     }
 
     fn tend(&mut self) -> Result<(), StoreError> {
-        self.check_place()?;
+        self.check_path()?;
         self.keep_back();
         self.replace_small_files();
         self.check_content()

@@ -63,7 +63,7 @@ impl EmbeddedStore {
             sequence: 0,
             kept: None,
             rows_free: 0,
-            gone: None,
+            latest_removed: None,
             free_when_full_bytes: 0,
         };
         if store.disk.is_taken(STORE_FILE).map_err(|error| fail("look for the store", error))? {
@@ -120,8 +120,9 @@ impl EmbeddedStore {
         // Closed in order while it is empty, it begins short: it grows with what is in it.
         drop(file.library().map_err(|error| self.failed(error))?);
         let database = file.library().map_err(|error| self.failed(error))?;
-        tables::make(&database, rows, sequence, self.gone, self.kept.as_ref()).map_err(|error| self.failed(error))?;
-        self.check_place()?;
+        tables::make(&database, rows, sequence, self.latest_removed, self.kept.as_ref())
+            .map_err(|error| self.failed(error))?;
+        self.check_path()?;
         self.disk.rename(NEW_FILE, STORE_FILE).map_err(|error| system(self, error))?;
         self.close();
         (self.database, self.file, self.identity) = (Some(database), Some(file), Some(identity));
@@ -132,7 +133,7 @@ impl EmbeddedStore {
     }
 
     /// Writes all of the store anew in the place of what is there.
-    pub(super) fn write_in_place(&mut self, rows: &mut dyn Iterator<Item = Event>) -> Result<(), StoreError> {
+    pub(super) fn write_over(&mut self, rows: &mut dyn Iterator<Item = Event>) -> Result<(), StoreError> {
         // A commit that has failed may be in the file that is there.
         let sequence = self.sequence.max(self.acknowledged()?.unwrap_or(0)) + 2;
         let renewed = self.guarded(|store| store.write_anew(rows, sequence));
@@ -163,7 +164,7 @@ impl EmbeddedStore {
             // After a power cut there may be none, and a start without the file would make an empty store.
             _ => self.marker.note(self.sequence),
         }
-        self.gone = tables::latest_gone(&database).map_err(|error| self.failed(error))?;
+        self.latest_removed = tables::latest_removed(&database).map_err(|error| self.failed(error))?;
         self.database = Some(database);
         Ok(())
     }

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::limits::GONE_PAIRS_MAX;
+use crate::limits::CANCELLED_VOTES_MAX;
 use crate::vote::id::ServerId;
 use crate::vote::table::Pair;
 use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
@@ -34,8 +34,8 @@ impl CancelledVotes {
 
     /// A server was removed, with votes of up to this instant.
     pub fn note_server(&mut self, server: ServerId, latest: UnixSeconds) {
-        let held = self.servers.entry(server).or_insert(latest);
-        *held = latest.max(*held);
+        let known = self.servers.entry(server).or_insert(latest);
+        *known = latest.max(*known);
     }
 
     /// Takes in what came later.
@@ -52,7 +52,7 @@ impl CancelledVotes {
         self.votes.contains(&(pair, at))
     }
 
-    /// Whether a vote of the pair that is gone may have been cast in this second, which is `now` or later.
+    /// Whether a vote of the pair that was taken away may have been cast in this second, which is `now` or later.
     #[must_use]
     pub fn may_be_taken(&self, pair: Pair, at: UnixSeconds, now: UnixSeconds) -> bool {
         // A clock that was set back long ago is no reason to stamp votes ahead of it.
@@ -67,7 +67,7 @@ impl CancelledVotes {
         let mut since = now.minus(cooldown.seconds());
         for _ in 0..2 {
             self.votes.retain(|(_, voted_at)| *voted_at > since);
-            if self.votes.len() <= GONE_PAIRS_MAX {
+            if self.votes.len() <= CANCELLED_VOTES_MAX {
                 break;
             }
             since = now.minus(1);
@@ -80,7 +80,7 @@ impl CancelledVotes {
 #[cfg(test)]
 mod tests {
     use super::CancelledVotes;
-    use crate::limits::GONE_PAIRS_MAX;
+    use crate::limits::CANCELLED_VOTES_MAX;
     use crate::vote::address::VoterAddress;
     use crate::vote::id::ServerId;
     use crate::vote::ipv4::Ipv4;
@@ -95,35 +95,35 @@ mod tests {
 
     #[test]
     fn a_second_is_taken_by_a_vote_that_was_cast_in_it() {
-        let mut gone = CancelledVotes::before(Some(NOW.minus(3)));
-        let taken = |gone: &CancelledVotes, pair| -> Vec<u32> {
-            (0..=5).filter(|ahead| gone.may_be_taken(pair, NOW.plus(*ahead), NOW)).collect()
+        let mut cancelled = CancelledVotes::before(Some(NOW.minus(3)));
+        let taken = |cancelled: &CancelledVotes, pair| -> Vec<u32> {
+            (0..=5).filter(|ahead| cancelled.may_be_taken(pair, NOW.plus(*ahead), NOW)).collect()
         };
-        assert_eq!(taken(&gone, pair(1, 1)), [0_u32; 0]);
-        gone.note_pair(pair(1, 1), NOW.plus(2));
-        gone.note_pair(pair(1, 1), NOW);
-        gone.note_server(ServerId(3), NOW.plus(1));
-        assert_eq!(taken(&gone, pair(1, 1)), [0, 2]);
-        assert_eq!(taken(&gone, pair(1, 2)), [0_u32; 0]);
-        assert_eq!(taken(&gone, pair(3, 1)), [0, 1], "any vote of a removed server");
-        let gone = CancelledVotes::before(Some(NOW.plus(4)));
-        assert_eq!(taken(&gone, pair(2, 2)), [0, 1, 2, 3, 4]);
-        assert!(!gone.may_be_taken(pair(2, 2), NOW.minus(600), NOW.minus(600)), "the clock was set back");
+        assert_eq!(taken(&cancelled, pair(1, 1)), [0_u32; 0]);
+        cancelled.note_pair(pair(1, 1), NOW.plus(2));
+        cancelled.note_pair(pair(1, 1), NOW);
+        cancelled.note_server(ServerId(3), NOW.plus(1));
+        assert_eq!(taken(&cancelled, pair(1, 1)), [0, 2]);
+        assert_eq!(taken(&cancelled, pair(1, 2)), [0_u32; 0]);
+        assert_eq!(taken(&cancelled, pair(3, 1)), [0, 1], "any vote of a removed server");
+        let cancelled = CancelledVotes::before(Some(NOW.plus(4)));
+        assert_eq!(taken(&cancelled, pair(2, 2)), [0, 1, 2, 3, 4]);
+        assert!(!cancelled.may_be_taken(pair(2, 2), NOW.minus(600), NOW.minus(600)), "the clock was set back");
     }
 
     #[test]
     fn what_is_long_gone_is_forgotten_and_no_more_is_kept_than_there_is_room_for() {
         let cooldown = Cooldown::from_minutes(90).expect("in range");
-        let mut gone = CancelledVotes::default();
-        gone.note_pair(pair(1, 1), NOW);
-        gone.prune(NOW.plus(5_399), cooldown);
-        assert!(gone.is_cancelled(pair(1, 1), NOW));
-        gone.prune(NOW.plus(5_400), cooldown);
-        assert!(!gone.is_cancelled(pair(1, 1), NOW));
-        let many = u32::try_from(GONE_PAIRS_MAX).expect("fewer than addresses");
-        (0..=many).for_each(|address| gone.note_pair(pair(1, address), NOW.minus(10)));
-        gone.note_pair(pair(2, 1), NOW);
-        gone.prune(NOW, cooldown);
-        assert!(!gone.is_cancelled(pair(1, 1), NOW.minus(10)) && gone.is_cancelled(pair(2, 1), NOW));
+        let mut cancelled = CancelledVotes::default();
+        cancelled.note_pair(pair(1, 1), NOW);
+        cancelled.prune(NOW.plus(5_399), cooldown);
+        assert!(cancelled.is_cancelled(pair(1, 1), NOW));
+        cancelled.prune(NOW.plus(5_400), cooldown);
+        assert!(!cancelled.is_cancelled(pair(1, 1), NOW));
+        let many = u32::try_from(CANCELLED_VOTES_MAX).expect("fewer than addresses");
+        (0..=many).for_each(|address| cancelled.note_pair(pair(1, address), NOW.minus(10)));
+        cancelled.note_pair(pair(2, 1), NOW);
+        cancelled.prune(NOW, cooldown);
+        assert!(!cancelled.is_cancelled(pair(1, 1), NOW.minus(10)) && cancelled.is_cancelled(pair(2, 1), NOW));
     }
 }
