@@ -78,9 +78,10 @@ pub(crate) struct Model {
     stored: Worlds,
     /// Instants that a vote of the pair certainly had, and those that one may have had.
     used: BTreeMap<(u32, Voter), (BTreeSet<i64>, BTreeSet<i64>)>,
-    /// A start, and a server that was removed, have the latest instant that was used, and perhaps not by which pair: up
-    /// to it none has to be free.
+    /// A start has the latest instant that was used, and perhaps not by which pair: up to it none has to be free.
     used_until: i64,
+    /// The same of a server that was removed.
+    removed_until: BTreeMap<u32, i64>,
     /// For how long the requests at hand have been under way.
     pub(crate) took_ms: i64,
 }
@@ -95,6 +96,7 @@ impl Model {
             stored: Worlds::new(),
             used: BTreeMap::new(),
             used_until: i64::MIN,
+            removed_until: BTreeMap::new(),
             took_ms: 0,
         }
     }
@@ -357,7 +359,8 @@ impl Model {
     fn has_had(&self, server: u32, voters: &BTreeSet<Voter>, at: i64) -> (bool, bool) {
         let mut used = voters.iter().filter_map(|voter| self.used.get(&(server, *voter)));
         let (certain, perhaps) = (used.clone().any(|used| used.0.contains(&at)), used.any(|used| used.1.contains(&at)));
-        (certain, certain || perhaps || at <= self.used_until)
+        let is_removed = self.removed_until.get(&server).is_some_and(|until| at <= *until);
+        (certain, certain || perhaps || at <= self.used_until || is_removed)
     }
 
     /// A vote was to be cancelled.
@@ -407,7 +410,8 @@ impl Model {
             self.change(server, *answer == Answer::Removed, World::remove);
             let of_server = self.used.iter().filter(|((of, _), _)| *of == server);
             let used = of_server.flat_map(|(_, (certain, perhaps))| certain.iter().chain(perhaps));
-            self.used_until = used.copied().max().unwrap_or(i64::MIN).max(self.used_until);
+            let until = used.copied().max().unwrap_or(i64::MIN);
+            self.removed_until.entry(server).and_modify(|held| *held = until.max(*held)).or_insert(until);
         }
         Ok(())
     }
