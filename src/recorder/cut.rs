@@ -1,4 +1,4 @@
-//! Votes whose cooldown was cut to its length by a step back, and whose rows do not say so yet: for 10 minutes the
+//! Votes with a cooldown that a step back has cut to its length, where the rows do not say so yet: for 10 minutes the
 //! clock may come back. Knows neither table nor store.
 
 use std::collections::HashMap;

@@ -48,7 +48,7 @@ pub struct Draft<'s> {
     cancelled_before: &'s CancelledVotes,
     /// Votes that are still to go with their servers.
     removals: &'s Removals,
-    /// Votes whose rows are of other instants than the table says.
+    /// Votes with rows of other instants than the table says.
     cut: &'s CutVotes,
     changes: Changes,
 }

@@ -50,7 +50,7 @@ pub const SWEEP_SHARDS_PER_TICK: usize = 8;
 const DROP_ROWS_PER_TICK: usize = 8_192;
 /// A full disk may have no room for dropping so many at once. Then fewer are tried, but at least this many.
 const DROP_ROWS_MIN: usize = 64;
-/// How often the store and its place are looked after, in milliseconds.
+/// How often the store and its path are looked after, in milliseconds.
 const TEND_MS: u64 = 500;
 
 /// Opens the store, on the recorder's thread: it may take a while, and clients are answered meanwhile.

@@ -9,11 +9,11 @@ use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::settings::Settings;
 use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 
-/// The key holds everything: see [`row`].
+/// The key says everything: see [`row`].
 const VOTES: TableDefinition<'static, &[u8], ()> = TableDefinition::new("votes");
 const SERVERS: TableDefinition<'static, u32, &str> = TableDefinition::new("servers");
 const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
-/// See [`Kept::cuts`]: their place in the order, and both instants.
+/// See [`Kept::cuts`]: their rank in the order, and both instants.
 const CUTS: TableDefinition<'static, u32, (u32, u32)> = TableDefinition::new("cuts");
 
 /// The version of the tables. It stands in `meta`, under [`SCHEMA_KEY`]. Builds before the first release wrote 1
@@ -46,7 +46,7 @@ pub(super) enum Found {
     Sequence(u64),
 }
 
-/// Looks whose tables are in the file.
+/// Looks whether the tables in the file are ours.
 pub(super) fn find(database: &Database) -> Result<Found, redb::Error> {
     let read = database.begin_read()?;
     let meta = match read.open_table(META) {

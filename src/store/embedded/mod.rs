@@ -67,7 +67,7 @@ pub struct EmbeddedStore {
     sequence: u64,
     /// What is kept with the next commit besides its changes.
     kept: Option<Kept>,
-    /// Rows of votes that were dropped, and whose room in the file no later vote has taken yet.
+    /// Rows of votes that were dropped, where no later vote has taken their room in the file yet.
     rows_free: usize,
     /// When the latest vote had been cast of all that were taken away.
     latest_removed: Option<UnixSeconds>,
@@ -176,7 +176,7 @@ impl EmbeddedStore {
     }
 }
 
-/// The place.
+/// The path.
 impl EmbeddedStore {
     /// Whether the open file is still the one of its name. Cheap: asked before and after each commit.
     fn check_path(&self) -> Result<(), StoreError> {
@@ -212,7 +212,7 @@ impl EmbeddedStore {
         }
     }
 
-    /// The store is at its place; what lies beside it and is not is made again: without the note a
+    /// The store is at its path; what belongs beside it and is not there is made again: without the note a
     /// start after a crash takes the store for damaged, without the lock it takes it for free.
     fn replace_small_files(&mut self) {
         if let Err(error) = self.marker.keep_at_path(&*self.disk, self.sequence) {

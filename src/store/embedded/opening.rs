@@ -15,7 +15,7 @@ use crate::store::store_file::StoreFile;
 use crate::store::tables::{self, Found, SCHEMA};
 use crate::store::{Event, Store, StoreError};
 
-/// Its name while it is written: whoever is cut short leaves no half store behind.
+/// Its name while it is written: a process that is cut short leaves no half store behind.
 const NEW_FILE: &str = "votes.new";
 
 impl EmbeddedStore {
