@@ -271,7 +271,8 @@ impl Time {
         }
         // It may come back yet.
         self.back = Some(Back { by_ms, ..back }).filter(|_| !is_back);
-        let ahead_ms = Span { lo: 0, hi: step_ms.max(back.was_ahead_ms) };
+        let before_ms = self.forward.map_or(0, |forward| forward.ahead_ms.hi);
+        let ahead_ms = Span { lo: 0, hi: (before_ms + step_ms).max(back.was_ahead_ms) };
         self.forward = Some(Forward { ahead_ms, until_ms: boot_ms, by_ms });
         Some(Turn::PerhapsReturned)
     }
