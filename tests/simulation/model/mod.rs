@@ -381,6 +381,12 @@ impl Model {
             format!("cancel of {voter:?} of {server}: {answer:?}, but allowed is {allowed:?}, now {now:?}")
         })?;
         if matches!(answer, Answer::Cancelled | Answer::InDoubt) {
+            // A vote that was cut is known by the instant that was shown of it.
+            let worlds = self.shown.get(&server).map_or(&[][..], Vec::as_slice);
+            let ends: Vec<Span> = worlds.iter().flat_map(|world| world.cooldown(voter, now).1).collect();
+            let is_shown = |at: &i64| ends.iter().any(|ends| ends.contains(at + self.settings.cooldown_s));
+            let shown: Vec<i64> = (now.lo..=now.hi + AHEAD_MAX_S).filter(is_shown).collect();
+            shown.iter().for_each(|at| self.use_instant(server, &[voter].into(), *at, false));
             self.change(server, *answer == Answer::Cancelled, |world| world.cancel(voter, now));
         }
         Ok(())
