@@ -7,7 +7,7 @@
 //!   linked lists of slots;
 //! * [`http`], [`clock`], [`json`], [`limits`], [`metrics`], [`random`], [`readiness`], [`store`],
 //!   [`waiting`], [`watch`]: the protocol without sockets, time, objects as text, bounds, figures, secrets,
-//!   the stages of a run, what is kept on disk, who waits to be told of a vote, and what is seen live;
+//!   the stages of a run, what is kept on disk, requests that wait for a vote, and what is seen live;
 //! * [`net`], [`pages`], [`recorder`]: the engine that moves bytes, the documents for people, and
 //!   the one thread that writes;
 //! * [`public`], [`control`]: the two services, and `cluster` (with the cargo feature `redis`): a store

@@ -22,12 +22,12 @@ pub const CUTS_PER_TURN: usize = 64;
 /// Room for answers that a worker keeps from one turn to the next.
 pub const OUT_KEPT_BYTES_MAX: usize = 256 * 1024;
 /// Connections taken from one listening socket in a turn, so that a rush of newcomers does not
-/// hold up those who are served already.
+/// hold up clients that are served already.
 pub const ACCEPTS_PER_TURN: usize = 64;
 /// Readiness events taken from the kernel at once: a newcomer waits for all of them.
 pub const EVENTS_PER_TURN: usize = 256;
 /// Connections that go on in a turn with what they could not finish in the one before. Thousands of long
-/// pipelines would make a turn so long that those who ask one question wait for seconds.
+/// pipelines would make a turn so long that clients with one question wait for seconds.
 pub const RESUMED_PER_TURN: usize = 64;
 /// Waiting requests that are answered in one turn, out of many that wait for one vote or began together: the
 /// other connections of that worker have their turn after these.

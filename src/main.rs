@@ -19,8 +19,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whoever reads standard error may have stopped doing so: a service that has failed is to end all
-/// the same, and be started anew.
+/// The reader of standard error may have stopped reading: a service that has failed ends all the same, to be started
+/// anew.
 const TELL_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn tell(line: &str) {

@@ -30,7 +30,7 @@ impl fmt::Display for Host {
     }
 }
 
-/// Who says where the primary is.
+/// Where the address of the primary comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreTarget {
     /// The address itself; of a server in cluster mode the addresses of some of its machines, any of
@@ -48,7 +48,7 @@ pub enum StoreTarget {
 /// The address of a shared store. No form of printing shows its password.
 #[derive(Clone)]
 pub struct StoreAddress {
-    /// Who says where it is.
+    /// Where its address comes from.
     pub target: StoreTarget,
     /// How its machines are entered.
     pub access: StoreAccess,

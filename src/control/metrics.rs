@@ -40,7 +40,7 @@ pub struct Sources {
     pub waiting: WaitingList,
     /// Lines of the log that were dropped.
     pub log_dropped: Arc<SharedCounter>,
-    /// Who watches, and what was sent to them.
+    /// The watchers, and what was sent to them.
     pub watch: Arc<WatchCounters>,
 }
 

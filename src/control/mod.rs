@@ -64,7 +64,7 @@ impl ControlKey {
 
 /// What the control service is made of.
 pub struct ControlParts {
-    /// Who wants in must know it. Until it is known, who asks is told that the service is not ready.
+    /// A client must show it. Until it is known, the client is told that the service is not ready.
     pub key: ControlKey,
     /// Where changes go.
     pub recorder: RecorderHandle,
@@ -84,7 +84,7 @@ pub struct ControlParts {
     pub responses: Arc<ResponseCounters>,
     /// The store that is shared with other nodes, if one is.
     pub shared: Option<Arc<dyn SharedStore>>,
-    /// Who watches what is asked and recorded.
+    /// The watchers of questions and votes.
     pub board: WatchBoard,
     /// The service's time.
     pub clock: Clock,

@@ -46,7 +46,7 @@ const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// The first refused lines. No line is told behind one that is not: who wants to know of the others
+/// The first refused lines. No line is told behind one that is not: a client that wants to know of the others
 /// asks again from the last one on.
 #[derive(Debug, Default)]
 struct RefusedLine {

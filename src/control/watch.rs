@@ -1,6 +1,6 @@
 //! `GET /v1/watch`: what is asked and recorded, a line each, for as long as somebody reads it.
 //!
-//! The control worker takes what all threads have seen, and shares it out to those who watch for it. A
+//! The control worker takes what all threads have seen, and shares it out to the watchers. A
 //! watcher that does not take its lines has a bound on what waits for it; what is beyond is counted, and
 //! told once there is room. Nobody else waits for that.
 
@@ -27,7 +27,7 @@ const PARKED: Step = Step::Parked { ends_with_input: true };
 /// What is counted of watching; only the control worker writes it.
 #[derive(Debug, Default)]
 pub struct WatchCounters {
-    /// Who watches now.
+    /// The present watchers.
     pub watchers: Counter,
     /// Lines that were sent on their way.
     pub lines: Counter,
@@ -276,12 +276,12 @@ mod tests {
         let missed = format!(r#"{{"kind":"dropped","lines":{}}}"#, SEEN - fit);
         assert_eq!(body, format!("{}{missed}\n", format!("{LINE}\n").repeat(fit)));
         assert_eq!((counters.watchers.get(), counters.dropped.get()), (3, 3 * (SEEN - fit) as u64));
-        // What comes next is whole again, for who has taken its lines.
+        // What comes next is whole again, for a watcher that has taken its lines.
         let now_ms = rounds(&mut desk, 1);
         let mut out = Vec::new();
         desk.append(&mut watchers[0], FRAMING, at(now_ms), &mut out);
         assert_eq!(out, format!("{LINE}\n").into_bytes());
-        // The places of those who have gone are seen to be free.
+        // The places of watchers that have gone are seen to be free.
         watchers.truncate(1);
         rounds(&mut desk, 0);
         assert_eq!(counters.watchers.get(), 1);

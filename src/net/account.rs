@@ -5,7 +5,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::budget::{Board, Budget, Grant, Heaviest, Kind, SIZES, size_of};
+use super::budget::{Budget, Grant, Heaviest, Kind, PublishedUsage, SIZES, size_of};
 use super::mailbox::Mailbox;
 use crate::lists::{Ends, Links};
 
@@ -19,7 +19,7 @@ struct Usage {
 /// One worker's part of the [`Budget`].
 pub struct Account {
     budget: Arc<Budget>,
-    board: Arc<Board>,
+    published: Arc<PublishedUsage>,
     /// By slot; as many as the highest slot that ever used something.
     links: Links<Usage>,
     queues: [Ends; SIZES],
@@ -34,10 +34,10 @@ impl Account {
     /// An account of a worker that is reached there.
     #[must_use]
     pub fn new(budget: Arc<Budget>, kind: Kind, mailbox: Mailbox) -> Self {
-        let board = budget.join(kind, mailbox);
+        let published = budget.join(kind, mailbox);
         Self {
             budget,
-            board,
+            published,
             links: Links::default(),
             queues: [Ends::EMPTY; SIZES],
             used_bytes: 0,
@@ -101,7 +101,7 @@ impl Account {
         if self.used_bytes != self.told_bytes {
             self.budget.tell(self.told_bytes, self.used_bytes);
             self.told_bytes = self.used_bytes;
-            self.board.set_used(self.used_bytes);
+            self.published.set_used(self.used_bytes);
         }
         self.grant = self.budget.grant();
         self.is_over = self.budget.used_bytes() > self.budget.bytes_max();
@@ -126,7 +126,7 @@ impl Account {
         if self.budget.has_room() {
             return None;
         }
-        match self.budget.heaviest(&self.board, now_ms) {
+        match self.budget.heaviest(&self.published, now_ms) {
             Heaviest::Own(size) => self.queues[size].front(),
             Heaviest::Elsewhere | Heaviest::Nobody => None,
         }
@@ -134,18 +134,18 @@ impl Account {
 
     /// A letter that asked for it has been read.
     pub fn clear_told(&self) {
-        self.board.clear_told();
+        self.published.clear_told();
     }
 
     fn show_front(&self, size: usize) {
         let front = self.queues[size].front().and_then(|front| self.links.get(front));
-        self.board.set_front(size, front.map(|usage| usage.since_ms));
+        self.published.set_front(size, front.map(|usage| usage.since_ms));
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
         self.budget.tell(self.told_bytes, 0);
-        self.budget.leave(&self.board);
+        self.budget.leave(&self.published);
     }
 }

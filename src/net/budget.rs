@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! a worker's account ── what changed, by the piece ──→ the budget ──→ how much a turn may take up
-//!       └── its board: how long each size has stood still ──→ who is to give something up
+//!       └── its published usage: how long each size has stood still ──→ which worker has to give something up
 //! ```
 //!
 //! The fuller it is, the less a turn takes up for one connection. Where that is not enough, the connection that uses
@@ -20,7 +20,7 @@ use crate::limits::{BUFFER_PIECE_BYTES, READ_BYTES_MAX, STALLED_MS, TURN_BYTES_M
 /// Sizes, each up to twice the one before it: the first up to 2 KiB, the last without an end.
 pub const SIZES: usize = 16;
 
-/// On a board: no connection uses so much.
+/// In the published usage: no connection uses so much.
 const NOBODY: u64 = u64::MAX;
 
 /// A connection that has not moved for a while counts as if it used so many times more, as a power of two.
@@ -39,23 +39,23 @@ pub struct Budget {
 #[derive(Clone, Debug)]
 struct Member {
     kind: Kind,
-    board: Arc<Board>,
+    published: Arc<PublishedUsage>,
     mailbox: Mailbox,
 }
 
-/// Whose connections they are.
+/// The listener of the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Anybody's.
+    /// The public one.
     Public,
-    /// The site's own: up to a quarter of the budget they give nothing up for others.
+    /// The control listener: up to a quarter of the budget its connections give nothing up for others.
     Control,
 }
 
 /// What others see of a worker's account. One writer, cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
-pub struct Board {
+pub struct PublishedUsage {
     used_bytes: AtomicU64,
     /// For each size: when the one that has stood still longest last moved.
     since_ms: [AtomicU64; SIZES],
@@ -131,37 +131,38 @@ impl Budget {
         self.used_bytes() > self.bytes_max / 16 * 15
     }
 
-    /// Whether that may end: not at the same mark, lest each newcomer costs one of those who are here.
+    /// Whether that may end: not at the same mark, lest each newcomer costs a connection that is here.
     pub(super) fn has_room(&self) -> bool {
         self.used_bytes() <= self.bytes_max / 8 * 7
     }
 
     /// A worker whose connections use nothing yet.
-    pub(super) fn join(&self, kind: Kind, mailbox: Mailbox) -> Arc<Board> {
-        let board = Arc::new(Board::new());
-        self.members.lock().push(Member { kind, board: Arc::clone(&board), mailbox });
-        board
+    pub(super) fn join(&self, kind: Kind, mailbox: Mailbox) -> Arc<PublishedUsage> {
+        let published = Arc::new(PublishedUsage::new());
+        self.members.lock().push(Member { kind, published: Arc::clone(&published), mailbox });
+        published
     }
 
     /// A worker that has ended.
-    pub(super) fn leave(&self, board: &Arc<Board>) {
-        self.members.lock().retain(|member| !Arc::ptr_eq(&member.board, board));
+    pub(super) fn leave(&self, published: &Arc<PublishedUsage>) {
+        self.members.lock().retain(|member| !Arc::ptr_eq(&member.published, published));
     }
 
     /// The connection that uses most, over all workers. One that has stood still goes first. Where it is another
     /// worker's, that worker is told.
-    pub(super) fn heaviest(&self, asking: &Arc<Board>, now_ms: u64) -> Heaviest {
+    pub(super) fn heaviest(&self, asking: &Arc<PublishedUsage>, now_ms: u64) -> Heaviest {
         let members = self.members.lock();
-        let owing = members.iter().filter(|member| member.kind == Kind::Public || self.is_past_quarter(&member.board));
-        let weighed = owing.filter_map(|member| Some((member.board.heaviest(now_ms)?, member)));
+        let owing =
+            members.iter().filter(|member| member.kind == Kind::Public || self.is_past_quarter(&member.published));
+        let weighed = owing.filter_map(|member| Some((member.published.heaviest(now_ms)?, member)));
         // Of equals its own: nobody else has to be woken for it.
-        let is_own = |member: &Member| Arc::ptr_eq(&member.board, asking);
+        let is_own = |member: &Member| Arc::ptr_eq(&member.published, asking);
         let heaviest = weighed.max_by_key(|((weight, _), member)| (*weight, is_own(member)));
         match heaviest {
             None => Heaviest::Nobody,
             Some(((_, size), member)) if is_own(member) => Heaviest::Own(size),
             Some((_, member)) => {
-                if !member.board.is_told.swap(true, Ordering::Relaxed) {
+                if !member.published.is_told.swap(true, Ordering::Relaxed) {
                     member.mailbox.send(Letter::Relieve);
                 }
                 Heaviest::Elsewhere
@@ -169,12 +170,12 @@ impl Budget {
         }
     }
 
-    fn is_past_quarter(&self, board: &Board) -> bool {
-        board.used_bytes.load(Ordering::Relaxed) > self.bytes_max / 4
+    fn is_past_quarter(&self, published: &PublishedUsage) -> bool {
+        published.used_bytes.load(Ordering::Relaxed) > self.bytes_max / 4
     }
 }
 
-impl Board {
+impl PublishedUsage {
     fn new() -> Self {
         let since_ms = std::array::from_fn(|_| AtomicU64::new(NOBODY));
         Self { used_bytes: AtomicU64::new(0), since_ms, is_told: AtomicBool::new(false) }

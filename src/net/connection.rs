@@ -309,7 +309,7 @@ impl<S: Service> Connection<S> {
         self.leave(LINGER_BYTES_MAX, turn)
     }
 
-    /// Says that there is no place, and closes.
+    /// Says that all slots are taken, and closes.
     pub fn turn_away(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         turn.counters.turned_away.add(1);
         self.refuse(Fault::NotReady, turn)

@@ -10,11 +10,11 @@ pub enum CloseCause {
     Done,
     /// The peer was gone before it had taken its answer, or reset the connection.
     Broken,
-    /// It had been idle for too long, or longest when room was needed.
+    /// It had been idle for too long, or longest when a slot was needed.
     Idle,
     /// The peer did not take its answer in time.
     WriteTimeout,
-    /// There was no room for it; or it made room for another, as it did not take its answer or was leaving.
+    /// All slots were taken; or another connection got its slot, as it did not take its answer or was leaving.
     Overload,
     /// It used most when there was no memory left, and could not be told so.
     Memory,
@@ -49,7 +49,7 @@ pub struct EngineCounters {
     pub lag_us: Histogram<11>,
     /// Times that the system had no descriptor or no memory for a newcomer.
     pub accept_shortages: Counter,
-    /// Newcomers that were told 503 for want of a place.
+    /// Newcomers that were told 503 because all slots were taken.
     pub turned_away: Counter,
     /// Connections that used most when there was no memory left, and could be told 503.
     pub cut_answered: Counter,

@@ -37,7 +37,7 @@ impl Class {
         COMMON.into_iter().chain(waits)
     }
 
-    /// The place of its queue: those of waiting requests come last, behind those of [`COMMON`] with the key.
+    /// The index of its queue: those of waiting requests come last, behind those of [`COMMON`] with the key.
     const fn index(self) -> usize {
         match self {
             Self::Request => 0,

@@ -24,8 +24,8 @@ pub enum Letter {
         accept_ms: Option<u64>,
         /// After this the rest is closed as it is, in milliseconds.
         timeout_ms: u64,
-        /// Whether the listening sockets outlive this process: newcomers are also taken for as long as those who
-        /// were here before have not gone, and then wait in the sockets for the next process.
+        /// Whether the listening sockets outlive this process: newcomers are also taken until all earlier
+        /// connections have gone, and then wait in the sockets for the next process.
         is_held: bool,
     },
 }

@@ -15,7 +15,7 @@ pub struct LaterPath {
     /// For how long it asks to wait.
     wait: Option<WaitSeconds>,
     /// Once it waits.
-    place: Option<WaitingSlot>,
+    slot: Option<WaitingSlot>,
 }
 
 /// The exchange of a request with a query or content. Content may come minutes later, and a vote that was cancelled
@@ -26,7 +26,7 @@ pub struct LaterPath {
 pub(super) fn exchange(path: &[u8], query: Option<&[u8]>, has_content: bool, reply: PublicReply) -> PublicExchange {
     let wait = query.and_then(wait::asked);
     if (has_content && reply.is_of_its_moment()) || (wait.is_some() && reply.can_vote()) {
-        PublicExchange::Later(Box::new(LaterPath { path: route::decode(path).into(), wait, place: None }))
+        PublicExchange::Later(Box::new(LaterPath { path: route::decode(path).into(), wait, slot: None }))
     } else {
         PublicExchange::Ready(reply)
     }
@@ -48,13 +48,13 @@ pub(super) enum Decision {
 
 /// Where the requests of one worker wait.
 pub(super) struct WorkerWaits {
-    room: WaitingList,
+    list: WaitingList,
     bell: Bell,
 }
 
 impl WorkerWaits {
-    pub(super) const fn new(room: WaitingList, bell: Bell) -> Self {
-        Self { room, bell }
+    pub(super) const fn new(list: WaitingList, bell: Bell) -> Self {
+        Self { list, bell }
     }
 
     /// What the request is answered now, or that it waits. The order is what keeps a vote from being missed:
@@ -65,10 +65,10 @@ impl WorkerWaits {
         let mut reply = reader.reply_again(&later.path, context.now);
         let Some(seconds) = later.wait else { return Decision::Reply(reply) };
         if reply.can_vote() && context.waiting == Waiting::Allowed {
-            later.place = later.place.take().or_else(|| self.room.enter());
+            later.slot = later.slot.take().or_else(|| self.list.enter());
             let mut asked = reader.pair_at(&later.path);
-            while let (Some(place), Some(pair), true) = (&mut later.place, asked, reply.can_vote()) {
-                place.register(pair, &self.bell, context.ticket.0);
+            while let (Some(slot), Some(pair), true) = (&mut later.slot, asked, reply.can_vote()) {
+                slot.register(pair, &self.bell, context.ticket.0);
                 asked = reader.pair_at(&later.path);
                 reply = reader.reply_again(&later.path, context.now);
                 if asked == Some(pair) && reply.can_vote() {
@@ -76,15 +76,15 @@ impl WorkerWaits {
                 }
             }
         }
-        match later.place.take() {
-            Some(place) => place.leave(match (reply, context.waiting) {
+        match later.slot.take() {
+            Some(slot) => slot.leave(match (reply, context.waiting) {
                 (PublicReply::Status(_, Answer::InCooldown { .. }), _) => WaitOutcome::Told,
                 (_, Waiting::TimeIsUp) => WaitOutcome::TimedOut,
                 (_, Waiting::Allowed | Waiting::Ended) => WaitOutcome::Ended,
             }),
             None if !reply.can_vote() => {}
-            None if context.waiting == Waiting::Allowed => self.room.count(WaitOutcome::Refused),
-            None => self.room.count(WaitOutcome::Ended),
+            None if context.waiting == Waiting::Allowed => self.list.count(WaitOutcome::Refused),
+            None => self.list.count(WaitOutcome::Ended),
         }
         Decision::Reply(reply)
     }
@@ -132,14 +132,14 @@ mod tests {
         readiness.set_ready();
         let mut reader = StatusReader::new(directory.view(), table.view(), readiness);
         let directory = Mutex::new(directory);
-        let room = WaitingList::default();
-        room.set_slots(2);
-        // Somebody waits for something else: the room is looked through for it below.
-        let mut other = room.enter().expect("a place");
+        let list = WaitingList::default();
+        list.set_slots(2);
+        // Somebody waits for something else: the list is looked through for it below.
+        let mut other = list.enter().expect("a slot");
         let rung = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&rung);
         let waits = WorkerWaits::new(
-            room.clone(),
+            list.clone(),
             Arc::new(move |tickets| {
                 counted.fetch_add(tickets.len(), Ordering::SeqCst);
             }),
@@ -155,13 +155,13 @@ mod tests {
                 panic!("it asks to wait")
             };
             assert!(matches!(waits.decide(&mut later, &mut reader, &context), Decision::Wait(_)));
-            room.tell(pair(1));
+            list.tell(pair(1));
             assert_eq!(rung.swap(0, Ordering::SeqCst), 1);
             let is_closed = AtomicBool::new(false);
             scope(|scope| {
-                // While the room is looked through nobody registers. Meanwhile the token moves, later in each round.
+                // While the list is looked through nobody registers. Meanwhile the token moves, later in each round.
                 scope.spawn(|| {
-                    room.tell_where(|_| {
+                    list.tell_where(|_| {
                         is_closed.store(true, Ordering::SeqCst);
                         (0..round * 100).for_each(|_| std::hint::spin_loop());
                         directory.lock().publish(listed(2));
@@ -173,7 +173,7 @@ mod tests {
                 }
                 assert!(matches!(waits.decide(&mut later, &mut reader, &context), Decision::Wait(_)));
             });
-            room.tell(pair(2));
+            list.tell(pair(2));
             assert_eq!(rung.swap(0, Ordering::SeqCst), 1, "round {round}: a vote is not told of");
         }
     }

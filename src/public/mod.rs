@@ -160,16 +160,16 @@ pub struct PublicService {
 }
 
 impl PublicService {
-    /// A service that answers at this reader. Its requests wait in `room`, and are woken by `bell`.
+    /// A service that answers at this reader. Its requests wait in `list`, and are woken by `bell`.
     #[must_use]
     pub fn new(
         reader: StatusReader,
         cooldown: Cooldown,
         skip_body_bytes_max: u64,
-        room: WaitingList,
+        list: WaitingList,
         bell: Bell,
     ) -> Self {
-        let waits = WorkerWaits::new(room, bell);
+        let waits = WorkerWaits::new(list, bell);
         Self { reader, responses: DatedResponses::new(cooldown), skip_body_bytes_max, waits }
     }
 }

@@ -46,7 +46,7 @@ impl Run {
             connections_max,
             turned_away_max,
             turn_bytes_max: UNSENT_BYTES_MAX,
-            kept_places: 0,
+            extra_slots: 0,
         };
         let shares = self.sockets.take(Role::Public, workers).map_err(ServerError::Engine)?;
         for share in shares {
@@ -115,7 +115,7 @@ impl Run {
             turned_away_max: limits.turned_away_max,
             // One answer a turn: a long pipeline of scrapes keeps nobody waiting.
             turn_bytes_max: 1,
-            kept_places: limits.turned_away_max / 2,
+            extra_slots: limits.turned_away_max / 2,
         };
         let shares = self.sockets.take(Role::Control, 1).map_err(ServerError::Engine)?;
         let listeners = shares.into_iter().flatten().collect();

@@ -3,7 +3,7 @@
 //! worker takes the connections that the kernel has accepted still, and closes the listeners.
 //!
 //! Where the sockets outlive the process, newcomers wait in them from then on, and a slow client must not make them
-//! wait: the worker takes newcomers until all who were there before have gone.
+//! wait: the worker takes newcomers until all earlier connections have gone.
 
 use super::Worker;
 use crate::http::session::{Service, Waiting};
@@ -15,7 +15,7 @@ use crate::net::slab::SlabKey;
 /// More than the kernel holds for a listening socket at a time.
 const BACKLOG_MAX: usize = LISTEN_BACKLOG as usize + 1;
 
-/// Whether those who were there before have gone is looked for so often, in milliseconds.
+/// The worker looks this often whether the earlier connections have gone, in milliseconds.
 const LOOK_MS: u64 = 20;
 
 #[derive(Clone, Copy)]
@@ -28,7 +28,7 @@ pub(super) struct Drain {
     stop_at_ms: u64,
     /// The sockets outlive the process.
     is_held: bool,
-    /// When to look again for those who were there before.
+    /// When to look again for earlier connections.
     look_at_ms: u64,
 }
 
@@ -46,7 +46,7 @@ impl Drain {
         if now_ms < self.wait_until_ms { Waiting::Ended } else { Waiting::TimeIsUp }
     }
 
-    /// Those who came last, and have not asked, are waited for until then.
+    /// The worker waits until then for the latest connections that have not asked.
     const fn grace_ms(self) -> u64 {
         self.accept_until_ms.saturating_add(DRAIN_GRACE_MS)
     }
@@ -55,7 +55,7 @@ impl Drain {
 impl<S: Service> Worker<S> {
     pub(super) fn start_draining(&mut self, accept_ms: Option<u64>, timeout_ms: u64, is_held: bool) {
         let now_ms = self.now.monotonic_ms;
-        // Newcomers are taken as long as those who are here may ask: nobody waits for nothing.
+        // Newcomers are taken as long as a connection may still ask: no client waits for nothing.
         let grace_ms = if self.connections.is_empty() || self.drain.is_some() { 0 } else { DRAIN_GRACE_MS };
         let ask_until_ms = now_ms.saturating_add(accept_ms.unwrap_or(0).max(grace_ms));
         let accept_until_ms = if accept_ms.is_some() { ask_until_ms } else { u64::MAX };
@@ -133,7 +133,7 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Waits for those who were there before, and closes the listeners once all of them have gone or their time is
+    /// Waits for the earlier connections, and closes the listeners once all of them have gone or their time is
     /// over. The clients that came last have a moment.
     fn see_out(&mut self, drain: Drain) {
         let now_ms = self.now.monotonic_ms;

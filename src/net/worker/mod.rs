@@ -7,7 +7,7 @@
 //! 5. connections that are served already, each at most one read and one write;
 //! 6. newcomers, each read at once, before it is registered: most ask one question and go;
 //! 7. some of those that were not done within their share, after all others had a turn;
-//! 8. some of those whose request waits, where very many were woken: thousands may wait for one vote;
+//! 8. some connections with a waiting request, where very many were woken: thousands may wait for one vote;
 //! 9. deadlines last: a connection that made it in this turn has made it;
 //! 10. memory: where all connections together use too much, the one that uses most gives it up.
 
@@ -34,13 +34,13 @@ use crate::net::listen::listener::Listener;
 use crate::net::mailbox::{Letter, Mailbox};
 use crate::net::slab::{Slab, SlabKey};
 
+mod admission;
 mod drain;
 #[cfg(debug_assertions)]
 mod invariants;
 mod keyed;
 mod occupant;
 mod relief;
-mod room;
 
 use drain::Drain;
 use keyed::KeyedClients;
@@ -64,9 +64,9 @@ pub struct WorkerSettings {
     pub turned_away_max: usize,
     /// Answers of so many bytes end a connection's turn.
     pub turn_bytes_max: usize,
-    /// Extra places above the maximum, for newcomers where no connection can be evicted: clients that have shown the
+    /// Extra slots above the maximum, for newcomers where no connection can be evicted: clients that have shown the
     /// key may take all others.
-    pub kept_places: usize,
+    pub extra_slots: usize,
 }
 
 /// What a worker is made of besides its service.
@@ -81,7 +81,7 @@ pub struct WorkerParts {
     pub counters: Arc<EngineCounters>,
     /// The memory that it shares with the others.
     pub budget: Arc<Budget>,
-    /// Whose connections it has.
+    /// The listener of its connections.
     pub kind: Kind,
     /// Is told of its requests.
     pub observer: Option<Box<dyn Observer + Send>>,
@@ -119,7 +119,7 @@ pub struct Worker<S: Service> {
     now: Now,
     accept_again_ms: u64,
     /// A connection was closed for a newcomer that has not come yet.
-    has_made_room: bool,
+    has_evicted: bool,
     drain: Option<Drain>,
     /// Connections that were here when the drain began, as far as the listeners wait for them to go.
     before_drain: Vec<SlabKey>,
@@ -180,7 +180,7 @@ impl<S: Service> Worker<S> {
             read_buffer: vec![0; read_bytes_max].into(),
             out: Vec::new(),
             accept_again_ms: 0,
-            has_made_room: false,
+            has_evicted: false,
             drain: None,
             before_drain: Vec::new(),
             counters,

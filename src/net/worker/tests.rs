@@ -109,7 +109,7 @@ impl<F: FnMut(u32) -> String> Service for Saying<F> {
     fn goes_away(&mut self) {}
 }
 
-/// A worker on a port of its own. Who connects before it runs waits for it.
+/// A worker on a port of its own. A client that connects before it runs waits for it.
 fn worker<S: Service>(turn_bytes_max: usize, service: S) -> (SocketAddr, Mailbox, Worker<S>) {
     let any = "127.0.0.1:0".parse().expect("an address");
     let Bound { address, listeners, .. } = listener::bind(&any, Families::Both, 1, 0).expect("a free port");
@@ -119,7 +119,7 @@ fn worker<S: Service>(turn_bytes_max: usize, service: S) -> (SocketAddr, Mailbox
         connections_max: 1_000,
         turned_away_max: 10,
         turn_bytes_max,
-        kept_places: 0,
+        extra_slots: 0,
     };
     let parts = WorkerParts {
         listeners,

@@ -1,4 +1,4 @@
-//! Newcomers, and which connection is evicted for them where all places are taken. No place is kept for a client that
+//! Newcomers, and which connection is evicted for them where all slots are taken. No slot is kept for a client that
 //! may ask: see [`CANDIDATES`].
 
 use std::io::ErrorKind;
@@ -15,7 +15,7 @@ use crate::net::deadline::{Awaited, Class};
 use crate::net::slab::SlabKey;
 use crate::net::stream::Stream;
 
-/// How many connections are looked at to find one that can make room.
+/// How many connections are looked at to find one that can be evicted.
 const TRIES_MAX: usize = 8;
 
 /// Of the connections that have not finished a request, so many are looked at to find the address with most of them.
@@ -64,7 +64,7 @@ impl<S: Service> Worker<S> {
             let listening = &mut self.listeners[index];
             match listening.listener.accept() {
                 Ok(stream) => {
-                    self.has_made_room = false;
+                    self.has_evicted = false;
                     self.welcome(stream);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -72,12 +72,12 @@ impl<S: Service> Worker<S> {
                     return;
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
-                // No descriptor or no memory: make room once, then rest a moment; never spin, and never
+                // No descriptor or no memory: evict once, then rest a moment; never spin, and never
                 // close one after the other where that does not help.
                 Err(_shortage) => {
                     self.counters.accept_shortages.add(1);
-                    self.has_made_room = !self.has_made_room && self.free_descriptor();
-                    if !self.has_made_room {
+                    self.has_evicted = !self.has_evicted && self.free_descriptor();
+                    if !self.has_evicted {
                         self.accept_again_ms = self.now.monotonic_ms + ACCEPT_PAUSE_MS;
                         return;
                     }
@@ -90,8 +90,8 @@ impl<S: Service> Worker<S> {
         self.counters.accepted.add(1);
         let connections_max = self.settings.connections_max;
         let is_full = self.occupied() >= connections_max
-            && !self.make_room()
-            && self.occupied() >= connections_max + self.settings.kept_places;
+            && !self.evict_one()
+            && self.occupied() >= connections_max + self.settings.extra_slots;
         // Connections that leave still have their descriptors.
         let descriptors_max = connections_max + self.settings.turned_away_max;
         if self.connections.len() >= descriptors_max && !self.close_longest_leaving() {
@@ -105,13 +105,13 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Places that are taken: a connection that has had the last answer, and has only to go, has none.
+    /// Slots that are taken: a connection that has had the last answer, and has only to go, has none.
     pub(super) fn occupied(&self) -> usize {
         self.connections.len() - self.deadlines.lingering()
     }
 
-    /// A place for a newcomer, where a connection can go for it.
-    fn make_room(&mut self) -> bool {
+    /// Evicts the first connection that can go for a newcomer; whether there was one.
+    fn evict_one(&mut self) -> bool {
         CANDIDATES.iter().any(|candidate| self.evict(candidate))
     }
 
@@ -119,7 +119,7 @@ impl<S: Service> Worker<S> {
     fn free_descriptor(&mut self) -> bool {
         let before = self.connections.len();
         self.close_longest_leaving()
-            || (self.make_room() && (self.connections.len() < before || self.close_longest_leaving()))
+            || (self.evict_one() && (self.connections.len() < before || self.close_longest_leaving()))
     }
 
     fn evict(&mut self, candidate: &Candidate) -> bool {
@@ -140,7 +140,7 @@ impl<S: Service> Worker<S> {
             turn.lent.closing = true;
             connection.conclude(Waiting::Ended, turn)
         });
-        // Where the kernel does not take the answer it keeps its place until it does.
+        // Where the kernel does not take the answer it keeps its slot until it does.
         self.connections.get_mut(key).is_none() || self.deadlines.class(key.index) == Some(Class::Linger)
     }
 
