@@ -211,11 +211,19 @@ impl Recorder {
         if is_changed {
             self.provisional = None;
         }
-        // With an answer under the new settings nothing may come back under the old ones.
-        if is_changed && self.write(Vec::new()) != CommitOutcome::Yes {
+        self.keep_settings(is_changed)?;
+        self.live.counters.load_ms.set(self.clock.now().monotonic_ms - start.monotonic_ms);
+        Ok(())
+    }
+
+    /// Keeps accepted settings before an answer is given under them: nothing may come back under the old ones. The commit
+    /// that kept them may be the one whose sync failed in the try before: what the file says of them does not count then.
+    fn keep_settings(&mut self, is_changed: bool) -> Result<(), StoreError> {
+        let is_in_doubt = self.accepts.settings && self.is_store_void();
+        if (is_changed || is_in_doubt) && self.write(Vec::new()) != CommitOutcome::Yes {
+            let settings = self.settings();
             return Err(StoreError::Unavailable(format!("the store cannot keep the settings {settings}")));
         }
-        self.live.counters.load_ms.set(self.clock.now().monotonic_ms - start.monotonic_ms);
         Ok(())
     }
 

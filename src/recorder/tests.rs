@@ -367,6 +367,39 @@ fn what_had_ended_stays_ended_where_a_longer_length_meets_an_accepted_clock() {
     assert!([2, 3].iter().all(|address| bench.ends(*address).is_some()));
 }
 
+/// Regression: the sync of the commit that kept the new settings failed. The next try read them from the file, was
+/// ready, and after a power cut the old ones were back.
+#[test]
+fn accepted_settings_are_kept_anew_where_nothing_in_the_file_counts() {
+    let readers = HandReaders::at(START);
+    let disk = voted(&readers);
+    disk.0.lock().is_void = true;
+    disk.0.lock().commits_failing = 1;
+    let kept = disk.0.lock().kept.clone().expect("it was written").settings;
+    let mut bench = Bench::with(&disk, &readers, kept);
+    bench.recorder.accepts.settings = true;
+    bench.step();
+    assert!(!bench.readiness.is_ready());
+    readers.pass_ms(60_000);
+    bench.step();
+    assert!(bench.readiness.is_ready() && !disk.0.lock().is_void);
+}
+
+/// Regression: a drop that had failed stopped the time's notes until the next vote had expired.
+#[test]
+fn the_time_is_noted_again_once_the_disk_works() {
+    let readers = HandReaders::at(START);
+    let mut bench = Bench::new(&Disk::default(), &readers);
+    bench.step();
+    bench.disk.0.lock().is_failing = true;
+    (0..65).for_each(|_| bench.pass(1_000));
+    bench.disk.0.lock().is_failing = false;
+    (0..200).for_each(|_| bench.pass(1_000));
+    let shown_ms = bench.disk.0.lock().kept.as_ref().map(|kept| kept.shown_ms).expect("it was written");
+    let age_ms = u64::from(START + 265) * 1_000 - shown_ms;
+    assert!(age_ms <= 61_000, "the time was noted {age_ms} ms ago");
+}
+
 #[test]
 fn of_votes_that_fall_into_one_network_the_latest_stays() {
     let readers = HandReaders::at(START);

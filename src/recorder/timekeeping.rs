@@ -174,7 +174,8 @@ impl Recorder {
 
     /// Notes the time in the store, if it takes changes.
     pub(super) fn note_time(&mut self) {
-        if self.is_store_failing() || self.is_store_gone() {
+        // A drop that failed says nothing of commits, and is not tried again before there is something to drop.
+        if self.patience.is_failing || self.is_store_gone() {
             return;
         }
         self.noted_at_ms = self.clock.now().monotonic_ms;
