@@ -215,11 +215,10 @@ fn pages_keep_their_place_among_the_answers() {
     assert!(response.body == PAGES[0].bytes);
 }
 
-/// In process: to find the binary still loading would be luck.
-#[test]
-fn pages_are_there_before_the_state_is() {
+/// Asks a service in process, by a method and a path: to find the binary still loading would be luck.
+fn asker(readiness: Readiness) -> impl FnMut(&str) -> String {
     let cooldown = Cooldown::from_minutes(90).expect("in range");
-    let (directory, table, readiness) = (Directory::new(), CooldownTable::new(), Readiness::default());
+    let (directory, table) = (Directory::new(), CooldownTable::new());
     let mut service = PublicService::new(
         StatusReader::new(directory.view(), table.view(), readiness),
         cooldown,
@@ -231,39 +230,7 @@ fn pages_are_there_before_the_state_is() {
     let limits = SessionLimits { head, unsent_bytes_max: 65_536 };
     let context =
         Context { now: UnixSeconds(1_795_178_096), ticket: Ticket(0), waiting: Waiting::Allowed, client: &None };
-    for (path, status) in [("/", 200), ("/openapi.json", 200), ("/api/vote/28/status/203.0.113.7", 503)] {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
-        let mut out = Vec::new();
-        let mut call = SessionCall {
-            service: &mut service,
-            observer: None,
-            context,
-            limits: &limits,
-            closing: false,
-            out: &mut out,
-        };
-        Session::default().advance(request.as_bytes(), &mut call);
-        assert!(out.starts_with(format!("HTTP/1.1 {status} ").as_bytes()), "{path}: {}", out.escape_ascii());
-    }
-}
-
-/// In process for the same reason. Nothing of the load is told to the public.
-#[test]
-fn a_balancer_is_told_whether_the_state_is_loaded_and_nothing_more() {
-    let cooldown = Cooldown::from_minutes(90).expect("in range");
-    let (directory, table, readiness) = (Directory::new(), CooldownTable::new(), Readiness::default());
-    let mut service = PublicService::new(
-        StatusReader::new(directory.view(), table.view(), readiness.clone()),
-        cooldown,
-        65_536,
-        WaitingList::default(),
-        Arc::new(|_| {}),
-    );
-    let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
-    let limits = SessionLimits { head, unsent_bytes_max: 65_536 };
-    let context =
-        Context { now: UnixSeconds(1_795_178_096), ticket: Ticket(0), waiting: Waiting::Allowed, client: &None };
-    let mut ask = |request: &str| {
+    move |request| {
         let request = format!("{request} HTTP/1.1\r\nHost: a\r\n\r\n");
         let mut out = Vec::new();
         let mut call = SessionCall {
@@ -276,7 +243,23 @@ fn a_balancer_is_told_whether_the_state_is_loaded_and_nothing_more() {
         };
         Session::default().advance(request.as_bytes(), &mut call);
         String::from_utf8(out).expect("text")
-    };
+    }
+}
+
+#[test]
+fn pages_are_there_before_the_state_is() {
+    let mut ask = asker(Readiness::default());
+    for (path, status) in [("/", 200), ("/openapi.json", 200), ("/api/vote/28/status/203.0.113.7", 503)] {
+        let answer = ask(&format!("GET {path}"));
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {answer}");
+    }
+}
+
+/// Nothing of the load is told to the public.
+#[test]
+fn a_balancer_is_told_whether_the_state_is_loaded_and_nothing_more() {
+    let readiness = Readiness::default();
+    let mut ask = asker(readiness.clone());
     let answer = |status: &str, retry: &str, length: usize, body: &str| {
         format!(
             "HTTP/1.1 {status}\r\nDate: Fri, 20 Nov 2026 12:34:56 GMT\r\n\
