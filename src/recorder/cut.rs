@@ -14,8 +14,16 @@ use crate::vote::time::{UnixSeconds, VOTE_AHEAD_MAX_S};
 pub struct CutVotes {
     /// The steps back, in their order: they cut the rows alike after a restart.
     steps: Vec<Cut>,
-    /// As their rows have them.
-    rows: HashMap<Pair, Cooling>,
+    rows: HashMap<Pair, CutVote>,
+}
+
+/// A vote with a cooldown that was cut.
+#[derive(Debug)]
+pub(super) struct CutVote {
+    /// As its row has it.
+    pub(super) row: Cooling,
+    /// It stays cut, whatever the clock does: the row is to say so as soon as the store takes that.
+    pub(super) is_settled: bool,
 }
 
 impl CutVotes {
@@ -26,8 +34,13 @@ impl CutVotes {
         self.steps.truncate(CUTS_MAX - 1);
         self.steps.push(step);
         for (pair, row) in rows {
-            self.rows.entry(pair).or_insert(row);
+            self.rows.entry(pair).or_insert(CutVote { row, is_settled: false });
         }
+    }
+
+    /// The steps until now are for good.
+    pub(super) fn settle(&mut self) {
+        self.rows.values_mut().for_each(|vote| vote.is_settled = true);
     }
 
     /// Votes are recorded until now that no step has cut.
@@ -44,17 +57,17 @@ impl CutVotes {
 
     /// The vote of a pair as its row has it, if it was cut.
     pub(super) fn row(&self, pair: Pair) -> Option<Cooling> {
-        self.rows.get(&pair).copied()
+        self.rows.get(&pair).map(|vote| vote.row)
     }
 
     /// The votes as their rows have them.
     pub(super) fn rows(&self) -> impl Iterator<Item = (Pair, Cooling)> {
-        self.rows.iter().map(|(pair, row)| (*pair, *row))
+        self.rows.iter().map(|(pair, vote)| (*pair, vote.row))
     }
 
     /// The votes of a server as their rows have them.
     pub(super) fn of_server(&self, server: ServerId) -> impl Iterator<Item = Cooling> {
-        self.rows.values().filter(move |row| row.pair.server == server).copied()
+        self.rows.values().map(|vote| vote.row).filter(move |row| row.pair.server == server)
     }
 
     /// The vote of this pair was removed, and its row with it.
@@ -64,8 +77,8 @@ impl CutVotes {
     }
 
     /// Takes out those that `goes` says, as their rows have them.
-    pub(super) fn take(&mut self, goes: impl Fn(Pair) -> bool) -> Vec<(Pair, Cooling)> {
-        let taken = self.rows.extract_if(|pair, _| goes(*pair)).collect();
+    pub(super) fn take(&mut self, goes: impl Fn(&CutVote) -> bool) -> Vec<Cooling> {
+        let taken = self.rows.extract_if(|_, vote| goes(vote)).map(|(_, vote)| vote.row).collect();
         self.end_steps();
         taken
     }

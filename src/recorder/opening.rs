@@ -239,6 +239,7 @@ impl Recorder {
         for step in &kept.cuts {
             self.cut(*step);
         }
+        self.cut.settle();
         self.write_cut();
         let drift_ms = wall_ms - self.clock.wall_ms().cast_signed();
         let cut = if is_large(drift_ms) {

@@ -107,7 +107,7 @@ impl Recorder {
         for (server, is_struck) in struck {
             if is_struck {
                 // By the instants of their rows.
-                self.restore_cut(|pair| pair.server == server);
+                self.restore_cut(|vote| vote.row.pair.server == server);
                 self.removals.add(self.live.table.of_server(server));
             } else {
                 self.removals.forget(server);

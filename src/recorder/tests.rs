@@ -33,7 +33,7 @@ pub(super) struct DiskState {
     pub(super) kept: Option<Kept>,
     pub(super) is_failing: bool,
     /// So many of the next commits fail.
-    commits_failing: u32,
+    pub(super) commits_failing: u32,
     /// A sync has failed.
     pub(super) is_void: bool,
 }

@@ -124,6 +124,35 @@ fn a_start_after_a_step_back_shows_what_was_shown() {
     assert_eq!(again.killed().all_ends(), cut, "from then on it is constant");
 }
 
+/// Regression: cooldowns that a step back before the start had cut were longer again after the next step forward, where
+/// the store had not taken the rows yet.
+#[test]
+fn what_a_step_back_has_cut_for_good_stays_cut_while_the_store_fails() {
+    let readers = HandReaders::at(START);
+    let mut bench = at_work(&readers);
+    bench.set(-HOUR_MS);
+    bench.pass(20_000);
+    let cut = bench.all_ends();
+    bench.disk.0.lock().commits_failing = u32::MAX;
+    readers.step_ms(200_000);
+    let mut again = bench.killed();
+    assert!(again.readiness.is_ready());
+    assert_eq!(again.all_ends(), cut);
+    again.set(90_000);
+    assert_eq!(again.all_ends(), cut, "a start makes it final");
+    let readers = HandReaders::at(START);
+    let mut bench = at_work(&readers);
+    bench.set(-HOUR_MS);
+    let cut = bench.all_ends();
+    bench.disk.0.lock().commits_failing = u32::MAX;
+    bench.pass(601_000);
+    bench.set(90_000);
+    assert_eq!(bench.all_ends(), cut, "and so do ten minutes");
+    bench.disk.0.lock().commits_failing = 0;
+    bench.pass(40_000);
+    assert_eq!((bench.all_ends(), bench.killed().all_ends()), (cut.clone(), cut), "and the rows say so");
+}
+
 #[test]
 fn a_step_back_revives_nothing_that_had_ended() {
     let readers = HandReaders::at(START);

@@ -5,10 +5,11 @@
 //! shortens leaves memory or store, so that every cooldown is as it was where the clock comes back. What had ended
 //! before a step back goes in the commit that notes the new time.
 
+use super::cut::CutVote;
 use super::{CommitOutcome, Recorder};
 use crate::clock::{Now, STANDSTILL_MAX_US};
 use crate::store::{Cut, Event, StoredVote};
-use crate::vote::table::{Pair, SHARDS};
+use crate::vote::table::SHARDS;
 use crate::vote::time::UnixSeconds;
 
 /// A smaller difference between the two clocks is the reading's own error, in milliseconds.
@@ -44,8 +45,11 @@ impl Recorder {
     /// Follows the system's wall clock, and takes a step for good once it was provisional for long enough.
     pub(super) fn keep_clock(&mut self) {
         let now_ms = self.clock.now().monotonic_ms;
-        if self.provisional.is_none_or(|step| now_ms >= step.until_ms) && self.write_cut() {
-            self.provisional = None;
+        if self.provisional.take_if(|step| now_ms >= step.until_ms).is_some() {
+            self.cut.settle();
+        }
+        if self.provisional.is_none() {
+            self.write_cut();
         }
         let drift_ms = self.clock.drift_ms();
         if drift_ms.abs() < STEP_MIN_MS && !self.clock.stands_still() {
@@ -80,7 +84,7 @@ impl Recorder {
         if drift_ms < 0 {
             self.forget_over();
         } else if self.provisional.is_some() {
-            self.restore_cut(|_| true);
+            self.restore_cut(|vote| !vote.is_settled);
         }
         let step_ms = left.map_or(drift_ms, |time_ms| time_ms - wall_ms);
         self.clock.adjust(step_ms);
@@ -130,21 +134,21 @@ impl Recorder {
     }
 
     /// Has the cooldowns that were cut last as long as their rows say.
-    pub(super) fn restore_cut(&mut self, goes: impl Fn(Pair) -> bool) {
-        for (_, row) in self.cut.take(goes) {
+    pub(super) fn restore_cut(&mut self, goes: impl Fn(&CutVote) -> bool) {
+        for row in self.cut.take(goes) {
             self.live.table.insert(row.pair, row.expires_at);
         }
     }
 
-    /// Has the rows of cooldowns that were cut say so, in one commit; whether none is left.
-    pub(super) fn write_cut(&mut self) -> bool {
+    /// Has the rows of cooldowns that were cut say so, in one commit. Where that fails it is tried again.
+    pub(super) fn write_cut(&mut self) {
         if self.cut.steps().is_empty() {
-            return true;
+            return;
         }
         // Votes of servers that were struck off are found in the store by their instants, which change here.
         while self.remove_part() {}
         if self.is_store_gone() || !self.may_try(self.clock.now()) {
-            return false;
+            return;
         }
         let cut = std::mem::take(&mut self.cut);
         let voted_at = |ends_at| self.cooldown.voted_at(ends_at);
@@ -153,11 +157,9 @@ impl Recorder {
         let held = cut.rows().filter_map(|(pair, _)| self.live.table.held(pair));
         let kept = held.map(|held| Event::Vote(StoredVote::new(held.pair, voted_at(held.expires_at))));
         let events = removed.chain(kept).collect();
-        if self.write(events) == CommitOutcome::Yes {
-            return true;
+        if self.write(events) != CommitOutcome::Yes {
+            self.cut = cut;
         }
-        self.cut = cut;
-        false
     }
 
     /// What has ended by then is over for good. A provisional step forward ends nothing.
