@@ -168,7 +168,9 @@ impl Machine {
         self.process = Some(process);
         if is_new {
             self.model.may_start(options, reading.wall_ms, accepts, Started::Ready)?;
+            self.model.took_ms = after.boot_ms - reading.boot_ms;
             self.model.start(options, reading);
+            self.model.took_ms = 0;
             self.model.look(after);
             self.well_since_ms = None;
         } else if is_ready {

@@ -82,7 +82,7 @@ pub(crate) struct Model {
     used_until: i64,
     /// The same of a server that was removed.
     removed_until: BTreeMap<u32, i64>,
-    /// For how long the requests at hand have been under way.
+    /// For how long the requests at hand, or the start, have been under way.
     pub(crate) took_ms: i64,
 }
 
@@ -457,7 +457,7 @@ impl Model {
         self.shown.clone_from(&self.stored);
         let used = self.used.values().flat_map(|(certain, perhaps)| certain.iter().chain(perhaps));
         self.used_until = used.copied().max().unwrap_or(i64::MIN);
-        let turns = self.time.start(reading);
+        let turns = self.time.start(reading, self.took_ms);
         let now = self.now();
         let (longer_s, is_other) = (options.cooldown_s - self.settings.cooldown_s, options != self.settings);
         self.settings = options;
@@ -466,11 +466,11 @@ impl Model {
         self.shown.values_mut().flatten().for_each(|world| world.start(now, options.cooldown_s, is_back));
         for world in self.shown.values_mut().chain(self.stored.values_mut()).flatten() {
             world.turn(&turns, self.time.kept(), options.cooldown_s);
-            if is_other {
-                world.settle(now, longer_s, options.prefix);
-            }
         }
         if is_other {
+            self.shown.values_mut().flatten().for_each(|world| world.settle(now, longer_s, options.prefix));
+            // Other settings are kept before anything is answered.
+            self.stored.clone_from(&self.shown);
             self.forget_instants();
         }
     }

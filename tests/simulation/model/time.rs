@@ -302,8 +302,9 @@ impl Time {
         (wall + 2 >= kept.lo, wall > kept.hi)
     }
 
-    /// The service has become ready at this reading.
-    pub(crate) fn start(&mut self, reading: Reading) -> Vec<Turn> {
+    /// The service has become ready; it has taken so long since this reading, and may have read the clock at any moment of
+    /// that.
+    pub(crate) fn start(&mut self, reading: Reading, took_ms: i64) -> Vec<Turn> {
         let kept_ms = self.kept_ms;
         // A store that keeps no time yet was not used before.
         let gap_ms = if kept_ms.lo == NEVER_MS { 0 } else { reading.wall_ms - kept_ms.lo };
@@ -311,7 +312,7 @@ impl Time {
         self.last = reading;
         self.back = None;
         self.shown_ms = Span::around(reading.wall_ms, TOLERANCE_MS);
-        let by_ms = reading.boot_ms + HOLD_MS.1;
+        let by_ms = reading.boot_ms + took_ms + HOLD_MS.1;
         let forward = self.forward.take();
         if gap_ms > LARGE_STEP_MS {
             // It may be a step or the time for which nothing ran.
@@ -331,7 +332,8 @@ impl Time {
             let line_ms = self.latest_ms.plus(-reading.boot_ms);
             self.back = Some(Back { line_ms, until_ms: reading.boot_ms, by_ms, was_ahead_ms: gap_ms });
             self.kept_ms = self.certain_ms().or(kept_ms);
-            turns = vec![Turn::Back { ended, now: self.now() }];
+            let now_ms = Span { hi: self.shown_ms.hi + took_ms, ..self.shown_ms };
+            turns = vec![Turn::Back { ended, now: now_ms.seconds() }];
             if behind_ms.lo <= LARGE_STEP_MS {
                 turns.push(Turn::PerhapsReturned);
             }
