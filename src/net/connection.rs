@@ -142,9 +142,10 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// The stream, to register its socket.
-    pub fn stream(&mut self) -> &mut Stream {
-        &mut self.stream
+    /// The stream, to register its socket and to tell its peer.
+    #[must_use]
+    pub const fn stream(&self) -> &Stream {
+        &self.stream
     }
 
     /// The kernel may hold input: to be looked for.

@@ -1,79 +1,39 @@
-//! A connected socket of either kind, and what the kernel has not taken of its output yet. It
+//! A connected socket, over the network or from this machine, and what the kernel has not taken of its output yet. It
 //! knows bytes, not what they say.
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use mio::event::Source;
-use mio::net::{TcpStream, UnixStream};
-use mio::{Interest, Registry, Token};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, getpeername};
 
 use super::counters::EngineCounters;
 use crate::http::session::Client;
 
-/// A connected socket.
-#[derive(Debug)]
-pub enum ClientSocket {
-    /// Over the network.
-    Tcp(TcpStream),
-    /// From this machine.
-    Unix(UnixStream),
-}
-
-impl AsFd for ClientSocket {
-    #[inline]
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Tcp(socket) => socket.as_fd(),
-            Self::Unix(socket) => socket.as_fd(),
-        }
-    }
-}
-
-impl Source for ClientSocket {
-    fn register(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
-        match self {
-            Self::Tcp(socket) => socket.register(registry, token, interests),
-            Self::Unix(socket) => socket.register(registry, token, interests),
-        }
-    }
-
-    fn reregister(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
-        match self {
-            Self::Tcp(socket) => socket.reregister(registry, token, interests),
-            Self::Unix(socket) => socket.reregister(registry, token, interests),
-        }
-    }
-
-    fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
-        match self {
-            Self::Tcp(socket) => socket.deregister(registry),
-            Self::Unix(socket) => socket.deregister(registry),
-        }
-    }
-}
-
 /// A client's bytes in either direction.
 pub struct Stream {
-    socket: ClientSocket,
+    socket: OwnedFd,
     /// Not taken by the kernel yet. Bounded by the sender, which asks [`Stream::has_unsent`] before it
     /// answers more.
     unsent: Vec<u8>,
 }
 
 impl Stream {
-    /// The bytes of a socket that was just accepted.
-    #[must_use]
-    pub const fn new(socket: ClientSocket) -> Self {
-        Self { socket, unsent: Vec::new() }
+    /// Takes a newcomer from a listening socket.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] where there is none, others as the system says.
+    #[inline]
+    pub fn accept(listener: &OwnedFd) -> io::Result<Self> {
+        let socket = accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
+        Ok(Self { socket, unsent: Vec::new() })
     }
 
     /// The socket, to register it.
-    pub fn socket(&mut self) -> &mut ClientSocket {
-        &mut self.socket
+    #[must_use]
+    pub fn socket(&self) -> RawFd {
+        self.socket.as_raw_fd()
     }
 
     /// Whether the kernel has refused bytes.
@@ -149,12 +109,8 @@ impl Stream {
 impl Client for Stream {
     /// By IPv4 also where a socket of both families, as `[::]:8080` is, shows the peer as `::ffff:192.0.2.10`.
     fn peer(&self) -> Option<SocketAddr> {
-        match &self.socket {
-            ClientSocket::Tcp(socket) => {
-                socket.peer_addr().ok().map(|peer| SocketAddr::new(peer.ip().to_canonical(), peer.port()))
-            }
-            ClientSocket::Unix(_) => None,
-        }
+        let peer = SocketAddr::try_from(getpeername(&self.socket).ok()??).ok()?;
+        Some(SocketAddr::new(peer.ip().to_canonical(), peer.port()))
     }
 
     /// Whether nothing more comes: the peer has shut its sending side and all that it sent was read, or the
@@ -170,7 +126,7 @@ impl Client for Stream {
 
 /// Bytes taken; 0 where the kernel's buffer is full. A peer that has gone is an error, not a signal.
 #[inline]
-fn send_once(socket: &ClientSocket, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
+fn send_once(socket: &OwnedFd, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
     match rustix::net::send(socket, bytes, flags | SendFlags::NOSIGNAL) {
         Ok(sent) => Ok(sent),
         Err(Errno::AGAIN | Errno::INTR) => Ok(0),

@@ -1,18 +1,19 @@
 //! The listening sockets of a run: bound here, or passed by a service manager.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use super::{Config, Engine, Role, ServerError};
 use crate::net::listen::address::ListenAddress;
 use crate::net::listen::adopt;
-use crate::net::listen::listener::{self, Bound, Families, Listener};
+use crate::net::listen::listener::{self, Bound, Families};
 use crate::net::listen::unix_file::SocketFile;
 
 /// An address, and the sockets that listen there.
 struct BoundAddress {
     role: Role,
     address: ListenAddress,
-    listeners: Vec<Listener>,
+    listeners: Vec<OwnedFd>,
     /// A service manager has opened it, and keeps it open.
     is_passed: bool,
     /// The file of a Unix socket, which is removed when this is dropped.
@@ -29,9 +30,8 @@ impl Sockets {
     pub(super) fn open(config: &mut Config) -> Result<Self, ServerError> {
         let mut bound = Vec::new();
         for (role, socket) in std::mem::take(&mut config.passed) {
-            let adopted = adopt::listener(socket);
-            let (address, listener) = adopted.map_err(|error| ServerError::Passed(role, error))?;
-            bound.push(BoundAddress { role, address, listeners: vec![listener], is_passed: true, file: None });
+            let address = adopt::listener(&socket).map_err(|error| ServerError::Passed(role, error))?;
+            bound.push(BoundAddress { role, address, listeners: vec![socket], is_passed: true, file: None });
         }
         if bound.iter().all(BoundAddress::is_control) {
             let count = if config.engine == Engine::Native { config.workers } else { 1 };
@@ -59,8 +59,8 @@ impl Sockets {
     }
 
     /// Takes the listeners of a role, as one share for each worker.
-    pub(super) fn take(&mut self, role: Role, workers: usize) -> io::Result<Vec<Vec<Listener>>> {
-        let mut shares: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
+    pub(super) fn take(&mut self, role: Role, workers: usize) -> io::Result<Vec<Vec<OwnedFd>>> {
+        let mut shares: Vec<Vec<OwnedFd>> = (0..workers).map(|_| Vec::new()).collect();
         for bound in self.bound.iter_mut().filter(|bound| bound.is_of(role)) {
             let listeners = adopt::share(std::mem::take(&mut bound.listeners), workers)?;
             for (share, listeners) in shares.iter_mut().zip(listeners) {

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "may_minihttp")]
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 #[cfg(feature = "may_minihttp")]
 use std::sync::mpsc::channel;
@@ -18,7 +19,6 @@ use crate::net::budget::Kind;
 use crate::net::counters::{EngineCounters, ResponseCounters};
 #[cfg(feature = "may_minihttp")]
 use crate::net::listen::address::ListenAddress;
-use crate::net::listen::listener::Listener;
 use crate::net::mailbox::Mailbox;
 use crate::net::worker::{WorkerParts, WorkerSettings};
 #[cfg(feature = "may_minihttp")]
@@ -144,7 +144,7 @@ impl Run {
     fn parts(
         &mut self,
         kind: Kind,
-        listeners: Vec<Listener>,
+        listeners: Vec<OwnedFd>,
         settings: WorkerSettings,
         responses: Arc<ResponseCounters>,
     ) -> WorkerParts {

@@ -2,34 +2,33 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdTcpListener};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixListener as StdUnixListener;
 
-use mio::net::{TcpListener, UnixListener};
 use rustix::net::sockopt::socket_type;
 use rustix::net::{SocketAddrUnix, SocketType, getsockname};
 
 use super::address::ListenAddress;
-use super::listener::{Listener, listen_tcp, listen_unix};
+use super::listener::{listen_any, listen_tcp};
 
-/// A listener of another process, and its address.
+/// Has a socket of another process listen; gives its address.
 ///
 /// # Errors
 /// Where it is no stream socket with an address, or cannot listen.
-pub fn listener(socket: OwnedFd) -> io::Result<(ListenAddress, Listener)> {
-    if socket_type(&socket)? != SocketType::STREAM {
+pub fn listener(socket: &OwnedFd) -> io::Result<ListenAddress> {
+    if socket_type(socket)? != SocketType::STREAM {
         return Err(io::Error::other("it is no stream socket"));
     }
-    let address = getsockname(&socket)?;
+    let address = getsockname(socket)?;
     if let Ok(address) = SocketAddr::try_from(address.clone()) {
-        return Ok((ListenAddress::Tcp(address), listen_tcp(socket)?));
+        listen_tcp(socket)?;
+        return Ok(ListenAddress::Tcp(address));
     }
     let address = SocketAddrUnix::try_from(address)?;
     let path = address.path_bytes().ok_or_else(|| io::Error::other("it has no address"))?;
-    let path = OsStr::from_bytes(path).into();
-    Ok((ListenAddress::Unix(path), Listener::Unix(UnixListener::from_std(listen_unix(socket)?))))
+    listen_any(socket)?;
+    Ok(ListenAddress::Unix(OsStr::from_bytes(path).into()))
 }
 
 /// The listeners of one address for `count` workers: each has one at least. Those that are shared
@@ -37,25 +36,14 @@ pub fn listener(socket: OwnedFd) -> io::Result<(ListenAddress, Listener)> {
 ///
 /// # Errors
 /// Where the system gives no descriptor.
-pub fn share(listeners: Vec<Listener>, count: usize) -> io::Result<Vec<Vec<Listener>>> {
-    let mut shares: Vec<Vec<Listener>> = (0..count).map(|_| Vec::new()).collect();
-    let missing = listeners.iter().cycle().take(count).skip(listeners.len()).map(another);
-    let missing: Vec<Listener> = missing.collect::<io::Result<_>>()?;
+pub fn share(listeners: Vec<OwnedFd>, count: usize) -> io::Result<Vec<Vec<OwnedFd>>> {
+    let mut shares: Vec<Vec<OwnedFd>> = (0..count).map(|_| Vec::new()).collect();
+    let missing = listeners.iter().cycle().take(count).skip(listeners.len()).map(OwnedFd::try_clone);
+    let missing: Vec<OwnedFd> = missing.collect::<io::Result<_>>()?;
     for (index, listener) in listeners.into_iter().chain(missing).enumerate() {
         shares[index % count].push(listener);
     }
     Ok(shares)
-}
-
-fn another(listener: &Listener) -> io::Result<Listener> {
-    Ok(match listener {
-        Listener::Tcp(listener) => {
-            Listener::Tcp(TcpListener::from_std(StdTcpListener::from(rustix::io::dup(listener)?)))
-        }
-        Listener::Unix(listener) => {
-            Listener::Unix(UnixListener::from_std(StdUnixListener::from(rustix::io::dup(listener)?)))
-        }
-    })
 }
 
 #[cfg(test)]
@@ -79,14 +67,14 @@ mod tests {
 
     #[test]
     fn only_what_can_listen_is_inherited() {
-        listener(File::open("/dev/null").expect("it is there").into()).expect_err("no socket");
+        listener(&File::open("/dev/null").expect("it is there").into()).expect_err("no socket");
         let (unix, _other) = UnixStream::pair().expect("a pair");
-        listener(unix.into()).expect_err("a client");
+        listener(&unix.into()).expect_err("a client");
         let folder = tempfile::tempdir().expect("a temporary folder");
         let datagram = UnixDatagram::bind(folder.path().join("datagram")).expect("bound");
-        listener(datagram.into()).expect_err("no stream");
+        listener(&datagram.into()).expect_err("no stream");
         let path = folder.path().join("stream");
-        let (address, _) = listener(UnixListener::bind(&path).expect("bound").into()).expect("a listener");
+        let address = listener(&UnixListener::bind(&path).expect("bound").into()).expect("a listener");
         assert_eq!(address, ListenAddress::Unix(path));
     }
 }

@@ -4,14 +4,10 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener as StdTcpListener, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::Path;
 
-use mio::event::Source;
-use mio::net::{TcpListener, UnixListener};
-use mio::{Interest, Registry, Token};
 use rustix::io::ioctl_fionbio;
 use rustix::net::sockopt::{
     set_ipv6_v6only, set_socket_oobinline, set_socket_reuseaddr, set_socket_reuseport, set_tcp_nodelay,
@@ -21,25 +17,16 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, getsoc
 use super::address::ListenAddress;
 use super::unix_file::{self, SocketFile};
 use crate::limits::LISTEN_BACKLOG;
-use crate::net::stream::{ClientSocket, Stream};
-
-/// A listening socket of one worker.
-#[derive(Debug)]
-pub enum Listener {
-    /// For the network, with `SO_REUSEPORT`: the kernel gives every worker its share.
-    Tcp(TcpListener),
-    /// For this machine. The workers' descriptors stand for one socket: who comes first takes the
-    /// newcomer. All are woken for it, which costs little where a few proxies keep connections.
-    Unix(UnixListener),
-}
 
 /// An address that is listened on.
 #[derive(Debug)]
 pub struct Bound {
     /// The address, its port as it was chosen.
     pub address: ListenAddress,
-    /// One for each worker.
-    pub listeners: Vec<Listener>,
+    /// One for each worker. Those of the network have `SO_REUSEPORT`: the kernel gives each worker its share. Those of
+    /// this machine are one socket: the kernel wakes all workers, and the first takes the newcomer. That costs little
+    /// where a few proxies keep connections.
+    pub listeners: Vec<OwnedFd>,
     /// What is to be taken away once nothing listens there any more.
     pub file: Option<SocketFile>,
 }
@@ -101,43 +88,6 @@ pub fn bind(address: &ListenAddress, families: Families, count: usize, mode: u32
     }
 }
 
-impl Listener {
-    /// Takes a newcomer.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] where there is none, others as the system says.
-    #[inline]
-    pub fn accept(&self) -> io::Result<Stream> {
-        Ok(Stream::new(match self {
-            Self::Tcp(listener) => ClientSocket::Tcp(listener.accept()?.0),
-            Self::Unix(listener) => ClientSocket::Unix(listener.accept()?.0),
-        }))
-    }
-}
-
-impl Source for Listener {
-    fn register(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
-        match self {
-            Self::Tcp(listener) => listener.register(registry, token, interests),
-            Self::Unix(listener) => listener.register(registry, token, interests),
-        }
-    }
-
-    fn reregister(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
-        match self {
-            Self::Tcp(listener) => listener.reregister(registry, token, interests),
-            Self::Unix(listener) => listener.reregister(registry, token, interests),
-        }
-    }
-
-    fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
-        match self {
-            Self::Tcp(listener) => listener.deregister(registry),
-            Self::Unix(listener) => listener.deregister(registry),
-        }
-    }
-}
-
 fn bind_tcp(address: SocketAddr, families: Families, count: usize) -> io::Result<Bound> {
     // With SO_REUSEPORT alone, a second instance would silently take half of the connections.
     // A socket without it is refused while any other listens.
@@ -149,28 +99,26 @@ fn bind_tcp(address: SocketAddr, families: Families, count: usize) -> io::Result
     Ok(Bound { address: ListenAddress::Tcp(address), listeners, file: None })
 }
 
-fn bind_one(address: SocketAddr, families: Families) -> io::Result<Listener> {
+fn bind_one(address: SocketAddr, families: Families) -> io::Result<OwnedFd> {
     let socket = tcp_socket(address, families)?;
     set_socket_reuseport(&socket, true)?;
     rustix::net::bind(&socket, &address)?;
-    listen_tcp(socket)
+    listen_tcp(&socket)?;
+    Ok(socket)
 }
 
-pub(super) fn listen_tcp(socket: OwnedFd) -> io::Result<Listener> {
+pub(super) fn listen_tcp(socket: &OwnedFd) -> io::Result<()> {
     // Inherited by the connections: an answer is one write, there is nothing to wait for.
-    set_tcp_nodelay(&socket, true)?;
+    set_tcp_nodelay(socket, true)?;
     // Inherited too: an urgent byte stays where it was sent. Taken out, as it is otherwise, it would be
     // missing from a request, and of an address without its last digit another one's answer comes out.
-    set_socket_oobinline(&socket, true)?;
-    listen(&socket, LISTEN_BACKLOG)?;
-    ioctl_fionbio(&socket, true)?;
-    Ok(Listener::Tcp(TcpListener::from_std(StdTcpListener::from(socket))))
+    set_socket_oobinline(socket, true)?;
+    listen_any(socket)
 }
 
-pub(super) fn listen_unix(socket: OwnedFd) -> io::Result<StdUnixListener> {
-    listen(&socket, LISTEN_BACKLOG)?;
-    ioctl_fionbio(&socket, true)?;
-    Ok(StdUnixListener::from(socket))
+pub(super) fn listen_any(socket: &OwnedFd) -> io::Result<()> {
+    listen(socket, LISTEN_BACKLOG)?;
+    Ok(ioctl_fionbio(socket, true)?)
 }
 
 fn tcp_socket(address: SocketAddr, families: Families) -> io::Result<OwnedFd> {
@@ -192,10 +140,9 @@ fn bind_unix(path: &Path, count: usize, mode: u32) -> io::Result<Bound> {
     // From here on the file is taken away again where anything fails. Nobody can connect before
     // the permissions are right, as nothing listens yet.
     let file = SocketFile::made(path, mode)?;
-    let first = listen_unix(socket)?;
-    let shared = (1..count).map(|_| first.try_clone()).collect::<io::Result<Vec<_>>>()?;
-    let listeners = shared.into_iter().chain([first]);
-    let listeners = listeners.map(|listener| Listener::Unix(UnixListener::from_std(listener))).collect();
+    listen_any(&socket)?;
+    let mut listeners = (1..count).map(|_| socket.try_clone()).collect::<io::Result<Vec<_>>>()?;
+    listeners.push(socket);
     Ok(Bound { address: ListenAddress::Unix(path.to_owned()), listeners, file: Some(file) })
 }
 

@@ -62,7 +62,7 @@ impl<S: Service> Worker<S> {
     pub(super) fn accept(&mut self, index: usize, count: usize) {
         for _ in 0..count {
             let listening = &mut self.listeners[index];
-            match listening.listener.accept() {
+            match Stream::accept(&listening.listener) {
                 Ok(stream) => {
                     self.has_evicted = false;
                     self.welcome(stream);

@@ -5,6 +5,10 @@
 //! Where the sockets outlive the process, newcomers wait in them from then on, and a slow client must not make them
 //! wait: the worker takes newcomers until all earlier connections have gone.
 
+use std::os::fd::AsRawFd;
+
+use mio::unix::SourceFd;
+
 use super::Worker;
 use crate::http::session::{Service, Waiting};
 use crate::limits::{DRAIN_GRACE_MS, LISTEN_BACKLOG};
@@ -93,8 +97,8 @@ impl<S: Service> Worker<S> {
     /// Others may hold the same socket, so closing it alone would leave it in this poll. Where
     /// deregistering fails, it was not there.
     fn close_listeners(&mut self) {
-        for mut listening in self.listeners.drain(..) {
-            let _absent = self.poll.registry().deregister(&mut listening.listener);
+        for listening in self.listeners.drain(..) {
+            let _absent = self.poll.registry().deregister(&mut SourceFd(&listening.listener.as_raw_fd()));
         }
     }
 

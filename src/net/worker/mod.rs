@@ -13,10 +13,12 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
 use crate::clock::{Clock, Now};
@@ -30,7 +32,6 @@ use crate::net::budget::{Budget, Kind};
 use crate::net::connection::{Connection, Lent, TurnContext, TurnProgress, Verdict};
 use crate::net::counters::{CloseCause, EngineCounters};
 use crate::net::deadline::{Class, Deadlines};
-use crate::net::listen::listener::Listener;
 use crate::net::mailbox::{Letter, Mailbox};
 use crate::net::slab::{Slab, SlabKey};
 
@@ -71,8 +72,8 @@ pub struct WorkerSettings {
 
 /// What a worker is made of besides its service.
 pub struct WorkerParts {
-    /// Where its clients come from.
-    pub listeners: Vec<Listener>,
+    /// The listening sockets from which its clients come.
+    pub listeners: Vec<OwnedFd>,
     /// How it is set up.
     pub settings: WorkerSettings,
     /// The service's time.
@@ -88,7 +89,7 @@ pub struct WorkerParts {
 }
 
 struct Listening {
-    listener: Listener,
+    listener: OwnedFd,
     /// The kernel may hold newcomers that were not taken yet.
     is_pending: bool,
 }
@@ -140,8 +141,9 @@ impl<S: Service> Worker<S> {
         let poll = Poll::new()?;
         let mailbox = Mailbox::new(&poll, Token(MAILBOX_TOKEN as usize))?;
         let mut pending = Vec::new();
-        for (mut listener, token) in listeners.into_iter().zip(LISTENER_TOKEN..KEYED_TOKEN) {
-            poll.registry().register(&mut listener, Token(token as usize), Interest::READABLE)?;
+        for (listener, token) in listeners.into_iter().zip(LISTENER_TOKEN..KEYED_TOKEN) {
+            let mut source = SourceFd(&listener.as_raw_fd());
+            poll.registry().register(&mut source, Token(token as usize), Interest::READABLE)?;
             pending.push(Listening { listener, is_pending: false });
         }
         let limits = settings.limits;

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use mio::unix::SourceFd;
 use mio::{Interest, Poll, Token};
 
 use crate::http::session::Service;
@@ -39,8 +40,9 @@ impl<S: Service> Occupant<S> {
     /// Sees to it that a poll reports what is to happen to the connection: `keyed` once the client has shown the key.
     pub(super) fn register(&mut self, poll: &Poll, keyed: &Poll, key: SlabKey) -> io::Result<()> {
         let is_keyed = self.connection.is_keyed();
+        let socket = self.connection.stream().socket();
         if is_keyed && !self.is_keyed && self.interest != PollInterest::Nothing {
-            poll.registry().deregister(self.connection.stream().socket())?;
+            poll.registry().deregister(&mut SourceFd(&socket))?;
             self.interest = PollInterest::Nothing;
         }
         self.is_keyed = is_keyed;
@@ -60,11 +62,10 @@ impl<S: Service> Occupant<S> {
         };
         self.interest = own;
         let token = Token(key.packed() as usize);
-        let socket = self.connection.stream().socket();
         if is_new {
-            poll.registry().register(socket, token, interest)
+            poll.registry().register(&mut SourceFd(&socket), token, interest)
         } else {
-            poll.registry().reregister(socket, token, interest)
+            poll.registry().reregister(&mut SourceFd(&socket), token, interest)
         }
     }
 }
