@@ -6,8 +6,9 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use super::reply::{NOSNIFF, ServerBody};
-use crate::http::response::{Framing, append_head};
+use super::reply::ServerBody;
+use super::stream::{append_lines, append_stream_end, append_stream_head};
+use crate::http::response::Framing;
 use crate::http::session::Step;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::ServerId;
@@ -43,11 +44,7 @@ impl Export {
     /// Appends the next part.
     pub fn append(&mut self, framing: Framing, now: UnixSeconds, out: &mut Vec<u8>) -> Step {
         if let ExportStage::Head = self.stage {
-            let fields = [("Content-Type", "application/x-ndjson"), ("Cache-Control", "no-store"), NOSNIFF];
-            append_head(out, 200, &now.imf_fixdate(), &fields);
-            out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
-            out.extend_from_slice(framing.connection.line());
-            out.extend_from_slice(b"\r\n");
+            append_stream_head(framing, now, out);
             self.stage = ExportStage::Servers(None);
             return if framing.head_only { Step::Done } else { Step::More };
         }
@@ -55,16 +52,11 @@ impl Export {
         while self.lines.len() < CHUNK_BYTES && !is_over {
             is_over = !self.add_lines(now);
         }
-        if !self.lines.is_empty() {
-            // A Vec takes whatever is written to it.
-            let _written = write!(out, "{:x}\r\n", self.lines.len());
-            out.append(&mut self.lines);
-            out.extend_from_slice(b"\r\n");
-        }
+        append_lines(framing, &self.lines, out);
         // While a slow reader takes this part, no memory is used for the next one.
         (self.lines, self.shard) = (Vec::new(), Vec::new());
         if is_over {
-            out.extend_from_slice(b"0\r\n\r\n");
+            append_stream_end(framing, out);
             return Step::Done;
         }
         Step::More
@@ -84,6 +76,7 @@ impl Export {
             ExportStage::Servers(after) => {
                 let mut last = None;
                 for (id, token) in self.servers.iter_after(after).take(256) {
+                    // A Vec takes whatever is written to it.
                     let _written = serde_json::to_writer(&mut self.lines, &ServerBody::new(id, token));
                     self.lines.push(b'\n');
                     last = Some(id);

@@ -35,6 +35,7 @@ mod journal;
 pub mod metrics;
 pub mod reply;
 pub mod request;
+mod stream;
 pub mod summary;
 pub mod watch;
 

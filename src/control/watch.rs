@@ -7,13 +7,13 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use super::reply::{ControlAnswer, NOSNIFF};
+use super::reply::ControlAnswer;
+use super::stream::{append_lines, append_stream_end, append_stream_head};
 use crate::clock::Now;
-use crate::http::response::{Framing, append_head};
+use crate::http::response::Framing;
 use crate::http::session::{Step, Ticket};
 use crate::metrics::Counter;
 use crate::net::mailbox::{Letter, Mailbox};
-use crate::vote::time::UnixSeconds;
 use crate::watch::{PACE_MS, WATCHERS_MAX, WatchBoard, WatchFilter, WatchSeat};
 
 /// How many bytes of lines may wait for one watcher: some hundred lines. The account of what connections use
@@ -162,14 +162,12 @@ impl WatchDesk {
         }
         if !lines.is_empty() {
             place.told_at_ms = now.monotonic_ms;
-            append_chunk(framing, &lines, out);
+            append_lines(framing, &lines, out);
         }
         if !self.is_closed {
             return PARKED;
         }
-        if !framing.http_1_0 {
-            out.extend_from_slice(b"0\r\n\r\n");
-        }
+        append_stream_end(framing, out);
         Step::Done
     }
 }
@@ -194,29 +192,6 @@ impl Place {
             let _written = writeln!(lines, r#"{{"kind":"dropped","lines":{dropped}}}"#);
         }
     }
-}
-
-/// The head of a body without a known length. It comes in chunks; to HTTP/1.0, which has none, until the close.
-fn append_stream_head(framing: Framing, now: UnixSeconds, out: &mut Vec<u8>) {
-    let fields = [("Content-Type", "application/x-ndjson"), ("Cache-Control", "no-store"), NOSNIFF];
-    append_head(out, 200, &now.imf_fixdate(), &fields);
-    if framing.http_1_0 {
-        out.extend_from_slice(b"Connection: close\r\n");
-    } else {
-        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
-        out.extend_from_slice(framing.connection.line());
-    }
-    out.extend_from_slice(b"\r\n");
-}
-
-fn append_chunk(framing: Framing, lines: &[u8], out: &mut Vec<u8>) {
-    if framing.http_1_0 {
-        return out.extend_from_slice(lines);
-    }
-    // A Vec takes whatever is written to it.
-    let _written = write!(out, "{:x}\r\n", lines.len());
-    out.extend_from_slice(lines);
-    out.extend_from_slice(b"\r\n");
 }
 
 #[cfg(test)]
