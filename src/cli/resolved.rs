@@ -24,12 +24,15 @@ pub(super) struct Resolved {
 }
 
 impl Resolved {
-    /// Resolves the options. Raises the limit on descriptors, and takes the sockets that a service manager has opened.
+    /// Resolves the options, beside the sockets that a service manager has opened. Raises the limit on descriptors.
     ///
     /// # Errors
     /// Where the options do not go together, or what they name is a wrong choice for good.
-    pub(super) fn new(options: ServeOptions, log_dropped: Arc<SharedCounter>) -> Result<Self, CliError> {
-        let passed = if options.is_only_checked { Vec::new() } else { passed()? };
+    pub(super) fn new(
+        options: ServeOptions,
+        passed: Vec<(Role, OwnedFd)>,
+        log_dropped: Arc<SharedCounter>,
+    ) -> Result<Self, CliError> {
         if options.engine != Engine::Native && passed.iter().any(|(role, _)| *role == Role::Public) {
             return Err(CliError::new(
                 "a public socket was passed, and only the native engine takes one: leave --engine out",
@@ -78,8 +81,11 @@ impl Resolved {
     }
 }
 
-/// The sockets that a service manager has opened, each for what its name says.
-fn passed() -> Result<Vec<(Role, OwnedFd)>, CliError> {
+/// Takes the sockets that a service manager has opened, each for what its name says.
+///
+/// # Errors
+/// Where one of them is of no use.
+pub(super) fn passed() -> Result<Vec<(Role, OwnedFd)>, CliError> {
     let taken =
         systemd_sockets::take().map_err(|error| CliError::new(format_args!("a passed socket is of no use: {error}")));
     let role = |name: &str| match name {

@@ -14,7 +14,7 @@ use signal_hook::iterator::Signals;
 
 use super::key::ServiceKey;
 use super::logger::Logger;
-use super::resolved::Resolved;
+use super::resolved::{self, Resolved};
 use super::serve_options::{Keeping, ServeOptions};
 use super::{CliError, Exit, check_config, demo, exposure, hint, one, progress};
 use crate::control::ControlKey;
@@ -32,12 +32,14 @@ use crate::store::{self, StoreError};
 /// # Errors
 /// What kept the service from starting or going on.
 pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
+    // Before any thread starts: see `systemd_sockets::take`.
+    let passed = if matches.get_flag("check-config") { Vec::new() } else { resolved::passed()? };
     let logger = Logger::start(one(matches, "log-format")?, one(matches, "log-level")?)?;
     for name in hint::unknown_variables() {
         log::warn!("the environment variable {name} means nothing here");
     }
     let options = ServeOptions::parse(matches)?;
-    let resolved = Resolved::new(options, logger.dropped())?;
+    let resolved = Resolved::new(options, passed, logger.dropped())?;
     if resolved.options.is_only_checked { check_config::run(&resolved) } else { serve(resolved) }
 }
 
