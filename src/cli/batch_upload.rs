@@ -4,7 +4,8 @@
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use ureq::http::Method;
 
 use super::CliError;
@@ -44,7 +45,7 @@ impl LineKind {
 }
 
 /// What became of the lines of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct Totals {
     /// Taken.
     pub recorded: u64,
@@ -55,10 +56,12 @@ pub(super) struct Totals {
     /// Refused: of no listed server.
     pub unknown_server: u64,
     /// Refused: a listed server keeps its own token.
+    #[serde(default)]
     pub token_differs: u64,
     /// Refused: of a wrong form, or in conflict with what is there.
     pub invalid: u64,
     /// Of the other kind, and left to its own call.
+    #[serde(default)]
     pub skipped: u64,
 }
 
@@ -73,15 +76,6 @@ impl Totals {
         self.recorded + self.unchanged + self.refused()
     }
 
-    /// The same as JSON.
-    pub(super) fn object(&self) -> Value {
-        let Self { recorded, unchanged, expired, unknown_server, token_differs, invalid, skipped } = self;
-        json!({
-            "recorded": recorded, "unchanged": unchanged, "expired": expired,
-            "unknown_server": unknown_server, "token_differs": token_differs, "invalid": invalid, "skipped": skipped,
-        })
-    }
-
     fn join(&mut self, other: &Self) {
         self.recorded += other.recorded;
         self.unchanged += other.unchanged;
@@ -91,28 +85,23 @@ impl Totals {
         self.invalid += other.invalid;
         self.skipped += other.skipped;
     }
+}
 
-    /// Adds what the answer to a batch counts, or gives the name of what it does not.
-    fn add(&mut self, answer: &Value) -> Result<(), &'static str> {
-        let count = |name| answer[name].as_u64().ok_or(name);
-        self.recorded += count("recorded")?;
-        self.unchanged += count("unchanged")?;
-        self.expired += count("expired")?;
-        self.unknown_server += count("unknown_server")?;
-        // Told only where it is not 0, and the same lines are counted as invalid too.
-        let token_differs = count("token_differs").unwrap_or_default();
-        self.token_differs += token_differs;
-        self.invalid += count("invalid")?.saturating_sub(token_differs);
-        self.skipped += count("skipped").unwrap_or_default();
-        Ok(())
-    }
+/// The answer to a batch, which counts the lines of `token_differs` as invalid too.
+#[derive(Deserialize)]
+struct BatchAnswer {
+    #[serde(flatten)]
+    counts: Totals,
+    errors: Vec<Refusal>,
 }
 
 /// A refused line.
+#[derive(Deserialize)]
 pub(super) struct Refusal {
-    /// Its number in its file.
+    /// Its number, in the batch or in its file.
     pub line: u64,
     /// The stable word.
+    #[serde(rename = "error")]
     pub word: String,
     /// For people.
     pub message: String,
@@ -169,22 +158,21 @@ impl UploadBatch {
         let (mut told, mut start) = (0, 0);
         loop {
             let answer = self.send(client, start)?;
-            let strange = |name| {
-                CliError::new(format_args!("{}: not the answer to a batch: {name} is missing or wrong", client.url()))
-            };
-            let mut counted = Totals::default();
-            counted.add(&answer).map_err(strange)?;
+            let strange = |why| CliError::new(format_args!("{}: not the answer to a batch: {why}", client.url()));
+            let answer = BatchAnswer::deserialize(answer).map_err(|error| strange(error.to_string()))?;
+            let BatchAnswer { mut counts, errors } = answer;
+            counts.invalid = counts.invalid.saturating_sub(counts.token_differs);
             if start == 0 {
-                totals.join(&counted);
+                totals.join(&counts);
             }
-            let errors = answer["errors"].as_array().ok_or("errors").map_err(strange)?;
+            let (told_errors, last) = (errors.len() as u64, errors.last().map(|error| error.line));
             for error in errors {
-                refusals.push(self.refusal(told, error).ok_or("errors").map_err(strange)?);
+                let refusal = self.refusal(told, error);
+                refusals.push(refusal.ok_or_else(|| strange("it names a line that was not sent".to_owned()))?);
             }
             // An answer lists a bounded number of errors, and says nothing of the lines behind the last one
             // listed. These are posted again: what was recorded already stays as it is.
-            let last = errors.last().and_then(|error| error["line"].as_u64());
-            let Some(last) = last.filter(|_| (errors.len() as u64) < counted.refused()) else { break };
+            let Some(last) = last.filter(|_| told_errors < counts.refused()) else { break };
             for _ in 0..last {
                 start += memchr::memchr(b'\n', &self.body[start..]).map_or(0, |end| end + 1);
                 told += 1;
@@ -209,10 +197,9 @@ impl UploadBatch {
     }
 
     /// One error of an answer. The answer was to all lines but the first `told`.
-    fn refusal(&self, told: usize, error: &Value) -> Option<Refusal> {
-        let index = usize::try_from(error["line"].as_u64()?.checked_sub(1)?).ok()?;
-        let shown = |text: &Value| Some(echo(text.as_str()?, ECHO_BYTES_MAX));
-        let (word, message) = (shown(&error["error"])?, shown(&error["message"])?);
+    fn refusal(&self, told: usize, error: Refusal) -> Option<Refusal> {
+        let index = usize::try_from(error.line.checked_sub(1)?).ok()?;
+        let [word, message] = [error.word, error.message].map(|text| echo(&text, ECHO_BYTES_MAX));
         // The service names the remedy of its interface; here it is an option.
         let message = if word == "token_differs" { TOKEN_DIFFERS.to_owned() } else { message };
         Some(Refusal { line: *self.numbers.get(told + index)?, word, message })

@@ -5,6 +5,7 @@ use clap::ArgMatches;
 use super::{CliError, Exit, cluster_check, key, one, say, store};
 use crate::cluster::{admin, offer};
 use crate::vote::ipv6::Ipv6Prefix;
+use crate::vote::time::Cooldown;
 
 /// Does what was asked of the store.
 ///
@@ -21,7 +22,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
 /// Gives an empty store its id. Run again it changes nothing, so a script may run it each time.
 fn init(options: &ArgMatches) -> Result<Exit, CliError> {
     let address = store::address(options)?;
-    let minutes = one::<u64>(options, "cooldown-minutes")?;
+    let minutes = u64::from(one::<Cooldown>(options, "cooldown-minutes")?.minutes());
     let lacks = offer::look(&address).map_err(CliError::new)?;
     if !lacks.needed.is_empty() {
         return Err(CliError::new(format_args!(
@@ -33,8 +34,7 @@ fn init(options: &ArgMatches) -> Result<Exit, CliError> {
         eprintln!("warning: {advice}");
     }
     let id = String::from_utf8(key::generate()?).map_err(CliError::new)?;
-    let bits = one::<u64>(options, "ipv6-prefix")?;
-    let prefix = u8::try_from(bits).ok().and_then(Ipv6Prefix::from_bits).unwrap_or(Ipv6Prefix::USUAL);
+    let prefix = one::<Ipv6Prefix>(options, "ipv6-prefix")?;
     let found = admin::init(&address, &id, minutes * 60, prefix).map_err(CliError::new)?;
     if let Some(id) = admin::filled_for(&found.store) {
         return Err(CliError::new(format_args!(

@@ -349,7 +349,7 @@ impl Import {
         if is_json {
             let generated = |(id, token): &(u64, String)| json!({ "server_id": id, "token": token });
             let generated: Vec<Value> = self.generated.iter().map(generated).collect();
-            say(json!({ "servers": self.servers.object(), "votes": self.votes.object(), "generated": generated }))?;
+            say(json!({ "servers": self.servers, "votes": self.votes, "generated": generated }))?;
         } else {
             for (id, token) in &self.generated {
                 say(format_args!("server {id} came without a token, and was given {token}"))?;

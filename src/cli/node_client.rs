@@ -5,7 +5,8 @@ use std::io::BufReader;
 use std::thread;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, Error};
 
 use super::CliError;
 use super::client::ControlClient;
@@ -21,17 +22,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);
 
 /// What is wanted here of `GET /v1/cluster`.
+#[derive(Deserialize)]
 pub(super) struct Standing {
     /// The store that it follows.
     pub store_id: String,
     /// The length of the cooldown.
     pub cooldown_minutes: u32,
     /// How many bits of an IPv6 address tell one voter from another.
+    #[serde(deserialize_with = "prefix")]
     pub ipv6_prefix: Ipv6Prefix,
 }
 
 /// `GET /v1/cluster/digest`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct NodeDigest {
     /// The store that it follows.
     pub store_id: String,
@@ -56,11 +59,11 @@ pub(super) struct NodeDigest {
 /// # Errors
 /// Where it cannot be asked, or keeps its votes by itself.
 pub(super) fn standing(client: &ControlClient) -> Result<Standing, CliError> {
-    ask(client, "/v1/cluster", |body| {
-        let cooldown_minutes = number(body, "cooldown_minutes").and_then(|minutes| u32::try_from(minutes).ok())?;
-        let ipv6_prefix = Ipv6Prefix::from_bits(u8::try_from(number(body, "ipv6_prefix")?).ok()?)?;
-        Some(Standing { store_id: text(body, "store_id")?, cooldown_minutes, ipv6_prefix })
-    })
+    ask(client, "/v1/cluster")
+}
+
+fn prefix<'de, D: Deserializer<'de>>(bits: D) -> Result<Ipv6Prefix, D::Error> {
+    Ipv6Prefix::from_bits(u8::deserialize(bits)?).ok_or_else(|| Error::custom("ipv6_prefix is 32 to 64"))
 }
 
 /// A node's digest, once it has come to the entry of number `n`.
@@ -70,7 +73,7 @@ pub(super) fn standing(client: &ControlClient) -> Result<Standing, CliError> {
 pub(super) fn digest(client: &ControlClient, n: u64) -> Result<NodeDigest, CliError> {
     let mut waited = Duration::ZERO;
     loop {
-        let digest = ask(client, "/v1/cluster/digest", NodeDigest::read)?;
+        let digest: NodeDigest = ask(client, "/v1/cluster/digest")?;
         if digest.n >= n {
             return Ok(digest);
         }
@@ -86,37 +89,15 @@ pub(super) fn digest(client: &ControlClient, n: u64) -> Result<NodeDigest, CliEr
     }
 }
 
-impl NodeDigest {
-    fn read(body: &Value) -> Option<Self> {
-        Some(Self {
-            store_id: text(body, "store_id")?,
-            n: number(body, "n")?,
-            id: text(body, "id")?,
-            now: u32::try_from(number(body, "now")?).ok()?,
-            servers: number(body, "servers")?,
-            servers_digest: text(body, "servers_digest")?,
-            votes: number(body, "votes")?,
-            votes_digest: text(body, "votes_digest")?,
-        })
-    }
-}
-
-fn number(body: &Value, name: &str) -> Option<u64> {
-    body[name].as_u64()
-}
-
-fn text(body: &Value, name: &str) -> Option<String> {
-    body[name].as_str().map(str::to_owned)
-}
-
-fn ask<T>(client: &ControlClient, path: &str, read: impl Fn(&Value) -> Option<T>) -> Result<T, CliError> {
+fn ask<T: DeserializeOwned>(client: &ControlClient, path: &str) -> Result<T, CliError> {
     let answer = client.get(path)?;
     let url = client.url();
     if answer.status == 404 {
         return Err(CliError::new(format_args!("{url} keeps its votes by itself: it was started without --store")));
     }
     let answer = answer.expect(&[200])?;
-    read(&answer.body).ok_or_else(|| CliError::new(format_args!("{url}: this is not the answer of {path}")))
+    let strange = |error| CliError::new(format_args!("{url}: this is not the answer of {path}: {error}"));
+    serde_json::from_value(answer.body).map_err(strange)
 }
 
 /// Something that a node holds.

@@ -60,27 +60,24 @@ impl ServeOptions {
     /// # Errors
     /// Where a value cannot be used, or this build lacks what it needs.
     pub(super) fn parse(matches: &ArgMatches) -> Result<Self, CliError> {
-        let prefix = u8::try_from(one::<u64>(matches, "ipv6-prefix")?).ok().and_then(Ipv6Prefix::from_bits);
-        let minutes = u32::try_from(one::<u64>(matches, "cooldown-minutes")?).ok().and_then(Cooldown::from_minutes);
-        let given = |name| matches.get_one::<u64>(name).map(|asked| usize::try_from(*asked).unwrap_or(usize::MAX));
         Ok(Self {
             is_only_checked: matches.get_flag("check-config"),
             listen: matches.get_many("listen").unwrap_or_default().cloned().collect(),
             control: one(matches, "control")?,
             listen_mode: one(matches, "listen-mode")?,
             engine: one(matches, "engine")?,
-            workers: size(matches, "workers")?,
+            workers: one(matches, "workers")?,
             key_file: matches.get_one("control-key-file").cloned(),
             data_dir: one(matches, "data-dir")?,
             keeping: keeping(matches)?,
             is_demo: matches.get_flag("demo"),
             requires_store: matches.get_flag("require-store"),
             accepts: Accepts { clock: matches.get_flag("accept-clock"), settings: matches.get_flag("accept-settings") },
-            ipv6_prefix: prefix.ok_or_else(|| CliError::new("--ipv6-prefix is 32 to 64"))?,
-            cooldown: minutes.ok_or_else(|| CliError::new("--cooldown-minutes is 1 to 10080"))?,
+            ipv6_prefix: one(matches, "ipv6-prefix")?,
+            cooldown: one(matches, "cooldown-minutes")?,
             limits: limits(matches)?,
-            max_connections: given("max-connections"),
-            max_waiting: given("max-waiting"),
+            max_connections: matches.get_one("max-connections").copied(),
+            max_waiting: matches.get_one("max-waiting").copied(),
             drain_delay_ms: one(matches, "drain-delay")?,
             drain_timeout_ms: one(matches, "drain-timeout")?,
             has_stale_max: matches.contains_id("stale-max"),
@@ -125,8 +122,8 @@ fn keeping(matches: &ArgMatches) -> Result<Keeping, CliError> {
 
 fn limits(matches: &ArgMatches) -> Result<Limits, CliError> {
     Ok(Limits {
-        head_bytes_max: size(matches, "head-bytes-max")?,
-        header_lines_max: size(matches, "header-lines-max")?,
+        head_bytes_max: one(matches, "head-bytes-max")?,
+        header_lines_max: one(matches, "header-lines-max")?,
         body_bytes_max: one(matches, "body-bytes-max")?,
         skip_body_bytes_max: one(matches, "skip-body-bytes-max")?,
         head_timeout_ms: one(matches, "head-timeout")?,
@@ -135,8 +132,4 @@ fn limits(matches: &ArgMatches) -> Result<Limits, CliError> {
         buffer_bytes_max: matches.get_one("buffer-bytes-max").copied().unwrap_or_else(machine::buffer_bytes_max),
         ..Limits::default()
     })
-}
-
-fn size(matches: &ArgMatches, name: &'static str) -> Result<usize, CliError> {
-    usize::try_from(one::<u64>(matches, name)?).map_err(|_| CliError::new(format_args!("--{name} is too large")))
 }

@@ -52,7 +52,7 @@ impl StoreOptions {
 /// Where the address is none, or a password cannot be read.
 pub(super) fn options(matches: &ArgMatches) -> Result<StoreOptions, CliError> {
     let wait_ms = one(matches, "store-wait-ms")?;
-    let replicas = u32::try_from(one::<u64>(matches, "store-wait-replicas")?).unwrap_or(1);
+    let replicas = one(matches, "store-wait-replicas")?;
     let typed = StoreAddress::parse(&one::<String>(matches, "store")?);
     Ok(StoreOptions {
         address: address(matches)?,

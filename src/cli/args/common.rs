@@ -11,14 +11,16 @@ use crate::vote::time::Cooldown;
 
 pub(super) fn cooldown_minutes() -> Arg {
     option("cooldown-minutes", "N", "Length of the cooldown, 1 to 10080")
-        .value_parser(whole(1..=u64::from(Cooldown::MINUTES_MAX)))
+        .value_parser(whole_as(1..=u64::from(Cooldown::MINUTES_MAX), |minutes| {
+            Cooldown::from_minutes(u32::try_from(minutes).ok()?)
+        }))
         .default_value(Cooldown::USUAL.minutes().to_string())
 }
 
 pub(super) fn ipv6_prefix() -> Arg {
     let bits = u64::from(Ipv6Prefix::BITS_MIN)..=u64::from(Ipv6Prefix::BITS_MAX);
     option("ipv6-prefix", "BITS", "Leading bits of an IPv6 address that tell voters apart, 32 to 64")
-        .value_parser(whole(bits))
+        .value_parser(whole_as(bits, |bits| Ipv6Prefix::from_bits(u8::try_from(bits).ok()?)))
         .default_value(Ipv6Prefix::USUAL.bits().to_string())
 }
 
@@ -37,10 +39,24 @@ pub(super) fn flag(name: &'static str, help: &'static str) -> Arg {
     arg.action(ArgAction::SetTrue).value_parser(clap::builder::BoolishValueParser::new())
 }
 
-pub(super) fn whole(range: RangeInclusive<u64>) -> ValueParser {
-    let parse = move |text: String| match text.parse::<u64>() {
-        Ok(number) if range.contains(&number) => Ok(number),
-        _ => Err(format!("a whole number without a unit is wanted, {} to {}", range.start(), range.end())),
+/// A whole number in a range.
+pub(super) fn whole<T>(range: RangeInclusive<u64>) -> ValueParser
+where
+    T: TryFrom<u64> + Clone + Send + Sync + 'static,
+{
+    whole_as(range, |number| T::try_from(number).ok())
+}
+
+/// A whole number in a range, as what it stands for.
+fn whole_as<T>(range: RangeInclusive<u64>, of: impl Fn(u64) -> Option<T> + Clone + Send + Sync + 'static) -> ValueParser
+where
+    T: Clone + Send + Sync + 'static,
+{
+    let parse = move |text: String| {
+        let number = text.parse::<u64>().ok().filter(|number| range.contains(number));
+        number
+            .and_then(&of)
+            .ok_or_else(|| format!("a whole number without a unit is wanted, {} to {}", range.start(), range.end()))
     };
     StringValueParser::new().try_map(parse).into()
 }

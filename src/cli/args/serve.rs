@@ -54,7 +54,7 @@ fn listening() -> [Arg; 6] {
         )
         .value_parser(value_parser!(PathBuf)),
         option("workers", "N", "Event loops for the public listeners [default: one for each CPU]")
-            .value_parser(whole(1..=1_024))
+            .value_parser(whole::<usize>(1..=1_024))
             .default_value(workers.to_string())
             .hide_default_value(true),
         option("engine", "NAME", "Engine of the public listeners; the second one is for comparison")
@@ -89,31 +89,31 @@ fn limits() -> [Arg; 7] {
     let defaults = Limits::default();
     [
         option("head-bytes-max", "N", "Largest request head, in bytes, 1024 to 65536")
-            .value_parser(whole(1_024..=Limits::HEAD_BYTES_CEILING as u64))
+            .value_parser(whole::<usize>(1_024..=Limits::HEAD_BYTES_CEILING as u64))
             .default_value(defaults.head_bytes_max.to_string()),
         option("header-lines-max", "N", "Header lines of a request, 1 to 1000")
-            .value_parser(whole(1..=1_000))
+            .value_parser(whole::<usize>(1..=1_000))
             .default_value(defaults.header_lines_max.to_string()),
         option("body-bytes-max", "N", "Largest body of a single control request, in bytes")
-            .value_parser(whole(0..=1 << 30))
+            .value_parser(whole::<u64>(0..=1 << 30))
             .default_value(defaults.body_bytes_max.to_string()),
         option("skip-body-bytes-max", "N", "Largest body of a public request, which is skipped, in bytes")
-            .value_parser(whole(0..=1 << 30))
+            .value_parser(whole::<u64>(0..=1 << 30))
             .default_value(defaults.skip_body_bytes_max.to_string()),
         option("max-connections", "N", "Open public connections [default: from the descriptor limit]")
-            .value_parser(whole(1..=100_000_000)),
+            .value_parser(whole::<usize>(1..=100_000_000)),
         option(
             "max-waiting",
             "N",
             "Requests that may wait at a time by ?wait= [default: three quarters of max-connections]",
         )
-        .value_parser(whole(0..=100_000_000)),
+        .value_parser(whole::<usize>(0..=100_000_000)),
         option(
             "buffer-bytes-max",
             "N",
             "Memory that all connections may use together, in bytes [default: 256 MiB, or an eighth of the machine]",
         )
-        .value_parser(whole(BUFFER_BYTES_MAX_FLOOR..=1 << 40)),
+        .value_parser(whole::<u64>(BUFFER_BYTES_MAX_FLOOR..=1 << 40)),
     ]
 }
 

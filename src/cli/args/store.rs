@@ -14,10 +14,10 @@ pub(super) fn serve() -> Vec<Arg> {
     all.extend(access);
     all.extend([
         option("store-wait-replicas", "N", "Replicas of the store that confirm a vote, 0 or 1")
-            .value_parser(whole(0..=1))
+            .value_parser(whole::<u32>(0..=1))
             .default_value("0"),
         option("store-wait-ms", "N", "Longest wait for that replica, in milliseconds; the vote counts in any case")
-            .value_parser(whole(1..=1_000))
+            .value_parser(whole::<u64>(1..=1_000))
             .default_value("50"),
         option("stale-max", "SECONDS", "Age above which a node's state makes the node not ready [default: none]")
             .value_parser(seconds()),
