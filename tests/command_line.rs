@@ -11,7 +11,7 @@ mod import;
 mod watch;
 
 use crate::util::client::get;
-use crate::util::server::{Ended, Server, run_to_end};
+use crate::util::server::{Ended, Server, expect_failure, run_to_end};
 use crate::util::stub::Stub;
 use crate::util::time::{now_unix, rfc3339};
 use serde_json::{Value, json};
@@ -36,17 +36,6 @@ fn expect_quiet(ended: &Ended, status: i32) -> &str {
     assert_eq!(ended.status.code(), Some(status), "{ended:?}");
     assert_eq!(ended.stderr, "", "{ended:?}");
     &ended.stdout
-}
-
-/// Requires exit status 2 and one line on standard error that has all of `words`.
-fn expect_failure(ended: &Ended, words: &[&str]) {
-    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
-    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
-    assert!(ended.stderr.starts_with("vote-status: "), "{ended:?}");
-    for word in words {
-        assert!(ended.stderr.contains(word), "without {word:?}: {ended:?}");
-    }
-    assert!(!ended.stderr.contains("panicked"), "{ended:?}");
 }
 
 fn text(path: &Path) -> &str {
@@ -138,8 +127,7 @@ fn a_list_of_many_pages_is_whole() {
 
 #[test]
 fn votes_are_recorded_and_cancelled() {
-    let server = Server::in_memory(&[]);
-    server.control_client().add_server(28, "demo");
+    let server = Server::listed(&[]);
     let voted_at = now_unix() - 600;
     let next = rfc3339(voted_at + COOLDOWN);
     let seconds = voted_at.to_string();
@@ -181,8 +169,7 @@ fn votes_are_recorded_and_cancelled() {
 
 #[test]
 fn what_the_service_refuses_is_one_line_and_status_2() {
-    let server = Server::in_memory(&[]);
-    server.control_client().add_server(28, "demo");
+    let server = Server::listed(&[]);
     let future = (now_unix() + 3_600).to_string();
     let local = rfc3339(now_unix()).trim_end_matches('Z').to_owned();
     for (args, word) in [

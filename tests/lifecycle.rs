@@ -4,7 +4,7 @@ use crate::util::answers::CAN_VOTE;
 use crate::util::client::{Client, get};
 use crate::util::control::Control;
 use crate::util::endpoint::Endpoint;
-use crate::util::server::{Ended, Server, run_to_end};
+use crate::util::server::{Server, expect_refusal, run_to_end};
 use crate::util::{DEADLINE, wait_until};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
@@ -53,11 +53,11 @@ fn wrong_options_are_one_line_and_status_2() {
         command.env("VOTE_STATUS_CONTROL", "127.0.0.1:0");
         command.env("VOTE_STATUS_DATA_DIR", folder.path());
         command.arg("serve").args(*args);
-        expect_refusal(&format!("{args:?}"), command, word);
+        expect_refusal(command, &[word]);
     }
     let mut command = Server::command();
     command.arg("nonsense");
-    expect_refusal("a wrong subcommand", command, "nonsense");
+    expect_refusal(command, &["nonsense"]);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_port_in_use_is_refused() {
             let mut command = Server::command();
             command.args(["serve", "--in-memory"]);
             command.args(["--listen", public, "--control", control]);
-            expect_refusal(&format!("{public}, {control}"), command, &addr);
+            expect_refusal(command, &[&addr]);
         }
     }
 }
@@ -91,21 +91,6 @@ fn the_start_lines_are_all_of_standard_output() {
     expected.sort_unstable();
     assert_eq!(lines, expected);
     assert_ne!(server.public().port(), 0);
-}
-
-#[test]
-fn signals_end_it_in_order() {
-    for signal in [Signal::TERM, Signal::INT] {
-        let mut server = Server::in_memory(&[]);
-        let mut idle = Client::connect(server.public());
-        idle.expect_open();
-        assert!(server.is_running());
-        server.signal(signal);
-        let status = server.wait_exit(DEADLINE);
-        assert_eq!(status.code(), Some(0), "{signal:?}: {}", server.stderr());
-        idle.expect_closed();
-        assert!(!server.stderr().contains("panicked"), "{}", server.stderr());
-    }
 }
 
 /// Regression: the thread that handles signals wrote the start lines, so a reader who had stopped held it up for ever.
@@ -186,9 +171,9 @@ fn a_key_comes_from_a_file_unless_the_environment_has_one() {
 /// An empty key would let anybody in.
 #[test]
 fn an_empty_key_is_refused() {
-    let mut command = serve(&["--in-memory"]);
+    let mut command = Server::serve(&["--in-memory"]);
     command.env("VOTE_STATUS_CONTROL_KEY", "");
-    expect_refusal("an empty key", command, "VOTE_STATUS_CONTROL_KEY");
+    expect_refusal(command, &["VOTE_STATUS_CONTROL_KEY"]);
 }
 
 /// A named key file that cannot be read: what it is, how it comes to be so, and a word that the line says of it.
@@ -219,7 +204,7 @@ fn a_named_key_file_that_cannot_be_read_is_a_state() {
         let path = folder.path().join("site.key");
         spoil(&path);
         let args = ["--in-memory", "--control-key-file", text(&path)];
-        expect_refusal(what, without_key(&[&args[..], &["--check-config"]].concat()), text(&path));
+        expect_refusal(without_key(&[&args[..], &["--check-config"]].concat()), &[text(&path)]);
 
         let server = Server::spawn(without_key(&args));
         let ready = || get(server.control(), "/readyz");
@@ -257,7 +242,7 @@ fn a_data_directory_that_cannot_be_is_refused() {
     fs::write(&file, "").expect("it can be written");
     for path in [file.as_path(), &file.join("below")] {
         let command = without_key(&["--data-dir", text(path)]);
-        expect_refusal(text(path), command, text(path));
+        expect_refusal(command, &[text(path)]);
     }
 }
 
@@ -272,12 +257,12 @@ fn options_come_from_the_environment_too() {
     command.env("VOTE_STATUS_COOLDOWN_MINUTES", "5");
     let server = Server::spawn(command);
     assert_eq!(cooldown_minutes(&server), 5);
-    let mut command = serve(&["--in-memory", "--cooldown-minutes", "6"]);
+    let mut command = Server::serve(&["--in-memory", "--cooldown-minutes", "6"]);
     command.env("VOTE_STATUS_COOLDOWN_MINUTES", "5");
     assert_eq!(cooldown_minutes(&Server::spawn(command)), 6);
-    let mut command = serve(&["--in-memory"]);
+    let mut command = Server::serve(&["--in-memory"]);
     command.env("VOTE_STATUS_COOLDOWN_MINUTES", "0");
-    expect_refusal("the environment", command, "0");
+    expect_refusal(command, &["0"]);
 }
 
 #[test]
@@ -333,17 +318,9 @@ fn shell(line: &str) -> Value {
     serde_json::from_str(&body).unwrap_or_else(|error| panic!("{line}: {error}: {output:?}"))
 }
 
-/// `serve` on free ports of 127.0.0.1, with the usual key.
-fn serve(args: &[&str]) -> Command {
-    let mut command = Server::command();
-    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]);
-    command.args(args);
-    command
-}
-
-/// The same without a key in the environment.
+/// `serve` without a key in the environment.
 fn without_key(args: &[&str]) -> Command {
-    let mut command = serve(args);
+    let mut command = Server::serve(args);
     command.env_remove("VOTE_STATUS_CONTROL_KEY");
     command
 }
@@ -355,16 +332,4 @@ fn text(path: &Path) -> &str {
 fn cooldown_minutes(server: &Server) -> i64 {
     let json = get(server.public(), "/nothing").json();
     json["cooldown_minutes"].as_i64().expect("it is a number")
-}
-
-/// Requires exit status 2, nothing on standard output, and one line on standard error with `word`.
-fn expect_refusal(label: &str, command: Command, word: &str) {
-    let Ended { status, stdout, stderr } = run_to_end(command);
-    assert_eq!(status.code(), Some(2), "{label}: {stderr}");
-    assert_eq!(stdout, "", "{label}");
-    assert_eq!(stderr.lines().count(), 1, "{label}: not one line:\n{stderr}");
-    assert!(stderr.contains(word), "{label}: without {word:?}: {stderr}");
-    for noise in ["panicked", "backtrace"] {
-        assert!(!stderr.contains(noise), "{label}: {stderr}");
-    }
 }

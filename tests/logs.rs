@@ -72,8 +72,7 @@ fn start_and_stop_say_what_runs() {
 #[test]
 fn a_level_hides_what_is_less_grave() {
     for (level, is_told) in [("error", false), ("warn", false), ("info", true), ("debug", true)] {
-        let mut server = Server::in_memory(&["--log-level", level]);
-        server.control_client().add_server(28, "demo");
+        let mut server = Server::listed(&["--log-level", level]);
         server.control_client().post("/v1/votes/batch?mode=cast", r#"{"server_id":28,"ip":"203.0.113.7"}"#);
         server.signal(Signal::TERM);
         assert!(server.wait_exit(DEADLINE).success());
@@ -89,8 +88,7 @@ fn a_level_hides_what_is_less_grave() {
 
 #[test]
 fn the_environment_is_asked_too() {
-    let mut command = Server::command();
-    command.args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]);
+    let mut command = Server::serve(&["--in-memory"]);
     command.env("VOTE_STATUS_LOG_LEVEL", "debug").env("VOTE_STATUS_LOG_FORMAT", "json");
     let server = Server::spawn(command);
     server.control_client().post("/v1/votes/batch?mode=cast", r#"{"server_id":28,"ip":"203.0.113.7"}"#);
@@ -108,8 +106,7 @@ fn nothing_is_told_of_a_question() {
 
 #[test]
 fn every_line_is_an_object_where_that_is_asked_for() {
-    let server = Server::in_memory(&["--log-format", "json"]);
-    server.control_client().add_server(28, "demo");
+    let server = Server::listed(&["--log-format", "json"]);
     let told = told_until_the_end(server);
     let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     for line in &lines {
@@ -127,8 +124,8 @@ fn nobody_waits_for_lines_that_nobody_reads() {
     let mut command = Command::new("sh");
     // Standard error is a pipe that is open and never read.
     command.args(["-c", r#"mkfifo "$0" && exec 3<>"$0" && exec "$@" 2>&3"#]).arg(&pipe);
-    command.arg(env!("CARGO_BIN_EXE_vote-status")).env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
-    command.args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--workers", "1"]);
+    let service = Server::serve(&["--in-memory", "--workers", "1"]);
+    command.arg(service.get_program()).args(service.get_args()).env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
     let mut server = Server::spawn(command);
     // Each of these tells of itself, on the thread that answers it: more lines than the pipe and the queue take.
     let control = server.control_client();

@@ -21,8 +21,7 @@ fn file(path: &str) -> String {
 
 /// A scrape of a service that has seen something.
 fn scrape() -> Scrape {
-    let server = Server::in_memory(&[]);
-    server.control_client().add_server(28, "demo");
+    let server = Server::listed(&[]);
     server.control_client().cast(28, [203, 0, 113, 7]);
     get(server.public(), "/api/vote/28/status/203.0.113.7");
     Scrape::parse(get(server.control(), "/metrics").text())

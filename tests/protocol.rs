@@ -14,12 +14,12 @@ mod runner;
 mod urgent;
 
 use crate::util::client::{Client, exchange};
+use crate::util::figures::report;
 use crate::util::server::Server;
 use answer::Listener;
 use case::Case;
 use runner::{Target, told};
 use std::collections::HashSet;
-use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
 
@@ -51,14 +51,10 @@ fn run(addr: SocketAddr, listener: Listener) {
     let started = Instant::now();
     let (failures, connections) = Target::new(addr, listener).run(&cases);
     let seconds = started.elapsed().as_secs_f32();
-    // Past the test harness, which keeps what a passing test prints to itself.
-    let mut stderr = std::io::stderr();
-    writeln!(
-        stderr,
+    report(format_args!(
         "protocol table, {listener:?} listener: {} cases, {connections} connections, {seconds:.1} s",
         cases.len()
-    )
-    .expect("standard error can be written to");
+    ));
     assert!(failures.is_empty(), "{}", told(&failures));
 }
 

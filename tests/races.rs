@@ -11,9 +11,8 @@ const CALLERS: usize = 64;
 
 #[test]
 fn one_of_many_casts_is_recorded() {
-    let server = Server::in_memory(&["--workers", "2"]);
+    let server = Server::listed(&["--workers", "2"]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let mut clients: Vec<Client> = (0..CALLERS).map(|_| Client::connect(server.control())).collect();
     for client in &mut clients {
         client.expect_open();
@@ -43,9 +42,8 @@ fn one_of_many_casts_is_recorded() {
 /// vote is recorded, and all of its addresses with it.
 #[test]
 fn one_of_many_overlapping_voters_is_recorded_whole() {
-    let server = Server::in_memory(&["--workers", "2"]);
+    let server = Server::listed(&["--workers", "2"]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let mut random = Random::from_environment();
     for round in 0..20 {
         let address = |index: usize| match index % 2 {
@@ -94,9 +92,8 @@ fn one_of_many_servers_gets_the_token() {
 
 #[test]
 fn casts_and_cancels_of_one_pair_take_turns() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let mut works = ["cast", "cancel", "cast", "cancel"];
     let done = at_once(&mut works, |work| {
         let once = || match *work {

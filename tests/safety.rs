@@ -60,9 +60,8 @@ fn nothing_recorded_nothing_refused() {
 
 #[test]
 fn a_cooldown_is_told_of_while_it_lives_and_no_longer() {
-    let server = Server::in_memory(&["--cooldown-minutes", "1"]);
+    let server = Server::listed(&["--cooldown-minutes", "1"]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let voted_at = now_unix();
     cast_both(&control, voted_at);
     check_rows("live", &server, &Live::Until(rfc3339(voted_at + 60)));
@@ -71,9 +70,8 @@ fn a_cooldown_is_told_of_while_it_lives_and_no_longer() {
     }
     check_rows("cancelled", &server, &Live::Nothing);
     // A vote after a cancellation is of a later second than what was cancelled, so this one is elsewhere.
-    let server = Server::in_memory(&["--cooldown-minutes", "1"]);
+    let server = Server::listed(&["--cooldown-minutes", "1"]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let voted_at = now_unix() - 58;
     cast_both(&control, voted_at);
     let until = Instant::now() + DEADLINE;
@@ -92,9 +90,8 @@ fn a_cooldown_is_told_of_while_it_lives_and_no_longer() {
 #[test]
 fn damaged_requests_pay_nobody() {
     let mut random = Random::from_environment();
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     damage("no vote", &server, &mut random, 1_500, &Live::Nothing);
     let voted_at = now_unix();
     assert_eq!(control.cast_at(28, "203.0.113.8", voted_at).status, 201);
@@ -105,9 +102,8 @@ fn damaged_requests_pay_nobody() {
 #[test]
 fn a_server_too_busy_or_going_away_pays_nobody() {
     let options = ["--workers", "1", "--max-connections", "1", "--drain-delay", "15"];
-    let server = Server::in_memory(&options);
+    let server = Server::listed(&options);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let voted_at = now_unix();
     assert_eq!(control.cast_at(28, "203.0.113.8", voted_at).status, 201);
     let live = Live::Until(rfc3339(voted_at + 5_400));

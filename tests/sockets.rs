@@ -4,7 +4,7 @@
 use crate::util::DEADLINE;
 use crate::util::client::{Client, get};
 use crate::util::endpoint::Endpoint;
-use crate::util::server::{Ended, Server, run_to_end};
+use crate::util::server::{Ended, Server, expect_failure, expect_refusal};
 use crate::util::watch::Watching;
 use rustix::process::Signal;
 use std::fs::File;
@@ -47,12 +47,7 @@ fn ipv6_takes_ipv4_too() {
     let mut command = Server::command();
     let taken = format!("0.0.0.0:{port}");
     command.args(["serve", "--in-memory", "--control", "127.0.0.1:0", "--listen", &taken]);
-    let ended = run_to_end(command);
-    assert_eq!(ended.status.code(), Some(2));
-    assert_eq!(
-        ended.stderr.trim_end(),
-        format!("vote-status: {taken} is in use: end what listens there, or give another address")
-    );
+    expect_refusal(command, &[&format!("{taken} is in use: end what listens there, or give another address")]);
 }
 
 #[test]
@@ -120,17 +115,13 @@ fn what_is_passed_must_be_of_use() {
         (client(), "control", "passed as control"),
     ] {
         let ended = passing(socket, name, &["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]);
-        let Ended { status, stderr, .. } = ended.expect_err("it is refused");
-        assert_eq!(status.code(), Some(2), "{name}: {stderr}");
-        assert!(stderr.starts_with("vote-status: ") && stderr.contains(word), "{name}: {stderr}");
-        assert_eq!(stderr.lines().count(), 1, "{name}: {stderr}");
+        expect_failure(&ended.expect_err("it is refused"), &[word]);
     }
 }
 
 #[test]
 fn what_is_passed_to_another_process_is_left_alone() {
-    let mut command = Server::command();
-    command.args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]);
+    let mut command = Server::serve(&["--in-memory"]);
     command.env("LISTEN_FDS", "1").env("LISTEN_PID", "1").env("LISTEN_FDNAMES", "nonsense");
     assert!(answers(Server::spawn(command).public()));
 }
@@ -154,12 +145,9 @@ fn the_manager_is_told_where_it_stands() {
             let bytes = socket.recv(&mut state).expect("told in time");
             String::from_utf8_lossy(&state[..bytes]).into_owned()
         };
-        let mut command = Server::command();
-        command.args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]);
-        let mut server = Server::spawn({
-            command.env("NOTIFY_SOCKET", &name);
-            command
-        });
+        let mut command = Server::serve(&["--in-memory"]);
+        command.env("NOTIFY_SOCKET", &name);
+        let mut server = Server::spawn(command);
         assert_eq!(next(), "READY=1", "{name}");
         server.signal(Signal::TERM);
         assert_eq!(next(), "STOPPING=1", "{name}");

@@ -6,7 +6,7 @@ use crate::util::answers::{CAN_VOTE, prepare};
 use crate::util::checks;
 use crate::util::client::{Client, exchange, get};
 use crate::util::endpoint::Endpoint;
-use crate::util::server::{Server, run_to_end};
+use crate::util::server::{Server, expect_failure, expect_refusal, run_to_end};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -54,16 +54,6 @@ impl Place {
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("it is there").permissions().mode() & 0o777
-}
-
-/// Requires exit status 2 and one line on standard error with `words`.
-fn expect_refusal(command: Command, words: &[&str]) {
-    let ended = run_to_end(command);
-    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
-    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
-    for word in words {
-        assert!(ended.stderr.contains(word), "without {word:?}: {ended:?}");
-    }
 }
 
 #[test]
@@ -225,8 +215,7 @@ fn the_subcommands_reach_it() {
     drop(server);
     for _ in 0..2 {
         let ended = run(&["server", "list"]);
-        assert_eq!(ended.status.code(), Some(2), "{ended:?}");
-        assert!(ended.stderr.contains(&format!("nothing listens at {}", place.control)), "{ended:?}");
+        expect_failure(&ended, &[&format!("nothing listens at {}", place.control)]);
         // The second time it is gone already.
         let _gone = fs::remove_file(place.path("control"));
     }

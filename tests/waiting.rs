@@ -5,6 +5,7 @@ mod abuse;
 mod races;
 
 use crate::util::DEADLINE;
+use crate::util::answers::CAN_VOTE;
 use crate::util::client::{Client, exchange, get};
 use crate::util::endpoint::Endpoint;
 use crate::util::response::Response;
@@ -14,15 +15,8 @@ use rustix::process::Signal;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-const CAN_VOTE: &str = r#"{"success":true,"can_vote":true,"message":"Vous pouvez voter maintenant","next_vote_at":null,"cooldown_minutes":90}"#;
 /// What is answered long before a wait of 50 s is over.
 const AT_ONCE: Duration = DEADLINE;
-
-fn server(args: &[&str]) -> Server {
-    let server = Server::in_memory(args);
-    server.control_client().add_server(28, "demo");
-    server
-}
 
 fn request(method: &str, path: &str) -> String {
     format!("{method} {path} HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -71,7 +65,7 @@ fn cooldown(next: &str) -> String {
 
 #[track_caller]
 fn expect_can_vote(response: &Response) {
-    assert_eq!((response.status, response.text()), (200, CAN_VOTE));
+    assert_eq!((response.status, response.text()), (200, CAN_VOTE.body));
 }
 
 /// The contract, over this way to the server.
@@ -166,7 +160,7 @@ fn those_behind_are_held_in_order(server: &Server, endpoint: &Endpoint) {
 #[test]
 fn the_contract_holds_with_one_worker_and_with_two() {
     for workers in ["1", "2"] {
-        let server = server(&["--workers", workers]);
+        let server = Server::listed(&["--workers", workers]);
         holds(&server, &server.publics()[0]);
         until_outcomes(&server, [9, 1, 0, 0]);
     }
@@ -185,7 +179,7 @@ fn it_holds_on_a_unix_socket_and_while_somebody_watches() {
 #[cfg(feature = "may_minihttp")]
 #[test]
 fn the_second_engine_answers_at_once() {
-    let server = server(&["--engine", "may_minihttp"]);
+    let server = Server::listed(&["--engine", "may_minihttp"]);
     let since = Instant::now();
     expect_can_vote(&get(server.public(), "/api/vote/28/status/203.0.113.7?wait=50"));
     assert!(since.elapsed() < AT_ONCE);
@@ -194,7 +188,7 @@ fn the_second_engine_answers_at_once() {
 /// Regression: a new token and the end of a server were told only when the wait was over.
 #[test]
 fn everything_is_decided_anew_and_at_once() {
-    let server = server(&["--workers", "1"]);
+    let server = Server::listed(&["--workers", "1"]);
     let control = server.control_client();
     control.add_server(29, "other");
     control.add_server(31, "third");
@@ -230,7 +224,7 @@ fn everything_is_decided_anew_and_at_once() {
 /// A token that means another server meanwhile: who waits under it is told of that one's vote.
 #[test]
 fn a_token_that_changes_hands_takes_those_who_wait_along() {
-    let server = server(&["--workers", "1"]);
+    let server = Server::listed(&["--workers", "1"]);
     let control = server.control_client();
     let mut client = Client::connect(server.public());
     client.send(request("GET", "/api/servers/demo/vote-status/203.0.113.7?wait=50"));
@@ -247,7 +241,7 @@ fn a_token_that_changes_hands_takes_those_who_wait_along() {
 /// One vote with the addresses of both families: each is told, and may ask for the other at once.
 #[test]
 fn a_vote_for_several_addresses_tells_all() {
-    let server = server(&["--workers", "2"]);
+    let server = Server::listed(&["--workers", "2"]);
     let addresses = ["203.0.113.7", "2001:db8::7", "198.51.100.9"];
     let asked = ["203.0.113.7", "2001:db8:0:0:ffff::1", "::ffff:198.51.100.9"];
     let question = |address: &str| request("GET", &format!("/api/vote/28/status/{address}?wait=50"));
@@ -268,7 +262,7 @@ fn a_vote_for_several_addresses_tells_all() {
 
 #[test]
 fn past_the_bound_the_answer_comes_at_once() {
-    let server = server(&["--max-waiting", "2", "--workers", "1"]);
+    let server = Server::listed(&["--max-waiting", "2", "--workers", "1"]);
     let mut held: Vec<Client> = (1..=2).map(|_| Client::connect(server.public())).collect();
     held.iter_mut().for_each(|client| client.send(question(7, "?wait=50")));
     until_waiting(&server, 2);
@@ -286,7 +280,7 @@ fn past_the_bound_the_answer_comes_at_once() {
 /// All places are taken and nobody is idle: a held request makes room, answered.
 #[test]
 fn held_requests_make_room_and_are_answered() {
-    let server = server(&["--max-connections", "4", "--max-waiting", "4", "--workers", "1"]);
+    let server = Server::listed(&["--max-connections", "4", "--max-waiting", "4", "--workers", "1"]);
     let mut held: Vec<Client> = (1..=4).map(|_| Client::connect(server.public())).collect();
     for (client, seconds) in held.iter_mut().zip([50, 49, 48, 50]) {
         client.send(question(7, &format!("?wait={seconds}")));
@@ -308,7 +302,7 @@ fn held_requests_make_room_and_are_answered() {
 /// Who sends nothing more is answered at once, as it may have gone; who has gone leaves nothing behind.
 #[test]
 fn a_client_that_shuts_its_side_is_answered_and_one_that_goes_is_taken_out() {
-    let server = server(&["--workers", "1"]);
+    let server = Server::listed(&["--workers", "1"]);
     let mut half_closed = Client::connect(server.public());
     half_closed.send(question(7, "?wait=50"));
     until_waiting(&server, 1);
@@ -336,7 +330,7 @@ fn a_client_that_shuts_its_side_is_answered_and_one_that_goes_is_taken_out() {
 
 #[test]
 fn a_stop_answers_those_who_wait() {
-    let mut server = server(&["--workers", "2"]);
+    let mut server = Server::listed(&["--workers", "2"]);
     let mut held: Vec<Client> = (0..100).map(|_| Client::connect(server.public())).collect();
     held.iter_mut().for_each(|client| client.send(question(7, "?wait=50")));
     until_waiting(&server, 100);

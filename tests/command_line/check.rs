@@ -20,9 +20,8 @@ fn at(url: &str, more: &[&str]) -> Ended {
 
 #[test]
 fn a_player_can_vote_or_is_in_cooldown() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let voted_at = now_unix() - 48 * 60 - 30;
     // A vote after a cancellation would be of a later second: each has a server of its own.
     control.add_server(29, "other");
@@ -52,8 +51,7 @@ fn a_player_can_vote_or_is_in_cooldown() {
 /// One vote with two addresses: both families are in cooldown, and so is every address of the network.
 #[test]
 fn a_player_of_either_family_is_found_and_a_neighbour_is_not() {
-    let server = Server::in_memory(&[]);
-    server.control_client().add_server(28, "demo");
+    let server = Server::listed(&[]);
     let voted = run(&server, &["vote", "28", "203.0.113.7", "2001:db8:0:1::7"]);
     assert_eq!(voted.status.code(), Some(0), "{voted:?}");
     for (ip, exit) in [
@@ -72,9 +70,8 @@ fn a_player_of_either_family_is_found_and_a_neighbour_is_not() {
 /// Without the vote `check` would wait out its 50 s, past the deadline of a test.
 #[test]
 fn a_check_that_waits_is_told_of_the_vote() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let url = format!("http://{}", server.public());
     let checking = spawn(move || at(&url, &["--server", "28", "--wait", "50"]));
     let figure = "vote_status_waiting 1\n";
@@ -86,8 +83,7 @@ fn a_check_that_waits_is_told_of_the_vote() {
 
 #[test]
 fn an_error_answer_is_status_2() {
-    let server = Server::in_memory(&[]);
-    server.control_client().add_server(28, "demo");
+    let server = Server::listed(&[]);
     for (args, message, word) in [
         (["--server", "29", "203.0.113.7"], "Serveur inconnu", "unknown_server"),
         (["--server", "x/y", "203.0.113.7"], "Identifiant de serveur invalide", "invalid_server_id"),

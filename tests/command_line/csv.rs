@@ -59,8 +59,7 @@ fn a_line_inside_a_quoted_text_is_no_record() {
 /// not, and that is told.
 #[test]
 fn a_file_whose_records_cannot_be_told_apart_is_read_no_further() {
-    let (server, folder, now) = (Server::in_memory(&[]), folder(), now_unix());
-    server.control_client().add_server(28, "demo");
+    let (server, folder, now) = (Server::listed(&[]), folder(), now_unix());
     let vote = |last: u8| format!("28,203.0.113.{last},{now}");
     let long = "long ".repeat(300_000);
     for (name, text_of_2, reason) in [

@@ -19,9 +19,8 @@ const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n";
 
 #[test]
 fn the_file_is_its_owners_only_and_has_every_line() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let voted_at = now_unix() - 60;
     assert_eq!(control.cast_at(28, "203.0.113.7", voted_at).status, 201);
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -58,8 +57,7 @@ const LINE: &str = "{\"server_id\":28,\"token\":\"demo\"}\n";
 /// Regression: as root `/dev/stdout` itself was replaced.
 #[test]
 fn what_is_no_file_is_written_through() {
-    let server = Server::in_memory(&[]);
-    server.control_client().add_server(28, "demo");
+    let server = Server::listed(&[]);
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (script, expected) in [
         ("{ echo 1; \"$0\" export -; echo 2; } > $1/out; cat $1/out", format!("1\n{LINE}2\n")),
@@ -85,8 +83,7 @@ fn what_is_no_file_is_written_through() {
 /// Regression: into a standard output that was closed an export went without a word, and with success.
 #[test]
 fn an_output_that_takes_nothing_is_a_failure() {
-    let server = Server::in_memory(&[]);
-    server.control_client().add_server(28, "demo");
+    let server = Server::listed(&[]);
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (script, words) in [
         ("exec \"$0\" export - >&-", "standard output is closed"),
@@ -105,8 +102,7 @@ fn an_output_that_takes_nothing_is_a_failure() {
 /// Regression: a link to a file became a file of its own, and the one that it named stayed as it was.
 #[test]
 fn a_link_stays_and_what_it_names_is_replaced() {
-    let server = Server::in_memory(&[]);
-    server.control_client().add_server(28, "demo");
+    let server = Server::listed(&[]);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let there = folder.path().join("there");
     fs::create_dir(&there).expect("a folder");

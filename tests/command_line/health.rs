@@ -27,8 +27,7 @@ fn a_running_service_is_ready() {
 fn one_that_takes_no_votes_says_so() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let key = folder.path().join("site.key");
-    let mut command = Server::command();
-    command.args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--control-key-file"]);
+    let mut command = Server::serve(&["--in-memory", "--control-key-file"]);
     command.arg(&key).env_remove("VOTE_STATUS_CONTROL_KEY");
     let server = Server::spawn(command);
     let url = format!("http://{}", server.control());

@@ -98,8 +98,7 @@ fn refused_lines_are_told_with_number_and_reason() {
 /// Regression: a vote whose time is null or missing was a vote of now, each time that the file was taken in.
 #[test]
 fn a_vote_without_its_time_is_refused() {
-    let (server, folder) = (Server::in_memory(&[]), folder());
-    server.control_client().add_server(28, "demo");
+    let (server, folder) = (Server::listed(&[]), folder());
     let lines = "{\"server_id\":28,\"ip\":\"203.0.113.1\"}\n\
                  {\"server_id\":28,\"ip\":\"203.0.113.1\",\"voted_at\":null}\n\
                  {\"server_id\":29,\"ip\":null,\"voted_at\":null}\n\
@@ -170,8 +169,7 @@ fn a_table_as_a_database_gives_it() {
 /// A date as a table has it, in local time, is refused with what to do.
 #[test]
 fn dates_without_an_offset() {
-    let (server, folder, now) = (Server::in_memory(&[]), folder(), now_unix());
-    server.control_client().add_server(28, "demo");
+    let (server, folder, now) = (Server::listed(&[]), folder(), now_unix());
     let local = rfc3339(now - 600).replace('T', " ").replace('Z', "");
     let csv = format!("server_id,ip,voted_at\n28,203.0.113.1,{local}\n");
     let json = format!("{{\"server_id\":28,\"ip\":\"203.0.113.1\",\"voted_at\":\"{local}\"}}\n");
@@ -189,9 +187,8 @@ fn dates_without_an_offset() {
 /// Regression: an import of yesterday's export brought back a token that had been rotated since.
 #[test]
 fn a_token_that_was_rotated_stays_rotated() {
-    let (server, folder) = (Server::in_memory(&[]), folder());
+    let (server, folder) = (Server::listed(&[]), folder());
     let control = server.control_client();
-    control.add_server(28, "demo");
     control.add_server(29, "same");
     let file = folder.path().join("export.ndjson");
     assert_eq!(run(&server, &["export", text(&file)]).status.code(), Some(0));
@@ -220,8 +217,7 @@ fn a_token_that_was_rotated_stays_rotated() {
 /// An answer has its bound, and an import has none: every refused line is told.
 #[test]
 fn every_refused_line_is_told_however_many_there_are() {
-    let (server, folder, now) = (Server::in_memory(&[]), folder(), now_unix());
-    server.control_client().add_server(28, "demo");
+    let (server, folder, now) = (Server::listed(&[]), folder(), now_unix());
     let mut lines = String::new();
     for number in 1..=30_000_u64 {
         let ip =
@@ -264,8 +260,7 @@ fn what_is_told_of_a_line_is_short_and_obeyed_by_no_terminal() {
 #[test]
 fn numbers_are_right_over_many_batches() {
     const BAD: [u64; 5] = [1, 49_999, 50_001, 100_002, 120_000];
-    let (server, folder, now) = (Server::in_memory(&[]), folder(), now_unix());
-    server.control_client().add_server(28, "demo");
+    let (server, folder, now) = (Server::listed(&[]), folder(), now_unix());
     let mut lines = String::new();
     for number in 1..=120_000_u64 {
         let id = if BAD.contains(&number) { 29 } else { 28 };
@@ -329,8 +324,7 @@ fn what_cannot_be_read_is_a_failure() {
 /// Regression: a file without a line of the kind that was asked for was a success.
 #[test]
 fn a_file_of_which_nothing_is_taken_is_no_success() {
-    let (server, folder, now) = (Server::in_memory(&[]), folder(), now_unix());
-    server.control_client().add_server(28, "demo");
+    let (server, folder, now) = (Server::listed(&[]), folder(), now_unix());
     let empty = write(&folder, "empty", "");
     let blank = write(&folder, "blank", "\n\r\n");
     let header = write(&folder, "header.csv", "server_id,ip,voted_at\n");

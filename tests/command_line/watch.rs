@@ -66,9 +66,8 @@ fn command(url: &str, args: &[&str]) -> Command {
 /// The site saw the player's IPv4 address, the plugin asks with the IPv6 one.
 #[test]
 fn a_player_with_two_addresses_is_found_out() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let url = format!("http://{}", server.control());
     let mut watch = Watch::begin(&url, &["--server", "28"]);
     until_watched(&server, 1);
@@ -90,8 +89,7 @@ fn a_player_with_two_addresses_is_found_out() {
 
 #[test]
 fn what_is_asked_for_is_what_is_shown() {
-    let server = Server::in_memory(&[]);
-    server.control_client().add_server(28, "demo");
+    let server = Server::listed(&[]);
     let url = format!("http://{}", server.control());
     let mut watches = [&["--unknown"][..], &["--ip", "203.0.113.8"]].map(|args| Watch::begin(&url, args));
     until_watched(&server, 2);

@@ -159,9 +159,8 @@ fn what_is_not_there_is_said() {
 
 #[test]
 fn bodies_come_by_length_and_in_chunks() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let head = format!("POST /v1/votes HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\n", Server::KEY);
     let (first, rest) = VOTE.split_at(10);
     for (label, framed) in [
@@ -193,9 +192,8 @@ fn bodies_come_by_length_and_in_chunks() {
 
 #[test]
 fn a_body_may_be_a_mebibyte_and_no_more() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let full = format!("{}{VOTE}", " ".repeat(BODY_MAX - VOTE.len()));
     assert_eq!(control.post("/v1/votes", &full).status, 201);
     assert_eq!(control.delete("/v1/votes/28/203.0.113.100").status, 200);
@@ -220,8 +218,7 @@ fn a_body_may_be_a_mebibyte_and_no_more() {
 
 #[test]
 fn the_body_is_asked_for_where_the_client_waits() {
-    let server = Server::in_memory(&[]);
-    server.control_client().add_server(28, "demo");
+    let server = Server::listed(&[]);
     let head = |length: usize| {
         format!(
             "POST /v1/votes HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\n\
@@ -279,9 +276,8 @@ fn malformed_http_is_answered_in_the_form_of_this_listener() {
 
 #[test]
 fn pipelined_commands_are_answered_in_order() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let vote = control.request_bytes("POST", "/v1/votes", Some(VOTE));
     let cancel = control.request_bytes("DELETE", "/v1/votes/28/203.0.113.100", None);
     let health = control.request_bytes("GET", "/healthz", None);

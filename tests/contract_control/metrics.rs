@@ -14,9 +14,8 @@ fn value(page: &str, sample: &str) -> u64 {
 
 #[test]
 fn what_was_done_is_counted() {
-    let server = Server::in_memory(&["--workers", "2"]);
+    let server = Server::listed(&["--workers", "2"]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     control.cast(28, [203, 0, 113, 7]);
     control.cast(28, [203, 0, 113, 8]);
     control.cast(28, [203, 0, 113, 8]);

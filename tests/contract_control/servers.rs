@@ -60,9 +60,8 @@ fn ids_and_tokens_have_their_bounds() {
 
 #[test]
 fn a_token_belongs_to_one_server() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     control.add_server(29, "other");
     for id in [29, 30] {
         let response = control.put(&format!("/v1/servers/{id}"), r#"{"token":"demo"}"#);
@@ -94,9 +93,8 @@ fn a_token_is_made_where_none_is_given() {
 
 #[test]
 fn a_rotated_token_is_unknown_from_the_answer_on() {
-    let server = Server::in_memory(&["--workers", "2"]);
+    let server = Server::listed(&["--workers", "2"]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     assert_eq!(control.cast(28, [203, 0, 113, 7]).status, 201);
     let mut old = "demo".to_owned();
     for _ in 0..20 {
@@ -116,9 +114,8 @@ fn a_rotated_token_is_unknown_from_the_answer_on() {
 
 #[test]
 fn a_removed_server_takes_its_cooldowns_with_it() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     control.add_server(29, "other");
     assert_eq!(control.cast(28, [203, 0, 113, 7]).status, 201);
     assert_eq!(control.cast(29, [203, 0, 113, 7]).status, 201);

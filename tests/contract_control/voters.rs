@@ -29,9 +29,8 @@ fn exported(control: &Control) -> BTreeSet<String> {
 }
 
 fn listed() -> (Server, Control) {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     (server, control)
 }
 

@@ -23,9 +23,8 @@ const INVALID: &[(&str, &str)] = &[
 
 #[test]
 fn a_vote_is_recorded_once_in_a_cooldown() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let voted_at = now_unix() - 100;
     let (voted, next) = (rfc3339(voted_at), rfc3339(voted_at + COOLDOWN));
     let first = control.cast_at(28, "203.0.113.7", voted_at);
@@ -45,9 +44,8 @@ fn a_vote_is_recorded_once_in_a_cooldown() {
 
 #[test]
 fn a_vote_is_given_now_unless_it_says_when() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let before = now_unix();
     let body = control.cast(28, [203, 0, 113, 7]).json();
     let after = now_unix();
@@ -58,9 +56,8 @@ fn a_vote_is_given_now_unless_it_says_when() {
 
 #[test]
 fn instants_come_in_every_form_that_names_an_offset() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let at = now_unix() - 600;
     let local = |shift: i64| rfc3339(at + shift).trim_end_matches('Z').to_owned();
     let utc = local(0);
@@ -93,9 +90,8 @@ fn instants_come_in_every_form_that_names_an_offset() {
 
 #[test]
 fn a_vote_may_be_a_little_in_the_future_and_almost_as_old_as_the_cooldown() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     for (ip, shift) in [("203.0.113.7", 4), ("203.0.113.8", -COOLDOWN + 30)] {
         let at = now_unix() + shift;
         let response = control.cast_at(28, ip, at);
@@ -106,9 +102,8 @@ fn a_vote_may_be_a_little_in_the_future_and_almost_as_old_as_the_cooldown() {
 
 #[test]
 fn a_vote_names_its_server_by_token_and_its_address_in_any_form() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let at = now_unix() - 5;
     for (sent, ip) in
         [("203.0.113.7", "203.0.113.7"), ("::ffff:203.0.113.8", "203.0.113.8"), ("::FFFF:cb00:7109", "203.0.113.9")]
@@ -124,9 +119,8 @@ fn a_vote_names_its_server_by_token_and_its_address_in_any_form() {
 
 #[test]
 fn votes_that_cannot_be_are_refused() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     for (label, body) in INVALID {
         let response = control.post("/v1/votes", &with_now(body));
         expect_error(label, &response, 422, "invalid_vote");
@@ -149,9 +143,8 @@ fn votes_that_cannot_be_are_refused() {
 
 #[test]
 fn mode_record_keeps_the_later_vote() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let base = now_unix() - 1000;
     // Instant of the vote, instant that stays, whether anything changed.
     for (shift, stays, changed) in
@@ -177,9 +170,8 @@ fn mode_record_keeps_the_later_vote() {
 
 #[test]
 fn a_cancelled_vote_is_gone() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let path = "/v1/votes/28/203.0.113.7";
     expect_error("before", &control.delete(path), 404, "no_cooldown");
     assert_eq!(control.cast(28, [203, 0, 113, 7]).status, 201);
@@ -198,9 +190,8 @@ fn a_cancelled_vote_is_gone() {
 
 #[test]
 fn a_vote_that_is_live_is_shown() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let path = "/v1/votes/28/203.0.113.7";
     expect_error("before", &control.get(path), 404, "no_cooldown");
     let cast = control.cast(28, [203, 0, 113, 7]).json();
@@ -244,9 +235,8 @@ fn with_now(body: &str) -> String {
 /// address and instant was paid once for two votes.
 #[test]
 fn a_vote_after_a_cancellation_is_of_a_later_second() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let told = |response: Response| {
         assert_eq!(response.status, 201, "{response:?}");
         let json = response.json();
@@ -279,9 +269,8 @@ fn a_vote_after_a_cancellation_is_of_a_later_second() {
 /// Each second has one vote of an address, and none is more than 5 s ahead of the clock.
 #[test]
 fn an_address_whose_votes_are_cancelled_again_and_again_is_told_to_wait() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     let (body, path) = (r#"{"server_id":28,"ip":"203.0.113.7"}"#, "/v1/votes/28/203.0.113.7");
     let mut instants = Vec::new();
     let refused = loop {

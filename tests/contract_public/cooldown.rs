@@ -40,8 +40,7 @@ const MINUTES: &[(i64, i64, u32)] = &[
 fn minutes_round_up_and_the_instant_comes_from_the_vote() {
     for length in [1, 2, 90, 1_440, 10_080] {
         let minutes = length.to_string();
-        let server = Server::in_memory(&["--cooldown-minutes", &minutes]);
-        server.control_client().add_server(28, "demo");
+        let server = Server::listed(&["--cooldown-minutes", &minutes]);
         let of_length = MINUTES.iter().filter(|row| row.0 == length);
         for (index, (_, since, minutes)) in of_length.enumerate() {
             let ip = format!("198.51.100.{index}");
@@ -61,8 +60,7 @@ fn minutes_round_up_and_the_instant_comes_from_the_vote() {
 
 #[test]
 fn every_body_follows_the_length_of_the_cooldown() {
-    let server = Server::in_memory(&["--cooldown-minutes", "120"]);
-    server.control_client().add_server(28, "demo");
+    let server = Server::listed(&["--cooldown-minutes", "120"]);
     for (path, body) in [
         (
             "/api/vote/28/status/203.0.113.7",
@@ -83,8 +81,7 @@ fn every_body_follows_the_length_of_the_cooldown() {
 
 #[test]
 fn a_vote_is_seen_by_every_request_that_follows_its_answer() {
-    let server = Server::in_memory(&["--workers", "2"]);
-    server.control_client().add_server(28, "demo");
+    let server = Server::listed(&["--workers", "2"]);
     for last in 0..100 {
         let ip = format!("198.51.100.{last}");
         let mut waiting = Client::connect(server.public());
@@ -100,9 +97,8 @@ fn a_vote_is_seen_by_every_request_that_follows_its_answer() {
 
 #[test]
 fn a_cooldown_holds_for_one_server_and_one_address() {
-    let server = Server::in_memory(&[]);
+    let server = Server::listed(&[]);
     let control = server.control_client();
-    control.add_server(28, "demo");
     control.add_server(29, "other");
     // Next to the voted pair in every byte of either half of the key.
     assert_eq!(control.cast_at(28, "203.0.113.7", now_unix()).status, 201);
@@ -123,8 +119,7 @@ fn a_cooldown_holds_for_one_server_and_one_address() {
 
 #[test]
 fn every_poll_of_one_vote_gives_the_same_instant() {
-    let server = Server::in_memory(&[]);
-    server.control_client().add_server(28, "demo");
+    let server = Server::listed(&[]);
     let cast = server.control_client().cast_at(28, "203.0.113.7", now_unix() - 600);
     let instant = cast.json()["next_vote_at"].as_str().map(str::to_owned);
     let instant = instant.expect("the vote's answer has the instant");
@@ -142,8 +137,7 @@ fn every_poll_of_one_vote_gives_the_same_instant() {
 
 #[test]
 fn a_cooldown_ends_at_its_very_second() {
-    let server = Server::in_memory(&["--cooldown-minutes", "1"]);
-    server.control_client().add_server(28, "demo");
+    let server = Server::listed(&["--cooldown-minutes", "1"]);
     let voted_at = now_unix() - 57;
     let cast = server.control_client().cast_at(28, "203.0.113.7", voted_at);
     assert_eq!(cast.status, 201, "{cast:?}");

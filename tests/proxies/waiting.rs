@@ -41,16 +41,10 @@ fn until_waiting(server: &Server, count: u64) {
     wait_until(&format!("{count} wait"), || server.metric("vote_status_waiting") == count);
 }
 
-fn node() -> Server {
-    let server = Server::in_memory(&[]);
-    server.control_client().add_server(28, "demo");
-    server
-}
-
 /// The service's own files, and those for a site, which is asked over TLS as the plain one redirects.
 #[test]
 fn a_wait_is_told_through_each_proxy_and_a_frozen_service_is_noticed_as_before() {
-    let (server, pages) = (node(), Stub::nobody());
+    let (server, pages) = (Server::listed(&[]), Stub::nobody());
     let kinds = [Kind::Nginx, Kind::Haproxy, Kind::Caddy];
     let alone = kinds.iter().filter_map(|kind| before(*kind, &server));
     let inside = kinds.iter().filter_map(|kind| site(*kind, server.public(), pages.addr()));
@@ -107,7 +101,7 @@ fn a_node_that_is_killed_under_a_wait_leaves_nobody_without_an_answer() {
 }
 
 fn kill_under_a_wait(kind: Kind, pause: Duration) {
-    let mut nodes = [node(), node()];
+    let mut nodes = [Server::listed(&[]), Server::listed(&[])];
     let Some(front) = Front::start(kind, &nodes.each_ref().map(Server::public)) else { return };
     // The second request of a connection, as a proxy may close after one without an answer.
     let mut client = ask(front.plain, &format!("GET {TOKEN_PATH}"));
@@ -132,7 +126,7 @@ fn kill_under_a_wait(kind: Kind, pause: Duration) {
 
 #[test]
 fn who_goes_away_behind_nginx_and_caddy_is_taken_out() {
-    let server = node();
+    let server = Server::listed(&[]);
     for kind in [Kind::Nginx, Kind::Caddy] {
         let Some(front) = before(kind, &server) else { continue };
         let client = ask(front.plain, &format!("GET {PATH}?wait=50"));

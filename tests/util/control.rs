@@ -70,6 +70,13 @@ impl Control {
 }
 
 impl Server {
+    /// A server in memory that lists 28 under the token `demo`.
+    pub(crate) fn listed(args: &[&str]) -> Server {
+        let server = Server::in_memory(args);
+        server.control_client().add_server(28, "demo");
+        server
+    }
+
     /// The control interface with the key that the server was started with.
     pub(crate) fn control_client(&self) -> Control {
         Control::new(self.control_endpoint(), Server::KEY)

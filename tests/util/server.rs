@@ -44,13 +44,16 @@ impl Server {
         Self::start(&all)
     }
 
-    /// Starts `vote-status serve` with one public and the control listener on free ports of
-    /// 127.0.0.1 and `args` added, and waits until both answer.
+    /// Runs [`Server::serve`] and waits until both listeners answer.
     pub(crate) fn start(args: &[&str]) -> Server {
+        Self::spawn(Self::serve(args))
+    }
+
+    /// `serve` with one public and the control listener on free ports of 127.0.0.1 and `args` added.
+    pub(crate) fn serve(args: &[&str]) -> Command {
         let mut command = Self::command();
-        command.args(["serve", "--listen", "127.0.0.1:0"]);
-        command.args(["--control", "127.0.0.1:0"]).args(args);
-        Self::spawn(command)
+        command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]).args(args);
+        command
     }
 
     /// Starts `vote-status serve` in memory with these arguments, `--listen` and `--control` among
@@ -76,9 +79,8 @@ impl Server {
 
     /// `serve` on a data directory, with one worker and both listeners on free ports of 127.0.0.1.
     pub(crate) fn on(data: &Path) -> Command {
-        let mut command = Self::command();
-        command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--workers", "1"]);
-        command.arg("--data-dir").arg(data);
+        let mut command = Self::serve(&["--workers", "1", "--data-dir"]);
+        command.arg(data);
         command
     }
 
@@ -233,6 +235,29 @@ pub(crate) fn run_to_end(mut command: Command) -> Ended {
     let mut child = command.spawn().expect("the program can be run");
     let (captured, _) = Captured::attach(&mut child);
     end_of(child, captured)
+}
+
+/// Requires exit status 2 and one line on standard error that has all of `words`.
+#[track_caller]
+pub(crate) fn expect_failure(ended: &Ended, words: &[&str]) {
+    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    assert!(ended.stderr.starts_with("vote-status: "), "{ended:?}");
+    for word in words {
+        assert!(ended.stderr.contains(word), "without {word:?}: {ended:?}");
+    }
+    for noise in ["panicked", "backtrace"] {
+        assert!(!ended.stderr.contains(noise), "{ended:?}");
+    }
+}
+
+/// Runs `command`, which must fail before it says where it listens.
+#[track_caller]
+pub(crate) fn expect_refusal(command: Command, words: &[&str]) {
+    let said = format!("{command:?}");
+    let ended = run_to_end(command);
+    assert_eq!(ended.stdout, "", "{said}");
+    expect_failure(&ended, words);
 }
 
 fn end_of(mut child: Child, mut captured: Captured) -> Ended {

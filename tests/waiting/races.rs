@@ -1,9 +1,10 @@
 //! Voters against waiters: a question that is on its way while its vote is recorded is told of it, whichever
 //! is first. A round is bounded by the deadline of a read, which is sooner than the wait is over.
 
-use super::{cooldown, request, server};
+use super::{cooldown, request};
 use crate::util::client::Client;
 use crate::util::endpoint::Endpoint;
+use crate::util::needs::is_long;
 use crate::util::random::Random;
 use crate::util::response::Response;
 use crate::util::server::Server;
@@ -24,17 +25,17 @@ type Judge = fn(&Response, bool) -> Option<String>;
 
 /// Rounds, each with an address of its own; many more where time does not matter.
 fn rounds(usual: u32) -> u32 {
-    if std::env::var_os("VOTE_STATUS_TEST_LONG").is_some() { usual * 50 } else { usual }
+    if is_long() { usual * 50 } else { usual }
 }
 
 #[test]
 fn every_waiter_is_told_with_one_worker() {
-    race(&[&server(&["--workers", "1"])], rounds(2_000), 2_000);
+    race(&[&Server::listed(&["--workers", "1"])], rounds(2_000), 2_000);
 }
 
 #[test]
 fn every_waiter_is_told_with_two_workers() {
-    race(&[&server(&["--workers", "2"])], rounds(2_000), 2_000);
+    race(&[&Server::listed(&["--workers", "2"])], rounds(2_000), 2_000);
 }
 
 /// Each asks and votes through both in turn: the feed wakes as the recorder does.

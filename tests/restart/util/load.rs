@@ -1,5 +1,6 @@
 //! Clients that never stop asking, and count what is not as it should be.
 
+use crate::util::answers::CAN_VOTE;
 use crate::util::client::{Client, Kept};
 use crate::util::control::Control;
 use crate::util::endpoint::Endpoint;
@@ -15,7 +16,6 @@ use std::time::{Duration, Instant};
 const GET: &str = "GET /api/vote/1/status/203.0.113.7 HTTP/1.1\r\nHost: h\r\n\r\n";
 /// Nobody votes from there: the end of the wait, or of the process, is the answer.
 const WAIT: &str = "GET /api/vote/1/status/203.0.113.7?wait=2 HTTP/1.1\r\nHost: h\r\n\r\n";
-const CAN_VOTE: &str = r#"{"success":true,"can_vote":true,"message":"Vous pouvez voter maintenant","next_vote_at":null,"cooldown_minutes":90}"#;
 /// Votes are cast from here on, one address after the other.
 const FIRST_VOTER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
 
@@ -127,7 +127,7 @@ impl Load {
                 Habit::Kept | Habit::Fresh | Habit::Pausing(_) => client.try_send(GET),
             };
             match self.exchange(&mut kept, !matches!(habit, Habit::Waiting), ask) {
-                Ok(response) if response.status == 200 && response.text() == CAN_VOTE => {}
+                Ok(response) if response.status == 200 && response.text() == CAN_VOTE.body => {}
                 Ok(response) => self.fail(&what, response),
                 Err(error) => self.fail(&what, error),
             }

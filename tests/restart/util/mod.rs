@@ -4,12 +4,12 @@ mod load;
 pub(crate) mod manager;
 
 use crate::util::endpoint::Endpoint;
+use crate::util::figures::report;
 use crate::util::server::Server;
 use crate::util::wait_until;
 use load::{Habit, Load};
 use manager::Manager;
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::net::Ipv4Addr;
 use std::thread::scope;
 use std::time::Duration;
@@ -52,15 +52,13 @@ pub(crate) fn under_load(way: &str, manager: &Manager, public: &Endpoint) {
         wait_until("they ask on", || load.requests() >= enough);
     });
     let (votes, failures) = (load.votes(), load.failures());
-    writeln!(
-        std::io::stderr(),
+    report(format_args!(
         "{RESTARTS} restarts, {way}: {} answers, {} votes, {} failures, longest new connection {} ms",
         load.requests(),
         votes.len(),
         failures.len(),
         load.longest().as_millis(),
-    )
-    .expect("standard error can be written to");
+    ));
     assert_eq!(failures, [""; 0], "{way}");
     assert!(!votes.is_empty(), "{way}: nobody has voted");
     assert_all_kept(&manager.server, &votes);
