@@ -1,12 +1,14 @@
 //! Going away: what SIGTERM does to idle connections, to requests under way, to newcomers, and
 //! under load. Black box; knows signals and exit statuses.
 
+use crate::util::answers::CAN_VOTE;
 use crate::util::client::{Client, get};
-use crate::util::response::{Framing, Response, parse_head};
+use crate::util::figures::report;
+use crate::util::response::Response;
 use crate::util::server::Server;
 use crate::util::{DEADLINE, wait_until};
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{scope, sleep};
@@ -14,7 +16,6 @@ use std::time::{Duration, Instant};
 
 const GET: &[u8] = b"GET /api/vote/1/status/1.2.3.4 HTTP/1.1\r\nHost: h\r\n\r\n";
 const GET_BEGUN: &[u8] = b"GET /api/vote/1/status/1.2.3.4 HTTP/1.1\r\nHost: h\r\n";
-const CAN_VOTE: &str = r#"{"success":true,"can_vote":true,"message":"Vous pouvez voter maintenant","next_vote_at":null,"cooldown_minutes":90}"#;
 /// At once, as far as a loaded machine allows.
 const SOON: Duration = Duration::from_secs(8);
 
@@ -27,7 +28,7 @@ fn server(args: &[&str]) -> Server {
 fn ask(client: &mut Client) -> Response {
     client.send(GET);
     let response = client.read_response(false);
-    assert_eq!(response.text(), CAN_VOTE, "{response:?}");
+    assert_eq!(response.text(), CAN_VOTE.body, "{response:?}");
     response
 }
 
@@ -59,6 +60,10 @@ fn assert_ends_well(server: &mut Server, deadline: Duration) {
 
 #[test]
 fn idle_connections_are_closed_and_the_process_ends() {
+    [Signal::TERM, Signal::INT].into_iter().for_each(ends_at);
+}
+
+fn ends_at(signal: Signal) {
     let mut server = server(&[]);
     let mut idle: Vec<Client> = (0..100).map(|_| Client::connect(server.public())).collect();
     for client in &mut idle {
@@ -68,7 +73,7 @@ fn idle_connections_are_closed_and_the_process_ends() {
     let mut control = Client::connect(server.control());
     control.expect_open();
     let since = Instant::now();
-    server.signal(Signal::TERM);
+    server.signal(signal);
     for client in &mut idle {
         client.expect_closed();
     }
@@ -99,7 +104,7 @@ fn requests_under_way_are_answered_and_told_the_close() {
     in_body.send("llo");
     for client in [&mut in_head, &mut in_line, &mut in_body] {
         let response = client.read_response(false);
-        assert_eq!(response.text(), CAN_VOTE, "{response:?}");
+        assert_eq!(response.text(), CAN_VOTE.body, "{response:?}");
         assert!(response.says_close(), "{response:?}");
         client.expect_closed();
     }
@@ -136,7 +141,7 @@ fn newcomers_are_taken_during_the_drain_delay() {
         assert_eq!(get(server.public(), "/healthz").text(), r#"{"status":"alive"}"#);
         assert_eq!(get(server.control(), "/healthz").status, 200);
         let response = get(server.public(), "/api/vote/1/status/1.2.3.4");
-        assert_eq!(response.text(), CAN_VOTE, "{response:?}");
+        assert_eq!(response.text(), CAN_VOTE.body, "{response:?}");
         sleep(Duration::from_millis(20));
     }
     assert!(server.is_running());
@@ -160,7 +165,7 @@ fn without_a_delay_newcomers_are_refused_while_others_finish() {
         }
     }
     under_way.send("\r\n");
-    assert_eq!(under_way.read_response(false).text(), CAN_VOTE);
+    assert_eq!(under_way.read_response(false).text(), CAN_VOTE.body);
     assert_ends_well(&mut server, SOON);
 }
 
@@ -217,12 +222,12 @@ fn a_pipeline_is_cut_between_two_answers() {
     let mut slow = Client::connect(server.public());
     slow.send(GET.repeat(2_000));
     let first = slow.read_response(false);
-    assert_eq!(first.text(), CAN_VOTE);
+    assert_eq!(first.text(), CAN_VOTE.body);
     server.signal(Signal::TERM);
     let mut last = first;
     let mut count = 1;
     while let Ok(response) = slow.try_read_response(false) {
-        assert_eq!(response.text(), CAN_VOTE);
+        assert_eq!(response.text(), CAN_VOTE.body);
         last = response;
         count += 1;
     }
@@ -231,75 +236,38 @@ fn a_pipeline_is_cut_between_two_answers() {
     assert_ends_well(&mut server, SOON);
 }
 
-/// What became of one request.
-enum Fate {
-    Answered {
-        says_close: bool,
-    },
-    /// The connection ended in order before the first byte of an answer.
-    Closed,
-    /// It ended by an error before the first byte of an answer.
-    Reset(ErrorKind),
-    Half(Vec<u8>),
-}
-
-/// One request on a raw stream: unlike the client of the other tests, it tells an end before an
-/// answer from one within.
-fn request(stream: &mut TcpStream) -> Fate {
-    if let Err(error) = stream.write_all(GET) {
-        return Fate::Reset(error.kind());
-    }
-    let mut bytes = Vec::new();
-    let mut piece = [0; 4096];
-    loop {
-        if let Some((response, head, framing)) = parse_head(&bytes) {
-            assert_eq!(framing, Framing::Length(CAN_VOTE.len()), "{response:?}");
-            if bytes.len() == head + CAN_VOTE.len() {
-                assert_eq!(&bytes[head..], CAN_VOTE.as_bytes());
-                let says_close = response.says_close();
-                return Fate::Answered { says_close };
-            }
-        }
-        match stream.read(&mut piece) {
-            Ok(0) if bytes.is_empty() => return Fate::Closed,
-            Err(error) if bytes.is_empty() => return Fate::Reset(error.kind()),
-            Ok(0) | Err(_) => return Fate::Half(bytes),
-            Ok(count) => bytes.extend_from_slice(&piece[..count]),
-        }
-    }
+/// One more request and its answer, whole.
+fn try_ask(client: &mut Client) -> io::Result<Response> {
+    client.try_send(GET)?;
+    let response = client.try_read_response(false)?;
+    assert_eq!(response.text(), CAN_VOTE.body, "{response:?}");
+    Ok(response)
 }
 
 /// Asks on one connection until it ends; panics at anything but answers and an orderly end.
 fn ask_until_closed(addr: SocketAddr, answered: &AtomicUsize) {
-    let mut stream = TcpStream::connect(addr).expect("the server accepts before the signal");
-    stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
+    let mut client = Client::connect(addr);
     loop {
-        match request(&mut stream) {
-            Fate::Answered { says_close } => {
+        match try_ask(&mut client) {
+            Ok(response) => {
                 answered.fetch_add(1, Ordering::Relaxed);
-                if says_close {
-                    assert!(matches!(stream.read(&mut [0]), Ok(0)), "open after the last answer");
-                    return;
+                if response.says_close() {
+                    return client.expect_closed();
                 }
             }
-            Fate::Closed => return,
-            Fate::Reset(error) => panic!("instead of an answer or an orderly end: {error}"),
-            Fate::Half(bytes) => panic!("half an answer: {}", bytes.escape_ascii()),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return,
+            Err(error) => panic!("instead of an answer or an orderly end: {error}"),
         }
     }
 }
 
 /// Asks on a new connection each time until none is taken; panics at half an answer.
 fn ask_until_refused(addr: SocketAddr, answered: &AtomicUsize) {
-    while let Ok(mut stream) = TcpStream::connect(addr) {
-        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
-        match request(&mut stream) {
-            Fate::Answered { .. } => {
-                answered.fetch_add(1, Ordering::Relaxed);
-            }
+    while let Ok(mut client) = Client::try_connect(addr) {
+        match try_ask(&mut client) {
+            Ok(_) => drop(answered.fetch_add(1, Ordering::Relaxed)),
             // Taken by the kernel and not by the server any more.
-            Fate::Closed | Fate::Reset(_) => {}
-            Fate::Half(bytes) => panic!("half an answer: {}", bytes.escape_ascii()),
+            Err(error) => assert_ne!(error.kind(), ErrorKind::InvalidData, "{error}"),
         }
     }
 }
@@ -321,11 +289,9 @@ fn under_load_clients_see_whole_answers_and_closed_connections() {
         server.signal(Signal::TERM);
     });
     assert_ends_well(&mut server, SOON);
-    writeln!(
-        std::io::stderr(),
+    report(format_args!(
         "SIGTERM under load: {} answers on kept connections, {} on fresh ones, no half answer",
         kept.into_inner(),
         fresh.into_inner()
-    )
-    .expect("standard error can be written to");
+    ));
 }

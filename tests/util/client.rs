@@ -79,19 +79,19 @@ impl Client {
         })
     }
 
-    /// Reads one response, or gives `UnexpectedEof` for a connection that ended first, `TimedOut`
-    /// past the deadline, or the socket's own error.
+    /// Reads one response, or gives `UnexpectedEof` for a connection that ended before its first byte, `InvalidData` for
+    /// one that ended within it, `TimedOut` past the deadline, or the socket's own error.
     pub(crate) fn try_read_response(&mut self, head_only: bool) -> io::Result<Response> {
         let until = Instant::now() + self.deadline;
         let (mut response, head_length, framing) = loop {
             if let Some(parsed) = parse_head(&self.buffer) {
                 break parsed;
             }
-            self.fill(until)?;
+            self.fill(until).map_err(|error| if self.buffer.is_empty() { error } else { half(&error) })?;
         };
         let framing = if head_only { Framing::Length(0) } else { framing };
         self.buffer.drain(..head_length);
-        response.body = self.read_body(framing, until)?;
+        response.body = self.read_body(framing, until).map_err(|error| half(&error))?;
         Ok(response)
     }
 
@@ -164,6 +164,10 @@ impl Client {
             Err(error) => Err(error),
         }
     }
+}
+
+fn half(error: &io::Error) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, format!("half an answer: {error}"))
 }
 
 /// A client that keeps its connection for as long as the server does, and takes a new one for the next request.
