@@ -2,57 +2,36 @@
 //! there, and each thing that it cannot do, so that the list in docs/DEPENDENCIES.md stays true.
 
 use crate::util::answers::{
-    BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, EXPECTATION_FAILED, HEADERS_TOO_LARGE, IN_COOLDOWN, METHOD_NOT_ALLOWED,
-    NOT_FOUND, NOT_IMPLEMENTED, OPTIONS, Outcome, UNKNOWN_SERVER, UNKNOWN_TOKEN, URI_TOO_LONG, prepare,
+    BAD_REQUEST, CAN_VOTE, HEADERS_TOO_LARGE, IN_COOLDOWN, OPTIONS, Outcome, UNKNOWN_SERVER, UNKNOWN_TOKEN,
+    URI_TOO_LONG, prepare,
 };
-use crate::util::checks;
+use crate::util::checks::{self, After, Closed, KeptAlive, Open, PATH};
 use crate::util::client::{Client, get};
+use crate::util::figures::resident_kib;
 use crate::util::response::Response;
-use crate::util::server::{Server, run_to_end};
+use crate::util::server::{Server, expect_refusal};
 use crate::util::time::{imf_fixdate_near_now, now_unix};
 use crate::util::{DEADLINE, wait_until};
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use std::fs::read_to_string;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
 use std::time::Duration;
 
-const PATH: &str = "/api/vote/28/status/203.0.113.7";
 const REQUEST: &str = "GET /api/vote/28/status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// How long nothing must come where nothing is expected to.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// What the answer says of the connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Says {
-    Nothing,
-    KeepAlive,
-    /// It is left to the client to do so.
-    Close,
-}
-
-use Says::{Close, KeepAlive, Nothing};
-
-/// Requests of which this engine can make what the contract does, with `PATH` for the usual path.
-const REQUESTS: &[(&str, &Outcome, Says)] = &[
-    ("GET PATH HTTP/1.1\r\nHost: a\r\n\r\n", &CAN_VOTE, Nothing),
-    ("GET PATH HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", &CAN_VOTE, Close),
-    ("GET PATH HTTP/1.0\r\n\r\n", &CAN_VOTE, Close),
-    ("GET PATH HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", &CAN_VOTE, KeepAlive),
-    ("GET http://a/api/vote/28/status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n", &CAN_VOTE, Nothing),
-    ("GET PATH HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nGET /", &CAN_VOTE, Nothing),
-    ("POST PATH HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}", &METHOD_NOT_ALLOWED, Nothing),
-    ("POST /nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}", &NOT_FOUND, Nothing),
-    ("DELETE PATH HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", &METHOD_NOT_ALLOWED, Close),
-    ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", &OPTIONS, Nothing),
-    ("GET PATH HTTP/1.1\r\n\r\n", &BAD_REQUEST, Close),
-    ("GET PATH HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", &BAD_REQUEST, Close),
-    ("GET PATH HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n", &BAD_REQUEST, Close),
-    ("GET PATH HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", &BAD_REQUEST, Close),
-    ("GET PATH HTTP/1.1\r\nHost: a\r\nContent-Length: 65537\r\n\r\n", &CONTENT_TOO_LARGE, Close),
-    ("GET PATH HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\n\r\n", &EXPECTATION_FAILED, Close),
-    ("GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", &NOT_IMPLEMENTED, Close),
+/// What it cannot parse: it closes without an answer, and answers before it on the connection are lost as well.
+const UNREADABLE: [&str; 7] = [
+    "GET  PATH HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET PATH HTTP/2.0\r\nHost: a\r\n\r\n",
+    "GET PATH HTTP/1.1\r\nHost : a\r\n\r\n",
+    "GET PATH HTTP/1.1\r\nHost: a\r\nX: \0\r\n\r\n",
+    "\0",
+    // No chunked content: its first line is no request.
+    "GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nGET /\r\n0\r\n\r\n",
+    "GET PATH HTTP/1.1\r\nHost: a\r\n\r\n\0",
 ];
 
 #[test]
@@ -65,7 +44,7 @@ fn every_path_and_method_has_the_contract_s_answer() {
     let server = start(&[]);
     let next = prepare(&server);
     checks::each_path_and_method(&server.publics()[0], &next, |label, response, outcome, body, _client| {
-        expect(label, response, outcome, body, if outcome.closes { Close } else { Nothing });
+        expect(label, response, outcome, body, if outcome.closes { Closed } else { Open });
     });
 }
 
@@ -73,12 +52,12 @@ fn every_path_and_method_has_the_contract_s_answer() {
 fn every_kind_of_request_that_it_can_read_has_the_contract_s_answer() {
     let server = start(&[]);
     prepare(&server);
-    for (request, outcome, says) in REQUESTS {
+    for (request, outcome, after) in checks::REQUESTS.iter().filter(|(request, ..)| !UNREADABLE.contains(request)) {
         let request = request.replace("PATH", PATH);
         let mut client = Client::connect(server.public());
         client.send(&request);
-        expect(&request, &client.read_response(false), outcome, outcome.body, *says);
-        if *says != Close {
+        expect(&request, &client.read_response(false), outcome, outcome.body, *after);
+        if *after != Closed {
             client.expect_open();
         }
     }
@@ -129,7 +108,7 @@ fn all_listeners_and_event_loops_see_a_vote_at_once() {
     let server = start(&["--workers", "2", "--listen", "[::1]:0"]);
     for path in [PATH, "/api/servers/demo/vote-status/203.0.113.7"] {
         let outcome = if path == PATH { &UNKNOWN_SERVER } else { &UNKNOWN_TOKEN };
-        expect(path, &get(server.public(), path), outcome, outcome.body, Nothing);
+        expect(path, &get(server.public(), path), outcome, outcome.body, Open);
     }
     server.control_client().add_server(28, "demo");
     assert_eq!(server.publics().len(), 2);
@@ -157,9 +136,7 @@ fn an_address_in_use_is_refused() {
         let mut command = Server::command();
         command.args(["serve", "--in-memory", "--engine", "may_minihttp", "--control", "127.0.0.1:0", "--listen"]);
         command.arg(holder.public().to_string());
-        let ended = run_to_end(command);
-        assert_eq!(ended.status.code(), Some(2), "{ended:?}");
-        assert!(ended.stderr.contains("in use"), "{ended:?}");
+        expect_refusal(command, &["in use"]);
     }
 }
 
@@ -178,39 +155,76 @@ fn going_away_it_says_so_in_every_answer_and_ends() {
             break response;
         }
     };
-    expect("the last answer", &last, &CAN_VOTE, CAN_VOTE.body, Close);
+    expect("the last answer", &last, &CAN_VOTE, CAN_VOTE.body, Closed);
     assert_eq!(server.wait_exit(DEADLINE).code(), Some(0));
 }
 
-#[test]
-fn limit_sixteen_header_lines() {
-    let server = start(&[]);
-    prepare(&server);
-    let request = |lines: usize| format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n{}\r\n", "X-Line: 1\r\n".repeat(lines - 1));
-    let mut client = Client::connect(server.public());
-    client.send(request(16));
-    expect("16 lines", &client.read_response(false), &CAN_VOTE, CAN_VOTE.body, Nothing);
-    expect_no_answer(server.public(), &request(17));
+/// One step of a connection's life.
+enum Step {
+    Send(String),
+    Answer(&'static Outcome, After),
+    /// For a while nothing comes, the end neither.
+    Silence,
+    /// The end, in order or not, without a byte.
+    NoAnswer,
+}
+
+use Step::{Answer, NoAnswer, Send, Silence};
+
+/// What it does otherwise than the contract, each on a connection of its own.
+fn limits() -> Vec<(String, Vec<Step>)> {
+    let lines =
+        |count: usize| Send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n{}\r\n", "X-Line: 1\r\n".repeat(count - 1)));
+    let send = |request: &str| Send(request.replace("PATH", PATH));
+    let can_vote = || Answer(&CAN_VOTE, Open);
+    let (first, second) = REQUEST.split_at(20);
+    let mut limits = vec![
+        ("16 header lines", vec![lines(16), can_vote()]),
+        ("17 header lines", vec![lines(17), NoAnswer]),
+        ("bare line feeds", vec![send("GET PATH HTTP/1.1\nHost: a\n\n"), can_vote()]),
+        ("empty lines first", vec![send("\r\n\r\n\r\nGET PATH HTTP/1.1\r\nHost: a\r\n\r\n"), can_vote()]),
+        (
+            "no time-out for a head, and none for a pause",
+            vec![send(first), Silence, send(second), can_vote(), Silence, send(REQUEST), can_vote()],
+        ),
+        (
+            "content is not asked for",
+            vec![
+                send("GET PATH HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"),
+                Silence,
+                send("body"),
+                can_vote(),
+            ],
+        ),
+    ];
+    // What comes behind the last request all the same is not taken for one.
+    for last in ["GET PATH HTTP/1.0\r\n\r\n", "GET PATH HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"] {
+        let steps = vec![send(last), Answer(&CAN_VOTE, Closed), Silence, send(REQUEST), Answer(&BAD_REQUEST, Closed)];
+        limits.push(("it never closes after an answer", steps));
+    }
+    let unreadable = UNREADABLE.map(|request| (request, vec![send(request), NoAnswer]));
+    limits.into_iter().chain(unreadable).map(|(what, steps)| (what.to_owned(), steps)).collect()
 }
 
 #[test]
-fn limit_no_answer_to_what_it_cannot_parse() {
-    let server = start(&[]);
+fn its_limits_are_those_that_are_documented() {
+    let server = start(&["--head-timeout", "0.05", "--idle-timeout", "0.05"]);
     prepare(&server);
-    for request in [
-        "GET  PATH HTTP/1.1\r\nHost: a\r\n\r\n",
-        "GET PATH HTTP/2.0\r\nHost: a\r\n\r\n",
-        "GET PATH HTTP/1.1\r\nHost : a\r\n\r\n",
-        "GET PATH HTTP/1.1\r\nHost: a\r\nX: \0\r\n\r\n",
-        "\0",
-        // No chunked content: its first line is no request. Answers before it are lost with it.
-        "GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nGET /\r\n0\r\n\r\n",
-        "GET PATH HTTP/1.1\r\nHost: a\r\n\r\n\0",
-    ] {
-        expect_no_answer(server.public(), &request.replace("PATH", PATH));
+    for (what, steps) in limits() {
+        let mut client = Client::connect(server.public());
+        for step in steps {
+            match step {
+                Send(bytes) => client.send(bytes),
+                Answer(outcome, after) => {
+                    expect(&what, &client.read_response(false), outcome, outcome.body, after);
+                }
+                Silence => expect_silence(&mut client),
+                NoAnswer => expect_no_answer(&what, &mut client),
+            }
+        }
     }
-    // Besides, each of them is worth a line to it.
-    server.wait_for_lines("failed to parse http request", 7);
+    // Besides, each that it cannot parse is worth a line to it.
+    server.wait_for_lines("failed to parse http request", UNREADABLE.len());
 }
 
 #[test]
@@ -226,41 +240,13 @@ fn limit_no_answer_to_a_client_that_has_shut_its_side() {
 }
 
 #[test]
-fn limit_it_takes_bare_line_feeds_and_empty_lines() {
-    let server = start(&[]);
-    prepare(&server);
-    for request in ["GET PATH HTTP/1.1\nHost: a\n\n", "\r\n\r\n\r\nGET PATH HTTP/1.1\r\nHost: a\r\n\r\n"] {
-        let mut client = Client::connect(server.public());
-        client.send(request.replace("PATH", PATH));
-        expect(request, &client.read_response(false), &CAN_VOTE, CAN_VOTE.body, Nothing);
-    }
-}
-
-#[test]
-fn limit_it_never_closes_after_an_answer() {
-    let server = start(&[]);
-    prepare(&server);
-    for request in
-        [format!("GET {PATH} HTTP/1.0\r\n\r\n"), format!("GET {PATH} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")]
-    {
-        let mut client = Client::connect(server.public());
-        client.send(&request);
-        expect(&request, &client.read_response(false), &CAN_VOTE, CAN_VOTE.body, Close);
-        expect_silence(&mut client);
-        // What comes all the same is not taken for a request.
-        client.send(REQUEST);
-        expect("behind the last", &client.read_response(false), &BAD_REQUEST, BAD_REQUEST.body, Close);
-    }
-}
-
-#[test]
 fn limit_no_bound_on_connections() {
     let server = start(&["--max-connections", "1"]);
     prepare(&server);
     let mut clients: Vec<Client> = (0..50).map(|_| Client::connect(server.public())).collect();
     for client in &mut clients {
         client.send(REQUEST);
-        expect("one of many", &client.read_response(false), &CAN_VOTE, CAN_VOTE.body, Nothing);
+        expect("one of many", &client.read_response(false), &CAN_VOTE, CAN_VOTE.body, Open);
     }
 }
 
@@ -278,35 +264,10 @@ fn limit_it_spins_where_descriptors_run_out() {
 }
 
 #[test]
-fn limit_no_time_outs() {
-    let server = start(&["--head-timeout", "0.05", "--idle-timeout", "0.05"]);
-    prepare(&server);
-    let mut client = Client::connect(server.public());
-    let (first, second) = REQUEST.split_at(20);
-    client.send(first);
-    expect_silence(&mut client);
-    client.send(second);
-    expect("begun long ago", &client.read_response(false), &CAN_VOTE, CAN_VOTE.body, Nothing);
-    expect_silence(&mut client);
-    client.expect_open();
-}
-
-#[test]
-fn limit_content_is_not_asked_for() {
-    let server = start(&[]);
-    prepare(&server);
-    let mut client = Client::connect(server.public());
-    client.send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"));
-    expect_silence(&mut client);
-    client.send("body");
-    expect("the answer", &client.read_response(false), &CAN_VOTE, CAN_VOTE.body, Nothing);
-}
-
-#[test]
 fn limit_heads_are_held_whatever_their_size() {
     const BYTES: usize = 2 * 1024 * 1024;
     let server = start(&[]);
-    let before = resident_kib(&server);
+    let before = resident_kib(server.pid());
     for (start, outcome) in [
         (format!("GET {PATH} HTTP/1.1\r\nHost: a\r\nX-Big: "), &HEADERS_TOO_LARGE),
         (format!("GET {PATH}?"), &URI_TOO_LONG),
@@ -316,9 +277,9 @@ fn limit_heads_are_held_whatever_their_size() {
         client.send("b".repeat(BYTES));
         expect_silence(&mut client);
         client.send(if outcome == &URI_TOO_LONG { " HTTP/1.1\r\nHost: a\r\n\r\n" } else { "\r\n\r\n" });
-        expect(&start, &client.read_response(false), outcome, outcome.body, Close);
+        expect(&start, &client.read_response(false), outcome, outcome.body, Closed);
     }
-    let grown = resident_kib(&server).saturating_sub(before);
+    let grown = resident_kib(server.pid()).saturating_sub(before);
     assert!(grown >= BYTES as u64 / 1024, "{grown} KiB");
 }
 
@@ -328,13 +289,13 @@ fn limit_an_idle_connection_holds_its_buffers() {
     let server = start(&["--workers", "1"]);
     prepare(&server);
     get(server.public(), PATH);
-    let before = resident_kib(&server);
+    let before = resident_kib(server.pid());
     let mut clients: Vec<Client> = (0..COUNT).map(|_| Client::connect(server.public())).collect();
     for client in &mut clients {
         client.send(REQUEST);
         assert_eq!(client.read_response(false).text(), CAN_VOTE.body);
     }
-    let each = (resident_kib(&server) - before) * 1024 / COUNT as u64;
+    let each = (resident_kib(server.pid()) - before) * 1024 / COUNT as u64;
     println!("{each} bytes for each idle connection");
     assert!(each >= 8 * 1024, "{each} bytes each");
 }
@@ -346,15 +307,15 @@ fn start(args: &[&str]) -> Server {
 
 /// Compares all of it, but for the date, which must be now. This engine words the head its own
 /// way: `Ok`, a `Server`, the length before the other fields, and the length 0 where no body follows.
-fn expect(label: &str, response: &Response, outcome: &Outcome, body: &str, says: Says) {
+fn expect(label: &str, response: &Response, outcome: &Outcome, body: &str, after: After) {
     let date = response.header("Date").unwrap_or_default();
     assert!(imf_fixdate_near_now(date, 3).is_some(), "{label}: Date is {date:?}, which is not now");
     let status = if outcome.status == "200 OK" { "200 Ok" } else { outcome.status };
     let content_type = if outcome == &OPTIONS { "" } else { "Content-Type: application/json; charset=utf-8\r\n" };
-    let connection = match says {
-        Nothing => "",
-        KeepAlive => "Connection: keep-alive\r\n",
-        Close => "Connection: close\r\n",
+    let connection = match after {
+        Open => "",
+        KeptAlive => "Connection: keep-alive\r\n",
+        Closed => "Connection: close\r\n",
     };
     let head = format!(
         "HTTP/1.1 {status}\r\nServer: M\r\nDate: {date}\r\nContent-Length: {length}\r\n{content_type}\
@@ -368,9 +329,7 @@ fn expect(label: &str, response: &Response, outcome: &Outcome, body: &str, says:
 }
 
 /// Requires that the connection ends, in order or not, without a byte.
-fn expect_no_answer(address: SocketAddr, request: &str) {
-    let mut client = Client::connect(address);
-    client.send(request);
+fn expect_no_answer(request: &str, client: &mut Client) {
     match client.try_read_to_end() {
         Ok(bytes) => assert!(bytes.is_empty(), "{request:?}: {:?}", String::from_utf8_lossy(&bytes)),
         Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{request:?}: {error}"),
@@ -385,12 +344,6 @@ fn expect_silence(client: &mut Client) {
         Err(error) => assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}"),
     }
     client.set_deadline(DEADLINE);
-}
-
-fn resident_kib(server: &Server) -> u64 {
-    let status = read_to_string(format!("/proc/{}/status", server.pid())).expect("the process runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a running process has VmRSS");
-    line.trim().trim_end_matches(" kB").parse().expect("it is a number")
 }
 
 /// Processor time used so far, user and system together.
