@@ -1,6 +1,6 @@
 //! One bound for the memory of all connections: thousands of clients that ask for far more than they
 //! take, or never end what they began. `VOTE_STATUS_TEST_LONG=1` has as many of them as descriptors
-//! allow, and compares a good client's waits with those when it is alone.
+//! allow.
 
 use super::ask;
 use crate::util::DEADLINE;
@@ -13,7 +13,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What the first of them were seen with: 600 of these, pipelined, took 117 KiB each.
 const PIPELINED_BYTES: usize = 65_000;
@@ -23,6 +23,9 @@ const SHORT: &str = "GET /x HTTP/1.1\r\nHost: a\r\n\r\n";
 const PATIENT: [&str; 6] = ["--head-timeout", "600", "--write-timeout", "600", "--idle-timeout", "600"];
 /// What the process may take besides: code, table, slots, what its allocator cannot give back.
 const BESIDES_KIB: u64 = 64 * 1024;
+
+/// Requests of clients that mean well, each on a connection of its own, beside those that mean harm.
+const GOOD_ONES: usize = 200;
 
 /// What a client does that means harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,26 +87,6 @@ impl Attacker {
     }
 }
 
-/// The wait that one request in a hundred is over, of so many, each on a connection of its own and not
-/// right behind the one before: a client that keeps the processor warm for itself waits for nothing.
-fn wait_p99(address: SocketAddr, count: usize) -> Duration {
-    let mut waits: Vec<Duration> = (0..count)
-        .map(|_| {
-            sleep(Duration::from_millis(2));
-            let since = Instant::now();
-            ask(&mut Client::connect(address));
-            since.elapsed()
-        })
-        .collect();
-    waits.sort();
-    waits[count * 99 / 100]
-}
-
-fn median<T: PartialOrd + Copy>(mut values: Vec<T>) -> T {
-    values.sort_by(|one, other| one.partial_cmp(other).expect("they are numbers"));
-    values[values.len() / 2]
-}
-
 /// Keeps `attackers` at it until it is over: who was cut off comes again, some each round.
 fn keep_on(address: SocketAddr, attackers: &mut [Attacker], is_over: &AtomicBool) -> usize {
     // And one of those who were cut off comes again each second.
@@ -131,15 +114,13 @@ fn keep_on(address: SocketAddr, attackers: &mut [Attacker], is_over: &AtomicBool
 /// Regression: 117 KiB for each of them, without an end; 65,536 would have taken 7.5 GB.
 #[test]
 fn the_memory_of_all_connections_has_one_bound() {
-    const ROUNDS: usize = 7;
     let is_long = is_long();
-    let (wanted, budget_kib, rounds) = if is_long { (15_000, 256 * 1024, 400) } else { (900, 8 * 1024, 20) };
+    let (wanted, budget_kib) = if is_long { (15_000, 256 * 1024) } else { (900, 8 * 1024) };
     let budget = (budget_kib * 1024).to_string();
     let server = Server::in_memory(&[&["--workers", "2", "--buffer-bytes-max", &budget][..], &PATIENT].concat());
     server.control_client().add_server(1, "t");
     let (address, pid) = (server.public(), server.pid());
     let count = connections_affordable(wanted);
-    let alone: Vec<Duration> = (0..ROUNDS).map(|_| wait_p99(address, rounds)).collect();
     let before = resident_kib(pid);
 
     let mut attackers: Vec<Attacker> = Vec::new();
@@ -151,11 +132,13 @@ fn the_memory_of_all_connections_has_one_bound() {
     }
     let is_over = AtomicBool::new(false);
     let mut again = 0;
-    let beside: Vec<Duration> = scope(|scope| {
+    scope(|scope| {
         scope.spawn(|| again = keep_on(address, &mut attackers, &is_over));
-        let beside = (0..ROUNDS).map(|_| wait_p99(address, rounds)).collect();
+        for _ in 0..GOOD_ONES {
+            ask(&mut Client::connect(address));
+            sleep(Duration::from_millis(2));
+        }
         is_over.store(true, Ordering::Relaxed);
-        beside
     });
 
     let held_kib = server.metric("vote_status_buffer_bytes") / 1024;
@@ -163,23 +146,15 @@ fn the_memory_of_all_connections_has_one_bound() {
     let cut = |how| server.metric(&format!(r#"vote_status_buffer_cuts_total{{listener="public",how="{how}"}}"#));
     let (answered, closed) = (cut("answered"), cut("closed"));
     let grown_kib = peak_kib(pid).saturating_sub(before);
-    let ratios = beside.iter().zip(&alone).map(|(beside, alone)| beside.as_secs_f64() / alone.as_secs_f64());
-    let ratio = median(ratios.collect());
     report(format_args!(
         "{count} clients that take nothing, {again} of them again: {held_kib} of {budget_kib} KiB held, {grown_kib} KiB more \
-         at most; {answered} told so, {closed} closed; p99 of a good one {:?}, alone {:?}: {ratio:.2} times",
-        median(beside),
-        median(alone),
+         at most; {answered} told so, {closed} closed"
     ));
     assert_eq!(max, budget_kib * 1024);
     assert!(held_kib <= budget_kib, "{held_kib} KiB held");
     assert!(grown_kib <= budget_kib + BESIDES_KIB / if is_long { 1 } else { 4 }, "{grown_kib} KiB more");
     assert!(held_kib >= budget_kib / 4, "{held_kib} KiB held: they cannot have done what they were to do");
-    if is_long {
-        assert!(ratio <= 3.0, "a good client waits {ratio:.2} times as long");
-    } else {
-        assert!(answered + closed > 0, "nobody had to go");
-    }
+    assert!(is_long || answered + closed > 0, "nobody had to go");
     drop(attackers);
     ask(&mut Client::connect(address));
 }

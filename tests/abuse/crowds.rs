@@ -1,7 +1,8 @@
 //! Crowds that hold places: they begin and do not end, and come again when they are sent away. Who
 //! means well is answered all the same, on the public listener and on the control one.
 
-use super::{CAN_VOTE, GET};
+use super::GET;
+use crate::util::answers::CAN_VOTE;
 use crate::util::client::Client;
 use crate::util::endpoint::Endpoint;
 use crate::util::figures::{connections_affordable, one_worker, report};
@@ -79,7 +80,7 @@ fn ask_for(time: Duration, endpoint: &Endpoint) -> (usize, usize, Duration) {
         });
         longest = longest.max(since.elapsed());
         count += 1;
-        failed += usize::from(!answer.is_ok_and(|response| response.status == 200 && response.text() == CAN_VOTE));
+        failed += usize::from(!answer.is_ok_and(|response| response.status == 200 && response.text() == CAN_VOTE.body));
     }
     (count, failed, longest)
 }
@@ -118,7 +119,7 @@ fn a_crowd_of_one_address_ends_its_own_and_not_who_is_slow() {
             slow.send(piece);
             sleep(Duration::from_millis(100));
         }
-        assert_eq!(slow.read_response(false).text(), CAN_VOTE);
+        assert_eq!(slow.read_response(false).text(), CAN_VOTE.body);
         drop(end);
         let opened = crowd.join().expect("no panic");
         report(format_args!("a slow head of {} ms beside {opened} that never end", GET.len() / 4 * 100));
@@ -318,11 +319,10 @@ fn newcomers_that_are_turned_away_are_counted() {
     assert_eq!(server.metric(r#"vote_status_turned_away_total{listener="public"}"#), 0);
 }
 
-/// A server with so many descriptors and one public listener.
-fn with_descriptors(descriptors: usize, workers: &str) -> Server {
-    let mut command = Server::command();
-    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--in-memory"]);
-    command.args(["--workers", workers, "--head-timeout", "60"]);
+/// A server with so many descriptors and one public listener. They end long before its `--max-connections`.
+pub(crate) fn with_descriptors(descriptors: usize, workers: &str) -> Server {
+    let options = ["--in-memory", "--workers", workers, "--head-timeout", "60", "--max-connections", "100000"];
+    let command = Server::serve(&options);
     let script = format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"");
     let server = Server::spawn(Server::under(&["sh", "-c", &script], command));
     server.control_client().add_server(1, "t");

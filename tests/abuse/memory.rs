@@ -1,7 +1,8 @@
 //! What a client can make the server hold: endless sections, partial heads, idle connections;
 //! and that a refusal reaches a client that is still sending.
 
-use super::{CONTENT_BODY, GET, ask, assert_refusal};
+use super::{GET, ask, assert_refusal};
+use crate::util::answers::CONTENT_TOO_LARGE;
 use crate::util::client::Client;
 use crate::util::figures::{connections_affordable, one_worker, report, resident_kib};
 use crate::util::server::Server;
@@ -75,7 +76,7 @@ fn a_refusal_reaches_a_client_that_sends_all_first() {
         for _ in 0..size / 10_000 {
             client.send([b'b'; 10_000]);
         }
-        assert_refusal(&client.read_response(false), 413, CONTENT_BODY);
+        assert_refusal(&client.read_response(false), &CONTENT_TOO_LARGE);
         client.expect_closed();
     }
 }

@@ -1,18 +1,17 @@
 //! Too many clients, too few descriptors, and clients that want the worker for themselves: the
 //! others must go on being answered.
 
-use super::crowds::{ELSEWHERE, connect_from};
-use super::{CAN_VOTE, GET, NOT_READY_BODY, TIMEOUT_BODY, ask, assert_refusal};
-use crate::util::client::Client;
+use super::crowds::{ELSEWHERE, connect_from, with_descriptors};
+use super::{GET, ask, assert_refusal};
+use crate::util::answers::{CAN_VOTE, NOT_READY, REQUEST_TIMEOUT};
+use crate::util::client::{Client, exchange};
 use crate::util::endpoint::Transport;
 use crate::util::figures::{connections_affordable, one_worker, report};
-use crate::util::server::Server;
+use crate::util::wait_until;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use socket2::SockRef;
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{scope, sleep};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// A head that is begun, which makes its connection busy.
@@ -51,30 +50,20 @@ fn newcomers_among_busy_ones_are_served_and_the_oldest_unfinished_one_makes_room
     }
     // A round trip on a busy one, so that all that was sent before has been read.
     busy[0].send("\r\n");
-    assert_eq!(busy[0].read_response(false).text(), CAN_VOTE);
+    assert_eq!(busy[0].read_response(false).text(), CAN_VOTE.body);
     busy[0].send(BEGUN);
     for _ in 0..50 {
         // The first one's place is the next one's: it is idle by then, or gone.
         ask(&mut Client::connect(server.public()));
     }
     // The first of them has begun anew, after the second.
-    assert_refusal(&busy[1].read_response(false), 408, TIMEOUT_BODY);
+    assert_refusal(&busy[1].read_response(false), &REQUEST_TIMEOUT);
     busy[1].expect_closed();
     for client in busy.iter_mut().enumerate().filter(|(index, _)| *index != 1).map(|(_, client)| client) {
         client.send("\r\n");
-        assert_eq!(client.read_response(false).text(), CAN_VOTE);
+        assert_eq!(client.read_response(false).text(), CAN_VOTE.body);
     }
     ask(&mut Client::connect(server.public()));
-}
-
-/// A server whose descriptors end long before its `--max-connections`.
-fn with_few_descriptors() -> Server {
-    let mut command = Server::command();
-    command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--in-memory", "--workers", "1"]);
-    command.args(["--max-connections", "10000", "--head-timeout", "60"]);
-    let server = Server::spawn(Server::under(&["sh", "-c", r#"ulimit -n 100; exec "$0" "$@""#], command));
-    server.control_client().add_server(1, "t");
-    server
 }
 
 /// How many times a worker has been refused a descriptor, asked on a connection that is there already.
@@ -94,7 +83,7 @@ fn shortages(control: &mut Client) -> u64 {
 fn without_descriptors_nothing_spins_and_service_resumes() {
     const WATCHED: Duration = Duration::from_millis(1_000);
     const PAUSE_MS: u128 = 50;
-    let server = with_few_descriptors();
+    let server = with_descriptors(100, "1");
     let mut control = Client::connect(server.control());
     let mut good = Client::connect(server.public());
     good.send(BEGUN);
@@ -109,7 +98,7 @@ fn without_descriptors_nothing_spins_and_service_resumes() {
         let _ = client.try_send(BEGUN);
     }
     good.send([b"\r\n", BEGUN].concat());
-    assert_eq!(good.read_response(false).text(), CAN_VOTE);
+    assert_eq!(good.read_response(false).text(), CAN_VOTE.body);
 
     let usual = set_descriptors_max(server.pid(), 3);
     let newcomers: Vec<Client> = (0..20).map(|_| elsewhere()).collect();
@@ -121,25 +110,21 @@ fn without_descriptors_nothing_spins_and_service_resumes() {
     let most = 2 * (watched_ms / PAUSE_MS + 2);
     assert!(u128::from(after - before) <= most, "{} tries in {watched_ms} ms, at most {most}", after - before);
     good.send([b"\r\n", BEGUN].concat());
-    assert_eq!(good.read_response(false).text(), CAN_VOTE);
+    assert_eq!(good.read_response(false).text(), CAN_VOTE.body);
 
     set_descriptors_max(server.pid(), usual);
     drop((crowd, newcomers));
     // The crowd's rest still stands in the queue of the listening socket, so the first tries may
     // be answered 503; within the deadline a newcomer must be served.
-    let until = Instant::now() + Duration::from_secs(10);
-    loop {
-        let mut newcomer = Client::connect(server.public());
-        newcomer.send(GET);
-        let response = newcomer.read_response(false);
-        if response.status == 200 {
-            break;
+    wait_until("service resumes", || {
+        let response = exchange(server.public(), GET);
+        if response.status != 200 {
+            assert_refusal(&response, &NOT_READY);
         }
-        assert_refusal(&response, 503, NOT_READY_BODY);
-        assert!(Instant::now() < until, "service does not resume");
-    }
+        response.status == 200
+    });
     good.send("\r\n");
-    assert_eq!(good.read_response(false).text(), CAN_VOTE);
+    assert_eq!(good.read_response(false).text(), CAN_VOTE.body);
 }
 
 /// Sets the soft limit on descriptors of a running process; gives the one before.
@@ -164,52 +149,6 @@ fn connections_reset_at_once_do_no_harm() {
     }
     ask(&mut good);
     ask(&mut Client::connect(server.public()));
-}
-
-/// Four connections that always have requests waiting; another one's answers must not wait
-/// for all of theirs.
-#[test]
-fn endless_pipelines_do_not_starve_another_connection() {
-    const LONGEST_MEDIAN: Duration = Duration::from_millis(250);
-    let server = one_worker(&[]);
-    let stop = AtomicBool::new(false);
-    let mut waits = Vec::new();
-    scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| pipeline_until(&stop, server.public()));
-        }
-        sleep(Duration::from_millis(300));
-        let mut client = Client::connect(server.public());
-        for _ in 0..50 {
-            let since = Instant::now();
-            ask(&mut client);
-            waits.push(since.elapsed());
-        }
-        stop.store(true, Ordering::Relaxed);
-    });
-    waits.sort();
-    let (median, longest) = (waits[waits.len() / 2], waits[waits.len() - 1]);
-    report(format_args!(
-        "beside 4 endless pipelines: median {:.1} ms, longest {:.1} ms",
-        median.as_secs_f64() * 1e3,
-        longest.as_secs_f64() * 1e3
-    ));
-    assert!(median <= LONGEST_MEDIAN, "median {median:?}, longest {longest:?}");
-}
-
-/// Keeps the server's receive buffer full: one thread's sends never wait for the answers, which
-/// another one reads.
-fn pipeline_until(stop: &AtomicBool, addr: SocketAddr) {
-    let mut sender = Client::connect(addr);
-    let mut receiver = sender.stream().try_clone().expect("a socket can be cloned");
-    let batch = GET.repeat(2_000);
-    scope(|scope| {
-        scope.spawn(move || std::io::copy(&mut receiver, &mut std::io::sink()));
-        while !stop.load(Ordering::Relaxed) {
-            sender.send(&batch);
-        }
-        sender.shutdown_write();
-    });
 }
 
 /// How long one client takes for some requests, each of which waits for the answer to the one before.

@@ -1,7 +1,8 @@
 //! Deadlines: a request that does not end, a connection that says nothing, a peer that takes no
 //! answers. Lower bounds hold exactly; upper ones allow for a loaded machine.
 
-use super::{CAN_VOTE, GET, TIMEOUT_BODY, ask, assert_refusal};
+use super::{GET, ask, assert_refusal};
+use crate::util::answers::{CAN_VOTE, REQUEST_TIMEOUT};
 use crate::util::client::Client;
 use crate::util::figures::{one_worker, report, resident_kib};
 use crate::util::server::Server;
@@ -69,7 +70,7 @@ fn a_request_that_does_not_end_is_answered_408() {
 fn one_that_does_not_end(addr: SocketAddr, what: &str, start: &[u8], more: &[u8]) {
     let mut client = Client::connect(addr);
     let kept = drip(&mut client, start, more);
-    assert_refusal(&client.read_response(false), 408, TIMEOUT_BODY);
+    assert_refusal(&client.read_response(false), &REQUEST_TIMEOUT);
     client.expect_closed();
     assert_in_time(kept, what);
 }
@@ -83,7 +84,7 @@ fn the_deadline_of_a_later_request_starts_with_its_first_byte() {
     ask(&mut client);
     sleep(Duration::from_millis(700));
     let kept = drip(&mut client, b"GET /a HTTP/1.1\r\nX: ", b"a");
-    assert_refusal(&client.read_response(false), 408, TIMEOUT_BODY);
+    assert_refusal(&client.read_response(false), &REQUEST_TIMEOUT);
     client.expect_closed();
     assert_in_time(kept, "slow third head");
 }
@@ -94,9 +95,9 @@ fn answers_before_a_request_that_does_not_end_arrive() {
     let mut client = Client::connect(server.public());
     client.send([GET, GET, b"GET /api"].concat());
     for _ in 0..2 {
-        assert_eq!(client.read_response(false).text(), CAN_VOTE);
+        assert_eq!(client.read_response(false).text(), CAN_VOTE.body);
     }
-    assert_refusal(&client.read_response(false), 408, TIMEOUT_BODY);
+    assert_refusal(&client.read_response(false), &REQUEST_TIMEOUT);
     client.expect_closed();
 }
 
@@ -205,12 +206,12 @@ fn an_empty_line_between_requests_is_no_request() {
     server.control_client().add_server(1, "t");
     let mut client = Client::connect(server.public());
     client.send([GET, b"\r\n"].concat());
-    assert_eq!(client.read_response(false).text(), CAN_VOTE);
+    assert_eq!(client.read_response(false).text(), CAN_VOTE.body);
     let quiet_until = Instant::now() + Duration::from_millis(1_500);
     while Instant::now() < quiet_until {
         client.expect_open();
         sleep(DRIP);
     }
     client.send(GET);
-    assert_eq!(client.read_response(false).text(), CAN_VOTE);
+    assert_eq!(client.read_response(false).text(), CAN_VOTE.body);
 }

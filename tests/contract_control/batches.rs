@@ -1,18 +1,13 @@
 //! Batches and the export: counts, refused lines, what is durable when the answer comes.
 
+use crate::util::figures::peak_kib;
 use crate::util::server::Server;
 use crate::util::time::now_unix;
 use serde_json::json;
 
-fn server() -> Server {
-    let server = Server::in_memory(&[]);
-    server.control_client().add_server(28, "demo");
-    server
-}
-
 #[test]
 fn every_line_is_counted_once() {
-    let server = server();
+    let server = Server::listed(&[]);
     let control = server.control_client();
     let now = now_unix();
     let (live, over, ahead) = (now - 60, now - 5_400, now + 60);
@@ -51,7 +46,7 @@ fn every_line_is_counted_once() {
 #[test]
 fn the_exact_body_of_a_batch_without_faults() {
     let vote = format!(r#"{{"server_id":28,"ip":"203.0.113.1","voted_at":{}}}"#, now_unix());
-    let response = server().control_client().post("/v1/votes/batch", &vote);
+    let response = Server::listed(&[]).control_client().post("/v1/votes/batch", &vote);
     assert_eq!(
         response.text(),
         r#"{"recorded":1,"unchanged":0,"in_cooldown":0,"expired":0,"unknown_server":0,"invalid":0,"errors":[]}"#
@@ -60,7 +55,7 @@ fn the_exact_body_of_a_batch_without_faults() {
 
 #[test]
 fn a_batch_of_servers() {
-    let server = server();
+    let server = Server::listed(&[]);
     let control = server.control_client();
     let lines = r#"{"server_id":1,"token":"one"}
 {"server_id":2,"token":"one"}
@@ -83,7 +78,7 @@ fn a_batch_of_servers() {
 #[test]
 fn a_line_is_bounded_however_it_comes() {
     let line = format!(r#"{{"server_id":28,"ip":"203.0.113.1"{}}}"#, " ".repeat(5_000));
-    let summary = server().control_client().post("/v1/votes/batch", &(line + "\n")).json();
+    let summary = Server::listed(&[]).control_client().post("/v1/votes/batch", &(line + "\n")).json();
     assert_eq!((summary["recorded"].as_u64(), summary["invalid"].as_u64()), (Some(0), Some(1)), "{summary}");
 }
 
@@ -92,7 +87,7 @@ fn a_line_is_bounded_however_it_comes() {
 fn the_first_refused_lines_are_told() {
     let unknown = format!(r#"{{"server_id":29,"ip":"203.0.113.1","voted_at":{}}}"#, now_unix());
     let lines = unknown + &"\nnonsense".repeat(300);
-    let control = server();
+    let control = Server::listed(&[]);
     let summary = control.control_client().post("/v1/votes/batch", &lines).json();
     let told: Vec<u64> =
         summary["errors"].as_array().expect("a list").iter().filter_map(|error| error["line"].as_u64()).collect();
@@ -106,7 +101,7 @@ fn the_first_refused_lines_are_told() {
 /// without one in a file that is taken over, were votes of now: replaying the file moved them.
 #[test]
 fn a_vote_without_its_time_is_no_vote_of_now() {
-    let server = server();
+    let server = Server::listed(&[]);
     let control = server.control_client();
     let lines = r#"{"server_id":28,"ip":"203.0.113.1"}
 {"server_id":28,"ip":"203.0.113.2","voted_at":null}
@@ -144,7 +139,7 @@ fn a_vote_without_its_time_is_no_vote_of_now() {
 /// Regression: an older export brought back a token that had been replaced since.
 #[test]
 fn a_server_keeps_its_token_unless_that_is_asked_for() {
-    let server = server();
+    let server = Server::listed(&[]);
     let control = server.control_client();
     control.add_server(29, "other");
     let lines = r#"{"server_id":28,"token":"of-yesterday"}
@@ -191,10 +186,10 @@ fn a_server_keeps_its_token_unless_that_is_asked_for() {
 /// Regression: `errors_max=100000` and long names of fields made an answer of 420 MB, all of it in memory.
 #[test]
 fn what_is_told_of_a_batch_has_a_bound() {
-    let server = server();
+    let server = Server::listed(&[]);
     let control = server.control_client();
     let line = format!("{{\"\\u001b{}\":1}}\n", "n".repeat(3_900));
-    let begin = memory_bytes(&server);
+    let begin = peak_kib(server.pid());
     let response = control.post("/v1/votes/batch?errors_max=100000", &line.repeat(12_000));
     assert!(response.body.len() <= 1024 * 1024, "{} bytes", response.body.len());
     let summary = response.json();
@@ -208,9 +203,9 @@ fn what_is_told_of_a_batch_has_a_bound() {
         assert!(message.ends_with("expected one of `server_id`, `token`, `ip`, `ips`, `voted_at`"), "{message:?}");
         assert_eq!(error["line"], index + 1, "the first lines, and no gap");
     }
-    let grown = memory_bytes(&server).saturating_sub(begin);
-    println!("{grown} bytes more at the most");
-    assert!(grown < 32 * 1024 * 1024, "{grown} bytes more for one batch");
+    let grown = peak_kib(server.pid()).saturating_sub(begin);
+    println!("{grown} KiB more at the most");
+    assert!(grown < 32 * 1024, "{grown} KiB more for one batch");
     let single = control.post("/v1/votes", line.trim_end());
     assert_eq!((single.status, &single.json()["error"]), (422, &json!("invalid_vote")));
     assert!(single.body.len() < 400, "{} bytes", single.body.len());
@@ -223,16 +218,9 @@ fn what_is_told_of_a_batch_has_a_bound() {
     );
 }
 
-/// The most that the process has held.
-pub(crate) fn memory_bytes(server: &Server) -> usize {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
-    1_024 * line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number")
-}
-
 #[test]
 fn what_the_export_gives_both_batches_take() {
-    let first = server();
+    let first = Server::listed(&[]);
     let control = first.control_client();
     for number in 1..=50 {
         assert_eq!(control.cast_at(28, &format!("203.0.113.{number}"), now_unix() - 60 * number).status, 201);

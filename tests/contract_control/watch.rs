@@ -3,6 +3,8 @@
 use crate::contract_control::expect_error;
 use crate::util::DEADLINE;
 use crate::util::client::{Client, exchange, get};
+use crate::util::figures::resident_kib;
+use crate::util::needs::is_long;
 use crate::util::server::Server;
 use crate::util::wait_until;
 use crate::util::watch::{Watching, until_watched};
@@ -10,9 +12,7 @@ use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
 fn server() -> Server {
-    let server = Server::in_memory(&["--workers", "2"]);
-    server.control_client().add_server(28, "demo");
-    server
+    Server::listed(&["--workers", "2"])
 }
 
 #[test]
@@ -196,54 +196,28 @@ fn the_stream_ends_in_order_when_the_service_does() {
     assert!(server.wait_exit(DEADLINE).success());
 }
 
-/// Who watches and takes nothing costs nobody a moment: questions go into a bounded queue without a wait, what
-/// is told has a bound for each watcher, and a vote is recorded as ever.
+/// What is told has a bound for each watcher, and a vote is recorded as ever. That nobody waits for a watcher is in
+/// `watch::tests`, where nobody takes what is noted.
 #[test]
-fn watchers_that_do_not_read_delay_nobody_and_hold_little() {
-    let (with, without) = (server(), server());
-    let is_long = std::env::var_os("VOTE_STATUS_TEST_LONG").is_some();
-    let questions = if is_long { 100_000 } else { 5_000 };
-    let mut clients = [&with, &without].map(|server| Client::connect(server.public()));
-    let request = "GET /api/vote/28/status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n";
-    let ask = |client: &mut Client| {
-        let since = Instant::now();
-        client.send(request);
+fn watchers_that_do_not_read_hold_little() {
+    let questions = if is_long() { 100_000 } else { 5_000 };
+    let server = server();
+    let mut client = Client::connect(server.public());
+    let watching = [(); 3].map(|()| Watching::begin_narrow(&server));
+    let before_kib = resident_kib(server.pid());
+    for _ in 0..questions {
+        client.send("GET /api/vote/28/status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(client.read_response(false).status, 200);
-        since.elapsed()
-    };
-    // Both have served before anything is measured.
-    (0..500).for_each(|_| clients.iter_mut().for_each(|client| _ = ask(client)));
-    let watching = [(); 3].map(|()| Watching::begin_narrow(&with));
-    let before_bytes = resident_bytes(&with);
-    // By turns, so that whatever else the machine does falls on both. The figures are printed and not judged, as
-    // they are those of the machine: that nobody waits is in `watch::tests`, where nobody takes what is noted.
-    let mut ratios = Vec::new();
-    for _ in 0..5 {
-        let mut taken = [Vec::new(), Vec::new()];
-        for _ in 0..questions / 5 {
-            clients.iter_mut().zip(&mut taken).for_each(|(client, taken)| taken.push(ask(client)));
-        }
-        let [with, without] = taken.map(|mut taken| {
-            taken.sort_unstable();
-            taken[taken.len() * 99 / 100]
-        });
-        ratios.push(with.as_secs_f64() / without.as_secs_f64());
     }
-    assert_eq!(with.control_client().cast(28, [203, 0, 113, 7]).status, 201);
-    let grown_bytes = resident_bytes(&with).saturating_sub(before_bytes);
-    let missed = with.metric("vote_status_watch_dropped_total");
-    println!("p99 with watchers / without: {ratios:.2?}; memory: +{} KiB; {missed} lines missed", grown_bytes / 1024);
-    assert!(grown_bytes <= 8 * 1024 * 1024, "{grown_bytes}");
+    assert_eq!(server.control_client().cast(28, [203, 0, 113, 7]).status, 201);
+    let grown_kib = resident_kib(server.pid()).saturating_sub(before_kib);
+    let missed = server.metric("vote_status_watch_dropped_total");
+    println!("memory: +{grown_kib} KiB; {missed} lines missed");
+    assert!(grown_kib <= 8 * 1024, "{grown_kib} KiB");
     // Of everything that was asked each has a line, or is told that it has missed it.
     wait_until("all is told", || {
         let [lines, dropped] = ["vote_status_watch_lines_total", "vote_status_watch_dropped_total"];
-        with.metric(lines) + with.metric(dropped) >= 3 * (questions / 5 * 5 + 1)
+        server.metric(lines) + server.metric(dropped) >= 3 * (questions + 1)
     });
     drop(watching);
-}
-
-fn resident_bytes(server: &Server) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("it runs");
-    let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.strip_suffix("kB")).expect("a figure");
-    1024 * kib.trim().parse::<u64>().expect("a number")
 }

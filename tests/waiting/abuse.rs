@@ -1,11 +1,12 @@
 //! What callers do wrong, or to do harm, while they wait: what they cost, and what others notice of it.
 
-use super::{cast, cooldown, expect_can_vote, question, request, server, until, until_outcomes, until_waiting};
+use super::{cast, cooldown, expect_can_vote, question, request, until, until_outcomes, until_waiting};
 use crate::util::client::{Client, get};
+use crate::util::needs::is_long;
 use crate::util::server::Server;
 use rustix::process::{Resource, getrlimit};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 fn resident(server: &Server) -> u64 {
     server.metric("process_resident_memory_bytes")
@@ -32,7 +33,7 @@ fn a_held_request_costs_little_and_leaves_nothing() {
     const BYTES_MAX: u64 = 512;
     let count = as_many_as(8_000);
     let max = (count + 1_000).to_string();
-    let server = server(&["--workers", "2", "--max-connections", &max, "--max-waiting", &max]);
+    let server = Server::listed(&["--workers", "2", "--max-connections", &max, "--max-waiting", &max]);
     let mut clients = idle(&server, count);
     let before = resident(&server);
     for (client, number) in clients.iter_mut().zip(0_u32..) {
@@ -51,9 +52,9 @@ fn a_held_request_costs_little_and_leaves_nothing() {
 /// Many are begun and broken off, on one connection after the other.
 #[test]
 fn waits_that_are_broken_off_leave_nothing() {
-    let rounds = if std::env::var_os("VOTE_STATUS_TEST_LONG").is_some() { 10_000 } else { 20 };
+    let rounds = if is_long() { 10_000 } else { 20 };
     const AT_ONCE: usize = 100;
-    let server = server(&["--workers", "2"]);
+    let server = Server::listed(&["--workers", "2"]);
     let round = || {
         let mut clients: Vec<TcpStream> = Vec::new();
         for _ in 0..AT_ONCE {
@@ -78,7 +79,7 @@ fn waits_that_are_broken_off_leave_nothing() {
 fn a_crowd_that_waits_for_one_vote_is_told_and_lets_others_through() {
     let count = as_many_as(4_000);
     let max = (count + 1_000).to_string();
-    let server = server(&["--workers", "1", "--max-connections", &max, "--max-waiting", &max]);
+    let server = Server::listed(&["--workers", "1", "--max-connections", &max, "--max-waiting", &max]);
     let mut clients = idle(&server, count);
     clients.iter_mut().for_each(|client| client.send(question(7, "?wait=50")));
     until_waiting(&server, count as u64);
@@ -96,7 +97,7 @@ fn a_crowd_that_waits_for_one_vote_is_told_and_lets_others_through() {
 /// Those behind a held request are not read while it is held: who sends without end holds up only itself.
 #[test]
 fn what_is_sent_behind_a_held_request_stays_with_the_system() {
-    let server = server(&["--workers", "1"]);
+    let server = Server::listed(&["--workers", "1"]);
     let mut client = Client::connect(server.public());
     client.send(question(7, "?wait=50"));
     until_waiting(&server, 1);
@@ -108,22 +109,4 @@ fn what_is_sent_behind_a_held_request_stays_with_the_system() {
     for _ in 0..1_000 {
         expect_can_vote(&client.read_response(false));
     }
-}
-
-/// A kill is a kill; the next process has the vote, and tells it at once.
-#[test]
-fn a_kill_while_some_wait_loses_no_vote() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let data = folder.path().to_str().expect("text");
-    let mut killed = Server::start(&["--data-dir", data]);
-    killed.control_client().add_server(28, "demo");
-    let mut held: Vec<Client> = (0..50).map(|_| Client::connect(killed.public())).collect();
-    held.iter_mut().for_each(|client| client.send(question(7, "?wait=50")));
-    until_waiting(&killed, 50);
-    let next = cast(&killed, 7);
-    killed.signal(rustix::process::Signal::KILL);
-    killed.wait_exit(Duration::from_secs(20));
-    let again = Server::start(&["--data-dir", data]);
-    let response = get(again.public(), "/api/vote/28/status/203.0.113.7?wait=50");
-    assert_eq!(response.json()["next_vote_at"], next.as_str());
 }
