@@ -42,8 +42,8 @@ fn what_is_awaited_is_decided_when_it_is_answered() {
 #[test]
 fn every_path_and_method_has_the_contract_s_answer() {
     let server = start(&[]);
-    let next = prepare(&server);
-    checks::each_path_and_method(&server.publics()[0], &next, |label, response, outcome, body, _client| {
+    let vote = prepare(&server);
+    checks::each_path_and_method(&server.publics()[0], &vote, |label, response, outcome, body, _client| {
         expect(label, response, outcome, body, if outcome.closes { Closed } else { Open });
     });
 }
@@ -66,7 +66,7 @@ fn every_kind_of_request_that_it_can_read_has_the_contract_s_answer() {
 #[test]
 fn answers_in_one_write_come_in_order() {
     let server = start(&[]);
-    let next = prepare(&server);
+    let next = prepare(&server).next();
     let mut client = Client::connect(server.public());
     let pair =
         ["203.0.113.7", "203.0.113.8"].map(|ip| format!("GET /api/vote/28/status/{ip} HTTP/1.1\r\nHost: a\r\n\r\n"));

@@ -16,8 +16,8 @@ mod states;
 mod waiting;
 
 use crate::util::answers::{
-    BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, HEADERS_TOO_LARGE, IN_COOLDOWN, NOT_FOUND, OTHER_METHODS, URI_TOO_LONG,
-    answer_to, prepare, rows,
+    BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, HEADERS_TOO_LARGE, IN_COOLDOWN, NOT_FOUND, OTHER_METHODS, OneVote,
+    URI_TOO_LONG, answer_to, prepare, rows,
 };
 use crate::util::checks::{PATH, REQUESTS};
 use crate::util::client::{Client, exchange, get};
@@ -29,6 +29,7 @@ use expected::{Answer, to_path, to_request};
 use front::{Front, Kind};
 use std::net::SocketAddr;
 use std::process::Command;
+use std::thread::scope;
 
 /// A proxy in front of one service. `None`, said aloud, where it is not installed.
 fn before(kind: Kind, server: &Server) -> Option<Front> {
@@ -36,51 +37,36 @@ fn before(kind: Kind, server: &Server) -> Option<Front> {
     Front::start(kind, &public)
 }
 
-#[test]
-fn nginx_serves_the_contract() {
-    contract(Kind::Nginx, false);
+/// Runs a test for each proxy at once.
+fn each_proxy(test: impl Fn(Kind) + Sync) {
+    scope(|threads| {
+        for kind in [Kind::Nginx, Kind::Haproxy, Kind::Caddy] {
+            let test = &test;
+            threads.spawn(move || test(kind));
+        }
+    });
 }
 
 #[test]
-fn nginx_serves_the_contract_over_tls() {
-    contract(Kind::Nginx, true);
+fn each_proxy_serves_the_contract() {
+    each_proxy(contract);
 }
 
-#[test]
-fn haproxy_serves_the_contract() {
-    contract(Kind::Haproxy, false);
-}
-
-#[test]
-fn haproxy_serves_the_contract_over_tls() {
-    contract(Kind::Haproxy, true);
-}
-
-#[test]
-fn caddy_serves_the_contract() {
-    contract(Kind::Caddy, false);
-}
-
-#[test]
-fn caddy_serves_the_contract_over_tls() {
-    contract(Kind::Caddy, true);
-}
-
-/// Every path, method and request of the contract's tables.
-fn contract(kind: Kind, over_tls: bool) {
+/// Every path, method and request of the contract's tables, plain and over TLS.
+fn contract(kind: Kind) {
     let server = Server::in_memory(&[]);
-    let next = prepare(&server);
+    let vote = prepare(&server);
     let Some(mut front) = before(kind, &server) else { return };
-    let addr = if over_tls { front.tunnel() } else { front.plain };
-    let paths = paths(kind, addr, &next);
-    requests(kind, addr);
-    if over_tls {
-        http2(&front, &next);
+    let mut paths = 0;
+    for addr in [front.plain, front.tunnel()] {
+        paths += ask_for_paths(kind, addr, &vote);
+        requests(kind, addr);
     }
-    let connections = connections_accepted(&server);
+    http2(&front, &vote);
+    let connections = server.metric(r#"vote_status_connections_accepted_total{listener="public"}"#);
     assert!(connections < paths / 3, "{connections} connections to the service for {paths} requests");
     println!("{kind:?}: {paths} requests, {connections} connections to the service");
-    let last = get(addr, "/api/vote/28/status/203.0.113.77");
+    let last = get(front.plain, "/api/vote/28/status/203.0.113.77");
     assert_eq!(last.status, 200);
     let log = front.logged(|log| log.contains("203.0.113.77"));
     assert!(log.contains("/api/servers/-/vote-status/203.0.113.8"), "{log}");
@@ -90,7 +76,7 @@ fn contract(kind: Kind, over_tls: bool) {
     }
 }
 
-fn paths(kind: Kind, addr: SocketAddr, next: &str) -> u64 {
+fn ask_for_paths(kind: Kind, addr: SocketAddr, vote: &OneVote) -> u64 {
     let mut client = Client::connect(addr);
     let mut count = 0;
     for (path, to_get) in rows() {
@@ -100,10 +86,10 @@ fn paths(kind: Kind, addr: SocketAddr, next: &str) -> u64 {
             if matches!(answer, Answer::Text(_)) && *method != "GET" {
                 continue;
             }
-            let label = format!("{method} {path}");
+            let (label, next) = (format!("{method} {path}"), vote.next());
             client.send(format!("{label} HTTP/1.1\r\nHost: a\r\n\r\n"));
             let response = client.read_response(*method == "HEAD");
-            expect(&label, &response, answer, next, *method == "HEAD");
+            expect(&label, &response, answer, &next, *method == "HEAD");
             if response.says_close() {
                 client = Client::connect(addr);
             }
@@ -129,15 +115,16 @@ fn requests(kind: Kind, addr: SocketAddr) {
 }
 
 /// Both outcomes and an error over HTTP/2, as a browser asks.
-fn http2(front: &Front, next: &str) {
+fn http2(front: &Front, vote: &OneVote) {
     for (path, outcome) in [
         ("/api/vote/28/status/%3A%3Affff%3A203.0.113.7?t=1", &CAN_VOTE),
         ("/api/servers/demo/vote-status/203.0.113.8/", &IN_COOLDOWN),
         ("/api//vote/28/status/203.0.113.8", &NOT_FOUND),
     ] {
+        let expected = vote.body(outcome);
         let (status, body) = curl(front, path);
         assert!(outcome.status.starts_with(&status), "{path}: {status}");
-        assert_eq!(body, outcome.body.replace("NEXT", next), "{path}");
+        assert_eq!(body, expected, "{path}");
     }
 }
 
@@ -173,42 +160,37 @@ fn status_said(path: &str, said: &str) -> String {
     status.unwrap_or_else(|| panic!("{path}: {said}")).to_owned()
 }
 
+/// What each says of what is no HTTP at all, and of heads past the service's bounds.
 #[test]
-fn nginx_answers_for_itself_in_json() {
-    large_heads(Kind::Nginx);
-    let server = Server::in_memory(&[]);
-    let Some(front) = before(Kind::Nginx, &server) else { return };
-    let mut client = Client::connect(front.tls);
-    client.send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n\r\n"));
-    expect("no TLS", &client.read_response(false), Answer::Safe(&BAD_REQUEST), "", false);
-    nonsense(&front, Answer::Safe(&BAD_REQUEST));
-    let length = format!("POST {PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: 70000\r\n\r\n");
-    let response = exchange(front.plain, length);
-    expect("a large body", &response, Answer::Safe(&CONTENT_TOO_LARGE), "", false);
-    let inside = get(front.plain, "/.vote-status/503");
-    expect("a path of its own", &inside, Answer::Safe(&NOT_FOUND), "", false);
-}
-
-#[test]
-fn haproxy_answers_malformed_requests_with_its_page() {
-    large_heads(Kind::Haproxy);
-    let server = Server::in_memory(&[]);
-    let Some(front) = before(Kind::Haproxy, &server) else { return };
-    nonsense(&front, Answer::Page(400));
-}
-
-#[test]
-fn caddy_leaves_large_heads_to_the_service() {
-    large_heads(Kind::Caddy);
-    let server = Server::in_memory(&[]);
-    let Some(front) = before(Kind::Caddy, &server) else { return };
-    nonsense(&front, Answer::Text(400));
+fn each_proxy_answers_what_it_cannot_pass_on() {
+    each_proxy(|kind| {
+        let server = Server::in_memory(&[]);
+        let Some(front) = before(kind, &server) else { return };
+        large_heads(kind, &front);
+        nonsense(
+            &front,
+            match kind {
+                Kind::Nginx => Answer::Safe(&BAD_REQUEST),
+                Kind::Haproxy => Answer::Page(400),
+                Kind::Caddy => Answer::Text(400),
+            },
+        );
+        if kind != Kind::Nginx {
+            return;
+        }
+        let mut client = Client::connect(front.tls);
+        client.send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        expect("no TLS", &client.read_response(false), Answer::Safe(&BAD_REQUEST), "", false);
+        let length = format!("POST {PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: 70000\r\n\r\n");
+        let response = exchange(front.plain, length);
+        expect("a large body", &response, Answer::Safe(&CONTENT_TOO_LARGE), "", false);
+        let inside = get(front.plain, "/.vote-status/503");
+        expect("a path of its own", &inside, Answer::Safe(&NOT_FOUND), "", false);
+    });
 }
 
 /// Heads past the service's bounds, and past the proxy's.
-fn large_heads(kind: Kind) {
-    let server = Server::in_memory(&[]);
-    let Some(front) = before(kind, &server) else { return };
+fn large_heads(kind: Kind, front: &Front) {
     for (label, request, outcome) in [
         ("a line of 17 kB", format!("GET {PATH}?{} HTTP/1.1\r\nHost: a\r\n\r\n", "b".repeat(17_000)), &URI_TOO_LONG),
         ("a line of 40 kB", format!("GET {PATH}?{} HTTP/1.1\r\nHost: a\r\n\r\n", "b".repeat(40_000)), &URI_TOO_LONG),
@@ -285,8 +267,4 @@ fn expect(label: &str, response: &Response, answer: Answer, next: &str, is_head:
     }
     let date = response.header("Date");
     assert!(date.is_none_or(|date| imf_fixdate_near_now(date, 2).is_some()), "{label}: {response:?}");
-}
-
-fn connections_accepted(server: &Server) -> u64 {
-    server.metric(r#"vote_status_connections_accepted_total{listener="public"}"#)
 }

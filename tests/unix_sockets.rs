@@ -62,8 +62,7 @@ fn the_contract_holds_there() {
     let server = place.serve(&[]);
     assert_eq!(server.publics(), [Endpoint::Unix(place.path("public"))]);
     assert_eq!(server.control_endpoint(), &Endpoint::Unix(place.path("control")));
-    let next = prepare(&server);
-    checks::whole_contract(&server.publics()[0], &next);
+    checks::whole_contract(&server.publics()[0], &prepare(&server));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The service is frozen with requests under way, and then killed: the proxy has to answer each of them.
 
 use crate::proxies::away::{TOKEN_PATH, expect_away};
-use crate::proxies::before;
 use crate::proxies::front::Kind;
 use crate::proxies::site::site;
+use crate::proxies::{before, each_proxy};
 use crate::util::DEADLINE;
 use crate::util::answers::prepare;
 use crate::util::checks::PATH;
@@ -22,18 +22,8 @@ const ASKED: usize = 40;
 const PAUSES: [Duration; 2] = [Duration::ZERO, Duration::from_millis(2500)];
 
 #[test]
-fn nginx_answers_every_request_of_a_frozen_service_that_is_killed() {
-    every_scene(Kind::Nginx);
-}
-
-#[test]
-fn haproxy_answers_every_request_of_a_frozen_service_that_is_killed() {
-    every_scene(Kind::Haproxy);
-}
-
-#[test]
-fn caddy_answers_every_request_of_a_frozen_service_that_is_killed() {
-    every_scene(Kind::Caddy);
+fn every_request_of_a_frozen_service_that_is_killed_is_answered() {
+    each_proxy(every_scene);
 }
 
 /// Through the service's own file and the one for a site, plain and over TLS.

@@ -5,7 +5,7 @@
 use crate::proxies::away::{TOKEN_PATH, expect_away};
 use crate::proxies::expected::Answer;
 use crate::proxies::front::{Front, Kind, Place, caddy_of, commented, haproxy_of, haproxy_shared, nginx_of, render};
-use crate::proxies::{curl, expect};
+use crate::proxies::{curl, each_proxy, expect};
 use crate::util::answers::{
     CAN_VOTE, IN_COOLDOWN, INVALID_SERVER_ID, METHOD_NOT_ALLOWED, NOT_FOUND, UNKNOWN_TOKEN, prepare,
 };
@@ -42,18 +42,8 @@ const SITE_PATHS: &[&str] = &[
 ];
 
 #[test]
-fn a_site_of_nginx_takes_the_status_paths_in() {
-    takes_them_in(Kind::Nginx);
-}
-
-#[test]
-fn a_site_of_haproxy_takes_the_status_paths_in() {
-    takes_them_in(Kind::Haproxy);
-}
-
-#[test]
-fn a_site_of_caddy_takes_the_status_paths_in() {
-    takes_them_in(Kind::Caddy);
+fn a_site_takes_the_status_paths_in() {
+    each_proxy(takes_them_in);
 }
 
 /// A site that has taken the status paths of `service` in, before its pages.
@@ -67,7 +57,7 @@ pub(crate) fn site(kind: Kind, service: SocketAddr, pages: SocketAddr) -> Option
 
 fn takes_them_in(kind: Kind) {
     let (server, pages) = (Server::in_memory(&[]), Stub::answering(PAGE));
-    let next = prepare(&server);
+    let vote = prepare(&server);
     let Some(mut front) = site(kind, server.public(), pages.addr()) else { return };
     let addrs = [front.plain, front.tunnel()];
     for addr in addrs {
@@ -88,12 +78,14 @@ fn takes_them_in(kind: Kind) {
             ("HEAD", "/api/vote//status/", &INVALID_SERVER_ID),
             ("POST", PATH, &METHOD_NOT_ALLOWED),
         ] {
+            let next = vote.next();
             let response = ask(addr, method, path);
             expect(&format!("{method} {path}"), &response, Answer::Safe(outcome), &next, method == "HEAD");
             assert_eq!(response.header("Strict-Transport-Security").is_some(), kind == Kind::Caddy && addr != addrs[0]);
         }
     }
-    assert_eq!(curl(&front, TOKEN_PATH), ("200".to_owned(), IN_COOLDOWN.body.replace("NEXT", &next)));
+    let expected = vote.body(&IN_COOLDOWN);
+    assert_eq!(curl(&front, TOKEN_PATH), ("200".to_owned(), expected));
     the_site_is_as_it_was(kind, addrs);
     if kind == Kind::Nginx {
         let docs = ask(addrs[1], "GET", "/vote-status");

@@ -4,7 +4,7 @@
 use crate::proxies::away::{TOKEN_PATH, expect_away};
 use crate::proxies::expected::{AWAY, Answer};
 use crate::proxies::front::{Front, Kind};
-use crate::proxies::{before, curl, curl_head, expect};
+use crate::proxies::{before, curl, curl_head, each_proxy, expect};
 use crate::util::answers::{CAN_VOTE, IN_COOLDOWN, Outcome, prepare};
 use crate::util::checks::PATH;
 use crate::util::client::{Client, exchange, get};
@@ -38,24 +38,24 @@ const ASKED: &[&str] = &[
 ];
 
 #[test]
-fn nginx_is_safe_in_every_state() {
-    every_state(Kind::Nginx);
-}
-
-#[test]
-fn haproxy_is_safe_in_every_state() {
-    every_state(Kind::Haproxy);
-}
-
-#[test]
-fn caddy_is_safe_in_every_state() {
-    every_state(Kind::Caddy);
+fn each_proxy_is_safe_in_every_state() {
+    each_proxy(every_state);
 }
 
 fn every_state(kind: Kind) {
-    let nobody = Stub::nobody();
-    let Some(mut front) = Front::start(kind, &[nobody.addr()]) else { return };
-    ask_all(&format!("{kind:?}, nobody there"), kind, &mut front);
+    let server = Server::in_memory(&[]);
+    prepare(&server);
+    let Some(mut front) = before(kind, &server) else { return };
+    let mut kept = Client::connect(front.plain);
+    kept.send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    assert_eq!(kept.read_response(false).status, 200);
+    drop(server);
+    kept.send(format!("GET {TOKEN_PATH} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    expect_away("on a connection that was there before", &kept.read_response(false), false);
+    ask_all(&format!("{kind:?}, gone"), kind, &mut front);
+    let log = front.logged(|log| log.contains("/api/servers/-/vote-status/203.0.113.8"));
+    assert!(!log.contains("demo"), "{log}");
+    assert!(!front.troubles().contains("demo"), "{}", front.troubles());
 
     let server = Server::in_memory(&[]);
     prepare(&server);
@@ -172,7 +172,7 @@ fn a_restart_under_load_is_answered_through_each_proxy() {
         })
     };
     let mut server = start();
-    let next = prepare(&server);
+    let next = prepare(&server).next();
     let fronts: Vec<Front> = [Kind::Nginx, Kind::Haproxy, Kind::Caddy]
         .into_iter()
         .filter_map(|kind| Front::start(kind, &[public]))

@@ -3,7 +3,7 @@
 
 use crate::util::answers::{
     BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, EXPECTATION_FAILED, HEADERS_TOO_LARGE, METHOD_NOT_ALLOWED, NOT_FOUND,
-    NOT_IMPLEMENTED, OPTIONS, OTHER_METHODS, Outcome, URI_TOO_LONG, VERSION_NOT_SUPPORTED, answer_to, rows,
+    NOT_IMPLEMENTED, OPTIONS, OTHER_METHODS, OneVote, Outcome, URI_TOO_LONG, VERSION_NOT_SUPPORTED, answer_to, rows,
 };
 use crate::util::client::{Client, get};
 use crate::util::endpoint::Endpoint;
@@ -76,20 +76,20 @@ pub(crate) const REQUESTS: &[(&str, &Outcome, After)] = &[
 pub(crate) const PATH: &str = "/api/vote/28/status/203.0.113.7";
 
 /// All that one listener can be asked, whatever its kind.
-pub(crate) fn whole_contract(endpoint: &Endpoint, next: &str) {
-    every_path_and_method(endpoint, next);
+pub(crate) fn whole_contract(endpoint: &Endpoint, vote: &OneVote) {
+    every_path_and_method(endpoint, vote);
     every_kind_of_request(endpoint);
     heads_past_their_limits(endpoint);
     body_asked_about(endpoint);
-    answers_in_one_write(endpoint, next);
+    answers_in_one_write(endpoint, vote);
     half_a_close(endpoint);
 }
 
 /// Asks for every path of the tables by every method, and has each answer checked: by its label, with the body that it
-/// should have. `next` is the instant of the one vote. Where the connection is to be closed `check` sees to that.
+/// should have. Where the connection is to be closed `check` sees to that.
 pub(crate) fn each_path_and_method(
     endpoint: &Endpoint,
-    next: &str,
+    vote: &OneVote,
     check: impl Fn(&str, &Response, &Outcome, &str, &mut Client),
 ) {
     let mut client = Client::connect(endpoint);
@@ -98,9 +98,9 @@ pub(crate) fn each_path_and_method(
         for method in ["GET", "HEAD", "OPTIONS"].iter().chain(OTHER_METHODS) {
             let outcome = answer_to(method, to_get);
             let label = format!("{method} {path}");
+            let body = if *method == "HEAD" { String::new() } else { vote.body(outcome) };
             client.send(format!("{label} HTTP/1.1\r\nHost: a\r\n\r\n"));
             let response = client.read_response(*method == "HEAD");
-            let body = if *method == "HEAD" { String::new() } else { outcome.body.replace("NEXT", next) };
             check(&label, &response, outcome, &body, &mut client);
             if outcome.closes {
                 client = Client::connect(endpoint);
@@ -113,9 +113,9 @@ pub(crate) fn each_path_and_method(
 }
 
 /// Every path by every method, and that the connection is closed where it should be.
-pub(crate) fn every_path_and_method(endpoint: &Endpoint, next: &str) {
-    each_path_and_method(endpoint, next, |label, response, outcome, body, client| {
-        expect_head(label, response, outcome, next, if outcome.closes { Closed } else { Open });
+pub(crate) fn every_path_and_method(endpoint: &Endpoint, vote: &OneVote) {
+    each_path_and_method(endpoint, vote, |label, response, outcome, body, client| {
+        expect_head(label, response, outcome, if outcome.closes { Closed } else { Open });
         assert_eq!(response.text(), body, "{label}");
         if outcome.closes {
             client.expect_closed();
@@ -222,18 +222,19 @@ pub(crate) fn decided_when_it_is_answered(server: &Server, (lines, first, last):
 }
 
 /// All paths that leave the connection open, in one write.
-pub(crate) fn answers_in_one_write(endpoint: &Endpoint, next: &str) {
+pub(crate) fn answers_in_one_write(endpoint: &Endpoint, vote: &OneVote) {
     let all: Vec<_> = rows().into_iter().filter(|row| !row.1.closes).collect();
     let mut client = Client::connect(endpoint);
     let mut bytes = String::new();
     for (path, _) in &all {
         bytes += &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
     }
+    let next = vote.next();
     client.send(&bytes);
     for (path, outcome) in &all {
         let response = client.read_response(false);
-        expect_head(path, &response, outcome, next, Open);
-        assert_eq!(response.text(), outcome.body.replace("NEXT", next), "{path}");
+        expect_head(path, &response, outcome, Open);
+        assert_eq!(response.text(), outcome.body.replace("NEXT", &next), "{path}");
     }
     client.expect_open();
 }
@@ -260,18 +261,18 @@ pub(crate) fn expect(label: &str, client: &mut Client, outcome: &Outcome, after:
 
 /// The same of a response that was read.
 pub(crate) fn expect_response(label: &str, response: &Response, outcome: &Outcome, after: After) {
-    expect_head(label, response, outcome, "", after);
+    expect_head(label, response, outcome, after);
     assert_eq!(response.text(), outcome.body, "{label}");
 }
 
 /// Compares the whole head, byte for byte but for the date, which must be now.
-fn expect_head(label: &str, response: &Response, outcome: &Outcome, next: &str, after: After) {
+fn expect_head(label: &str, response: &Response, outcome: &Outcome, after: After) {
     let date = response.header("Date").unwrap_or_default();
     assert!(imf_fixdate_near_now(date, 2).is_some(), "{label}: Date is {date:?}, which is not now");
     let (content_type, content_length) = if outcome.status.starts_with("204") {
         ("", String::new())
     } else {
-        let length = outcome.body.replace("NEXT", next).len();
+        let length = outcome.body.replace("NEXT", "2026-11-20T12:34:56Z").len();
         ("Content-Type: application/json; charset=utf-8\r\n", format!("Content-Length: {length}\r\n"))
     };
     let connection = match after {
