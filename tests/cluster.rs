@@ -31,5 +31,6 @@ mod split;
 mod strange;
 mod tokens;
 pub(crate) mod util;
+mod versions;
 mod watching;
 mod wipe;

@@ -23,3 +23,4 @@ mod small_disk;
 mod starts;
 mod steps;
 mod undo;
+mod versions;

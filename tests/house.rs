@@ -4,6 +4,7 @@
 mod arrows;
 mod links;
 mod names;
+mod release;
 mod source;
 
 use source::{Source, behind_bracket, find_flat, words};

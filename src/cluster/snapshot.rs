@@ -26,7 +26,7 @@ use crate::vote::table::{CooldownTable, Cooling, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
 
 /// The version of the store's keys and records that this program reads.
-const SCHEMA: u64 = 2;
+pub const SCHEMA: u64 = 2;
 /// Servers that are asked for together; the next ones are asked for while these are read.
 const SERVERS_AT_ONCE: usize = 256;
 /// Records of the directory that come in one reply, about: at most 1.6 MB, which takes a few milliseconds.

@@ -19,7 +19,7 @@ pub mod memory;
 mod room;
 pub mod row;
 mod store_file;
-mod tables;
+pub mod tables;
 
 /// A vote as it is kept. The three together are its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -16,9 +16,8 @@ const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
 /// See [`Kept::cuts`]: their rank in the order, and both instants.
 const CUTS: TableDefinition<'static, u32, (u32, u32)> = TableDefinition::new("cuts");
 
-/// The version of the tables. It stands in `meta`, under [`SCHEMA_KEY`]. Builds before the first release wrote 1
-/// and 2.
-pub(super) const SCHEMA: u64 = 3;
+/// The version of the tables. Builds before 1.0.0 wrote 1 and 2.
+pub const SCHEMA: u64 = 3;
 const SCHEMA_KEY: &str = "schema";
 /// Number of the last commit.
 const SEQUENCE_KEY: &str = "sequence";

@@ -36,6 +36,20 @@ int gettimeofday(struct timeval *restrict now, void *restrict zone) {
 }
 "#;
 
+/// Gives a Redis that is not started yet a clock so many seconds from the machine's, and where to write another step.
+pub(crate) fn give_clock(engine: &mut Engine, step_s: i64) -> PathBuf {
+    let (source, library) = (engine.folder().join("clock.c"), engine.folder().join("clock.so"));
+    fs::write(&source, SHIM).expect("the folder takes a file");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-O2", "-o"]).args([&library, &source]);
+    assert!(compiler.status().expect("cc can be run").success(), "the shim is right");
+    let step_file = engine.folder().join("step");
+    fs::write(&step_file, step_s.to_string()).expect("the step can be written");
+    engine.set_environment("LD_PRELOAD", &library.to_string_lossy());
+    engine.set_environment("CLOCK_STEP_FILE", &step_file.to_string_lossy());
+    step_file
+}
+
 /// A Redis with a clock that steps, and two nodes with the machine's.
 struct Scene {
     engine: Engine,
@@ -46,15 +60,7 @@ struct Scene {
 impl Scene {
     fn new() -> Scene {
         let mut engine = Engine::stopped(&[]);
-        let (source, library) = (engine.folder().join("clock.c"), engine.folder().join("clock.so"));
-        fs::write(&source, SHIM).expect("the folder takes a file");
-        let mut compiler = Command::new("cc");
-        compiler.args(["-shared", "-fPIC", "-O2", "-o"]).args([&library, &source]);
-        assert!(compiler.status().expect("cc can be run").success(), "the shim is right");
-        let step_file = engine.folder().join("step");
-        fs::write(&step_file, "0").expect("the step can be written");
-        engine.set_environment("LD_PRELOAD", &library.to_string_lossy());
-        engine.set_environment("CLOCK_STEP_FILE", &step_file.to_string_lossy());
+        let step_file = give_clock(&mut engine, 0);
         engine.run();
         init(&engine.url());
         let nodes = Node::start_many(2, &engine.url(), &[]);

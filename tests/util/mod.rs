@@ -8,6 +8,7 @@ pub(crate) mod client;
 pub(crate) mod control;
 pub(crate) mod endpoint;
 pub(crate) mod figures;
+pub(crate) mod kept;
 pub(crate) mod ledger;
 pub(crate) mod needs;
 pub(crate) mod patience;
