@@ -36,7 +36,7 @@ def versions():
     php = sorted(Path("/usr/sbin").glob("php-fpm*"))
     return {
         "wrk": wrk.version(),
-        "oha": oha.VERSION if oha.PROGRAM.exists() else None,
+        "oha": f"oha {oha.VERSION}" if oha.PROGRAM.exists() else None,
         "rustc": _output("rustc", "--version"),
         "cc": _output("cc", "--version").split("\n")[0],
         "nginx": _output("nginx", "-v"),

@@ -2,7 +2,7 @@
 is done is in runner, latency and memory, and in the module of each scenario of its own.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lib import nodes, restarts, tails, waiting, writes
 from lib.competitor import PATH, Setup
@@ -54,8 +54,6 @@ class Group:
 
     variants: list
     entries: list
-    # label → why it is not in this group
-    left_out: dict = field(default_factory=dict)
     # What is measured on the same processes after the variants.
     latency: bool = False
     idle: bool = False
@@ -102,13 +100,8 @@ def _idle(options, competitors):
 def _durable(options, competitors):
     """Those that keep votes over a restart."""
     variant = Variant("votes-beside", "votes-beside", f"{BESIDE['votes-beside']}, 64 connections", "head.lua", ("curl",), writes=True)
-    group = Group([variant], [])
-    for each in competitors if "votes-beside" in options.scenarios else ():
-        if each.durable:
-            group.entries.append((each.name, each, Setup(durable=True)))
-        else:
-            group.left_out[each.name] = "records no votes durably"
-    return group
+    chosen = [each for each in competitors if each.durable and "votes-beside" in options.scenarios]
+    return Group([variant], [(each.name, each, Setup(durable=True)) for each in chosen])
 
 
 def _spread(options, competitors):
@@ -120,11 +113,8 @@ def _spread(options, competitors):
     for each in competitors if timed or group.cooldowns else ():
         if not timed and each.name != OURS:
             continue
-        if not each.stateful:
-            group.left_out[each.name] = "keeps no state"
-        elif each.slow and options.quick:
-            group.left_out[each.name] = "too long to fill for a quick run"
-        else:
+        # A slow one takes too long to fill for a quick run.
+        if each.stateful and not (each.slow and options.quick):
             group.entries.append((each.name, each, Setup(cooldowns=options.cooldowns)))
         if timed and each.name == OURS:
             group.entries.append((SMALL, each, Setup(cooldowns=THOUSAND)))

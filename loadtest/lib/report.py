@@ -1,11 +1,10 @@
 """The report: Markdown around the charts, all out of the results and nothing measured here."""
 
 from lib import chart, figures
-from lib.plan import BESIDE, OURS
+from lib.plan import BESIDE, OURS, SMALL
 from lib.table import microseconds
 
 CPU_NOTE = "CPU time per request, of all the competitor's processes; shorter is better"
-RUN_COLUMNS = ["requests/s", "CPU µs/request", "user", "system", "against vote-status", "p50", "p99", "RSS MiB"]
 PERCENTILES = ["p50", "p90", "p99", "p99.9", "p99.99"]
 
 
@@ -14,8 +13,8 @@ def write(results, folder):
     folder.mkdir(parents=True, exist_ok=True)
     lines = ["# Load test", "", *_machine(results), "", "## Speed to reach", "", *rows(results["targets"]), ""]
     lines += _listed("Missing", [f"**{name}**: {reason}" for name, reason in results["missing"].items()])
-    for variant in results["variants"]:
-        lines += _variant(variant, results["titles"], folder)
+    if results["variants"]:
+        lines += _cpu(results["variants"], results["titles"], folder)
     if results["latency"]:
         lines += _latency(results["latency"], results["titles"], folder)
     if results["memory"]:
@@ -36,46 +35,37 @@ def rows(found):
 def _machine(results):
     machine, options = results["machine"], results["options"]
     kind = "virtual machine" if machine["virtual"] else "machine"
-    versions = ", ".join(f"{name}: {text}" for name, text in machine["versions"].items() if text)
+    versions = ", ".join(text for text in machine["versions"].values() if text)
     return [
         f"{machine['date']}, commit {machine['commit']}. {kind} with {machine['cpus']} CPUs ({machine['cpu']}), "
         f"{machine['memory_mib']} MiB, kernel {machine['kernel']}, {machine['system']}; "
         f"load before the run {machine['load_average']:.2f}.",
         "",
-        f"{options['pairs']} alternating rounds of {options['seconds']} s each; "
-        "the server on one CPU, the load generator on another. "
-        "Figures are medians; a ratio is the median of the ratios inside each round; "
-        "the split in user and system time is of all rounds together.",
+        f"{options['pairs']} alternating rounds of {options['seconds']} s each. Figures are medians.",
         "",
-        f"<details><summary>Versions</summary>\n\n{versions}\n\n</details>",
+        f"Versions: {versions}.",
     ]
 
 
-def _variant(variant, titles, folder):
-    runs = variant["runs"]
-    lines = [f"## {variant['title']}", ""]
-    if runs:
-        order = sorted(runs, key=lambda label: figures.median(runs[label], "cpu_us"))
-        bars = [_cpu_bar(label, runs[label], titles) for label in order]
+def _cpu(variants, titles, folder):
+    """A row for each scenario, which links to its chart, and a column for each competitor."""
+    labels = [label for label in titles if label != SMALL and any(label in variant["runs"] for variant in variants)]
+    lines, notes = [f"| | {' | '.join(titles[label] for label in labels)} |", "|---|" + "--:|" * len(labels)], []
+    for variant in variants:
+        runs, title = variant["runs"], variant["title"]
+        if not runs:
+            continue
+        bars = [_cpu_bar(label, runs[label], titles) for label in _ordered(runs, "cpu_us")]
         legend = [("user", "user time"), ("system", "system time")]
-        lines += _chart(folder, variant["key"], variant["title"], chart.svg(variant["title"], CPU_NOTE, bars, legend))
-        lines += _table(RUN_COLUMNS, {label: _run_cells(label, runs) for label in order}, titles) + [""]
-    for label, reason in variant["left_out"].items():
-        lines.append(f"* left out: {titles.get(label, label)}: {reason}")
-    return lines + _vote_notes(runs, titles) + _error_notes(runs) + [""]
+        link = _chart(folder, variant["key"], title, chart.svg(title, CPU_NOTE, bars, legend))
+        cells = [f"{figures.median(runs[label], 'cpu_us'):.2f}" if label in runs else "—" for label in labels]
+        lines.append(_row([link, *cells]))
+        notes += _vote_notes(runs, titles) + _error_notes(runs)
+    return ["## CPU µs per request", "", *lines, "", *notes, *([""] if notes else [])]
 
 
-def _run_cells(label, runs):
-    found = runs[label]
-    return [
-        f"{figures.median(found, 'requests_per_second'):,.0f}",
-        f"{figures.median(found, 'cpu_us'):.2f}",
-        f"{figures.pooled(found, 'user_us'):.2f}",
-        f"{figures.pooled(found, 'system_us'):.2f}",
-        _number(figures.ratio(found, [runs[OURS]], "cpu_us") if OURS in runs else None, "{:.2f} ×"),
-        *[microseconds(figures.median(found, f"latency_us.{name}")) for name in ("p50", "p99")],
-        f"{figures.median(found, 'rss_bytes') / 2**20:,.1f}",
-    ]
+def _ordered(runs, name):
+    return sorted(runs, key=lambda label: figures.median(runs[label], name) or 0)
 
 
 def _cpu_bar(label, runs, titles):
@@ -87,9 +77,8 @@ def _cpu_bar(label, runs, titles):
 
 
 def _latency(runs, titles, folder):
-    order = sorted(runs, key=lambda label: figures.median(runs[label], "latency_us.p99") or 0)
     bars, rows = [], {}
-    for label in order:
+    for label in _ordered(runs, "latency_us.p99"):
         found, rate = runs[label], f"{runs[label][0]['rate']:,}/s"
         middles = {name: figures.median(found, f"latency_us.{name}") for name in PERCENTILES}
         text, spread = f"{microseconds(middles['p99'])} at {rate}", figures.spread(found, "latency_us.p99")
@@ -100,11 +89,9 @@ def _latency(runs, titles, folder):
     return [
         f"## {BESIDE['latency']}",
         "",
-        *_chart(folder, "latency", "p99 latency", chart.svg("p99 latency at a fixed rate", note, bars, [])),
         *_table(["rate", "CPU µs/request", *PERCENTILES], rows, titles),
         "",
-        "oha, half of its maximum on vote-status; a competitor whose own maximum is below three quarters "
-        "of that gets half of its own.",
+        _chart(folder, "latency", "Chart", chart.svg("p99 latency at a fixed rate", note, bars, [])),
         "",
     ]
 
@@ -138,7 +125,7 @@ def _idle(idle, titles, folder):
     title = f"memory per idle connection, of {idle[order[0]]['connections']:,}"
     drawn = chart.svg(title, "resident memory of all processes; shorter is better", bars, [])
     columns = ["bytes per idle connection (RSS)", "(PSS)", "all, MiB"]
-    return [*_chart(folder, "idle", title, drawn), *_table(columns, rows, titles), ""]
+    return [*_table(columns, rows, titles), "", _chart(folder, "idle", "Chart", drawn), ""]
 
 
 def _vote_notes(runs, titles):
@@ -166,9 +153,9 @@ def _listed(title, texts):
 
 
 def _chart(folder, name, title, drawn):
-    """Writes a chart; the lines that show it."""
+    """Writes a chart; the link to it."""
     (folder / f"{name}.svg").write_text(drawn)
-    return [f"![{title}]({name}.svg)", ""]
+    return f"[{title}]({name}.svg)"
 
 
 def _table(columns, rows, titles):
@@ -182,7 +169,3 @@ def _table(columns, rows, titles):
 
 def _row(cells):
     return f"| {' | '.join(cells)} |"
-
-
-def _number(value, form):
-    return "—" if value is None else form.format(value)

@@ -48,7 +48,7 @@ class Session:
             for variant in group.variants:
                 runs = runner.time_variant(variant, fleet, self._options, self._load_cpu, self._progress)
                 said = {"key": variant.key, "scenario": variant.scenario, "title": variant.title}
-                self.results["variants"].append({**said, "runs": runs, "left_out": group.left_out})
+                self.results["variants"].append({**said, "runs": runs})
             if group.latency:
                 latencies = latency.measure(fleet, self._options, OURS, self._load_cpu, self._progress)
                 self.results["latency"] = latencies

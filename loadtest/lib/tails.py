@@ -143,16 +143,18 @@ def paired(bench, disturb, rate, pairs):
 
 
 def tell(title, unit, pairs, table):
-    """A row for each percentile: medians of the pairs, and a ratio taken inside each of them. Lost is the share of time in
-    which the load generator was not given its CPU beside the disturbance."""
+    """Medians of the pairs, and a ratio taken inside each of them. Lost is the share of time in which the load generator was
+    not given its CPU beside the disturbance."""
     done, lost = figures.median(pairs, "done"), figures.median(pairs, "lost")
+    said, met = [], True
     for name, goal in GOALS.items():
         ratios = [pair[name] / pair["alone"][name] for pair in pairs]
         alone, beside = statistics.median(pair["alone"][name] for pair in pairs), statistics.median(pair[name] for pair in pairs)
         ratio = statistics.median(ratios)
-        said = f"{microseconds(alone)} → {microseconds(beside)}; {ratio:.2f} × ({min(ratios):.2f} to {max(ratios):.2f})"
-        row = f"{name} of reads beside {title}, {done:,.0f} {unit}/s"
-        table.add(row, f"{said}, {lost:.1%} lost", f"at most {goal} ×", ratio <= goal)
+        said.append(f"{name} {microseconds(alone)} → {microseconds(beside)}, {ratio:.2f} × ({min(ratios):.2f} to {max(ratios):.2f})")
+        met &= ratio <= goal
+    asked = ", ".join(f"{name} {goal} ×" for name, goal in GOALS.items())
+    table.add(f"{title}, {done:,.0f} {unit}/s", f"{'; '.join(said)}; {lost:.1%} lost", asked, met)
 
 
 def measure(chosen, table):

@@ -66,8 +66,7 @@ def memory_and_told(chosen, table):
     crowd.ask_all()
     crowd.until_held()
     each = (usage.memory([service.process.pid]).rss - idle) / WAITERS
-    table.add(f"memory of a held request above an idle connection, {WAITERS:,} of them", f"{each:.0f} bytes", "512 bytes",
-              each <= 512)
+    table.add(f"memory of a waiting request, of {WAITERS:,}", f"{each:.0f} bytes", "512 bytes", each <= 512)
     crowd.turns.clear()
     crowd.run(lambda: False, chosen.told_seconds, (VOTES_PER_SECOND, crowd.cast))
     crowd.run(crowd.are_told, SETTLE_SECONDS)
@@ -77,13 +76,13 @@ def memory_and_told(chosen, table):
         raise process.Failed("nobody was told")
     rate = len(votes) / (max(vote.acked for vote in votes) - votes[0].sent)
     (p50, p99, _), said = tail_of(vote.told - vote.acked for vote in votes)
-    name = f"from a vote's 201 to the waiter's answer, {WAITERS:,} waiting, {rate:,.0f} votes a second"
+    name = f"from 201 to the waiter's answer, {rate:,.0f} votes/s"
     table.add(name, said, "p50 1 ms, p99 5 ms", p50 <= 1e-3 and p99 <= 5e-3)
-    table.add("from the vote's sending to the waiter's answer", tail_of(vote.told - vote.sent for vote in votes)[1])
-    table.add("from the vote's sending to its 201", tail_of(vote.acked - vote.sent for vote in votes)[1])
+    table.add("from sending to the waiter's answer", tail_of(vote.told - vote.sent for vote in votes)[1])
+    table.add("from sending to 201", tail_of(vote.acked - vote.sent for vote in votes)[1])
     early = sum(vote.told < vote.acked for vote in votes) / len(votes)
-    table.add("waiters who heard before the 201 was read (counted as less than 0)", f"{early:.0%}")
-    table.add("what the generator adds: one turn of its loop", tail_of(crowd.turns)[1])
+    table.add("waiters told before the 201 was read (below 0)", f"{early:.0%}")
+    table.add("the generator's loop turns", tail_of(crowd.turns)[1])
 
 
 def beside(chosen, table):
@@ -108,11 +107,11 @@ def beside(chosen, table):
     table.expect_none("beside: wrong answers, and waiters who were not told", crowd.faults())
     told = [each for since, each in took if any(begin <= since <= end for begin, end in rounds)]
     ((_, base, _), said), ((_, p99, _), said_told) = tail_of(alone), tail_of(told)
-    table.add(f"a good client, {PROBES_PER_SECOND:,} questions a second, alone", said)
+    table.add(f"another client alone, {PROBES_PER_SECOND:,} questions/s", said)
     length = statistics.median(end - begin for begin, end in rounds)
-    table.add(f"beside {WAITERS:,} who are told of one vote, {len(rounds)} times ({ms(length)} each)",
-              f"{said_told}; p99 {p99 / base:.1f} × of alone", "3 ×", p99 <= 3 * base)
-    table.add("the whole time, while they ask again as well", tail_of([each for _, each in took])[1])
+    table.add(f"beside {WAITERS:,} waiters of one vote, {len(rounds)} times ({ms(length)} each)",
+              f"{said_told}; p99 {p99 / base:.1f} ×", "3 ×", p99 <= 3 * base)
+    table.add("the whole time", tail_of([each for _, each in took])[1])
 
 
 def cpu(chosen, table):
@@ -136,9 +135,9 @@ def cpu(chosen, table):
         each, whole = (seconds / minutes * 1e6 for seconds in used)
         delay = statistics.mean(vote.told - vote.acked for vote in crowd.votes if vote.told)
         first = first or each
-        said = f"{each:,.0f} µs ({whole:,.0f} with its vote); told after {ms(delay)} on average"
-        asked = ("a fifth of the first", each <= first / 5) if wait else ()
-        table.add(f"CPU per player and minute, {PLAYERS:,} players, {name}", f"{said}; {each / first:.2f} ×", *asked)
+        said = f"{each:,.0f} µs ({whole:,.0f} with its vote); told after {ms(delay)}"
+        asked = ("0.20 ×", each <= first / 5) if wait else ()
+        table.add(f"CPU per player and minute, {name}", f"{said}; {each / first:.2f} ×", *asked)
         process.stop(service.process)
 
 
