@@ -38,9 +38,8 @@ def versions():
         "wrk": wrk.version(),
         "oha": f"oha {oha.VERSION}" if oha.PROGRAM.exists() else None,
         "rustc": _output("rustc", "--version"),
-        "cc": _output("cc", "--version").split("\n")[0],
         "nginx": _output("nginx", "-v"),
-        "redis": _output("redis-server", "--version"),
+        "redis": _output("redis-server", "--version").split(" sha=")[0],
         "php": _output(php[-1], "-v").split("\n")[0] if php else None,
     }
 

@@ -45,7 +45,7 @@ class VoteStatus(Competitor):
 
 class SecondEngine(VoteStatus):
     name = engine = "may_minihttp"
-    title = "vote-status on may_minihttp"
+    title = "may_minihttp"
 
     def build(self, log):
         super().build(log)
@@ -55,7 +55,7 @@ class SecondEngine(VoteStatus):
 
 class Limit(Competitor):
     name = "limit"
-    title = "plain epoll loop (the limit)"
+    title = "epoll loop"
 
     def build(self, log):
         _require(shutil.which("cc"), "no C compiler (Debian: gcc)")
@@ -68,7 +68,7 @@ class Limit(Competitor):
 
 class Nginx(Competitor):
     name = "nginx"
-    title = "nginx, static body"
+    title = "nginx"
 
     def build(self, log):
         _require(_nginx_program(), "nginx is not installed (Debian: nginx)")
@@ -81,7 +81,7 @@ class Php(Competitor):
     """PHP behind nginx, with its state in a Redis of its own: the CPU time and memory of all three count."""
 
     name = "php-fpm"
-    title = "nginx + PHP-FPM + Redis"
+    title = "PHP + Redis"
     stateful = durable = slow = True
 
     def build(self, log):

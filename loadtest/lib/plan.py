@@ -15,11 +15,11 @@ SMALL = "vote-status (1 thousand)"
 # Beside the competitors.
 BESIDE = {
     "keep-alive": "keep-alive",
-    "new-connection": "a new connection for every request",
+    "new-connection": "a new connection each",
     "pipelined": "pipelined × 16",
     "spread": "reads spread over all live cooldowns",
     "latency": "latency at a fixed rate",
-    "votes-beside": "reads while votes are being recorded durably",
+    "votes-beside": "reads beside durable votes",
     "memory": "memory",
 }
 # Of vote-status alone, each with the function that measures it: it is given the options and a table.
@@ -66,7 +66,7 @@ def keep_alive(quick):
     if quick:
         corners = [(64, "curl"), (512, "guzzle")]
     return [
-        Variant(f"keep-alive-{count}-{head}", "keep-alive", f"keep-alive, {count} connections, {head} head", "head.lua", (head,), count)
+        Variant(f"keep-alive-{count}-{head}", "keep-alive", f"keep-alive {count}, {head}", "head.lua", (head,), count)
         for count, head in corners
     ]
 
@@ -81,9 +81,9 @@ def _plain(options, competitors):
     """Everybody, almost without state."""
     variants = keep_alive(options.quick) if "keep-alive" in options.scenarios else []
     if "new-connection" in options.scenarios:
-        variants.append(Variant("new-connection", "new-connection", f"{BESIDE['new-connection']}, 64 at a time", "close.lua"))
+        variants.append(Variant("new-connection", "new-connection", BESIDE["new-connection"], "close.lua"))
     if "pipelined" in options.scenarios:
-        variants.append(Variant("pipelined", "pipelined", f"{BESIDE['pipelined']}, 64 connections", "pipeline.lua"))
+        variants.append(Variant("pipelined", "pipelined", BESIDE["pipelined"], "pipeline.lua"))
     group = Group(variants, [], latency="latency" in options.scenarios)
     if variants or group.latency:
         group.entries = [(each.name, each, Setup()) for each in competitors]
@@ -99,14 +99,14 @@ def _idle(options, competitors):
 
 def _durable(options, competitors):
     """Those that keep votes over a restart."""
-    variant = Variant("votes-beside", "votes-beside", f"{BESIDE['votes-beside']}, 64 connections", "head.lua", ("curl",), writes=True)
+    variant = Variant("votes-beside", "votes-beside", BESIDE["votes-beside"], "head.lua", ("curl",), writes=True)
     chosen = [each for each in competitors if each.durable and "votes-beside" in options.scenarios]
     return Group([variant], [(each.name, each, Setup(durable=True)) for each in chosen])
 
 
 def _spread(options, competitors):
     """Those with state, filled; for the memory of cooldowns alone that is vote-status."""
-    title = f"{options.cooldowns:,} live cooldowns, one read in ten in cooldown, 64 connections"
+    title = f"{options.cooldowns:,} live cooldowns"
     timed = "spread" in options.scenarios
     variants = [Variant("spread", "spread", title, "spread.lua", (options.cooldowns,), path="")] if timed else []
     group = Group(variants, [], cooldowns="memory" in options.scenarios)

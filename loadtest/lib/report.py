@@ -1,11 +1,13 @@
 """The report: Markdown around the charts, all out of the results and nothing measured here."""
 
+import collections
+
 from lib import chart, figures
 from lib.plan import BESIDE, OURS, SMALL
 from lib.table import microseconds
 
 CPU_NOTE = "CPU time per request, of all the competitor's processes; shorter is better"
-PERCENTILES = ["p50", "p90", "p99", "p99.9", "p99.99"]
+PERCENTILES = ["p50", "p99", "p99.9"]
 
 
 def write(results, folder):
@@ -21,7 +23,7 @@ def write(results, folder):
         lines += _memory(results["memory"], results["titles"], folder)
     for scenario in results["alone"]:
         lines += [f"## {scenario['title']}", "", *rows(scenario["rows"]), ""]
-    lines += _listed("Failures", results["failures"])
+    lines += _listed("Failures", [f"{count} × {text}" for text, count in collections.Counter(results["failures"]).items()])
     (folder / "report.md").write_text("\n".join(lines) + "\n")
 
 
@@ -34,7 +36,7 @@ def rows(found):
 
 def _machine(results):
     machine, options = results["machine"], results["options"]
-    kind = "virtual machine" if machine["virtual"] else "machine"
+    kind = "Virtual machine" if machine["virtual"] else "Machine"
     versions = ", ".join(text for text in machine["versions"].values() if text)
     return [
         f"{machine['date']}, commit {machine['commit']}. {kind} with {machine['cpus']} CPUs ({machine['cpu']}), "
@@ -118,13 +120,13 @@ def _idle(idle, titles, folder):
     order = sorted(idle, key=lambda label: idle[label]["rss_bytes_each"])
     bars, rows = [], {}
     for label in order:
-        rss, pss, total = (idle[label][name] for name in ("rss_bytes_each", "pss_bytes_each", "rss_bytes"))
+        rss, total = (idle[label][name] for name in ("rss_bytes_each", "rss_bytes"))
         each = max(rss, 0)
         bars.append(chart.Bar(titles.get(label, label), [each], each, each, f"{each:,.0f} bytes", label == OURS))
-        rows[label] = [f"{rss:,.0f}", f"{pss:,.0f}", f"{total / 2**20:,.1f}"]
+        rows[label] = [f"{rss:,.0f}", f"{total / 2**20:,.1f}"]
     title = f"memory per idle connection, of {idle[order[0]]['connections']:,}"
     drawn = chart.svg(title, "resident memory of all processes; shorter is better", bars, [])
-    columns = ["bytes per idle connection (RSS)", "(PSS)", "all, MiB"]
+    columns = ["bytes per idle connection", "all, MiB"]
     return [*_table(columns, rows, titles), "", _chart(folder, "idle", "Chart", drawn), ""]
 
 

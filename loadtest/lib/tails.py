@@ -153,7 +153,7 @@ def tell(title, unit, pairs, table):
         ratio = statistics.median(ratios)
         said.append(f"{name} {microseconds(alone)} → {microseconds(beside)}, {ratio:.2f} × ({min(ratios):.2f} to {max(ratios):.2f})")
         met &= ratio <= goal
-    asked = ", ".join(f"{name} {goal} ×" for name, goal in GOALS.items())
+    asked = ", ".join(f"{goal} ×" for goal in GOALS.values())
     table.add(f"{title}, {done:,.0f} {unit}/s", f"{'; '.join(said)}; {lost:.1%} lost", asked, met)
 
 

@@ -12,17 +12,17 @@ _OWN_ROWS = ("keep-alive-64-curl", "new-connection", "pipelined")
 def rows(variants, latency, memory, bench, cooldowns=10_000_000):
     """[(name, measured, asked, met)]. `variants` is {key: {label: runs}}, `bench` {head: ratio to httparse}."""
     runs = {**variants, **({"latency": latency} if latency else {})}
-    new = "CPU per request, new connection each"
+    new = "CPU, new connection each"
     return [
-        _against("CPU per request, keep-alive 64, against the limit", 1.03, runs, "keep-alive-64-curl", ["limit"]),
-        _against(f"{new}, against the better of the limit and nginx", 1.00, runs, "new-connection", ["limit", "nginx"]),
-        _against("CPU per request, pipelined × 16, against the limit", 1.10, runs, "pipelined", ["limit"]),
-        _best_peer("CPU per request against the best peer, worst of the other scenarios", 0.98, runs, _cpu),
-        _best_peer("user time against the best peer, worst of the other scenarios", 0.60, runs, _user),
-        _row("bytes to bytes against httparse alone, bare curl", 1.30, bench.get("curl")),
-        _row("bytes to bytes against httparse alone, the other heads", 1.15,
+        _against("CPU, keep-alive 64, against the epoll loop", 1.03, runs, "keep-alive-64-curl", ["limit"]),
+        _against(f"{new}, against the better of epoll loop and nginx", 1.00, runs, "new-connection", ["limit", "nginx"]),
+        _against("CPU, pipelined × 16, against the epoll loop", 1.10, runs, "pipelined", ["limit"]),
+        _best_peer("CPU against the best peer, worst other scenario", 0.98, runs, _cpu),
+        _best_peer("user time against the best peer, worst other scenario", 0.60, runs, _user),
+        _row("bytes to bytes against httparse, bare curl", 1.30, bench.get("curl")),
+        _row("bytes to bytes against httparse, other heads", 1.15,
              max((bench[head] for head in ("guzzle", "browser") if head in bench), default=None)),
-        _against(f"{cooldowns:,} cooldowns against 1 thousand, keep-alive", 1.02, runs, "spread", [SMALL]),
+        _against(f"{cooldowns:,} cooldowns against 1 thousand", 1.02, runs, "spread", [SMALL]),
         _bytes("memory per idle connection", CONNECTION_BYTES_MAX, memory.get("idle", {}).get(OURS)),
         _bytes("memory per live cooldown", COOLDOWN_BYTES_MAX, memory.get("cooldowns")),
     ]
