@@ -53,8 +53,17 @@ pub(crate) struct Faults {
     pub(crate) is_read_only: bool,
     /// Each sync takes this long.
     pub(crate) sync_takes_ms: i64,
-    /// The process is killed at the operation after this many more.
-    pub(crate) killed_in: Option<u32>,
+    /// When the process is killed.
+    pub(crate) kill: Option<Kill>,
+}
+
+/// A moment at which the process is killed: what it learns of it is nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kill {
+    /// At the operation after so many more, which is not done.
+    AtOperation(u32),
+    /// At the end of a file's sync after so many more.
+    AtSync { syncs: u32, fails: bool },
 }
 
 /// The disk, with one folder.
@@ -105,10 +114,10 @@ impl Disk {
     /// Every operation begins here.
     fn operation(&mut self) -> Result<()> {
         self.operations += 1;
-        match &mut self.faults.killed_in {
-            Some(0) => self.is_dead = true,
-            Some(left) => *left -= 1,
-            None => {}
+        match &mut self.faults.kill {
+            Some(Kill::AtOperation(0)) => self.is_dead = true,
+            Some(Kill::AtOperation(left)) => *left -= 1,
+            Some(Kill::AtSync { .. }) | None => {}
         }
         if self.is_dead { Err(Error::from_raw_os_error(EIO)) } else { Ok(()) }
     }
@@ -291,9 +300,21 @@ impl Disk {
     pub(crate) fn sync(&mut self, handle: u64) -> Result<()> {
         self.change()?;
         self.stalled_ms += self.faults.sync_takes_ms;
+        let mut kills = None;
+        match &mut self.faults.kill {
+            Some(Kill::AtSync { syncs: 0, fails }) => kills = Some(*fails),
+            Some(Kill::AtSync { syncs, .. }) => *syncs -= 1,
+            Some(Kill::AtOperation(_)) | None => {}
+        }
+        let synced = self.write_dirty(handle, kills == Some(true));
+        self.is_dead = kills.is_some();
+        if self.is_dead { Err(Error::from_raw_os_error(EIO)) } else { synced }
+    }
+
+    fn write_dirty(&mut self, handle: u64, fails: bool) -> Result<()> {
         let lacks_room = |inode: &Inode| inode.dirty.iter().any(|page| !inode.allocated.contains(page));
         let no_room = self.faults.is_thin_and_full && lacks_room(self.inode(handle));
-        if self.sync_fails() || no_room {
+        if fails || self.sync_fails() || no_room {
             self.drop_cached(handle);
             return Err(Error::from_raw_os_error(EIO));
         }
@@ -345,7 +366,7 @@ impl Disk {
         self.handles.clear();
         self.inodes.values_mut().for_each(|inode| inode.locked_by = None);
         self.is_dead = false;
-        self.faults.killed_in = None;
+        self.faults.kill = None;
     }
 
     /// The machine is gone: what was not synced may be lost, or written in part.

@@ -85,8 +85,7 @@ impl Machine {
         let disk = self.disk.locked();
         let faults = disk.faults;
         disk.has(STORE)
-            && faults
-                == Faults { killed_in: faults.killed_in, sync_takes_ms: faults.sync_takes_ms, ..Faults::default() }
+            && faults == Faults { kill: faults.kill, sync_takes_ms: faults.sync_takes_ms, ..Faults::default() }
     }
 
     /// Notes since when the disk is well, and what the model has to know of it.

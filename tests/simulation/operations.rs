@@ -1,5 +1,6 @@
 //! What happens to a service, drawn from a seed: requests, clocks, faults of the disk, stops and starts.
 
+use super::disk::Kill;
 use crate::util::random::Random;
 
 /// Servers and addresses are told by number.
@@ -31,7 +32,8 @@ fn is_drawn(operation: &Operation) -> bool {
         Operation::Flip { .. } => DRAWS.flips,
         Operation::Step { .. } | Operation::ComeBack => DRAWS.steps,
         Operation::Restart { step_ms, .. } => DRAWS.steps || *step_ms == 0,
-        Operation::Disk(Trouble::SyncsFail(_) | Trouble::ThinAndFull) => DRAWS.failed_syncs,
+        Operation::Kill { kill: Kill::AtSync { fails: true, .. }, .. }
+        | Operation::Disk(Trouble::SyncsFail(_) | Trouble::ThinAndFull) => DRAWS.failed_syncs,
         Operation::Disk(Trouble::Emptied | Trouble::Restored) => DRAWS.destroyed_files,
         _ => true,
     }
@@ -78,9 +80,9 @@ pub(crate) enum Operation {
         prefix: Option<u8>,
         accepts: bool,
     },
-    /// The process is killed at the so manieth operation of the disk from now.
-    KillAt {
-        operations: u32,
+    /// The process is killed in the midst of its work, and the power may go with it.
+    Kill {
+        kill: Kill,
         cuts_power: bool,
     },
     Disk(Trouble),
@@ -198,10 +200,7 @@ fn one(random: &mut Random, [clocks, disk, ends]: [bool; 3]) -> Operation {
             17 if clocks => Operation::Drift { ppm: *random.pick(&[-400, 0, 30, 400]) },
             18 | 19 if ends => restart(random, clocks),
             20 if ends && random.below(2) == 0 => other_options(random),
-            21 if ends => Operation::KillAt {
-                operations: u32::try_from(random.below(60)).expect("small"),
-                cuts_power: random.below(2) == 0,
-            },
+            21 if ends => Operation::Kill { kill: kill(random), cuts_power: random.below(2) == 0 },
             22 | 23 if disk => Operation::Disk(trouble(random)),
             _ => continue,
         };
@@ -244,6 +243,13 @@ fn ballot(random: &mut Random, is_record: bool) -> Ballot {
         ago_s,
         is_record,
     }
+}
+
+fn kill(random: &mut Random) -> Kill {
+    if random.below(2) == 0 {
+        return Kill::AtOperation(u32::try_from(random.below(60)).expect("small"));
+    }
+    Kill::AtSync { syncs: u32::try_from(random.below(4)).expect("small"), fails: random.below(2) == 0 }
 }
 
 fn restart(random: &mut Random, clocks: bool) -> Operation {

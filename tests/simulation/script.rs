@@ -136,9 +136,9 @@ fn carry_out(machine: &mut Machine, operation: &Operation) -> Result<(), String>
         Operation::OtherOptions { cooldown_s, prefix, accepts } => {
             other_options(machine, *cooldown_s, *prefix, *accepts)
         }
-        Operation::KillAt { operations, cuts_power } => {
+        Operation::Kill { kill, cuts_power } => {
             machine.cuts_power = *cuts_power;
-            machine.faults(|faults| faults.killed_in = Some(*operations));
+            machine.faults(|faults| faults.kill = Some(*kill));
             Ok(())
         }
         Operation::Disk(trouble) => disk(machine, *trouble),
@@ -221,7 +221,7 @@ fn disk(machine: &mut Machine, trouble: Trouble) -> Result<(), String> {
 }
 
 fn heal(machine: &mut Machine) {
-    machine.faults(|faults| *faults = super::disk::Faults { killed_in: faults.killed_in, ..Default::default() });
+    machine.faults(|faults| *faults = super::disk::Faults { kill: faults.kill, ..Default::default() });
     machine.disk.locked().move_away(super::machine::ELSEWHERE, STORE);
 }
 

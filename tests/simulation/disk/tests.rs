@@ -1,6 +1,6 @@
 //! The faults that the simulated disk has, one by one.
 
-use super::{Disk, PAGE};
+use super::{Disk, Kill, PAGE};
 
 fn read(disk: &mut Disk, handle: u64) -> Vec<u8> {
     let mut out = vec![0; usize::try_from(disk.length(handle).unwrap()).unwrap()];
@@ -117,7 +117,7 @@ fn a_lock_goes_with_its_handle_and_with_the_process() {
     disk.lock(second).unwrap_err();
     disk.close(handle);
     disk.lock(second).unwrap();
-    disk.faults.killed_in = Some(1);
+    disk.faults.kill = Some(Kill::AtOperation(1));
     disk.write(second, 0, b"y").unwrap();
     disk.write(second, 0, b"z").unwrap_err();
     assert!(disk.is_dead());
@@ -125,4 +125,25 @@ fn a_lock_goes_with_its_handle_and_with_the_process() {
     let third = disk.open("a", false).unwrap();
     disk.lock(third).unwrap();
     assert_eq!(read(&mut disk, third), b"y");
+}
+
+#[test]
+fn a_process_that_dies_at_its_sync_leaves_what_the_sync_has_done() {
+    for fails in [false, true] {
+        let mut disk = Disk::new(9);
+        let handle = synced(&mut disk, &[1; 16 * PAGE]);
+        disk.faults.kill = Some(Kill::AtSync { syncs: 1, fails });
+        disk.write(handle, 0, &[2; 16 * PAGE]).unwrap();
+        disk.sync(handle).unwrap();
+        disk.write(handle, 0, &[3; 16 * PAGE]).unwrap();
+        disk.sync(handle).unwrap_err();
+        assert!(disk.is_dead());
+        disk.kill();
+        let handle = disk.open("a", false).unwrap();
+        disk.sync(handle).expect("it looks clean");
+        assert_eq!(read(&mut disk, handle), vec![3; 16 * PAGE]);
+        disk.cut_power();
+        let handle = disk.open("a", false).unwrap();
+        assert_eq!(read(&mut disk, handle).contains(&2), fails);
+    }
 }
