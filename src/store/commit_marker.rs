@@ -1,74 +1,84 @@
 //! What is known of the store's file from outside of it: the number of the last acknowledged commit, and
-//! whether the file still counts.
+//! whether the file may show what the disk does not have.
 //!
-//! The note is written after the commit is durable and is not synced: after a power cut it may be
+//! The number is written after the commit is durable and is not synced: after a power cut it may be
 //! older than the store, never newer. Where it is newer, the store has lost what it had kept.
 //!
-//! After a failed sync the kernel may show what is not on the disk. That outlives the process, so the note
-//! outlives it too. A power cut ends both.
+//! After a failed sync the kernel may show what is not on the disk, until the power is cut. That outlives the
+//! process, and a kill leaves no time to note it. So the mark is set before the sync, and taken away once the sync
+//! has succeeded. The mark needs no sync: a power cut ends what it warns of.
 
-use std::io::{self, ErrorKind};
-use std::sync::Arc;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::disk::{Disk, DiskFile};
 
-/// The file that the note is in.
+/// The file that the number and the mark are in.
 pub const MARKER_FILE: &str = "votes.sequence";
-/// A number and its complement: where they do not fit, the note was half written.
-const NOTE_BYTES: usize = 16;
+/// A number and its complement: where they do not fit, the number was half written.
+const NUMBER_BYTES: usize = 16;
+/// Behind the number, where the mark is set.
+const MARK: u8 = b'?';
 
-/// Where the number is noted.
+/// Where the number is noted, and the mark.
 pub(super) struct CommitMarker {
-    file: Arc<dyn DiskFile>,
+    file: Mutex<Arc<dyn DiskFile>>,
     is_void: AtomicBool,
 }
 
 impl CommitMarker {
-    /// Opens the note, or makes an empty one.
+    /// Opens the file, or makes an empty one; with the number, where a whole one was noted. Where the mark is set, the
+    /// store is void.
     ///
     /// # Errors
-    /// What the system says.
-    pub(super) fn open(disk: &dyn Disk) -> io::Result<Self> {
+    /// What the system says. That the file could not be read says nothing of what was noted.
+    pub(super) fn open(disk: &dyn Disk) -> io::Result<(Arc<Self>, Option<u64>)> {
         let file = disk.open_or_make(MARKER_FILE)?;
-        let is_void = file.bytes_len()? > NOTE_BYTES as u64;
-        Ok(Self { file, is_void: AtomicBool::new(is_void) })
+        let mut content = [0; NUMBER_BYTES + 1];
+        let length = usize::try_from(file.bytes_len()?).map_or(content.len(), |length| length.min(content.len()));
+        file.read_exact_at(&mut content[..length], 0)?;
+        let (number, mark) = content.split_at(NUMBER_BYTES);
+        let (number, complement) = number.split_at(NUMBER_BYTES / 2);
+        let noted = number.try_into().ok().map(u64::from_le_bytes);
+        let noted = noted.filter(|number| complement == (!number).to_le_bytes());
+        let is_void = AtomicBool::new(mark == [MARK]);
+        Ok((Arc::new(Self { file: Mutex::new(file), is_void }), noted))
     }
 
-    /// Makes the note again where it is no longer the file of its name.
+    /// Makes the file again where it is no longer at its path.
     ///
     /// # Errors
     /// What the system says.
-    pub(super) fn keep_at_path(&mut self, disk: &dyn Disk, number: u64) -> io::Result<()> {
-        if !is_at_path(&*self.file, disk, MARKER_FILE) {
-            let is_void = self.is_void();
-            *self = Self::open(disk)?;
+    pub(super) fn keep_at_path(&self, disk: &dyn Disk, number: u64) -> io::Result<()> {
+        if !is_at_path(&*self.file(), disk, MARKER_FILE) {
+            *self.file.lock().unwrap_or_else(PoisonError::into_inner) = disk.open_or_make(MARKER_FILE)?;
             self.note(number);
-            if is_void {
+            if self.is_void() {
                 self.void();
             }
         }
         Ok(())
     }
 
-    /// The number, where a whole one was noted.
-    ///
-    /// # Errors
-    /// What the system says. That the note could not be read says nothing of what was noted.
-    pub(super) fn read(&self) -> io::Result<Option<u64>> {
-        let mut note = [0; NOTE_BYTES];
-        match self.file.read_exact_at(&mut note, 0) {
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
-            read => read?,
-        }
-        let (number, complement) = note.split_at(NOTE_BYTES / 2);
-        let Ok(number) = number.try_into().map(u64::from_le_bytes) else { return Ok(None) };
-        Ok((complement == (!number).to_le_bytes()).then_some(number))
-    }
-
     /// Notes a number.
     pub(super) fn note(&self, number: u64) {
-        self.say(self.file.write_all_at(&content(number), 0));
+        self.say(self.file().write_all_at(&content(number), 0));
+    }
+
+    /// Sets the mark. The file of the store may be synced then, and not before.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn begin_sync(&self) -> io::Result<()> {
+        self.file().write_all_at(&[MARK], NUMBER_BYTES as u64)
+    }
+
+    /// The sync has succeeded: takes the mark away, unless the store is void.
+    pub(super) fn end_sync(&self) {
+        if !self.is_void() {
+            self.say(self.file().write_all_at(&[0], NUMBER_BYTES as u64));
+        }
     }
 
     /// Whether nothing in the store's file counts, until it is written anew.
@@ -76,21 +86,25 @@ impl CommitMarker {
         self.is_void.load(Ordering::Relaxed)
     }
 
-    /// Notes that nothing in the store's file counts.
+    /// Nothing in the store's file counts: the mark stays set.
     pub(super) fn void(&self) {
         self.is_void.store(true, Ordering::Relaxed);
-        self.say(self.file.write_all_at(b"void", NOTE_BYTES as u64));
+        self.say(self.begin_sync());
     }
 
     /// The store was written anew, up to this number.
     pub(super) fn renew(&self, number: u64) {
         self.note(number);
-        self.say(self.file.set_len(NOTE_BYTES as u64));
         self.is_void.store(false, Ordering::Relaxed);
+        self.end_sync();
     }
 
-    /// The commit is durable in any case. An old note only shows the loss of older commits, or has the store
-    /// written anew once too often.
+    fn file(&self) -> Arc<dyn DiskFile> {
+        Arc::clone(&self.file.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The commit is durable in any case. An old number only hides the loss of older commits, and an old mark has the
+    /// next start write the store anew once too often.
     fn say(&self, noted: io::Result<()>) {
         if let Err(error) = noted {
             log::debug!("{MARKER_FILE} could not be written: {error}");

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use redb::backends::InMemoryBackend;
 use redb::{Builder, Database, DatabaseError, StorageBackend};
 
+use super::commit_marker::CommitMarker;
 use super::disk::{DiskFile, is_disk_full};
 use super::room::Room;
 
@@ -40,6 +41,7 @@ const HEADER_BYTES: usize = 320;
 pub(super) struct StoreFile {
     file: Arc<dyn DiskFile>,
     room: Arc<Room>,
+    marker: Arc<CommitMarker>,
     /// Bytes that the library uses.
     used: AtomicU64,
     /// The header as it was read or written last.
@@ -59,7 +61,11 @@ impl StoreFile {
     ///
     /// # Errors
     /// What the system says; [`DatabaseError::DatabaseAlreadyOpen`] where another process has it.
-    pub(super) fn new(file: Arc<dyn DiskFile>, room: &Arc<Room>) -> Result<Arc<Self>, DatabaseError> {
+    pub(super) fn new(
+        file: Arc<dyn DiskFile>,
+        room: &Arc<Room>,
+        marker: &Arc<CommitMarker>,
+    ) -> Result<Arc<Self>, DatabaseError> {
         if !file.try_lock()? {
             return Err(DatabaseError::DatabaseAlreadyOpen);
         }
@@ -68,6 +74,7 @@ impl StoreFile {
             used: AtomicU64::new(used),
             file,
             room: Arc::clone(room),
+            marker: Arc::clone(marker),
             header: Mutex::default(),
             is_header_written: AtomicBool::default(),
             is_sync_begun: AtomicBool::default(),
@@ -108,6 +115,11 @@ impl StoreFile {
         self.is_void.load(Ordering::Relaxed)
     }
 
+    fn void(&self) {
+        self.is_void.store(true, Ordering::Relaxed);
+        self.marker.void();
+    }
+
     /// Why it could not be read, if the system once said so. The library may take that for damage.
     pub(super) fn read_error(&self) -> Option<io::Error> {
         Some(self.read_error.load(Ordering::Relaxed)).filter(|number| *number != 0).map(io::Error::from_raw_os_error)
@@ -121,7 +133,7 @@ impl StoreFile {
     pub(super) fn check(&self) -> io::Result<()> {
         let length = self.file.bytes_len()?;
         let changed = |what: String| {
-            self.is_void.store(true, Ordering::Relaxed);
+            self.void();
             Err(io::Error::new(ErrorKind::InvalidData, what))
         };
         if length < self.used() {
@@ -246,7 +258,10 @@ impl StorageBackend for StoreBackend {
         if self.0.is_header_written.load(Ordering::Relaxed) {
             self.0.is_sync_begun.store(true, Ordering::Relaxed);
         }
-        self.0.file.sync_data().inspect_err(|_| self.0.is_void.store(true, Ordering::Relaxed))
+        self.0.with_reserve(1, || self.0.marker.begin_sync())?;
+        self.0.file.sync_data().inspect_err(|_| self.0.void())?;
+        self.0.marker.end_sync();
+        Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {

@@ -20,7 +20,7 @@ const CONNECTIONS: usize = 32;
 const ANSWERED_MAX: usize = 300;
 
 /// What one connection sent, with the instant, and whether it was answered.
-type Sent = Vec<(Pair, i64, bool)>;
+pub(crate) type Sent = Vec<(Pair, i64, bool)>;
 
 #[test]
 fn what_was_answered_survives_kill_9() {
@@ -70,7 +70,7 @@ fn cast_until_killed(mut server: Server, next: &AtomicU32, kill: &Kill) -> Sent 
     })
 }
 
-fn cast_until_closed(control: &Control, addr: SocketAddr, next: &AtomicU32, answered: &AtomicUsize) -> Sent {
+pub(crate) fn cast_until_closed(control: &Control, addr: SocketAddr, next: &AtomicU32, answered: &AtomicUsize) -> Sent {
     let mut sent = Sent::new();
     let Ok(mut client) = Client::try_connect(addr) else { return sent };
     loop {

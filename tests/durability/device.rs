@@ -32,6 +32,8 @@ pub(crate) enum Failure {
     Write(usize),
     /// The sync after a write fails though everything has arrived.
     Sync,
+    /// The same, and the process is killed there: it has no time to note it.
+    SyncAndKill,
     /// It cannot be made longer.
     Resize,
 }
@@ -399,8 +401,12 @@ impl DiskFile for Opened {
         let mut state = self.device.state();
         state.change()?;
         if self.is_store(&state) {
-            if std::mem::take(&mut state.is_written) && state.failure == Some(Failure::Sync) {
+            let is_written = std::mem::take(&mut state.is_written);
+            if is_written && let Some(failure @ (Failure::Sync | Failure::SyncAndKill)) = state.failure {
                 state.failure = None;
+                if failure == Failure::SyncAndKill {
+                    state.life = Some(0);
+                }
                 state.unsynced.remove(&self.id);
                 return Err(io::Error::from_raw_os_error(EIO));
             }

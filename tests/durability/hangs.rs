@@ -21,11 +21,12 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 const MARGIN: Duration = Duration::from_secs(4);
 const LOG_LINE: &str = "the store did not end within --drain-timeout";
 
-/// Syncs that hang while there is a file `hang`, and say so by a file `hung`. With a file `fail` the next one fails.
-/// (A tracer that delays a system call also delays the end of the process.)
+/// Syncs that hang while there is a file `hang`, and say so by a file `hung`. With a file `fail` the next one fails. With
+/// a file `kill` one that the kernel fails ends the process before it is told. (A tracer that delays a system call also delays the end of the process.)
 const SHIM: &str = r#"
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -44,14 +45,17 @@ static int hang_or(long call, int file) {
         close(open(at("hung"), O_CREAT | O_WRONLY, 0600));
         usleep(10000);
     }
-    return syscall(call, file);
+    long done = syscall(call, file);
+    if (done < 0 && access(at("kill"), F_OK) == 0)
+        kill(getpid(), SIGKILL);
+    return done;
 }
 int fdatasync(int file) { return hang_or(SYS_fdatasync, file); }
 int fsync(int file) { return hang_or(SYS_fsync, file); }
 "#;
 
 /// The service on `data`, with syncs that files in `folder` command.
-fn serve_shimmed(folder: &Path, data: &Path) -> Server {
+pub(crate) fn serve_shimmed(folder: &Path, data: &Path) -> Server {
     let (source, library) = (folder.join("hang.c"), folder.join("hang.so"));
     fs::write(&source, SHIM).expect("the folder takes a file");
     let mut compiler = Command::new("cc");

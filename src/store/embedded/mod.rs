@@ -12,7 +12,9 @@
 //!
 //! After a failed sync the kernel takes pages for written that are not, and the file shows what is not on the
 //! disk. Nothing in it counts from then on: it is void. The recorder has all of it in memory, and has it written
-//! anew, as another file that takes the place of this one.
+//! anew, as another file that takes the place of this one. The same file written again would not do: a page of
+//! ext4 whose first write has failed may read as zeros after a power cut, whatever is written to it later. Where a process
+//! was killed in a sync, or with a file that is void, the file is void for the next start too, which reads a copy of it.
 
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, OnceLock};
@@ -55,7 +57,7 @@ pub struct EmbeddedStore {
     /// What `vote-status export` needs besides, once the directory has gone; empty until that is known.
     export_options: Arc<OnceLock<String>>,
     room: Arc<Room>,
-    marker: CommitMarker,
+    marker: Arc<CommitMarker>,
     /// Which file it is, once it was opened.
     identity: Option<FileId>,
     /// `None` after a failure: opened again when it is next needed.
@@ -81,6 +83,9 @@ impl EmbeddedStore {
     /// is void: what had failed was answered as not recorded.
     fn database(&mut self) -> Result<&Database, StoreError> {
         if self.database.is_none() {
+            if self.is_void() {
+                return Err(self.void("a sync has failed"));
+            }
             let database = self.open_file()?;
             let found = self.sequence_of(tables::find(&database))?;
             if found != self.sequence {
@@ -145,13 +150,12 @@ impl EmbeddedStore {
 
     /// Opens the file again after a failure. Where this fails the next call tries it again, and tells why.
     fn open_again(&mut self, is_full: bool) {
-        let mut reopen = || !self.is_void() && self.at_work(|store| store.database().map(drop)).is_ok();
-        let is_open = reopen();
+        let is_open = self.at_work(|store| store.database().map(drop)).is_ok();
         if is_full && is_open {
             // The file was made longer than there is room for: closed in order, it ends behind its
             // last page in use again, and what is free before that is taken first.
             self.close();
-            let _is_open = !self.is_void() && self.at_work(|store| store.database().map(drop)).is_ok();
+            let _is_open = self.at_work(|store| store.database().map(drop)).is_ok();
         }
         if is_full {
             self.free_when_full_bytes = self.free_bytes();
@@ -202,11 +206,8 @@ impl EmbeddedStore {
 
     /// Whether nothing else has written to the file, as far as its length and its header tell.
     fn check_content(&self) -> Result<(), StoreError> {
-        match self.file.as_ref().filter(|_| !self.is_void()).map(|file| (file.check(), file.is_void())) {
-            Some((Err(error), true)) => {
-                self.marker.void();
-                Err(self.void(&error.to_string()))
-            }
+        match self.file.as_ref().filter(|_| !self.is_void()).map(|file| file.check()) {
+            Some(Err(error)) if self.is_void() => Err(self.void(&error.to_string())),
             // That it could not be read says nothing of it.
             _ => Ok(()),
         }

@@ -48,7 +48,10 @@ impl EmbeddedStore {
                 "the data directory {directory} is in use by another process: end it, or give another --data-dir"
             )));
         }
-        let marker = CommitMarker::open(&*disk).map_err(|error| fail("open the sequence note", error))?;
+        let (marker, acknowledged) = CommitMarker::open(&*disk).map_err(|error| {
+            let path = disk.path(MARKER_FILE);
+            StoreError::Unavailable(format!("the note {} cannot be read: {error}", path.display()))
+        })?;
         let mut store = Self {
             room: Arc::new(Room::new(Arc::clone(&disk))),
             disk,
@@ -67,9 +70,9 @@ impl EmbeddedStore {
             free_when_full_bytes: 0,
         };
         if store.disk.is_taken(STORE_FILE).map_err(|error| fail("look for the store", error))? {
-            store.guarded(Self::open_checked)?;
+            store.guarded(|store| store.open_checked(acknowledged))?;
         } else {
-            store.guarded(Self::make)?;
+            store.guarded(|store| store.make(acknowledged))?;
         }
         store.keep_back();
         Ok(store)
@@ -88,8 +91,8 @@ impl EmbeddedStore {
     }
 
     /// Makes an empty store. It is right only where nothing was ever kept.
-    fn make(&mut self) -> Result<(), StoreError> {
-        match self.acknowledged()? {
+    fn make(&mut self, acknowledged: Option<u64>) -> Result<(), StoreError> {
+        match acknowledged {
             Some(acknowledged) if acknowledged > 0 => Err(StoreError::Unusable(format!(
                 "the store {} is gone, and {} says that {acknowledged} commits were acknowledged: put it back, or remove that file too to start empty, which forgets every cooldown",
                 self.name,
@@ -99,24 +102,17 @@ impl EmbeddedStore {
         }
     }
 
-    /// The last commit that the note says was acknowledged. Where the note cannot be read nothing may be concluded, least
-    /// of all that nothing was kept.
-    fn acknowledged(&self) -> Result<Option<u64>, StoreError> {
-        self.marker.read().map_err(|error| {
-            let path = self.disk.path(MARKER_FILE);
-            StoreError::Unavailable(format!("the note {} cannot be read: {error}", path.display()))
-        })
-    }
-
     /// Writes all of the store under another name before it takes the place of the file that is there. The order,
     /// and why: the bytes last before the name leads to them; the file is locked before anybody can find it; and
-    /// the name lasts before anything that is kept there is acknowledged.
+    /// the name lasts before anything that is kept there is acknowledged. Until then the store is void, for a start after
+    /// a kill too.
     fn write_anew(&mut self, rows: &mut dyn Iterator<Item = Event>, sequence: u64) -> Result<(), StoreError> {
+        self.marker.void();
         let system = |store: &Self, error: io::Error| store.failed(redb::Error::Io(error));
         let make = |disk: &dyn Disk| disk.remove(NEW_FILE).and_then(|()| disk.open_or_make(NEW_FILE));
         let new = make(&*self.disk).map_err(|error| system(self, error))?;
         let identity = new.identity().map_err(|error| system(self, error))?;
-        let file = StoreFile::new(new, &self.room).map_err(|error| self.failed(error))?;
+        let file = StoreFile::new(new, &self.room, &self.marker).map_err(|error| self.failed(error))?;
         // Closed in order while it is empty, it begins short: it grows with what is in it.
         drop(file.library().map_err(|error| self.failed(error))?);
         let database = file.library().map_err(|error| self.failed(error))?;
@@ -135,7 +131,7 @@ impl EmbeddedStore {
     /// Writes all of the store anew in the place of what is there.
     pub(super) fn write_over(&mut self, rows: &mut dyn Iterator<Item = Event>) -> Result<(), StoreError> {
         // A commit that has failed may be in the file that is there.
-        let sequence = self.sequence.max(self.acknowledged()?.unwrap_or(0)) + 2;
+        let sequence = self.sequence + 2;
         let renewed = self.guarded(|store| store.write_anew(rows, sequence));
         if renewed.is_err() {
             let _for_room = self.disk.remove(NEW_FILE);
@@ -145,13 +141,13 @@ impl EmbeddedStore {
     }
 
     /// Opens the file for the first time, and checks all of it.
-    fn open_checked(&mut self) -> Result<(), StoreError> {
+    fn open_checked(&mut self, acknowledged: Option<u64>) -> Result<(), StoreError> {
         // What was left by one that was cut short takes room.
         let _for_room = self.disk.remove(NEW_FILE);
         let mut database = self.open_file()?;
         let is_as_left = database.check_integrity().map_err(|error| self.open_error(error))?;
         self.sequence = self.sequence_of(tables::find(&database))?;
-        match self.acknowledged()? {
+        match acknowledged {
             Some(acknowledged) if acknowledged > self.sequence => return Err(self.lacking(acknowledged)),
             None if !is_as_left => {
                 // Opened once more the file looks whole. With this note it is refused then as well.
@@ -183,14 +179,14 @@ impl EmbeddedStore {
             if file.bytes_len()? == 0 {
                 return Err(io::Error::new(ErrorKind::InvalidData, "it is empty").into());
             }
-            let file = StoreFile::new(file, &store.room)?;
+            let file = StoreFile::new(file, &store.room, &store.marker)?;
             store.file = Some(Arc::clone(&file));
             if store.is_void() { file.copy() } else { file.library() }
         };
         open(self).map_err(|error| self.open_error(error))
     }
 
-    /// Closes the file. Where a sync has failed, now or before, that is noted.
+    /// Closes the file.
     pub(super) fn close(&mut self) {
         if let Some(file) = &self.file {
             file.end();
@@ -198,9 +194,6 @@ impl EmbeddedStore {
         self.database = None;
         if let Some(file) = self.file.take() {
             self.used_bytes = file.used();
-            if file.is_void() {
-                self.marker.void();
-            }
         }
     }
 
