@@ -20,7 +20,11 @@ const FILES: &[(&str, &str, &str)] = &[
     ("control-key-file", "/etc/vote-status/control.key", "The control key, with the Debian package."),
     ("data-dir", "DIR/control.key", "The control key without the package; the first start makes it."),
     ("require-store", "DIR/votes.redb", "Votes and servers, with their tokens."),
-    ("require-store", "DIR/votes.sequence", "The number of the last acknowledged commit, and whether a sync is under way."),
+    (
+        "require-store",
+        "DIR/votes.sequence",
+        "The number of the last acknowledged commit, and whether a sync is under way.",
+    ),
     ("require-store", "DIR/votes.reserve", "Reserved room, to drop expired votes on a full disk."),
     ("require-store", "DIR/lock", "Held by the process that uses the data directory DIR."),
 ];

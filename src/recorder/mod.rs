@@ -417,20 +417,22 @@ impl Recorder {
         }
         let (rows_max, cooldown) = (self.drop_rows, self.cooldown);
         let dropped = self.store().and_then(|store| drop_ended(store, cooldown, over_by, rows_max));
-        // Where nothing was to drop, nothing was written: that is no sign that the store works.
-        if matches!(dropped, Ok(0)) {
-            return;
-        }
         let was_failing = self.is_store_failing();
-        self.drop_patience.note(&dropped, now, self.clock.now());
         match &dropped {
+            // Nothing was written, which is no sign that the store works. But what could not be dropped has gone: a store
+            // that is written anew leaves it out.
+            Ok(0) => self.drop_patience.is_failing = false,
             Ok(rows) => {
+                self.drop_patience.note(&dropped, now, self.clock.now());
                 self.live.counters.dropped.add(*rows as u64);
                 self.drop_rows = (2 * rows_max).min(DROP_ROWS_PER_TICK);
                 self.patience.try_now();
             }
             // Fewer rows change fewer pages, for which there may be room.
-            Err(_) => self.drop_rows = (rows_max / 4).max(DROP_ROWS_MIN),
+            Err(_) => {
+                self.drop_patience.note(&dropped, now, self.clock.now());
+                self.drop_rows = (rows_max / 4).max(DROP_ROWS_MIN);
+            }
         }
         self.say_dropped(was_failing, dropped.as_ref().err());
     }

@@ -400,6 +400,22 @@ fn the_time_is_noted_again_once_the_disk_works() {
     assert!(age_ms <= 61_000, "the time was noted {age_ms} ms ago");
 }
 
+/// Regression: the store was written anew without the rows that could not be dropped, and the gauge said for ever that
+/// the store fails.
+#[test]
+fn a_drop_that_failed_fails_no_more_once_nothing_is_left_to_drop() {
+    let readers = HandReaders::at(START);
+    let mut bench = at_work(&readers);
+    bench.disk.0.lock().is_failing = true;
+    bench.pass(5_400_000);
+    let store_failing = |bench: &Bench| bench.recorder.live().counters.store_failing.get();
+    assert_eq!((store_failing(&bench), bench.rows().is_empty()), (1, false));
+    bench.disk.0.lock().is_failing = false;
+    bench.disk.0.lock().votes.clear();
+    bench.pass(60_000);
+    assert_eq!(store_failing(&bench), 0);
+}
+
 #[test]
 fn of_votes_that_fall_into_one_network_the_latest_stays() {
     let readers = HandReaders::at(START);
