@@ -3,53 +3,32 @@
 use super::Config;
 use super::state::Run;
 use crate::control::metrics::Sources;
-use crate::limits::Limits;
 use crate::metrics::answers::{Outcome, Variant};
 
-/// What is told of the configuration once the service is ready.
-pub(super) struct About {
-    store: String,
-    cooldown_minutes: u32,
-    engine: &'static str,
-    workers: usize,
-    limits: Limits,
-}
-
-impl About {
-    pub(super) fn new(config: &Config) -> Self {
-        Self {
-            store: config.store.clone(),
-            cooldown_minutes: config.cooldown.minutes(),
-            engine: config.engine.name(),
-            workers: config.workers,
-            limits: config.limits,
-        }
-    }
-
-    /// Says that the service answers from a loaded state.
-    pub(super) fn say_ready(&self, run: &mut Run) {
-        let (servers, cooldowns) = (run.views.directory.current().len(), run.views.cooldowns.len());
-        let load_ms = run.sources.recorder.load_ms.get();
-        let Self { store, cooldown_minutes, engine, workers, limits } = self;
-        log::info!(
-            "version {} ready: {servers} servers, {cooldowns} cooldowns of {cooldown_minutes} minutes, read in {load_ms} ms from {store}",
-            env!("CARGO_PKG_VERSION")
-        );
-        let listeners: Vec<_> = run.sockets.addresses().map(|(address, role)| format!("{address} ({role})")).collect();
-        log::info!("listening on {}; engine {engine}, {workers} workers", listeners.join(", "));
-        log::info!(
-            "limits: {} connections, which hold {} bytes together; heads of {} bytes and {} lines; content of {} bytes (public) and {} (control); {} ms for a request, {} ms idle, {} ms to take an answer",
-            limits.connections_max,
-            limits.buffer_bytes_max,
-            limits.head_bytes_max,
-            limits.header_lines_max,
-            limits.skip_body_bytes_max,
-            limits.body_bytes_max,
-            limits.head_timeout_ms,
-            limits.idle_timeout_ms,
-            limits.write_timeout_ms,
-        );
-    }
+/// Says that the service answers from a loaded state.
+pub(super) fn say_ready(run: &mut Run) {
+    let (servers, cooldowns) = (run.views.directory.current().len(), run.views.cooldowns.len());
+    let load_ms = run.sources.recorder.load_ms.get();
+    let Config { store, cooldown, engine, workers, limits, .. } = &run.config;
+    log::info!(
+        "version {} ready: {servers} servers, {cooldowns} cooldowns of {} minutes, read in {load_ms} ms from {store}",
+        env!("CARGO_PKG_VERSION"),
+        cooldown.minutes()
+    );
+    let listeners: Vec<_> = run.sockets.addresses().map(|(address, role)| format!("{address} ({role})")).collect();
+    log::info!("listening on {}; engine {}, {workers} workers", listeners.join(", "), engine.name());
+    log::info!(
+        "limits: {} connections, which hold {} bytes together; heads of {} bytes and {} lines; content of {} bytes (public) and {} (control); {} ms for a request, {} ms idle, {} ms to take an answer",
+        limits.connections_max,
+        limits.buffer_bytes_max,
+        limits.head_bytes_max,
+        limits.header_lines_max,
+        limits.skip_body_bytes_max,
+        limits.body_bytes_max,
+        limits.head_timeout_ms,
+        limits.idle_timeout_ms,
+        limits.write_timeout_ms,
+    );
 }
 
 /// Says that the service has ended in order.

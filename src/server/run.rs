@@ -1,12 +1,11 @@
 //! A run of the service from its start to its end.
 
 use super::backend::StoreChoice;
-use super::banner::About;
 use super::sockets::Sockets;
 use super::start::LoadProgress;
 use super::state::Run;
 use super::threads::{Events, ServerEvent, ThreadKind};
-use super::{Config, Ended, Role, ServerError};
+use super::{Config, Ended, Role, ServerError, banner};
 use crate::net::listen::address::ListenAddress;
 
 /// The service manager is told of a change within so many milliseconds.
@@ -23,7 +22,6 @@ pub fn run(
     events: Events,
     mut announce: impl FnMut(&ListenAddress, Role),
 ) -> Result<Ended, ServerError> {
-    let about = About::new(&config);
     let sockets = Sockets::open(&mut config)?;
     let (mut run, write_side) = Run::new(config, sockets, store, events)?;
     let early = run.start(write_side)?;
@@ -37,7 +35,7 @@ pub fn run(
         // What was asked is answered; the recorder has taken nothing that could be lost.
         return run.stop_listeners();
     }
-    about.say_ready(&mut run);
+    banner::say_ready(&mut run);
     run.serve()
 }
 
@@ -50,7 +48,6 @@ impl Run {
                 Some(ServerEvent::Stop) => return self.stop(),
                 Some(ServerEvent::Ended(kind)) => return Err(ServerError::Thread(kind)),
                 Some(ServerEvent::Loaded(_)) => return Err(ServerError::Thread(ThreadKind::Recorder)),
-                Some(ServerEvent::Failed(error)) => return Err(ServerError::Engine(error)),
                 None => {}
             }
         }

@@ -85,7 +85,7 @@ impl Run {
                 Err(error) => (Err(error), None),
             };
             // The main thread outlives this one.
-            let _received = events.send(ServerEvent::Loaded(loaded));
+            let _received = events.send(Ok(ServerEvent::Loaded(loaded)));
             run.into_iter().for_each(|run| run());
         };
         self.recorder = Some(self.start_thread(ThreadKind::Recorder, work)?);
@@ -110,7 +110,6 @@ impl Run {
             Some(ServerEvent::Loaded(loaded)) => loaded.map(|()| LoadProgress::Loaded).map_err(ServerError::Store),
             Some(ServerEvent::Stop) => Ok(LoadProgress::Stopped),
             Some(ServerEvent::Ended(kind)) => Err(ServerError::Thread(kind)),
-            Some(ServerEvent::Failed(error)) => Err(ServerError::Engine(error)),
             None => Ok(LoadProgress::UnderWay),
         }
     }

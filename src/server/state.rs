@@ -78,7 +78,7 @@ impl Run {
     /// The next event; `None` where there is none until that instant.
     pub(super) fn next_event(&self, until_ms: Option<u64>) -> Result<Option<ServerEvent>, ServerError> {
         let receiver = &self.events.receiver;
-        let event = match until_ms {
+        let news = match until_ms {
             // This run has a sender itself, so the end never comes.
             None => receiver.recv().ok(),
             Some(until_ms) => {
@@ -86,10 +86,7 @@ impl Run {
                 receiver.recv_timeout(Duration::from_millis(left_ms)).ok()
             }
         };
-        match event {
-            Some(ServerEvent::Failed(error)) => Err(ServerError::Engine(error)),
-            event => Ok(event),
-        }
+        news.transpose()
     }
 
     /// Waits until `count` threads of a kind have ended, until that instant if there is one; others may end

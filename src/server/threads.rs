@@ -67,25 +67,26 @@ pub(super) enum ServerEvent {
     Loaded(Result<(), StoreError>),
     /// A thread of this kind has ended in order.
     Ended(ThreadKind),
-    /// A thread broke.
-    Failed(io::Error),
 }
 
+/// An event, or how a thread broke.
+type News = Result<ServerEvent, ServerError>;
+
 /// The way to tell a running service that it is to stop.
-pub struct Stopper(Sender<ServerEvent>);
+pub struct Stopper(Sender<News>);
 
 impl Stopper {
     /// Tells it to stop; the second time, to stop at once.
     pub fn stop(&self) {
         // Where nobody hears it, the run is over.
-        let _heard = self.0.send(ServerEvent::Stop);
+        let _heard = self.0.send(Ok(ServerEvent::Stop));
     }
 }
 
 /// What a run learns from its threads and from outside.
 pub struct Events {
-    pub(super) sender: Sender<ServerEvent>,
-    pub(super) receiver: Receiver<ServerEvent>,
+    pub(super) sender: Sender<News>,
+    pub(super) receiver: Receiver<News>,
 }
 
 /// The events of one run, and how to stop it.
@@ -106,7 +107,7 @@ pub(super) fn start_worker<S>(
     kind: ThreadKind,
     parts: WorkerParts,
     make: impl FnOnce(&Mailbox) -> S,
-    events: &Sender<ServerEvent>,
+    events: &Sender<News>,
 ) -> Result<Serving, ServerError>
 where
     S: Service + Send + 'static,
@@ -122,15 +123,14 @@ where
 pub(super) fn start_thread(
     kind: ThreadKind,
     run: impl FnOnce() -> io::Result<()> + Send + 'static,
-    events: Sender<ServerEvent>,
+    events: Sender<News>,
 ) -> Result<JoinHandle<()>, ServerError> {
     kind.spawn(move || {
         let ended = match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(Ok(())) => ServerEvent::Ended(kind),
-            Ok(Err(error)) => ServerEvent::Failed(error),
-            Err(_) => ServerEvent::Failed(io::Error::other(format!("the {kind} thread panicked"))),
+            Ok(ended) => ended,
+            Err(_) => Err(io::Error::other(format!("the {kind} thread panicked"))),
         };
         // The main thread outlives this one.
-        let _received = events.send(ended);
+        let _received = events.send(ended.map(|()| ServerEvent::Ended(kind)).map_err(ServerError::Engine));
     })
 }
