@@ -32,18 +32,10 @@ impl ServerId {
         if text.is_empty() || leading_zero || !text.iter().all(u8::is_ascii_digit) {
             return Err(ServerIdError::Invalid);
         }
-        let mut value: u32 = 0;
-        for digit in text {
-            value = value
-                .checked_mul(10)
-                .and_then(|tens| tens.checked_add(u32::from(digit - b'0')))
-                .ok_or(ServerIdError::TooLarge)?;
-        }
-        Ok(Self(value))
+        let number = std::str::from_utf8(text).ok().and_then(|digits| digits.parse().ok());
+        number.map(Self).ok_or(ServerIdError::TooLarge)
     }
-}
 
-impl ServerId {
     /// Reads a server id from the start of `bytes`: as [`ServerId::parse`], and only one that fits.
     /// Gives the number of its digits too; what follows is the caller's to judge.
     #[must_use]
@@ -85,13 +77,7 @@ impl Token {
     /// A token of 128 bits from the system's generator, as 32 hexadecimal digits.
     #[must_use]
     pub fn from_random(bits: [u8; 16]) -> Self {
-        let mut text = String::with_capacity(32);
-        for byte in bits {
-            for nibble in [byte >> 4, byte & 15] {
-                text.push(char::from(b"0123456789abcdef"[usize::from(nibble)]));
-            }
-        }
-        Self(text.into())
+        Self(format!("{:032x}", u128::from_be_bytes(bits)).into())
     }
 
     /// The token's characters.

@@ -211,21 +211,21 @@ impl<K: PairKey> Shards<K> {
         let hash = self.hash(key);
         let mut entries = self.shard(hash).entries.write();
         match entries.find_entry(hash, |entry| entry.key.is_same(key, self.mask)) {
-            Ok(held) => {
-                held.remove();
+            Ok(entry) => {
+                entry.remove();
                 true
             }
             Err(_absent) => false,
         }
     }
 
-    /// Takes `entries` of one shard in; where a voter has one already, the later of the two stays, and
+    /// Takes the `waiting` entries of one shard in; where a voter has one already, the later of the two stays, and
     /// the other is told.
-    fn raise(&self, index: usize, entries: &mut Vec<Packed<K>>, superseded: &mut Vec<Cooling>) {
-        let mut held = self.shards[index].entries.write();
-        for new in entries.drain(..) {
+    fn raise(&self, index: usize, waiting: &mut Vec<Packed<K>>, superseded: &mut Vec<Cooling>) {
+        let mut entries = self.shards[index].entries.write();
+        for new in waiting.drain(..) {
             let (hash, mask) = (self.hash(new.key), self.mask);
-            match held.entry(hash, |entry| entry.key.is_same(new.key, mask), |entry| self.hash(entry.key)) {
+            match entries.entry(hash, |entry| entry.key.is_same(new.key, mask), |entry| self.hash(entry.key)) {
                 Slot::Occupied(mut old) => {
                     let old = old.get_mut();
                     // Two of one instant are two rows where they are of two networks.

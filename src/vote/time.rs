@@ -68,7 +68,9 @@ impl UnixSeconds {
         let (hour, minute, second) = (number(&bytes[11..13])?, number(&bytes[14..16])?, number(&bytes[17..19])?);
         // A leap second is a legal spelling; it is taken as the second that follows.
         let in_range = (1..=12).contains(&month)
-            && (1..=days_in_month(year, month)).contains(&day)
+            && (1..=31).contains(&day)
+            // The first day of the thirteenth month is that of the next year.
+            && days_from_civil(year, month, day) < days_from_civil(year, month + 1, 1)
             && hour <= 23
             && minute <= 59
             && second <= 60;
@@ -198,15 +200,6 @@ fn days_from_civil(year: u32, month: u32, day: u32) -> i32 {
     let march_month = if month <= 2 { month + 9 } else { month - 3 };
     let leap_days = march_year.div_euclid(4) - march_year.div_euclid(100) + march_year.div_euclid(400);
     march_year * 365 + leap_days + (153 * march_month + 2) / 5 + day - 1 - 719_468
-}
-
-const fn days_in_month(year: u32, month: u32) -> u32 {
-    match month {
-        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
 }
 
 /// Writes `value` into all of `text`, with leading zeros.
