@@ -77,6 +77,8 @@ pub const LOG_FLUSH_MS: u64 = 1_000;
 pub const COMMIT_EVENTS_MAX: usize = 131_072;
 /// How much of what a client sent is quoted back to it, in bytes: enough to find the place.
 pub const ECHO_BYTES_MAX: usize = 200;
+/// Longest line of a batch, in bytes.
+pub const BATCH_LINE_BYTES_MAX: usize = 4_096;
 /// Largest answer to a batch, in bytes: of many refused lines, the first ones are told.
 pub const BATCH_ANSWER_BYTES_MAX: usize = 1024 * 1024;
 /// Cancelled votes that are kept in mind, 16 bytes each, so that the next vote of the same pair gets another

@@ -10,9 +10,8 @@ use ureq::http::Method;
 
 use super::CliError;
 use super::client::ControlClient;
-use super::lines::LINE_BYTES_MAX;
 use crate::json::echo;
-use crate::limits::ECHO_BYTES_MAX;
+use crate::limits::{BATCH_LINE_BYTES_MAX, ECHO_BYTES_MAX};
 
 /// Lines in one request.
 const LINES_MAX: usize = 50_000;
@@ -206,4 +205,4 @@ impl UploadBatch {
     }
 }
 
-const _: () = assert!(BYTES_MAX > LINE_BYTES_MAX);
+const _: () = assert!(BYTES_MAX > BATCH_LINE_BYTES_MAX);

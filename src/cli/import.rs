@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 use super::batch_upload::{LineKind, Refusal, Totals, UploadBatch};
 use super::client::ControlClient;
 use super::csv::{CsvReader, OVERLONG, RECORD_BYTES_MAX, RecordFault};
-use super::lines::{LINE_BYTES_MAX, Lines, TextLine};
+use super::lines::{Lines, TextLine};
 use super::progress::Progress;
 use super::{CliError, Exit, say, unwritable};
 use crate::json;
+use crate::limits::BATCH_LINE_BYTES_MAX;
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
@@ -159,12 +160,12 @@ impl FileFormat {
             },
             (Self::Csv(_), None) => return Err(RecordFault::Lost(OVERLONG.to_owned())),
         };
-        if object.len() > LINE_BYTES_MAX { Err(RecordFault::Refused(overlong())) } else { Ok(Some(object)) }
+        if object.len() > BATCH_LINE_BYTES_MAX { Err(RecordFault::Refused(overlong())) } else { Ok(Some(object)) }
     }
 }
 
 fn overlong() -> String {
-    format!("the line is longer than {LINE_BYTES_MAX} bytes")
+    format!("the line is longer than {BATCH_LINE_BYTES_MAX} bytes")
 }
 
 struct Import {

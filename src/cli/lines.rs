@@ -2,8 +2,7 @@
 
 use std::io::{self, BufRead, ErrorKind};
 
-/// Longest line that the service takes, in bytes.
-pub(super) const LINE_BYTES_MAX: usize = 4_096;
+use crate::limits::BATCH_LINE_BYTES_MAX;
 
 /// What some programs write before the first line.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -30,10 +29,10 @@ pub(super) struct TextLine<'a> {
 impl<R: BufRead> Lines<R> {
     /// The lines of `reader`.
     pub(super) const fn new(reader: R) -> Self {
-        Self { reader, number: 0, line: Vec::new(), bytes_max: LINE_BYTES_MAX, bytes_read: 0 }
+        Self { reader, number: 0, line: Vec::new(), bytes_max: BATCH_LINE_BYTES_MAX, bytes_read: 0 }
     }
 
-    /// Takes lines of so many bytes from here on, in place of `LINE_BYTES_MAX`.
+    /// Takes lines of so many bytes from here on, in place of `BATCH_LINE_BYTES_MAX`.
     pub(super) const fn set_bytes_max(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
     }
@@ -86,7 +85,8 @@ impl<R: BufRead> Lines<R> {
 mod tests {
     use std::io::{BufReader, Read};
 
-    use super::{LINE_BYTES_MAX, Lines};
+    use super::Lines;
+    use crate::limits::BATCH_LINE_BYTES_MAX;
 
     fn read(text: &[u8], step: usize) -> Vec<(u64, Option<Vec<u8>>)> {
         let mut lines = Lines::new(BufReader::with_capacity(step, text.take(u64::MAX)));
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn lines_have_their_numbers_however_they_are_cut() {
-        let long = "x".repeat(LINE_BYTES_MAX);
+        let long = "x".repeat(BATCH_LINE_BYTES_MAX);
         let text = format!("\u{feff}a\r\n\n{long}\n{long}y\nb\rc\nlast");
         for step in [1, 2, 3, 7, 4_096, 100_000] {
             let expected = [

@@ -4,13 +4,13 @@
 //! recorder the client is not read.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::Receiver;
 
 use super::body::{self, BodyLine, Invalid};
-use super::reply::{ControlAnswer, EXPIRED, IN_FUTURE, TOKEN_DIFFERS, TOO_MANY_CHANGES};
+use super::reply::{self, ControlAnswer, EXPIRED, IN_FUTURE, TOKEN_DIFFERS, TOO_MANY_CHANGES};
 use super::summary::Summary;
 use crate::http::session::Intake;
-use crate::limits::COMMIT_EVENTS_MAX;
+use crate::limits::{BATCH_LINE_BYTES_MAX, COMMIT_EVENTS_MAX};
 use crate::recorder::command::{Command, Mode, NewServer, Reply, ServerOutcome, Tokens, Vote, VoteOutcome};
 
 /// Lines that go to the recorder as one command.
@@ -18,8 +18,6 @@ const COMMAND_LINES_MAX: usize = 8_192;
 /// Commands under way before the client has to wait. Together they make one commit: votes of many
 /// instants lie all over the file, and a commit rewrites every page that it touches.
 const COMMANDS_MAX: usize = COMMIT_EVENTS_MAX / COMMAND_LINES_MAX;
-/// Longest line that is looked at, in bytes.
-const LINE_BYTES_MAX: usize = 4_096;
 /// Why a vote of a batch is refused.
 const WITHOUT_TIME: &str = "voted_at is missing: a vote that is taken over says when it was cast";
 
@@ -155,7 +153,7 @@ impl BatchRequest {
     }
 
     fn hold(&mut self, bytes: &[u8]) {
-        if self.partial.len() + bytes.len() > LINE_BYTES_MAX {
+        if self.partial.len() + bytes.len() > BATCH_LINE_BYTES_MAX {
             self.is_overlong = true;
             self.partial.clear();
         }
@@ -176,7 +174,7 @@ impl BatchRequest {
 
     fn take_line(&mut self, text: &[u8], ask: SubmitCommand<'_>) {
         self.line += 1;
-        if text.len() > LINE_BYTES_MAX {
+        if text.len() > BATCH_LINE_BYTES_MAX {
             return self.refuse_overlong();
         }
         // What some programs write before the first line.
@@ -230,11 +228,7 @@ impl BatchRequest {
     /// Counts what has come back.
     fn collect(&mut self) {
         while let Some(first) = self.under_way.front() {
-            let reply = match first.reply.try_recv() {
-                Ok(reply) => reply,
-                Err(TryRecvError::Empty) => return,
-                Err(TryRecvError::Disconnected) => Reply::StoreUnavailable,
-            };
+            let Some(reply) = reply::arrived(&first.reply) else { return };
             let lines = self.under_way.pop_front().map(|first| first.lines).unwrap_or_default();
             match reply {
                 Reply::Votes(outcomes) => {
@@ -306,6 +300,10 @@ impl BatchRequest {
 
     fn refuse_overlong(&mut self) {
         self.summary.invalid += 1;
-        self.summary.refuse(self.line, self.kind.word(), &format!("the line is longer than {LINE_BYTES_MAX} bytes"));
+        self.summary.refuse(
+            self.line,
+            self.kind.word(),
+            &format!("the line is longer than {BATCH_LINE_BYTES_MAX} bytes"),
+        );
     }
 }

@@ -3,7 +3,7 @@
 //! It reads the same views as the public service; whatever changes something goes through the
 //! recorder, and the connection is parked until that has answered.
 
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
@@ -379,16 +379,15 @@ impl Service for ControlService {
                     return Step::Done;
                 }
                 Task::Gather { ask, body } => self.start(*ask, body, context).unwrap_or_else(Task::Answer),
-                Task::Submitted { ask, reply } => match reply.try_recv() {
-                    Ok(reply) => {
+                Task::Submitted { ask, reply } => match reply::arrived(reply) {
+                    Some(reply) => {
                         journal::note(*ask, &reply);
                         Task::Answer(reply::answer(*ask, &reply))
                     }
-                    Err(TryRecvError::Empty) if context.waiting == Waiting::TimeIsUp => {
+                    None if context.waiting == Waiting::TimeIsUp => {
                         Task::Answer(reply::answer(*ask, &Reply::StoreSilent))
                     }
-                    Err(TryRecvError::Empty) => return Step::Parked { ends_with_input: false },
-                    Err(TryRecvError::Disconnected) => Task::Answer(ControlAnswer::store_unavailable()),
+                    None => return Step::Parked { ends_with_input: false },
                 },
                 Task::Batch(batch) => {
                     let ask = |command| self.submit(command, context);

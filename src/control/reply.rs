@@ -1,6 +1,7 @@
 //! The control interface's answers: JSON, English, one object each.
 
 use std::ops::Not;
+use std::sync::mpsc::{Receiver, TryRecvError};
 
 use serde::Serialize;
 use serde_json::json;
@@ -132,12 +133,12 @@ pub enum CommandRequest {
 #[must_use]
 pub fn answer(ask: CommandRequest, reply: &Reply) -> ControlAnswer {
     match (ask, reply) {
-        (_, Reply::Votes(outcomes)) => outcomes.first().map_or_else(ControlAnswer::store_unavailable, vote),
+        (_, Reply::Votes(outcomes)) => outcomes.first().map_or_else(strange, vote),
         (_, Reply::Cancelled(None)) => ControlAnswer::unknown_server(),
         (_, Reply::Cancelled(Some(true))) => ControlAnswer::json(200, &json!({ "cancelled": true })),
         (_, Reply::Cancelled(Some(false))) => ControlAnswer::no_cooldown(),
         (CommandRequest::PutServer(id) | CommandRequest::RotateToken(id), Reply::Servers(outcomes)) => {
-            outcomes.first().map_or_else(ControlAnswer::store_unavailable, |outcome| server(id, outcome))
+            outcomes.first().map_or_else(strange, |outcome| server(id, outcome))
         }
         (CommandRequest::RemoveServer(id), Reply::Removed(true)) => {
             ControlAnswer::json(200, &json!({ "removed": true, "server_id": id.0 }))
@@ -145,7 +146,23 @@ pub fn answer(ask: CommandRequest, reply: &Reply) -> ControlAnswer {
         (_, Reply::Removed(false)) => ControlAnswer::unknown_server(),
         (_, Reply::Digest(told)) => ControlAnswer::json(200, told),
         (_, Reply::StoreSilent) => ControlAnswer::store_unavailable_saying(SILENT),
-        _ => ControlAnswer::store_unavailable(),
+        (_, Reply::StoreUnavailable) => ControlAnswer::store_unavailable(),
+        (_, Reply::Servers(_) | Reply::Removed(true)) => strange(),
+    }
+}
+
+/// A reply to something else than was asked: nothing is said of what was kept.
+fn strange() -> ControlAnswer {
+    ControlAnswer::fault(Fault::Internal)
+}
+
+/// The reply, once it is there. Where it never comes, because the recorder has ended, nobody knows what was kept: a
+/// shared store may have recorded the vote before.
+pub(super) fn arrived(reply: &Receiver<Reply>) -> Option<Reply> {
+    match reply.try_recv() {
+        Ok(reply) => Some(reply),
+        Err(TryRecvError::Empty) => None,
+        Err(TryRecvError::Disconnected) => Some(Reply::StoreSilent),
     }
 }
 
@@ -285,5 +302,28 @@ const fn message(fault: Fault) -> &'static str {
         Fault::NotImplemented => "this transfer coding is not known",
         Fault::NotReady => "the service is not ready",
         Fault::VersionNotSupported => "this HTTP version is not spoken",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CommandRequest, answer, arrived};
+    use crate::recorder::command::{Mode, Reply};
+    use std::sync::mpsc::channel;
+
+    /// Regression: a vote that a shared store had recorded was answered "nothing was recorded" where the recorder
+    /// ended before it had told so.
+    #[test]
+    fn a_reply_that_never_comes_leaves_the_outcome_in_doubt() {
+        let (sender, receiver) = channel();
+        assert_eq!(arrived(&receiver), None);
+        sender.send(Reply::Cancelled(Some(true))).expect("it is received");
+        assert_eq!(arrived(&receiver), Some(Reply::Cancelled(Some(true))));
+        drop(sender);
+        let reply = arrived(&receiver).expect("none can come");
+        let answer = answer(CommandRequest::Vote(Mode::Cast), &reply);
+        let body = String::from_utf8(answer.body).expect("text");
+        assert_eq!(answer.status, 503);
+        assert!(body.contains("it may have been recorded or not"), "{body}");
     }
 }
