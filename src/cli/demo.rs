@@ -2,9 +2,9 @@
 
 use std::net::{Ipv6Addr, SocketAddr};
 
+use crate::net::listen::Role;
 use crate::net::listen::address::ListenAddress;
 use crate::recorder::command::{Command, Mode, NewServer, ServerName, Tokens, Vote};
-use crate::server::Role;
 use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;

@@ -10,9 +10,9 @@ use super::serve_options::{Keeping, ServeOptions};
 use super::{CliError, demo};
 use crate::limits::{CONNECTIONS_MAX_DEFAULT, Limits, Shares};
 use crate::metrics::SharedCounter;
-use crate::net::listen::systemd_sockets;
+use crate::net::listen::{Role, systemd_sockets};
 use crate::readiness::Readiness;
-use crate::server::{Config, Engine, Role};
+use crate::server::{Config, Engine};
 
 /// All that a run needs. No file is written and no address bound yet.
 pub(super) struct Resolved {

@@ -14,6 +14,7 @@ use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
 use crate::metrics::{Counter, Histogram, MetricKind, MetricsText, SharedCounter};
 use crate::net::budget::Budget;
 use crate::net::counters::{CloseCause, EngineCounters, ResponseCounters};
+use crate::net::listen::Role;
 use crate::readiness::{Readiness, Trouble};
 use crate::recorder::counters::RecorderCounters;
 use crate::recorder::shared::SharedStore;
@@ -47,8 +48,8 @@ pub struct Sources {
 /// One worker and the service that it runs.
 #[derive(Clone)]
 pub struct WorkerSource {
-    /// The listener that it serves, by its label.
-    pub listener: &'static str,
+    /// What its listeners are for.
+    pub role: Role,
     /// Its connections.
     pub engine: Arc<EngineCounters>,
     /// Its responses, those to status requests aside.
@@ -57,7 +58,6 @@ pub struct WorkerSource {
     pub connections_max: usize,
 }
 
-const LISTENERS: [&str; 2] = ["public", "control"];
 /// Counters of commits and of lags are in microseconds.
 const MICROSECONDS: f64 = 1_000_000.0;
 
@@ -106,8 +106,8 @@ pub fn metrics(
 }
 
 impl Sources {
-    fn of<'s>(&'s self, listener: &str) -> impl Iterator<Item = &'s WorkerSource> {
-        self.workers.iter().filter(move |worker| worker.listener == listener)
+    fn of(&self, role: Role) -> impl Iterator<Item = &WorkerSource> {
+        self.workers.iter().filter(move |worker| worker.role == role)
     }
 
     /// A family of one sample for each listener.
@@ -120,8 +120,8 @@ impl Sources {
         value: &dyn Fn(&WorkerSource) -> u64,
     ) {
         page.family(name, kind, help);
-        for listener in LISTENERS {
-            page.sample(name, &[("listener", listener)], self.of(listener).map(value).sum::<u64>());
+        for role in Role::ALL {
+            page.sample(name, &[("listener", role.name())], self.of(role).map(value).sum::<u64>());
         }
     }
 }
@@ -151,7 +151,7 @@ fn requests(page: &mut MetricsText, sources: &Sources) {
                 _ => true,
             };
             let total: u64 = sources.answers.iter().map(|answers| answers.requests(variant, outcome)).sum();
-            *by_status.entry(("public", outcome.status())).or_default() += total;
+            *by_status.entry((Role::Public.name(), outcome.status())).or_default() += total;
             let (label, error) = outcome.labels();
             let mut labels = vec![("variant", variant.label()), ("outcome", label)];
             labels.extend(error.map(|error| ("error", error)));
@@ -162,7 +162,7 @@ fn requests(page: &mut MetricsText, sources: &Sources) {
     }
     for worker in &sources.workers {
         for (status, count) in worker.responses.responses() {
-            *by_status.entry((worker.listener, status)).or_default() += count;
+            *by_status.entry((worker.role.name(), status)).or_default() += count;
         }
     }
     let name = "vote_status_responses_total";
@@ -191,10 +191,10 @@ fn waits(page: &mut MetricsText, sources: &Sources) {
 fn refusals(page: &mut MetricsText, sources: &Sources) {
     let name = "vote_status_parse_errors_total";
     page.family(name, MetricKind::Counter, "Requests that were malformed or too large, by the error answered.");
-    for listener in LISTENERS {
+    for role in Role::ALL {
         for fault in PARSE_FAULTS {
-            let count: u64 = sources.of(listener).map(|worker| worker.responses.refusals(fault)).sum();
-            page.sample(name, &[("listener", listener), ("kind", fault.word())], count);
+            let count: u64 = sources.of(role).map(|worker| worker.responses.refusals(fault)).sum();
+            page.sample(name, &[("listener", role.name()), ("kind", fault.word())], count);
         }
     }
     let mut family = |name: &str, help: &str, fault: Fault| {
@@ -235,10 +235,10 @@ fn connections(page: &mut MetricsText, sources: &Sources) {
     });
     let name = "vote_status_connections_closed_total";
     page.family(name, MetricKind::Counter, "Closed connections by cause.");
-    for listener in LISTENERS {
+    for role in Role::ALL {
         for (cause, label) in CloseCause::ALL {
-            let count: u64 = sources.of(listener).map(|worker| worker.engine.closed[cause as usize].get()).sum();
-            page.sample(name, &[("listener", listener), ("cause", label)], count);
+            let count: u64 = sources.of(role).map(|worker| worker.engine.closed[cause as usize].get()).sum();
+            page.sample(name, &[("listener", role.name()), ("cause", label)], count);
         }
     }
 }
@@ -255,14 +255,14 @@ fn buffers(page: &mut MetricsText, sources: &Sources) {
     );
     let name = "vote_status_buffer_cuts_total";
     page.family(name, MetricKind::Counter, "Connections that were evicted for lack of memory.");
-    for listener in LISTENERS {
+    for role in Role::ALL {
         let sum = |value: &dyn Fn(&EngineCounters) -> u64| -> u64 {
-            sources.of(listener).map(|worker| value(&worker.engine)).sum()
+            sources.of(role).map(|worker| value(&worker.engine)).sum()
         };
         let answered = sum(&|engine| engine.cut_answered.get());
         let closed = sum(&|engine| engine.closed[CloseCause::Memory as usize].get());
         for (how, count) in [("answered", answered), ("closed", closed)] {
-            page.sample(name, &[("listener", listener), ("how", how)], count);
+            page.sample(name, &[("listener", role.name()), ("how", how)], count);
         }
     }
 }
@@ -270,9 +270,9 @@ fn buffers(page: &mut MetricsText, sources: &Sources) {
 fn event_loops(page: &mut MetricsText, sources: &Sources) {
     let name = "vote_status_event_loop_lag_seconds";
     page.family(name, MetricKind::Histogram, "Turns of the event loops, by how long ready connections waited.");
-    for listener in LISTENERS {
-        let parts: Vec<&Histogram<_>> = sources.of(listener).map(|worker| &worker.engine.lag_us).collect();
-        page.histogram(name, &[("listener", listener)], MICROSECONDS, &parts);
+    for role in Role::ALL {
+        let parts: Vec<&Histogram<_>> = sources.of(role).map(|worker| &worker.engine.lag_us).collect();
+        page.histogram(name, &[("listener", role.name())], MICROSECONDS, &parts);
     }
 }
 

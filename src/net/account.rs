@@ -5,7 +5,8 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::budget::{Budget, Grant, Heaviest, Kind, PublishedUsage, SIZES, size_of};
+use super::budget::{Budget, Grant, Heaviest, PublishedUsage, SIZES, size_of};
+use super::listen::Role;
 use super::mailbox::Mailbox;
 use crate::lists::{Ends, Links};
 
@@ -33,8 +34,8 @@ pub struct Account {
 impl Account {
     /// An account of a worker that is reached there.
     #[must_use]
-    pub fn new(budget: Arc<Budget>, kind: Kind, mailbox: Mailbox) -> Self {
-        let published = budget.join(kind, mailbox);
+    pub fn new(budget: Arc<Budget>, role: Role, mailbox: Mailbox) -> Self {
+        let published = budget.join(role, mailbox);
         Self {
             budget,
             published,

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::listen::Role;
 use super::mailbox::{Letter, Mailbox};
 use crate::limits::{BUFFER_PIECE_BYTES, READ_BYTES_MAX, STALLED_MS, TURN_BYTES_MIN, UNSENT_BYTES_MAX};
 
@@ -38,18 +39,9 @@ pub struct Budget {
 /// A worker.
 #[derive(Clone, Debug)]
 struct Member {
-    kind: Kind,
+    role: Role,
     published: Arc<PublishedUsage>,
     mailbox: Mailbox,
-}
-
-/// The listener of the connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// The public one.
-    Public,
-    /// The control listener: up to a quarter of the budget its connections give nothing up for others.
-    Control,
 }
 
 /// What others see of a worker's account. One writer, cache lines of its own.
@@ -137,9 +129,9 @@ impl Budget {
     }
 
     /// A worker whose connections use nothing yet.
-    pub(super) fn join(&self, kind: Kind, mailbox: Mailbox) -> Arc<PublishedUsage> {
+    pub(super) fn join(&self, role: Role, mailbox: Mailbox) -> Arc<PublishedUsage> {
         let published = Arc::new(PublishedUsage::new());
-        self.members.lock().push(Member { kind, published: Arc::clone(&published), mailbox });
+        self.members.lock().push(Member { role, published: Arc::clone(&published), mailbox });
         published
     }
 
@@ -152,8 +144,9 @@ impl Budget {
     /// worker's, that worker is told.
     pub(super) fn heaviest(&self, asking: &Arc<PublishedUsage>, now_ms: u64) -> Heaviest {
         let members = self.members.lock();
+        // Up to a quarter of the budget, control clients give nothing up for others.
         let owing =
-            members.iter().filter(|member| member.kind == Kind::Public || self.is_past_quarter(&member.published));
+            members.iter().filter(|member| member.role == Role::Public || self.is_past_quarter(&member.published));
         let weighed = owing.filter_map(|member| Some((member.published.heaviest(now_ms)?, member)));
         // Of equals its own: nobody else has to be woken for it.
         let is_own = |member: &Member| Arc::ptr_eq(&member.published, asking);

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use crate::control::ControlKey;
 use crate::limits::Limits;
 use crate::metrics::SharedCounter;
+use crate::net::listen::Role;
 use crate::net::listen::address::ListenAddress;
 use crate::readiness::Readiness;
 use crate::recorder::command::Command;
@@ -97,24 +98,6 @@ impl Engine {
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, engine)| *engine == self).map_or("", |(name, _)| name)
-    }
-}
-
-/// Which listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Open to all.
-    Public,
-    /// For the site itself.
-    Control,
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Public => "public",
-            Self::Control => "control",
-        })
     }
 }
 

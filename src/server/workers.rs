@@ -11,12 +11,12 @@ use super::state::Run;
 #[cfg(feature = "may_minihttp")]
 use super::threads::{Serving, start_thread};
 use super::threads::{ThreadKind, start_worker};
-use super::{Config, Engine, Role, ServerError};
+use super::{Config, Engine, ServerError};
 use crate::control::metrics::WorkerSource;
 use crate::control::{ControlParts, ControlService};
 use crate::limits::UNSENT_BYTES_MAX;
-use crate::net::budget::Kind;
 use crate::net::counters::{EngineCounters, ResponseCounters};
+use crate::net::listen::Role;
 #[cfg(feature = "may_minihttp")]
 use crate::net::listen::address::ListenAddress;
 use crate::net::mailbox::Mailbox;
@@ -57,7 +57,7 @@ impl Run {
             self.sources.answers.push(answers);
             let parts = WorkerParts {
                 observer: Some(Box::new(observer)),
-                ..self.parts(Kind::Public, share, settings, responses)
+                ..self.parts(Role::Public, share, settings, responses)
             };
             let room = self.views.waiting.clone();
             let service = |mailbox: &Mailbox| {
@@ -82,7 +82,7 @@ impl Run {
             self.sources.answers.push(answers);
             // What only an engine can count stays at zero: the second one does not count.
             let (engine, connections_max) = (Arc::default(), limits.connections_max / workers);
-            self.sources.workers.push(WorkerSource { listener: "public", engine, responses, connections_max });
+            self.sources.workers.push(WorkerSource { role: Role::Public, engine, responses, connections_max });
         }
         let settings = may_minihttp::EngineSettings { limits, clock: self.clock.clone(), readiness };
         let public = self.sockets.addresses().filter(|(_, role)| *role == Role::Public);
@@ -120,7 +120,7 @@ impl Run {
         let shares = self.sockets.take(Role::Control, 1).map_err(ServerError::Engine)?;
         let listeners = shares.into_iter().flatten().collect();
         let responses = Arc::new(ResponseCounters::default());
-        let parts = self.parts(Kind::Control, listeners, settings, Arc::clone(&responses));
+        let parts = self.parts(Role::Control, listeners, settings, Arc::clone(&responses));
         let control = ControlParts {
             sources: self.sources.clone(),
             responses,
@@ -143,15 +143,14 @@ impl Run {
     /// What one more worker is made of. Its counters are in the metrics from now on.
     fn parts(
         &mut self,
-        kind: Kind,
+        role: Role,
         listeners: Vec<OwnedFd>,
         settings: WorkerSettings,
         responses: Arc<ResponseCounters>,
     ) -> WorkerParts {
         let (counters, connections_max) = (Arc::new(EngineCounters::default()), settings.connections_max);
-        let listener = if kind == Kind::Control { "control" } else { "public" };
-        self.sources.workers.push(WorkerSource { listener, engine: Arc::clone(&counters), responses, connections_max });
+        self.sources.workers.push(WorkerSource { role, engine: Arc::clone(&counters), responses, connections_max });
         let (clock, budget) = (self.clock.clone(), Arc::clone(&self.sources.budget));
-        WorkerParts { listeners, settings, clock, counters, budget, kind, observer: None }
+        WorkerParts { listeners, settings, clock, counters, budget, role, observer: None }
     }
 }

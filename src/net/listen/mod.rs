@@ -2,8 +2,39 @@
 //! the file that a Unix socket has in [`unix_file`]), or passed by a service manager ([`systemd_sockets`], and
 //! [`adopt`], which makes listeners of them).
 
+use std::fmt;
+
 pub mod address;
 pub mod adopt;
 pub mod listener;
 pub mod systemd_sockets;
 pub mod unix_file;
+
+/// What a listener is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Open to all.
+    Public,
+    /// For the site itself.
+    Control,
+}
+
+impl Role {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Public, Self::Control];
+
+    /// The name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Control => "control",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}

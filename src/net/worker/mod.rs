@@ -28,10 +28,11 @@ use crate::http::head::HeadLimits;
 use crate::http::session::{Observer, Service, SessionLimits, Ticket, Waiting};
 use crate::limits::{EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, READ_BYTES_MAX, RESUMED_PER_TURN, WOKEN_PER_TURN};
 use crate::net::account::Account;
-use crate::net::budget::{Budget, Kind};
+use crate::net::budget::Budget;
 use crate::net::connection::{Connection, Lent, TurnContext, TurnProgress, Verdict};
 use crate::net::counters::{CloseCause, EngineCounters};
 use crate::net::deadline::{Class, Deadlines};
+use crate::net::listen::Role;
 use crate::net::mailbox::{Letter, Mailbox};
 use crate::net::slab::{Slab, SlabKey};
 
@@ -82,8 +83,8 @@ pub struct WorkerParts {
     pub counters: Arc<EngineCounters>,
     /// The memory that it shares with the others.
     pub budget: Arc<Budget>,
-    /// The listener of its connections.
-    pub kind: Kind,
+    /// What its listeners are for.
+    pub role: Role,
     /// Is told of its requests.
     pub observer: Option<Box<dyn Observer + Send>>,
 }
@@ -137,7 +138,7 @@ impl<S: Service> Worker<S> {
     /// # Errors
     /// Where the system gives no descriptor, or a listener cannot be registered.
     pub fn new(parts: WorkerParts, service: impl FnOnce(&Mailbox) -> S) -> io::Result<Self> {
-        let WorkerParts { listeners, settings, clock, counters, budget, kind, observer } = parts;
+        let WorkerParts { listeners, settings, clock, counters, budget, role, observer } = parts;
         let poll = Poll::new()?;
         let mailbox = Mailbox::new(&poll, Token(MAILBOX_TOKEN as usize))?;
         let mut pending = Vec::new();
@@ -165,7 +166,7 @@ impl<S: Service> Worker<S> {
             service: service(&mailbox),
             observer,
             is_observed: false,
-            account: Account::new(budget, kind, mailbox.clone()),
+            account: Account::new(budget, role, mailbox.clone()),
             is_short: false,
             mailbox,
             keyed: KeyedClients::new(&poll, Token(KEYED_TOKEN as usize))?,

@@ -16,7 +16,8 @@ use crate::http::head::Head;
 use crate::http::response::{self, Framing};
 use crate::http::session::{Begun, Content, Context, Intake, Service, Step, Told};
 use crate::limits::{EVENTS_PER_TURN, Limits, RESUMED_PER_TURN};
-use crate::net::budget::{Budget, Kind};
+use crate::net::budget::Budget;
+use crate::net::listen::Role;
 use crate::net::listen::address::ListenAddress;
 use crate::net::listen::listener::{self, Bound, Families};
 use crate::net::mailbox::{Letter, Mailbox};
@@ -127,7 +128,7 @@ fn worker<S: Service>(turn_bytes_max: usize, service: S) -> (SocketAddr, Mailbox
         clock: Clock::new(),
         counters: Arc::default(),
         budget: Budget::new(settings.limits.buffer_bytes_max),
-        kind: Kind::Public,
+        role: Role::Public,
         observer: None,
     };
     let worker = Worker::new(parts, |_| service).expect("a worker");
