@@ -14,7 +14,7 @@ pub(super) fn note(ask: CommandRequest, reply: &Reply) {
             }
         }
         (CommandRequest::RemoveServer(server), Reply::Removed(true)) => {
-            log::info!("server {server} is struck off, and its cooldowns with it");
+            log::info!("server {server} is removed, and its cooldowns with it");
         }
         _ => {}
     }

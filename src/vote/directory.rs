@@ -63,7 +63,7 @@ impl Snapshot {
         true
     }
 
-    /// Strikes a server off; its token if it was listed.
+    /// Removes a server; its token if it was listed.
     pub fn remove(&mut self, server: ServerId) -> Option<Token> {
         let token = self.by_id.remove(&server)?;
         self.known.remove(&server.0);

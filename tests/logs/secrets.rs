@@ -133,7 +133,7 @@ fn no_secret_is_ever_told() {
         for said in ["server 28 is listed", "server 28 has another token", "server 29 has another token"] {
             assert!(told.contains(said), "no {said:?} in\n{told}");
         }
-        for said in ["server 29 is struck off", "a batch of servers: 1 recorded", "an export was asked for"] {
+        for said in ["server 29 is removed", "a batch of servers: 1 recorded", "an export was asked for"] {
             assert!(told.contains(said), "no {said:?} in\n{told}");
         }
     }

@@ -28,7 +28,7 @@ impl Style {
             "cancellation" => (YELLOW, "CANCELLED".to_owned()),
             "registration" => (CYAN, "listed".to_owned()),
             "rotation" => (YELLOW, "has a new token".to_owned()),
-            "removal" => (YELLOW, "struck off".to_owned()),
+            "removal" => (YELLOW, "removed".to_owned()),
             "dropped" => return self.painted(RED, &format!("          {} lines are missing here", line["lines"])),
             _ => return String::new(),
         };
