@@ -13,7 +13,7 @@ use crate::readiness::Readiness;
 use crate::store::{Event, Kept, Store, StoreError};
 use crate::vote::settings::Settings;
 use crate::vote::table::Cooling;
-use crate::vote::time::{Cooldown, UnixSeconds};
+use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 
 pub mod cancelled;
 pub mod command;
@@ -57,15 +57,6 @@ const TEND_MS: u64 = 500;
 /// Called again where the store could not be opened or read.
 pub type OpenStore = Box<dyn FnMut() -> Result<Box<dyn Store>, StoreError> + Send>;
 
-/// What became of a commit.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum CommitOutcome {
-    Yes,
-    No,
-    /// It failed at its sync or after it: the events may be on the disk.
-    Perhaps,
-}
-
 /// What a start takes as it is, where it would be refused or wait otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Accepts {
@@ -84,7 +75,7 @@ pub struct Recorder {
     start: Option<LoadPhase>,
     /// Recorded before the service is ready.
     seed: Vec<Command>,
-    /// `None` until it is opened.
+    /// `None` until the state is loaded.
     store: Option<Box<dyn Store>>,
     clock: Clock,
     cooldown: Cooldown,
@@ -103,6 +94,8 @@ pub struct Recorder {
     next_tick_ms: u64,
     /// Votes that were cancelled or removed lately.
     cancelled: CancelledVotes,
+    /// When the latest vote had been cast of all that were taken away.
+    latest_removed: Option<UnixSeconds>,
     /// Changes that the table has and the store has not: they go with the next commit.
     owed: Vec<Event>,
     /// When to try again a store that takes no changes.
@@ -146,6 +139,7 @@ impl Recorder {
             noted_at_ms: 0,
             next_tick_ms: 0,
             cancelled: CancelledVotes::default(),
+            latest_removed: None,
             owed: Vec::new(),
             patience: Patience::default(),
             drop_patience: Patience::default(),
@@ -166,28 +160,29 @@ impl Recorder {
         &self.live
     }
 
-    /// The store, opened if it is not, written anew if it is void, and told what goes into the next commit.
-    fn store(&mut self) -> Result<&mut dyn Store, StoreError> {
-        let settings = self.kept_by.unwrap_or(self.settings());
+    /// The store, written anew if it is void and without the rows that have to go, and what is kept in it besides.
+    fn store(&mut self) -> Result<(&mut dyn Store, Kept), StoreError> {
         self.cut.pass(self.clock.now().wall);
-        let (shown_ms, settled_ms, cuts) = (self.clock.wall_ms(), self.settled_ms(), self.cut.steps().to_vec());
-        let store = match &mut self.store {
-            Some(store) => store,
-            none => none.insert((self.open)()?),
+        let kept = Kept {
+            shown_ms: self.clock.wall_ms(),
+            settled_ms: self.settled_ms(),
+            settings: self.kept_by.unwrap_or(self.settings()),
+            cuts: self.cut.steps().to_vec(),
+            latest_removed: self.latest_removed,
         };
-        store.keep(Kept { shown_ms, settled_ms, settings, cuts });
+        let Some(store) = &mut self.store else { return Err(StoreError::Unavailable("it is not open".to_owned())) };
         if store.is_void() {
-            store.renew(&mut self.live.rows(self.cooldown, &self.cut))?;
+            store.renew(&mut self.live.rows(self.cooldown, &self.cut), &kept)?;
             let (servers, entries) = (self.live.directory.snapshot().len(), self.live.table.view().len());
             log::warn!(
                 "the store was written anew from memory, with {servers} servers and up to {entries} votes; those that a step of the clock has ended or cut in the last 10 minutes are among them"
             );
         }
         if let Some(ended_by) = self.owed_drop {
-            drop_ended(&mut **store, settings.cooldown, ended_by, usize::MAX)?;
+            drop_ended(&mut **store, &kept, ended_by, usize::MAX)?;
             self.owed_drop = None;
         }
-        Ok(&mut **store)
+        Ok((&mut **store, kept))
     }
 
     /// Works until the state is loaded, and records `seed`.
@@ -276,12 +271,12 @@ impl Recorder {
     fn round(&mut self, mut changes: Changes, replies: Vec<(Respond, Reply)>) -> bool {
         self.live.stage(&changes.events, self.cooldown, self.clock.now().wall);
         let outcome = self.commit(std::mem::take(&mut changes.events));
-        let is_durable = outcome == CommitOutcome::Yes;
+        let is_durable = outcome.is_ok();
         if is_durable {
             self.apply(changes);
         }
         self.live.watch.finish_staged(is_durable);
-        self.answer(replies, outcome);
+        self.answer(replies, &outcome);
         is_durable
     }
 
@@ -305,48 +300,51 @@ impl Recorder {
         Draft::new(&self.live.table, servers, &self.cancelled, &self.removals, &self.cut, self.cooldown, now)
     }
 
-    /// Commits what is owed together with `events`, all or nothing, and says whether that is durable now.
-    fn commit(&mut self, events: Vec<Event>) -> CommitOutcome {
+    /// Commits what is owed together with `events`, all or nothing. Where that is not durable now, with the reply to all
+    /// that it carried.
+    fn commit(&mut self, events: Vec<Event>) -> Result<(), Reply> {
         if events.is_empty() && self.owed.is_empty() {
-            return CommitOutcome::Yes;
+            return Ok(());
         }
         if self.is_store_gone() || !self.may_try(self.clock.now()) {
-            return CommitOutcome::No;
+            return Err(Reply::StoreUnavailable);
         }
         self.write(events)
     }
 
     /// Writes what is owed, `events`, the time and the settings of this start in one commit.
-    fn write(&mut self, events: Vec<Event>) -> CommitOutcome {
-        let start = self.clock.now();
-        // What is owed to the store is dropped by the settings that its rows are kept by.
-        let opened = self.store().map(drop);
-        let kept_by = self.kept_by.replace(self.settings());
+    fn write(&mut self, events: Vec<Event>) -> Result<(), Reply> {
+        let (start, settings) = (self.clock.now(), self.settings());
+        self.note_removed(&events);
         let owed = self.owed.len();
         self.owed.extend(events);
         let events = std::mem::take(&mut self.owed);
-        let committed = opened.and_then(|()| self.store()?.commit(&events));
+        let committed = self.store().and_then(|(store, kept)| store.commit(&events, &Kept { settings, ..kept }));
         self.owed = events;
         self.note_commit(&committed, start);
-        match committed {
-            Ok(()) => {
-                self.noted_at_ms = start.monotonic_ms;
-                if !self.owed.is_empty() {
-                    self.live.counters.commit_us.record(self.clock.now().monotonic_us - start.monotonic_us);
-                    self.live.counters.commit_events.record(self.owed.len() as u64);
-                }
-                self.owed.clear();
-                return CommitOutcome::Yes;
-            }
-            Err(_) => {
-                self.owed.truncate(owed);
-                self.kept_by = kept_by;
-            }
+        if let Err(error) = committed {
+            self.owed.truncate(owed);
+            // It failed at its sync or after it: the events may be on the disk.
+            let is_in_doubt = matches!(error, StoreError::InDoubt(_));
+            return Err(if is_in_doubt { Reply::StoreSilent } else { Reply::StoreUnavailable });
         }
-        match committed {
-            Err(StoreError::InDoubt(_)) => CommitOutcome::Perhaps,
-            _ => CommitOutcome::No,
+        self.kept_by = Some(settings);
+        self.noted_at_ms = start.monotonic_ms;
+        if !self.owed.is_empty() {
+            self.live.counters.commit_us.record(self.clock.now().monotonic_us - start.monotonic_us);
+            self.live.counters.commit_events.record(self.owed.len() as u64);
         }
+        self.owed.clear();
+        Ok(())
+    }
+
+    /// Notes when the latest vote had been cast of those that are taken away. One from further ahead than a vote may be
+    /// is of a time that was taken back: it must not hide the others.
+    fn note_removed(&mut self, events: &[Event]) {
+        let latest = self.clock.now().wall.plus(VOTE_AHEAD_MAX_S);
+        let removed = |event: &Event| if let Event::VoteRemoved(vote) = event { Some(vote.voted_at) } else { None };
+        let known = self.latest_removed.into_iter();
+        self.latest_removed = events.iter().filter_map(removed).chain(known).filter(|at| *at <= latest).max();
     }
 
     /// Shows what is durable.
@@ -369,14 +367,10 @@ impl Recorder {
         self.note_struck(struck);
     }
 
-    fn answer(&self, replies: Vec<(Respond, Reply)>, outcome: CommitOutcome) {
+    fn answer(&self, replies: Vec<(Respond, Reply)>, outcome: &Result<(), Reply>) {
         for (respond, reply) in replies {
-            self.live.counters.count(&reply, outcome == CommitOutcome::Yes);
-            respond(match outcome {
-                CommitOutcome::Yes => reply,
-                CommitOutcome::Perhaps => Reply::StoreSilent,
-                CommitOutcome::No => Reply::StoreUnavailable,
-            });
+            self.live.counters.count(&reply, outcome.is_ok());
+            respond(outcome.clone().err().unwrap_or(reply));
         }
     }
 
@@ -415,8 +409,8 @@ impl Recorder {
         {
             return;
         }
-        let (rows_max, cooldown) = (self.drop_rows, self.cooldown);
-        let dropped = self.store().and_then(|store| drop_ended(store, cooldown, over_by, rows_max));
+        let rows_max = self.drop_rows;
+        let dropped = self.store().and_then(|(store, kept)| drop_ended(store, &kept, over_by, rows_max));
         let was_failing = self.is_store_failing();
         match &dropped {
             // Nothing was written, which is no sign that the store works. But what could not be dropped has gone: a store
@@ -439,14 +433,9 @@ impl Recorder {
 }
 
 /// Drops up to `rows_max` rows of cooldowns that have ended by then; how many.
-fn drop_ended(
-    store: &mut dyn Store,
-    cooldown: Cooldown,
-    ended_by: UnixSeconds,
-    rows_max: usize,
-) -> Result<usize, StoreError> {
-    match ended_by.0.checked_sub(cooldown.seconds()) {
-        Some(until) => store.drop_cast(UnixSeconds(until), rows_max),
+fn drop_ended(store: &mut dyn Store, kept: &Kept, ended_by: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {
+    match ended_by.0.checked_sub(kept.settings.cooldown.seconds()) {
+        Some(until) => store.drop_cast(UnixSeconds(until), rows_max, kept),
         None => Ok(0),
     }
 }

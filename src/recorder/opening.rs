@@ -4,7 +4,7 @@
 
 use super::removal::Removals;
 use super::timekeeping::{is_large, seconds};
-use super::{CommitOutcome, Recorder, Respond};
+use super::{Recorder, Respond};
 use crate::readiness::Trouble;
 use crate::recorder::cancelled::CancelledVotes;
 use crate::store::{Cut, Event, Kept, Past, Store, StoreError, StoredVote};
@@ -184,7 +184,8 @@ impl Recorder {
         if let Some(server) = conflict {
             return Err(StoreError::Unusable(format!("two servers have one token, one of them is {server}")));
         }
-        self.cancelled = CancelledVotes::before(store.latest_removed()?);
+        self.latest_removed = past.kept.as_ref().and_then(|kept| kept.latest_removed);
+        self.cancelled = CancelledVotes::before(self.latest_removed);
         self.removals = Removals::default();
         self.removals.add(unlisted);
         // From here on the store may be written to.
@@ -220,7 +221,7 @@ impl Recorder {
     /// that kept them may be the one whose sync failed in the try before: what the file says of them does not count then.
     fn keep_settings(&mut self, is_changed: bool) -> Result<(), StoreError> {
         let is_in_doubt = self.accepts.settings && self.is_store_void();
-        if (is_changed || is_in_doubt) && self.write(Vec::new()) != CommitOutcome::Yes {
+        if (is_changed || is_in_doubt) && self.write(Vec::new()).is_err() {
             let settings = self.settings();
             return Err(StoreError::Unavailable(format!("the store cannot keep the settings {settings}")));
         }

@@ -38,14 +38,11 @@ pub(super) struct DiskState {
     pub(super) is_void: bool,
 }
 
-struct DiskStore {
-    disk: Disk,
-    keeps: Option<Kept>,
-}
+struct DiskStore(Disk);
 
 impl Store for DiskStore {
-    fn commit(&mut self, events: &[Event]) -> Result<(), StoreError> {
-        let mut disk = self.disk.0.lock();
+    fn commit(&mut self, events: &[Event], kept: &Kept) -> Result<(), StoreError> {
+        let mut disk = self.0.0.lock();
         if disk.is_failing || disk.commits_failing > 0 {
             disk.commits_failing = disk.commits_failing.saturating_sub(1);
             return Err(StoreError::Unavailable("it fails".into()));
@@ -58,52 +55,45 @@ impl Store for DiskStore {
                 Event::ServerRemoved(server) => disk.servers.retain(|(other, _)| other != server),
             }
         }
-        disk.kept.clone_from(&self.keeps);
+        disk.kept = Some(kept.clone());
         Ok(())
     }
 
     fn replay(&mut self, since: UnixSeconds, visit: &mut dyn FnMut(Event)) -> Result<(), StoreError> {
-        let disk = self.disk.0.lock();
+        let disk = self.0.0.lock();
         disk.servers.iter().for_each(|(server, token)| visit(Event::Server(*server, token.clone())));
         disk.votes.iter().filter(|vote| vote.voted_at > since).for_each(|vote| visit(Event::Vote(*vote)));
         Ok(())
     }
 
-    fn latest_removed(&mut self) -> Result<Option<UnixSeconds>, StoreError> {
-        Ok(None)
-    }
-
     fn past(&mut self) -> Result<Past, StoreError> {
-        let disk = self.disk.0.lock();
+        let disk = self.0.0.lock();
         let instants = || disk.votes.iter().map(|vote| vote.voted_at);
         Ok(Past { kept: disk.kept.clone(), newest: instants().max() })
     }
 
-    fn keep(&mut self, kept: Kept) {
-        self.keeps = Some(kept);
-    }
-
-    fn drop_cast(&mut self, until: UnixSeconds, _max: usize) -> Result<usize, StoreError> {
-        let mut disk = self.disk.0.lock();
+    fn drop_cast(&mut self, until: UnixSeconds, _max: usize, kept: &Kept) -> Result<usize, StoreError> {
+        let mut disk = self.0.0.lock();
         if disk.is_failing {
             return Err(StoreError::Unavailable("it fails".into()));
         }
         let before = disk.votes.len();
         disk.votes.retain(|vote| vote.voted_at > until);
         if disk.votes.len() < before {
-            disk.kept.clone_from(&self.keeps);
+            disk.kept = Some(kept.clone());
         }
         Ok(before - disk.votes.len())
     }
 
     fn is_void(&self) -> bool {
-        self.disk.0.lock().is_void
+        self.0.0.lock().is_void
     }
 
-    fn renew(&mut self, rows: &mut dyn Iterator<Item = Event>) -> Result<(), StoreError> {
-        let mut disk = self.disk.0.lock();
+    fn renew(&mut self, rows: &mut dyn Iterator<Item = Event>, kept: &Kept) -> Result<(), StoreError> {
+        let mut disk = self.0.0.lock();
         let is_vote = |row| if let Event::Vote(vote) = row { Some(vote) } else { None };
         (disk.votes, disk.is_void) = (rows.filter_map(is_vote).collect(), false);
+        disk.kept = Some(kept.clone());
         Ok(())
     }
 
@@ -133,7 +123,7 @@ impl Bench {
         let (readiness, its) = (Readiness::default(), disk.clone());
         let open: OpenStore = Box::new(move || match its.0.lock().is_failing {
             true => Err(StoreError::Unavailable("it fails".into())),
-            false => Ok(Box::new(DiskStore { disk: its.clone(), keeps: None })),
+            false => Ok(Box::new(DiskStore(its.clone()))),
         });
         let (recorder, handle) = Recorder::new(clock.clone(), settings, Accepts::default(), readiness.clone(), open);
         let (disk, readers) = (disk.clone(), Arc::clone(readers));
@@ -264,7 +254,13 @@ fn a_store_that_cannot_be_opened_is_tried_again_with_growing_pauses() {
 fn a_clock_that_is_behind_is_waited_for_and_nothing_is_written() {
     let (disk, readers) = (Disk::default(), HandReaders::at(START));
     let known_ms = u64::from(START + 10) * 1_000;
-    let kept = Kept { shown_ms: known_ms, settled_ms: known_ms, settings: settings(90, 64), cuts: Vec::new() };
+    let kept = Kept {
+        shown_ms: known_ms,
+        settled_ms: known_ms,
+        settings: settings(90, 64),
+        cuts: Vec::new(),
+        latest_removed: None,
+    };
     disk.0.lock().kept = Some(kept.clone());
     let mut bench = Bench::new(&disk, &readers);
     for passed_s in 0..9 {

@@ -5,8 +5,8 @@
 //! shortens leaves memory or store, so that every cooldown is as it was where the clock comes back. What had ended
 //! before a step back goes in the commit that notes the new time.
 
+use super::Recorder;
 use super::cut::CutVote;
-use super::{CommitOutcome, Recorder};
 use crate::clock::{Now, STANDSTILL_MAX_US};
 use crate::store::{Cut, Event, StoredVote};
 use crate::vote::table::SHARDS;
@@ -157,7 +157,7 @@ impl Recorder {
         let held = cut.rows().filter_map(|(pair, _)| self.live.table.held(pair));
         let kept = held.map(|held| Event::Vote(StoredVote::new(held.pair, voted_at(held.expires_at))));
         let events = removed.chain(kept).collect();
-        if self.write(events) != CommitOutcome::Yes {
+        if self.write(events).is_err() {
             self.cut = cut;
         }
     }
@@ -181,7 +181,7 @@ impl Recorder {
             return;
         }
         self.noted_at_ms = self.clock.now().monotonic_ms;
-        self.write(Vec::new());
+        let _noted = self.write(Vec::new());
     }
 
     pub(super) fn note_time_when_due(&mut self, now: Now) {

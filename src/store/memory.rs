@@ -8,7 +8,7 @@ use crate::vote::time::UnixSeconds;
 pub struct MemoryStore;
 
 impl Store for MemoryStore {
-    fn commit(&mut self, _events: &[Event]) -> Result<(), StoreError> {
+    fn commit(&mut self, _events: &[Event], _kept: &Kept) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -16,21 +16,15 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn latest_removed(&mut self) -> Result<Option<UnixSeconds>, StoreError> {
-        Ok(None)
-    }
-
     fn past(&mut self) -> Result<Past, StoreError> {
         Ok(Past::default())
     }
-
-    fn keep(&mut self, _kept: Kept) {}
 
     fn is_lasting(&self) -> bool {
         false
     }
 
-    fn drop_cast(&mut self, _until: UnixSeconds, _max: usize) -> Result<usize, StoreError> {
+    fn drop_cast(&mut self, _until: UnixSeconds, _max: usize, _kept: &Kept) -> Result<usize, StoreError> {
         Ok(0)
     }
 

@@ -113,6 +113,8 @@ pub struct Kept {
     pub settings: Settings,
     /// Steps back, in their order.
     pub cuts: Vec<Cut>,
+    /// When the latest vote had been cast of all that were taken away.
+    pub latest_removed: Option<UnixSeconds>,
 }
 
 /// What a store knows of the time that it was used in.
@@ -126,12 +128,12 @@ pub struct Past {
 
 /// Keeps votes and servers over restarts.
 pub trait Store: Send {
-    /// Makes all of `events`, in their order, durable, or none of them. What came back without an
-    /// error survives a crash and a power cut.
+    /// Makes all of `events`, in their order, durable with what is `kept` besides, or nothing. What came back without
+    /// an error survives a crash and a power cut.
     ///
     /// # Errors
     /// [`StoreError::InDoubt`]: it may have been kept. Any other: nothing was.
-    fn commit(&mut self, events: &[Event]) -> Result<(), StoreError>;
+    fn commit(&mut self, events: &[Event], kept: &Kept) -> Result<(), StoreError>;
 
     /// Gives every listed server, then every vote cast after `since`.
     ///
@@ -139,31 +141,22 @@ pub trait Store: Send {
     /// [`StoreError::Unusable`] where what is there cannot be believed.
     fn replay(&mut self, since: UnixSeconds, visit: &mut dyn FnMut(Event)) -> Result<(), StoreError>;
 
-    /// When the latest vote had been cast of all that were taken away; `None` where nobody knows.
-    ///
-    /// # Errors
-    /// As [`Store::replay`].
-    fn latest_removed(&mut self) -> Result<Option<UnixSeconds>, StoreError>;
-
     /// What is known of the time before this start.
     ///
     /// # Errors
     /// As [`Store::replay`].
     fn past(&mut self) -> Result<Past, StoreError>;
 
-    /// What is written with each commit from now on.
-    fn keep(&mut self, kept: Kept);
-
     /// Whether anything is kept beyond the end of the process.
     fn is_lasting(&self) -> bool {
         true
     }
 
-    /// Drops up to `rows_max` votes cast until `until`, itself included; how many were dropped.
+    /// Drops up to `rows_max` votes cast until `until`, itself included, in one commit; how many were dropped.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: to be tried again later.
-    fn drop_cast(&mut self, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError>;
+    fn drop_cast(&mut self, until: UnixSeconds, rows_max: usize, kept: &Kept) -> Result<usize, StoreError>;
 
     /// Whether nothing that is kept counts any more, because a sync has failed or something else wrote to the
     /// file: no commit is taken until [`Store::renew`].
@@ -171,11 +164,11 @@ pub trait Store: Send {
         false
     }
 
-    /// Keeps `rows`, each a server or a vote, in place of all that was kept.
+    /// Keeps `rows`, each a server or a vote, and what is `kept` besides, in place of all that was kept.
     ///
     /// # Errors
     /// As with a commit. The store is as void as it was, and this can be tried again.
-    fn renew(&mut self, _rows: &mut dyn Iterator<Item = Event>) -> Result<(), StoreError> {
+    fn renew(&mut self, _rows: &mut dyn Iterator<Item = Event>, _kept: &Kept) -> Result<(), StoreError> {
         Ok(())
     }
 

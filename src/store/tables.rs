@@ -7,7 +7,7 @@ use super::{Cut, Event, Kept, Past, row};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::settings::Settings;
-use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
+use crate::vote::time::{Cooldown, UnixSeconds};
 
 /// The key says everything: see [`row`].
 const VOTES: TableDefinition<'static, &[u8], ()> = TableDefinition::new("votes");
@@ -21,7 +21,7 @@ pub const SCHEMA: u64 = 3;
 const SCHEMA_KEY: &str = "schema";
 /// Number of the last commit.
 const SEQUENCE_KEY: &str = "sequence";
-/// When the latest vote had been cast of all that were taken away.
+/// See [`Kept::latest_removed`]; 0 for none.
 const REMOVED_KEY: &str = "latest_removed";
 /// See [`Kept::shown_ms`].
 const SHOWN_KEY: &str = "shown_ms";
@@ -62,12 +62,11 @@ pub(super) fn find(database: &Database) -> Result<Found, redb::Error> {
 }
 
 /// Makes the tables of a new file and fills them, in one transaction: with these servers and votes, as if the
-/// last commit had this number, and the latest vote that was taken away had been cast at `removed`.
+/// last commit had this number. A store in which nothing was ever kept has no `kept`.
 pub(super) fn make(
     database: &Database,
     rows: &mut dyn Iterator<Item = Event>,
     sequence: u64,
-    removed: Option<UnixSeconds>,
     kept: Option<&Kept>,
 ) -> Result<(), redb::Error> {
     let write = database.begin_write()?;
@@ -88,21 +87,16 @@ pub(super) fn make(
         let mut meta = write.open_table(META)?;
         meta.insert(SCHEMA_KEY, SCHEMA)?;
     }
-    note(&write, sequence, removed, kept)?;
+    note(&write, sequence, kept)?;
     Ok(write.commit()?)
 }
 
 /// Writes what goes with every commit.
-fn note(
-    write: &WriteTransaction,
-    sequence: u64,
-    removed: Option<UnixSeconds>,
-    kept: Option<&Kept>,
-) -> Result<(), redb::Error> {
+fn note(write: &WriteTransaction, sequence: u64, kept: Option<&Kept>) -> Result<(), redb::Error> {
     let mut meta = write.open_table(META)?;
     meta.insert(SEQUENCE_KEY, sequence)?;
-    meta.insert(REMOVED_KEY, removed.map_or(0, |removed| u64::from(removed.0)))?;
-    if let Some(Kept { shown_ms, settled_ms, settings, cuts }) = kept {
+    if let Some(Kept { shown_ms, settled_ms, settings, cuts, latest_removed }) = kept {
+        meta.insert(REMOVED_KEY, latest_removed.map_or(0, |removed| u64::from(removed.0)))?;
         meta.insert(SHOWN_KEY, shown_ms)?;
         meta.insert(SETTLED_KEY, settled_ms)?;
         meta.insert(COOLDOWN_KEY, u64::from(settings.cooldown.minutes()))?;
@@ -136,12 +130,6 @@ pub(super) fn replay(
     Ok(true)
 }
 
-/// See [`super::Store::latest_removed`].
-pub(super) fn latest_removed(database: &Database) -> Result<Option<UnixSeconds>, redb::Error> {
-    let latest = database.begin_read()?.open_table(META)?.get(REMOVED_KEY)?;
-    Ok(latest.and_then(|value| u32::try_from(value.value()).ok()).map(UnixSeconds))
-}
-
 /// Whether there is a vote cast until `until`.
 pub(super) fn has_cast(database: &Database, until: UnixSeconds) -> Result<bool, redb::Error> {
     let votes = database.begin_read()?.open_table(VOTES)?;
@@ -164,7 +152,8 @@ pub(super) fn past(database: &Database) -> Result<Past, redb::Error> {
             let cut = |(_, row): (_, AccessGuard<'_, (u32, u32)>)| row.value();
             let rows = read.open_table(CUTS)?.iter()?.map(|row| row.map(cut)).collect::<Result<Vec<_>, _>>()?;
             let cuts = rows.into_iter().map(|(beyond, to)| Cut { beyond: UnixSeconds(beyond), to: UnixSeconds(to) });
-            Some(Kept { shown_ms, settled_ms, settings, cuts: cuts.collect() })
+            let latest_removed = small(REMOVED_KEY)?.filter(|removed| *removed > 0).map(UnixSeconds);
+            Some(Kept { shown_ms, settled_ms, settings, cuts: cuts.collect(), latest_removed })
         }
         _ => None,
     };
@@ -179,8 +168,7 @@ pub(super) fn write(
     events: &[Event],
     sequence: u64,
     dropped: Option<Dropped>,
-    removed: Option<UnixSeconds>,
-    kept: Option<&Kept>,
+    kept: &Kept,
 ) -> Result<usize, redb::Error> {
     let write = database.begin_write()?;
     let mut rows = 0;
@@ -212,19 +200,7 @@ pub(super) fn write(
             }
         }
     }
-    note(&write, sequence, removed, kept)?;
+    note(&write, sequence, Some(kept))?;
     write.commit()?;
     Ok(rows)
-}
-
-/// When the latest vote had been cast of those that `events` take away and of those `before`. One from further ahead
-/// than a vote may be is of a time that was taken back: it must not hide the others.
-pub(super) fn latest_removed_of(
-    before: Option<UnixSeconds>,
-    events: &[Event],
-    kept: Option<&Kept>,
-) -> Option<UnixSeconds> {
-    let latest_s = kept.map_or(u64::MAX, |kept| kept.shown_ms / 1_000 + u64::from(VOTE_AHEAD_MAX_S));
-    let removed = |event: &Event| if let Event::VoteRemoved(vote) = event { Some(vote.voted_at) } else { None };
-    events.iter().filter_map(removed).chain(before).filter(|at| u64::from(at.0) <= latest_s).max()
 }

@@ -3,12 +3,13 @@
 
 use crate::util::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
-use vote_status::store::{Event, Store, StoreError, StoredVote};
+use vote_status::store::{Cut, Event, Store, StoreError, StoredVote};
 use vote_status::vote::address::VoterAddress;
 use vote_status::vote::id::{ServerId, Token};
 use vote_status::vote::ipv4::Ipv4;
-use vote_status::vote::ipv6::Ipv6Network;
-use vote_status::vote::time::UnixSeconds;
+use vote_status::vote::ipv6::{Ipv6Network, Ipv6Prefix};
+use vote_status::vote::settings::Settings;
+use vote_status::vote::time::{Cooldown, UnixSeconds};
 
 /// Rows that are dropped in one go at most: all of them, here.
 const DROP_ROWS_MAX: usize = 1 << 20;
@@ -35,8 +36,8 @@ impl Step {
     /// Does it to a store.
     pub(crate) fn run(&self, store: &mut dyn Store) -> Result<(), StoreError> {
         match self {
-            Step::Commit(events) => store.commit(events),
-            Step::Drop(until) => store.drop_cast(*until, DROP_ROWS_MAX).map(drop),
+            Step::Commit(events) => store.commit(events, &besides()),
+            Step::Drop(until) => store.drop_cast(*until, DROP_ROWS_MAX, &besides()).map(drop),
         }
     }
 }
@@ -97,6 +98,14 @@ pub(crate) fn address(number: u32) -> VoterAddress {
     } else {
         VoterAddress::V6(Ipv6Network(u64::from(number)))
     }
+}
+
+/// What is kept besides votes and servers.
+pub(crate) fn besides() -> vote_status::store::Kept {
+    let (shown_ms, latest_removed) = (u64::from(BEGIN) * 1_000, Some(UnixSeconds(BEGIN + 9)));
+    let cuts = vec![Cut { beyond: UnixSeconds(BEGIN), to: UnixSeconds(BEGIN - 3_600) }];
+    let settings = Settings { cooldown: Cooldown::USUAL, ipv6_prefix: Ipv6Prefix::USUAL };
+    vote_status::store::Kept { shown_ms, settled_ms: shown_ms - 7, settings, cuts, latest_removed }
 }
 
 /// A vote as the store keeps it.

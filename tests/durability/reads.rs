@@ -3,7 +3,7 @@
 //! another file in the store's place.
 
 use crate::durability::device::Device;
-use crate::durability::history::{Kept, Step, server, vote};
+use crate::durability::history::{Kept, Step, besides, server, vote};
 use std::collections::BTreeSet;
 use vote_status::store::disk::Disk;
 use vote_status::store::embedded::STORE_FILE;
@@ -16,8 +16,8 @@ const AT: u32 = 1_795_178_096;
 fn furnished_device(is_killed: bool) -> Device {
     let device = Device::formatted();
     let mut store = device.open().expect("it is whole");
-    store.commit(&[server(1, "one"), server(2, "two")]).expect("all is well");
-    (0..40).for_each(|ip| store.commit(&[vote(AT, 1, ip)]).expect("all is well"));
+    store.commit(&[server(1, "one"), server(2, "two")], &besides()).expect("all is well");
+    (0..40).for_each(|ip| store.commit(&[vote(AT, 1, ip)], &besides()).expect("all is well"));
     if is_killed {
         return device.left();
     }
@@ -79,7 +79,7 @@ fn a_look_that_fails_is_no_other_file() {
         let device = furnished_device(false);
         let mut store = device.open().expect("it is whole");
         device.fail_look_after(looks);
-        let told = [store.tend(), store.commit(&[vote(AT, 1, 100)]), store.tend()];
+        let told = [store.tend(), store.commit(&[vote(AT, 1, 100)], &besides()), store.tend()];
         if device.read_again() {
             break;
         }
@@ -94,9 +94,9 @@ fn a_look_that_fails_is_no_other_file() {
         let mut kept = Kept::of(&mut furnished_device(false).open().expect("it is whole")).expect("it can be read");
         kept.take(&Step::Commit(vec![vote(AT, 1, 100)]));
         if store.is_void() {
-            store.renew(&mut kept.rows().into_iter()).expect("the disk is well again");
+            store.renew(&mut kept.rows().into_iter(), &besides()).expect("the disk is well again");
         } else {
-            store.commit(&[vote(AT, 1, 100)]).expect("the disk is well again");
+            store.commit(&[vote(AT, 1, 100)], &besides()).expect("the disk is well again");
         }
         assert_eq!(Kept::of(&mut store).expect("it can be read"), kept, "look {looks}");
     }

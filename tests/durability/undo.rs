@@ -3,7 +3,7 @@
 //! out what had failed. In process, on a device that fails when told.
 
 use crate::durability::device::{Device, EIO, ENOSPC, Failure};
-use crate::durability::history::{History, Kept, Step, server, vote, vote_removed};
+use crate::durability::history::{History, Kept, Step, besides, server, vote, vote_removed};
 use crate::util::DEADLINE;
 use crate::util::needs::rounds;
 use crate::util::random::Random;
@@ -35,7 +35,7 @@ fn votes(store: &mut dyn Store) -> Vec<(u32, u32, u32)> {
 
 fn fail(store: &mut dyn Store, device: &Device, failure: Failure, events: &[Event]) {
     device.fail(failure);
-    store.commit(events).expect_err("the device fails");
+    store.commit(events, &besides()).expect_err("the device fails");
     assert!(!device.repair(), "the failure has struck");
 }
 
@@ -47,9 +47,9 @@ fn what_a_failure_leaves_in_doubt_hangs_on_where_it_struck() {
     for failure in (0..20).map(Failure::Write) {
         let device = Device::formatted();
         let mut store = opened(&device);
-        store.commit(&[server(1, "one")]).expect("all is well");
+        store.commit(&[server(1, "one")], &besides()).expect("all is well");
         device.fail(failure);
-        let failed = store.commit(&[vote(AT, 1, 2)]);
+        let failed = store.commit(&[vote(AT, 1, 2)], &besides());
         match &failed {
             Err(StoreError::Full(_)) => {}
             // It has fewer writes.
@@ -61,7 +61,7 @@ fn what_a_failure_leaves_in_doubt_hangs_on_where_it_struck() {
     let device = Device::formatted();
     let mut store = opened(&device);
     device.fail(Failure::Sync);
-    let failed = store.commit(&[vote(AT, 1, 2)]);
+    let failed = store.commit(&[vote(AT, 1, 2)], &besides());
     assert!(matches!(failed, Err(StoreError::InDoubt(_))), "{failed:?}");
     println!("{} writes of a commit were refused one by one", told.len());
     assert!(told.len() >= 4, "{told:?}");
@@ -100,8 +100,8 @@ fn a_caller_is_told_whether_a_vote_is_in_doubt() {
 /// Requires that a store takes nothing, and writes it anew with what was acknowledged.
 fn renew(store: &mut EmbeddedStore, kept: &Kept) {
     assert!(store.is_void(), "a sync has failed");
-    store.commit(&[vote(AT, 9, 9)]).expect_err("nothing is taken before it is written anew");
-    store.renew(&mut kept.rows().into_iter()).expect("all is well again");
+    store.commit(&[vote(AT, 9, 9)], &besides()).expect_err("nothing is taken before it is written anew");
+    store.renew(&mut kept.rows().into_iter(), &besides()).expect("all is well again");
     assert!(!store.is_void());
 }
 
@@ -116,9 +116,9 @@ fn a_commit_whose_write_failed_is_not_there() {
     for failure in [Failure::Write(0), Failure::Write(1)] {
         let device = Device::formatted();
         let mut store = opened(&device);
-        store.commit(&[vote(AT, 1, 1)]).expect("all is well");
+        store.commit(&[vote(AT, 1, 1)], &besides()).expect("all is well");
         fail(&mut store, &device, failure, &[vote(AT, 1, 2)]);
-        store.commit(&[vote(AT, 1, 3)]).expect("all is well again");
+        store.commit(&[vote(AT, 1, 3)], &besides()).expect("all is well again");
         assert_eq!(votes(&mut store), [(AT, 1, 1), (AT, 1, 3)], "{failure:?}: in the open store");
         drop(store);
         assert_eq!(votes(&mut opened(&device)), [(AT, 1, 1), (AT, 1, 3)], "{failure:?}: after a restart");
@@ -130,20 +130,18 @@ fn failed_changes_of_every_kind_are_not_in_the_store_that_is_written_anew() {
     let device = Device::formatted();
     let mut store = opened(&device);
     let before = [server(1, "one"), server(2, "two"), vote(AT, 1, 1)];
-    store.commit(&before).expect("all is well");
-    store.commit(&[vote(AT + 9, 1, 7), vote_removed(AT + 9, 1, 7)]).expect("all is well");
+    store.commit(&before, &besides()).expect("all is well");
     let gone = Event::ServerRemoved(vote_status::vote::id::ServerId(2));
     let changes = [vote_removed(AT, 1, 1), vote(AT + 5, 1, 1), server(1, "other"), gone, server(3, "three")];
     fail(&mut store, &device, Failure::Sync, &changes);
     renew(&mut store, &kept(&before));
-    store.commit(&[vote(AT, 1, 3)]).expect("all is well again");
+    store.commit(&[vote(AT, 1, 3)], &besides()).expect("all is well again");
     drop(store);
     let later = kept(&[&before[..], &[vote(AT, 1, 3)]].concat());
     for device in [device.left(), device.cut(false)] {
         let mut store = device.open().expect("it is whole");
         Kept::of(&mut store).expect("it can be read").expect(&later, "written anew");
-        let latest = store.latest_removed().expect("it can be read");
-        assert_eq!(latest.map(|gone| gone.0), Some(AT + 9), "when the latest of those that are gone was cast");
+        assert_eq!(store.past().expect("it can be read").kept, Some(besides()));
     }
 }
 
@@ -157,7 +155,7 @@ fn a_store_that_was_void_is_void_for_the_next_process() {
     for failure in [Failure::SyncAndKill, Failure::Sync] {
         let device = Device::formatted();
         let mut store = opened(&device);
-        (1..50).for_each(|ip| store.commit(&[vote(AT, 1, ip)]).expect("all is well"));
+        (1..50).for_each(|ip| store.commit(&[vote(AT, 1, ip)], &besides()).expect("all is well"));
         fail(&mut store, &device, failure, &[vote(AT, 1, 50)]);
         drop(store);
         let mut changes = 0;
@@ -166,7 +164,7 @@ fn a_store_that_was_void_is_void_for_the_next_process() {
             found.kill_after(changes);
             let renewed = found.open().and_then(|mut store| {
                 let kept = Kept::of(&mut store)?;
-                store.renew(&mut kept.rows().into_iter())
+                store.renew(&mut kept.rows().into_iter(), &besides())
             });
             let is_killed = found.is_killed();
             for (after, cut) in [found.left(), found.cut(false)].into_iter().zip(["no cut", "cut"]) {
@@ -176,7 +174,7 @@ fn a_store_that_was_void_is_void_for_the_next_process() {
                 if store.is_void() {
                     renew(&mut store, &kept);
                 }
-                store.commit(&[vote(AT + 1, 1, 1)]).unwrap_or_else(|error| panic!("{what}: {error}"));
+                store.commit(&[vote(AT + 1, 1, 1)], &besides()).unwrap_or_else(|error| panic!("{what}: {error}"));
                 drop(store);
                 let votes =
                     votes(&mut after.cut(false).open().unwrap_or_else(|error| panic!("{what}, later: {error}")));
@@ -203,11 +201,11 @@ fn a_kill_at_each_step_of_writing_anew_loses_nothing() {
         let mut store = opened(&device);
         let mut events = vec![server(1, "one")];
         events.extend((0..500).map(|number| vote(AT + number, 1, number)));
-        store.commit(&events).expect("all is well");
+        store.commit(&events, &besides()).expect("all is well");
         let kept = kept(&events);
         fail(&mut store, &device, Failure::Sync, &[vote(AT, 2, 1)]);
         device.kill_after(steps);
-        let renewed = store.renew(&mut kept.rows().into_iter());
+        let renewed = store.renew(&mut kept.rows().into_iter(), &besides());
         let is_killed = device.is_killed();
         let what = format!("killed after {steps} changes");
         for (after, cut) in
@@ -240,7 +238,7 @@ fn no_acknowledged_vote_is_lost_after_the_nth_sync_fails_and_the_power_is_cut() 
         device.fail_sync_after(number, error);
         let mut kept = Kept::default();
         for address in 0..50 {
-            if store.is_void() && store.renew(&mut kept.rows().into_iter()).is_err() {
+            if store.is_void() && store.renew(&mut kept.rows().into_iter(), &besides()).is_err() {
                 failures += 1;
                 continue;
             }

@@ -33,6 +33,8 @@ mod opening;
 
 /// The store's file.
 pub const STORE_FILE: &str = "votes.redb";
+/// Its name while it is written: a process that is cut short leaves no half store behind.
+const NEW_FILE: &str = "votes.new";
 /// Locked while a process uses the directory.
 const LOCK_FILE: &str = "lock";
 /// What a commit of a few votes takes, in bytes, and what another writer leaves by chance is less.
@@ -67,12 +69,8 @@ pub struct EmbeddedStore {
     /// Bytes of the file that the library used when it was last open.
     used_bytes: u64,
     sequence: u64,
-    /// What is kept with the next commit besides its changes.
-    kept: Option<Kept>,
     /// Rows of votes that were dropped, where no later vote has taken their room in the file yet.
     rows_free: usize,
-    /// When the latest vote had been cast of all that were taken away.
-    latest_removed: Option<UnixSeconds>,
     /// What was free on the disk when it was last found full, in bytes.
     free_when_full_bytes: u64,
 }
@@ -114,14 +112,13 @@ impl EmbeddedStore {
     /// One transaction; one that fails before its sync is not in the file. After a failure the file is opened
     /// anew, as the library refuses to go on with a handle that has failed: at once if it can be, and else when
     /// it is next needed.
-    fn transact(&mut self, events: &[Event], dropped: Option<Dropped>) -> Result<usize, StoreError> {
+    fn transact(&mut self, events: &[Event], dropped: Option<Dropped>, kept: &Kept) -> Result<usize, StoreError> {
         let votes = events.iter().filter(|event| matches!(event, Event::Vote(_))).count();
         let purpose = match dropped {
             Some(_) => Purpose::Drop,
             None if votes < self.rows_free => Purpose::Reuse,
             None => Purpose::More,
         };
-        self.latest_removed = tables::latest_removed_of(self.latest_removed, events, self.kept.as_ref());
         let committed = self.at_work(|store| {
             store.database()?;
             let sequence = store.sequence + 1;
@@ -129,8 +126,7 @@ impl EmbeddedStore {
                 return Err(store.void("it is closed"));
             };
             file.begin(purpose);
-            let rows = tables::write(database, events, sequence, dropped, store.latest_removed, store.kept.as_ref())
-                .map_err(|error| store.failed(error))?;
+            let rows = tables::write(database, events, sequence, dropped, kept).map_err(|error| store.failed(error))?;
             file.end();
             store.sequence = sequence;
             store.rows_free = store.rows_free.saturating_sub(votes) + rows;
@@ -235,12 +231,12 @@ impl Drop for EmbeddedStore {
 }
 
 impl Store for EmbeddedStore {
-    fn commit(&mut self, events: &[Event]) -> Result<(), StoreError> {
+    fn commit(&mut self, events: &[Event], kept: &Kept) -> Result<(), StoreError> {
         if self.is_void() {
             return Err(self.void("a sync has failed"));
         }
         self.check_path()?;
-        self.transact(events, None)?;
+        self.transact(events, None, kept)?;
         // The file may have gone or changed while it was written to: nobody is told 201 for what a restart
         // forgets.
         self.check_path().and_then(|()| self.check_content()).map_err(|error| {
@@ -254,19 +250,11 @@ impl Store for EmbeddedStore {
         if is_whole { Ok(()) } else { Err(self.damaged("a row has no meaning")) }
     }
 
-    fn latest_removed(&mut self) -> Result<Option<UnixSeconds>, StoreError> {
-        Ok(self.latest_removed)
-    }
-
     fn past(&mut self) -> Result<Past, StoreError> {
         self.read(tables::past)
     }
 
-    fn keep(&mut self, kept: Kept) {
-        self.kept = Some(kept);
-    }
-
-    fn drop_cast(&mut self, until: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {
+    fn drop_cast(&mut self, until: UnixSeconds, rows_max: usize, kept: &Kept) -> Result<usize, StoreError> {
         if self.is_void() {
             return Err(self.void("a sync has failed"));
         }
@@ -278,15 +266,22 @@ impl Store for EmbeddedStore {
             // The library goes on with no handle that has failed once.
             self.close();
         }
-        if is_due? { self.transact(&[], Some((until, rows_max))) } else { Ok(0) }
+        if is_due? { self.transact(&[], Some((until, rows_max)), kept) } else { Ok(0) }
     }
 
     fn is_void(&self) -> bool {
         self.marker.is_void()
     }
 
-    fn renew(&mut self, rows: &mut dyn Iterator<Item = Event>) -> Result<(), StoreError> {
-        self.write_over(rows)
+    fn renew(&mut self, rows: &mut dyn Iterator<Item = Event>, kept: &Kept) -> Result<(), StoreError> {
+        // A commit that has failed may be in the file that is there.
+        let sequence = self.sequence + 2;
+        let renewed = self.guarded(|store| store.write_anew(rows, sequence, Some(kept)));
+        if renewed.is_err() {
+            let _for_room = self.disk.remove(NEW_FILE);
+            self.free_when_full_bytes = self.free_bytes();
+        }
+        renewed
     }
 
     fn size_bytes(&self) -> u64 {

@@ -7,16 +7,13 @@ use std::sync::{Arc, OnceLock};
 
 use redb::{Database, DatabaseError};
 
-use super::{EmbeddedStore, LOCK_FILE, STORE_FILE, Wanted};
+use super::{EmbeddedStore, LOCK_FILE, NEW_FILE, STORE_FILE, Wanted};
 use crate::store::commit_marker::{CommitMarker, MARKER_FILE};
 use crate::store::disk::{Disk, is_full};
 use crate::store::room::Room;
 use crate::store::store_file::StoreFile;
 use crate::store::tables::{self, Found, SCHEMA};
-use crate::store::{Event, Store, StoreError};
-
-/// Its name while it is written: a process that is cut short leaves no half store behind.
-const NEW_FILE: &str = "votes.new";
+use crate::store::{Event, Kept, Store, StoreError};
 
 impl EmbeddedStore {
     /// Opens the store of a directory, and checks all of it. Makes directory and store where they are not there
@@ -64,9 +61,7 @@ impl EmbeddedStore {
             file: None,
             used_bytes: 0,
             sequence: 0,
-            kept: None,
             rows_free: 0,
-            latest_removed: None,
             free_when_full_bytes: 0,
         };
         if store.disk.is_taken(STORE_FILE).map_err(|error| fail("look for the store", error))? {
@@ -98,7 +93,7 @@ impl EmbeddedStore {
                 self.name,
                 self.disk.path(MARKER_FILE).display(),
             ))),
-            _ => self.write_anew(&mut iter::empty(), 0),
+            _ => self.write_anew(&mut iter::empty(), 0, None),
         }
     }
 
@@ -106,7 +101,12 @@ impl EmbeddedStore {
     /// and why: the bytes last before the name leads to them; the file is locked before anybody can find it; and
     /// the name lasts before anything that is kept there is acknowledged. Until then the store is void, for a start after
     /// a kill too.
-    fn write_anew(&mut self, rows: &mut dyn Iterator<Item = Event>, sequence: u64) -> Result<(), StoreError> {
+    pub(super) fn write_anew(
+        &mut self,
+        rows: &mut dyn Iterator<Item = Event>,
+        sequence: u64,
+        kept: Option<&Kept>,
+    ) -> Result<(), StoreError> {
         self.marker.void();
         let system = |store: &Self, error: io::Error| store.failed(redb::Error::Io(error));
         let make = |disk: &dyn Disk| disk.remove(NEW_FILE).and_then(|()| disk.open_or_make(NEW_FILE));
@@ -116,8 +116,7 @@ impl EmbeddedStore {
         // Closed in order while it is empty, it begins short: it grows with what is in it.
         drop(file.library().map_err(|error| self.failed(error))?);
         let database = file.library().map_err(|error| self.failed(error))?;
-        tables::make(&database, rows, sequence, self.latest_removed, self.kept.as_ref())
-            .map_err(|error| self.failed(error))?;
+        tables::make(&database, rows, sequence, kept).map_err(|error| self.failed(error))?;
         self.check_path()?;
         self.disk.rename(NEW_FILE, STORE_FILE).map_err(|error| system(self, error))?;
         self.close();
@@ -126,18 +125,6 @@ impl EmbeddedStore {
         self.disk.sync().map_err(|error| system(self, error))?;
         self.marker.renew(sequence);
         Ok(())
-    }
-
-    /// Writes all of the store anew in the place of what is there.
-    pub(super) fn write_over(&mut self, rows: &mut dyn Iterator<Item = Event>) -> Result<(), StoreError> {
-        // A commit that has failed may be in the file that is there.
-        let sequence = self.sequence + 2;
-        let renewed = self.guarded(|store| store.write_anew(rows, sequence));
-        if renewed.is_err() {
-            let _for_room = self.disk.remove(NEW_FILE);
-            self.free_when_full_bytes = self.free_bytes();
-        }
-        renewed
     }
 
     /// Opens the file for the first time, and checks all of it.
@@ -160,7 +147,6 @@ impl EmbeddedStore {
             // After a power cut there may be none, and a start without the file would make an empty store.
             _ => self.marker.note(self.sequence),
         }
-        self.latest_removed = tables::latest_removed(&database).map_err(|error| self.failed(error))?;
         self.database = Some(database);
         Ok(())
     }
