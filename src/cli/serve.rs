@@ -34,14 +34,15 @@ use crate::store::{self, StoreError};
 /// What kept the service from starting or going on.
 pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
     // Before any thread starts: see `systemd_sockets::take`.
-    let passed = if matches.get_flag("check-config") { Vec::new() } else { resolved::passed()? };
+    let is_only_checked = matches.get_flag("check-config");
+    let passed = if is_only_checked { Vec::new() } else { resolved::passed()? };
     let logger = Logger::start(one(matches, "log-format")?, one(matches, "log-level")?)?;
     for name in hint::unknown_variables() {
         log::warn!("the environment variable {name} means nothing here");
     }
     let options = ServeOptions::parse(matches)?;
     let resolved = Resolved::new(options, passed, logger.dropped())?;
-    if resolved.options.is_only_checked { check_config::run(&resolved) } else { serve(resolved) }
+    if is_only_checked { check_config::run(&resolved) } else { serve(resolved) }
 }
 
 fn serve(resolved: Resolved) -> Result<Exit, CliError> {

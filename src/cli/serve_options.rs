@@ -16,8 +16,6 @@ use crate::vote::time::Cooldown;
 
 /// What `serve` was told.
 pub(super) struct ServeOptions {
-    /// Whether the options are checked, and nothing else is done.
-    pub(super) is_only_checked: bool,
     pub(super) listen: Vec<ListenAddress>,
     pub(super) control: ListenAddress,
     pub(super) listen_mode: u32,
@@ -61,7 +59,6 @@ impl ServeOptions {
     /// Where a value cannot be used, or this build lacks what it needs.
     pub(super) fn parse(matches: &ArgMatches) -> Result<Self, CliError> {
         Ok(Self {
-            is_only_checked: matches.get_flag("check-config"),
             listen: matches.get_many("listen").unwrap_or_default().cloned().collect(),
             control: one(matches, "control")?,
             listen_mode: one(matches, "listen-mode")?,

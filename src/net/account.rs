@@ -5,7 +5,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::budget::{Budget, Grant, Heaviest, PublishedUsage, SIZES, size_of};
+use super::budget::{Budget, Grant, PublishedUsage, SIZES, size_of};
 use super::listen::Role;
 use super::mailbox::Mailbox;
 use crate::lists::{Ends, Links};
@@ -127,10 +127,7 @@ impl Account {
         if self.budget.has_room() {
             return None;
         }
-        match self.budget.heaviest(&self.published, now_ms) {
-            Heaviest::Own(size) => self.queues[size].front(),
-            Heaviest::Elsewhere | Heaviest::Nobody => None,
-        }
+        self.queues[self.budget.heaviest(&self.published, now_ms)?].front()
     }
 
     /// A letter that asked for it has been read.

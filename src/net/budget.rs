@@ -69,17 +69,6 @@ impl Grant {
     pub const FULL: Self = Self { read_bytes: READ_BYTES_MAX, unsent_bytes: UNSENT_BYTES_MAX };
 }
 
-/// Which connection is to give something up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heaviest {
-    /// A connection of the worker that asks, of this size.
-    Own(usize),
-    /// One of another worker, which has been told.
-    Elsewhere,
-    /// There is none.
-    Nobody,
-}
-
 impl Budget {
     /// A budget of so many bytes.
     #[must_use]
@@ -140,9 +129,9 @@ impl Budget {
         self.members.lock().retain(|member| !Arc::ptr_eq(&member.published, published));
     }
 
-    /// The connection that uses most, over all workers. One that has stood still goes first. Where it is another
-    /// worker's, that worker is told.
-    pub(super) fn heaviest(&self, asking: &Arc<PublishedUsage>, now_ms: u64) -> Heaviest {
+    /// The size of the connection that uses most, over all workers, where it is of the worker that asks. One that has
+    /// stood still goes first. Where it is another worker's, that worker is told.
+    pub(super) fn heaviest(&self, asking: &Arc<PublishedUsage>, now_ms: u64) -> Option<usize> {
         let members = self.members.lock();
         // Up to a quarter of the budget, control clients give nothing up for others.
         let owing =
@@ -150,17 +139,14 @@ impl Budget {
         let weighed = owing.filter_map(|member| Some((member.published.heaviest(now_ms)?, member)));
         // Of equals its own: nobody else has to be woken for it.
         let is_own = |member: &Member| Arc::ptr_eq(&member.published, asking);
-        let heaviest = weighed.max_by_key(|((weight, _), member)| (*weight, is_own(member)));
-        match heaviest {
-            None => Heaviest::Nobody,
-            Some(((_, size), member)) if is_own(member) => Heaviest::Own(size),
-            Some((_, member)) => {
-                if !member.published.is_told.swap(true, Ordering::Relaxed) {
-                    member.mailbox.send(Letter::Relieve);
-                }
-                Heaviest::Elsewhere
-            }
+        let ((_, size), member) = weighed.max_by_key(|((weight, _), member)| (*weight, is_own(member)))?;
+        if is_own(member) {
+            return Some(size);
         }
+        if !member.published.is_told.swap(true, Ordering::Relaxed) {
+            member.mailbox.send(Letter::Relieve);
+        }
+        None
     }
 
     fn is_past_quarter(&self, published: &PublishedUsage) -> bool {

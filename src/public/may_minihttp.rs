@@ -22,7 +22,7 @@ use crate::http::field::Section;
 use crate::http::head::{self, Head, HeadLimits};
 use crate::http::response::{ConnectionField, Framing, HeaderFields};
 use crate::http::session::is_head_method;
-use crate::limits::Limits;
+use crate::limits::{DRAIN_GRACE_MS, Limits};
 use crate::net::mailbox::Letter;
 use crate::pages::DocumentForm;
 use crate::readiness::Readiness;
@@ -30,9 +30,6 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 
 /// Stack of a connection's coroutine, in words. Pages that are not touched take no memory.
 const STACK_WORDS: usize = 8 * 1_024;
-
-/// After newcomers are no longer wanted, what is under way is given this long, in milliseconds.
-const DRAIN_GRACE_MS: u64 = 500;
 
 /// What the engine is set up with.
 #[derive(Clone)]

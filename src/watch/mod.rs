@@ -158,27 +158,19 @@ struct BoardState {
 /// At most [`QUEUE_SIGHTINGS_MAX`] sightings.
 #[derive(Debug, Default)]
 struct WatchQueue {
-    sightings: Vec<QueuedSighting>,
+    /// Each with its rank among those of all queues.
+    sightings: Vec<(u64, Sighting)>,
     /// What found the queue full, by the watchers that it was for.
     dropped: [u64; WATCHERS_MAX],
 }
 
-#[derive(Debug)]
-struct QueuedSighting {
-    /// Its rank among those of all queues.
-    order: u64,
-    /// Which watchers it is for.
-    fits: [bool; WATCHERS_MAX],
-    sighting: Sighting,
-}
-
 impl WatchQueue {
-    fn push(&mut self, queued: QueuedSighting) {
+    fn push(&mut self, order: u64, sighting: Sighting, seats: &Seats) {
         if self.sightings.len() < QUEUE_SIGHTINGS_MAX {
-            self.sightings.push(queued);
-        } else {
-            self.dropped.iter_mut().zip(queued.fits).for_each(|(sum, fits)| *sum += u64::from(fits));
+            return self.sightings.push((order, sighting));
         }
+        let fits = |seat: &Option<WatchFilter>| seat.is_some_and(|filter| filter.fits(&sighting.seen));
+        self.dropped.iter_mut().zip(seats).for_each(|(sum, seat)| *sum += u64::from(fits(seat)));
     }
 
     fn add_dropped(&mut self, dropped: [u64; WATCHERS_MAX]) {
@@ -237,8 +229,8 @@ impl WatchBoard {
         // A thread that has ended sees nothing more.
         queues.retain(|queue| Arc::strong_count(queue) > 1);
         let mut ordered: Vec<_> = lists.into_iter().flatten().collect();
-        ordered.sort_unstable_by_key(|queued| queued.order);
-        let sightings = ordered.into_iter().map(|queued| queued.sighting).collect();
+        ordered.sort_unstable_by_key(|(order, _)| *order);
+        let sightings = ordered.into_iter().map(|(_, sighting)| sighting).collect();
         Taken { sightings, dropped: all.dropped }
     }
 }
@@ -293,15 +285,17 @@ impl WatchPost {
 
     /// Notes something for its watchers.
     pub fn note(&self, at: UnixSeconds, seen: Seen) {
-        if let Some(queued) = self.queued(at, seen) {
-            self.queue.lock().push(queued);
+        if self.is_wanted(&seen) {
+            let order = self.next();
+            self.queue.lock().push(order, Sighting { at, seen }, &self.seats);
         }
     }
 
     /// Keeps something back until [`WatchPost::finish_staged`] says whether it has happened.
     pub fn stage(&mut self, at: UnixSeconds, seen: Seen) {
-        if let Some(queued) = self.queued(at, seen) {
-            self.staged.push(queued);
+        if self.is_wanted(&seen) {
+            let order = self.next();
+            self.staged.push(order, Sighting { at, seen }, &self.seats);
         }
     }
 
@@ -314,15 +308,13 @@ impl WatchPost {
         if has_happened {
             let mut queue = self.queue.lock();
             // Its order is that of the moment in which it is seen.
-            sightings.into_iter().for_each(|queued| queue.push(QueuedSighting { order: self.next(), ..queued }));
+            sightings.into_iter().for_each(|(_, sighting)| queue.push(self.next(), sighting, &self.seats));
             queue.add_dropped(dropped);
         }
     }
 
-    fn queued(&self, at: UnixSeconds, seen: Seen) -> Option<QueuedSighting> {
-        let fits = self.seats.map(|seat| seat.is_some_and(|filter| filter.fits(&seen)));
-        let sighting = Sighting { at, seen };
-        fits.contains(&true).then(|| QueuedSighting { order: self.next(), fits, sighting })
+    fn is_wanted(&self, seen: &Seen) -> bool {
+        self.seats.iter().flatten().any(|filter| filter.fits(seen))
     }
 
     fn next(&self) -> u64 {
