@@ -48,7 +48,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         }
         mirror.advance(Some(node.n)).map_err(CliError::new)?;
         let own = mirror.digest(UnixSeconds(node.now));
-        if is_equal(&node, &own) && mirror.state.position.id.to_string() == node.id {
+        if node.state == own && mirror.state.position.id.to_string() == node.id {
             say_verdict(is_json, true, &node, &own, &[])?;
             return Ok(Exit::Success);
         }
@@ -67,12 +67,6 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
 
 fn hex(sum: u64) -> String {
     format!("{sum:016x}")
-}
-
-fn is_equal(node: &NodeDigest, own: &Digest) -> bool {
-    (node.servers, node.votes) == (own.servers, own.votes)
-        && node.servers_digest == hex(own.servers_sum)
-        && node.votes_digest == hex(own.votes_sum)
 }
 
 /// Something that the one holds and the other does not, or not so.
@@ -176,28 +170,26 @@ fn say_verdict(
     own: &Digest,
     differences: &[Difference],
 ) -> Result<Exit, CliError> {
-    let (servers_digest, votes_digest) = (hex(own.servers_sum), hex(own.votes_sum));
+    let sides = [&node.state, own];
     if is_json {
-        let side = |servers: u64, servers_digest: &str, votes: u64, votes_digest: &str| json!({ "servers": servers, "servers_digest": servers_digest, "votes": votes, "votes_digest": votes_digest });
+        let [node_side, store_side] = sides.map(|side| {
+            let (servers_digest, votes_digest) = (hex(side.servers_sum), hex(side.votes_sum));
+            json!({ "servers": side.servers, "servers_digest": servers_digest, "votes": side.votes, "votes_digest": votes_digest })
+        });
         return say(json!({
             "equal": is_equal,
             "n": node.n,
-            "node": side(node.servers, &node.servers_digest, node.votes, &node.votes_digest),
-            "store": side(own.servers, &servers_digest, own.votes, &votes_digest),
+            "node": node_side,
+            "store": store_side,
             "differences": differences.iter().map(Difference::to_string).collect::<Vec<_>>(),
         }));
     }
-    say(format_args!(
-        "{} at entry {}: node {} servers {} and {} votes {}, store {} servers {servers_digest} and {} votes {votes_digest}",
-        if is_equal { "equal" } else { "different" },
-        node.n,
-        node.servers,
-        node.servers_digest,
-        node.votes,
-        node.votes_digest,
-        own.servers,
-        own.votes
-    ))?;
+    let [node_side, store_side] = sides.map(|side| {
+        let Digest { servers, servers_sum, votes, votes_sum } = side;
+        format!("{servers} servers {} and {votes} votes {}", hex(*servers_sum), hex(*votes_sum))
+    });
+    let verdict = if is_equal { "equal" } else { "different" };
+    say(format_args!("{verdict} at entry {}: node {node_side}, store {store_side}", node.n))?;
     for difference in differences {
         say(difference)?;
     }

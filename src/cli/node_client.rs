@@ -14,6 +14,7 @@ use super::lines::Lines;
 use crate::control::body::{self, BodyLine};
 use crate::recorder::command::ServerName;
 use crate::store::StoredVote;
+use crate::vote::digest::Digest;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv6::Ipv6Prefix;
 
@@ -44,14 +45,26 @@ pub(super) struct NodeDigest {
     pub id: String,
     /// The second at which the digest was made.
     pub now: u32,
-    /// How many servers are listed.
-    pub servers: u64,
-    /// Their digest, sixteen hexadecimal digits.
-    pub servers_digest: String,
-    /// How many votes are live.
-    pub votes: u64,
-    /// Their digest, sixteen hexadecimal digits.
-    pub votes_digest: String,
+    /// The digest.
+    #[serde(flatten, with = "ToldDigest")]
+    pub state: Digest,
+}
+
+/// How a digest is told.
+#[derive(Deserialize)]
+#[serde(remote = "Digest")]
+struct ToldDigest {
+    servers: u64,
+    #[serde(rename = "servers_digest", deserialize_with = "sum")]
+    servers_sum: u64,
+    votes: u64,
+    #[serde(rename = "votes_digest", deserialize_with = "sum")]
+    votes_sum: u64,
+}
+
+/// Sixteen hexadecimal digits.
+fn sum<'de, D: Deserializer<'de>>(digits: D) -> Result<u64, D::Error> {
+    u64::from_str_radix(&String::deserialize(digits)?, 16).map_err(Error::custom)
 }
 
 /// Where a node stands.
