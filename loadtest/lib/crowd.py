@@ -59,9 +59,7 @@ class Loop:
     """Reads whole responses from many connections; each ends with the only `}` that is in it."""
 
     def __init__(self):
-        self._epoll, self._readers, self._woke = select.epoll(), {}, 0.0
-        # How long each turn took in which there was something to read: what came meanwhile was read so much later.
-        self.turns = []
+        self._epoll, self._readers = select.epoll(), {}
 
     def open(self, port, answered, nth=0):
         """A connection; `answered` is called with each response."""
@@ -94,17 +92,13 @@ class Loop:
 
     def turn(self):
         """Reads what is there, or comes within a millisecond."""
-        if self._woke:
-            self.turns.append(time.perf_counter() - self._woke)
-        events = self._epoll.poll(0.001)
-        self._woke = time.perf_counter() if events else 0.0
-        for descriptor, _ in events:
+        for descriptor, _ in self._epoll.poll(0.001):
             self._readers[descriptor]()
 
     def run(self, until, seconds_max, *paces):
         """Turns until that is so, and whether it became so in time. A pace is a rate and what to do each time it is due,
         told how often it was: what gives False is still due."""
-        began, done, self._woke = time.perf_counter(), [0] * len(paces), 0.0
+        began, done = time.perf_counter(), [0] * len(paces)
         while not until():
             passed = time.perf_counter() - began
             if passed > seconds_max:

@@ -120,14 +120,13 @@ def _idle(idle, titles, folder):
     order = sorted(idle, key=lambda label: idle[label]["rss_bytes_each"])
     bars, rows = [], {}
     for label in order:
-        rss, total = (idle[label][name] for name in ("rss_bytes_each", "rss_bytes"))
+        rss = idle[label]["rss_bytes_each"]
         each = max(rss, 0)
         bars.append(chart.Bar(titles.get(label, label), [each], each, each, f"{each:,.0f} bytes", label == OURS))
-        rows[label] = [f"{rss:,.0f}", f"{total / 2**20:,.1f}"]
+        rows[label] = [f"{rss:,.0f}"]
     title = f"memory per idle connection, of {idle[order[0]]['connections']:,}"
     drawn = chart.svg(title, "resident memory of all processes; shorter is better", bars, [])
-    columns = ["bytes per idle connection", "all, MiB"]
-    return [*_table(columns, rows, titles), "", _chart(folder, "idle", "Chart", drawn), ""]
+    return [*_table(["bytes per idle connection"], rows, titles), "", _chart(folder, "idle", "Chart", drawn), ""]
 
 
 def _vote_notes(runs, titles):

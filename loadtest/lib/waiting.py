@@ -67,7 +67,6 @@ def memory_and_told(chosen, table):
     crowd.until_held()
     each = (usage.memory([service.process.pid]).rss - idle) / WAITERS
     table.add(f"memory of a waiting request, of {WAITERS:,}", f"{each:.0f} bytes", "512 bytes", each <= 512)
-    crowd.turns.clear()
     crowd.run(lambda: False, chosen.told_seconds, (VOTES_PER_SECOND, crowd.cast))
     crowd.run(crowd.are_told, SETTLE_SECONDS)
     table.expect_none("told: wrong answers, and waiters who were not told", crowd.faults())
@@ -78,11 +77,9 @@ def memory_and_told(chosen, table):
     (p50, p99, _), said = tail_of(vote.told - vote.acked for vote in votes)
     name = f"from 201 to the waiter's answer, {rate:,.0f} votes/s"
     table.add(name, said, "p50 1 ms, p99 5 ms", p50 <= 1e-3 and p99 <= 5e-3)
-    table.add("from sending to the waiter's answer", tail_of(vote.told - vote.sent for vote in votes)[1])
     table.add("from sending to 201", tail_of(vote.acked - vote.sent for vote in votes)[1])
     early = sum(vote.told < vote.acked for vote in votes) / len(votes)
     table.add("waiters told before the 201 was read (below 0)", f"{early:.0%}")
-    table.add("the generator's loop turns", tail_of(crowd.turns)[1])
 
 
 def beside(chosen, table):
@@ -111,7 +108,6 @@ def beside(chosen, table):
     length = statistics.median(end - begin for begin, end in rounds)
     table.add(f"beside {WAITERS:,} waiters of one vote, {len(rounds)} times ({ms(length)} each)",
               f"{said_told}; p99 {p99 / base:.1f} ×", "3 ×", p99 <= 3 * base)
-    table.add("the whole time", tail_of([each for _, each in took])[1])
 
 
 def cpu(chosen, table):
