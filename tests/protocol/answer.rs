@@ -2,6 +2,11 @@
 //! words; must not know which request led to the answer or how it was sent.
 
 use super::case::{Answer, End};
+use crate::util::answers::{
+    BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, EXPECTATION_FAILED, HEADERS_TOO_LARGE, INVALID_IP, METHOD_NOT_ALLOWED,
+    NOT_FOUND, NOT_IMPLEMENTED, OPTIONS, Outcome, URI_TOO_LONG, VERSION_NOT_SUPPORTED,
+};
+use crate::util::checks::{Closed, KeptAlive, Open, head};
 use crate::util::response::Response;
 
 /// Which listener gave the answer.
@@ -27,28 +32,35 @@ pub(super) fn check(response: &Response, expected: Answer, end: End, listener: L
 }
 
 fn check_public(response: &Response, head_only: bool, end: End) -> Result<(), String> {
-    let body = public_body(response.status, end);
-    let body_sent = if head_only { "" } else { body };
+    let outcome = outcome(response.status, end);
     let date = response.header("Date").ok_or("no Date")?;
-    let (reason, extra) = public_head(response.status);
-    let connection = match (end, response.header("Connection")) {
-        (End::Close, _) => "Connection: close\r\n",
+    let after = match (end, response.header("Connection")) {
+        (End::Close, _) => Closed,
         // Told to HTTP/1.0 clients that asked for it.
-        (End::Keep, Some("keep-alive")) => "Connection: keep-alive\r\n",
-        (End::Keep, _) => "",
+        (End::Keep, Some("keep-alive")) => KeptAlive,
+        (End::Keep, _) => Open,
     };
-    let (type_line, length_line) = if response.status == 204 {
-        (String::new(), String::new())
-    } else {
-        ("Content-Type: application/json; charset=utf-8\r\n".to_owned(), format!("Content-Length: {}\r\n", body.len()))
-    };
-    let head = format!(
-        "HTTP/1.1 {reason}\r\nDate: {date}\r\n{type_line}Cache-Control: no-store\r\n\
-         Access-Control-Allow-Origin: *\r\nX-Content-Type-Options: nosniff\r\n\
-         {extra}{length_line}{connection}\r\n"
-    );
-    equal(&response.raw_head, &head)?;
-    equal(response.text(), body_sent)
+    equal(&response.raw_head, &head(outcome, date, after))?;
+    equal(response.text(), if head_only { "" } else { outcome.body })
+}
+
+/// A 400 that keeps the connection is about the address, any other about HTTP itself.
+fn outcome(status: u16, end: End) -> &'static Outcome {
+    match (status, end) {
+        (200, _) => &CAN_VOTE,
+        (204, _) => &OPTIONS,
+        (400, End::Keep) => &INVALID_IP,
+        (400, End::Close) => &BAD_REQUEST,
+        (404, _) => &NOT_FOUND,
+        (405, _) => &METHOD_NOT_ALLOWED,
+        (413, _) => &CONTENT_TOO_LARGE,
+        (414, _) => &URI_TOO_LONG,
+        (417, _) => &EXPECTATION_FAILED,
+        (431, _) => &HEADERS_TOO_LARGE,
+        (501, _) => &NOT_IMPLEMENTED,
+        (505, _) => &VERSION_NOT_SUPPORTED,
+        _ => panic!("no row expects {status}"),
+    }
 }
 
 fn check_control(response: &Response, end: End) -> Result<(), String> {
@@ -58,19 +70,12 @@ fn check_control(response: &Response, end: End) -> Result<(), String> {
     if response.says_close() != (end == End::Close) {
         return Err(format!("Connection: {:?}, then {end:?}", response.header("Connection")));
     }
-    let word = match (response.status, end) {
-        (200 | 204, _) => return Ok(()),
-        (400, _) => "bad_request",
-        (404, _) => "not_found",
-        (405, _) => "method_not_allowed",
-        (413, _) => "content_too_large",
-        (414, _) => "uri_too_long",
-        (417, _) => "expectation_failed",
-        (431, _) => "headers_too_large",
-        (501, _) => "not_implemented",
-        (505, _) => "http_version_not_supported",
-        (status, _) => return Err(format!("no body is known for {status}")),
-    };
+    if [200, 204].contains(&response.status) {
+        return Ok(());
+    }
+    // No row is about an address there.
+    let body = outcome(response.status, End::Close).body;
+    let word = body.rsplit('"').nth(1).expect("the last text of the body is the word");
     if response.body.is_empty() {
         return Ok(()); // the answer to a HEAD
     }
@@ -79,47 +84,6 @@ fn check_control(response: &Response, end: End) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!("body {:?}", response.text()))
-    }
-}
-
-/// The status line from the number on, and the lines that only this status has.
-fn public_head(status: u16) -> (&'static str, &'static str) {
-    match status {
-        200 => ("200 OK", ""),
-        204 => (
-            "204 No Content",
-            "Allow: GET, HEAD, OPTIONS\r\nAccess-Control-Allow-Methods: GET, HEAD, OPTIONS\r\n\
-             Access-Control-Allow-Headers: *\r\nAccess-Control-Max-Age: 86400\r\n",
-        ),
-        400 => ("400 Bad Request", ""),
-        404 => ("404 Not Found", ""),
-        405 => ("405 Method Not Allowed", "Allow: GET, HEAD, OPTIONS\r\n"),
-        413 => ("413 Content Too Large", ""),
-        414 => ("414 URI Too Long", ""),
-        417 => ("417 Expectation Failed", ""),
-        431 => ("431 Request Header Fields Too Large", ""),
-        501 => ("501 Not Implemented", ""),
-        505 => ("505 HTTP Version Not Supported", ""),
-        _ => ("a status that no row expects", ""),
-    }
-}
-
-/// A 400 that keeps the connection is about the address, any other about HTTP itself.
-#[rustfmt::skip]
-fn public_body(status: u16, end: End) -> &'static str {
-    match (status, end) {
-        (200, _) => r#"{"success":true,"can_vote":true,"message":"Vous pouvez voter maintenant","next_vote_at":null,"cooldown_minutes":90}"#,
-        (400, End::Keep) => r#"{"success":true,"can_vote":true,"message":"Adresse IP invalide","next_vote_at":null,"cooldown_minutes":90,"error":"invalid_ip"}"#,
-        (400, End::Close) => r#"{"success":true,"can_vote":true,"message":"Requête invalide","next_vote_at":null,"cooldown_minutes":90,"error":"bad_request"}"#,
-        (404, _) => r#"{"success":true,"can_vote":true,"message":"Ressource introuvable","next_vote_at":null,"cooldown_minutes":90,"error":"not_found"}"#,
-        (405, _) => r#"{"success":true,"can_vote":true,"message":"Méthode non autorisée","next_vote_at":null,"cooldown_minutes":90,"error":"method_not_allowed"}"#,
-        (413, _) => r#"{"success":true,"can_vote":true,"message":"Corps trop volumineux","next_vote_at":null,"cooldown_minutes":90,"error":"content_too_large"}"#,
-        (414, _) => r#"{"success":true,"can_vote":true,"message":"URI trop longue","next_vote_at":null,"cooldown_minutes":90,"error":"uri_too_long"}"#,
-        (417, _) => r#"{"success":true,"can_vote":true,"message":"Attente non satisfaite","next_vote_at":null,"cooldown_minutes":90,"error":"expectation_failed"}"#,
-        (431, _) => r#"{"success":true,"can_vote":true,"message":"En-têtes trop volumineux","next_vote_at":null,"cooldown_minutes":90,"error":"headers_too_large"}"#,
-        (501, _) => r#"{"success":true,"can_vote":true,"message":"Codage de transfert non pris en charge","next_vote_at":null,"cooldown_minutes":90,"error":"not_implemented"}"#,
-        (505, _) => r#"{"success":true,"can_vote":true,"message":"Version HTTP non prise en charge","next_vote_at":null,"cooldown_minutes":90,"error":"http_version_not_supported"}"#,
-        _ => "",
     }
 }
 

@@ -172,6 +172,18 @@ pub(super) fn table(rows: &[Row], template: fn(&[u8]) -> Vec<u8>) -> Vec<Case> {
     rows.iter().map(|&(name, part, outcome)| Case::new(name, template(part), outcome)).collect()
 }
 
+/// Each of `bytes` put before `text` and behind it, with a name for both.
+pub(super) fn around(text: &str, bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let named = |byte: &u8| {
+        let shown = byte.escape_ascii();
+        [
+            (format!("{shown} before"), [&[*byte], text.as_bytes()].concat()),
+            (format!("{shown} behind"), [text.as_bytes(), &[*byte]].concat()),
+        ]
+    };
+    bytes.iter().flat_map(named).collect()
+}
+
 /// The letters, digits and marks that a token may have (RFC 9110 5.6.2).
 pub(super) fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)

@@ -1,7 +1,7 @@
 //! The syntax of a chunked body: sizes, extensions, data, trailers (RFC 9112 7.1).
 //! Rows only; must not know how they are sent.
 
-use super::case::{BAD, Case, OK, Outcome, Row, from_chunks, table};
+use super::case::{BAD, Case, OK, Outcome, Row, around, from_chunks, table};
 
 /// A section over its bound: the RFC asks for an error and leaves open for which.
 const OVER_A_BOUND: Outcome = Outcome::Closed(&[400, 413, 431]);
@@ -25,28 +25,10 @@ const CHUNKS: &[Row] = &[
 
     ("empty size", b"\r\nhello\r\n0\r\n\r\n", BAD),
     ("empty line first", b"\r\n5\r\nhello\r\n0\r\n\r\n", BAD),
-    ("minus", b"-5\r\nhello\r\n0\r\n\r\n", BAD),
     ("minus zero", b"-0\r\n\r\n", BAD),
-    ("plus", b"+5\r\nhello\r\n0\r\n\r\n", BAD),
-    ("0x before", b"0x5\r\nhello\r\n0\r\n\r\n", BAD),
-    ("h behind", b"5h\r\nhello\r\n0\r\n\r\n", BAD),
-    ("underscore", b"0_5\r\nhello\r\n0\r\n\r\n", BAD),
-    ("letter g", b"g\r\nhello\r\n0\r\n\r\n", BAD),
-    ("comma", b"5,0\r\nhello\r\n0\r\n\r\n", BAD),
-    ("dot", b"5.0\r\nhello\r\n0\r\n\r\n", BAD),
-    ("quotes", b"\"5\"\r\nhello\r\n0\r\n\r\n", BAD),
-    ("blank before the size", b" 5\r\nhello\r\n0\r\n\r\n", BAD),
-    ("tab before the size", b"\t5\r\nhello\r\n0\r\n\r\n", BAD),
     ("blank inside the size", b"0 5\r\nhello\r\n0\r\n\r\n", BAD),
-    ("blank behind the size", b"5 \r\nhello\r\n0\r\n\r\n", BAD),
-    ("tab behind the size", b"5\t\r\nhello\r\n0\r\n\r\n", BAD),
-    ("NUL behind the size", b"5\0\r\nhello\r\n0\r\n\r\n", BAD),
-    ("vertical tab behind the size", b"5\x0b\r\nhello\r\n0\r\n\r\n", BAD),
-    ("0xff as size", b"\xff\r\nhello\r\n0\r\n\r\n", BAD),
-    ("full-width digit", b"\xef\xbc\x95\r\nhello\r\n0\r\n\r\n", BAD),
     ("17 digits", b"10000000000000005\r\nhello\r\n0\r\n\r\n", BAD),
     ("17 digits f", b"fffffffffffffffff\r\nhello\r\n0\r\n\r\n", BAD),
-    ("40 digits", b"1000000000000000000000000000000000000005\r\nhello\r\n0\r\n\r\n", BAD),
     ("16 digits f", b"ffffffffffffffff\r\nhello\r\n0\r\n\r\n", OVER_A_BOUND),
     ("15 digits f", b"fffffffffffffff\r\nhello\r\n0\r\n\r\n", OVER_A_BOUND),
     ("a size over every bound", b"7fffffff\r\nhello\r\n0\r\n\r\n", OVER_A_BOUND),
@@ -125,6 +107,10 @@ const FORBIDDEN_TRAILERS: &[(&str, &[u8])] = &[
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = table(CHUNKS, from_chunks);
+    cases.extend(around("5", b"+-.,_xhg\" \t\0\x0b\xef\xff").into_iter().map(|(name, size)| {
+        let body = [&size[..], b"\r\nhello\r\n0\r\n\r\n"].concat();
+        Case::new(format!("size with {name}"), from_chunks(&body), BAD)
+    }));
     for &(name, bytes) in FORBIDDEN_TRAILERS {
         let name = format!("trailer {name} has no effect");
         cases.push(Case::new(name, from_chunks(bytes), OK));

@@ -40,40 +40,18 @@ const HOSTS: &[Row] = &[
     ("twice, not side by side", b"Host: a.example\r\nAccept: */*\r\nhost: a.example", BAD),
     ("twice, the first empty", b"Host:\r\nHost: a.example", BAD),
     ("twice, the second empty", b"Host: a.example\r\nHost:", BAD),
-    ("list", b"Host: a.example, b.example", BAD),
     ("blank inside", b"Host: exa mple.com", BAD),
-    ("tab inside", b"Host: exa\tmple.com", BAD),
-    ("user", b"Host: user@example.com", BAD),
     ("user and password", b"Host: user:pw@example.com", BAD),
-    ("at sign alone", b"Host: @", BAD),
     ("path", b"Host: example.com/", BAD),
-    ("path and more", b"Host: example.com/api", BAD),
     ("whole URI", b"Host: http://example.com", BAD),
-    ("query", b"Host: example.com?a", BAD),
-    ("fragment", b"Host: example.com#a", BAD),
-    ("backslash", b"Host: example.com\\a", BAD),
-    ("quotes", b"Host: \"example.com\"", BAD),
-    ("angle bracket", b"Host: <example.com>", BAD),
-    ("brace", b"Host: {host}", BAD),
-    ("caret", b"Host: a^b", BAD),
-    ("grave accent", b"Host: a`b", BAD),
-    ("bar", b"Host: a|b", BAD),
-    ("UTF-8", b"Host: caf\xc3\xa9.example", BAD),
-    ("Latin-1", b"Host: caf\xe9.example", BAD),
-    ("NUL", b"Host: example.com\0", BAD),
-    ("control character", b"Host: exa\x01mple.com", BAD),
     ("bad escape", b"Host: ex%zzmple.com", BAD),
     ("percent at the end", b"Host: example.com%", BAD),
     ("escape of one digit", b"Host: example%4", BAD),
     ("port 65536", b"Host: h:65536", BAD),
-    ("port 100000", b"Host: h:100000", BAD),
     ("port past any number", b"Host: h:99999999999999999999999999", BAD),
     ("port of letters", b"Host: example.com:http", BAD),
-    ("port with a letter", b"Host: example.com:80a", BAD),
     ("port with a sign", b"Host: example.com:+80", BAD),
-    ("negative port", b"Host: example.com:-80", BAD),
     ("blank before the port", b"Host: example.com: 80", BAD),
-    ("blank before the colon of the port", b"Host: example.com :80", BAD),
     ("two ports", b"Host: example.com:80:80", BAD),
     ("two colons", b"Host: example.com::80", BAD),
     ("IPv6 without brackets", b"Host: ::1", BAD),
@@ -82,15 +60,11 @@ const HOSTS: &[Row] = &[
     ("closing bracket alone", b"Host: ::1]", BAD),
     ("empty brackets", b"Host: []", BAD),
     ("bad digit in brackets", b"Host: [::g]", BAD),
-    ("too many groups", b"Host: [1:2:3:4:5:6:7:8:9]", BAD),
     ("too few groups", b"Host: [1:2:3]", BAD),
-    ("two gaps", b"Host: [1::2::3]", BAD),
-    ("group of five digits", b"Host: [12345::]", BAD),
     ("name in brackets", b"Host: [example.com]", BAD),
     ("IPv4 in brackets", b"Host: [127.0.0.1]", BAD),
     ("letters behind the bracket", b"Host: [::1]a", BAD),
     ("digits behind the bracket", b"Host: [::1]80", BAD),
-    ("letters as port behind the bracket", b"Host: [::1]:a", BAD),
     ("bracket inside the name", b"Host: a[b]", BAD),
 ];
 
@@ -115,6 +89,10 @@ const MEETINGS: &[Row] = &[
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = table(HOSTS, from_host);
+    cases.extend(b"\t@?#,\\\"<{^`|\0\x01\xc3\xe9".iter().map(|byte| {
+        let host = [b"Host: exa", &[*byte][..], b"mple.com"].concat();
+        Case::new(format!("{} inside", byte.escape_ascii()), from_host(&host), BAD)
+    }));
     cases.extend(table(MEETINGS, <[u8]>::to_vec));
     for case in &mut cases {
         case.name.insert_str(0, "Host: ");

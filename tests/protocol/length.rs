@@ -1,7 +1,7 @@
 //! Bodies by length and the choice of framing: Content-Length, Transfer-Encoding, and the two
 //! together (RFC 9112 6). Rows only; must not know how they are sent.
 
-use super::case::{Answer, BAD, Case, End, OK, Outcome, Row, from_field, full, table};
+use super::case::{Answer, BAD, Case, End, OK, Outcome, Row, around, from_field, full, table};
 
 /// Nobody says here which of the two the listener finds first.
 const BAD_OR_UNKNOWN: Outcome = Outcome::Closed(&[400, 501]);
@@ -19,35 +19,11 @@ const LENGTHS: &[Row] = &[
     ("upper case", b"CONTENT-LENGTH: 0", OK),
     ("empty", b"Content-Length:", BAD),
     ("blanks only", b"Content-Length:   ", BAD),
-    ("plus sign", b"Content-Length: +0", BAD),
-    ("minus sign", b"Content-Length: -0", BAD),
-    ("minus one", b"Content-Length: -1", BAD),
-    ("sign alone", b"Content-Length: -", BAD),
-    ("hexadecimal", b"Content-Length: 0x0", BAD),
     ("hexadecimal digit", b"Content-Length: a", BAD),
-    ("octal prefix", b"Content-Length: 0o0", BAD),
-    ("fraction", b"Content-Length: 0.0", BAD),
-    ("exponent", b"Content-Length: 0e0", BAD),
-    ("underscore", b"Content-Length: 0_0", BAD),
     ("blank inside", b"Content-Length: 0 0", BAD),
     ("tab inside", b"Content-Length: 0\t0", BAD),
-    ("vertical tab behind", b"Content-Length: 0\x0b", BAD),
-    ("list of the same", b"Content-Length: 0, 0", BAD),
-    ("list without blanks", b"Content-Length: 0,0", BAD),
     ("list of different", b"Content-Length: 0, 5", BAD),
-    ("comma behind", b"Content-Length: 0,", BAD),
-    ("comma before", b"Content-Length: ,0", BAD),
-    ("semicolon behind", b"Content-Length: 0;", BAD),
-    ("quotes", b"Content-Length: \"0\"", BAD),
-    ("word", b"Content-Length: zero", BAD),
-    ("word chunked", b"Content-Length: chunked", BAD),
-    ("NUL behind", b"Content-Length: 0\0", BAD),
-    ("Arabic digit", b"Content-Length: \xd9\xa0", BAD),
-    ("full-width digit", b"Content-Length: \xef\xbc\x90", BAD),
-    ("no-break space before", b"Content-Length: \xc2\xa00", BAD),
     ("2 to the 64", b"Content-Length: 18446744073709551616", BAD),
-    ("twenty nines", b"Content-Length: 99999999999999999999", BAD),
-    ("forty ones", b"Content-Length: 1111111111111111111111111111111111111111", BAD),
     ("twice, the same", b"Content-Length: 0\r\nContent-Length: 0", BAD),
     ("twice, different", b"Content-Length: 0\r\nContent-Length: 5", BAD),
     ("twice, not side by side", b"Content-Length: 0\r\nX: 1\r\ncontent-length: 0", BAD),
@@ -85,22 +61,9 @@ const CODINGS: &[Row] = &[
     ("identity alone", b"Transfer-Encoding: identity\r\n\r\n0", BAD_OR_UNKNOWN),
     ("identity, then chunked", b"Transfer-Encoding: identity, chunked\r\n\r\n0", BAD_OR_UNKNOWN),
     ("unknown alone", b"Transfer-Encoding: cow\r\n\r\n0", BAD_OR_UNKNOWN),
-    ("x letter before", b"Transfer-Encoding: xchunked\r\n\r\n0", BAD_OR_UNKNOWN),
-    ("letter behind", b"Transfer-Encoding: chunkedx\r\n\r\n0", BAD_OR_UNKNOWN),
     ("letter missing", b"Transfer-Encoding: chunke\r\n\r\n0", BAD_OR_UNKNOWN),
-    ("x-chunked", b"Transfer-Encoding: x-chunked\r\n\r\n0", BAD_OR_UNKNOWN),
     ("two words", b"Transfer-Encoding: chunked gzip\r\n\r\n0", BAD_OR_UNKNOWN),
-    ("quotes", b"Transfer-Encoding: \"chunked\"\r\n\r\n0", BAD_OR_UNKNOWN),
-    ("single quotes", b"Transfer-Encoding: 'chunked'\r\n\r\n0", BAD_OR_UNKNOWN),
     ("parameter", b"Transfer-Encoding: chunked;q=1\r\n\r\n0", BAD_OR_UNKNOWN),
-    ("semicolon", b"Transfer-Encoding: chunked;\r\n\r\n0", BAD_OR_UNKNOWN),
-    ("colon", b"Transfer-Encoding: :chunked\r\n\r\n0", BAD_OR_UNKNOWN),
-    ("vertical tab before", b"Transfer-Encoding: \x0bchunked\r\n\r\n0", BAD),
-    ("vertical tab behind", b"Transfer-Encoding: chunked\x0b\r\n\r\n0", BAD),
-    ("form feed before", b"Transfer-Encoding: \x0cchunked\r\n\r\n0", BAD),
-    ("NUL behind", b"Transfer-Encoding: chunked\0\r\n\r\n0", BAD),
-    ("no-break space before", b"Transfer-Encoding: \xc2\xa0chunked\r\n\r\n0", BAD_OR_UNKNOWN),
-    ("0xff behind", b"Transfer-Encoding: chunked\xff\r\n\r\n0", BAD_OR_UNKNOWN),
     ("length first", b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0", BAD),
     ("length behind", b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0", BAD),
     ("length zero first", b"Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0", BAD),
@@ -136,10 +99,18 @@ const WHOLE: &[Row] = &[
 
 pub(super) fn cases() -> Vec<Case> {
     let mut lengths = table(LENGTHS, from_field);
+    lengths.extend(around("0", b"+-.,;_xoea\"\0\x0b\xa0\xd9\xef").into_iter().map(|(name, value)| {
+        let field = [b"Content-Length: ", &value[..]].concat();
+        Case::new(name, from_field(&field), BAD)
+    }));
     for case in &mut lengths {
         case.name.insert_str(0, "Content-Length: ");
     }
     let mut codings = table(CODINGS, from_field);
+    codings.extend(around("chunked", b"x-;:'\"\xa0\xff").into_iter().map(|(name, value)| {
+        let field = [b"Transfer-Encoding: ", &value[..], b"\r\n\r\n0"].concat();
+        Case::new(name, from_field(&field), BAD_OR_UNKNOWN)
+    }));
     for case in &mut codings {
         case.name.insert_str(0, "Transfer-Encoding: ");
     }

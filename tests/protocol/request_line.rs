@@ -2,6 +2,7 @@
 //! Rows only; must not know how they are sent.
 
 use super::case::{BAD, BAD_VERSION, Case, OK, Outcome, Row, from_line, is_token_byte, table};
+use std::collections::BTreeSet;
 
 #[rustfmt::skip]
 const LINES: &[Row] = &[
@@ -43,38 +44,13 @@ const VERSIONS: &[Row] = &[
     ("1.0 is closed", b"GET /api/vote/1/status/1.2.3.4 HTTP/1.0", Outcome::Closed(&[200])),
     ("0.9", b"GET /api/vote/1/status/1.2.3.4 HTTP/0.9", BAD_VERSION),
     ("2.0", b"GET /api/vote/1/status/1.2.3.4 HTTP/2.0", Outcome::Closed(&[505])),
-    ("2.1", b"GET /api/vote/1/status/1.2.3.4 HTTP/2.1", Outcome::Closed(&[505])),
-    ("3.0", b"GET /api/vote/1/status/1.2.3.4 HTTP/3.0", Outcome::Closed(&[505])),
     ("9.9", b"GET /api/vote/1/status/1.2.3.4 HTTP/9.9", Outcome::Closed(&[505])),
-    ("2 without a minor", b"GET /api/vote/1/status/1.2.3.4 HTTP/2", BAD_VERSION),
-    ("1 without a minor", b"GET /api/vote/1/status/1.2.3.4 HTTP/1", BAD_VERSION),
-    ("1. without a minor", b"GET /api/vote/1/status/1.2.3.4 HTTP/1.", BAD_VERSION),
-    (".1 without a major", b"GET /api/vote/1/status/1.2.3.4 HTTP/.1", BAD_VERSION),
     ("1.10", b"GET /api/vote/1/status/1.2.3.4 HTTP/1.10", BAD_VERSION),
     ("1.1.1", b"GET /api/vote/1/status/1.2.3.4 HTTP/1.1.1", BAD_VERSION),
     ("01.1", b"GET /api/vote/1/status/1.2.3.4 HTTP/01.1", BAD_VERSION),
     ("1.01", b"GET /api/vote/1/status/1.2.3.4 HTTP/1.01", BAD_VERSION),
     ("11.1", b"GET /api/vote/1/status/1.2.3.4 HTTP/11.1", BAD_VERSION),
-    ("1,1", b"GET /api/vote/1/status/1.2.3.4 HTTP/1,1", BAD_VERSION),
-    ("1.x", b"GET /api/vote/1/status/1.2.3.4 HTTP/1.x", BAD_VERSION),
-    ("x.1", b"GET /api/vote/1/status/1.2.3.4 HTTP/x.1", BAD_VERSION),
-    ("-1.1", b"GET /api/vote/1/status/1.2.3.4 HTTP/-1.1", BAD_VERSION),
-    ("1.-1", b"GET /api/vote/1/status/1.2.3.4 HTTP/1.-1", BAD_VERSION),
-    ("1.1x", b"GET /api/vote/1/status/1.2.3.4 HTTP/1.1x", BAD_VERSION),
-    ("blank in the number", b"GET /api/vote/1/status/1.2.3.4 HTTP/1. 1", BAD_VERSION),
-    ("blank before the slash", b"GET /api/vote/1/status/1.2.3.4 HTTP /1.1", BAD_VERSION),
     ("lower case", b"GET /api/vote/1/status/1.2.3.4 http/1.1", BAD_VERSION),
-    ("mixed case", b"GET /api/vote/1/status/1.2.3.4 Http/1.1", BAD_VERSION),
-    ("HTTPS", b"GET /api/vote/1/status/1.2.3.4 HTTPS/1.1", BAD_VERSION),
-    ("HTP", b"GET /api/vote/1/status/1.2.3.4 HTP/1.1", BAD_VERSION),
-    ("no slash", b"GET /api/vote/1/status/1.2.3.4 HTTP1.1", BAD_VERSION),
-    ("backslash", b"GET /api/vote/1/status/1.2.3.4 HTTP\\1.1", BAD_VERSION),
-    ("name alone", b"GET /api/vote/1/status/1.2.3.4 HTTP", BAD_VERSION),
-    ("name and slash", b"GET /api/vote/1/status/1.2.3.4 HTTP/", BAD_VERSION),
-    ("number alone", b"GET /api/vote/1/status/1.2.3.4 1.1", BAD_VERSION),
-    ("ICY", b"GET /api/vote/1/status/1.2.3.4 ICY/1.1", BAD_VERSION),
-    ("NUL at the end", b"GET /api/vote/1/status/1.2.3.4 HTTP/1.1\0", BAD_VERSION),
-    ("full-width digit", b"GET /api/vote/1/status/1.2.3.4 HTTP/1.\xef\xbc\x91", BAD_VERSION),
 ];
 
 #[rustfmt::skip]
@@ -200,6 +176,7 @@ pub(super) fn cases() -> Vec<Case> {
     let public = table(PUBLIC_TARGETS, from_line);
     let mut cases = table(LINES, from_line);
     cases.extend(table(VERSIONS, from_line));
+    cases.extend(versions());
     cases.extend(table(TARGETS, from_line));
     cases.extend(table(METHODS, from_line));
     cases.extend(public.into_iter().map(Case::public_only));
@@ -207,6 +184,21 @@ pub(super) fn cases() -> Vec<Case> {
     cases.extend(target_bytes());
     cases.extend(lengths());
     cases
+}
+
+/// All that begins the version, and the version with a byte left out, doubled, or made another.
+fn versions() -> impl Iterator<Item = Case> {
+    let mut wrong = BTreeSet::new();
+    let whole = b"HTTP/1.1";
+    for at in 0..whole.len() {
+        let ((before, rest), behind) = (whole.split_at(at), &whole[at + 1..]);
+        wrong.extend([before.to_vec(), [before, behind].concat(), [before, &rest[..1], rest].concat()]);
+        wrong.extend([b'x', b' ', 0].map(|byte| [before, &[byte], behind].concat()));
+    }
+    wrong.into_iter().map(|version| {
+        let line = [b"GET /api/vote/1/status/1.2.3.4 ", &version[..]].concat();
+        Case::new(format!("version {}", version.escape_ascii()), from_line(&line), BAD_VERSION)
+    })
 }
 
 /// Every byte that a method must not have.

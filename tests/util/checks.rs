@@ -269,6 +269,11 @@ pub(crate) fn expect_response(label: &str, response: &Response, outcome: &Outcom
 fn expect_head(label: &str, response: &Response, outcome: &Outcome, after: After) {
     let date = response.header("Date").unwrap_or_default();
     assert!(imf_fixdate_near_now(date, 2).is_some(), "{label}: Date is {date:?}, which is not now");
+    assert_eq!(response.raw_head, head(outcome, date, after), "{label}");
+}
+
+/// The head of this answer, with this date.
+pub(crate) fn head(outcome: &Outcome, date: &str, after: After) -> String {
     let (content_type, content_length) = if outcome.status.starts_with("204") {
         ("", String::new())
     } else {
@@ -280,12 +285,11 @@ fn expect_head(label: &str, response: &Response, outcome: &Outcome, after: After
         KeptAlive => "Connection: keep-alive\r\n",
         Closed => "Connection: close\r\n",
     };
-    let head = format!(
+    format!(
         "HTTP/1.1 {status}\r\nDate: {date}\r\n{content_type}Cache-Control: no-store\r\n\
          Access-Control-Allow-Origin: *\r\nX-Content-Type-Options: nosniff\r\n\
          {extra}{content_length}{connection}\r\n",
         status = outcome.status,
         extra = outcome.extra,
-    );
-    assert_eq!(response.raw_head, head, "{label}");
+    )
 }
