@@ -163,6 +163,11 @@ fn votes_are_recorded_and_cancelled() {
     assert_eq!(expect_quiet(&found, 1), "no vote: 203.0.113.7 can vote for 28\n");
     let again = run(&server, &["cancel", "28", "203.0.113.7"]);
     assert_eq!(expect_quiet(&again, 1), "no cooldown: 203.0.113.7 can vote for 28\n");
+    let voted = run(&server, &["vote", "28", "203.0.113.9", "2001:db8:0:1::7"]);
+    assert_eq!(voted.status.code(), Some(0), "{voted:?}");
+    for ip in ["203.0.113.9", "2001:db8:0:1:ffff::1"] {
+        assert_eq!(status(&server, 28, ip)["can_vote"], false, "{ip}");
+    }
     let cancelled = run(&server, &["cancel", "28", "203.0.113.8", "--json"]);
     assert_eq!(parse(expect_quiet(&cancelled, 0)), json!({"cancelled": true}));
 }

@@ -48,25 +48,6 @@ fn a_player_can_vote_or_is_in_cooldown() {
     }
 }
 
-/// One vote with two addresses: both families are in cooldown, and so is every address of the network.
-#[test]
-fn a_player_of_either_family_is_found_and_a_neighbour_is_not() {
-    let server = Server::listed(&[]);
-    let voted = run(&server, &["vote", "28", "203.0.113.7", "2001:db8:0:1::7"]);
-    assert_eq!(voted.status.code(), Some(0), "{voted:?}");
-    for (ip, exit) in [
-        ("203.0.113.7", 1),
-        ("::ffff:203.0.113.7", 1),
-        ("2001:db8:0:1::7", 1),
-        ("2001:DB8:0:1:FFFF::1", 1),
-        ("2001:db8:0:2::7", 0),
-        ("203.0.113.8", 0),
-    ] {
-        let ended = run(&server, &["check", "--server", "28", ip]);
-        assert_eq!(ended.status.code(), Some(exit), "{ip}: {ended:?}");
-    }
-}
-
 /// Without the vote `check` would wait out its 50 s, past the deadline of a test.
 #[test]
 fn a_check_that_waits_is_told_of_the_vote() {

@@ -64,13 +64,8 @@ fn a_file_whose_records_cannot_be_told_apart_is_read_no_further() {
     let long = "long ".repeat(300_000);
     for (name, text_of_2, reason) in [
         ("open.csv", format!("\"never closed\n{},", vote(66)), "a quote is never closed"),
-        ("open.tsv", format!("\"never closed\n{},", vote(66)), "a quote stands where RFC 4180 has none"),
-        ("behind.csv", format!("\"closed\"\"\" or not\n{},", vote(66)), "a quote stands where RFC 4180 has none"),
-        ("within.csv", format!("a\"b\n{},\"", vote(66)), "a quote stands where RFC 4180 has none"),
-        ("outfile.csv", format!("\"a\\\"\\\n{},b\"", vote(66)), "a backslash stands before a quote"),
         ("outfile.tsv", format!("a\\\n{},b", vote(66)), "a backslash stands before a quote or a line's end"),
-        ("long.csv", long.clone(), "the record is longer than a MiB"),
-        ("quoted-long.csv", format!("\"{}\"", long.replace(' ', "\n")), "the record is longer than a MiB"),
+        ("long.csv", long, "the record is longer than a MiB"),
     ] {
         let whole =
             format!("server_id,ip,voted_at,about\n{},none\n\n{},{text_of_2}\n{},none\n", vote(1), vote(2), vote(3));

@@ -1,6 +1,6 @@
 //! What is told of a slip of the hand, of a service that listens too openly, and of options before they count.
 
-use crate::command_line::{expect_failure, expect_quiet, run, text};
+use crate::command_line::{expect_failure, expect_quiet, text};
 use crate::util::DEADLINE;
 use crate::util::server::{Ended, Server, run_to_end};
 use rustix::process::Signal;
@@ -65,9 +65,6 @@ fn a_wrong_value_of_a_variable_names_the_variable() {
 #[test]
 fn the_wrong_port_is_told() {
     let server = Server::in_memory(&[]);
-    let public = format!("http://{}", server.public());
-    let ended = run(&server, &["server", "list", "--control-url", &public]);
-    expect_failure(&ended, &[&public, "is the public listener", "--control-url", "8081"]);
     let control = format!("http://{}", server.control());
     let mut command = Server::command();
     command.args(["check", "--server", "28", "203.0.113.7", "--url", &control]);

@@ -238,43 +238,6 @@ fn the_body_is_asked_for_where_the_client_waits() {
 }
 
 #[test]
-fn malformed_http_is_answered_in_the_form_of_this_listener() {
-    let server = Server::in_memory(&["--head-timeout", "0.3"]);
-    let big = "b".repeat(17_000);
-    let key = Server::KEY;
-    let cases = [
-        ("GET /healthz HTTP/1.1\r\n\r\n".to_owned(), 400, "bad_request"),
-        ("GET /% HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 400, "bad_request"),
-        ("GET /healthz HTTP/1.1\r\n".to_owned(), 408, "request_timeout"),
-        (
-            format!(
-                "POST /v1/votes HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\nContent-Length: 1, 1\r\n\r\n{{"
-            ),
-            400,
-            "bad_request",
-        ),
-        (format!("GET /{big} HTTP/1.1\r\nHost: a\r\n\r\n"), 414, "uri_too_long"),
-        (format!("GET /healthz HTTP/1.1\r\nHost: a\r\nX: {big}\r\n\r\n"), 431, "headers_too_large"),
-        (
-            "GET /healthz HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n".to_owned(),
-            501,
-            "not_implemented",
-        ),
-        ("GET /healthz HTTP/2.0\r\nHost: a\r\n\r\n".to_owned(), 505, "http_version_not_supported"),
-        ("GET /healthz HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\n\r\n".to_owned(), 417, "expectation_failed"),
-    ];
-    for (request, status, word) in &cases {
-        let label: String = request.chars().take(80).collect();
-        let mut client = Client::connect(server.control());
-        client.send(request);
-        let response = client.read_response(false);
-        expect_error(&label, &response, *status, word);
-        assert!(response.says_close(), "{label}: {response:?}");
-        client.expect_closed();
-    }
-}
-
-#[test]
 fn pipelined_commands_are_answered_in_order() {
     let server = Server::listed(&[]);
     let control = server.control_client();
