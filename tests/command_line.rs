@@ -17,7 +17,6 @@ use crate::util::time::{now_unix, rfc3339};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use tempfile::TempDir;
 
 const COOLDOWN: i64 = 90 * 60;
@@ -53,14 +52,16 @@ fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
+/// `sh -c SCRIPT`, with the binary as `$0` and `path` as `$1`.
+fn shell(server: &Server, script: &str, path: &Path) -> Ended {
+    let mut shell = Server::under(&["sh", "-c", script], Server::command());
+    shell.arg(path).env("VOTE_STATUS_CONTROL_URL", format!("http://{}", server.control()));
+    run_to_end(shell)
+}
+
 /// `import ARGS < file`
 fn run_from(server: &Server, file: &Path, args: &str) -> Ended {
-    let binary = Server::command();
-    let mut shell = Command::new("sh");
-    shell.arg("-c").arg(format!("exec \"$0\" import {args} < \"$1\"")).arg(binary.get_program()).arg(file);
-    shell.env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
-    shell.env("VOTE_STATUS_CONTROL_URL", format!("http://{}", server.control()));
-    run_to_end(shell)
+    shell(server, &format!("exec \"$0\" import {args} < \"$1\""), file)
 }
 
 /// The status that everybody sees.

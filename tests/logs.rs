@@ -10,7 +10,6 @@ use crate::util::server::Server;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::process::Command;
-use std::time::Instant;
 
 /// Ends the server and gives all that it has told.
 fn told_until_the_end(mut server: Server) -> String {
@@ -23,14 +22,9 @@ fn told_until_the_end(mut server: Server) -> String {
 
 /// Waits for a line that has `part`.
 fn await_line(server: &Server, part: &str) -> String {
-    let until = Instant::now() + DEADLINE;
-    loop {
-        let stderr = server.stderr();
-        if let Some(line) = stderr.lines().find(|line| line.contains(part)) {
-            return line.to_owned();
-        }
-        assert!(Instant::now() < until, "no {part:?} in\n{stderr}");
-    }
+    server.wait_for_lines(part, 1);
+    let stderr = server.stderr();
+    stderr.lines().find(|line| line.contains(part)).expect("it was waited for").to_owned()
 }
 
 /// A line without its time, which must have the form of one.

@@ -12,7 +12,6 @@ use crate::util::response::Response;
 use crate::util::server::Server;
 use crate::util::watch::Watching;
 use rustix::process::Signal;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// What is answered long before a wait of 50 s is over.
@@ -32,23 +31,14 @@ fn question(host: u8, query: &str) -> String {
 #[track_caller]
 fn until_outcomes(server: &Server, counts: [u64; 4]) {
     for (outcome, count) in ["told", "timed_out", "ended", "refused"].into_iter().zip(counts) {
-        until(server, &format!(r#"vote_status_waits_total{{outcome="{outcome}"}}"#), count);
+        server.await_metric(&format!(r#"vote_status_waits_total{{outcome="{outcome}"}}"#), count);
     }
 }
 
 /// Until so many requests are held.
 #[track_caller]
 fn until_waiting(server: &Server, count: u64) {
-    until(server, "vote_status_waiting", count);
-}
-
-#[track_caller]
-fn until(server: &Server, name: &str, value: u64) {
-    let since = Instant::now();
-    while server.metric(name) != value {
-        assert!(since.elapsed() < DEADLINE, "{name} is {}", server.metric(name));
-        sleep(Duration::from_millis(2));
-    }
+    server.await_metric("vote_status_waiting", count);
 }
 
 fn cast(server: &Server, host: u8) -> String {
@@ -323,7 +313,7 @@ fn a_client_that_shuts_its_side_is_answered_and_one_that_goes_is_taken_out() {
     until_waiting(&server, 1);
     drop(gone);
     until_waiting(&server, 0);
-    until(&server, r#"vote_status_connections_open{listener="public"}"#, 0);
+    server.await_metric(r#"vote_status_connections_open{listener="public"}"#, 0);
     // Regression: one that could not be held any more as it was asked was in no count.
     until_outcomes(&server, [0, 0, 4, 0]);
 }

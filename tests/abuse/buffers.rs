@@ -3,12 +3,11 @@
 //! allow.
 
 use super::ask;
-use crate::util::DEADLINE;
 use crate::util::client::Client;
+use crate::util::endpoint::connect_narrow;
 use crate::util::figures::{connections_affordable, peak_kib, report, resident_kib};
 use crate::util::needs::is_long;
 use crate::util::server::Server;
-use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,13 +52,7 @@ impl Attacker {
     /// Does what one in the row of [`HARMS`] does. What the server does not take at once is not sent.
     fn begin(address: SocketAddr, number: usize) -> Attacker {
         let harm = HARMS[number % HARMS.len()];
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).expect("a socket");
-        // Answers are to wait in the server: not in the kernel on this side, nor in the one on the other,
-        // whose buffer follows the size of a segment, which is 64 KB on this machine's own network.
-        socket.set_recv_buffer_size(4 * 1024).expect("a small buffer");
-        socket.set_mss(536).expect("a small segment");
-        socket.connect_timeout(&address.into(), DEADLINE).expect("the server listens");
-        let mut socket = TcpStream::from(socket);
+        let mut socket = TcpStream::from(connect_narrow(address, Some(536)).expect("the server listens"));
         let request = match harm {
             Harm::Deaf | Harm::Slow => SHORT.repeat(PIPELINED_BYTES / SHORT.len()),
             Harm::HalfBody => {

@@ -3,10 +3,10 @@
 
 use super::{GET, ask};
 use crate::util::client::Client;
+use crate::util::endpoint::connect_narrow;
 use crate::util::figures::{one_worker, peak_kib, report, resident_kib};
 use crate::util::server::Server;
 use crate::util::{DEADLINE, wait_until};
-use socket2::{Domain, Socket, Type};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
@@ -17,11 +17,7 @@ const BESIDES_KIB: u64 = 16 * 1024;
 
 /// Sends `head` and as much of `content` as is taken at once, from a client that takes little itself.
 fn begin(server: &Server, head: &str, content: &[u8]) -> TcpStream {
-    let address = server.control();
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).expect("a socket");
-    socket.set_recv_buffer_size(4 * 1024).expect("a small buffer");
-    socket.connect_timeout(&address.into(), DEADLINE).expect("the server listens");
-    let mut socket = TcpStream::from(socket);
+    let mut socket = TcpStream::from(connect_narrow(server.control(), None).expect("the server listens"));
     let key = Server::KEY;
     let head = head.replace("\r\n\r\n", &format!("\r\nHost: a\r\nAuthorization: Bearer {key}\r\n\r\n"));
     socket.write_all(head.as_bytes()).expect("a head is taken");

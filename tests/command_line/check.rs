@@ -4,7 +4,6 @@ use crate::command_line::{expect_failure, expect_quiet, parse, run};
 use crate::util::server::{Ended, Server, run_to_end};
 use crate::util::stub::Stub;
 use crate::util::time::{now_unix, rfc3339};
-use crate::util::wait_until;
 use serde_json::json;
 use std::net::Ipv4Addr;
 use std::thread::spawn;
@@ -55,8 +54,7 @@ fn a_check_that_waits_is_told_of_the_vote() {
     let control = server.control_client();
     let url = format!("http://{}", server.public());
     let checking = spawn(move || at(&url, &["--server", "28", "--wait", "50"]));
-    let figure = "vote_status_waiting 1\n";
-    wait_until("a request waits", || control.get("/metrics").text().contains(figure));
+    server.await_metric("vote_status_waiting", 1);
     assert_eq!(control.cast(28, Ipv4Addr::new(203, 0, 113, 7)).status, 201);
     let ended = checking.join().expect("it has ended");
     assert_eq!(expect_quiet(&ended, 1), "Vous pourrez voter à nouveau dans 90 minutes\n");

@@ -1,8 +1,8 @@
 //! `export`: whole or not at all, and what it gives another service takes.
 
-use crate::command_line::{expect_failure, expect_quiet, parse, run, status, text};
+use crate::command_line::{expect_failure, expect_quiet, parse, run, shell, status, text};
 use crate::util::random::Random;
-use crate::util::server::{Ended, Server, run_to_end};
+use crate::util::server::{Server, run_to_end};
 use crate::util::stub::Stub;
 use crate::util::time::{now_unix, rfc3339};
 use crate::util::wait_until;
@@ -12,8 +12,7 @@ use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n";
 
@@ -41,15 +40,6 @@ fn the_file_is_its_owners_only_and_has_every_line() {
     assert_eq!(expect_quiet(&ended, 0), expected);
     let missing = folder.path().join("missing").join("export");
     expect_failure(&run(&server, &["export", text(&missing)]), &[text(&missing)]);
-}
-
-/// `sh -c SCRIPT FOLDER`, with the binary as `$0` and `FOLDER` as `$1`.
-fn shell(server: &Server, script: &str, folder: &Path) -> Ended {
-    let binary = Server::command();
-    let mut shell = Command::new("sh");
-    shell.arg("-c").arg(script).arg(binary.get_program()).arg(folder).env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
-    shell.env("VOTE_STATUS_CONTROL_URL", format!("http://{}", server.control()));
-    run_to_end(shell)
 }
 
 const LINE: &str = "{\"server_id\":28,\"token\":\"demo\"}\n";
@@ -207,15 +197,8 @@ fn what_is_exported_into_an_empty_directory_gives_the_same_answers() {
         }
     }
     assert_eq!(control.post("/v1/votes/batch", &lines).json()["invalid"], 0);
-    let pipe = format!(
-        "\"$0\" export - --control-url http://{} | \"$0\" import - --json --control-url http://{}",
-        from.control(),
-        to.control()
-    );
-    let binary = Server::command();
-    let mut shell = Command::new("sh");
-    shell.arg("-c").arg(pipe).arg(binary.get_program()).env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
-    let ended = run_to_end(shell);
+    let pipe = format!("\"$0\" export - | \"$0\" import - --json --control-url http://{}", to.control());
+    let ended = shell(&from, &pipe, folder.path());
     let summary = parse(expect_quiet(&ended, 0));
     pairs.sort_unstable();
     pairs.dedup();

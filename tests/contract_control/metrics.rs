@@ -85,7 +85,9 @@ fn what_was_done_is_counted() {
     assert!(value(page, "process_max_fds") >= value(page, "process_open_fds"), "{page}");
     let age = now_unix() - value(page, "process_start_time_seconds").cast_signed();
     assert!((0..DEADLINE.as_secs().cast_signed()).contains(&age), "started {age} s ago");
-    await_value(&server, r#"vote_status_event_loop_lag_seconds_count{listener="public"}"#, |turns| turns >= 23);
+    // What is counted after an answer has left may be read a moment before it is there.
+    let turns = r#"vote_status_event_loop_lag_seconds_count{listener="public"}"#;
+    wait_until(turns, || server.metric(turns) >= 23);
 }
 
 #[test]
@@ -100,8 +102,8 @@ fn bytes_are_counted_as_they_come_and_go() {
         sent += response.raw_head.len() + response.body.len();
     }
     let received = 10 * request.len() as u64;
-    await_value(&server, r#"vote_status_received_bytes_total{listener="public"}"#, |bytes| bytes == received);
-    await_value(&server, r#"vote_status_sent_bytes_total{listener="public"}"#, |bytes| bytes == sent as u64);
+    server.await_metric(r#"vote_status_received_bytes_total{listener="public"}"#, received);
+    server.await_metric(r#"vote_status_sent_bytes_total{listener="public"}"#, sent as u64);
 }
 
 #[test]
@@ -109,7 +111,7 @@ fn connections_are_counted_by_how_they_ended() {
     let server = Server::in_memory(&["--workers", "1", "--idle-timeout", "0.2"]);
     let closed = |cause: &str, count: u64| {
         let sample = format!(r#"vote_status_connections_closed_total{{listener="public",cause="{cause}"}}"#);
-        await_value(&server, &sample, |closed| closed == count);
+        server.await_metric(&sample, count);
     };
     exchange(server.public(), "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     closed("done", 1);
@@ -122,10 +124,5 @@ fn connections_are_counted_by_how_they_ended() {
     idle.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     idle.read_response(false);
     closed("idle", 1);
-    await_value(&server, r#"vote_status_connections_open{listener="public"}"#, |open| open == 0);
-}
-
-/// What is counted after an answer has left may be read a moment before it is there.
-fn await_value(server: &Server, sample: &str, is_there: impl Fn(u64) -> bool) {
-    wait_until(sample, || is_there(value(get(server.control(), "/metrics").text(), sample)));
+    server.await_metric(r#"vote_status_connections_open{listener="public"}"#, 0);
 }

@@ -2,7 +2,7 @@
 
 use super::expression::check;
 use super::{file, scrape};
-use crate::util::needs::left_out;
+use crate::util::needs::has;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
@@ -13,10 +13,7 @@ fn promtool(arguments: &[&str], input: &str) -> Option<Output> {
     let mut command = Command::new("promtool");
     command.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let Ok(mut child) = command.spawn() else {
-        left_out("promtool is not installed here");
-        return None;
-    };
+    let mut child = has(&["promtool"]).then(|| command.spawn().expect("it can be run"))?;
     // Whether all of it was taken shows in what it says.
     let _taken = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
     Some(child.wait_with_output().expect("it ends"))

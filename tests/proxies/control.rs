@@ -1,7 +1,7 @@
 //! The control interface for a site on another machine: nginx with its file of `contrib/` in front of it, and the
 //! subcommands over `https`.
 
-use crate::proxies::front::{Front, Kind, nginx_of, render};
+use crate::proxies::front::{Front, Kind, certify, nginx_of, render};
 use crate::util::client::{Client, get};
 use crate::util::server::{Ended, Server, expect_failure, run_to_end};
 use crate::util::time::{now_unix, rfc3339};
@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 fn before(control: SocketAddr) -> Option<Front> {
     Front::run(Kind::Nginx, |place| {
         let here = format!("{}/", place.folder.display());
-        certify(place.folder);
+        certify_control(place.folder);
         let replaced = [
             ("listen 8443 ", format!("listen {} ", place.tls)),
             ("listen [::]:8443 ", format!("listen [::1]:{} ", place.tls.port())),
@@ -31,14 +31,8 @@ fn before(control: SocketAddr) -> Option<Front> {
 }
 
 /// As the documentation says. What is no authority may vouch for itself alone.
-fn certify(folder: &Path) {
-    let mut command = Command::new("openssl");
-    command.current_dir(folder).args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]);
-    command.args(["-nodes", "-days", "30", "-subj", "/CN=vote-status", "-addext", "subjectAltName=IP:127.0.0.1"]);
-    command.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
-    command.args(["-keyout", "privkey.pem", "-out", "fullchain.pem"]);
-    let ended = run_to_end(command);
-    assert!(ended.status.success(), "{ended:?}");
+fn certify_control(folder: &Path) {
+    certify(folder, "vote-status", &["subjectAltName=IP:127.0.0.1", "basicConstraints=critical,CA:FALSE"]);
 }
 
 fn command(url: &str, ca: Option<&str>, args: &[&str]) -> Command {
@@ -88,7 +82,7 @@ fn a_site_elsewhere_records_votes_over_tls_and_not_in_clear() {
 
     // A stranger's certificate, another name, an empty list: nothing is sent.
     let strange = tempfile::tempdir().expect("a temporary folder");
-    certify(strange.path());
+    certify_control(strange.path());
     let strange = |name: &str| strange.path().join(name).display().to_string();
     fs::write(strange("empty"), "").expect("written");
     let (port, vote) = (front.tls.port(), ["vote", "28", "203.0.113.8"]);

@@ -1,10 +1,10 @@
 //! A proxy of Debian's as a child process, with its file of `contrib/` in which nothing is replaced
 //! but addresses and paths. Knows where the files name them; nothing of what is asked through it.
 
-use crate::util::DEADLINE;
 use crate::util::endpoint::free_port;
-use crate::util::needs::left_out;
+use crate::util::needs::has;
 use crate::util::server::run_to_end;
+use crate::util::wait_until;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -12,14 +12,8 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, sleep};
-use std::time::{Duration, Instant};
+use std::thread;
 use tempfile::TempDir;
-
-/// Between two looks at a port that nobody listens on yet.
-const POLL: Duration = Duration::from_millis(10);
-/// A port that was free may be taken by the time that the proxy wants it.
-const STARTS_MAX: usize = 5;
 
 /// Which proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +31,6 @@ impl Kind {
             Kind::Caddy => "caddy",
         }
     }
-}
-
-/// The first of what a test needs that is not installed here.
-fn missing(kind: Kind) -> Option<&'static str> {
-    let path = format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default());
-    let is_there = |program: &str| path.split(':').any(|folder| Path::new(folder).join(program).exists());
-    [kind.program(), "curl", "openssl", "socat"].into_iter().find(|program| !is_there(program))
 }
 
 /// Where things are in one run: a folder of its own, and its two listeners.
@@ -89,18 +76,12 @@ impl Front {
     }
 
     /// Runs the command that `prepare` makes, which writes into the folder what it reads.
-    pub(crate) fn run(kind: Kind, prepare: impl Fn(Place<'_>) -> Command) -> Option<Front> {
-        if let Some(program) = missing(kind) {
-            left_out(&format!("{program} is not installed here"));
+    pub(crate) fn run(kind: Kind, prepare: impl FnOnce(Place<'_>) -> Command) -> Option<Front> {
+        if !has(&[kind.program(), "curl", "openssl", "socat"]) {
             return None;
         }
-        let started = (0..STARTS_MAX).find_map(|_| Front::try_run(kind, &prepare));
-        Some(started.unwrap_or_else(|| panic!("{kind:?} did not start in {STARTS_MAX} tries")))
-    }
-
-    fn try_run(kind: Kind, prepare: impl Fn(Place<'_>) -> Command) -> Option<Front> {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        certify(folder.path());
+        certify(folder.path(), "localhost", &["subjectAltName=DNS:localhost,IP:127.0.0.1"]);
         let (plain, tls) = (free_port(), free_port());
         let log = (kind == Kind::Haproxy).then(|| LogSocket::bind(&folder.path().join("log")));
         let mut command = prepare(Place { folder: folder.path(), plain, tls });
@@ -108,15 +89,10 @@ impl Front {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
         let child = command.spawn().expect("the proxy can be run");
         let mut front = Front { child, tunnel: None, kind, folder, plain, tls, log };
-        let until = Instant::now() + DEADLINE;
-        while TcpStream::connect(plain).is_err() || TcpStream::connect(tls).is_err() {
-            if front.child.try_wait().expect("the child can be waited for").is_some() {
-                eprintln!("{kind:?} ended at once: {}", front.said());
-                return None;
-            }
-            assert!(Instant::now() < until, "{kind:?} does not listen: {}", front.said());
-            sleep(POLL);
-        }
+        wait_until("the proxy listens", || {
+            assert!(front.child.try_wait().expect("the child can be waited for").is_none(), "{kind:?} ended at once");
+            [plain, tls].iter().all(|addr| TcpStream::connect(addr).is_ok())
+        });
         Some(front)
     }
 
@@ -153,18 +129,15 @@ impl Front {
 
     /// All that it has logged, once `enough` says that it is all.
     pub(crate) fn logged(&self, enough: impl Fn(&str) -> bool) -> String {
-        let until = Instant::now() + DEADLINE;
-        loop {
-            let text = match &self.log {
+        let mut logged = String::new();
+        wait_until("the log is whole", || {
+            logged = match &self.log {
                 Some(socket) => socket.read(),
                 None => fs::read_to_string(self.folder.path().join("vote-status.log")).unwrap_or_default(),
             };
-            if enough(&text) {
-                return text;
-            }
-            assert!(Instant::now() < until, "the log is not whole: {text}");
-            sleep(POLL);
-        }
+            enough(&logged)
+        });
+        logged
     }
 
     /// The log of the proxy's own troubles, standard error included.
@@ -187,12 +160,12 @@ impl Drop for Front {
     }
 }
 
-/// A self-signed certificate for `localhost` and 127.0.0.1, under each name that the files want.
-fn certify(folder: &Path) {
+/// A self-signed certificate with these extensions, under each name that the files want.
+pub(crate) fn certify(folder: &Path, name: &str, extensions: &[&str]) {
     let mut command = Command::new("openssl");
-    command.current_dir(folder).args(["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"]);
-    command.args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]);
-    command.args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]);
+    command.current_dir(folder).args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]);
+    command.args(["-nodes", "-days", "30", "-subj", &format!("/CN={name}")]);
+    command.args(extensions.iter().flat_map(|extension| ["-addext", extension]));
     command.args(["-keyout", "privkey.pem", "-out", "fullchain.pem"]);
     let ended = run_to_end(command);
     assert!(ended.status.success(), "{ended:?}");

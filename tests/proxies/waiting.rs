@@ -37,10 +37,6 @@ fn ask(addr: SocketAddr, line: &str) -> Client {
     client
 }
 
-fn until_waiting(server: &Server, count: u64) {
-    wait_until(&format!("{count} wait"), || server.metric("vote_status_waiting") == count);
-}
-
 /// The service's own files, and those for a site, which is asked over TLS as the plain one redirects.
 #[test]
 fn a_wait_is_told_through_each_proxy_and_a_frozen_service_is_noticed_as_before() {
@@ -53,7 +49,7 @@ fn a_wait_is_told_through_each_proxy_and_a_frozen_service_is_noticed_as_before()
 
     let ways = || addrs.iter().flat_map(|addr| WAITING.iter().map(move |line| (*addr, *line)));
     let mut held: Vec<Client> = ways().map(|(addr, line)| ask(addr, line)).collect();
-    until_waiting(&server, held.len() as u64);
+    server.await_metric("vote_status_waiting", held.len() as u64);
     let since = Instant::now();
     for addr in &addrs {
         for query in NOT_WAITING {
@@ -130,8 +126,8 @@ fn who_goes_away_behind_nginx_and_caddy_is_taken_out() {
     for kind in [Kind::Nginx, Kind::Caddy] {
         let Some(front) = before(kind, &server) else { continue };
         let client = ask(front.plain, &format!("GET {PATH}?wait=50"));
-        until_waiting(&server, 1);
+        server.await_metric("vote_status_waiting", 1);
         drop(client);
-        until_waiting(&server, 0);
+        server.await_metric("vote_status_waiting", 0);
     }
 }

@@ -4,6 +4,7 @@ use crate::util::client::{exchange, get};
 use crate::util::endpoint::Endpoint;
 use crate::util::response::Response;
 use crate::util::server::Server;
+use crate::util::wait_until;
 use std::net::IpAddr;
 
 /// Where the control listener is, and the key to it. Each request takes a connection of its own.
@@ -87,6 +88,12 @@ impl Server {
         let page = get(self.control_endpoint(), "/metrics");
         let value = page.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
         Some(value.parse().unwrap_or_else(|_| panic!("{name} is {value}")))
+    }
+
+    /// Waits until a sample is this number.
+    #[track_caller]
+    pub(crate) fn await_metric(&self, name: &str, value: u64) {
+        wait_until(&format!("{name} {value}"), || self.metric(name) == value);
     }
 
     /// A sample that is there, and is a whole number.

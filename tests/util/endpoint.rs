@@ -1,6 +1,7 @@
 //! Where a listener is, and a connection to it. Knows sockets, not what goes over them.
 
 use crate::util::DEADLINE;
+use socket2::{Domain, Socket, Type};
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -106,6 +107,19 @@ pub(crate) fn connect_tcp(addr: SocketAddr) -> io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(DEADLINE))?;
     Ok(stream)
+}
+
+/// Connects with so little room for what comes that answers wait on the other side: in the server itself where segments
+/// are small too.
+pub(crate) fn connect_narrow(addr: SocketAddr, segment_bytes: Option<u32>) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None)?;
+    socket.set_recv_buffer_size(4 * 1024)?;
+    if let Some(bytes) = segment_bytes {
+        // The kernel's buffer there follows the size of a segment, which is 64 KB on this machine's own network.
+        socket.set_mss(bytes)?;
+    }
+    socket.connect_timeout(&addr.into(), DEADLINE)?;
+    Ok(socket)
 }
 
 impl Read for Transport {

@@ -1,9 +1,9 @@
 //! A watcher: `GET /v1/watch`, its lines one by one.
 
 use crate::util::DEADLINE;
+use crate::util::endpoint::connect_narrow;
 use crate::util::server::Server;
-use crate::util::wait_until;
-use socket2::{Domain, Socket, Type};
+use socket2::Socket;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -19,10 +19,7 @@ impl Watching {
 
     /// The same, with so little room in the kernel that who does not read is soon behind.
     pub(crate) fn begin_narrow(server: &Server) -> Watching {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-        socket.set_recv_buffer_size(2_048).expect("a small one");
-        socket.connect(&server.control().into()).expect("the control listener");
-        Self::begin_with(socket.into(), "")
+        Self::begin_with(connect_narrow(server.control(), None).expect("the control listener").into(), "")
     }
 
     fn begin_with(mut stream: TcpStream, query: &str) -> Watching {
@@ -75,5 +72,5 @@ impl Watching {
 /// Waits until so many watch.
 #[track_caller]
 pub(crate) fn until_watched(server: &Server, watchers: u64) {
-    wait_until("the watchers", || server.metric("vote_status_watchers") == watchers);
+    server.await_metric("vote_status_watchers", watchers);
 }

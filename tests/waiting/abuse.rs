@@ -1,6 +1,6 @@
 //! What callers do wrong, or to do harm, while they wait: what they cost, and what others notice of it.
 
-use super::{cast, cooldown, expect_can_vote, question, request, until, until_outcomes, until_waiting};
+use super::{cast, cooldown, expect_can_vote, question, request, until_outcomes, until_waiting};
 use crate::util::client::{Client, get};
 use crate::util::needs::is_long;
 use crate::util::server::Server;
@@ -46,7 +46,7 @@ fn a_held_request_costs_little_and_leaves_nothing() {
     assert!(each <= BYTES_MAX, "{each} bytes");
     drop(clients);
     until_waiting(&server, 0);
-    until(&server, "vote_status_buffer_bytes", 0);
+    server.await_metric("vote_status_buffer_bytes", 0);
 }
 
 /// Many are begun and broken off, on one connection after the other.
