@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::reason::{Reason, RebuildCause};
 use super::status::SharedStatus;
 use crate::clock::Clock;
-use crate::metrics::{MetricKind, MetricsText};
+use crate::metrics::MetricsText;
 use crate::recorder::shared::SharedStore;
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::time::Cooldown;
@@ -68,22 +68,21 @@ impl SharedStore for ClusterView {
     fn add_to(&self, page: &mut MetricsText) {
         let status = &self.status;
         let seconds = |us: f64| us / 1_000_000.0;
-        let mut gauge = |name: &str, help: &str, value: f64| page.single(name, MetricKind::Gauge, help, value);
         let following = f64::from(u8::from(status.is_following()));
-        gauge("vote_status_store_following", "1 while the shared store's log is followed.", following);
+        page.single("vote_status_store_following", "1 while the shared store's log is followed.", following);
         let staleness = seconds(status.staleness_us(self.clock.now().monotonic_us) as f64);
-        gauge("vote_status_store_staleness_seconds", "Age of the state of this node.", staleness);
+        page.single("vote_status_store_staleness_seconds", "Age of the state of this node.", staleness);
         let lag = status.lag_events() as f64;
-        gauge("vote_status_store_lag_events", "Entries of the log not applied yet, at the last look.", lag);
+        page.single("vote_status_store_lag_events", "Entries of the log not applied yet, at the last look.", lag);
         let round_trip = seconds(status.round_trip_us.get() as f64);
-        gauge("vote_status_store_round_trip_seconds", "Time that the store took to answer last.", round_trip);
+        page.single("vote_status_store_round_trip_seconds", "Time that the store took to answer last.", round_trip);
         let offset = seconds(status.clock_offset_us() as f64);
-        gauge("vote_status_store_clock_offset_seconds", "The store's clock minus this machine's.", offset);
+        page.single("vote_status_store_clock_offset_seconds", "The store's clock minus this machine's.", offset);
 
         let owed = status.owed.get() as f64;
-        gauge("vote_status_store_owed", "Lost votes and servers that the store has not taken back yet.", owed);
+        page.single("vote_status_store_owed", "Lost votes and servers that the store has not taken back yet.", owed);
         let name = "vote_status_store_reason";
-        page.family(name, MetricKind::Gauge, "1 for the reason why the log is not followed, or votes are refused.");
+        page.family(name, "1 for the reason why the log is not followed, or votes are refused.");
         for (connection, now) in ["feed", "votes"].into_iter().zip(self.reasons()) {
             for (reason, label) in Reason::ALL {
                 let is_it = now.as_ref().is_some_and(|(now, _)| *now == reason);
@@ -91,32 +90,35 @@ impl SharedStore for ClusterView {
             }
         }
         let name = "vote_status_store_rebuilds_total";
-        page.family(name, MetricKind::Counter, "States read whole from the store, by cause.");
+        page.family(name, "States read whole from the store, by cause.");
         for (cause, label) in RebuildCause::ALL {
             page.sample(name, &[("cause", label)], status.rebuilds(cause));
         }
         let name = "vote_status_store_reoffers_total";
-        page.family(name, MetricKind::Counter, "Recent votes that the store had lost, offered to it again.");
+        page.family(name, "Recent votes that the store had lost, offered to it again.");
         page.sample(name, &[("outcome", "restored")], status.restored.get());
         page.sample(name, &[("outcome", "refused")], status.not_restored.get());
         let name = "vote_status_store_connection_failures_total";
-        page.family(name, MetricKind::Counter, "Failures of the connections to the store.");
+        page.family(name, "Failures of the connections to the store.");
         page.sample(name, &[("connection", "feed")], status.feed_failures.get());
         page.sample(name, &[("connection", "votes")], status.submitter_failures.get());
-        let mut counter = |name: &str, help: &str, value: u64| page.single(name, MetricKind::Counter, help, value);
-        counter("vote_status_store_events_total", "Entries of the log that were applied.", status.events.get());
-        counter(
+        page.single("vote_status_store_events_total", "Entries of the log that were applied.", status.events.get());
+        page.single(
             "vote_status_store_strange_total",
             "Entries of the log that another program wrote.",
             status.strange.get(),
         );
-        counter(
+        page.single(
             "vote_status_store_gaps_total",
             "Times that the log did not continue where this node had read to.",
             status.gaps.get(),
         );
         let unconfirmed = status.unconfirmed.get();
-        counter("vote_status_store_unconfirmed_total", "Votes that too few replicas confirmed in time.", unconfirmed);
+        page.single(
+            "vote_status_store_unconfirmed_total",
+            "Votes that too few replicas confirmed in time.",
+            unconfirmed,
+        );
     }
 }
 

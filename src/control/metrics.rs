@@ -11,7 +11,7 @@ use rustix::process::{Resource, getrlimit};
 use super::watch::WatchCounters;
 use crate::http::fault::Fault;
 use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
-use crate::metrics::{Counter, Histogram, MetricKind, MetricsText, SharedCounter};
+use crate::metrics::{Counter, Histogram, MetricsText, SharedCounter};
 use crate::net::budget::Budget;
 use crate::net::counters::{CloseCause, EngineCounters, ResponseCounters};
 use crate::net::listen::Role;
@@ -81,11 +81,11 @@ pub fn metrics(
     shared: Option<&dyn SharedStore>,
 ) -> String {
     let mut page = MetricsText::default();
-    page.family("vote_status_build_info", MetricKind::Gauge, "Always 1; the labels name version and engine.");
+    page.family("vote_status_build_info", "Always 1; the labels name version and engine.");
     let build = [("version", env!("CARGO_PKG_VERSION")), ("engine", sources.engine)];
     page.sample("vote_status_build_info", &build, 1);
     let ready = u8::from(readiness.is_ready());
-    page.single("vote_status_ready", MetricKind::Gauge, "1 while a load balancer should send requests here.", ready);
+    page.single("vote_status_ready", "1 while a load balancer should send requests here.", ready);
     troubles(&mut page, readiness);
     requests(&mut page, sources);
     waits(&mut page, sources);
@@ -95,7 +95,7 @@ pub fn metrics(
     event_loops(&mut page, sources);
     votes(&mut page, &sources.recorder);
     let help = "Lines of the log that were dropped because their reader was too slow.";
-    page.single("vote_status_log_dropped_total", MetricKind::Counter, help, sources.log_dropped.get());
+    page.single("vote_status_log_dropped_total", help, sources.log_dropped.get());
     watch(&mut page, &sources.watch);
     state(&mut page, &sources.recorder, readiness, cooldowns);
     if let Some(shared) = shared {
@@ -111,15 +111,8 @@ impl Sources {
     }
 
     /// A family of one sample for each listener.
-    fn family(
-        &self,
-        page: &mut MetricsText,
-        name: &str,
-        kind: MetricKind,
-        help: &str,
-        value: &dyn Fn(&WorkerSource) -> u64,
-    ) {
-        page.family(name, kind, help);
+    fn family(&self, page: &mut MetricsText, name: &str, help: &str, value: &dyn Fn(&WorkerSource) -> u64) {
+        page.family(name, help);
         for role in Role::ALL {
             page.sample(name, &[("listener", role.name())], self.of(role).map(value).sum::<u64>());
         }
@@ -128,11 +121,7 @@ impl Sources {
 
 fn troubles(page: &mut MetricsText, readiness: &Readiness) {
     let name = "vote_status_trouble";
-    page.family(
-        name,
-        MetricKind::Gauge,
-        "1 while the trouble keeps the service from being ready, or from taking votes.",
-    );
+    page.family(name, "1 while the trouble keeps the service from being ready, or from taking votes.");
     for trouble in Trouble::ALL {
         page.sample(name, &[("reason", trouble.word())], u8::from(readiness.has(trouble)));
     }
@@ -140,7 +129,7 @@ fn troubles(page: &mut MetricsText, readiness: &Readiness) {
 
 fn requests(page: &mut MetricsText, sources: &Sources) {
     let name = "vote_status_requests_total";
-    page.family(name, MetricKind::Counter, "Status requests by variant and outcome.");
+    page.family(name, "Status requests by variant and outcome.");
     let mut by_status = BTreeMap::<(&str, u16), u64>::new();
     for variant in Variant::ALL {
         for outcome in Outcome::ALL {
@@ -166,7 +155,7 @@ fn requests(page: &mut MetricsText, sources: &Sources) {
         }
     }
     let name = "vote_status_responses_total";
-    page.family(name, MetricKind::Counter, "Responses by status, interim ones aside.");
+    page.family(name, "Responses by status, interim ones aside.");
     for ((listener, status), count) in by_status {
         page.sample(name, &[("listener", listener), ("status", &status.to_string())], count);
     }
@@ -174,15 +163,10 @@ fn requests(page: &mut MetricsText, sources: &Sources) {
 
 fn waits(page: &mut MetricsText, sources: &Sources) {
     let help = "Requests that wait for a vote.";
-    page.single("vote_status_waiting", MetricKind::Gauge, help, sources.waiting.waiting());
-    page.single(
-        "vote_status_waiting_max",
-        MetricKind::Gauge,
-        "Requests that may wait at a time.",
-        sources.waiting.slots(),
-    );
+    page.single("vote_status_waiting", help, sources.waiting.waiting());
+    page.single("vote_status_waiting_max", "Requests that may wait at a time.", sources.waiting.slots());
     let name = "vote_status_waits_total";
-    page.family(name, MetricKind::Counter, "Requests that asked to wait, by outcome.");
+    page.family(name, "Requests that asked to wait, by outcome.");
     for (outcome, label) in WaitOutcome::ALL {
         page.sample(name, &[("outcome", label)], sources.waiting.counted(outcome));
     }
@@ -190,7 +174,7 @@ fn waits(page: &mut MetricsText, sources: &Sources) {
 
 fn refusals(page: &mut MetricsText, sources: &Sources) {
     let name = "vote_status_parse_errors_total";
-    page.family(name, MetricKind::Counter, "Requests that were malformed or too large, by the error answered.");
+    page.family(name, "Requests that were malformed or too large, by the error answered.");
     for role in Role::ALL {
         for fault in PARSE_FAULTS {
             let count: u64 = sources.of(role).map(|worker| worker.responses.refusals(fault)).sum();
@@ -198,43 +182,31 @@ fn refusals(page: &mut MetricsText, sources: &Sources) {
         }
     }
     let mut family = |name: &str, help: &str, fault: Fault| {
-        sources.family(page, name, MetricKind::Counter, help, &|worker| worker.responses.refusals(fault));
+        sources.family(page, name, help, &|worker| worker.responses.refusals(fault));
     };
     family("vote_status_request_timeouts_total", "Requests that were not complete in time.", Fault::RequestTimeout);
     family("vote_status_panics_total", "Requests that met a fault of the service and got a 500.", Fault::Internal);
 }
 
 fn connections(page: &mut MetricsText, sources: &Sources) {
-    let mut family = |name: &str, kind: MetricKind, help: &str, value: &dyn Fn(&WorkerSource) -> u64| {
-        sources.family(page, name, kind, help, value);
+    let mut family = |name: &str, help: &str, value: &dyn Fn(&WorkerSource) -> u64| {
+        sources.family(page, name, help, value);
     };
-    family("vote_status_connections_open", MetricKind::Gauge, "Open connections.", &|worker| worker.engine.open());
-    family("vote_status_connections_max", MetricKind::Gauge, "Connections that may be open.", &|worker| {
-        worker.connections_max as u64
+    family("vote_status_connections_open", "Open connections.", &|worker| worker.engine.open());
+    family("vote_status_connections_max", "Connections that may be open.", &|worker| worker.connections_max as u64);
+    family("vote_status_connections_accepted_total", "Accepted connections.", &|worker| worker.engine.accepted.get());
+    family("vote_status_turned_away_total", "New connections that were answered 503 for lack of room.", &|worker| {
+        worker.engine.turned_away.get()
     });
-    family("vote_status_connections_accepted_total", MetricKind::Counter, "Accepted connections.", &|worker| {
-        worker.engine.accepted.get()
+    family("vote_status_accept_shortages_total", "Times that no descriptor was free for a new connection.", &|w| {
+        w.engine.accept_shortages.get()
     });
-    family(
-        "vote_status_turned_away_total",
-        MetricKind::Counter,
-        "New connections that were answered 503 for lack of room.",
-        &|worker| worker.engine.turned_away.get(),
-    );
-    family(
-        "vote_status_accept_shortages_total",
-        MetricKind::Counter,
-        "Times that no descriptor was free for a new connection.",
-        &|w| w.engine.accept_shortages.get(),
-    );
-    family("vote_status_received_bytes_total", MetricKind::Counter, "Bytes read from clients.", &|worker| {
+    family("vote_status_received_bytes_total", "Bytes read from clients.", &|worker| {
         worker.engine.received_bytes.get()
     });
-    family("vote_status_sent_bytes_total", MetricKind::Counter, "Bytes sent to clients.", &|worker| {
-        worker.engine.sent_bytes.get()
-    });
+    family("vote_status_sent_bytes_total", "Bytes sent to clients.", &|worker| worker.engine.sent_bytes.get());
     let name = "vote_status_connections_closed_total";
-    page.family(name, MetricKind::Counter, "Closed connections by cause.");
+    page.family(name, "Closed connections by cause.");
     for role in Role::ALL {
         for (cause, label) in CloseCause::ALL {
             let count: u64 = sources.of(role).map(|worker| worker.engine.closed[cause as usize].get()).sum();
@@ -246,15 +218,10 @@ fn connections(page: &mut MetricsText, sources: &Sources) {
 fn buffers(page: &mut MetricsText, sources: &Sources) {
     let budget = &sources.budget;
     let help = "Memory that connections use: input, and output that clients have not taken.";
-    page.single("vote_status_buffer_bytes", MetricKind::Gauge, help, budget.used_bytes());
-    page.single(
-        "vote_status_buffer_bytes_max",
-        MetricKind::Gauge,
-        "Memory that connections may use.",
-        budget.bytes_max(),
-    );
+    page.single("vote_status_buffer_bytes", help, budget.used_bytes());
+    page.single("vote_status_buffer_bytes_max", "Memory that connections may use.", budget.bytes_max());
     let name = "vote_status_buffer_cuts_total";
-    page.family(name, MetricKind::Counter, "Connections that were evicted for lack of memory.");
+    page.family(name, "Connections that were evicted for lack of memory.");
     for role in Role::ALL {
         let sum = |value: &dyn Fn(&EngineCounters) -> u64| -> u64 {
             sources.of(role).map(|worker| value(&worker.engine)).sum()
@@ -269,7 +236,7 @@ fn buffers(page: &mut MetricsText, sources: &Sources) {
 
 fn event_loops(page: &mut MetricsText, sources: &Sources) {
     let name = "vote_status_event_loop_lag_seconds";
-    page.family(name, MetricKind::Histogram, "Turns of the event loops, by how long ready connections waited.");
+    page.histogram_family(name, "Turns of the event loops, by how long ready connections waited.");
     for role in Role::ALL {
         let parts: Vec<&Histogram<_>> = sources.of(role).map(|worker| &worker.engine.lag_us).collect();
         page.histogram(name, &[("listener", role.name())], MICROSECONDS, &parts);
@@ -278,76 +245,54 @@ fn event_loops(page: &mut MetricsText, sources: &Sources) {
 
 fn votes(page: &mut MetricsText, recorder: &RecorderCounters) {
     let name = "vote_status_votes_total";
-    page.family(name, MetricKind::Counter, "Votes asked to be recorded, by outcome.");
+    page.family(name, "Votes asked to be recorded, by outcome.");
     for (outcome, count) in recorder.votes() {
         page.sample(name, &[("outcome", outcome)], count);
     }
     let cancelled = recorder.cancelled.get();
-    page.single("vote_status_cancelled_total", MetricKind::Counter, "Cooldowns that were ended early.", cancelled);
+    page.single("vote_status_cancelled_total", "Cooldowns that were ended early.", cancelled);
     let name = "vote_status_commit_duration_seconds";
-    page.family(name, MetricKind::Histogram, "Time of a successful commit, until it is durable.");
+    page.histogram_family(name, "Time of a successful commit, until it is durable.");
     page.histogram(name, &[], MICROSECONDS, &[&recorder.commit_us]);
     let name = "vote_status_commit_events";
-    page.family(name, MetricKind::Histogram, "Changes in a successful commit.");
+    page.histogram_family(name, "Changes in a successful commit.");
     page.histogram(name, &[], 1.0, &[&recorder.commit_events]);
     let failures = recorder.commit_failures.get();
-    page.single("vote_status_commit_failures_total", MetricKind::Counter, "Commits that failed.", failures);
+    page.single("vote_status_commit_failures_total", "Commits that failed.", failures);
 }
 
 fn watch(page: &mut MetricsText, counters: &WatchCounters) {
     let WatchCounters { watchers, lines, dropped } = counters;
-    page.single("vote_status_watchers", MetricKind::Gauge, "Clients that watch questions and votes.", watchers.get());
-    page.single("vote_status_watch_lines_total", MetricKind::Counter, "Lines written for watchers.", lines.get());
+    page.single("vote_status_watchers", "Clients that watch questions and votes.", watchers.get());
+    page.single("vote_status_watch_lines_total", "Lines written for watchers.", lines.get());
     let help = "Lines that watchers missed because they did not take them in time.";
-    page.single("vote_status_watch_dropped_total", MetricKind::Counter, help, dropped.get());
+    page.single("vote_status_watch_dropped_total", help, dropped.get());
 }
 
 fn state(page: &mut MetricsText, recorder: &RecorderCounters, readiness: &Readiness, cooldowns: FamilyCounts) {
     let help = "Cooldowns held, expired ones not swept yet included.";
-    page.single("vote_status_cooldowns", MetricKind::Gauge, help, cooldowns.v4 + cooldowns.v6);
+    page.single("vote_status_cooldowns", help, cooldowns.v4 + cooldowns.v6);
     let (name, help) = ("vote_status_cooldowns_by_family", "Cooldowns held, by the family of the voter's address.");
-    page.family(name, MetricKind::Gauge, help);
+    page.family(name, help);
     page.sample(name, &[("family", "ipv4")], cooldowns.v4);
     page.sample(name, &[("family", "ipv6")], cooldowns.v6);
-    let mut single =
-        |name: &str, kind: MetricKind, help: &str, counter: &Counter| page.single(name, kind, help, counter.get());
-    single("vote_status_servers", MetricKind::Gauge, "Listed servers.", &recorder.servers);
-    single(
-        "vote_status_swept_total",
-        MetricKind::Counter,
-        "Expired cooldowns taken out of the table.",
-        &recorder.swept,
-    );
-    single("vote_status_dropped_total", MetricKind::Counter, "Expired rows dropped from the store.", &recorder.dropped);
-    single("vote_status_store_bytes", MetricKind::Gauge, "Size of the store on disk.", &recorder.store_bytes);
-    single(
-        "vote_status_store_failing",
-        MetricKind::Gauge,
-        "1 while the store takes no changes.",
-        &recorder.store_failing,
-    );
-    single("vote_status_clock_steps_total", MetricKind::Counter, "Steps of the wall clock.", &recorder.clock_steps);
-    let mut seconds = |name: &str, kind: MetricKind, help: &str, seconds: f64| page.single(name, kind, help, seconds);
+    let mut single = |name: &str, help: &str, counter: &Counter| page.single(name, help, counter.get());
+    single("vote_status_servers", "Listed servers.", &recorder.servers);
+    single("vote_status_swept_total", "Expired cooldowns taken out of the table.", &recorder.swept);
+    single("vote_status_dropped_total", "Expired rows dropped from the store.", &recorder.dropped);
+    single("vote_status_store_bytes", "Size of the store on disk.", &recorder.store_bytes);
+    single("vote_status_store_failing", "1 while the store takes no changes.", &recorder.store_failing);
+    single("vote_status_clock_steps_total", "Steps of the wall clock.", &recorder.clock_steps);
     let sweep_s = recorder.sweep_us.get() as f64 / MICROSECONDS;
-    seconds(
-        "vote_status_sweep_seconds_total",
-        MetricKind::Counter,
-        "Time that sweeping took, in table and store.",
-        sweep_s,
-    );
+    page.single("vote_status_sweep_seconds_total", "Time that sweeping took, in table and store.", sweep_s);
     let load_s = recorder.load_ms.get() as f64 / 1_000.0;
-    seconds("vote_status_load_seconds", MetricKind::Gauge, "Time that the load at the start took.", load_s);
-    page.single(
-        "vote_status_loaded_rows",
-        MetricKind::Gauge,
-        "Rows that the load at the start has read.",
-        readiness.loaded_rows(),
-    );
+    page.single("vote_status_load_seconds", "Time that the load at the start took.", load_s);
+    page.single("vote_status_loaded_rows", "Rows that the load at the start has read.", readiness.loaded_rows());
 }
 
 /// The figures of the process under their usual names; what the system does not tell is left out.
 fn process(page: &mut MetricsText, started_at: UnixSeconds) {
-    page.single("process_start_time_seconds", MetricKind::Gauge, "Start of the service, in Unix time.", started_at.0);
+    page.single("process_start_time_seconds", "Start of the service, in Unix time.", started_at.0);
     let fields = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The second field is the name in parentheses and may hold anything; the rest is plain.
     let fields: Vec<u64> = fields
@@ -358,23 +303,23 @@ fn process(page: &mut MetricsText, started_at: UnixSeconds) {
     let field = |number: usize| fields.get(number - 3).copied();
     if let (Some(user), Some(system)) = (field(14), field(15)) {
         let seconds = (user + system) as f64 / clock_ticks_per_second() as f64;
-        page.single("process_cpu_seconds_total", MetricKind::Counter, "CPU time, user and system.", seconds);
+        page.single("process_cpu_seconds_total", "CPU time, user and system.", seconds);
     }
     if let Some(threads) = field(20) {
-        page.single("process_threads", MetricKind::Gauge, "Threads.", threads);
+        page.single("process_threads", "Threads.", threads);
     }
     if let Some(bytes) = field(23) {
-        page.single("process_virtual_memory_bytes", MetricKind::Gauge, "Virtual memory.", bytes);
+        page.single("process_virtual_memory_bytes", "Virtual memory.", bytes);
     }
     if let Some(pages) = field(24) {
         let bytes = pages * page_size() as u64;
-        page.single("process_resident_memory_bytes", MetricKind::Gauge, "Resident memory.", bytes);
+        page.single("process_resident_memory_bytes", "Resident memory.", bytes);
     }
     if let Some(descriptors) = open_descriptors() {
-        page.single("process_open_fds", MetricKind::Gauge, "Open descriptors.", descriptors);
+        page.single("process_open_fds", "Open descriptors.", descriptors);
     }
     if let Some(limit) = getrlimit(Resource::Nofile).current {
-        page.single("process_max_fds", MetricKind::Gauge, "Descriptors that may be open.", limit);
+        page.single("process_max_fds", "Descriptors that may be open.", limit);
     }
 }
 

@@ -83,17 +83,6 @@ impl<const BOUNDS: usize> Histogram<BOUNDS> {
     }
 }
 
-/// What kind of metric a family is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricKind {
-    /// Only ever rises.
-    Counter,
-    /// Rises and falls.
-    Gauge,
-    /// See [`Histogram`].
-    Histogram,
-}
-
 /// A page in the Prometheus text format.
 #[derive(Debug, Default)]
 pub struct MetricsText {
@@ -101,13 +90,17 @@ pub struct MetricsText {
 }
 
 impl MetricsText {
-    /// Begins a family: its samples follow.
-    pub fn family(&mut self, name: &str, kind: MetricKind, help: &str) {
-        let kind = match kind {
-            MetricKind::Counter => "counter",
-            MetricKind::Gauge => "gauge",
-            MetricKind::Histogram => "histogram",
-        };
+    /// Begins a family: its samples follow. Its name says its kind: a counter ends in `_total`, and nothing else does.
+    pub fn family(&mut self, name: &str, help: &str) {
+        self.family_of(name, if name.ends_with("_total") { "counter" } else { "gauge" }, help);
+    }
+
+    /// Begins a family of histograms.
+    pub fn histogram_family(&mut self, name: &str, help: &str) {
+        self.family_of(name, "histogram", help);
+    }
+
+    fn family_of(&mut self, name: &str, kind: &str, help: &str) {
         // A String takes whatever is written to it.
         let _written = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
@@ -125,8 +118,8 @@ impl MetricsText {
     }
 
     /// A family of one sample without labels.
-    pub fn single(&mut self, name: &str, kind: MetricKind, help: &str, value: impl Display) {
-        self.family(name, kind, help);
+    pub fn single(&mut self, name: &str, help: &str, value: impl Display) {
+        self.family(name, help);
         self.sample(name, &[], value);
     }
 
@@ -166,7 +159,7 @@ impl MetricsText {
 
 #[cfg(test)]
 mod tests {
-    use super::{Histogram, MetricKind, MetricsText};
+    use super::{Histogram, MetricsText};
 
     #[test]
     fn pages_are_spelled_as_prometheus_reads_them() {
@@ -176,10 +169,10 @@ mod tests {
         }
         parts[1].record(2_000);
         let mut page = MetricsText::default();
-        page.family("a_total", MetricKind::Counter, "How many.");
+        page.family("a_total", "How many.");
         page.sample("a_total", &[("b", "c"), ("d", "e")], 7);
-        page.single("g", MetricKind::Gauge, "Now.", 1.5);
-        page.family("h_seconds", MetricKind::Histogram, "How long.");
+        page.single("g", "Now.", 1.5);
+        page.histogram_family("h_seconds", "How long.");
         page.histogram("h_seconds", &[("b", "c")], 1_000.0, &parts.each_ref());
         assert_eq!(
             page.into_text(),

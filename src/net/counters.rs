@@ -87,8 +87,8 @@ impl EngineCounters {
 }
 
 /// The statuses that either listener answers with; any other counts as 500.
-const STATUSES: [u16; 21] =
-    [500, 200, 201, 204, 304, 400, 401, 404, 405, 408, 409, 413, 414, 415, 417, 422, 429, 431, 501, 503, 505];
+const STATUSES: [u16; 20] =
+    [500, 200, 201, 204, 304, 400, 401, 404, 405, 408, 409, 413, 414, 417, 422, 429, 431, 501, 503, 505];
 
 /// Counters of one worker's service; only that worker writes them.
 #[derive(Debug, Default)]
