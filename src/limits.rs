@@ -33,7 +33,7 @@ pub const RESUMED_PER_TURN: usize = 64;
 /// other connections of that worker have their turn after these.
 pub const WOKEN_PER_TURN: usize = 16;
 /// Waiting requests whose time is over are answered at whole multiples of this, in milliseconds: never early, and so
-/// much late at most. One turn then serves several, who also ask again together.
+/// much late at most. One turn then serves several clients, which also ask again together.
 pub const WAITS_END_EVERY_MS: u64 = 250;
 /// Pending connections that the kernel holds for one listening socket.
 pub const LISTEN_BACKLOG: i32 = 4_096;
@@ -168,10 +168,9 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// The shares of so many descriptors and public workers. The first that are kept are for what is no
-    /// connection; the bounds of the others shrink where they would take more than a part of the rest. Who has
-    /// asked for more public connections than that leaves is given them out of the control listener's part,
-    /// down to a sixteenth.
+    /// The shares of so many descriptors and public workers. Some are kept for what is no connection. The other bounds
+    /// shrink where they would take more than a part of the rest. An operator that `asked` for more public
+    /// connections than that leaves gets them out of the control listener's part, down to a sixteenth.
     #[must_use]
     pub fn of(descriptors: usize, workers: usize, asked: Option<usize>) -> Self {
         let loops = workers + 1;

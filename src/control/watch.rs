@@ -102,7 +102,7 @@ impl WatchDesk {
         self.places.iter().any(Option::is_some).then_some(PACE_MS)
     }
 
-    /// Shares out what was seen and wakes whom it is for, once in a while.
+    /// Shares out what was seen and wakes the watchers that it is for, once in a while.
     pub fn turn_begins(&mut self, now_ms: u64) {
         if now_ms >= self.next_round_ms {
             self.next_round_ms = now_ms + PACE_MS;

@@ -91,7 +91,7 @@ proptest! {
     fn it_behaves_as_a_list(steps in vec((0..4u32, 0..7u32, 0..80usize), 0..300)) {
         const SLOTS: usize = 70;
         let (list, bells) = (list(SLOTS), [bell(), bell()]);
-        // By ticket: for whom, whether it is registered, and the slot.
+        // By ticket: the address, whether it is registered, and the slot.
         let mut slots: BTreeMap<u64, (u32, bool, WaitingSlot)> = BTreeMap::new();
         for (ticket, (address, action, choice)) in (0..).zip(steps) {
             match action {

@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-/// Looks at a folder that another process holds, and the pause between two of them: binding takes
-/// far less, and whoever holds it longer is not one of us.
+/// Looks at a folder that another process has locked, and the pause between two of them. Binding takes far less: a
+/// process that keeps the lock longer is no instance of this service.
 const LOCK_TRIES_MAX: u32 = 200;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 

@@ -224,7 +224,7 @@ fn read_turns(client: &mut TcpStream, count: usize) -> Vec<u32> {
 }
 
 /// Regression: what the memory of all connections allows was taken in place of the worker's own bound,
-/// and a page was made 64 KiB at a time for each of those who asked for it over and over. And all who
+/// and a page was made 64 KiB at a time for each client that asked for it over and over. And all clients that
 /// were not done went on in each turn: with thousands of them a newcomer waited for seconds.
 #[test]
 fn a_long_pipeline_gets_one_answer_a_turn_and_many_of_them_take_turns() {
