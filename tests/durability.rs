@@ -12,8 +12,6 @@ mod gone;
 mod hangs;
 mod heals;
 mod history;
-mod platter;
-mod power;
 mod reads;
 mod removal;
 mod restart;

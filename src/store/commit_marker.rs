@@ -113,8 +113,7 @@ impl CommitMarker {
 }
 
 /// The content of the file where this number is noted.
-#[must_use]
-pub fn content(number: u64) -> Vec<u8> {
+fn content(number: u64) -> Vec<u8> {
     [number.to_le_bytes(), (!number).to_le_bytes()].concat()
 }
 

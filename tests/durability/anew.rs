@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -180,31 +180,76 @@ fn a_disk_on_which_no_sync_succeeds_takes_no_votes_and_serves_status() {
     ledger.expect(&serve(folder.path(), &[]), "after a kill and a restart");
 }
 
-/// What came of votes on a thin volume.
-#[derive(Debug, PartialEq, Eq)]
+/// A volume that has less room than it says: where its pool is full, the writes of the kernel fail behind the service's
+/// back.
 struct Thin {
-    refused: usize,
-    again: usize,
-    /// The file system takes no writes any more: its own journal met the full volume.
-    is_broken: bool,
+    volume: ThinDisk,
+    pool: SmallDisk,
+    folder: tempfile::TempDir,
 }
 
-/// A volume that has less room than it says, full for three seconds: the writes of the kernel fail behind the
-/// service's back. Regression: votes were acknowledged again, and after umount and mount all were lost.
-fn thin(votes: u32, is_full: bool) -> Option<Thin> {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let pool = SmallDisk::mount(folder.path().join("pool"), 24 << 20)?;
-    let mut volume = ThinDisk::mount(&pool, folder.path().join("volume"), 64 << 20)?;
-    let data = volume.at.join("data");
-    let server = serve(&data, &[]);
+impl Thin {
+    /// `None`, said aloud, where none can be mounted.
+    fn new() -> Option<Thin> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let pool = SmallDisk::mount(folder.path().join("pool"), 24 << 20);
+        let volume = pool.as_ref().and_then(|pool| ThinDisk::mount(pool, folder.path().join("volume"), 64 << 20));
+        let (Some(pool), Some(volume)) = (pool, volume) else {
+            left_out("no loop device can be mounted here");
+            return None;
+        };
+        Some(Thin { volume, pool, folder })
+    }
+
+    fn data(&self) -> PathBuf {
+        self.volume.at.join("data")
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.pool.0.join("filler")
+    }
+
+    fn fill(&self) {
+        let mut file = File::create(self.filler()).expect("a file can be made");
+        while file.write(&[1; 4_096]).is_ok_and(|written| written > 0) {}
+    }
+
+    fn free(&self) {
+        fs::remove_file(self.filler()).expect("it can be removed");
+    }
+
+    /// Whether the file system takes no writes any more: its own journal met the full volume.
+    fn is_broken(&self) -> bool {
+        File::create(self.volume.at.join("probe")).is_err()
+    }
+
+    /// Kills the service, and requires that what the disk has is all that was acknowledged.
+    fn expect_after_mount(mut self, server: Server, ledger: &Ledger, what: &str) {
+        server.signal(Signal::KILL);
+        drop(server);
+        self.volume.mount_again();
+        ledger.expect(&serve(&self.data(), &[]), &format!("{what}, after umount and mount"));
+    }
+}
+
+/// Lists the server and casts votes, all of which are taken.
+fn cast_first(server: &Server, votes: u32) -> Ledger {
     let mut ledger = Ledger::default();
     server.control_client().add_server(SERVER, "demo");
-    (0..votes).for_each(|number| assert!(ledger.try_cast(&server, number), "all is well"));
-    let filler = pool.0.join("filler");
-    let (mut refused, mut again, mut number) = (0, 0, votes);
-    if is_full {
-        let mut file = File::create(&filler).expect("a file can be made");
-        while file.write(&[1; 4_096]).is_ok_and(|written| written > 0) {}
+    (0..votes).for_each(|number| assert!(ledger.try_cast(server, number), "all is well"));
+    ledger
+}
+
+/// Regression: votes were acknowledged again, and after umount and mount all were lost.
+#[test]
+fn a_thin_volume_that_was_full_for_three_seconds_loses_nothing() {
+    let mut healed = 0;
+    for votes in [250, 300, 400, 500, 600, 700] {
+        let Some(thin) = Thin::new() else { return };
+        let server = serve(&thin.data(), &[]);
+        let mut ledger = cast_first(&server, votes);
+        thin.fill();
+        let (mut refused, mut again, mut number) = (0, 0, votes);
         let mut until = Instant::now() + AGAIN_MAX;
         while Instant::now() < until {
             if !ledger.try_cast(&server, number) {
@@ -215,24 +260,23 @@ fn thin(votes: u32, is_full: bool) -> Option<Thin> {
             }
             number += 1;
         }
-        fs::remove_file(&filler).expect("it can be removed");
+        thin.free();
+        let until = Instant::now() + AGAIN_MAX;
+        while again < 100 && Instant::now() < until {
+            again += u32::from(ledger.try_cast(&server, number));
+            number += 1;
+        }
+        let is_broken = thin.is_broken();
+        ledger.expect(&server, "from memory");
+        println!("{votes} votes: {refused} refused, {again} taken again, {} acknowledged", ledger.recorded.len());
+        thin.expect_after_mount(server, &ledger, &format!("{votes} votes"));
+        assert!(refused > 0, "it was full");
+        if !is_broken {
+            assert_eq!(again, 100, "{votes}: votes are taken again");
+            healed += 1;
+        }
     }
-    let until = Instant::now() + AGAIN_MAX;
-    while again < 100 && Instant::now() < until {
-        again += usize::from(ledger.try_cast(&server, number));
-        number += 1;
-    }
-    let is_broken = File::create(volume.at.join("probe")).is_err();
-    ledger.expect(&server, "from memory");
-    server.signal(Signal::KILL);
-    drop(server);
-    volume.mount_again();
-    ledger.expect(&serve(&data, &[]), &format!("{votes} votes, full: {is_full}, after umount and mount"));
-    println!(
-        "{votes} votes, full: {is_full}: {refused} refused, {again} taken again, {} acknowledged, 0 lost",
-        ledger.recorded.len()
-    );
-    Some(Thin { refused, again, is_broken })
+    assert!(healed > 0, "no volume has healed");
 }
 
 /// The same with the process killed by the sync that failed, before it could note that. Regression: the next process
@@ -244,60 +288,29 @@ fn a_kill_in_the_sync_that_a_full_thin_volume_fails_loses_nothing() {
     }
     let mut mended = 0;
     for votes in [250, 300, 400, 500, 600, 700] {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let Some(pool) = SmallDisk::mount(folder.path().join("pool"), 24 << 20) else {
-            return left_out("no file system can be mounted here");
-        };
-        let Some(mut volume) = ThinDisk::mount(&pool, folder.path().join("volume"), 64 << 20) else {
-            return left_out("no loop device can be mounted here");
-        };
-        let data = volume.at.join("data");
-        let server = serve_shimmed(folder.path(), &data);
-        let mut ledger = Ledger::default();
-        server.control_client().add_server(SERVER, "demo");
-        (0..votes).for_each(|number| assert!(ledger.try_cast(&server, number), "all is well"));
-        let filler = pool.0.join("filler");
-        let mut file = File::create(&filler).expect("a file can be made");
-        while file.write(&[1; 4_096]).is_ok_and(|written| written > 0) {}
-        drop(file);
-        fs::write(folder.path().join("kill"), "").expect("the folder takes a file");
+        let Some(thin) = Thin::new() else { return };
+        let server = serve_shimmed(thin.folder.path(), &thin.data());
+        let mut ledger = cast_first(&server, votes);
+        thin.fill();
+        fs::write(thin.folder.path().join("kill"), "").expect("the folder takes a file");
         let next = AtomicU32::new(votes);
         let sent = cast_until_closed(&server.control_client(), server.control(), &next, &AtomicUsize::new(0));
         for (pair, voted_at, is_recorded) in sent {
             let known = if is_recorded { &mut ledger.recorded } else { &mut ledger.unanswered };
             known.insert(pair, voted_at);
         }
-        fs::remove_file(&filler).expect("it can be removed");
+        thin.free();
         drop(server);
-        if File::create(volume.at.join("probe")).is_err() {
+        if thin.is_broken() {
             continue;
         }
-        let server = serve(&data, &[]);
+        let server = serve(&thin.data(), &[]);
         ledger.expect(&server, &format!("{votes} votes, what the kernel shows"));
         cast_again(&mut ledger, &server, 10_000);
-        server.signal(Signal::KILL);
-        let stderr = server.stderr();
-        drop(server);
-        volume.mount_again();
-        ledger.expect(&serve(&data, &[]), &format!("{votes} votes, after umount and mount"));
         // The sync may have been that of the room that is kept back.
-        mended += usize::from(stderr.contains("the store was written anew from memory"));
+        mended += u32::from(server.stderr().contains("the store was written anew from memory"));
+        thin.expect_after_mount(server, &ledger, &format!("{votes} votes"));
     }
     println!("{mended} stores were written anew");
     assert!(mended > 0, "no kill was in a sync of the store");
-}
-
-#[test]
-fn a_thin_volume_that_was_full_loses_nothing() {
-    let mut healed = 0;
-    for votes in [250, 300, 400, 500, 600, 700] {
-        let Some(thin) = thin(votes, true) else { return left_out("no loop device can be mounted here") };
-        assert!(thin.refused > 0, "it was full");
-        if !thin.is_broken {
-            assert_eq!(thin.again, 100, "{votes}: votes are taken again");
-            healed += 1;
-        }
-    }
-    assert!(healed > 0, "no volume has healed");
-    assert_eq!(thin(300, false), Some(Thin { refused: 0, again: 100, is_broken: false }), "the control");
 }

@@ -1,7 +1,6 @@
-//! A storage device in memory, for a store to work on: it keeps a log of what was written to the store's
-//! file between syncs, from which a power cut at any moment can be played, and fails when it is told to.
-//! A sync that fails drops what was written, though reads go on to show it, as Linux does. Knows bytes and
-//! syncs; not what they mean.
+//! A storage device in memory, for a store to work on: it fails when it is told to, at the very operation that a test
+//! names, and a power cut loses what was not synced. A sync that fails drops what was written, though reads go on to show
+//! it, as Linux does. Knows bytes and syncs; not what they mean. (`tests/simulation/disk.rs` draws its faults at random.)
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -12,17 +11,13 @@ use vote_status::store::commit_marker::MARKER_FILE;
 use vote_status::store::disk::{Disk, DiskFile, DiskRoom, FileId};
 use vote_status::store::embedded::{EmbeddedStore, STORE_FILE, Wanted};
 
-/// One thing that was done to a device.
+/// One thing that was done to a file.
 #[derive(Clone, Debug)]
-pub(crate) enum Op {
+enum Op {
     /// These bytes were written there.
     Write(usize, Vec<u8>),
     /// It was made so long.
     Resize(usize),
-    /// What was done before lasts from here on.
-    Sync,
-    /// The test's own sign: so many steps had been acknowledged.
-    Acknowledged(usize),
 }
 
 /// How the next sync or write goes wrong; once.
@@ -63,8 +58,6 @@ struct State {
     /// Reads of any file and looks at any name that still succeed; the one after fails, once.
     reads_left: Option<usize>,
     looks_left: Option<usize>,
-    /// `None` while nothing is logged.
-    log: Option<Vec<Op>>,
     failure: Option<Failure>,
     /// Whether something was written since the last sync.
     is_written: bool,
@@ -147,21 +140,6 @@ impl Device {
         EmbeddedStore::open(Arc::new(self.clone()), Wanted::Any, Arc::default())
     }
 
-    /// Starts to log.
-    pub(crate) fn start_log(&self) {
-        self.state().log = Some(Vec::new());
-    }
-
-    /// Ends the log and gives it out.
-    pub(crate) fn take_log(&self) -> Vec<Op> {
-        self.state().log.take().expect("it logs")
-    }
-
-    /// Writes a sign into the log.
-    pub(crate) fn acknowledged(&self, steps: usize) {
-        self.state().push(Op::Acknowledged(steps));
-    }
-
     /// Plans a failure.
     pub(crate) fn fail(&self, failure: Failure) {
         self.state().failure = Some(failure);
@@ -214,10 +192,7 @@ impl State {
 
     /// A change of a file, from which a sync makes bytes that last.
     fn note(&mut self, id: u64, op: Op) {
-        self.unsynced.entry(id).or_default().push(op.clone());
-        if self.names.get(STORE_FILE) == Some(&id) {
-            self.push(op);
-        }
+        self.unsynced.entry(id).or_default().push(op);
     }
 
     fn sync(&mut self, id: u64) -> io::Result<()> {
@@ -263,12 +238,6 @@ impl State {
 
     fn bytes(&mut self, id: u64) -> &mut Vec<u8> {
         self.files.get_mut(&id).expect("it is open")
-    }
-
-    fn push(&mut self, op: Op) {
-        if let Some(log) = &mut self.log {
-            log.push(op);
-        }
     }
 
     /// Whether the planned failure strikes this write.
@@ -353,7 +322,7 @@ struct Opened {
 }
 
 impl Opened {
-    /// Whether it is the one that is logged and fails.
+    /// Whether it is the one that fails.
     fn is_store(&self, state: &State) -> bool {
         state.names.get(STORE_FILE) == Some(&self.id)
     }
@@ -410,7 +379,6 @@ impl DiskFile for Opened {
                 state.unsynced.remove(&self.id);
                 return Err(io::Error::from_raw_os_error(EIO));
             }
-            state.push(Op::Sync);
         }
         state.sync(self.id)
     }
@@ -450,7 +418,7 @@ pub(crate) const EIO: i32 = 5;
 pub(crate) const ENOSPC: i32 = 28;
 
 /// Does to bytes what was done to a file.
-pub(crate) fn apply(bytes: &mut Vec<u8>, op: &Op) {
+fn apply(bytes: &mut Vec<u8>, op: &Op) {
     match op {
         Op::Write(from, data) => {
             let end = bytes.len().max(from + data.len());
@@ -458,6 +426,5 @@ pub(crate) fn apply(bytes: &mut Vec<u8>, op: &Op) {
             bytes[*from..from + data.len()].copy_from_slice(data);
         }
         Op::Resize(length) => bytes.resize(*length, 0),
-        Op::Sync | Op::Acknowledged(_) => {}
     }
 }

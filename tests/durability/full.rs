@@ -143,20 +143,6 @@ fn votes_wait_for_room_under_a_size_limit() {
     ledger.expect(&serve(folder.path(), &[]), "after a kill and a restart");
 }
 
-#[test]
-fn a_kill_while_there_is_no_room_loses_nothing() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = serve(folder.path(), &[]);
-    let mut ledger = Ledger::default();
-    server.control_client().add_server(SERVER, "demo");
-    assert!(cast(&mut ledger, &server, 0), "there is room");
-    SizeLimit.fill(&server, folder.path());
-    (1..CAST_MAX).find(|number| !cast(&mut ledger, &server, *number)).expect("it never was full");
-    server.signal(Signal::KILL);
-    drop(server);
-    ledger.expect(&serve(folder.path(), &[]), "after a kill and a restart");
-}
-
 /// Expired votes cannot be dropped without room either; nobody is told that 20 times a second.
 #[test]
 fn a_drop_that_fails_is_said_once() {

@@ -1,7 +1,7 @@
 //! The wall clock steps under a running process or between two, by a library that is loaded before the system's
 //! and reads the step from a file. Black box; the recorder's unit tests hold the rules themselves.
 
-use crate::durability::files::{await_ready, expect_not_ready, stop};
+use crate::durability::files::{expect_not_ready, stop};
 use crate::util::client::get;
 use crate::util::ledger::{Pair, SERVER, address, exported_votes, next_votes};
 use crate::util::needs::{faketime_library, left_out};
@@ -127,51 +127,6 @@ fn a_step_back_of_an_hour() {
     assert!(!scene.cast(&server, 100), "it is in cooldown after a restart");
 }
 
-/// Regression: of 1,000 votes none was live after a clock that was 6 h back for a second.
-#[test]
-fn a_clock_that_is_wrong_for_a_moment_changes_nothing() {
-    let Some(mut scene) = Scene::new() else { return };
-    let pairs: Vec<Pair> = (0..20).map(|number| (SERVER, address(number))).collect();
-    let mut server = scene.start(&[]);
-    server.control_client().add_server(SERVER, "demo");
-    for number in 0..20 {
-        assert!(scene.cast(&server, number));
-    }
-    let shown = scene.expect_agreement(&server, &pairs, "before the steps");
-    for step_s in [-6 * HOUR_S, 2 * HOUR_S] {
-        scene.step(&server, step_s);
-        scene.step(&server, 0);
-        assert_eq!(scene.expect_agreement(&server, &pairs, "after the step"), shown, "{step_s}");
-        scene.step(&server, step_s);
-        if step_s > 0 {
-            stop(server);
-            server = scene.start(&[]);
-            assert_eq!(next_votes(&server, &pairs), vec![None; 20], "the clock is followed");
-        }
-        scene.step(&server, 0);
-        assert_eq!(scene.expect_agreement(&server, &pairs, "at the end"), shown, "{step_s}");
-    }
-    stop(server);
-    assert_eq!(scene.expect_agreement(&scene.start(&[]), &pairs, "after a restart"), shown);
-}
-
-/// Regression: a step of a second, as of NTP, cut the newest votes and changed their `next_vote_at`.
-#[test]
-fn a_small_step_back_makes_the_time_stand_still() {
-    let Some(mut scene) = Scene::new() else { return };
-    let server = scene.start(&[]);
-    server.control_client().add_server(SERVER, "demo");
-    let pairs = [(SERVER, address(1))];
-    let ahead = server.control_client().cast_at(SERVER, &address(1).to_string(), now_unix() + 4);
-    assert_eq!(ahead.status, 201, "{ahead:?}");
-    let shown = next_votes(&server, &pairs);
-    scene.write_step(-3);
-    server.wait_for_lines("the time stands still until it has caught up", 1);
-    let is_at = |now| get(server.public(), "/").header("Date") == Some(imf_fixdate(now).as_str());
-    wait_until("it goes on with the clock", || is_at(scene.now()));
-    assert_eq!(next_votes(&server, &pairs), shown);
-}
-
 fn pairs() -> Vec<Pair> {
     (0..4).map(|number| (SERVER, address(number))).collect()
 }
@@ -211,22 +166,6 @@ fn expect_behind(scene: &Scene, what: &str) -> Server {
     let says = rfc3339(scene.now());
     assert!(message.contains(&format!("the clock says {}", &says[..13])), "{what}: {message}");
     server
-}
-
-/// Regression: all that was in the store was in cooldown, also what had ended.
-#[test]
-fn a_start_six_hours_behind_waits_until_the_clock_is_right() {
-    let Some(mut scene) = Scene::new() else { return };
-    // Killed: the time is kept with each commit.
-    let shown = furnished(&scene, kill);
-    scene.write_step(-6 * HOUR_S);
-    let server = expect_behind(&scene, "six hours behind");
-    scene.write_step(0);
-    await_ready(&server);
-    assert_eq!(next_votes(&server, &pairs()), shown);
-    assert_ne!(server.sample(r#"vote_status_trouble{reason="clock_behind"}"#), Some(1.0));
-    kill(server);
-    assert_eq!(next_votes(&scene.start(&[]), &pairs()), shown, "after a kill");
 }
 
 #[test]
