@@ -1,12 +1,11 @@
 //! The head parser's promises: it takes what the reference takes and nothing else, says the same
 //! of it, and its outcome does not depend on how much of the bytes has come.
 
-use vote_status::http::body::Length;
 use vote_status::http::field::Section;
-use vote_status::http::head::{self, Head, HeadLimits, Method};
+use vote_status::http::head::{self, Head, HeadLimits};
 
 use crate::cuts::Choices;
-use crate::reference::{self, Reading};
+use crate::reference::{self, Reading, Told};
 
 /// What is checked: the service's parser, or a wrong one that a test plants.
 pub type Parse = for<'b> fn(&'b [u8], HeadLimits) -> Section<Head<'b>>;
@@ -18,29 +17,6 @@ pub const TIGHT: HeadLimits = HeadLimits { head_bytes_max: 160, header_lines_max
 
 /// Shorter inputs are tried at every prefix, longer ones at so many.
 const PREFIXES_MAX: usize = 48;
-
-/// All that a head says, in a form that can be compared.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Told<'b> {
-    /// See [`Head::method`].
-    pub method: Method,
-    /// See [`Head::path`].
-    pub path: &'b [u8],
-    /// See [`Head::query`].
-    pub query: Option<&'b [u8]>,
-    /// See [`Head::http_1_0`].
-    pub http_1_0: bool,
-    /// See [`Head::keep_alive`].
-    pub keep_alive: bool,
-    /// See [`Head::length`].
-    pub length: Length,
-    /// See [`Head::expects_continue`].
-    pub expects_continue: bool,
-    /// See [`Head::authorization`].
-    pub authorization: Option<&'b [u8]>,
-    /// What [`HeaderLines::values`](vote_status::http::head::HeaderLines::values) gives for this field.
-    pub accept_encoding: Vec<&'b [u8]>,
-}
 
 /// Panics where the service's head parser breaks a promise over these bytes.
 pub fn check(data: &[u8]) {

@@ -9,10 +9,31 @@ use httparse::{EMPTY_HEADER, Header, Request, Status};
 use vote_status::http::body::Length;
 use vote_status::http::head::{HeadLimits, Method};
 
-use crate::head::Told;
-
 /// More fields than any limit here allows.
 const FIELDS_MAX: usize = 128;
+
+/// All that a head says, in a form that can be compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told<'b> {
+    /// See [`Head::method`].
+    pub method: Method,
+    /// See [`Head::path`].
+    pub path: &'b [u8],
+    /// See [`Head::query`].
+    pub query: Option<&'b [u8]>,
+    /// See [`Head::http_1_0`].
+    pub http_1_0: bool,
+    /// See [`Head::keep_alive`].
+    pub keep_alive: bool,
+    /// See [`Head::length`].
+    pub length: Length,
+    /// See [`Head::expects_continue`].
+    pub expects_continue: bool,
+    /// See [`Head::authorization`].
+    pub authorization: Option<&'b [u8]>,
+    /// What [`HeaderLines::values`](vote_status::http::head::HeaderLines::values) gives for this field.
+    pub accept_encoding: Vec<&'b [u8]>,
+}
 
 /// What the reference makes of some bytes.
 #[derive(Debug, PartialEq)]
