@@ -15,7 +15,7 @@ mod process;
 mod script;
 mod seam;
 
-use script::{case, run, shrink};
+use script::{case, run, shrink, tell};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -55,7 +55,8 @@ fn the_service_does_what_the_contract_says() {
     };
     let (settings, operations) = case(seed);
     let needed = shrink(seed, settings, &operations);
-    let finding = run(seed, settings, &needed).expect_err("it fails still");
-    println!("{}\nneeds {settings:?} and {needed:#?}", finding.said.join("\n"));
+    let (outcome, said) = tell(seed, settings, &needed);
+    let finding = outcome.expect_err("it fails still");
+    println!("{}\nneeds {settings:?} and {needed:#?}", said.join("\n"));
     panic!("VOTE_STATUS_SIMULATION_SEED={seed}: {}", finding.what);
 }

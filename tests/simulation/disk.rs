@@ -426,18 +426,18 @@ impl Inode {
     fn resize(&mut self, length: usize) {
         let shortest = self.shortest.unwrap_or(self.seen.len());
         self.shortest = Some(shortest.min(length));
-        self.seen.resize(length, 0);
+        set_length(&mut self.seen, length);
     }
 
     fn write_length(&mut self) {
         self.durable.truncate(self.shortest.take().unwrap_or(usize::MAX));
-        self.durable.resize(self.seen.len(), 0);
+        set_length(&mut self.durable, self.seen.len());
     }
 
     fn write_back(&mut self, page: usize) {
         let range = Inode::page(&self.seen, page);
         if self.durable.len() < range.end {
-            self.durable.resize(range.end, 0);
+            set_length(&mut self.durable, range.end);
         }
         self.durable[range.clone()].copy_from_slice(&self.seen[range]);
         self.allocated.insert(page);
@@ -471,6 +471,15 @@ impl Inode {
         self.shortest = None;
         self.reserved.clone_from(&self.allocated);
         self.seen.clone_from(&self.durable);
+    }
+}
+
+/// What is added is zeros. `Vec::resize` goes byte by byte where it is not optimised.
+fn set_length(bytes: &mut Vec<u8>, length: usize) {
+    bytes.truncate(length);
+    while bytes.len() < length {
+        let added = PAGE.min(length - bytes.len());
+        bytes.extend_from_slice(&[0; PAGE][..added]);
     }
 }
 

@@ -4,7 +4,7 @@ use super::clocks::Clocks;
 use super::disk::Faults;
 use super::model::world::Seen;
 use super::model::{Accepts, Answer, Model, Settings, Started};
-use super::process::{Asking, Process, Request};
+use super::process::{Asking, Looks, Process, Request};
 use super::seam::SimulatedDisk;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -39,13 +39,14 @@ pub(crate) struct Machine {
     looked: usize,
     /// What kills the process in the midst of its work takes the power with it.
     pub(crate) cuts_power: bool,
-    pub(crate) said: Vec<String>,
+    /// What happens is written down where somebody reads it.
+    pub(crate) said: Option<Vec<String>>,
 }
 
 type Outcome = Result<(), String>;
 
 impl Machine {
-    pub(crate) fn new(seed: u64, settings: Settings) -> Machine {
+    pub(crate) fn new(seed: u64, settings: Settings, is_told: bool) -> Machine {
         let clocks = Arc::new(Clocks::at(BEGIN_S * 1_000));
         let disk = SimulatedDisk::new(seed, Arc::clone(&clocks));
         let model = Model::new(settings, clocks.reading());
@@ -63,7 +64,7 @@ impl Machine {
             addresses: addresses(),
             looked: 0,
             cuts_power: false,
-            said: Vec::new(),
+            said: is_told.then(Vec::new),
         }
     }
 
@@ -74,7 +75,9 @@ impl Machine {
     pub(crate) fn say(&mut self, what: impl FnOnce() -> String) {
         let reading = self.clocks.reading();
         let (wall_s, boot_s) = (reading.wall_ms as f64 / 1e3 - BEGIN_S as f64, reading.boot_ms as f64 / 1e3);
-        self.said.push(format!("{wall_s:.3} (boot {boot_s:.3}): {}", what()));
+        if let Some(said) = &mut self.said {
+            said.push(format!("{wall_s:.3} (boot {boot_s:.3}): {}", what()));
+        }
     }
 
     pub(crate) fn faults(&self, change: impl FnOnce(&mut Faults)) {
@@ -142,8 +145,7 @@ impl Machine {
         }
         {
             let mut looks = process.looks.lock().expect("no look panics");
-            looks.asking = self.sample(requests);
-            looks.seen.clear();
+            *looks = Looks { asking: self.sample(requests), seen: Vec::new() };
         }
         let requests = if process.was_ready { requests } else { &[] };
         if !requests.is_empty() {
@@ -158,7 +160,7 @@ impl Machine {
         if !was_there && answers.iter().flatten().flatten().any(is_commit) {
             return Err(format!("{answers:?}: acknowledged, though the store's file is not at its path"));
         }
-        let looks = std::mem::take(&mut process.looks.lock().expect("no look panics").seen);
+        let looks = std::mem::take(&mut *process.looks.lock().expect("no look panics"));
         let is_new = !process.was_ready && process.readiness.is_ready() && !is_dead;
         let (options, accepts) = (process.options, process.accepts);
         let trouble = process.trouble();
@@ -175,7 +177,7 @@ impl Machine {
         } else if is_ready {
             self.model.took_ms = after.boot_ms - reading.boot_ms;
             let moments = self.compare(requests, &answers.unwrap_or_default(), is_dead)?;
-            self.judge(requests, &moments, &looks)?;
+            self.judge(requests, &moments, looks)?;
             self.model.took_ms = 0;
             if after != reading {
                 self.model.look(after);
@@ -205,9 +207,6 @@ impl Machine {
         let mut moments = Vec::new();
         let in_doubt = |asked: usize| vec![Answer::InDoubt; asked];
         let mut is_taken = false;
-        if requests.is_empty() {
-            moments.push(self.model.clone());
-        }
         for (index, request) in requests.iter().enumerate() {
             let asked = if let Request::Batch(asked) = request { asked.len() } else { 1 };
             // Who has died has told nobody anything.
@@ -237,8 +236,8 @@ impl Machine {
     }
 
     /// What readers saw while the recorder worked is as it was before a request, or behind the last.
-    fn judge(&mut self, requests: &[Request], moments: &[Model], looks: &[(Asking, Seen)]) -> Outcome {
-        for (asking, seen) in looks {
+    fn judge(&mut self, requests: &[Request], moments: &[Model], Looks { asking, seen }: Looks) -> Outcome {
+        for (asking, seen) in seen.iter().map(|(index, seen)| (&asking[*index], seen)) {
             let (server, by) = (asking.server, asking.token.as_deref());
             let voter = self.model.voter(asking.address);
             // What is in one commit becomes visible in any order; but what goes with a server is gone under a new token.
@@ -251,7 +250,9 @@ impl Machine {
             if !self.model.may_see(server, by, voter, *seen) {
                 return Err(format!("a reader beside the recorder saw {seen:?} for {asking:?}, which was never so"));
             }
-            self.model.see_for_good(server, by, voter, *seen);
+            if !moments.is_empty() {
+                self.model.see_for_good(server, by, voter, *seen);
+            }
         }
         Ok(())
     }

@@ -5,6 +5,8 @@ use super::clocks::Clocks;
 use super::model::world::Seen;
 use super::model::{Accepts, Answer, Asked, Settings};
 use super::seam::{Folder, SimulatedDisk};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -76,7 +78,8 @@ impl Reader {
 pub(crate) struct Looks {
     /// What they ask.
     pub(crate) asking: Vec<Asking>,
-    pub(crate) seen: Vec<(Asking, Seen)>,
+    /// What each of these was answered, once for each answer.
+    pub(crate) seen: Vec<(usize, Seen)>,
 }
 
 /// A process: from its start to its stop or kill.
@@ -124,9 +127,12 @@ impl Process {
         let look = Arc::new(move || {
             let mut reader = its_reader.lock().expect("no look panics");
             let mut looks = its_looks.lock().expect("no look panics");
-            for asking in looks.asking.clone() {
-                let seen = reader.ask(&asking);
-                looks.seen.push((asking, seen));
+            let Looks { asking, seen } = &mut *looks;
+            for (index, asking) in asking.iter().enumerate() {
+                let now_seen = (index, reader.ask(asking));
+                if !seen.contains(&now_seen) {
+                    seen.push(now_seen);
+                }
             }
         });
         let (behind_operations, its_readiness) = (Arc::clone(&look), readiness.clone());
@@ -221,8 +227,14 @@ fn opens(disk: &Arc<SimulatedDisk>) -> OpenStore {
     })
 }
 
+thread_local! {
+    /// Parsing anew for each question would be a tenth of a simulation.
+    static PARSED: RefCell<BTreeMap<IpAddr, VoterAddress>> = const { RefCell::new(BTreeMap::new()) };
+}
+
 fn voter_address(address: IpAddr) -> VoterAddress {
-    VoterAddress::parse_user(address.to_string().as_bytes()).expect("an address")
+    let parse = || VoterAddress::parse_user(address.to_string().as_bytes()).expect("an address");
+    PARSED.with_borrow_mut(|parsed| *parsed.entry(address).or_insert_with(parse))
 }
 
 fn seconds(at: i64) -> UnixSeconds {

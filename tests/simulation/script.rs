@@ -22,7 +22,6 @@ const STANDS_STILL_MAX_MS: i64 = 1_500;
 pub(crate) struct Finding {
     pub(crate) at: usize,
     pub(crate) what: String,
-    pub(crate) said: Vec<String>,
 }
 
 /// A seed's settings and operations.
@@ -35,14 +34,24 @@ pub(crate) fn case(seed: u64) -> (Settings, Vec<Operation>) {
 
 /// Carries out the operations.
 pub(crate) fn run(seed: u64, settings: Settings, operations: &[Operation]) -> Result<(), Finding> {
-    let mut machine = Machine::new(seed, settings);
+    run_with(&mut Machine::new(seed, settings, false), settings, operations)
+}
+
+/// Carries them out once more, and tells all that happens.
+pub(crate) fn tell(seed: u64, settings: Settings, operations: &[Operation]) -> (Result<(), Finding>, Vec<String>) {
+    let mut machine = Machine::new(seed, settings, true);
+    let done = run_with(&mut machine, settings, operations);
+    (done, machine.said.unwrap_or_default())
+}
+
+fn run_with(machine: &mut Machine, settings: Settings, operations: &[Operation]) -> Result<(), Finding> {
     let mut at = 0;
-    let all = AssertUnwindSafe(|| run_on(&mut machine, &mut at, settings, operations));
+    let all = AssertUnwindSafe(|| run_on(machine, &mut at, settings, operations));
     let done = catch_unwind(all).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         Err(format!("a panic: {:?}", text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))))
     });
-    done.map_err(|what| Finding { at, what, said: std::mem::take(&mut machine.said) })
+    done.map_err(|what| Finding { at, what })
 }
 
 fn run_on(machine: &mut Machine, at: &mut usize, settings: Settings, operations: &[Operation]) -> Result<(), String> {

@@ -172,35 +172,29 @@ impl Model {
     pub(crate) fn may_see(&self, server: u32, by: Option<&str>, voter: Voter, seen: Seen) -> bool {
         let (now, none) = (self.now(), [World::default()]);
         let worlds = self.shown.get(&server).map_or(&none[..], Vec::as_slice);
-        worlds.iter().any(|world| world.clone().see(by, voter, now, seen))
+        worlds.iter().any(|world| world.may_see(by, voter, now, seen))
     }
 
     /// It was answered so while a change was under way: what was told is recorded, whatever follows.
     pub(crate) fn see_for_good(&mut self, server: u32, by: Option<&str>, voter: Voter, seen: Seen) {
         let now = self.now();
         for worlds in [self.shown.get_mut(&server), self.stored.get_mut(&server)].into_iter().flatten() {
-            let mut told = worlds.clone();
-            told.retain_mut(|world| world.see(by, voter, now, seen));
-            if !told.is_empty() {
-                *worlds = told;
+            if worlds.iter().any(|world| world.may_see(by, voter, now, seen)) {
+                worlds.retain_mut(|world| world.see(by, voter, now, seen));
             }
         }
     }
 
-    /// Keeps the worlds that pass. None passes: gives them all back.
+    /// Keeps the worlds that pass. None passes: gives them all.
     fn keep(&mut self, server: u32, mut passes: impl FnMut(&mut World) -> bool) -> Result<(), Vec<World>> {
-        let worlds = self.shown.remove(&server).unwrap_or_else(|| vec![World::default()]);
-        let mut passing: Vec<World> = Vec::new();
-        for mut world in worlds.clone() {
-            if passes(&mut world) && !passing.contains(&world) {
-                passing.push(world);
+        let worlds = self.shown.entry(server).or_insert_with(|| vec![World::default()]);
+        let failing: Vec<World> = worlds.extract_if(.., |world| !passes(world)).collect();
+        for index in (1..worlds.len()).rev() {
+            if worlds[..index].contains(&worlds[index]) {
+                worlds.remove(index);
             }
         }
-        if passing.is_empty() {
-            return Err(worlds);
-        }
-        self.shown.insert(server, passing);
-        Ok(())
+        if worlds.is_empty() { Err(failing) } else { Ok(()) }
     }
 
     /// The worlds after a change: changed if it was acknowledged, either if it is in doubt.

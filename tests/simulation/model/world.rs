@@ -108,9 +108,8 @@ impl World {
         (votes.iter().any(|vote| vote.is_certainly_live(now)), ends)
     }
 
-    /// Whether the voter may be seen so by who asks by the server's id, or by a token. A cooldown whose end was not
-    /// certain has the end that was seen from now on.
-    pub(crate) fn see(&mut self, by: Option<&str>, voter: Voter, now: Span, seen: Seen) -> bool {
+    /// Whether a question by the server's id, or by a token, may be answered so.
+    pub(crate) fn may_see(&self, by: Option<&str>, voter: Voter, now: Span, seen: Seen) -> bool {
         if self.token.is_none() || by.is_some_and(|by| self.token.as_deref() != Some(by)) {
             return seen == Seen::UnknownServer;
         }
@@ -119,14 +118,21 @@ impl World {
             Seen::UnknownServer => false,
             Seen::CanVote => !is_certain,
             Seen::InCooldown { next_vote_at } => {
-                if let Some([only]) = self.votes.get_mut(&voter).map(Vec::as_mut_slice)
-                    && only.ends.contains(next_vote_at)
-                {
-                    only.ends = Span::exactly(next_vote_at);
-                }
                 next_vote_at > now.lo && ends.iter().any(|ends| ends.contains(next_vote_at))
             }
         }
+    }
+
+    /// The same. A cooldown whose end was not certain has the end that was seen from now on.
+    pub(crate) fn see(&mut self, by: Option<&str>, voter: Voter, now: Span, seen: Seen) -> bool {
+        let may_see = self.may_see(by, voter, now, seen);
+        if may_see
+            && let Seen::InCooldown { next_vote_at } = seen
+            && let Some([only]) = self.votes.get_mut(&voter).map(Vec::as_mut_slice)
+        {
+            only.ends = Span::exactly(next_vote_at);
+        }
+        may_see
     }
 
     /// A vote is recorded whose cooldown ends then. The later of two votes stays; what had ended may still come back.
