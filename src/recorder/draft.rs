@@ -172,7 +172,7 @@ impl<'s> Draft<'s> {
         if let Some(earlier) = self.live(pair) {
             self.changes.cancelled.note_pair(self.table.looked_up(pair), self.cooldown.voted_at(earlier.expires_at));
         }
-        self.forget_row(pair);
+        self.forget_row(pair, self.held(pair));
         let new = Cooling { pair, expires_at };
         self.changes.events.push(Event::Vote(self.stored(new)));
         self.changes.pairs.insert(self.table.looked_up(pair), Some(new));
@@ -215,21 +215,17 @@ impl<'s> Draft<'s> {
         Some(live.is_some())
     }
 
-    /// The row of a pair goes. That of a vote that was cut is of another instant than the table says.
-    fn forget_row(&mut self, pair: Pair) {
+    /// The row of a pair goes. That of a vote that was cut is of another instant than what is held.
+    fn forget_row(&mut self, pair: Pair, held: Option<Cooling>) {
         let looked_up = self.table.looked_up(pair);
         let cut = if self.changes.pairs.contains_key(&looked_up) { None } else { self.cut.row(looked_up) };
-        if let Some(row) = cut.or_else(|| self.held(pair)) {
+        if let Some(row) = cut.or(held) {
             self.changes.events.push(Event::VoteRemoved(self.stored(row)));
         }
     }
 
     fn forget(&mut self, held: Cooling) {
-        if self.cut.row(self.table.looked_up(held.pair)).is_some() {
-            self.forget_row(held.pair);
-        } else {
-            self.changes.events.push(Event::VoteRemoved(self.stored(held)));
-        }
+        self.forget_row(held.pair, Some(held));
         self.changes.pairs.insert(self.table.looked_up(held.pair), None);
     }
 

@@ -23,7 +23,8 @@ pub struct LiveState {
     pub counters: Arc<RecorderCounters>,
     /// The requests that wait for votes.
     pub waiting: WaitingList,
-    board: WatchBoard,
+    /// The watchers of what is asked and recorded.
+    pub board: WatchBoard,
     /// Where watchers learn of changes.
     pub watch: WatchPost,
 }
@@ -47,24 +48,6 @@ impl LiveState {
     #[must_use]
     pub fn directory(&self) -> DirectoryView {
         self.directory.view()
-    }
-
-    /// Where requests wait for votes.
-    #[must_use]
-    pub fn waiting(&self) -> WaitingList {
-        self.waiting.clone()
-    }
-
-    /// The watchers of what is asked and recorded.
-    #[must_use]
-    pub fn board(&self) -> WatchBoard {
-        self.board.clone()
-    }
-
-    /// What the recorder counts.
-    #[must_use]
-    pub fn counters(&self) -> Arc<RecorderCounters> {
-        Arc::clone(&self.counters)
     }
 
     /// All that a store has to keep: the listed servers, then the votes for them, as they are where the clock comes

@@ -53,8 +53,8 @@ impl Views {
         Self {
             directory: live.directory(),
             cooldowns: live.cooldowns(),
-            waiting: live.waiting(),
-            board: live.board(),
+            waiting: live.waiting.clone(),
+            board: live.board.clone(),
             shared,
         }
     }
@@ -87,7 +87,7 @@ impl WriteSide {
             StoreChoice::Own { open, accepts, ipv6_prefix } => {
                 let settings = Settings { cooldown, ipv6_prefix };
                 let (mut recorder, handle) = Recorder::new(clock.clone(), settings, accepts, readiness.clone(), open);
-                let (views, counters) = (Views::of(recorder.live(), None), recorder.live().counters());
+                let (views, counters) = (Views::of(recorder.live(), None), Arc::clone(&recorder.live().counters));
                 let load = move || {
                     recorder.load(seed)?;
                     Ok(Box::new(move || recorder.run()) as Work)
@@ -98,7 +98,7 @@ impl WriteSide {
             StoreChoice::Shared(store) => {
                 let Node { mut recorder, handle, view, feed, submitter } =
                     store.open(clock, cooldown, readiness.clone());
-                let (views, counters) = (Views::of(recorder.live(), Some(view)), recorder.live().counters());
+                let (views, counters) = (Views::of(recorder.live(), Some(view)), Arc::clone(&recorder.live().counters));
                 let load = move || {
                     recorder.load()?;
                     Ok(Box::new(move || recorder.run()) as Work)

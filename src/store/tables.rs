@@ -35,30 +35,16 @@ const PREFIX_KEY: &str = "ipv6_prefix";
 /// Votes to be dropped: until when they were cast, and how many at most.
 pub(super) type Dropped = (UnixSeconds, usize);
 
-/// What the tables of a file say of themselves.
-pub(super) enum Found {
-    /// They are none of ours.
-    Foreign,
-    /// They are of another version.
-    Other(u64),
-    /// They are ours, and this is the number of their last commit.
-    Sequence(u64),
-}
-
-/// Looks whether the tables in the file are ours.
-pub(super) fn find(database: &Database) -> Result<Found, redb::Error> {
+/// The version of the tables in the file, if they are ours, and the number of their last commit.
+pub(super) fn find(database: &Database) -> Result<Option<(u64, u64)>, redb::Error> {
     let read = database.begin_read()?;
     let meta = match read.open_table(META) {
         Ok(meta) => meta,
         Err(TableError::Storage(error)) => return Err(error.into()),
-        Err(_) => return Ok(Found::Foreign),
+        Err(_) => return Ok(None),
     };
     let number = |key| meta.get(key).map(|value| value.map(|value| value.value()));
-    Ok(match number(SCHEMA_KEY)? {
-        Some(SCHEMA) => Found::Sequence(number(SEQUENCE_KEY)?.unwrap_or(0)),
-        Some(other) => Found::Other(other),
-        None => Found::Foreign,
-    })
+    Ok(number(SCHEMA_KEY)?.zip(Some(number(SEQUENCE_KEY)?.unwrap_or(0))))
 }
 
 /// Makes the tables of a new file and fills them, in one transaction: with these servers and votes, as if the

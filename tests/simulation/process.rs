@@ -141,7 +141,7 @@ impl Process {
                 behind_operations();
             }
         })));
-        let room = recorder.live().waiting();
+        let room = recorder.live().waiting.clone();
         room.set_slots(PLACES);
         Process {
             reader: reader(&recorder),

@@ -85,7 +85,7 @@ impl EmbeddedStore {
                 return Err(self.void("a sync has failed"));
             }
             let database = self.open_file()?;
-            let found = self.sequence_of(tables::find(&database))?;
+            let found = self.sequence_of(&database)?;
             if found != self.sequence {
                 self.marker.void();
                 return Err(self.void(&format!("its last commit is {found}, not {}", self.sequence)));

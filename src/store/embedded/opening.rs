@@ -12,7 +12,7 @@ use crate::store::commit_marker::{CommitMarker, MARKER_FILE};
 use crate::store::disk::{Disk, is_full};
 use crate::store::room::Room;
 use crate::store::store_file::StoreFile;
-use crate::store::tables::{self, Found, SCHEMA};
+use crate::store::tables::{self, SCHEMA};
 use crate::store::{Event, Kept, Store, StoreError};
 
 impl EmbeddedStore {
@@ -133,7 +133,7 @@ impl EmbeddedStore {
         let _for_room = self.disk.remove(NEW_FILE);
         let mut database = self.open_file()?;
         let is_as_left = database.check_integrity().map_err(|error| self.open_error(error))?;
-        self.sequence = self.sequence_of(tables::find(&database))?;
+        self.sequence = self.sequence_of(&database)?;
         match acknowledged {
             Some(acknowledged) if acknowledged > self.sequence => return Err(self.lacking(acknowledged)),
             None if !is_as_left => {
@@ -240,11 +240,11 @@ impl EmbeddedStore {
     }
 
     /// The number of the last commit in a file of ours.
-    pub(super) fn sequence_of(&self, found: Result<Found, redb::Error>) -> Result<u64, StoreError> {
+    pub(super) fn sequence_of(&self, database: &Database) -> Result<u64, StoreError> {
         let name = &self.name;
-        match found.map_err(|error| self.failed(error))? {
-            Found::Sequence(sequence) => Ok(sequence),
-            Found::Other(other) => {
+        match tables::find(database).map_err(|error| self.failed(error))? {
+            Some((SCHEMA, sequence)) => Ok(sequence),
+            Some((other, _)) => {
                 let (version, remedy) = if other > SCHEMA {
                     ("a newer version", "use that version")
                 } else {
@@ -254,7 +254,7 @@ impl EmbeddedStore {
                     "the store {name} was written by {version} (schema {other}, this one reads {SCHEMA}): {remedy}"
                 )))
             }
-            Found::Foreign => Err(StoreError::Unusable(format!(
+            None => Err(StoreError::Unusable(format!(
                 "{name} is no store of vote-status: move it away, or give another --data-dir"
             ))),
         }
