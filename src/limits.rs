@@ -113,16 +113,8 @@ pub struct Limits {
     pub idle_timeout_ms: u64,
     /// The peer must take a waiting answer within this, in milliseconds.
     pub write_timeout_ms: u64,
-    /// Open connections over all workers.
-    pub connections_max: usize,
-    /// Requests that wait for a vote, over all workers.
-    pub waiting_max: usize,
     /// The memory that all connections may use together, those of the control listener too, in bytes.
     pub buffer_bytes_max: u64,
-    /// Open connections to the control listener.
-    pub control_connections_max: usize,
-    /// See [`TURNED_AWAY_MAX`].
-    pub turned_away_max: usize,
 }
 
 impl Default for Limits {
@@ -135,11 +127,7 @@ impl Default for Limits {
             head_timeout_ms: 10_000,
             idle_timeout_ms: 75_000,
             write_timeout_ms: 30_000,
-            connections_max: 10_000,
-            waiting_max: Self::waiting_of(10_000),
             buffer_bytes_max: BUFFER_BYTES_MAX_DEFAULT,
-            control_connections_max: CONTROL_CONNECTIONS_MAX,
-            turned_away_max: TURNED_AWAY_MAX,
         }
     }
 }
@@ -147,12 +135,6 @@ impl Default for Limits {
 impl Limits {
     /// Largest head that can be configured: head and read must fit one buffer.
     pub const HEAD_BYTES_CEILING: usize = 64 * 1024;
-
-    /// Waiting requests of so many connections, unless asked otherwise: a quarter is left for clients that ask at once.
-    #[must_use]
-    pub const fn waiting_of(connections_max: usize) -> usize {
-        connections_max / 4 * 3
-    }
 }
 
 /// How the descriptors of a process are shared out. Together they are never more than there are: a
@@ -168,6 +150,12 @@ pub struct Shares {
 }
 
 impl Shares {
+    /// Requests that may wait, unless asked otherwise: a quarter of the connections is left for clients that ask at once.
+    #[must_use]
+    pub const fn waiting_max_default(&self) -> usize {
+        self.connections_max / 4 * 3
+    }
+
     /// The shares of so many descriptors and public workers. Some are kept for what is no connection. The other bounds
     /// shrink where they would take more than a part of the rest. An operator that `asked` for more public
     /// connections than that leaves gets them out of the control listener's part, down to a sixteenth.

@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::key::{self, ServiceKey};
 use super::serve_options::{Keeping, ServeOptions};
 use super::{CliError, demo};
-use crate::limits::{CONNECTIONS_MAX_DEFAULT, Limits, Shares};
+use crate::limits::{CONNECTIONS_MAX_DEFAULT, Shares};
 use crate::metrics::SharedCounter;
 use crate::net::listen::{Role, systemd_sockets};
 use crate::readiness::Readiness;
@@ -51,10 +51,9 @@ impl Resolved {
         if uses_data_dir {
             key::refuse_file(&options.data_dir)?;
         }
-        let Shares { connections_max, control_connections_max, turned_away_max } =
-            shares(options.max_connections, options.workers);
+        let shares = shares(options.max_connections, options.workers);
         let waiting_max =
-            options.max_waiting.unwrap_or_else(|| Limits::waiting_of(connections_max)).min(connections_max);
+            options.max_waiting.unwrap_or_else(|| shares.waiting_max_default()).min(shares.connections_max);
         let config = Config {
             listen: options.listen.clone(),
             control: options.control.clone(),
@@ -63,7 +62,9 @@ impl Resolved {
             workers: options.workers,
             cooldown: options.cooldown,
             control_key: key.key().clone(),
-            limits: Limits { connections_max, waiting_max, control_connections_max, turned_away_max, ..options.limits },
+            limits: options.limits,
+            shares,
+            waiting_max,
             log_dropped,
             store: match &options.keeping {
                 Keeping::Memory => "memory, where nothing is kept".to_owned(),

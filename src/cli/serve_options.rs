@@ -29,7 +29,6 @@ pub(super) struct ServeOptions {
     pub(super) accepts: Accepts,
     pub(super) ipv6_prefix: Ipv6Prefix,
     pub(super) cooldown: Cooldown,
-    /// Without the bounds that depend on descriptors.
     pub(super) limits: Limits,
     /// Public connections, where their number was given.
     pub(super) max_connections: Option<usize>,
@@ -127,6 +126,5 @@ fn limits(matches: &ArgMatches) -> Result<Limits, CliError> {
         idle_timeout_ms: one(matches, "idle-timeout")?,
         write_timeout_ms: one(matches, "write-timeout")?,
         buffer_bytes_max: matches.get_one("buffer-bytes-max").copied().unwrap_or_else(machine::buffer_bytes_max),
-        ..Limits::default()
     })
 }

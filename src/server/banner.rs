@@ -9,7 +9,7 @@ use crate::metrics::answers::{Outcome, Variant};
 pub(super) fn say_ready(run: &mut Run) {
     let (servers, cooldowns) = (run.views.directory.current().len(), run.views.cooldowns.len());
     let load_ms = run.sources.recorder.load_ms.get();
-    let Config { store, cooldown, engine, workers, limits, .. } = &run.config;
+    let Config { store, cooldown, engine, workers, limits, shares, .. } = &run.config;
     log::info!(
         "version {} ready: {servers} servers, {cooldowns} cooldowns of {} minutes, read in {load_ms} ms from {store}",
         env!("CARGO_PKG_VERSION"),
@@ -19,7 +19,7 @@ pub(super) fn say_ready(run: &mut Run) {
     log::info!("listening on {}; engine {}, {workers} workers", listeners.join(", "), engine.name());
     log::info!(
         "limits: {} connections, which hold {} bytes together; heads of {} bytes and {} lines; content of {} bytes (public) and {} (control); {} ms for a request, {} ms idle, {} ms to take an answer",
-        limits.connections_max,
+        shares.connections_max,
         limits.buffer_bytes_max,
         limits.head_bytes_max,
         limits.header_lines_max,

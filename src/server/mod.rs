@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::control::ControlKey;
-use crate::limits::Limits;
+use crate::limits::{Limits, Shares};
 use crate::metrics::SharedCounter;
 use crate::net::listen::Role;
 use crate::net::listen::address::ListenAddress;
@@ -58,6 +58,10 @@ pub struct Config {
     pub control_key: ControlKey,
     /// Bounds.
     pub limits: Limits,
+    /// How many connections there may be.
+    pub shares: Shares,
+    /// Requests that may wait for a vote, over all workers.
+    pub waiting_max: usize,
     /// After the signal to stop, newcomers are still taken for so long, in milliseconds.
     pub drain_delay_ms: u64,
     /// What is under way after that is given so long, in milliseconds.

@@ -42,7 +42,7 @@ impl Run {
         let clock = Clock::new();
         let write_side = WriteSide::new(store, &clock, &mut config);
         let views = write_side.views.clone();
-        views.waiting.set_slots(config.limits.waiting_max);
+        views.waiting.set_slots(config.waiting_max);
         let sources = Sources {
             started_at: clock.now().wall,
             engine: config.engine.name(),

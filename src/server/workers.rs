@@ -38,18 +38,17 @@ impl Run {
 
     /// Starts the workers of our engine.
     fn start_workers(&mut self) -> Result<(), ServerError> {
-        let Config { limits, cooldown, workers, .. } = self.config;
-        let connections_max = (limits.connections_max / workers).max(1);
-        let turned_away_max = limits.turned_away_max;
+        let Config { limits, shares, cooldown, workers, .. } = self.config;
+        let connections_max = (shares.connections_max / workers).max(1);
         let settings = WorkerSettings {
             limits,
             connections_max,
-            turned_away_max,
+            turned_away_max: shares.turned_away_max,
             turn_bytes_max: UNSENT_BYTES_MAX,
             extra_slots: 0,
         };
-        let shares = self.sockets.take(Role::Public, workers).map_err(ServerError::Engine)?;
-        for share in shares {
+        let sockets = self.sockets.take(Role::Public, workers).map_err(ServerError::Engine)?;
+        for listeners in sockets {
             let (directory, cooldowns) = (self.views.directory.clone(), self.views.cooldowns.clone());
             let observer = QuestionObserver::new(directory.clone(), cooldowns.clone(), self.views.board.post());
             let reader = StatusReader::new(directory, cooldowns, self.config.readiness.clone());
@@ -57,7 +56,7 @@ impl Run {
             self.sources.answers.push(answers);
             let parts = WorkerParts {
                 observer: Some(Box::new(observer)),
-                ..self.parts(Role::Public, share, settings, responses)
+                ..self.parts(Role::Public, listeners, settings, responses)
             };
             let room = self.views.waiting.clone();
             let service = |mailbox: &Mailbox| {
@@ -72,7 +71,7 @@ impl Run {
     /// free, and chosen the ports.
     #[cfg(feature = "may_minihttp")]
     fn start_may_minihttp(&mut self) -> Result<(), ServerError> {
-        let Config { limits, cooldown, workers, .. } = self.config;
+        let Config { limits, shares, cooldown, workers, .. } = self.config;
         let readiness = self.config.readiness.clone();
         let reader =
             || StatusReader::new(self.views.directory.clone(), self.views.cooldowns.clone(), readiness.clone());
@@ -81,7 +80,7 @@ impl Run {
         for PublicCounters { answers, responses } in services.iter().map(may_minihttp::PublicParts::counters) {
             self.sources.answers.push(answers);
             // What only an engine can count stays at zero: the second one does not count.
-            let (engine, connections_max) = (Arc::default(), limits.connections_max / workers);
+            let (engine, connections_max) = (Arc::default(), shares.connections_max / workers);
             self.sources.workers.push(WorkerSource { role: Role::Public, engine, responses, connections_max });
         }
         let settings = may_minihttp::EngineSettings { limits, clock: self.clock.clone(), readiness };
@@ -108,17 +107,17 @@ impl Run {
 
     /// Starts the worker of the control listener. The recorder ends with it, which has the last handle.
     pub(super) fn start_control(&mut self, recorder: RecorderHandle) -> Result<(), ServerError> {
-        let Config { limits, cooldown, .. } = self.config;
+        let Config { limits, shares, cooldown, .. } = self.config;
         let settings = WorkerSettings {
             limits,
-            connections_max: limits.control_connections_max,
-            turned_away_max: limits.turned_away_max,
+            connections_max: shares.control_connections_max,
+            turned_away_max: shares.turned_away_max,
             // One answer a turn: a long pipeline of scrapes keeps nobody waiting.
             turn_bytes_max: 1,
-            extra_slots: limits.turned_away_max / 2,
+            extra_slots: shares.turned_away_max / 2,
         };
-        let shares = self.sockets.take(Role::Control, 1).map_err(ServerError::Engine)?;
-        let listeners = shares.into_iter().flatten().collect();
+        let sockets = self.sockets.take(Role::Control, 1).map_err(ServerError::Engine)?;
+        let listeners = sockets.into_iter().flatten().collect();
         let responses = Arc::new(ResponseCounters::default());
         let parts = self.parts(Role::Control, listeners, settings, Arc::clone(&responses));
         let control = ControlParts {
