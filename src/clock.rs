@@ -138,12 +138,6 @@ impl Clock {
         (wall_us - self.time.at_us(after_us)) / 1_000
     }
 
-    /// What [`Clock::now`] would give after [`Clock::adjust`] by `ms`.
-    #[must_use]
-    pub fn foresee(&self, ms: i64) -> UnixSeconds {
-        seconds(self.wall_us().saturating_add(ms * 1_000))
-    }
-
     /// Moves the time of the service by `ms`, for every reader at once.
     pub fn adjust(&self, ms: i64) {
         self.move_us(ms * 1_000);
