@@ -75,12 +75,12 @@ local function number_of(entry)
   return entry[2][1] == 'n' and string.match(entry[2][2], '^%d+$') and tonumber(entry[2][2])
 end
 
--- Of the log: number of our newest entry, milliseconds of the newest one, name of ours, name of the newest.
--- They differ where another program has written there.
+-- Of the log: number of our newest entry, milliseconds of the newest one, which another program may have written, and
+-- name of ours.
 local function newest(log)
   local entry = read('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
   if not entry then
-    return 0, 0, '0-0', '0-0'
+    return 0, 0, '0-0'
   end
   local last = entry[1]
   local last_ms = tonumber(string.match(last, '^%d+'))
@@ -90,79 +90,90 @@ local function newest(log)
     for _, older in ipairs(latest) do
       n = number_of(older)
       if n then
-        return n, last_ms, older[1], last
+        return n, last_ms, older[1]
       end
     end
     if #latest == STRANGE_MAX or last_ms > EXACT_MAX then
       error({ err = 'VSLOG ' .. log .. ' is full of what vote-status did not write, up to ' .. last .. ': DEL it' })
     end
-    return 0, last_ms, '0-0', last
+    return 0, last_ms, '0-0'
   end
-  return n, last_ms, last, last
+  return n, last_ms, last
 end
 
--- What every change begins with: whether the store is the one that is meant, and whether the caller still waits. A
--- caller says until when, in milliseconds of the store's clock, and it is done by then or never: the network may hold
--- a call up for as long as it likes, while its caller was told that nobody knows, and a cancellation would end a later
--- vote that was acknowledged. What is given back may come at any time, and says ''.
+-- What every change begins with: whether the store is the one that is meant, whether the caller still waits, and whether
+-- the server is listed. A caller says until when it waits, in milliseconds of the store's clock, and the change is made by
+-- then or never: the network may hold a call up for as long as it likes, while its caller was told that nobody knows, and a
+-- cancellation would end a later vote that was acknowledged. What is given back may come at any time, and says ''.
 --
--- keys: log, claims of the server, dir, tok, meta, gone; args: store, until, server, and what the function wants
--- Gives a refusal; or nil, the server's record, the length of the cooldown, now in seconds, and for `append` the log,
--- the number and name of its last entry, now in milliseconds, how far names are ahead of the clock, and the key of that.
-local function admit(keys, args)
-  local meta = keys[5]
-  local held = read('HMGET', meta, 'store', 'cd', 'ahead')
-  local cd = tonumber(held[2])
-  if held[1] ~= args[1] or not cd then
-    return FOREIGN
+-- keys: log, claims of the server, dir, tok, meta, gone; args: store, until, server, and what `make` wants besides.
+-- `make` is given what there is to know of the call: its keys, the server and its record, the length of the cooldown, now
+-- in seconds, and for `append` the number and the milliseconds of the log's last entry, and how far names are ahead of
+-- the clock where that has changed.
+local function change(is_of_listed, make)
+  return function(keys, args)
+    local log, claims, dir, tok, meta, gone = unpack(keys)
+    local held = read('HMGET', meta, 'store', 'cd', 'ahead')
+    local cd = tonumber(held[2])
+    if held[1] ~= args[1] or not cd then
+      return FOREIGN
+    end
+    local now_s, now_ms = time()
+    if args[2] ~= '' and now_ms > tonumber(args[2]) then
+      return LATE
+    end
+    local n, last_ms = newest(log)
+    local record = read('HGET', dir, args[3])
+    if is_of_listed and not record then
+      return { 5 }
+    end
+    -- Where the clock has gone back, names keep the distance that they had then, and go on as fast as it does: so the
+    -- log is trimmed by its own names.
+    local kept, ahead = tonumber(held[3]) or 0, 0
+    if last_ms > now_ms + NAMES_AHEAD_MS then
+      ahead = math.max(last_ms - now_ms, kept)
+    end
+    local call = { log = log, claims = claims, dir = dir, tok = tok, meta = meta, gone = gone }
+    call.server, call.record, call.cd, call.now_s = args[3], record, cd, now_s
+    call.n, call.ms, call.ahead = n, math.max(now_ms + ahead, last_ms), ahead ~= kept and ahead
+    return make(call, unpack(args, 4))
   end
-  local now_s, now_ms = time()
-  if args[2] ~= '' and now_ms > tonumber(args[2]) then
-    return LATE
-  end
-  local log = keys[1]
-  local n, last_ms = newest(log)
-  -- Where the clock has gone back, names keep the distance that they had then, and go on as fast as it does: so the
-  -- log is trimmed by its own names.
-  local kept, ahead = tonumber(held[3]) or 0, 0
-  if last_ms > now_ms + NAMES_AHEAD_MS then
-    ahead = math.max(last_ms - now_ms, kept)
-  end
-  local place = { log = log, n = n, ms = math.max(now_ms + ahead, last_ms) }
-  if ahead ~= kept then
-    place.meta, place.ahead = meta, ahead
-  end
-  return nil, read('HGET', keys[3], args[3]), cd, now_s, place
 end
 
 -- Appends an entry. The first one says also how far names are ahead of the clock, where that has changed.
-local function append(place, ...)
-  if place.meta then
-    redis.call('HSET', place.meta, 'ahead', text(place.ahead))
-    place.meta = nil
+local function append(call, ...)
+  if call.ahead then
+    redis.call('HSET', call.meta, 'ahead', text(call.ahead))
+    call.ahead = false
   end
-  place.n = place.n + 1
-  local name, oldest = text(place.ms) .. '-*', text(place.ms - LOG_KEEP_MS)
-  return redis.call('XADD', place.log, 'MINID', '~', oldest, name, 'n', text(place.n), ...)
+  call.n = call.n + 1
+  local name, oldest = text(call.ms) .. '-*', text(call.ms - LOG_KEEP_MS)
+  return redis.call('XADD', call.log, 'MINID', '~', oldest, name, 'n', text(call.n), ...)
 end
 
-local function may_append(place)
-  return denied({ 'XADD', place.log, '*', 'n', '1' }, place.meta and { 'HSET', place.meta, 'ahead', '0' })
+-- Whether the caller may append an entry, and make these calls.
+local function may_append(call, ...)
+  return denied({ 'XADD', call.log, '*', 'n', '1' }, call.ahead and { 'HSET', call.meta, 'ahead', '0' } or nil) or denied(...)
 end
 
 -- Makes t the vote of all these addresses, for each of which the claims were asked before. Gives the name of the
 -- last entry that says so; or a refusal. An entry says t only where its name does not, and with 'm' how many more of
 -- the same vote follow: nodes show all of them or none.
-local function put(place, claims, server, ips, t, cd, now_s)
-  local refusal = may_append(place)
-    or denied({ 'ZREMRANGEBYSCORE', claims, '-inf', '0' }, { 'ZADD', claims, '0', '0' }, { 'PEXPIRE', claims, '1' })
+local function put(call, ips, t)
+  local claims = call.claims
+  local refusal = may_append(
+    call,
+    { 'ZREMRANGEBYSCORE', claims, '-inf', '0' },
+    { 'ZADD', claims, '0', '0' },
+    { 'PEXPIRE', claims, '1' }
+  )
   if refusal then
     return nil, refusal
   end
-  local is_said = math.floor(place.ms / 1000) == t
+  local is_said = math.floor(call.ms / 1000) == t
   local entry
   for at, ip in ipairs(ips) do
-    local fields = { 's', server, 'i', ip }
+    local fields = { 's', call.server, 'i', ip }
     if not is_said then
       table.insert(fields, 't')
       table.insert(fields, text(t))
@@ -171,33 +182,33 @@ local function put(place, claims, server, ips, t, cd, now_s)
       table.insert(fields, 'm')
       table.insert(fields, text(#ips - at))
     end
-    entry = append(place, unpack(fields))
+    entry = append(call, unpack(fields))
   end
   -- What is over goes: a clock that is set back brings none of it back.
-  redis.call('ZREMRANGEBYSCORE', claims, '-inf', now_s - cd)
+  redis.call('ZREMRANGEBYSCORE', claims, '-inf', call.now_s - call.cd)
   for _, ip in ipairs(ips) do
     redis.call('ZADD', claims, t, ip)
   end
   -- The last vote may be ahead of a clock that has gone back.
   local last = redis.call('ZRANGE', claims, -1, -1, 'WITHSCORES')
-  redis.call('PEXPIRE', claims, text((last[2] - now_s + cd + SPARE_S) * 1000))
+  redis.call('PEXPIRE', claims, text((last[2] - call.now_s + call.cd + SPARE_S) * 1000))
   return entry
 end
 
--- The arguments from this one on, each once.
-local function each_once(args, from)
+-- The arguments, each once.
+local function each_once(...)
   local ips, known = {}, {}
-  for at = from, #args do
-    if not known[args[at]] then
-      known[args[at]] = true
-      table.insert(ips, args[at])
+  for _, ip in ipairs({ ... }) do
+    if not known[ip] then
+      known[ip] = true
+      table.insert(ips, ip)
     end
   end
   return ips
 end
 
-local function vote_name(server, ip, t)
-  return server .. ':' .. ip .. ':' .. text(t)
+local function vote_name(call, ip, t)
+  return call.server .. ':' .. ip .. ':' .. text(t)
 end
 
 -- more args: 'cast' or 'record', t or '', and the addresses that the voter was seen with: one vote, which counts for
@@ -208,16 +219,9 @@ end
 -- Server, address and instant are what a reward is made unique by. So a vote that is cast is never one that was taken
 -- away: it gets the next second that is free, and a later one than all votes of an earlier listing had. What is
 -- recorded is of the caller's own books: it stays as it is, and of each address the later vote stays.
-local function vote(keys, args)
-  local refusal, record, cd, now_s, place = admit(keys, args)
-  if refusal then
-    return refusal
-  elseif not record then
-    return { 5 }
-  end
-  local claims, gone = keys[2], keys[6]
-  local server, mode, ips = args[3], args[4], each_once(args, 6)
-  local t = tonumber(args[5]) or now_s
+local function vote(call, mode, said, ...)
+  local gone, cd, now_s = call.gone, call.cd, call.now_s
+  local ips, t = each_once(...), tonumber(said) or now_s
   if t > now_s + AHEAD_MAX_S then
     return { 4 }
   end
@@ -227,14 +231,14 @@ local function vote(keys, args)
   local latest, latest_ip
   local earlier, back = {}, {}
   for _, ip in ipairs(ips) do
-    local held = score(claims, ip)
+    local held = score(call.claims, ip)
     local is_live = held and now_s < held + cd
     if is_live and held > (latest or -1) then
       latest, latest_ip = held, ip
     end
     if not (is_live and held >= t) then
       table.insert(earlier, ip)
-      local name = mode == 'record' and vote_name(server, ip, t)
+      local name = mode == 'record' and vote_name(call, ip, t)
       if name and score(gone, name) then
         table.insert(back, name)
       end
@@ -244,7 +248,7 @@ local function vote(keys, args)
     if latest then
       return { 2, latest, latest_ip }
     end
-    local removed = score(gone, server)
+    local removed = score(gone, call.server)
     if removed and removed <= now_s + AHEAD_MAX_S then
       -- Else the clock has gone back since, which is no reason to refuse every vote.
       t = math.max(t, removed + 1)
@@ -253,7 +257,7 @@ local function vote(keys, args)
     while at <= #ips do
       if t > now_s + AHEAD_MAX_S then
         return { 6 }
-      elseif score(gone, vote_name(server, ips[at], t)) then
+      elseif score(gone, vote_name(call, ips[at], t)) then
         t, at = t + 1, 1
       else
         at = at + 1
@@ -262,11 +266,11 @@ local function vote(keys, args)
   elseif #earlier == 0 then
     return { 1, latest }
   end
-  refusal = #back > 0 and denied({ 'ZREM', gone, back[1] })
+  local refusal = #back > 0 and denied({ 'ZREM', gone, back[1] })
   if refusal then
     return refusal
   end
-  local entry, refused = put(place, claims, server, earlier, t, cd, now_s)
+  local entry, refused = put(call, earlier, t)
   if not entry then
     return refused
   end
@@ -279,29 +283,26 @@ end
 
 -- more args: address
 -- {0, t, entry} cancelled; {1} no cooldown; {5} no such server
-local function cancel(keys, args)
-  local refusal, record, cd, now_s, place = admit(keys, args)
-  if refusal then
-    return refusal
-  elseif not record then
-    return { 5 }
-  end
-  local claims, gone = keys[2], keys[6]
-  local server, ip = args[3], args[4]
+local function cancel(call, ip)
+  local claims, gone = call.claims, call.gone
   local held = score(claims, ip)
-  if not held or now_s >= held + cd then
+  if not held or call.now_s >= held + call.cd then
     return { 1 }
   end
-  local name = vote_name(server, ip, held)
+  local name = vote_name(call, ip, held)
   score(gone, name)
-  refusal = may_append(place)
-    or denied({ 'ZREM', claims, ip }, { 'ZREMRANGEBYSCORE', gone, '-inf', '0' }, { 'ZADD', gone, '0', name })
+  local refusal = may_append(
+    call,
+    { 'ZREM', claims, ip },
+    { 'ZREMRANGEBYSCORE', gone, '-inf', '0' },
+    { 'ZADD', gone, '0', name }
+  )
   if refusal then
     return refusal
   end
-  local entry = append(place, 's', server, 'i', ip, 'c', text(held))
+  local entry = append(call, 's', call.server, 'i', ip, 'c', text(held))
   redis.call('ZREM', claims, ip)
-  redis.call('ZREMRANGEBYSCORE', gone, '-inf', now_s - cd)
+  redis.call('ZREMRANGEBYSCORE', gone, '-inf', call.now_s - call.cd)
   redis.call('ZADD', gone, held, name)
   return { 0, held, entry }
 end
@@ -311,19 +312,13 @@ end
 -- vote was cancelled, and where its listing was removed; with what the pair has, for the node to show.
 -- more args: address, t, the listing under which it was given
 -- {0, t, entry} restored; {1} refused, the pair has none; {1, t} refused, it has this one
-local function restore(keys, args)
-  local refusal, record, cd, now_s, place = admit(keys, args)
-  if refusal then
-    return refusal
+local function restore(call, ip, said, listing)
+  local t, held = tonumber(said), score(call.claims, ip)
+  local is_past = t + call.cd <= call.now_s or held and held >= t
+  if is_past or not call.record or score(call.gone, vote_name(call, ip, t)) or score(call.gone, listing) then
+    return { 1, call.record and held or nil }
   end
-  local claims, gone = keys[2], keys[6]
-  local server, ip, t, listing = args[3], args[4], tonumber(args[5]), args[6]
-  local held = score(claims, ip)
-  local is_past = t + cd <= now_s or held and held >= t
-  if is_past or not record or score(gone, vote_name(server, ip, t)) or score(gone, listing) then
-    return { 1, record and held or nil }
-  end
-  local entry, refused = put(place, claims, server, { ip }, t, cd, now_s)
+  local entry, refused = put(call, { ip }, t)
   return refused or { 0, t, entry }
 end
 
@@ -332,15 +327,21 @@ local function parts_of(record)
   return string.match(record, '^v1;([^;]+);?([^;]*)')
 end
 
+-- Whether another server has this token. A store that drops keys may have lost the directory and kept the tokens.
+local function is_of_another(call, token)
+  local holder = read('HGET', call.tok, token)
+  return holder and holder ~= call.server
+end
+
 -- Writes the record, of which the token is no other server's. Gives {what, token, entry}; or a refusal.
-local function list(keys, place, what, id, token, listing, former)
-  local dir, tok = keys[3], keys[4]
-  local refusal = may_append(place) or denied({ 'HSET', dir, id, '' }, { 'HSET', tok, token, '' }, { 'HDEL', tok, token })
+local function list(call, what, token, listing, former)
+  local dir, tok, id = call.dir, call.tok, call.server
+  local refusal = may_append(call, { 'HSET', dir, id, '' }, { 'HSET', tok, token, '' }, { 'HDEL', tok, token })
   if refusal then
     return refusal
   end
   local record = 'v1;' .. token .. ';' .. listing
-  local entry = append(place, 'd', id, 'r', record)
+  local entry = append(call, 'd', id, 'r', record)
   if former then
     redis.call('HDEL', tok, former)
   end
@@ -352,15 +353,10 @@ end
 -- more args: 'list' or 'rotate', token or '', token to take where none is said, id of the listing where it is a new one
 -- {0, token, entry} listed; {1, token, entry} another token; {2, token} unchanged; {3} another server's token;
 -- {5} no such server
-local function server(keys, args)
-  local refusal, record, _, _, place = admit(keys, args)
-  if refusal then
-    return refusal
-  end
-  local id, mode, said, spare, listing = args[3], args[4], args[5], args[6], args[7]
+local function server(call, mode, said, spare, listing)
   local held, listed
-  if record then
-    held, listed = parts_of(record)
+  if call.record then
+    held, listed = parts_of(call.record)
   end
   if mode == 'rotate' then
     if not held then
@@ -370,73 +366,62 @@ local function server(keys, args)
     return { 2, held }
   end
   local token = said ~= '' and said or spare
-  if read('HEXISTS', keys[4], token) == 1 then
+  if is_of_another(call, token) then
     return { 3 }
   end
-  return list(keys, place, held and 1 or 0, id, token, listed and listed ~= '' and listed or listing, held)
+  return list(call, held and 1 or 0, token, listed and listed ~= '' and listed or listing, held)
 end
 
 -- Takes back a server that this store had lost and a node still knows. Refused where it is listed, where that
 -- listing was removed, and where its token is another server's by now.
 -- more args: token, id of the listing
 -- {0, token, entry} listed; {1} refused; {1, record} refused, as it is listed so
-local function relist(keys, args)
-  local refusal, record, _, _, place = admit(keys, args)
-  if refusal then
-    return refusal
+local function relist(call, token, listing)
+  if call.record or is_of_another(call, token) or score(call.gone, listing) then
+    return { 1, call.record or nil }
   end
-  local token, listing = args[4], args[5]
-  if record or read('HEXISTS', keys[4], token) == 1 or score(keys[6], listing) then
-    return { 1, record or nil }
-  end
-  return list(keys, place, 0, args[3], token, listing)
+  return list(call, 0, token, listing)
 end
 
 -- {0, '', entry} removed; {5} no such server
-local function remove(keys, args)
-  local refusal, record, cd, now_s, place = admit(keys, args)
-  if refusal then
-    return refusal
-  elseif not record then
-    return { 5 }
-  end
-  local _, claims, dir, tok, _, gone = unpack(keys)
-  local id, held, listing = args[3], parts_of(record)
-  read('HEXISTS', tok, '')
+local function remove(call)
+  local claims, dir, tok, gone, id = call.claims, call.dir, call.tok, call.gone, call.server
+  local held, listing = parts_of(call.record)
+  read('HGET', tok, '')
   -- Up to when its votes were cast: some may be ahead of the clock, and the store may have lost some of the last ones.
   local last = read('ZRANGE', claims, -1, -1, 'WITHSCORES')
-  local latest = math.max(now_s, score(gone, id) or 0, tonumber(last[2]) or 0)
-  refusal = may_append(place)
-    or denied(
-      { 'HDEL', dir, id },
-      { 'HDEL', tok, '1' },
-      { 'UNLINK', claims },
-      { 'ZREMRANGEBYSCORE', gone, '-inf', '0' },
-      { 'ZADD', gone, '0', id }
-    )
+  local latest = math.max(call.now_s, score(gone, id) or 0, tonumber(last[2]) or 0)
+  local refusal = may_append(
+    call,
+    { 'HDEL', dir, id },
+    { 'HDEL', tok, '1' },
+    { 'UNLINK', claims },
+    { 'ZREMRANGEBYSCORE', gone, '-inf', '0' },
+    { 'ZADD', gone, '0', id }
+  )
   if refusal then
     return refusal
   end
-  local entry = append(place, 'd', id, 'r', '')
+  local entry = append(call, 'd', id, 'r', '')
   redis.call('HDEL', dir, id)
   if held then
     redis.call('HDEL', tok, held)
   end
   redis.call('UNLINK', claims)
-  redis.call('ZREMRANGEBYSCORE', gone, '-inf', now_s - cd)
-  redis.call('ZADD', gone, math.min(latest, now_s + AHEAD_MAX_S), id)
+  redis.call('ZREMRANGEBYSCORE', gone, '-inf', call.now_s - call.cd)
+  redis.call('ZADD', gone, math.min(latest, call.now_s + AHEAD_MAX_S), id)
   if listing and listing ~= '' then
     redis.call('ZADD', gone, latest + AHEAD_MAX_S, listing)
   end
   return { 0, '', entry }
 end
 
--- Where the log ends: {seconds, microseconds, n, our newest entry, store, the newest entry}. keys: log, meta
+-- Where the log ends: {seconds, microseconds, n, our newest entry, store}. keys: log, meta
 local function head(keys)
   local log, meta = keys[1], keys[2]
   local parts = redis.call('TIME')
-  local n, _, name, last = newest(log)
-  return { tonumber(parts[1]), tonumber(parts[2]), n, name, read('HGET', meta, 'store') or '', last }
+  local n, _, name = newest(log)
+  return { tonumber(parts[1]), tonumber(parts[2]), n, name, read('HGET', meta, 'store') or '' }
 end
 
 -- What the caller may not do, each as a command and its key: all that nodes have done here and do themselves.
@@ -453,7 +438,7 @@ local function rights(keys)
     { 'HSET', dir, '1', '' },
     { 'HDEL', dir, '1' },
     { 'HMGET', tok, '1' },
-    { 'HEXISTS', tok, '1' },
+    { 'HGET', tok, '1' },
     { 'HSET', tok, '1', '' },
     { 'HDEL', tok, '1' },
     { 'HGET', meta, 'store' },
@@ -536,12 +521,12 @@ local function adopt(keys, args)
   return 1
 end
 
-redis.register_function('vote_status_vote', vote)
-redis.register_function('vote_status_cancel', cancel)
-redis.register_function('vote_status_restore', restore)
-redis.register_function('vote_status_server', server)
-redis.register_function('vote_status_relist', relist)
-redis.register_function('vote_status_remove', remove)
+redis.register_function('vote_status_vote', change(true, vote))
+redis.register_function('vote_status_cancel', change(true, cancel))
+redis.register_function('vote_status_restore', change(false, restore))
+redis.register_function('vote_status_server', change(false, server))
+redis.register_function('vote_status_relist', change(false, relist))
+redis.register_function('vote_status_remove', change(true, remove))
 redis.register_function('vote_status_node', node)
 redis.register_function({ function_name = 'vote_status_rights', callback = rights, flags = { 'no-writes' } })
 redis.register_function({ function_name = 'vote_status_head', callback = head, flags = { 'no-writes' } })
