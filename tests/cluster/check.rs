@@ -3,10 +3,12 @@
 
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::load::{Habits, Load};
-use crate::cluster::util::node::{Node, client, command, folder, init};
+use crate::cluster::util::node::{Node, client, command, folder};
 use crate::cluster::util::oracle::{claim_of, settle};
 use crate::util::ledger::address;
 use crate::util::server::{Ended, run_to_end};
+use crate::util::wait_until;
+use std::net::IpAddr;
 
 fn check(engine: &Engine, node: &Node) -> Ended {
     client(&["cluster", "check", "--store", &engine.url(), "--control-url", &node.control_url()])
@@ -48,18 +50,44 @@ fn a_check_finds_what_differs() {
     assert_eq!(nowhere.status.code(), Some(2), "{}", nowhere.stderr);
 }
 
+/// Cooldown, prefix and schema are the store's: they are the same for all nodes, and a node with others does not start.
 #[test]
-fn a_store_is_made_once_and_has_one_cooldown() {
+fn a_store_is_made_once_and_a_node_with_other_settings_does_not_start() {
     let Some(engine) = Engine::try_start(&[]) else { return };
+    let init = |more: &[&str]| client(&[&["cluster", "init", "--store", &engine.url()], more].concat());
+    let made = init(&["--ipv6-prefix", "56"]);
+    assert!(made.status.success(), "{}", made.stderr);
     // `store ID made, with …`, then `store ID is there already, with …`.
-    let id = |said: String| said.split(' ').nth(1).expect("an id").to_owned();
-    assert_eq!(id(init(&engine.url())), id(init(&engine.url())), "made once, told again");
-    let other = client(&["cluster", "init", "--store", &engine.url(), "--cooldown-minutes", "60"]);
-    assert_eq!(other.status.code(), Some(2), "{}", other.stderr);
-    let folder = folder();
-    let ended = run_to_end(command(folder.path(), &engine.url(), &["--cooldown-minutes", "60"]));
-    assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
-    assert!(ended.stderr.contains("90"), "the store's own is named: {}", ended.stderr);
+    let id = |said: &str| said.split(' ').nth(1).expect("an id").to_owned();
+    assert_eq!(id(&made.stdout), id(&init(&["--ipv6-prefix", "56"]).stdout), "made once, told again");
+    let (with, mut redis) = (["--ipv6-prefix", "56"], engine.connect());
+    let refused = |args: &[&str], why: &str| {
+        let folder = folder();
+        let started = run_to_end(command(folder.path(), &engine.url(), args));
+        for ended in [init(args), started] {
+            assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
+            assert!(ended.stderr.contains(why), "{}", ended.stderr);
+        }
+    };
+    refused(&[&with[..], &["--cooldown-minutes", "60"]].concat(), "give --cooldown-minutes 90");
+    refused(&[], "give --ipv6-prefix 56");
+    for schema in ["1", "9"] {
+        redis.ask(&["HSET", "vs:{0}:meta", "schema", schema]);
+        refused(&with, &format!("has schema {schema}, and this version knows 2: run the version that made it"));
+    }
+    assert_eq!(redis.ask(&["XLEN", "vs:{0}:log"]).number(), 0, "nothing was written");
+    redis.ask(&["HSET", "vs:{0}:meta", "schema", "2"]);
+
+    // By 56 bits: in the function, in the state that is read whole, and in the log.
+    let node = Node::start(&engine.url(), &with);
+    node.add_servers(1);
+    let [ip, near, far] = ["2001:db8:0:ab::7", "2001:db8:0:ff::1", "2001:db8:0:1ab::7"]
+        .map(|ip| ip.parse::<IpAddr>().expect("an address"));
+    assert_eq!([ip, near, far].map(|ip| node.control().cast(1, ip).status), [201, 409, 201]);
+    let late = Node::start(&engine.url(), &with);
+    assert_eq!(settle(&mut redis, &[&node, &late], "by 56 bits").votes.len(), 2);
+    assert_eq!(late.control().delete(&format!("/v1/votes/1/{near}")).status, 200);
+    assert_eq!(settle(&mut redis, &[&node, &late], "by 56 bits").votes.len(), 1);
 }
 
 /// A node that comes back follows the store that it knew, and no other.
@@ -75,11 +103,12 @@ fn a_node_knows_its_store_again() {
     let folder = node.kill();
     let other = Engine::store(&[]);
     let command = command(folder.path(), &other.url(), &[]);
+    let mut redis = other.connect();
+    let looked = redis.calls("fcall_ro");
     let starting = std::thread::spawn(move || crate::util::server::Server::try_spawn(command));
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    wait_until("it has looked, and looked again", || redis.calls("fcall_ro") >= looked + 6);
     assert!(!starting.is_finished(), "another store is waited out");
     // The first one's state under this address: it goes on.
-    let mut redis = other.connect();
     redis.ask(&["FLUSHALL"]);
     let source = engine.connect().ask(&["CONFIG", "GET", "port"]).list()[1].text().to_owned();
     redis.ask(&["REPLICAOF", "127.0.0.1", &source]);

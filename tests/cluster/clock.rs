@@ -152,6 +152,9 @@ fn a_step_of_the_clock_of_redis_is_followed_by_all() {
     scene.cast(0, 3, 201);
     assert_eq!(scene.settle("90 s behind"), 3);
     assert!(log_id(&mut scene.engine.connect()) > ahead, "the log goes on");
+    // An earlier vote in the key of a server may have more time left than the one that came last.
+    let left_ms = scene.engine.connect().ask(&["PTTL", "vs:{0}:s:1"]).number();
+    assert!(left_ms > (COOLDOWN_S + 140) * 1_000, "{left_ms} ms are left to the key");
 
     // A cooldown ahead: what was cast before has ended, for Redis and for every node.
     scene.step(5_400 + 61);
@@ -177,10 +180,7 @@ fn a_step_of_the_clock_of_redis_is_followed_by_all() {
 
 #[test]
 fn a_node_with_a_wrong_clock_answers_as_the_others() {
-    if !has(&["redis-server", "faketime"]) {
-        return;
-    }
-    let engine = Engine::store(&[]);
+    let Some(engine) = has(&["faketime"]).then(|| Engine::try_store(&[])).flatten() else { return };
     let right = Node::start(&engine.url(), &[]);
     right.add_servers(1);
     right.control().cast(1, address(1));
@@ -226,20 +226,4 @@ fn the_log_is_trimmed_after_a_clock_that_was_ahead() {
     // Redis trims by whole blocks of a hundred entries.
     assert!(length() < 600, "{} entries, and 400 are of the last half hour", length());
     scene.settle("with a log whose names are ahead");
-}
-
-/// Regression: a vote after a step back gave the key of its server less time than an earlier vote in it had left.
-#[test]
-fn a_claims_key_lives_as_long_as_its_last_vote() {
-    if !has(&["redis-server", "cc"]) {
-        return;
-    }
-    let scene = Scene::new();
-    scene.step(600);
-    scene.cast(0, 1, 201);
-    scene.step(0);
-    scene.cast(0, 2, 201);
-    let mut redis = scene.engine.connect();
-    let left_ms = redis.ask(&["PTTL", "vs:{0}:s:1"]).number();
-    assert!(left_ms > (COOLDOWN_S + 590) * 1_000, "{left_ms} ms are left to the key");
 }

@@ -1,5 +1,6 @@
 //! What Redis forgets comes back from the nodes that know it, and only that: a vote is server, address and instant,
-//! and each listing of a server is one of its own. Until it is back, nobody takes it again.
+//! and each listing of a server is one of its own. A node shows on what Redis does not take back yet, and a node that
+//! starts waits for those that know more than it does.
 
 use crate::cluster::util::engine::{Engine, url};
 use crate::cluster::util::node::Node;
@@ -7,9 +8,11 @@ use crate::cluster::util::oracle::{claim_of, settle};
 use crate::cluster::util::proxy::{Mode, Proxy};
 use crate::cluster::util::resp::Redis;
 use crate::util::ledger::{Pair, address, next_votes};
-use crate::util::time::{from_rfc3339, now_unix};
 use crate::util::wait_until;
+use std::fs;
 use std::time::{Duration, Instant};
+
+const WAITS: &str = "votes wait until the other nodes have given back";
 
 /// Takes a vote out of Redis, as if it had never come there.
 fn forget(redis: &mut Redis, pair: Pair) {
@@ -23,186 +26,140 @@ fn restart(engine: &mut Engine) {
     engine.run();
 }
 
-/// Casts these through a node again and again until each is refused as one that has voted.
-fn expect_refused(node: &Node, pairs: &[Pair]) {
-    for (server, ip) in pairs {
-        wait_until("the vote is known", || {
-            let again = node.control().cast(*server, *ip);
-            assert_ne!(again.status, 201, "{server} {ip} has voted: {again:?}");
-            again.status == 409
-        });
-    }
-}
-
-/// Regression: a removal was remembered by the server's number, so the server was not listed again, nor its votes.
+/// Regressions: a removal was remembered by the server's number, so the server was not listed again, nor its votes. And
+/// where the directory had lost a server and not its token, the token was taken for another server's.
 #[test]
-fn a_server_that_was_listed_again_comes_back_with_its_votes() {
+fn a_lost_server_is_listed_again_with_its_votes_and_a_removed_one_is_not() {
     let Some(mut engine) = Engine::try_store(&["--appendfsync", "always"]) else { return };
     let nodes = Node::start_many(2, &engine.url(), &[]);
-    nodes[0].add_servers(2);
-    let earlier = (1, address(1));
-    assert_eq!(nodes[0].control().cast(1, earlier.1).status, 201);
-    assert_eq!(nodes[0].control().delete("/v1/servers/1").status, 200);
+    nodes[0].add_servers(4);
+    let earlier = address(1);
+    for server in [1, 4] {
+        assert_eq!(nodes[0].control().cast(server, earlier).status, 201);
+        assert_eq!(nodes[0].control().delete(&format!("/v1/servers/{server}")).status, 200);
+    }
     nodes[0].control().add_server(1, "again");
-    let votes: Vec<Pair> = (2..12).map(|number| (1, address(number))).collect();
+    let votes: Vec<Pair> = (2..12).map(|number| (1 + number % 3, address(number))).collect();
     for (server, ip) in &votes {
         assert_eq!(nodes[1].control().cast(*server, *ip).status, 201);
     }
-    let before = settle(&mut engine.connect(), &[&nodes[0], &nodes[1]], "listed again");
+    let before = settle(&mut engine.connect(), &[&nodes[0], &nodes[1]], "before");
     let mut redis = engine.connect();
-    assert_eq!(redis.ask(&["HDEL", "vs:{0}:dir", "1"]).number(), 1);
-    assert_eq!(redis.ask(&["HDEL", "vs:{0}:tok", "again"]).number(), 1);
-    assert_eq!(redis.ask(&["DEL", "vs:{0}:s:1"]).number(), 1);
+    // As a store does that drops keys: without an entry of the log, and whole keys.
+    for (server, token) in [("1", None), ("2", Some("token-2")), ("3", None)] {
+        assert_eq!(redis.ask(&["HDEL", "vs:{0}:dir", server]).number(), 1);
+        if let Some(token) = token {
+            assert_eq!(redis.ask(&["HDEL", "vs:{0}:tok", token]).number(), 1);
+        }
+        assert_eq!(redis.ask(&["DEL", &format!("vs:{{0}}:s:{server}")]).number(), 1);
+    }
     restart(&mut engine);
     wait_until("all is given back", || nodes.iter().map(Node::restored).sum::<f64>() >= 10.0);
     assert_eq!(settle(&mut engine.connect(), &[&nodes[0], &nodes[1]], "given back"), before);
-    expect_refused(&nodes[0], &votes);
-    assert_eq!(nodes[0].control().cast(1, earlier.1).status, 201, "its vote went with the earlier listing");
-}
-
-/// Regression: whatever lay before a removal or a cancellation was taken for what they had ended.
-#[test]
-fn votes_of_instants_before_a_removal_or_a_cancellation_come_back() {
-    let Some(mut engine) = Engine::try_store(&["--appendfsync", "always"]) else { return };
-    let nodes = Node::start_many(2, &engine.url(), &[]);
-    nodes[0].add_servers(2);
-    assert_eq!(nodes[0].control().delete("/v1/servers/1").status, 200);
-    nodes[0].control().add_server(1, "again");
-    let mut votes: Vec<Pair> = Vec::new();
-    for number in 1..=20 {
-        let (pair, mode) = ((1 + number % 2, address(number)), if number % 4 < 2 { "record" } else { "cast" });
-        if pair.0 == 2 {
-            // Cancelled, and then the site's own books have an earlier one.
-            assert_eq!(nodes[0].control().cast(2, pair.1).status, 201);
-            assert_eq!(nodes[0].control().delete(&format!("/v1/votes/2/{}", pair.1)).status, 200);
+    for node in &nodes {
+        for (server, token) in [(1, "again"), (2, "token-2"), (3, "token-3")] {
+            assert_eq!(node.control().get(&format!("/v1/servers/{server}")).json()["token"], token);
         }
-        let body = format!(r#"{{"server_id":{},"ip":"{}","voted_at":{}}}"#, pair.0, pair.1, now_unix() - 100);
-        assert_eq!(nodes[1].control().post(&format!("/v1/votes?mode={mode}"), &body).status, 201);
-        votes.push(pair);
+        assert_eq!(node.control().get("/v1/servers/4").status, 404);
+        let pairs: Vec<Pair> = [(1, earlier)].into_iter().chain(votes.clone()).collect();
+        let shown: Vec<bool> = next_votes(node.server(), &pairs).iter().map(Option::is_some).collect();
+        assert!(!shown[0] && shown[1..].iter().all(|is_shown| *is_shown), "its vote went with the earlier listing");
     }
-    let before = settle(&mut engine.connect(), &[&nodes[0], &nodes[1]], "imported");
-    assert_eq!(before.votes.len(), votes.len());
-    let mut redis = engine.connect();
-    votes.iter().for_each(|pair| forget(&mut redis, *pair));
-    restart(&mut engine);
-    wait_until("all is given back", || nodes.iter().map(Node::restored).sum::<f64>() >= 20.0);
-    assert_eq!(settle(&mut engine.connect(), &[&nodes[0], &nodes[1]], "given back"), before);
-    expect_refused(&nodes[0], &votes);
 }
 
-/// Regression: the instant of a removed server's vote was given to another one after the server was listed again.
+/// What was taken away while a node was cut off does not come back, not even for as long as Redis takes no writes.
+/// What Redis lost is shown, counted and told meanwhile.
 #[test]
-fn no_instant_is_told_twice_and_none_is_far_ahead() {
-    let Some(engine) = Engine::try_store(&[]) else { return };
-    let node = Node::start(&engine.url(), &[]);
-    node.add_servers(1);
-    let said = now_unix() - 2;
-    let mut told = Vec::new();
-    for _ in 0..2 {
-        let body = format!(r#"{{"server_id":1,"ip":"{}","voted_at":{said}}}"#, address(1));
-        let taken = node.control().post("/v1/votes", &body);
-        assert_eq!(taken.status, 201, "{taken:?}");
-        told.push(taken.json()["voted_at"].as_str().expect("an instant").to_owned());
-        assert_eq!(node.control().delete("/v1/servers/1").status, 200);
-        node.control().add_server(1, "token-1");
-    }
-    assert_ne!(told[0], told[1]);
-
-    // Votes and cancellations in turn: each gets the next second, at most 5 ahead of the clock.
-    let until = Instant::now() + Duration::from_secs(20);
-    let mut told = Vec::new();
-    let refused = loop {
-        let taken = node.control().cast(1, address(2));
-        if taken.status != 201 {
-            break taken;
-        }
-        let voted_at = taken.json()["voted_at"].as_str().expect("an instant").to_owned();
-        assert!(from_rfc3339(&voted_at) <= now_unix() + 5, "{taken:?}");
-        assert!(!told.contains(&voted_at), "{taken:?}");
-        told.push(voted_at);
-        assert_eq!(node.control().delete(&format!("/v1/votes/1/{}", address(2))).status, 200);
-        assert!(Instant::now() < until, "it never ends: {told:?}");
-    };
-    assert_eq!((refused.status, &refused.json()["error"]), (429, &"too_many_changes".into()), "{refused:?}");
-    assert_eq!(refused.header("retry-after"), Some("1"), "{refused:?}");
-    assert!(format!("{refused:?}").contains("429 Too Many Requests"), "{refused:?}");
-    wait_until("a second is free again", || node.control().cast(1, address(2)).status == 201);
-}
-
-/// Regression: a node that started just when the policy was put right took what had been dropped.
-#[test]
-fn a_node_does_not_start_into_an_eviction() {
-    let Some(engine) = Engine::try_store(&[]) else { return };
-    let node = Node::start(&engine.url(), &[]);
-    node.add_servers(40);
-    let pairs: Vec<Pair> = (1..=40).map(|server| (server, address(1))).collect();
-    for (server, ip) in &pairs {
-        assert_eq!(node.control().cast(*server, *ip).status, 201);
-    }
-    let mut redis = engine.connect();
-    redis.ask(&["CONFIG", "SET", "maxmemory-policy", "volatile-random"]);
-    redis.ask(&["CONFIG", "SET", "maxmemory", "1"]);
-    redis.try_ask(&["SET", "another-key", "1"]).expect("it answers");
-    redis.ask(&["CONFIG", "SET", "maxmemory", "0"]);
-    redis.ask(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
-    assert!(redis.ask(&["KEYS", "vs:{0}:s:*"]).list().len() < 40, "nothing was dropped");
-    let late = Node::start(&engine.url(), &[]);
-    expect_refused(&late, &pairs);
-    settle(&mut redis, &[&node, &late], "after an eviction");
-}
-
-/// Regression: the time for which a starting node waits for the others ran out while nobody could give back.
-#[test]
-fn a_starting_node_waits_as_long_as_the_store_takes_no_writes() {
-    let Some(mut engine) = Engine::try_store(&["--appendfsync", "always"]) else { return };
-    let node = Node::start(&engine.url(), &[]);
-    node.add_servers(1);
-    let pairs: Vec<Pair> = (1..=200).map(|number| (1, address(number))).collect();
-    for (server, ip) in &pairs {
-        assert_eq!(node.control().cast(*server, *ip).status, 201);
-    }
-    let mut redis = engine.connect();
-    pairs.iter().for_each(|pair| forget(&mut redis, *pair));
-    engine.add_args(&["--min-replicas-to-write", "7"]);
-    restart(&mut engine);
-    wait_until("the loss is seen", || node.rebuilds("history") >= 1.0);
-    let late = Node::start(&engine.url(), &[]);
-    let since = Instant::now();
-    while since.elapsed() < Duration::from_secs(7) {
-        assert_eq!(late.control().cast(1, pairs[0].1).status, 503);
-    }
-    engine.connect().ask(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
-    expect_refused(&late, &pairs);
-    settle(&mut engine.connect(), &[&node, &late], "once writes are taken");
-}
-
-/// Regression: what was cancelled while a node was cut off was shown by it as long as Redis took no writes.
-#[test]
-fn a_node_that_cannot_give_back_shows_nothing_that_was_taken_away() {
+fn only_what_was_lost_is_shown_and_given_back() {
     let Some(mut engine) = Engine::try_store(&["--appendfsync", "always"]) else { return };
     let road = Proxy::to(engine.addr());
     let cut_off = Node::start(&url(road.addr()), &[]);
     let other = Node::start(&engine.url(), &[]);
     other.add_servers(2);
-    let [cancelled, removed, lost] = [(1, address(1)), (2, address(2)), (1, address(3))];
-    for (server, ip) in [cancelled, removed, lost] {
+    let [cancelled, removed, lost, ended, kept] =
+        [(1, 1), (2, 2), (1, 3), (1, 4), (1, 5)].map(|(server, number)| (server, address(number)));
+    let pairs = [cancelled, removed, lost, ended, kept];
+    for (server, ip) in pairs {
         assert_eq!(other.control().cast(server, ip).status, 201);
     }
     settle(&mut engine.connect(), &[&cut_off, &other], "before");
+    let shown = next_votes(cut_off.server(), &pairs);
     road.set(Mode::Cut);
     assert_eq!(other.control().delete(&format!("/v1/votes/1/{}", cancelled.1)).status, 200);
     assert_eq!(other.control().delete("/v1/servers/2").status, 200);
     other.control().add_server(2, "again");
-    forget(&mut engine.connect(), lost);
+    // The other node forgets all: only the one that was cut off can give anything back.
+    drop(other);
+    let mut redis = engine.connect();
+    let [key, member] = claim_of(ended);
+    let name = format!("1:{member}:{}", redis.ask(&["ZSCORE", &key, &member]).text());
+    [lost, ended].iter().for_each(|pair| forget(&mut redis, *pair));
     engine.add_args(&["--min-replicas-to-write", "7"]);
     restart(&mut engine);
     road.set(Mode::Pass);
-    wait_until("the other history is read", || cut_off.rebuilds("history") >= 1.0);
-    let shown = next_votes(cut_off.server(), &[cancelled, removed, lost]);
-    let is_shown: Vec<bool> = shown.iter().map(Option::is_some).collect();
-    assert_eq!(is_shown, [false, false, true], "cancelled, removed with its server, and lost");
-    assert!(cut_off.metric("vote_status_store_owed") > 0.5, "it owes what was lost still");
-    engine.connect().ask(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
-    cut_off.wait_until_recording(1);
-    settle(&mut engine.connect(), &[&cut_off, &other], "once writes are taken");
+
+    let owed = || cut_off.metric("vote_status_store_owed");
+    let line = "2 votes and servers are known to nodes alone, and lost with the last of them: do not restart this node";
+    wait_until("it is told", || cut_off.server().stderr().contains(line));
+    let expected = [None, None, shown[2].clone(), shown[3].clone(), shown[4].clone()];
+    assert_eq!(next_votes(cut_off.server(), &pairs), expected, "neither what was cancelled nor what was removed");
+    // Another history takes nothing of it away, and counts nothing twice.
+    restart(&mut engine);
+    wait_until("it is read anew", || cut_off.rebuilds("history") >= 2.0);
+    cut_off.wait_until_following();
+    assert_eq!(next_votes(cut_off.server(), &pairs), expected);
+    assert!((owed() - 2.0).abs() < f64::EPSILON, "{}", owed());
+    assert_eq!(cut_off.control().cast(1, address(9)).status, 503);
+
+    let mut redis = engine.connect();
+    // As if another node had cancelled it before this one could give it back.
+    let words: [&[&str]; 2] =
+        [&["CONFIG", "SET", "min-replicas-to-write", "0"], &["ZADD", "vs:{0}:gone", "4000000000", &name]];
+    redis.pipeline(&words).expect("Redis answers");
+    wait_until("nothing is owed", || owed() < 0.5);
+    let other = Node::start(&engine.url(), &[]);
+    // It does not know this history, and the node that was dropped says nothing any more.
+    other.wait_until_recording(1);
+    settle(&mut redis, &[&cut_off, &other], "once writes are taken");
+    let expected = [None, None, shown[2].clone(), None, shown[4].clone()];
+    assert_eq!(next_votes(other.server(), &pairs), expected);
+    assert!((cut_off.restored() - 1.0).abs() < f64::EPSILON, "{}", cut_off.restored());
+    assert_eq!(cut_off.control().cast(cancelled.0, cancelled.1).status, 201, "a cancelled pair may vote");
+}
+
+#[test]
+fn only_a_start_in_an_unknown_history_waits() {
+    let Some(mut engine) = Engine::try_store(&["--appendfsync", "always"]) else { return };
+    let first = Node::start(&engine.url(), &[]);
+    first.add_servers(1);
+    assert_eq!(first.control().cast(1, address(1)).status, 201, "the first start on a new store does not wait");
+    // Others have said that they are done: with an empty directory as with a kept one.
+    let second = Node::start(&engine.url(), &[]);
+    assert_eq!(second.control().cast(1, address(2)).status, 201);
+    let kept = second.kill();
+    let second = Node::start_in(kept, &engine.url(), &[]);
+    assert_eq!(second.control().cast(1, address(3)).status, 201);
+
+    // Redis is started again while one node is away: the others have nothing to wait for.
+    let kept = second.kill();
+    restart(&mut engine);
+    first.wait_until_recording(1);
+    let second = Node::start_in(kept, &engine.url(), &[]);
+    second.wait_until_recording(1);
+    assert!(second.server().stderr().contains(WAITS), "{}", second.server().stderr());
+    assert!(second.server().stderr().contains("all 1 other nodes have given back"), "{}", second.server().stderr());
+    assert!(!first.server().stderr().contains(WAITS), "{}", first.server().stderr());
+
+    // A node that is gone for good is waited for, and not for ever.
+    let (kept, _gone) = (second.kill(), first.kill());
+    restart(&mut engine);
+    let since = Instant::now();
+    let second = Node::start_in(kept, &engine.url(), &[]);
+    let pairs = [(1, address(1)), (1, address(3))];
+    assert!(next_votes(second.server(), &pairs).iter().all(Option::is_some), "status goes on meanwhile");
+    second.wait_until_recording(1);
+    assert!(since.elapsed() >= Duration::from_secs(5), "{:?}", since.elapsed());
+    settle(&mut engine.connect(), &[&second], "alone");
+    let history = fs::read_to_string(second.kill().path().join("store.history")).expect("a history is kept");
+    assert_eq!(history.split_whitespace().count(), 2, "{history}");
 }

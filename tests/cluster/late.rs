@@ -6,7 +6,6 @@ use crate::cluster::util::oracle::settle;
 use crate::cluster::util::proxy::{Mode, Proxy};
 use crate::util::client::Client;
 use crate::util::ledger::address;
-use crate::util::needs::has;
 use crate::util::wait_until;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
@@ -15,10 +14,7 @@ use std::time::{Duration, Instant};
 /// the network let it through, and ended a vote that another node had acknowledged meanwhile.
 #[test]
 fn a_cancellation_that_was_held_up_ends_no_later_vote() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::store(&[]);
+    let Some(engine) = Engine::try_store(&[]) else { return };
     let network = Proxy::to(engine.addr());
     let far = Node::start(&format!("redis://{}", network.addr()), &[]);
     let near = Node::start(&engine.url(), &[]);
@@ -42,83 +38,34 @@ fn a_cancellation_that_was_held_up_ends_no_later_vote() {
 }
 
 /// Regression: a node that was paused with a cancellation in its socket carried it out once it went on, long after its
-/// caller had cancelled through another node and the address had voted again.
+/// caller had cancelled through another node and the address had voted again. A caller that keeps its connection open
+/// may have done so as well: it is answered 503.
 #[test]
 fn a_cancellation_that_a_paused_node_has_not_read_ends_no_later_vote() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::store(&[]);
+    let Some(engine) = Engine::try_store(&[]) else { return };
     let nodes = Node::start_many(2, &engine.url(), &[]);
     let [paused, other] = [&nodes[0], &nodes[1]];
     other.add_servers(1);
     assert_eq!(other.control().cast(1, address(1)).status, 201);
     nodes.iter().for_each(|node| node.wait_until_recording(1));
     let path = format!("/v1/votes/1/{}", address(1));
-    let mut callers: Vec<Client> =
-        (0..8).map(|_| Client::try_connect(paused.control_addr()).expect("it listens")).collect();
+    let mut callers: Vec<Client> = (0..8).map(|_| Client::connect(paused.control_addr())).collect();
 
     paused.server().pause();
     let since = Instant::now();
     for caller in &mut callers {
-        caller.try_send(paused.control().request_bytes("DELETE", &path, None)).expect("the socket takes it");
+        caller.send(paused.control().request_bytes("DELETE", &path, None));
     }
-    drop(callers);
     assert_eq!(other.control().delete(&path).status, 200);
     assert_eq!(other.control().cast(1, address(1)).status, 201);
-    let refused = || {
-        assert_eq!(other.control().cast(1, address(1)).status, 409);
-        since.elapsed() > Duration::from_millis(2_500)
-    };
-    wait_until("the pause has lasted long", refused);
+    wait_until("the pause has lasted long", || since.elapsed() > Duration::from_millis(1_500));
     paused.server().signal(Signal::CONT);
+    for caller in &mut callers {
+        assert_eq!(caller.read_response(false).status, 503);
+    }
     paused.wait_until_recording(1);
     let again = other.control().cast(1, address(1));
     assert_eq!(again.status, 409, "{again:?}");
     settle(&mut engine.connect(), &[paused, other], "once it goes on");
     assert!(paused.server().stderr().contains("this process stood still for"), "it is said");
-}
-
-/// Regression: of a node that was stopped for less than a second nobody knew, and it carried out what it found in its
-/// sockets, though the clients had gone and done all of it through another node.
-#[test]
-fn a_change_of_a_client_that_has_gone_is_not_made() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::store(&[]);
-    let nodes = Node::start_many(2, &engine.url(), &[]);
-    let [stopped, other] = [&nodes[0], &nodes[1]];
-    other.add_servers(1);
-    nodes.iter().for_each(|node| node.wait_until_recording(1));
-    let mut kept = Client::try_connect(stopped.control_addr()).expect("it listens");
-    kept.try_send(stopped.control().request_bytes("GET", "/v1/servers/1", None)).expect("the socket takes it");
-    assert_eq!(kept.try_read_response(false).expect("an answer").status, 200);
-    let (votes, path) = (10..20, |number| format!("/v1/votes/1/{}", address(number)));
-    for number in votes.clone() {
-        assert_eq!(other.control().cast(1, address(number)).status, 201);
-    }
-
-    // New connections, and one that the node knows.
-    stopped.server().pause();
-    let requests: Vec<String> =
-        votes.clone().map(|number| stopped.control().request_bytes("DELETE", &path(number), None)).collect();
-    for request in &requests[1..] {
-        let mut client = Client::try_connect(stopped.control_addr()).expect("it listens");
-        client.try_send(request).expect("the socket takes it");
-    }
-    kept.try_send(&requests[0]).expect("the socket takes it");
-    drop(kept);
-    for number in votes.clone() {
-        assert_eq!(other.control().delete(&path(number)).status, 200);
-        assert_eq!(other.control().cast(1, address(number)).status, 201);
-    }
-    stopped.server().signal(Signal::CONT);
-    // What waits in its sockets is read before what comes now.
-    stopped.wait_until_recording(1);
-    for number in votes {
-        let again = other.control().cast(1, address(number));
-        assert_eq!(again.status, 409, "{number}: {again:?}");
-    }
-    settle(&mut engine.connect(), &[stopped, other], "once it goes on");
 }

@@ -71,7 +71,7 @@ fn a_store_that_takes_no_votes_says_why() {
     fs::create_dir(&file).expect("a folder");
     redis.ask(&["CONFIG", "SET", "save", "3600 1"]);
     redis.ask(&["BGSAVE"]);
-    wait_until("it could not save", || redis.ask(&["INFO", "persistence"]).text().contains("last_bgsave_status:err"));
+    wait_until("it could not save", || redis.info("rdb_last_bgsave_status") == "err");
     expect(&node, "votes", &["disk"], "MISCONF");
     redis.ask(&["CONFIG", "SET", "save", ""]);
     expect_well(&node, 13);
@@ -80,6 +80,15 @@ fn a_store_that_takes_no_votes_says_why() {
     expect(&node, "votes", &["memory"], "OOM");
     redis.ask(&["CONFIG", "SET", "maxmemory", "0"]);
     expect_well(&node, 14);
+
+    // It drops nothing without a limit, which may come at any moment.
+    redis.ask(&["CONFIG", "SET", "maxmemory-policy", "volatile-ttl"]);
+    wait_until("the node has looked", || node.server().stderr().contains("EVICTING store at"));
+    expect(&node, "votes", &["eviction"], "with maxmemory-policy volatile-ttl it drops votes");
+    let late = Node::start(&engine.url(), &[]);
+    expect(&late, "votes", &["eviction"], "EVICTING store at");
+    redis.ask(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    expect_well(&node, 15);
 }
 
 #[test]
@@ -114,6 +123,7 @@ fn a_store_that_is_not_followed_says_why() {
     let id = redis.ask(&["HGET", "vs:{0}:meta", "store"]).text().to_owned();
     redis.ask(&["HSET", "vs:{0}:meta", "store", "another"]);
     expect(&node, "feed", &["wrong_store"], "OTHER store at");
+    assert_eq!(node.control().cast(1, address(12)).status, 503);
     redis.ask(&["HSET", "vs:{0}:meta", "store", &id]);
     expect_well(&node, 13);
 
@@ -125,7 +135,7 @@ fn a_store_that_is_not_followed_says_why() {
     engine.kill();
     expect(&node, "feed", &["unreachable"], "does not answer");
     // In microseconds, and each pause takes a busy machine many times that: a file that takes some seconds to read.
-    engine.add(&["--key-load-delay", "200"]);
+    engine.add_args(&["--key-load-delay", "200"]);
     scope(|all| {
         all.spawn(|| engine.run());
         expect(&node, "feed", &["loading"], "LOADING");

@@ -55,10 +55,7 @@ impl Shards {
             wait_until("the slots are served", || info(engine, "cluster_state") == "ok");
         }
         let replica = all.pop().expect("four").0;
-        wait_until("the replica follows", || {
-            let said = all[2].0.connect().ask(&["INFO", "replication"]).text().to_owned();
-            said.contains("state=online")
-        });
+        wait_until("the replica follows", || all[2].0.connect().info("slave0").contains("state=online"));
         Shards { primaries: all.into_iter().map(|(engine, _)| engine).collect(), replica }
     }
 
@@ -137,14 +134,7 @@ fn nodes_go_with_the_slot_of_their_keys() {
     for node in both {
         node.wait_until_recording(1);
     }
-    wait_until("the replica has all", || {
-        let count = |engine: &Engine| engine.connect().ask(&["INFO", "replication"]).text().to_owned();
-        let offset = |said: &str, name: &str| {
-            said.lines().find_map(|line| line.strip_prefix(name)).map(|rest| rest.trim().to_owned())
-        };
-        let (here, there) = (count(&shards.primaries[2]), count(&shards.replica));
-        offset(&here, "master_repl_offset:") == offset(&there, "slave_repl_offset:")
-    });
+    shards.replica.wait_until_as_far_as(shards.primaries[2].addr());
     shards.primaries[2].kill();
     wait_until("the replica is promoted", || owns(&shards.replica));
     shards.primaries[0].kill();

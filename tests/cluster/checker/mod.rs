@@ -170,16 +170,17 @@ mod found {
     }
 
     /// A server was removed and listed again, with a vote that lies before the removal, and the store forgot all of it:
-    /// the server and its votes were refused.
+    /// the server and its votes were refused. So was a vote that lies before one that was cancelled.
     #[test]
     fn a_listing_and_its_votes_come_back_behind_a_removal() {
-        let [cast, imported] = [(GOES, address(1)), (GOES, address(2))];
+        let [cast, imported, cancelled] = [(GOES, address(1)), (GOES, address(2)), (1, address(3))];
         let mut steps = Vec::new();
         for (lost, by) in [(vec![Step::Save], Step::Restore(None)), (vec![Step::HoldReplica], Step::Promote(None))] {
             steps.extend([Step::Remove(0), Step::List(1)]);
             steps.extend(lost);
-            steps.extend([Step::Remove(0), Step::List(1), Step::Vote(2, cast), Step::Record(0, imported, 10), by]);
-            steps.extend([Step::Ask(2, cast), Step::Ask(0, imported), Step::Settle]);
+            steps.extend([Step::Remove(0), Step::List(1), Step::Vote(2, cast), Step::Record(0, imported, 10)]);
+            steps.extend([Step::Vote(1, cancelled), Step::Cancel(1, cancelled), Step::Record(0, cancelled, 10), by]);
+            steps.extend([Step::Ask(2, cast), Step::Ask(0, imported), Step::Ask(0, cancelled), Step::Settle]);
         }
         check("a listing behind a removal", &steps);
     }
@@ -193,6 +194,34 @@ mod found {
             steps.extend([Step::VoteUntilAnswered(LAST, pair), Step::Settle]);
         }
         check("a start behind an eviction", &steps);
+    }
+
+    /// The log lost what a node had not read, while it was away, and then all of it.
+    #[test]
+    fn a_log_that_was_cut_behind_a_node_is_noticed() {
+        let mut steps = vec![Step::Hole(0), Step::Crowd(1, 1, 1_000), Step::TrimLog, Step::Open(0), Step::Settle];
+        steps.extend([Step::Cut(0), Step::Crowd(1, 1, 2_000), Step::TrimLog, Step::Open(0), Step::Settle]);
+        steps.extend([Step::DropLog, Step::Crowd(2, 2, 1_000), Step::Settle]);
+        check("a log that was cut", &steps);
+    }
+
+    /// An older state, which goes on past the entry that a node had read to while that node was away.
+    #[test]
+    fn a_node_that_was_away_notices_another_history() {
+        let mut steps = vec![Step::Crowd(0, 1, 1_000), Step::Save, Step::Crowd(0, 1, 2_000), Step::Cut(0)];
+        steps.extend([Step::Restore(None), Step::Crowd(1, 1, 3_000), Step::Crowd(2, 2, 1_000), Step::Open(0)]);
+        steps.push(Step::Settle);
+        check("another history", &steps);
+    }
+
+    /// The time for which a starting node waits for the others ran out while nobody could give anything back.
+    #[test]
+    fn a_node_that_starts_waits_as_long_as_the_store_takes_no_writes() {
+        let pair = some_pairs()[0];
+        let mut steps = vec![Step::HoldReplica, Step::Vote(0, pair), Step::RefuseWrites, Step::Promote(Some(LAST))];
+        steps.extend([Step::Start(LAST, Empty), Step::Pause(5_500), Step::ExpectRefused(LAST, pair)]);
+        steps.extend([Step::TakeWrites, Step::VoteUntilAnswered(LAST, pair), Step::Settle]);
+        check("a start while the store takes no writes", &steps);
     }
 
     /// A node that was stopped made changes of clients that had gone.

@@ -22,8 +22,6 @@ pub(crate) struct Engine {
     folder: tempfile::TempDir,
     port: u16,
     args: Vec<String>,
-    /// A program to start it with, and its arguments: `strace …`.
-    wrapper: Vec<String>,
     environment: Vec<(String, String)>,
     child: Option<Child>,
 }
@@ -95,13 +93,7 @@ impl Engine {
 
     fn with(args: Vec<String>) -> Engine {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let nothing = Vec::new();
-        Engine { folder, port: free_port().port(), args, wrapper: nothing, environment: Vec::new(), child: None }
-    }
-
-    /// From the next start on under another program.
-    pub(crate) fn wrap(&mut self, wrapper: &[&str]) {
-        self.wrapper = words(wrapper);
+        Engine { folder, port: free_port().port(), args, environment: Vec::new(), child: None }
     }
 
     /// From the next start on with these arguments as well.
@@ -127,10 +119,7 @@ impl Engine {
 
     fn spawn(&mut self) {
         assert!(self.child.is_none(), "it runs");
-        let program = program();
-        let mut words = self.wrapper.iter().map(String::as_str).chain([program.as_str()]);
-        let mut command = Command::new(words.next().expect("at least one"));
-        command.args(words);
+        let mut command = Command::new(program());
         if self.args.iter().any(|arg| arg == "--sentinel") {
             command.args(&self.args);
         } else {
@@ -167,7 +156,7 @@ impl Engine {
         let mut primary = Redis::connect(primary);
         wait_until("the replica has said how far it is", || {
             let said = primary.ask(&["INFO", "replication"]).text().to_owned();
-            let end = said.lines().find_map(|line| line.strip_prefix("master_repl_offset:")).expect("an offset");
+            let end = primary.info("master_repl_offset");
             said.contains(&format!("port={},state=online,offset={end},", self.port))
         });
     }
@@ -203,21 +192,10 @@ impl Engine {
         kill_process(pid, signal).unwrap_or_else(|error| panic!("no signal to {pid:?}: {error}"));
     }
 
-    /// From the next start on with more arguments.
-    pub(crate) fn add(&mut self, args: &[&str]) {
-        self.args.extend(words(args));
-    }
-
     /// Ends it with signal 9.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            let tracer = tracer_of(child.id());
             child.kill().expect("a child that nobody has waited for can be killed");
-            // Whoever traces it may hold it back from its end.
-            if let Some(tracer) = tracer {
-                // It may have seen the end by itself.
-                let _ = kill_process(tracer, Signal::KILL);
-            }
             child.wait().expect("a killed child can be reaped");
         }
     }
@@ -269,18 +247,4 @@ pub(crate) fn add_documented_user(redis: &mut Redis) {
     let mut words = vec!["ACL", "SETUSER", "vote-status", "on"];
     words.extend(rules.map(|rule| if rule.starts_with('>') { ">of-the-node" } else { rule }));
     redis.ask(&words);
-}
-
-/// Connections that Redis has taken so far.
-pub(crate) fn connections(redis: &mut Redis) -> u64 {
-    let said = redis.ask(&["INFO", "stats"]).text().to_owned();
-    let count = said.lines().find_map(|line| line.strip_prefix("total_connections_received:")).expect("a count");
-    count.parse().expect("a number")
-}
-
-/// The process that traces this one.
-fn tracer_of(pid: u32) -> Option<Pid> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
-    Pid::from_raw(tracer.trim().parse().expect("a process id"))
 }

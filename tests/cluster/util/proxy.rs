@@ -2,6 +2,7 @@
 //! hole: the peers see silence), or it cuts (connections end, new ones end at once); and it can be
 //! long, so that what passes takes its time. Knows bytes only.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -42,7 +43,8 @@ struct Line {
 
 #[derive(Debug)]
 struct State {
-    to: SocketAddr,
+    /// Where the next connections go, one each; the last one stays.
+    to: VecDeque<SocketAddr>,
     mode: Mode,
     /// What bytes take from one end to the other.
     delay: Duration,
@@ -59,7 +61,8 @@ impl Proxy {
         // A thread that waits for a connection could not be told that it is over.
         listener.set_nonblocking(true).expect("a socket option");
         let addr = listener.local_addr().expect("its address");
-        let state = Mutex::new(State { to, mode: Mode::Pass, delay: Duration::ZERO, open: Vec::new(), passed: 0 });
+        let state =
+            Mutex::new(State { to: [to].into(), mode: Mode::Pass, delay: Duration::ZERO, open: Vec::new(), passed: 0 });
         let line = Arc::new(Line { state, changed: Condvar::new() });
         let accepting = spawn({
             let line = Arc::clone(&line);
@@ -75,7 +78,12 @@ impl Proxy {
 
     /// New connections go to another address from now on.
     pub(crate) fn aim(&self, to: SocketAddr) {
-        self.line.lock().to = to;
+        self.aim_in_turn(&[to]);
+    }
+
+    /// The next connections go to these, one to each, and all that follow to the last one.
+    pub(crate) fn aim_in_turn(&self, to: &[SocketAddr]) {
+        self.line.lock().to = to.iter().copied().collect();
     }
 
     /// Bytes take so long one way from now on.
@@ -100,6 +108,16 @@ impl Proxy {
     /// How many bytes have passed so far, both ways.
     pub(crate) fn passed(&self) -> u64 {
         self.line.lock().passed
+    }
+}
+
+impl State {
+    fn next(&mut self) -> SocketAddr {
+        let next = self.to[0];
+        if self.to.len() > 1 {
+            self.to.pop_front();
+        }
+        next
     }
 }
 
@@ -136,7 +154,7 @@ impl Line {
         if !self.wait_for_pass() {
             return;
         }
-        let to = self.lock().to;
+        let to = self.lock().next();
         let Ok(server) = TcpStream::connect(to) else { return };
         let ends = [&client, &server].map(|stream| {
             stream.set_nodelay(true).expect("a socket option");

@@ -85,6 +85,21 @@ impl Redis {
         commands.iter().map(|_| self.read()).collect()
     }
 
+    /// A field of what Redis says of itself; empty where it says no such thing.
+    pub(crate) fn info(&mut self, field: &str) -> String {
+        let said = self.ask(&["INFO", "all"]).text().to_owned();
+        let value = said.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        value.unwrap_or_default().trim().to_owned()
+    }
+
+    /// How often it was asked this so far.
+    pub(crate) fn calls(&mut self, command: &str) -> u64 {
+        let said = self.info(&format!("cmdstat_{command}"));
+        said.strip_prefix("calls=")
+            .and_then(|rest| rest.split(',').next())
+            .map_or(0, |count| count.parse().expect("a count"))
+    }
+
     /// Sends commands and reads nothing.
     pub(crate) fn send(&mut self, commands: &[&[&str]]) -> io::Result<()> {
         let mut bytes = Vec::new();
