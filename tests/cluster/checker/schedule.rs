@@ -17,6 +17,8 @@ const BUSY: u32 = 4;
 pub(crate) const CROWD: u32 = 40;
 /// Crowds begin at one of so many addresses.
 const CROWDS: u32 = 4_000;
+/// Places of a step that ends a fault, or that needs another one before it.
+const OFTEN: usize = 16;
 /// Commands that the functions of the store call, one of which a user's rights may lack.
 const COMMANDS: [&str; 4] = ["zadd", "xadd", "zrem", "pexpire"];
 
@@ -244,15 +246,47 @@ fn fault(random: &mut Random, shape: &Shape) -> Step {
     let taken_along = (alive.len() > 1 && random.below(2) == 0).then(|| *random.pick(&alive));
     steps.push(if shape.is_replica_held { Step::Promote(taken_along) } else { Step::HoldReplica });
     steps.push(Step::Promote(None));
+    // What ends a fault, or needs another one before it, is drawn as often as what can come at any moment only where it
+    // has more places here.
+    let mut add = |places, step: Step| steps.extend(vec![step; places]);
     // A replica that hears nothing would be told everything by the store that is put back.
-    if !shape.is_replica_held {
-        steps.push(if shape.is_saved { Step::Restore(taken_along) } else { Step::Save });
+    match (shape.is_replica_held, shape.is_saved) {
+        (true, _) => {}
+        (false, true) => add(OFTEN, Step::Restore(taken_along)),
+        (false, false) => add(2, Step::Save),
     }
-    steps.push(if shape.refuses_writes { Step::TakeWrites } else { Step::RefuseWrites });
-    steps.push(if shape.may_evict { Step::KeepKeys } else { Step::Evict });
-    steps.push(Step::DropKeys);
-    steps.push(if shape.is_forbidden { Step::Permit } else { Step::Forbid(COMMANDS[random.below(COMMANDS.len())]) });
+    if shape.refuses_writes {
+        add(OFTEN, Step::TakeWrites)
+    } else {
+        add(1, Step::RefuseWrites)
+    }
+    if shape.may_evict {
+        add(OFTEN, Step::KeepKeys)
+    } else {
+        add(1, Step::Evict)
+    }
+    if shape.is_forbidden {
+        add(OFTEN, Step::Permit);
+    } else {
+        add(1, Step::Forbid(COMMANDS[random.below(COMMANDS.len())]));
+    }
+    add(1, Step::DropKeys);
     random.pick(&steps).clone()
+}
+
+/// Every fifth schedule or more has each of them.
+#[test]
+fn what_needs_another_fault_before_it_is_drawn_as_well() {
+    let steps: Vec<Step> = (0..200).flat_map(|seed| random(&mut Random::seeded(seed), 80)).collect();
+    let count = |is_it: fn(&Step) -> bool| steps.iter().filter(|step| is_it(step)).count();
+    let counts = [
+        count(|step| matches!(step, Step::Restore(_))),
+        count(|step| matches!(step, Step::TakeWrites)),
+        count(|step| matches!(step, Step::KeepKeys)),
+        count(|step| matches!(step, Step::Permit)),
+        count(|step| matches!(step, Step::Promote(_))),
+    ];
+    assert!(counts.iter().all(|count| *count >= 40), "{counts:?}");
 }
 
 #[test]
