@@ -40,8 +40,8 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let mut last = None;
     for _ in 0..TRIES {
         let node = node_client::digest(&client, mirror.state.position.n)?;
-        if node.store_id != mirror.store {
-            let (url, other, store) = (client.url(), &node.store_id, &mirror.store);
+        if node.store_id != mirror.state.store {
+            let (url, other, store) = (client.url(), &node.store_id, &mirror.state.store);
             return Err(CliError::new(format_args!(
                 "{url} follows store {other}, and the store at {address} is {store}"
             )));

@@ -116,7 +116,7 @@ pub(super) fn checker(options: &StoreOptions) -> Box<dyn Fn() + Send> {
     Box::new(move || {
         let address = address.clone();
         // It may take seconds, and the thread of signals has others to catch.
-        let check = move || match Primary::open(&address) {
+        let check = move || match Primary::open(&address).and_then(|mut primary| primary.unfit()) {
             Ok(_) => log::info!("the store lets this node in with user, password and certificates as they are now"),
             Err(error) => log::error!("the store does not let this node in as its files are now: {error}"),
         };

@@ -37,7 +37,7 @@ pub struct Initialised {
 /// Where it cannot be reached, has functions of another form, or does not let this user write.
 pub fn open(address: &StoreAddress) -> Result<Primary, LinkError> {
     let mut primary = Primary::open(address)?;
-    primary.check_fit()?;
+    primary.unfit()?.map_or(Ok(()), Err)?;
     // Of a schema that this version does not know nothing is written.
     snapshot::snap(&mut primary.link)?;
     Ok(primary)
@@ -173,9 +173,8 @@ impl Filling {
                 Some(0) => self.filled.taken += 1,
                 _ => self.filled.refused += 1,
             }
-            if let (Some((server, token)), Some((ServerOutcome::Unchanged(held), _))) =
-                (server, calls::read_server(&reply))
-                && held != token
+            if let Some((server, token)) = server
+                && calls::read_server(&reply, Some(&token)) == Some(ServerOutcome::TokenDiffers)
             {
                 self.filled.differing.push(server);
             }

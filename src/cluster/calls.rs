@@ -2,9 +2,8 @@
 
 use redis::{Cmd, Value, cmd};
 
-use super::entry::{ListingId, items, member, number, text, token};
+use super::entry::{EntryId, ListingId, items, member, number, text, token};
 use super::keys;
-use super::status::EntryId;
 use crate::clock::Now;
 use crate::recorder::command::{Mode, Recorded, ServerOutcome, VoteOutcome};
 use crate::store::StoredVote;
@@ -68,57 +67,101 @@ pub fn touch(now: &Now) -> Cmd {
     command
 }
 
-/// What became of a vote.
+/// A change of a server or its votes that was asked for, which says how the reply is read.
+pub enum Change {
+    /// A vote of this voter.
+    Vote(ServerId, Voter),
+    /// The end of a cooldown.
+    Cancel,
+    /// A server to list, with the token that only a new one gets: a listed one with another token keeps that. Or one to
+    /// give another token.
+    Server(Option<Token>),
+    /// A server to strike off.
+    Remove,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeOutcome {
+    /// Of a vote.
+    Vote(VoteOutcome),
+    /// Whether there was a cooldown to end; `None` for no such server.
+    Cancel(Option<bool>),
+    /// Of a server.
+    Server(ServerOutcome),
+    /// Whether it was listed.
+    Remove(bool),
+}
+
+impl Change {
+    /// What the store made of it, and the entry that it named in the third field of its reply, if it made one. `None` for
+    /// a reply that makes no sense.
+    #[must_use]
+    pub fn read(&self, reply: &Value, cooldowns: &CooldownView, cooldown: Cooldown) -> Option<(ChangeOutcome, Made)> {
+        let fields = items(reply)?;
+        let outcome = match (self, number(fields.first()?)?) {
+            // The third field is the address here, and no entry.
+            (Self::Vote(_, voter), 2) => {
+                let (refused, expires_at) = (text(fields.get(2)?)?, cooldown.expires_at(voted_at(fields)?));
+                let address = voter.addresses().find(|address| member(cooldowns.voter(*address)) == refused)?;
+                return Some((ChangeOutcome::Vote(VoteOutcome::InCooldown(address, expires_at)), None));
+            }
+            (Self::Vote(server, voter), what) => {
+                let recorded = || {
+                    let (server, voter, voted_at) = (*server, voter.clone(), voted_at(fields)?);
+                    let expires_at = cooldown.expires_at(voted_at);
+                    Some(Recorded { server, voter, voted_at, expires_at, is_confirmed: true })
+                };
+                ChangeOutcome::Vote(match what {
+                    0 => VoteOutcome::Recorded(recorded()?),
+                    1 => VoteOutcome::Unchanged(recorded()?),
+                    3 => VoteOutcome::Expired,
+                    4 => VoteOutcome::InFuture,
+                    5 => VoteOutcome::UnknownServer,
+                    6 => VoteOutcome::TooManyChanges,
+                    _ => return None,
+                })
+            }
+            (Self::Cancel, 0) => ChangeOutcome::Cancel(Some(true)),
+            (Self::Cancel, 1) => ChangeOutcome::Cancel(Some(false)),
+            (Self::Cancel, 5) => ChangeOutcome::Cancel(None),
+            (Self::Server(kept), _) => ChangeOutcome::Server(read_server(reply, kept.as_ref())?),
+            (Self::Remove, 0) => ChangeOutcome::Remove(true),
+            (Self::Remove, 5) => ChangeOutcome::Remove(false),
+            (Self::Cancel | Self::Remove, _) => return None,
+        };
+        let entry = fields.get(2).map(|entry| EntryId::read(text(entry)?));
+        // A third field that is no entry's name makes no sense.
+        if entry == Some(None) { None } else { Some((outcome, entry.flatten())) }
+    }
+}
+
+/// What became of a server. Where a listed one keeps another token than `kept` that is no success.
 #[must_use]
-pub fn read_vote(
-    reply: &Value,
-    server: ServerId,
-    voter: &Voter,
-    cooldowns: &CooldownView,
-    cooldown: Cooldown,
-) -> Option<(VoteOutcome, Made)> {
+pub fn read_server(reply: &Value, kept: Option<&Token>) -> Option<ServerOutcome> {
     let fields = items(reply)?;
-    let voted_at = || Some(UnixSeconds(u32::try_from(number(fields.get(1)?)?).ok()?));
-    let recorded = || {
-        let voted_at = voted_at()?;
-        let expires_at = cooldown.expires_at(voted_at);
-        Some(Recorded { server, voter: voter.clone(), voted_at, expires_at, is_confirmed: true })
-    };
-    let outcome = match number(fields.first()?)? {
-        0 => VoteOutcome::Recorded(recorded()?),
-        1 => VoteOutcome::Unchanged(recorded()?),
-        // The third field is the address here, and no entry.
-        2 => {
-            let refused = text(fields.get(2)?)?;
-            let address = voter.addresses().find(|address| member(cooldowns.voter(*address)) == refused)?;
-            return Some((VoteOutcome::InCooldown(address, cooldown.expires_at(voted_at()?)), None));
-        }
-        3 => VoteOutcome::Expired,
-        4 => VoteOutcome::InFuture,
-        5 => VoteOutcome::UnknownServer,
-        6 => VoteOutcome::TooManyChanges,
+    let token = || Token::new(text(fields.get(1)?)?);
+    Some(match number(fields.first()?)? {
+        0 => ServerOutcome::Created(token()?),
+        1 => ServerOutcome::Changed(token()?),
+        2 => match token()? {
+            held if kept.is_some_and(|kept| *kept != held) => ServerOutcome::TokenDiffers,
+            held => ServerOutcome::Unchanged(held),
+        },
+        3 => ServerOutcome::TokenInUse,
+        5 => ServerOutcome::Unknown,
         _ => return None,
-    };
-    Some((outcome, made(fields)?))
+    })
+}
+
+fn voted_at(fields: &[Value]) -> Option<UnixSeconds> {
+    Some(UnixSeconds(u32::try_from(number(fields.get(1)?)?).ok()?))
 }
 
 /// The end of a cooldown.
 #[must_use]
 pub fn cancel(term: Term<'_>, server: ServerId, address: VoterAddress) -> Cmd {
     term.change("vote_status_cancel", server, &[&member(address)])
-}
-
-/// Whether there was a cooldown to end; `None` for no such server.
-#[must_use]
-pub fn read_cancel(reply: &Value) -> Option<(Option<bool>, Made)> {
-    let fields = items(reply)?;
-    let outcome = match number(fields.first()?)? {
-        0 => Some(true),
-        1 => Some(false),
-        5 => None,
-        _ => return None,
-    };
-    Some((outcome, made(fields)?))
 }
 
 /// A vote that the store had lost, and the listing under which it was given, where that is known.
@@ -198,37 +241,10 @@ pub fn rotate(term: Term<'_>, server: ServerId, token: &Token) -> Cmd {
     term.change("vote_status_server", server, &["rotate", token.as_str(), token.as_str(), ""])
 }
 
-/// What became of a server.
-#[must_use]
-pub fn read_server(reply: &Value) -> Option<(ServerOutcome, Made)> {
-    let fields = items(reply)?;
-    let token = || Token::new(text(fields.get(1)?)?);
-    let outcome = match number(fields.first()?)? {
-        0 => ServerOutcome::Created(token()?),
-        1 => ServerOutcome::Changed(token()?),
-        2 => ServerOutcome::Unchanged(token()?),
-        3 => ServerOutcome::TokenInUse,
-        5 => ServerOutcome::Unknown,
-        _ => return None,
-    };
-    Some((outcome, made(fields)?))
-}
-
 /// A server to strike off.
 #[must_use]
 pub fn remove(term: Term<'_>, server: ServerId) -> Cmd {
     term.change("vote_status_remove", server, &[])
-}
-
-/// Whether it was listed.
-#[must_use]
-pub fn read_remove(reply: &Value) -> Option<(bool, Made)> {
-    let fields = items(reply)?;
-    match number(fields.first()?)? {
-        0 => Some((true, made(fields)?)),
-        5 => Some((false, None)),
-        _ => None,
-    }
 }
 
 /// What a node says of itself to the others: that nothing is owed to this history.
@@ -237,14 +253,6 @@ pub fn node(store: &str, name: &str, history: &str, former: &str, tidy: &str) ->
     let mut command = cmd("FCALL");
     command.arg("vote_status_node").arg(2).arg(&[keys::META, keys::NODES, store, name, history, former, tidy]);
     command
-}
-
-/// The entry that a reply names in its third field, if it has one. `None` for what is no entry's name.
-fn made(fields: &[Value]) -> Option<Made> {
-    match fields.get(2) {
-        None => Some(None),
-        Some(entry) => EntryId::read(text(entry)?).map(Some),
-    }
 }
 
 /// Asks for the servers of some tokens, and for the store's id: a store that was emptied meanwhile knows
@@ -275,11 +283,8 @@ pub fn read_resolved(reply: &Value) -> Option<Vec<Option<ServerId>>> {
 mod tests {
     use redis::Value;
 
-    use super::{
-        GivenBack, Term, read_cancel, read_relist, read_remove, read_resolved, read_restore, read_server, read_vote,
-        vote,
-    };
-    use crate::cluster::status::EntryId;
+    use super::{Change, ChangeOutcome, GivenBack, Made, Term, read_relist, read_resolved, read_restore, vote};
+    use crate::cluster::entry::EntryId;
     use crate::recorder::command::{Mode, Recorded, ServerOutcome, VoteOutcome};
     use crate::vote::address::{Voter, VoterAddress};
     use crate::vote::id::{ServerId, Token};
@@ -300,7 +305,11 @@ mod tests {
     fn outcomes_of_votes() {
         let cooldown = Cooldown::from_minutes(90).expect("in range");
         let voter = Voter::new(&[V4, V6]).expect("two addresses");
-        let read = |reply: &Value| read_vote(reply, ServerId(28), &voter, &CooldownTable::new().view(), cooldown);
+        let change = Change::Vote(ServerId(28), voter.clone());
+        let read = |reply: &Value| match change.read(reply, &CooldownTable::new().view(), cooldown)? {
+            (ChangeOutcome::Vote(outcome), made) => Some((outcome, made)),
+            other => panic!("{other:?}"),
+        };
         let recorded = Recorded {
             server: ServerId(28),
             voter: voter.clone(),
@@ -328,10 +337,14 @@ mod tests {
 
     #[test]
     fn outcomes_of_everything_else() {
-        let entry = Some(EntryId { ms: 5, sequence: 1 });
-        assert_eq!(read_cancel(&reply(&[0, 9], Some("5-1"))), Some((Some(true), entry)));
-        assert_eq!(read_cancel(&reply(&[1], None)), Some((Some(false), None)));
-        assert_eq!(read_cancel(&reply(&[5], None)), Some((None, None)));
+        let cooldown = Cooldown::from_minutes(90).expect("in range");
+        let read = |change: Change, reply: &Value| change.read(reply, &CooldownTable::new().view(), cooldown);
+        let entry: Made = Some(EntryId { ms: 5, sequence: 1 });
+        let cancel = |reply: &Value| read(Change::Cancel, reply);
+        assert_eq!(cancel(&reply(&[0, 9], Some("5-1"))), Some((ChangeOutcome::Cancel(Some(true)), entry)));
+        assert_eq!(cancel(&reply(&[1], None)), Some((ChangeOutcome::Cancel(Some(false)), None)));
+        assert_eq!(cancel(&reply(&[5], None)), Some((ChangeOutcome::Cancel(None), None)));
+        assert_eq!(cancel(&reply(&[2], None)), None);
         assert_eq!(read_restore(&reply(&[0, 9], Some("5-1"))), Some(GivenBack::Taken));
         assert_eq!(read_restore(&reply(&[1], None)), Some(GivenBack::Refused(None)));
         assert_eq!(read_restore(&reply(&[1, 9], None)), Some(GivenBack::Refused(Some(UnixSeconds(9)))));
@@ -340,12 +353,19 @@ mod tests {
         let listed = Value::Array(vec![Value::Int(1), text("v1;demo")]);
         assert_eq!(read_relist(&listed), Some(GivenBack::Refused(Token::new("demo"))));
         let created = Value::Array(vec![Value::Int(0), text("demo"), text("5-1")]);
-        let token = Token::new("demo").expect("a token");
-        assert_eq!(read_server(&created), Some((ServerOutcome::Created(token), entry)));
-        assert_eq!(read_server(&reply(&[3], None)), Some((ServerOutcome::TokenInUse, None)));
+        let [demo, other] = ["demo", "other"].map(|text| Token::new(text).expect("a token"));
+        let server = |kept: Option<&Token>, reply: &Value| match read(Change::Server(kept.cloned()), reply)? {
+            (ChangeOutcome::Server(outcome), made) => Some((outcome, made)),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(server(None, &created), Some((ServerOutcome::Created(demo.clone()), entry)));
+        assert_eq!(server(None, &reply(&[3], None)), Some((ServerOutcome::TokenInUse, None)));
+        let unchanged = Value::Array(vec![Value::Int(2), text("demo")]);
+        assert_eq!(server(Some(&demo), &unchanged), Some((ServerOutcome::Unchanged(demo), None)));
+        assert_eq!(server(Some(&other), &unchanged), Some((ServerOutcome::TokenDiffers, None)));
         let removed = Value::Array(vec![Value::Int(0), text(""), text("5-1")]);
-        assert_eq!(read_remove(&removed), Some((true, entry)));
-        assert_eq!(read_remove(&reply(&[5], None)), Some((false, None)));
+        assert_eq!(read(Change::Remove, &removed), Some((ChangeOutcome::Remove(true), entry)));
+        assert_eq!(read(Change::Remove, &reply(&[5], None)), Some((ChangeOutcome::Remove(false), None)));
         let resolved = Value::Array(vec![text("28"), Value::Nil]);
         assert_eq!(read_resolved(&resolved), Some(vec![Some(ServerId(28)), None]));
         assert_eq!(read_resolved(&Value::Array(vec![text("x")])), None);

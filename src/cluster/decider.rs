@@ -6,19 +6,18 @@ use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
 
+use super::Confirmation;
 use super::address::StoreAddress;
-use super::calls::{self, Made, Term};
+use super::calls::{self, Change, ChangeOutcome, Made, Term};
 use super::entry::ListingId;
 use super::follower::FeedDoor;
 use super::follower::submitter::Decided;
 use super::link::{LinkError, TIMEOUT};
 use super::primary::Primary;
 use super::reason::Reason;
-use super::{Confirmation, failure_log::FailureLog};
 use crate::recorder::command::{
     Command, NewServer, Reply, ServerName, ServerOutcome, Tokens, VoteOutcome, generate_token,
 };
-use crate::vote::address::Voter;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::CooldownView;
 
@@ -34,32 +33,20 @@ const PATIENCE: u32 = 3;
 /// What this node takes for the time of the store's clock may be wrong by so much, in milliseconds.
 const CLOCKS_APART_MS: u64 = 100;
 
-/// What a call asks, which says how its reply is read.
-enum CallKind {
-    Vote(ServerId, Voter),
-    Cancel,
-    /// The token that is given only to a new server: a listed one with another token keeps that.
-    Server(Option<Token>),
-    Remove,
-}
-
 /// A call on its way.
 struct Call {
     /// The command that it is part of.
     command: usize,
     /// Which part of it.
     part: usize,
-    kind: CallKind,
+    change: Change,
     question: Cmd,
 }
 
 /// What became of one part of a command.
 #[derive(Clone, Debug)]
 enum Part {
-    Vote(VoteOutcome),
-    Cancel(Option<bool>),
-    Server(ServerOutcome),
-    Remove(bool),
+    Known(ChangeOutcome),
     /// Nothing of it was kept.
     Refused,
     /// Nobody knows.
@@ -82,14 +69,13 @@ pub struct StoreDecider {
     /// How many connections the feed had made when `primary` was connected.
     epoch: u64,
     retry_at_ms: u64,
-    failures: FailureLog,
 }
 
 impl StoreDecider {
     /// One that has not connected yet.
     #[must_use]
     pub fn new(address: StoreAddress, door: FeedDoor, confirmation: Option<Confirmation>) -> Self {
-        Self { address, door, confirmation, primary: None, epoch: 0, retry_at_ms: 0, failures: FailureLog::default() }
+        Self { address, door, confirmation, primary: None, epoch: 0, retry_at_ms: 0 }
     }
 
     /// What became of each command, in their order: see [`Submitter::run`](super::follower::submitter::Submitter::run).
@@ -103,12 +89,7 @@ impl StoreDecider {
             }
             let now_ms = self.door.clock.now().monotonic_ms;
             let error = outcome.err();
-            self.failures.note(
-                &self.door.status.votes_reason,
-                error.as_ref(),
-                now_ms,
-                "votes and changes are answered 503",
-            );
+            self.door.status.votes_reason.note(error.as_ref(), now_ms, "votes and changes are answered 503");
         }
         under.into_iter().map(Under::decided).collect()
     }
@@ -150,8 +131,8 @@ impl StoreDecider {
         }
         if let Some(mut primary) = self.primary.take() {
             // The feed may know the same history by another name.
-            if !self.door.status.is_settled(&primary.replid) && !primary.is_unchanged()? {
-                return Err(primary.changed());
+            if !self.door.status.is_settled(&primary.role.replid) {
+                primary.check_unchanged()?;
             }
             let settled = self.check_settled(&primary);
             self.primary = Some(primary);
@@ -159,8 +140,6 @@ impl StoreDecider {
         }
         let mut primary = Primary::open(&self.address)?;
         self.check_settled(&primary)?;
-        primary.check_fit()?;
-        primary.check_eviction()?;
         primary.link.set_timeout(self.patience())?;
         self.primary = Some(primary);
         self.epoch = epoch;
@@ -174,7 +153,7 @@ impl StoreDecider {
         if let Some((reason, why)) = status.barrier.get() {
             return Err(LinkError::Refused(reason, why));
         }
-        let stands = (status.is_settled(&primary.replid), status.is_following());
+        let stands = (status.is_settled(&primary.role.replid), status.is_following());
         if stands != (true, true)
             && let Some((reason, why)) = status.feed_reason.get()
         {
@@ -254,23 +233,13 @@ impl StoreDecider {
     }
 
     fn read(&self, call: &Call, reply: &Value, under: &mut [Under]) -> Part {
-        let (part, made) = match &call.kind {
-            CallKind::Vote(server, voter) => {
-                let (cooldowns, cooldown) = (&self.door.cooldowns, self.door.cooldown);
-                calls::read_vote(reply, *server, voter, cooldowns, cooldown)
-                    .map(|(vote, made)| (Part::Vote(vote), made))
-            }
-            CallKind::Cancel => calls::read_cancel(reply).map(|(cancel, made)| (Part::Cancel(cancel), made)),
-            CallKind::Server(kept) => {
-                calls::read_server(reply).map(|(server, made)| (Part::Server(differing(server, kept.as_ref())), made))
-            }
-            CallKind::Remove => calls::read_remove(reply).map(|(remove, made)| (Part::Remove(remove), made)),
-        }
-        .unwrap_or((Part::Silent, None));
+        let Some((outcome, made)) = call.change.read(reply, &self.door.cooldowns, self.door.cooldown) else {
+            return Part::Silent;
+        };
         let under = &mut under[call.command];
         under.entry = under.entry.max(made);
         under.entries += u64::from(made.is_some());
-        part
+        Part::Known(outcome)
     }
 
     /// Whether so many replicas are as many as were asked for.
@@ -282,8 +251,9 @@ impl StoreDecider {
     /// Has replicas confirm votes that were there already. Newer stores confirm only what was written on this
     /// connection, so something is written that changes nothing.
     fn confirms_unchanged(&mut self, calls: &[Call], under: &[Under]) -> bool {
-        let is_there =
-            |call: &Call| matches!(under[call.command].parts[call.part], Part::Vote(VoteOutcome::Unchanged(_)));
+        let is_there = |call: &Call| {
+            matches!(under[call.command].parts[call.part], Part::Known(ChangeOutcome::Vote(VoteOutcome::Unchanged(_))))
+        };
         let (Some(primary), Some(confirmation)) = (&mut self.primary, self.confirmation) else { return true };
         if !calls.iter().any(is_there) {
             return true;
@@ -299,8 +269,9 @@ impl StoreDecider {
         let mut count = 0;
         for call in calls {
             // A vote that was there already is acknowledged too, and may be on the primary alone too.
-            if let Part::Vote(VoteOutcome::Recorded(recorded) | VoteOutcome::Unchanged(recorded)) =
-                &mut under[call.command].parts[call.part]
+            if let Part::Known(ChangeOutcome::Vote(
+                VoteOutcome::Recorded(recorded) | VoteOutcome::Unchanged(recorded),
+            )) = &mut under[call.command].parts[call.part]
             {
                 recorded.is_confirmed = false;
                 count += 1;
@@ -351,9 +322,9 @@ fn plan(
 ) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for (command, asked) in commands.into_iter().enumerate() {
-        let mut add = |part, kind, question: &dyn Fn(Term<'_>) -> Cmd| {
+        let mut add = |part, change, question: &dyn Fn(Term<'_>) -> Cmd| {
             let question = question(Term { store, until_ms: until_ms(calls.len()) });
-            calls.push(Call { command, part, kind, question });
+            calls.push(Call { command, part, change, question });
         };
         match asked {
             Command::Votes(votes, mode) => {
@@ -362,50 +333,41 @@ fn plan(
                         Some(server) => {
                             let voters: Vec<_> =
                                 vote.voter.addresses().map(|address| cooldowns.voter(address)).collect();
-                            let kind = CallKind::Vote(server, vote.voter);
-                            add(part, kind, &|term| calls::vote(term, mode, server, &voters, vote.voted_at));
+                            let change = Change::Vote(server, vote.voter);
+                            add(part, change, &|term| calls::vote(term, mode, server, &voters, vote.voted_at));
                         }
-                        None => under[command].parts[part] = Part::Vote(VoteOutcome::UnknownServer),
+                        None => {
+                            under[command].parts[part] = Part::Known(ChangeOutcome::Vote(VoteOutcome::UnknownServer))
+                        }
                     }
                 }
             }
             Command::Cancel(server, address) => {
                 let address = cooldowns.voter(address);
-                add(0, CallKind::Cancel, &|term| calls::cancel(term, server, address));
+                add(0, Change::Cancel, &|term| calls::cancel(term, server, address));
             }
             Command::Servers(news, tokens) => {
                 for (part, NewServer { server, token }) in news.into_iter().enumerate() {
                     let Some(spare) = token.clone().or_else(generate_token) else {
-                        under[command].parts[part] = Part::Server(ServerOutcome::NotGenerated);
+                        under[command].parts[part] = Part::Known(ChangeOutcome::Server(ServerOutcome::NotGenerated));
                         continue;
                     };
                     // Where a listed server keeps its token, the one that is said is for a new one only.
                     let (said, kept) = if tokens == Tokens::Keep { (None, token) } else { (token, None) };
                     let listing = ListingId::draw(now_us);
-                    add(part, CallKind::Server(kept), &|term| {
-                        calls::list(term, server, said.as_ref(), &spare, listing)
-                    });
+                    add(part, Change::Server(kept), &|term| calls::list(term, server, said.as_ref(), &spare, listing));
                 }
             }
             Command::Rotate(server) => match generate_token() {
-                Some(token) => add(0, CallKind::Server(None), &|term| calls::rotate(term, server, &token)),
-                None => under[command].parts[0] = Part::Server(ServerOutcome::NotGenerated),
+                Some(token) => add(0, Change::Server(None), &|term| calls::rotate(term, server, &token)),
+                None => under[command].parts[0] = Part::Known(ChangeOutcome::Server(ServerOutcome::NotGenerated)),
             },
-            Command::Remove(server) => add(0, CallKind::Remove, &|term| calls::remove(term, server)),
+            Command::Remove(server) => add(0, Change::Remove, &|term| calls::remove(term, server)),
             // The recorder answers it itself: it never comes here.
             Command::Digest => {}
         }
     }
     calls
-}
-
-/// Where no token is said the store answers `unchanged` for a listed server. That is no success if it keeps
-/// another token than `kept`.
-fn differing(outcome: ServerOutcome, kept: Option<&Token>) -> ServerOutcome {
-    match outcome {
-        ServerOutcome::Unchanged(held) if kept.is_some_and(|kept| *kept != held) => ServerOutcome::TokenDiffers,
-        outcome => outcome,
-    }
 }
 
 fn resolved(server: &ServerName, servers: &HashMap<Token, ServerId>) -> Option<ServerId> {
@@ -444,26 +406,30 @@ impl Under {
 
 /// The answer that parts make, which are all of one kind.
 fn reply(parts: Vec<Part>) -> Reply {
-    let votes = |part| if let Part::Vote(outcome) = part { Some(outcome) } else { None };
-    let servers = |part| if let Part::Server(outcome) = part { Some(outcome) } else { None };
-    match parts.first() {
-        Some(Part::Vote(_)) => Reply::Votes(parts.into_iter().filter_map(votes).collect()),
-        Some(Part::Server(_)) => Reply::Servers(parts.into_iter().filter_map(servers).collect()),
-        Some(Part::Cancel(outcome)) => Reply::Cancelled(*outcome),
-        Some(Part::Remove(outcome)) => Reply::Removed(*outcome),
-        Some(Part::Refused | Part::Silent) | None => Reply::StoreUnavailable,
+    let outcomes: Vec<ChangeOutcome> = parts
+        .into_iter()
+        .filter_map(|part| if let Part::Known(outcome) = part { Some(outcome) } else { None })
+        .collect();
+    let vote = |outcome| if let ChangeOutcome::Vote(outcome) = outcome { Some(outcome) } else { None };
+    let server = |outcome| if let ChangeOutcome::Server(outcome) = outcome { Some(outcome) } else { None };
+    match outcomes.first() {
+        Some(ChangeOutcome::Vote(_)) => Reply::Votes(outcomes.into_iter().filter_map(vote).collect()),
+        Some(ChangeOutcome::Server(_)) => Reply::Servers(outcomes.into_iter().filter_map(server).collect()),
+        Some(ChangeOutcome::Cancel(outcome)) => Reply::Cancelled(*outcome),
+        Some(ChangeOutcome::Remove(outcome)) => Reply::Removed(*outcome),
+        None => Reply::StoreUnavailable,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Part, Under};
+    use super::{ChangeOutcome, Part, Under};
     use crate::recorder::command::{Reply, VoteOutcome};
 
     #[test]
     fn a_command_of_which_some_was_kept_is_not_said_to_be_refused() {
         let reply = |parts: &[Part], entries| Under { parts: parts.to_vec(), entry: None, entries }.decided().reply;
-        let known = Part::Vote(VoteOutcome::UnknownServer);
+        let known = Part::Known(ChangeOutcome::Vote(VoteOutcome::UnknownServer));
         assert_eq!(reply(std::slice::from_ref(&known), 0), Reply::Votes(vec![VoteOutcome::UnknownServer]));
         assert_eq!(reply(&[known.clone(), Part::Refused], 0), Reply::StoreUnavailable);
         assert_eq!(reply(&[known.clone(), Part::Refused], 1), Reply::StoreSilent);

@@ -4,7 +4,6 @@ use std::fmt;
 
 use redis::Value;
 
-use super::status::{EntryId, Position};
 use crate::random;
 use crate::store::{Event, StoredVote};
 use crate::vote::address::VoterAddress;
@@ -12,6 +11,39 @@ use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
 use crate::vote::ipv6::Ipv6Network;
 use crate::vote::time::UnixSeconds;
+
+/// The name of an entry of the store's log: names rise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EntryId {
+    /// Milliseconds by the store's clock.
+    pub ms: u64,
+    /// Tells apart what came in one millisecond.
+    pub sequence: u64,
+}
+
+impl fmt::Display for EntryId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}-{}", self.ms, self.sequence)
+    }
+}
+
+impl EntryId {
+    /// The entry of this name, where it is one.
+    #[must_use]
+    pub fn read(name: &str) -> Option<Self> {
+        let (ms, sequence) = name.split_once('-')?;
+        Some(Self { ms: ms.parse().ok()?, sequence: sequence.parse().ok()? })
+    }
+}
+
+/// How far a state has come: an entry, and its number in a count without gaps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// The entry's number; 0 before the first one.
+    pub n: u64,
+    /// Its name.
+    pub id: EntryId,
+}
 
 /// An entry of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,8 +225,7 @@ pub fn token(record: &str) -> Option<Token> {
 mod tests {
     use redis::{Value, parse_redis_value};
 
-    use super::{EntryLine, ListingId, LogEntry, address, lines, listing, member, token};
-    use crate::cluster::status::{EntryId, Position};
+    use super::{EntryId, EntryLine, ListingId, LogEntry, Position, address, lines, listing, member, token};
     use crate::store::{Event, StoredVote};
     use crate::vote::address::VoterAddress;
     use crate::vote::id::{ServerId, Token};
@@ -218,6 +249,16 @@ mod tests {
 
     fn vote(voted_at: u32) -> StoredVote {
         StoredVote { server: ServerId(28), address: VoterAddress::V4(Ipv4(7)), voted_at: UnixSeconds(voted_at) }
+    }
+
+    #[test]
+    fn names_of_entries() {
+        assert_eq!(EntryId::read("1795172696123-7"), Some(EntryId { ms: 1_795_172_696_123, sequence: 7 }));
+        assert_eq!(EntryId { ms: 12, sequence: 0 }.to_string(), "12-0");
+        for bad in ["", "1", "1-", "-1", "1-x", "1-2-3"] {
+            assert_eq!(EntryId::read(bad), None, "{bad}");
+        }
+        assert!(EntryId { ms: 2, sequence: 0 } > EntryId { ms: 1, sequence: 9 });
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! Says once that something does not work, once more where it is for another reason, and once that
-//! it works again.
+//! What is wrong at this moment, for everybody to see. The log says it once, once more where it is for another reason,
+//! and once that it works again.
+
+use parking_lot::Mutex;
 
 use super::link::LinkError;
-use super::reason::{Current, Reason};
+use super::reason::Reason;
 
 /// A store that refuses one thing may take the next one: it counts as well again when it has refused nothing
 /// for so long, in milliseconds.
@@ -12,10 +14,14 @@ const PASSING_MS: u64 = 1_000;
 /// A reason that comes and goes in turn with another one is told again after so long, in milliseconds.
 const AGAIN_MS: u64 = 60_000;
 
-/// What was said of one thing.
+/// What is wrong with one thing, and what was said of it. One thread notes, everybody may look.
 #[derive(Debug, Default)]
-pub struct FailureLog {
+pub struct FailureLog(Mutex<FailureState>);
+
+#[derive(Debug, Default)]
+struct FailureState {
     said: Option<LoggedFailure>,
+    now: Option<(Reason, String)>,
 }
 
 #[derive(Debug)]
@@ -65,25 +71,42 @@ impl LoggedFailure {
 }
 
 impl FailureLog {
-    /// Notes how it went just now, and says it where it is new; what is wrong stands in `current` meanwhile.
-    pub fn note(&mut self, current: &Current, error: Option<&LinkError>, now_ms: u64, meanwhile: &'static str) {
-        match (error, &mut self.said) {
+    /// Notes how it went just now, and says it where it is new.
+    pub fn note(&self, error: Option<&LinkError>, now_ms: u64, meanwhile: &'static str) {
+        let mut noted = self.0.lock();
+        match (error, &mut noted.said) {
             (None, Some(said)) if said.is_lost || now_ms >= said.last_ms + QUIET_MS => {
                 if !said.told.is_empty() {
                     let seconds = now_ms.saturating_sub(said.since_ms) / 1_000;
                     log::info!("the store answers again, after {seconds} s in which {}", said.meanwhile);
                 }
-                current.set(None);
-                self.said = None;
+                *noted = FailureState::default();
             }
             (None, _) => {}
             (Some(error), said) => {
                 if said.get_or_insert_with(|| LoggedFailure::new(error, now_ms, meanwhile)).note(error, now_ms) {
                     log::error!("{error}; until it is well again {meanwhile}");
                 }
-                current.set(Some((error.reason(), error.to_string())));
+                noted.now = Some((error.reason(), error.to_string()));
             }
         }
+    }
+
+    /// What is wrong, and the line that says it.
+    #[must_use]
+    pub fn get(&self) -> Option<(Reason, String)> {
+        self.0.lock().now.clone()
+    }
+
+    /// Forgets a reason that was only of a connection: another connection to the same store works.
+    pub fn forget_connection(&self) {
+        self.0.lock().now.take_if(|(reason, _)| reason.is_of_connection());
+    }
+
+    /// What kind of thing is wrong.
+    #[must_use]
+    pub fn kind(&self) -> Option<Reason> {
+        self.0.lock().now.as_ref().map(|(reason, _)| *reason)
     }
 }
 
@@ -91,57 +114,57 @@ impl FailureLog {
 mod tests {
     use super::FailureLog;
     use crate::cluster::link::LinkError;
-    use crate::cluster::reason::{Current, Reason};
+    use crate::cluster::reason::Reason;
 
     /// What has been told, in the order of the kinds' last lines.
     fn told(log: &FailureLog) -> Vec<Reason> {
-        log.said.iter().flat_map(|said| said.told.iter().map(|(reason, _)| *reason)).collect()
+        log.0.lock().said.iter().flat_map(|said| said.told.iter().map(|(reason, _)| *reason)).collect()
     }
 
     #[test]
     fn a_refusal_now_and_then_is_told_once() {
-        let (mut log, current) = (FailureLog::default(), Current::default());
-        let is_open = |log: &FailureLog| log.said.is_some();
+        let log = FailureLog::default();
+        let is_open = || log.0.lock().said.is_some();
         let refused = LinkError::Refused(Reason::Memory, "OOM".into());
-        log.note(&current, Some(&refused), 0, "");
-        log.note(&current, None, 10, "");
-        assert!(is_open(&log));
-        log.note(&current, Some(&refused), 500, "");
-        log.note(&current, None, 1_499, "");
-        assert!(is_open(&log) && current.kind() == Some(Reason::Memory));
-        log.note(&current, None, 1_500, "");
-        assert!(!is_open(&log) && current.kind().is_none());
-        log.note(&current, Some(&LinkError::Lost(Reason::Unreachable, "gone".into())), 2_000, "");
-        log.note(&current, None, 2_001, "");
-        assert!(!is_open(&log));
+        log.note(Some(&refused), 0, "");
+        log.note(None, 10, "");
+        assert!(is_open());
+        log.note(Some(&refused), 500, "");
+        log.note(None, 1_499, "");
+        assert!(is_open() && log.kind() == Some(Reason::Memory));
+        log.note(None, 1_500, "");
+        assert!(!is_open() && log.kind().is_none());
+        log.note(Some(&LinkError::Lost(Reason::Unreachable, "gone".into())), 2_000, "");
+        log.note(None, 2_001, "");
+        assert!(!is_open());
     }
 
     #[test]
     fn another_reason_is_another_line() {
-        let (mut log, current) = (FailureLog::default(), Current::default());
-        let note = |log: &mut FailureLog, reason, now_ms| {
-            log.note(&current, Some(&LinkError::Lost(reason, String::new())), now_ms, "");
-            assert_eq!(current.kind(), Some(reason));
+        let log = FailureLog::default();
+        let note = |reason, now_ms| {
+            log.note(Some(&LinkError::Lost(reason, String::new())), now_ms, "");
+            assert_eq!(log.kind(), Some(reason));
         };
-        note(&mut log, Reason::Unreachable, 0);
-        note(&mut log, Reason::Authentication, 100);
+        note(Reason::Unreachable, 0);
+        note(Reason::Authentication, 100);
         assert_eq!(told(&log), [Reason::Unreachable, Reason::Authentication]);
         // Two that take turns are no flood.
-        note(&mut log, Reason::Unreachable, 200);
-        note(&mut log, Reason::Authentication, 60_099);
+        note(Reason::Unreachable, 200);
+        note(Reason::Authentication, 60_099);
         assert_eq!(told(&log), [Reason::Unreachable, Reason::Authentication]);
-        note(&mut log, Reason::Unreachable, 60_100);
+        note(Reason::Unreachable, 60_100);
         assert_eq!(told(&log), [Reason::Authentication, Reason::Unreachable]);
     }
 
     #[test]
     fn what_passes_by_itself_is_told_where_it_lasts() {
-        let (mut log, current) = (FailureLog::default(), Current::default());
+        let log = FailureLog::default();
         let loading = LinkError::Refused(Reason::Loading, "LOADING".into());
-        log.note(&current, Some(&loading), 0, "");
-        log.note(&current, Some(&loading), 999, "");
+        log.note(Some(&loading), 0, "");
+        log.note(Some(&loading), 999, "");
         assert_eq!(told(&log), []);
-        log.note(&current, Some(&loading), 1_000, "");
+        log.note(Some(&loading), 1_000, "");
         assert_eq!(told(&log), [Reason::Loading]);
     }
 }

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use super::address::StoreAddress;
 use super::admin;
-use super::entry::LogEntry;
-use super::failure_log::FailureLog;
+use super::entry::{EntryId, LogEntry, Position};
 use super::feed_error::FeedError;
 use super::follower::FeedDoor;
 use super::identity;
@@ -19,7 +18,6 @@ use super::primary::Primary;
 use super::reason::{Reason, RebuildCause};
 use super::reoffer::Reoffer;
 use super::snapshot::{self, Listings, LogEnd, StoreState};
-use super::status::{EntryId, Position};
 use super::stream::{self, ENTRIES_MAX, Read};
 use crate::clock::STANDSTILL_MAX_US;
 use crate::store::{Event, StoreError};
@@ -78,9 +76,6 @@ pub struct Feed {
     heartbeat_at_ms: u64,
     heartbeats: usize,
     offsets: Offsets,
-    failures: FailureLog,
-    /// Says why no votes are sent, as long as the store drops keys or has other functions or rights.
-    barrier: FailureLog,
     /// The store's process that was seen last, and how many keys it had dropped by then.
     evicted: Option<(String, u64)>,
     /// Whether the store has dropped keys since the state was read.
@@ -107,8 +102,6 @@ impl Feed {
             heartbeat_at_ms: 0,
             heartbeats: 0,
             offsets: Offsets::default(),
-            failures: FailureLog::default(),
-            barrier: FailureLog::default(),
             evicted: None,
             is_eaten: false,
             is_strange_told: false,
@@ -161,7 +154,7 @@ impl Feed {
         self.door.status.feed_failures.add(1);
         let now_ms = self.now_ms();
         let meanwhile = if self.known.is_some() { MEANWHILE } else { NOT_READY };
-        self.failures.note(&self.door.status.feed_reason, Some(error), now_ms, meanwhile);
+        self.door.status.feed_reason.note(Some(error), now_ms, meanwhile);
     }
 
     fn now_ms(&self) -> u64 {
@@ -172,7 +165,8 @@ impl Feed {
     fn follow(&mut self) -> Result<std::convert::Infallible, FeedError> {
         let mut primary = Primary::open(&self.address)?;
         self.door.status.connections.add(1);
-        self.watch(&mut primary)?;
+        let unfit = primary.unfit()?;
+        self.watch(&primary, unfit)?;
         if self.known.is_none() {
             for _ in 0..SAMPLES_AT_FIRST {
                 self.heartbeat(&mut primary)?;
@@ -183,7 +177,7 @@ impl Feed {
             // A node that starts meanwhile has to know that there is a node to wait for.
             self.peers.repeat(&mut primary, store)?;
         }
-        if let Some(cause) = RebuildCause::graver(self.due, self.judge(&primary.replid, &head)) {
+        if let Some(cause) = RebuildCause::graver(self.due, self.judge(&primary.role.replid, &head)) {
             if self.known.is_some() {
                 // What the store has dropped is still known here, and goes back once it drops no more.
                 primary.check_eviction()?;
@@ -201,18 +195,14 @@ impl Feed {
     /// Notes that all is well at this moment.
     fn note_well(&mut self) {
         let now_ms = self.now_ms();
-        self.failures.note(&self.door.status.feed_reason, None, now_ms, MEANWHILE);
+        self.door.status.feed_reason.note(None, now_ms, MEANWHILE);
         self.door.status.votes_reason.forget_connection();
     }
 
     /// Looks whether votes may be sent. A store that drops keys gets none; once it drops no more the state is
     /// read whole, and what it has dropped is given back like anything that is lost. Nor does a store with
     /// other functions or too few rights get any.
-    fn watch(&mut self, primary: &mut Primary) -> Result<(), FeedError> {
-        let unfit = match primary.look_again() {
-            Err(error @ LinkError::Lost(..)) => return Err(FeedError::Link(error)),
-            fit => fit.err(),
-        };
+    fn watch(&mut self, primary: &Primary, unfit: Option<LinkError>) -> Result<(), FeedError> {
         let status = &self.door.status;
         let StoreRole { run_id, evicted, .. } = &primary.role;
         if self.evicted.as_ref().is_some_and(|(seen, count)| seen == run_id && evicted > count) {
@@ -221,7 +211,7 @@ impl Feed {
         }
         self.evicted = Some((run_id.clone(), *evicted));
         let now_ms = self.door.clock.now().monotonic_ms;
-        self.barrier.note(&status.barrier, primary.check_eviction().err().or(unfit).as_ref(), now_ms, WITHOUT_VOTES);
+        status.barrier.note(primary.check_eviction().err().or(unfit).as_ref(), now_ms, WITHOUT_VOTES);
         if self.is_eaten && status.barrier.kind().is_none() {
             self.is_eaten = false;
             return Err(FeedError::Broken(RebuildCause::Eviction));
@@ -239,7 +229,7 @@ impl Feed {
         }
         // No other node has to wait for this one, which owes nothing.
         self.peers.tell(primary, store)?;
-        if self.door.status.is_settled(&primary.replid) {
+        if self.door.status.is_settled(&primary.role.replid) {
             return Ok(());
         }
         if self.peers.is_waiting() {
@@ -251,7 +241,7 @@ impl Feed {
                 return Ok(());
             }
         }
-        self.door.status.settle(&primary.replid);
+        self.door.status.settle(&primary.role.replid);
         self.peers.keep();
         Ok(())
     }
@@ -269,7 +259,7 @@ impl Feed {
         let sent_us = self.door.clock.now().monotonic_us;
         let head = snapshot::head(&mut primary.link)?;
         let received_us = self.door.clock.now().monotonic_us;
-        self.check_store(&head, primary)?;
+        self.check_store(&head.store, primary)?;
         self.door.status.head_n.set(head.position.n);
         self.door.status.round_trip_us.set(received_us - sent_us);
         self.keep_clock(&head, sent_us, received_us)?;
@@ -277,7 +267,7 @@ impl Feed {
     }
 
     /// A node never follows an empty store or another one than it knows: what it serves is worth more.
-    fn check_store(&self, head: &LogEnd, primary: &Primary) -> Result<(), FeedError> {
+    fn check_store(&self, store: &str, primary: &Primary) -> Result<(), FeedError> {
         let host = primary.link.host();
         let refuse = |why: String| Err(LinkError::Refused(Reason::WrongStore, why).into());
         let kept = match self.door.status.store() {
@@ -290,18 +280,17 @@ impl Feed {
             })?,
         };
         match kept {
-            _ if head.store.is_empty() && kept.is_none() => refuse(format!(
+            _ if store.is_empty() && kept.is_none() => refuse(format!(
                 "EMPTY store at {host}: it has no id yet; run `vote-status cluster init` once, for all nodes"
             )),
-            Some(kept) if head.store.is_empty() => refuse(format!(
+            Some(kept) if store.is_empty() => refuse(format!(
                 "EMPTY store at {host}: it has lost all of store {kept}; run `vote-status reseed`, which fills it from a node"
             )),
-            kept if admin::filled_for(&head.store).is_some_and(|id| kept.as_deref().is_none_or(|kept| kept == id)) => {
+            kept if admin::filled_for(store).is_some_and(|id| kept.as_deref().is_none_or(|kept| kept == id)) => {
                 refuse(format!("EMPTY store at {host}: it is being filled"))
             }
-            Some(kept) if kept != head.store => refuse(format!(
-                "OTHER store at {host}: it has the id {}, and this node follows {kept}; to follow it all the same stop the node and remove {}",
-                head.store,
+            Some(kept) if kept != store => refuse(format!(
+                "OTHER store at {host}: it has the id {store}, and this node follows {kept}; to follow it all the same stop the node and remove {}",
                 self.id_path.display()
             )),
             _ => Ok(()),
@@ -347,7 +336,7 @@ impl Feed {
         self.reoffer.lay_over(&mut state.full, self.door.cooldown);
         drop(self.door.replace(state.full, position)?);
         self.earlier_listings = std::mem::replace(&mut self.listings, state.listings);
-        self.known = Some(Known { replid: primary.replid.clone(), position, cursor: position.id });
+        self.known = Some(Known { replid: primary.role.replid.clone(), position, cursor: position.id });
         self.due = None;
         self.door.status.count_rebuild(cause);
         self.owe_unseen();
@@ -368,18 +357,16 @@ impl Feed {
         let door = self.door.clone();
         let table = door.cooldowns.shadow();
         let mut progress = |rows| door.readiness.add_loaded_rows(rows);
-        let (mut state, head) = snapshot::read(primary, &self.address, table, door.cooldown, &mut progress)?;
+        let mut state = snapshot::read(primary, &self.address, table, door.cooldown, &mut progress)?;
         // Reads the log once more, for what came while the state was read: the state is as fresh as this
         // question.
         let fresh_at_us = door.clock.now().monotonic_us;
         snapshot::catch_up(&mut primary.link, &mut state, door.cooldown, None)?;
-        self.check_store(&head, primary)?;
-        if !primary.is_unchanged()? {
-            return Err(primary.changed().into());
-        }
+        self.check_store(&state.store, primary)?;
+        primary.check_unchanged()?;
         if self.door.status.store().is_none() {
-            identity::keep(&self.id_path, &head.store);
-            self.door.status.set_store(&head.store);
+            identity::keep(&self.id_path, &state.store);
+            self.door.status.set_store(&state.store);
         }
         Ok((state, fresh_at_us))
     }
@@ -445,13 +432,15 @@ impl Feed {
         }
         if self.now_ms() >= self.heartbeat_at_ms {
             let head = self.heartbeat(primary)?;
-            if !primary.is_unchanged()? {
-                return Err(FeedError::Link(primary.changed()));
-            }
-            self.watch(primary)?;
+            primary.check_unchanged()?;
+            let unfit = match primary.unfit() {
+                Err(error @ LinkError::Lost(..)) => return Err(error.into()),
+                unfit => unfit.unwrap_or_else(Some),
+            };
+            self.watch(primary, unfit)?;
             if let Some(known) = &mut self.known {
                 // The same history may have another name by now.
-                known.replid.clone_from(&primary.replid);
+                known.replid.clone_from(&primary.role.replid);
             }
             self.heartbeats += 1;
             if self.heartbeats.is_multiple_of(SENTINEL_HEARTBEATS) {
@@ -461,7 +450,7 @@ impl Feed {
             if let (true, Some(store)) = (is_due, self.door.status.store()) {
                 self.peers.repeat(primary, store)?;
             }
-            if let Some(cause) = self.judge(&primary.replid, &head) {
+            if let Some(cause) = self.judge(&primary.role.replid, &head) {
                 return Err(FeedError::Broken(cause));
             }
             self.settle(primary)?;

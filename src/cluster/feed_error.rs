@@ -1,6 +1,5 @@
 //! Why the feed has to begin anew, whatever part of it has met the trouble.
 
-use super::follower::RecorderGone;
 use super::link::LinkError;
 use super::reason::{Reason, RebuildCause};
 
@@ -21,12 +20,6 @@ impl FeedError {
     #[must_use]
     pub const fn unfit(why: String) -> Self {
         Self::Link(LinkError::Refused(Reason::Unfit, why))
-    }
-}
-
-impl From<RecorderGone> for FeedError {
-    fn from(_gone: RecorderGone) -> Self {
-        Self::Gone
     }
 }
 

@@ -16,8 +16,6 @@ pub struct Mirror {
     primary: Primary,
     /// Servers and votes.
     pub state: StoreState,
-    /// The store's id.
-    pub store: String,
     /// The store's cooldown.
     pub cooldown: Cooldown,
 }
@@ -41,8 +39,8 @@ impl Mirror {
                 ),
             ));
         };
-        let (state, head) = snapshot::read(&mut primary, address, table, cooldown, &mut |_rows| {})?;
-        Ok(Self { primary, state, store: head.store, cooldown })
+        let state = snapshot::read(&mut primary, address, table, cooldown, &mut |_rows| {})?;
+        Ok(Self { primary, state, cooldown })
     }
 
     /// Goes on to the entry of number `until`, or to the end of the log.

@@ -1,7 +1,7 @@
 //! Looks, before the first node is started, whether a store has all that nodes need. All that is missing is
 //! said together, so that a provider is asked once.
 
-use redis::{Cmd, cmd};
+use redis::cmd;
 
 use super::address::StoreAddress;
 use super::functions;
@@ -27,8 +27,8 @@ pub struct Lacks {
 /// # Errors
 /// Where it cannot be reached at all.
 pub fn look(address: &StoreAddress) -> Result<Lacks, LinkError> {
-    let mut link = match Primary::connect(address) {
-        Ok((link, _)) => link,
+    let mut link = match Primary::open(address) {
+        Ok(primary) => primary.link,
         // It is there and does not say what it is: the rest of the list is worth asking for.
         Err(error) if matches!(error.reason(), Reason::Rights | Reason::Unfit) => {
             let Some(host) = address.target.first() else { return Err(error) };
@@ -38,13 +38,14 @@ pub fn look(address: &StoreAddress) -> Result<Lacks, LinkError> {
     };
     let mut lacks = Lacks::default();
     look_at_info(&mut link, &mut lacks);
-    for question in questions() {
-        if let Err(error) = link.ask(&question) {
+    for words in QUESTIONS {
+        if let Err(error) = link.ask(cmd(words[0]).arg(&words[1..])) {
             match error {
                 LinkError::Lost(..) => return Err(error),
                 // A refusal of another kind is of a key that is not there yet.
                 LinkError::Refused(Reason::Rights, why) => {
-                    lacks.needed.push(format!("{}: {why}", name(&question)));
+                    let name = if words[0] == "FUNCTION" { "FUNCTION LIST" } else { words[0] };
+                    lacks.needed.push(format!("{name}: {why}"));
                 }
                 LinkError::Refused(..) => {}
             }
@@ -81,51 +82,18 @@ fn look_at_info(link: &mut StoreLink, lacks: &mut Lacks) {
 }
 
 /// One question with each command that nodes use by themselves, none of which changes anything.
-fn questions() -> Vec<Cmd> {
-    let of = |words: &[&str]| {
-        let mut command = cmd(words[0]);
-        for word in &words[1..] {
-            command.arg(*word);
-        }
-        command
-    };
-    let claims = keys::claims(crate::vote::id::ServerId(0));
-    vec![
-        of(&["FUNCTION", "LIST", "LIBRARYNAME", functions::LIBRARY]),
-        of(&["EXISTS", keys::META]),
-        of(&["HGET", keys::META, "store"]),
-        of(&["HMGET", keys::TOKENS, "x"]),
-        of(&["HSCAN", keys::DIRECTORY, "0"]),
-        of(&["XREVRANGE", keys::LOG, "+", "-", "COUNT", "1"]),
-        of(&["XREAD", "COUNT", "1", "STREAMS", keys::LOG, "0-0"]),
-        of(&["ZRANGEBYSCORE", &claims, "0", "0"]),
-        of(&["TIME"]),
-        of(&["WAIT", "0", "1"]),
-        // There is no function of that name: a user that may call functions is told so.
-        of(&["FCALL", "vote_status_probe", "0"]),
-        of(&["FCALL_RO", "vote_status_probe", "0"]),
-    ]
-}
-
-/// The command's own words.
-fn name(question: &Cmd) -> String {
-    let packed = question.get_packed_command();
-    let text = String::from_utf8_lossy(&packed);
-    let words: Vec<&str> = text.split("\r\n").skip(2).step_by(2).collect();
-    match words.as_slice() {
-        ["FUNCTION", second, ..] => format!("FUNCTION {second}"),
-        [first, ..] => (*first).to_owned(),
-        [] => String::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{name, questions};
-
-    #[test]
-    fn questions_have_names() {
-        let names: Vec<String> = questions().iter().map(name).collect();
-        assert_eq!((names[0].as_str(), names[1].as_str()), ("FUNCTION LIST", "EXISTS"));
-    }
-}
+const QUESTIONS: [&[&str]; 12] = [
+    &["FUNCTION", "LIST", "LIBRARYNAME", functions::LIBRARY],
+    &["EXISTS", keys::META],
+    &["HGET", keys::META, "store"],
+    &["HMGET", keys::TOKENS, "x"],
+    &["HSCAN", keys::DIRECTORY, "0"],
+    &["XREVRANGE", keys::LOG, "+", "-", "COUNT", "1"],
+    &["XREAD", "COUNT", "1", "STREAMS", keys::LOG, "0-0"],
+    &["ZRANGEBYSCORE", "vs:{0}:s:0", "0", "0"],
+    &["TIME"],
+    &["WAIT", "0", "1"],
+    // There is no function of that name: a user that may call functions is told so.
+    &["FCALL", "vote_status_probe", "0"],
+    &["FCALL_RO", "vote_status_probe", "0"],
+];

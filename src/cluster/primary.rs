@@ -19,13 +19,8 @@ const HEARD_OF_MAX: usize = 64;
 pub struct Primary {
     /// The connection.
     pub link: StoreLink,
-    /// The id of its history.
-    pub replid: String,
     /// What it last said of itself.
     pub role: StoreRole,
-    /// Why no vote may be sent to it: functions of another form than this version's, or rights that are
-    /// missing; each a line.
-    unfit: Option<LinkError>,
 }
 
 impl Primary {
@@ -34,48 +29,45 @@ impl Primary {
     /// # Errors
     /// Where no machine answers, or the one that does is no primary.
     pub fn open(address: &StoreAddress) -> Result<Self, LinkError> {
-        let (mut link, role) = Self::connect(address)?;
-        let unfit = judge(&mut link)?;
-        Ok(Self { link, replid: role.replid.clone(), role, unfit })
-    }
-
-    /// Finds the primary and connects to it; its functions are not looked at.
-    ///
-    /// # Errors
-    /// As [`Primary::open`].
-    pub fn connect(address: &StoreAddress) -> Result<(StoreLink, StoreRole), LinkError> {
-        let (link, role) = match &address.target {
+        let found = match &address.target {
             StoreTarget::Direct(hosts) => direct(address, hosts)?,
             StoreTarget::Sentinel { sentinels, primary } => enter(address, &find(address, sentinels, primary)?)?,
         };
-        if role.is_primary {
-            return Ok((link, role));
+        if found.role.is_primary {
+            return Ok(found);
         }
-        let why = format!("the store at {} is a replica: its primary is wanted", link.host());
+        let why = format!("the store at {} is a replica: its primary is wanted", found.link.host());
         Err(LinkError::Lost(Reason::Role, why))
     }
 
     /// The name of its history, and how many keys it has dropped in it.
     #[must_use]
     pub fn history(&self) -> String {
-        format!("{}/{}", self.replid, self.role.evicted)
+        format!("{}/{}", self.role.replid, self.role.evicted)
     }
 
-    /// Whether votes may be sent to it, as was seen last.
+    /// Why no vote may be sent to it, with what to do: functions of another form than this version's, or rights that
+    /// its user lacks. Loads the functions where it has none.
     ///
     /// # Errors
-    /// Where they may not, with what to do.
-    pub fn check_fit(&self) -> Result<(), LinkError> {
-        self.unfit.clone().map_or(Ok(()), Err)
-    }
-
-    /// Looks whether it has the functions of this version, and its user may do all that they do.
-    ///
-    /// # Errors
-    /// As [`Primary::check_fit`], and where it does not answer.
-    pub fn look_again(&mut self) -> Result<(), LinkError> {
-        self.unfit = judge(&mut self.link)?;
-        self.check_fit()
+    /// Where it does not answer, or does not take the functions.
+    pub fn unfit(&mut self) -> Result<Option<LinkError>, LinkError> {
+        let (link, library) = (&mut self.link, functions::LIBRARY);
+        if !functions::ensure(link)? {
+            let why = format!(
+                "the store at {} has functions {library} of another form than this version's: run the version that loaded them, or FUNCTION DELETE {library} there, and each node loads its own",
+                link.host()
+            );
+            return Ok(Some(LinkError::Refused(Reason::Functions, why)));
+        }
+        let missing = functions::missing_rights(link)?;
+        Ok((!missing.is_empty()).then(|| {
+            let (host, missing) = (link.host(), missing.join(", "));
+            let why = format!(
+                "RIGHTS at the store at {host}: the user of this node may not {missing}; give it the list in docs/CLUSTER.md"
+            );
+            LinkError::Refused(Reason::Rights, why)
+        }))
     }
 
     /// A store that drops keys when it is full takes no votes: one that it drops would be taken again.
@@ -92,33 +84,27 @@ impl Primary {
         Err(LinkError::Refused(Reason::Eviction, why))
     }
 
-    /// Whether it still is the primary that it was, with the same history. A process that has always been
+    /// Requires that it still is the primary that it was, with the same history. A process that has always been
     /// a primary gives its history another name when its first replica comes, or its last one has been
     /// gone for long: nothing is lost by that, and the name is taken over.
     ///
     /// # Errors
-    /// Where it does not answer.
-    pub fn is_unchanged(&mut self) -> Result<bool, LinkError> {
+    /// Where it does not answer, or is not what it was.
+    pub fn check_unchanged(&mut self) -> Result<(), LinkError> {
         let role = self.link.role()?;
-        let is_same_past = role.replid == self.replid || role.run_id == self.role.run_id && !role.was_replica;
-        let is_unchanged = role.is_primary && is_same_past;
-        if is_unchanged {
-            self.replid.clone_from(&role.replid);
-        }
-        self.role = role;
-        Ok(is_unchanged)
-    }
-
-    /// The error where [`Primary::is_unchanged`] said no.
-    #[must_use]
-    pub fn changed(&self) -> LinkError {
+        let is_same_past = role.replid == self.role.replid || role.run_id == self.role.run_id && !role.was_replica;
         let host = self.link.host();
-        let why = if self.role.is_primary {
-            format!("the store at {host} has another history than a moment ago: it was started again, or promoted")
-        } else {
-            format!("the store at {host} is a replica now: its primary is wanted")
+        let why = match (role.is_primary, is_same_past) {
+            (true, true) => {
+                self.role = role;
+                return Ok(());
+            }
+            (true, false) => {
+                format!("the store at {host} has another history than a moment ago: it was started again, or promoted")
+            }
+            (false, _) => format!("the store at {host} is a replica now: its primary is wanted"),
         };
-        LinkError::Lost(Reason::Role, why)
+        Err(LinkError::Lost(Reason::Role, why))
     }
 
     /// Asks one of the sentinels, another one at each `turn`, whether they still name this machine.
@@ -140,43 +126,23 @@ impl Primary {
     }
 }
 
-/// Why no vote may be sent to this machine.
-fn judge(link: &mut StoreLink) -> Result<Option<LinkError>, LinkError> {
-    let library = functions::LIBRARY;
-    if !functions::ensure(link)? {
-        let why = format!(
-            "the store at {} has functions {library} of another form than this version's: run the version that loaded them, or FUNCTION DELETE {library} there, and each node loads its own",
-            link.host()
-        );
-        return Ok(Some(LinkError::Refused(Reason::Functions, why)));
-    }
-    let missing = functions::missing_rights(link)?;
-    Ok((!missing.is_empty()).then(|| {
-        let (host, missing) = (link.host(), missing.join(", "));
-        let why = format!(
-            "RIGHTS at the store at {host}: the user of this node may not {missing}; give it the list in docs/CLUSTER.md"
-        );
-        LinkError::Refused(Reason::Rights, why)
-    }))
-}
-
 /// A connection to this machine, and what it says of itself.
-fn enter(address: &StoreAddress, host: &Host) -> Result<(StoreLink, StoreRole), LinkError> {
+fn enter(address: &StoreAddress, host: &Host) -> Result<Primary, LinkError> {
     let mut link = StoreLink::connect(&address.access, host, TIMEOUT)?;
     let role = link.role()?;
-    Ok((link, role))
+    Ok(Primary { link, role })
 }
 
 /// The machine at this address; of a server in cluster mode the one that has the keys, whichever of its
 /// machines is asked. Those that were named are tried first, then those that were heard of.
-fn direct(address: &StoreAddress, hosts: &[Host]) -> Result<(StoreLink, StoreRole), LinkError> {
+fn direct(address: &StoreAddress, hosts: &[Host]) -> Result<Primary, LinkError> {
     let heard_of = address.heard_of.lock().clone();
     let mut why = None;
     for host in hosts.iter().chain(&heard_of) {
         match enter(address, host).and_then(|found| owner(address, found)) {
-            Ok((link, role)) if role.is_clustered || address.target.is_single() => return Ok((link, role)),
-            Ok((link, _)) => {
-                let host = link.host();
+            Ok(found) if found.role.is_clustered || address.target.is_single() => return Ok(found),
+            Ok(found) => {
+                let host = found.link.host();
                 let what = format!(
                     "the store at {host} is not in cluster mode, and several addresses were given: give one, or the sentinels"
                 );
@@ -190,25 +156,24 @@ fn direct(address: &StoreAddress, hosts: &[Host]) -> Result<(StoreLink, StoreRol
 }
 
 /// Goes on to the machine that has the keys, where this one says that it has not.
-fn owner(address: &StoreAddress, found: (StoreLink, StoreRole)) -> Result<(StoreLink, StoreRole), LinkError> {
-    let (mut link, mut role) = found;
-    if !role.is_clustered {
-        return Ok((link, role));
+fn owner(address: &StoreAddress, mut found: Primary) -> Result<Primary, LinkError> {
+    if !found.role.is_clustered {
+        return Ok(found);
     }
     for _ in 0..MOVES_MAX {
-        match link.ask(cmd("EXISTS").arg(keys::META)) {
+        match found.link.ask(cmd("EXISTS").arg(keys::META)) {
             Ok(_) => {
-                hear_of(address, &mut link);
-                return Ok((link, role));
+                hear_of(address, &mut found.link);
+                return Ok(found);
             }
-            Err(LinkError::Refused(Reason::Slot, why)) => match moved_to(&why, link.host()) {
-                Some(host) => (link, role) = enter(address, &host)?,
+            Err(LinkError::Refused(Reason::Slot, why)) => match moved_to(&why, found.link.host()) {
+                Some(host) => found = enter(address, &host)?,
                 None => return Err(LinkError::Lost(Reason::Slot, why)),
             },
             Err(error) => return Err(error),
         }
     }
-    let why = format!("the store at {} and the others do not agree on which machine has the keys", link.host());
+    let why = format!("the store at {} and the others do not agree on which machine has the keys", found.link.host());
     Err(LinkError::Lost(Reason::Slot, why))
 }
 

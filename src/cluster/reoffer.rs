@@ -160,12 +160,11 @@ impl Reoffer {
     /// [`FeedError`]; what was offered is offered again then.
     pub fn offer(&mut self, primary: &mut Primary, door: &FeedDoor) -> Result<(), FeedError> {
         let Some(store) = door.status.store() else { return Ok(()) };
-        let refusal = match primary.check_fit() {
-            // This node sends no votes either, until the store has the functions and rights of this version.
-            Err(refusal @ LinkError::Refused(..)) => Some(refusal),
-            Err(lost) => return Err(lost.into()),
-            Ok(()) if self.servers.is_empty() => self.offer_votes(primary, door, store)?,
-            Ok(()) => self.offer_servers(primary, door, store)?,
+        let refusal = match door.status.barrier.get() {
+            // This node sends no votes either.
+            Some((reason, why)) => Some(LinkError::Refused(reason, why)),
+            None if self.servers.is_empty() => self.offer_votes(primary, door, store)?,
+            None => self.offer_servers(primary, door, store)?,
         };
         door.status.owed.set(self.len() as u64);
         if let Some(refusal) = &refusal {

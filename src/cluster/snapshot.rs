@@ -9,14 +9,13 @@ use redis::{Value, cmd};
 
 use super::address::{Host, StoreAddress};
 use super::bulk_reader::BulkReader;
-use super::entry::{self, ListingId, LogEntry, items, number, text};
+use super::entry::{self, EntryId, ListingId, LogEntry, Position, items, number, text};
 use super::feed_error::FeedError;
 use super::keys;
 use super::link::{LinkError, StoreLink};
 use super::primary::Primary;
 use super::reason::Reason;
 use super::state::FullState;
-use super::status::{EntryId, Position};
 use super::stream::{self, Read};
 use crate::store::Event;
 use crate::vote::directory::Snapshot;
@@ -39,8 +38,6 @@ pub struct LogEnd {
     pub now_us: i64,
     /// The newest entry of ours.
     pub position: Position,
-    /// The name of the newest entry, which another program may have written.
-    pub end: EntryId,
     /// The store's id; empty where it has none.
     pub store: String,
 }
@@ -53,6 +50,8 @@ pub struct StoreState {
     pub listings: Listings,
     /// How far it goes.
     pub position: Position,
+    /// The store's id.
+    pub store: String,
 }
 
 /// The listing of each server, where it has an id.
@@ -96,10 +95,10 @@ pub fn head(link: &mut StoreLink) -> Result<LogEnd, LinkError> {
 }
 
 fn read_head(fields: &[Value]) -> Option<LogEnd> {
-    let [seconds, us, n, id, store, end, ..] = fields else { return None };
+    let [seconds, us, n, id, store, ..] = fields else { return None };
     let position = Position { n: number(n)?, id: EntryId::read(text(id)?)? };
     let now_us = i64::try_from(number(seconds)?.checked_mul(1_000_000)?.checked_add(number(us)?)?).ok()?;
-    Some(LogEnd { now_us, position, end: EntryId::read(text(end)?)?, store: text(store)?.to_owned() })
+    Some(LogEnd { now_us, position, store: text(store)?.to_owned() })
 }
 
 /// Asks for the end of the log, and for what the store is.
@@ -159,7 +158,7 @@ fn add_servers(servers: &mut Snapshot, listings: &mut Listings, records: &[Value
     Some(())
 }
 
-/// Reads the whole state into `table`, an empty one; gives the end of the log that it began from, too. `progress` is told of votes as they come.
+/// Reads the whole state into `table`, an empty one. `progress` is told of votes as they come.
 ///
 /// # Errors
 /// Where it cannot be read whole.
@@ -169,7 +168,7 @@ pub fn read(
     mut table: CooldownTable,
     cooldown: Cooldown,
     progress: &mut dyn FnMut(u64),
-) -> Result<(StoreState, LogEnd), FeedError> {
+) -> Result<StoreState, FeedError> {
     let snap = snap(&mut primary.link)?;
     check_lengths(&snap, primary.link.host(), cooldown, table.view().prefix())?;
     let head = snap.head;
@@ -179,9 +178,10 @@ pub fn read(
     let host = primary.link.host().clone();
     let mut wire = BulkReader::open(&address.access, &host, &primary.role.run_id)?;
     read_votes(&mut wire, &ids, now, cooldown, &mut table, progress)?;
-    let mut state = StoreState { full: FullState { table, servers }, listings, position: head.position };
+    let LogEnd { position, store, .. } = head;
+    let mut state = StoreState { full: FullState { table, servers }, listings, position, store };
     catch_up(&mut primary.link, &mut state, cooldown, None)?;
-    Ok((state, head))
+    Ok(state)
 }
 
 /// Whether a node with these settings may follow the store: all its nodes have to tell voters apart alike.
@@ -298,7 +298,7 @@ mod tests {
     use redis::Value;
 
     use super::{Listings, LogEnd, add_servers, ask_for, read_head, read_prefix};
-    use crate::cluster::status::{EntryId, Position};
+    use crate::cluster::entry::{EntryId, Position};
     use crate::vote::directory::Snapshot;
     use crate::vote::id::ServerId;
     use crate::vote::ipv6::Ipv6Prefix;
@@ -310,13 +310,10 @@ mod tests {
 
     #[test]
     fn ends_of_the_log() {
-        let ends = [text("5-1"), text("abc"), text("6-0")];
-        let mut fields = vec![Value::Int(1_795_172_696), Value::Int(250), Value::Int(7)];
-        fields.extend(ends);
+        let mut fields = vec![Value::Int(1_795_172_696), Value::Int(250), Value::Int(7), text("5-1"), text("abc")];
         let expected = LogEnd {
             now_us: 1_795_172_696_000_250,
             position: Position { n: 7, id: EntryId { ms: 5, sequence: 1 } },
-            end: EntryId { ms: 6, sequence: 0 },
             store: "abc".to_owned(),
         };
         assert_eq!(read_head(&fields), Some(expected));

@@ -1,52 +1,20 @@
 //! Where a node stands with the store that it shares with others, and what is counted of it. Each
 //! number has one writer; everybody may read.
 
-use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::reason::{Current, Reason, RebuildCause};
+use super::entry::Position;
+use super::failure_log::FailureLog;
+use super::reason::{Reason, RebuildCause};
 use crate::metrics::Counter;
 
 /// A process that does nothing for so long, in milliseconds, was paused: by its machine, or by a signal.
 const PAUSE_MAX_MS: u64 = 1_000;
 /// What was sent to it meanwhile has been read after so long, in milliseconds.
 const WAKING_MS: u64 = 250;
-
-/// The name of an entry of the store's log: names rise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct EntryId {
-    /// Milliseconds by the store's clock.
-    pub ms: u64,
-    /// Tells apart what came in one millisecond.
-    pub sequence: u64,
-}
-
-impl fmt::Display for EntryId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}-{}", self.ms, self.sequence)
-    }
-}
-
-impl EntryId {
-    /// The entry of this name, where it is one.
-    #[must_use]
-    pub fn read(name: &str) -> Option<Self> {
-        let (ms, sequence) = name.split_once('-')?;
-        Some(Self { ms: ms.parse().ok()?, sequence: sequence.parse().ok()? })
-    }
-}
-
-/// How far a state has come: an entry, and its number in a count without gaps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Position {
-    /// The entry's number; 0 before the first one.
-    pub n: u64,
-    /// Its name.
-    pub id: EntryId,
-}
 
 /// Where a node stands with its store.
 #[derive(Debug, Default)]
@@ -94,11 +62,11 @@ pub struct SharedStatus {
     /// Failures of the submitter's connection.
     pub submitter_failures: Counter,
     /// Why the log is not followed.
-    pub feed_reason: Current,
+    pub feed_reason: FailureLog,
     /// Why votes are refused, at the last one that was.
-    pub votes_reason: Current,
+    pub votes_reason: FailureLog,
     /// Why the feed wants no votes to be sent, whatever the submitter thinks.
-    pub barrier: Current,
+    pub barrier: FailureLog,
 }
 
 impl SharedStatus {
@@ -231,17 +199,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
-    use super::{EntryId, Position, SharedStatus};
-
-    #[test]
-    fn names_of_entries() {
-        assert_eq!(EntryId::read("1795172696123-7"), Some(EntryId { ms: 1_795_172_696_123, sequence: 7 }));
-        assert_eq!(EntryId { ms: 12, sequence: 0 }.to_string(), "12-0");
-        for bad in ["", "1", "1-", "-1", "1-x", "1-2-3"] {
-            assert_eq!(EntryId::read(bad), None, "{bad}");
-        }
-        assert!(EntryId { ms: 2, sequence: 0 } > EntryId { ms: 1, sequence: 9 });
-    }
+    use super::SharedStatus;
+    use crate::cluster::entry::{EntryId, Position};
 
     /// Regression: a position was kept in three numbers that were read one by one. Between 100-7 and 101-0
     /// it was read as 101-7 or 100-0, and a vote was taken for visible that was not, or the other way round.

@@ -2,12 +2,11 @@
 
 use redis::cmd;
 
-use super::entry::{self, EntryLine, LogEntry, items, number};
+use super::entry::{self, EntryId, EntryLine, LogEntry, Position, items, number};
 use super::feed_error::FeedError;
 use super::keys;
 use super::link::{LinkError, StoreLink};
 use super::reason::RebuildCause;
-use super::status::{EntryId, Position};
 
 /// Entries that are read at once: with this many for each round trip a node on another continent
 /// still follows tens of thousands a second.
@@ -116,9 +115,8 @@ pub fn follow(position: Position, entries: &[LogEntry]) -> Result<Option<Positio
 #[cfg(test)]
 mod tests {
     use super::{Read, follow};
-    use crate::cluster::entry::LogEntry;
+    use crate::cluster::entry::{EntryId, LogEntry, Position};
     use crate::cluster::reason::RebuildCause;
-    use crate::cluster::status::{EntryId, Position};
     use crate::store::Event;
     use crate::vote::id::ServerId;
 

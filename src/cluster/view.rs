@@ -84,15 +84,15 @@ impl SharedStore for ClusterView {
         let name = "vote_status_store_reason";
         page.family(name, "1 for the reason why the log is not followed, or votes are refused.");
         for (connection, now) in ["feed", "votes"].into_iter().zip(self.reasons()) {
-            for (reason, label) in Reason::ALL {
+            for reason in Reason::ALL {
                 let is_it = now.as_ref().is_some_and(|(now, _)| *now == reason);
-                page.sample(name, &[("connection", connection), ("reason", label)], u64::from(is_it));
+                page.sample(name, &[("connection", connection), ("reason", reason.label())], u64::from(is_it));
             }
         }
         let name = "vote_status_store_rebuilds_total";
         page.family(name, "States read whole from the store, by cause.");
-        for (cause, label) in RebuildCause::ALL {
-            page.sample(name, &[("cause", label)], status.rebuilds(cause));
+        for cause in RebuildCause::ALL {
+            page.sample(name, &[("cause", cause.label())], status.rebuilds(cause));
         }
         let name = "vote_status_store_reoffers_total";
         page.family(name, "Recent votes that the store had lost, offered to it again.");
@@ -128,6 +128,7 @@ mod tests {
 
     use super::ClusterView;
     use crate::clock::Clock;
+    use crate::cluster::link::LinkError;
     use crate::cluster::reason::Reason;
     use crate::metrics::MetricsText;
     use crate::recorder::shared::SharedStore;
@@ -176,18 +177,18 @@ mod tests {
         let view = view();
         let status = &view.status;
         let word = || view.refusal().map(|(word, _)| word);
-        let reason = |reason: Reason| Some((reason, "a line".to_owned()));
+        let lost = |reason: Reason| LinkError::Lost(reason, "a line".to_owned());
         assert_eq!(word(), Some("unsettled"));
-        status.feed_reason.set(reason(Reason::Unreachable));
+        status.feed_reason.note(Some(&lost(Reason::Unreachable)), 0, "");
         assert_eq!(word(), Some("unreachable"));
-        status.feed_reason.set(None);
+        status.feed_reason.note(None, 0, "");
         status.set_following(true);
         assert_eq!(word(), Some("unsettled"));
         status.settle("a history");
         assert_eq!(word(), None);
-        status.votes_reason.set(reason(Reason::Memory));
+        status.votes_reason.note(Some(&lost(Reason::Memory)), 0, "");
         assert_eq!(word(), Some("memory"));
-        status.barrier.set(reason(Reason::Eviction));
+        status.barrier.note(Some(&lost(Reason::Eviction)), 0, "");
         assert_eq!(word(), Some("eviction"));
     }
 }

@@ -19,8 +19,10 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::clock::Clock;
+use crate::cluster::entry::{EntryId, Position};
+use crate::cluster::feed_error::FeedError;
 use crate::cluster::state::{self, FullState};
-use crate::cluster::status::{EntryId, Position, SharedStatus};
+use crate::cluster::status::SharedStatus;
 use crate::readiness::Readiness;
 use crate::recorder::command::{Recorded, Reply, VoteOutcome};
 use crate::recorder::live_state::LiveState;
@@ -87,10 +89,6 @@ struct Unseen {
     vote: StoredVote,
 }
 
-/// The recorder is gone: the process is ending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecorderGone;
-
 /// Where what follows the store tells what it has learnt.
 #[derive(Clone)]
 pub struct FeedDoor {
@@ -114,8 +112,8 @@ impl FeedDoor {
     /// Entries of the log, in order, and how far they go.
     ///
     /// # Errors
-    /// Where the recorder is gone.
-    pub fn changes(&self, events: Vec<Event>, position: Position) -> Result<(), RecorderGone> {
+    /// [`FeedError::Gone`]
+    pub fn changes(&self, events: Vec<Event>, position: Position) -> Result<(), FeedError> {
         self.send(FollowerMessage::Changes(events, Some(position)))
     }
 
@@ -123,7 +121,7 @@ impl FeedDoor {
     ///
     /// # Errors
     /// As [`FeedDoor::changes`].
-    pub fn correct(&self, events: Vec<Event>) -> Result<(), RecorderGone> {
+    pub fn correct(&self, events: Vec<Event>) -> Result<(), FeedError> {
         if events.is_empty() { Ok(()) } else { self.send(FollowerMessage::Changes(events, None)) }
     }
 
@@ -131,27 +129,27 @@ impl FeedDoor {
     ///
     /// # Errors
     /// As [`FeedDoor::changes`].
-    pub fn wait_until_taken(&self) -> Result<(), RecorderGone> {
+    pub fn wait_until_taken(&self) -> Result<(), FeedError> {
         let (sender, taken) = sync_channel(1);
         self.send(FollowerMessage::Taken(sender))?;
-        taken.recv().map_err(|_| RecorderGone)
+        taken.recv().map_err(|_| FeedError::Gone)
     }
 
     /// A whole state in place of the one that is viewed; gives that one back.
     ///
     /// # Errors
     /// As [`FeedDoor::changes`].
-    pub fn replace(&self, state: FullState, position: Position) -> Result<FullState, RecorderGone> {
+    pub fn replace(&self, state: FullState, position: Position) -> Result<FullState, FeedError> {
         let (sender, replaced) = sync_channel(1);
         self.send(FollowerMessage::Replace(Box::new(state), position, sender))?;
-        replaced.recv().map_err(|_| RecorderGone)
+        replaced.recv().map_err(|_| FeedError::Gone)
     }
 
     /// The store's time minus the monotonic clock, in microseconds: the time of the service.
     ///
     /// # Errors
     /// As [`FeedDoor::changes`].
-    pub fn time(&self, offset_us: i64) -> Result<(), RecorderGone> {
+    pub fn time(&self, offset_us: i64) -> Result<(), FeedError> {
         self.send(FollowerMessage::Time(offset_us))
     }
 
@@ -160,7 +158,7 @@ impl FeedDoor {
     ///
     /// # Errors
     /// As [`FeedDoor::changes`].
-    pub fn fail(&self, error: StoreError) -> Result<(), RecorderGone> {
+    pub fn fail(&self, error: StoreError) -> Result<(), FeedError> {
         self.send(FollowerMessage::Failed(error))
     }
 
@@ -178,8 +176,8 @@ impl FeedDoor {
         lost
     }
 
-    fn send(&self, message: FollowerMessage) -> Result<(), RecorderGone> {
-        self.messages.send(message).map_err(|_| RecorderGone)
+    fn send(&self, message: FollowerMessage) -> Result<(), FeedError> {
+        self.messages.send(message).map_err(|_| FeedError::Gone)
     }
 }
 

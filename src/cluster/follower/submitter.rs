@@ -6,7 +6,8 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use super::{FollowerMessage, Settled};
 use crate::clock::Clock;
-use crate::cluster::status::{EntryId, SharedStatus};
+use crate::cluster::entry::EntryId;
+use crate::cluster::status::SharedStatus;
 use crate::recorder::command::{Command, Reply};
 use crate::recorder::queue::Request;
 
