@@ -15,6 +15,8 @@ mod process;
 mod script;
 mod seam;
 
+use model::Settings;
+use operations::{Ask, Ballot, Operation, Trouble};
 use script::{case, run, shrink, tell};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,4 +61,21 @@ fn the_service_does_what_the_contract_says() {
     let finding = outcome.expect_err("it fails still");
     println!("{}\nneeds {settings:?} and {needed:#?}", said.join("\n"));
     panic!("VOTE_STATUS_SIMULATION_SEED={seed}: {}", finding.what);
+}
+
+/// Regression: a store that could not be written anew after a failed sync took its disk for full, and votes that a step
+/// forward had ended left at once.
+#[test]
+fn a_step_forward_ends_nothing_for_good_after_a_failed_sync() {
+    let settings = Settings { cooldown_s: 86_400, prefix: 64 };
+    let ballot = Ballot { server: 0, addresses: vec![2], ago_s: None, is_record: false };
+    let operations = [
+        Operation::Ask(vec![Ask::List { server: 0 }, Ask::Vote(ballot)]),
+        Operation::Disk(Trouble::SyncsFail(2)),
+        Operation::Pass { ms: 640_000 },
+        Operation::Step { ms: 86_400_000 },
+        Operation::Pass { ms: 61_000 },
+        Operation::ComeBack,
+    ];
+    assert_eq!(run(0, settings, &operations).map_err(|finding| finding.what), Ok(()));
 }

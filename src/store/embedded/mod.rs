@@ -277,9 +277,11 @@ impl Store for EmbeddedStore {
         // A commit that has failed may be in the file that is there.
         let sequence = self.sequence + 2;
         let renewed = self.guarded(|store| store.write_anew(rows, sequence, Some(kept)));
-        if renewed.is_err() {
+        if let Err(error) = &renewed {
             let _for_room = self.disk.remove(NEW_FILE);
-            self.free_when_full_bytes = self.free_bytes();
+            if matches!(error, StoreError::Full(_)) {
+                self.free_when_full_bytes = self.free_bytes();
+            }
         }
         renewed
     }
