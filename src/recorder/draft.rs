@@ -184,9 +184,10 @@ impl<'s> Draft<'s> {
     fn free_second(&self, pairs: &[Pair], vote: &Vote) -> Option<UnixSeconds> {
         let is_taken = |pair: &Pair, at| {
             let pair = self.table.looked_up(*pair);
-            [self.cancelled_before, &self.changes.cancelled].into_iter().any(|cancelled| match vote.voted_at {
-                Some(_) => cancelled.is_cancelled(pair, at),
-                None => cancelled.may_be_taken(pair, at, self.now),
+            // Of what was taken away before this start the latest instant is known: it says nothing of earlier ones.
+            let is_known = at >= self.now;
+            [self.cancelled_before, &self.changes.cancelled].into_iter().any(|cancelled| {
+                if is_known { cancelled.may_be_taken(pair, at, self.now) } else { cancelled.is_cancelled(pair, at) }
             })
         };
         let first = vote.voted_at.unwrap_or(self.now);

@@ -187,6 +187,8 @@ impl Recorder {
         self.latest_removed = past.kept.as_ref().and_then(|kept| kept.latest_removed);
         self.cancelled = CancelledVotes::before(self.latest_removed);
         self.removals = Removals::default();
+        let latest = |vote: &Cooling| (vote.pair.server, cooldown.voted_at(vote.expires_at));
+        unlisted.iter().map(latest).for_each(|(server, voted_at)| self.cancelled.note_server(server, voted_at));
         self.removals.add(unlisted);
         // From here on the store may be written to.
         self.store = Some(store);

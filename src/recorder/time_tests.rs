@@ -301,6 +301,19 @@ fn the_instant_of_a_vote_that_was_replaced_is_given_to_no_other() {
     assert_eq!(next.voted_at, first.voted_at.plus(1));
 }
 
+/// Regression: a vote that brought an instant of now got that of a vote that was removed with its server.
+#[test]
+fn a_vote_that_brings_its_instant_gets_none_that_was_removed() {
+    let mut bench = at_work(&HandReaders::at(START));
+    let VoteOutcome::Recorded(first) = bench.cast(50) else { panic!("it is the first") };
+    bench.ask(Command::Remove(SERVER));
+    bench.list();
+    let again = Vote { server: ServerName::Id(SERVER), voter: voter(50).into(), voted_at: Some(first.voted_at) };
+    let Reply::Votes(outcomes) = bench.ask(Command::Votes(vec![again], Mode::Cast)) else { panic!("it is answered") };
+    let [VoteOutcome::Recorded(second)] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert_eq!(second.voted_at, first.voted_at.plus(1));
+}
+
 /// Regression: the first vote after a removal got the next second, where none had been cast in this one.
 #[test]
 fn a_server_without_a_vote_in_this_second_leaves_it_free() {
