@@ -9,6 +9,7 @@ use super::seam::SimulatedDisk;
 use std::net::IpAddr;
 use std::sync::Arc;
 use vote_status::readiness::Trouble;
+use vote_status::store::commit_marker::MARKER_FILE;
 
 pub(crate) const STORE: &str = "votes.redb";
 pub(crate) const ELSEWHERE: &str = "elsewhere.redb";
@@ -162,6 +163,7 @@ impl Machine {
         }
         let looks = std::mem::take(&mut *process.looks.lock().expect("no look panics"));
         let is_new = !process.was_ready && process.readiness.is_ready() && !is_dead;
+        self.model.took_ms = after.boot_ms - reading.boot_ms;
         let (options, accepts) = (process.options, process.accepts);
         let trouble = process.trouble();
         process.was_ready |= is_new;
@@ -169,13 +171,11 @@ impl Machine {
         self.process = Some(process);
         if is_new {
             self.model.may_start(options, reading.wall_ms, accepts, Started::Ready)?;
-            self.model.took_ms = after.boot_ms - reading.boot_ms;
             self.model.start(options, reading);
             self.model.took_ms = 0;
             self.model.look(after);
             self.well_since_ms = None;
         } else if is_ready {
-            self.model.took_ms = after.boot_ms - reading.boot_ms;
             let moments = self.compare(requests, &answers.unwrap_or_default(), is_dead)?;
             self.judge(requests, &moments, looks)?;
             self.model.took_ms = 0;
@@ -191,6 +191,7 @@ impl Machine {
                 .may_start(options, reading.wall_ms, accepts, Started::ClockBehind)
                 .map_err(|what| format!("{what}: {why}"))?;
         }
+        self.model.took_ms = 0;
         if is_dead {
             self.model.time.died(&before);
             self.end_abruptly(self.cuts_power);
@@ -358,8 +359,17 @@ impl Machine {
         }
     }
 
+    /// Whether the number of the last commit and its complement are beside the store.
+    fn is_noted(&self) -> bool {
+        let note = self.disk.locked().content(MARKER_FILE).unwrap_or_default();
+        note.get(..16).is_some_and(|note| (0..8).all(|at| note[at] == !note[at + 8]))
+    }
+
     /// A start; waits until the service is ready, or says what is in the way.
     pub(crate) fn start(&mut self, options: Settings, accepts: Accepts) -> Outcome {
+        // A store that was moved away is known to be missing by the note of its last commit, which need not outlast a power
+        // cut.
+        self.is_over |= self.disk.locked().has(ELSEWHERE) && !self.is_noted();
         if self.is_over {
             return Ok(());
         }

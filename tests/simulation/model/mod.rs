@@ -124,7 +124,12 @@ impl Model {
         let cooldown_s = self.settings.cooldown_s;
         let (certain, kept) = (self.time.certain(), self.time.kept());
         self.shown.values_mut().flatten().for_each(|world| world.turn(turns, certain, cooldown_s));
-        self.stored.values_mut().flatten().for_each(|world| world.turn(turns, kept, cooldown_s));
+        let in_store = |turn: &Turn| match *turn {
+            Turn::Back { ended, now } => Turn::Back { ended: self.time.ended_in_store(ended), now },
+            other => other,
+        };
+        let turns: Vec<Turn> = turns.iter().map(in_store).collect();
+        self.stored.values_mut().flatten().for_each(|world| world.turn(&turns, kept, cooldown_s));
     }
 
     fn forget_instants(&mut self) {
@@ -424,7 +429,8 @@ impl Model {
         accepts: Accepts,
         seen: Started,
     ) -> Result<(), String> {
-        let wall = Span::around(wall_ms.div_euclid(1_000), 1);
+        let wall_ms = Span { lo: wall_ms, hi: wall_ms + self.took_ms };
+        let wall = Span { lo: wall_ms.lo.div_euclid(1_000) - 1, hi: wall_ms.hi.div_euclid(1_000) + 1 };
         let lives = |worlds: &[World]| {
             let is_certain = worlds.iter().all(|world| world.live(wall).0);
             (is_certain, worlds.iter().any(|world| world.live(wall).1))
@@ -453,13 +459,14 @@ impl Model {
         self.used_until = used.copied().max().unwrap_or(i64::MIN);
         let turns = self.time.start(reading, self.took_ms);
         let now = self.now();
-        let (longer_s, is_other) = (options.cooldown_s - self.settings.cooldown_s, options != self.settings);
+        let was = self.settings;
+        let (longer_s, is_other) = (options.cooldown_s - was.cooldown_s, options != was);
         self.settings = options;
         // The rows say so with the next commit.
         let is_back = self.time.is_back();
-        self.shown.values_mut().flatten().for_each(|world| world.start(now, options.cooldown_s, is_back));
+        self.shown.values_mut().flatten().for_each(|world| world.start(now, was.cooldown_s, is_back));
         for world in self.shown.values_mut().chain(self.stored.values_mut()).flatten() {
-            world.turn(&turns, self.time.kept(), options.cooldown_s);
+            world.turn(&turns, self.time.kept(), was.cooldown_s);
         }
         if is_other {
             self.shown.values_mut().flatten().for_each(|world| world.settle(now, longer_s, options.prefix));

@@ -133,6 +133,11 @@ impl Time {
         self.shown_ms.seconds()
     }
 
+    /// What has ended for good, in the store, by a step back at this time: what the store could not note it does not know.
+    pub(crate) fn ended_in_store(&self, ended: Span) -> Span {
+        if self.healthy_since_ms.is_some() { ended } else { Span { lo: ended.lo.min(self.kept().lo), ..ended } }
+    }
+
     /// What of the time is certain, in seconds: a vote that has ended by then has ended for good.
     pub(crate) fn certain(&self) -> Span {
         self.certain_ms().seconds()
@@ -266,6 +271,7 @@ impl Time {
         let line_ms = self.last.wall_ms - boot_ms;
         let is_back = (line_ms - back.line_ms.hi).abs() <= LARGE_STEP_MS - 2 * TOLERANCE_MS;
         self.may_stand_still_at(back.line_ms.plus(boot_ms + TOLERANCE_MS));
+        self.may_stand_still_at(back.line_ms.plus(boot_ms + TOLERANCE_MS - back.was_ahead_ms));
         if is_back && boot_ms < back.until_ms {
             return Some(Turn::Returned);
         }
@@ -296,10 +302,10 @@ impl Time {
         self.latest_ms = self.latest_ms.or(before.latest_ms);
     }
 
-    /// Whether a start with this reading may be ready, and whether it must be, as far as the clock says.
-    pub(crate) fn may_and_must_start(&self, wall_ms: i64) -> (bool, bool) {
-        let (kept, wall) = (self.kept(), wall_ms.div_euclid(1_000));
-        (wall + 2 >= kept.lo, wall > kept.hi)
+    /// Whether a start with the clock at these times may be ready, and whether it must be, as far as the clock says.
+    pub(crate) fn may_and_must_start(&self, wall_ms: Span) -> (bool, bool) {
+        let (kept, wall) = (self.kept(), wall_ms.seconds());
+        (wall.hi + 2 >= kept.lo, wall.lo > kept.hi)
     }
 
     /// The service has become ready; it has taken so long since this reading, and may have read the clock at any moment of

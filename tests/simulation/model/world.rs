@@ -196,13 +196,19 @@ impl World {
             for mut vote in votes.into_iter().filter(|vote| vote.is_perhaps_live(now)) {
                 vote.is_doubted |= !vote.is_certainly_live(now);
                 vote.ends = vote.ends.plus(longer_s);
-                vote.before = None;
+                vote.before = vote.before.map(|before| before.plus(longer_s));
                 settled.entry(voter.under(prefix)).or_default().push(vote);
             }
         }
         for votes in settled.values_mut() {
-            let latest = votes.iter().map(|vote| vote.ends.lo).max().unwrap_or(i64::MIN);
-            votes.retain(|vote| vote.ends.hi >= latest);
+            // One that was cut may be the latest by its instant.
+            let latest_by = |vote: &Vote| vote.before.unwrap_or(vote.ends).hi.max(vote.ends.hi);
+            let (latest, perhaps) = (votes.iter().map(|vote| vote.ends.lo).max(), votes.iter().map(latest_by).max());
+            votes.retain(|vote| Some(latest_by(vote)) >= latest);
+            if votes.len() > 1 {
+                votes.iter_mut().for_each(|vote| vote.is_doubted |= Some(vote.ends.lo) < perhaps);
+            }
+            votes.iter_mut().for_each(|vote| vote.before = None);
         }
         self.votes = settled;
     }
