@@ -85,26 +85,6 @@ fn ask_for(time: Duration, endpoint: &Endpoint) -> (usize, usize, Duration) {
     (count, failed, longest)
 }
 
-#[test]
-fn heads_that_never_end_lock_nobody_out() {
-    let server = one_worker(&["--max-connections", "200"]);
-    let is_over = AtomicBool::new(false);
-    scope(|scope| {
-        let end = End(&is_over);
-        let crowd = scope.spawn(|| hold(Ipv4Addr::LOCALHOST, server.public(), 400, b"G", &is_over));
-        sleep(Duration::from_millis(300));
-        let (count, failed, longest) = ask_for(Duration::from_secs(3), &server.publics()[0]);
-        drop(end);
-        let opened = crowd.join().expect("no panic");
-        report(format_args!(
-            "200 places, a crowd of 400 that begins {opened} heads: {failed} of {count} requests without a 200, longest {} ms",
-            longest.as_millis()
-        ));
-        assert!(failed * 100 <= count, "{failed} of {count}");
-        assert!(opened >= 400, "{opened}");
-    });
-}
-
 /// A slow client has its time, however fast somebody else begins again and again.
 #[test]
 fn a_crowd_of_one_address_ends_its_own_and_not_who_is_slow() {

@@ -39,18 +39,7 @@ fn ids_and_tokens_have_their_bounds() {
         expect(token, &response, 201, &record);
         assert_eq!(known(server.public(), token), Some(true), "{token}");
     }
-    for token in [
-        json!(""),
-        json!("t".repeat(129)),
-        json!("a b"),
-        json!("a/b"),
-        json!("a%20"),
-        json!("é"),
-        json!("a\u{0}"),
-        json!(28),
-        json!(true),
-        json!(["a"]),
-    ] {
+    for token in [json!(""), json!("t".repeat(129)), json!("a/b"), json!(28)] {
         let body = json!({ "token": token }).to_string();
         let response = control.put("/v1/servers/3", &body);
         expect_error(&body, &response, 422, "invalid_token");
