@@ -10,7 +10,7 @@ mod votes;
 mod watch;
 
 use crate::util::response::Response;
-use crate::util::time::imf_fixdate_near_now;
+use crate::util::time::is_imf_fixdate_of_now;
 use serde_json::Value;
 
 /// Checks status, headers and the whole JSON body of an answer of the control listener.
@@ -40,7 +40,7 @@ fn expect_error_with(label: &str, response: &Response, status: u16, word: &str) 
 fn expect_headers(label: &str, response: &Response, status: u16) {
     assert_eq!(response.status, status, "{label}: {response:?}");
     let date = response.header("Date").unwrap_or_default();
-    assert!(imf_fixdate_near_now(date, 2).is_some(), "{label}: {date:?}");
+    assert!(is_imf_fixdate_of_now(date), "{label}: {date:?}");
     let length = response.body.len().to_string();
     for (name, value) in [
         ("Content-Type", "application/json; charset=utf-8"),

@@ -125,16 +125,16 @@ fn requests_under_way_are_answered_and_told_the_close() {
 
 #[test]
 fn newcomers_are_taken_during_the_drain_delay() {
-    let mut server = server(&["--drain-delay", "4"]);
+    let mut server = server(&["--drain-delay", "10"]);
     assert_eq!(get(server.control(), "/readyz").status, 200);
     let since = Instant::now();
     server.signal(Signal::TERM);
     // The signal is on its way for a moment; from then on the answer must stay.
     while get(server.control(), "/readyz").status == 200 {
-        assert!(since.elapsed() < Duration::from_secs(2), "/readyz stays 200");
+        assert!(since.elapsed() < Duration::from_secs(5), "/readyz stays 200");
     }
     // Both listeners tell it from the same flag.
-    while since.elapsed() < Duration::from_millis(2_000) {
+    for _ in 0..10 {
         assert_eq!(get(server.control(), "/readyz").status, 503);
         let balancers = get(server.public(), "/readyz");
         assert_eq!((balancers.status, balancers.text()), (503, r#"{"status":"not_ready"}"#), "{balancers:?}");
@@ -147,8 +147,8 @@ fn newcomers_are_taken_during_the_drain_delay() {
     assert!(server.is_running());
     assert_ends_well(&mut server, DEADLINE);
     let took = since.elapsed();
-    assert!(took >= Duration::from_millis(3_950), "ended after {took:?} already");
-    assert!(took < Duration::from_secs(4) + SOON, "ended after {took:?}");
+    assert!(took >= Duration::from_millis(9_950), "ended after {took:?} already");
+    assert!(took < Duration::from_secs(10) + SOON, "ended after {took:?}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::util::client::{Client, get};
 use crate::util::figures::resident_kib;
 use crate::util::response::Response;
 use crate::util::server::{Server, expect_refusal};
-use crate::util::time::{imf_fixdate_near_now, now_unix};
+use crate::util::time::{is_imf_fixdate_of_now, now_unix};
 use crate::util::{DEADLINE, wait_until};
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use std::fs::read_to_string;
@@ -142,7 +142,7 @@ fn an_address_in_use_is_refused() {
 
 #[test]
 fn going_away_it_says_so_in_every_answer_and_ends() {
-    let mut server = start(&["--drain-delay", "1"]);
+    let mut server = start(&["--drain-delay", "5"]);
     prepare(&server);
     let mut client = Client::connect(server.public());
     client.expect_open();
@@ -309,7 +309,7 @@ fn start(args: &[&str]) -> Server {
 /// way: `Ok`, a `Server`, the length before the other fields, and the length 0 where no body follows.
 fn expect(label: &str, response: &Response, outcome: &Outcome, body: &str, after: After) {
     let date = response.header("Date").unwrap_or_default();
-    assert!(imf_fixdate_near_now(date, 3).is_some(), "{label}: Date is {date:?}, which is not now");
+    assert!(is_imf_fixdate_of_now(date), "{label}: Date is {date:?}, which is not now");
     let status = if outcome.status == "200 OK" { "200 Ok" } else { outcome.status };
     let content_type = if outcome == &OPTIONS { "" } else { "Content-Type: application/json; charset=utf-8\r\n" };
     let connection = match after {

@@ -24,7 +24,7 @@ use crate::util::client::{Client, exchange, get};
 use crate::util::endpoint::Endpoint;
 use crate::util::response::Response;
 use crate::util::server::{Ended, Server, run_to_end};
-use crate::util::time::imf_fixdate_near_now;
+use crate::util::time::is_imf_fixdate_of_now;
 use expected::{Answer, to_path, to_request};
 use front::{Front, Kind};
 use std::net::SocketAddr;
@@ -266,5 +266,5 @@ fn expect(label: &str, response: &Response, answer: Answer, next: &str, is_head:
         expect_field(name, None);
     }
     let date = response.header("Date");
-    assert!(date.is_none_or(|date| imf_fixdate_near_now(date, 2).is_some()), "{label}: {response:?}");
+    assert!(date.is_none_or(is_imf_fixdate_of_now), "{label}: {response:?}");
 }

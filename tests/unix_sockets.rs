@@ -1,19 +1,18 @@
 //! Listeners on Unix sockets: the contract over them, their files and permissions, what stands in
 //! the way of one, and what is left behind.
 
-use crate::util::DEADLINE;
 use crate::util::answers::{CAN_VOTE, prepare};
 use crate::util::checks;
 use crate::util::client::{Client, exchange, get};
 use crate::util::endpoint::Endpoint;
 use crate::util::server::{Server, expect_failure, expect_refusal, run_to_end};
+use crate::util::{DEADLINE, wait_until};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const GET: &str = "GET /api/vote/28/status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -224,7 +223,7 @@ fn the_subcommands_reach_it() {
 #[test]
 fn it_goes_away_as_elsewhere() {
     let place = Place::new();
-    let mut server = place.serve(&["--workers", "2", "--drain-delay", "1"]);
+    let mut server = place.serve(&["--workers", "2", "--drain-delay", "10"]);
     server.control_client().add_server(28, "demo");
     let endpoint = server.publics()[0].clone();
     let mut idle = Client::connect(&endpoint);
@@ -232,15 +231,15 @@ fn it_goes_away_as_elsewhere() {
     let mut begun = Client::connect(&endpoint);
     begun.expect_open();
     begun.send(&GET[..20]);
-    let since = Instant::now();
     server.signal(Signal::TERM);
-    idle.expect_closed();
-    while since.elapsed() < Duration::from_millis(500) {
+    wait_until("it goes away", || get(server.control_endpoint(), "/readyz").status == 503);
+    for _ in 0..5 {
         assert_eq!(exchange(&endpoint, GET).text(), CAN_VOTE.body);
     }
     begun.send(&GET[20..]);
     assert_eq!(begun.read_response(false).text(), CAN_VOTE.body);
     begun.expect_closed();
+    idle.expect_closed();
     assert_eq!(server.wait_exit(DEADLINE).code(), Some(0), "{}", server.stderr());
     assert!(place.left().is_empty(), "{:?}", place.left());
 }

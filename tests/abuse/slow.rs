@@ -2,6 +2,7 @@
 //! answers. Lower bounds hold exactly; upper ones allow for a loaded machine.
 
 use super::{GET, ask, assert_refusal};
+use crate::util::DEADLINE;
 use crate::util::answers::{CAN_VOTE, REQUEST_TIMEOUT};
 use crate::util::client::Client;
 use crate::util::figures::{one_worker, report, resident_kib};
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 /// The deadlines of these tests are one second; timers may fire a little late, a loaded machine
 /// later.
 const EARLIEST: Duration = Duration::from_millis(950);
-const LATEST: Duration = Duration::from_millis(8_000);
+const LATEST: Duration = DEADLINE;
 const DRIP: Duration = Duration::from_millis(100);
 
 /// Sends `start`, then `drip` again and again until the server answers or the time is over, and
@@ -139,9 +140,10 @@ fn an_idle_connection_is_closed_without_a_word() {
 
 #[test]
 fn a_request_now_and_then_keeps_a_connection() {
-    let server = one_worker(&["--idle-timeout", "2"]);
+    let server = one_worker(&["--idle-timeout", "5"]);
     let mut client = Client::connect(server.public());
-    for _ in 0..6 {
+    // Longer than the time-out in all, each time much shorter.
+    for _ in 0..12 {
         ask(&mut client);
         sleep(Duration::from_millis(500));
     }

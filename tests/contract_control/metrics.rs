@@ -108,7 +108,7 @@ fn bytes_are_counted_as_they_come_and_go() {
 
 #[test]
 fn connections_are_counted_by_how_they_ended() {
-    let server = Server::in_memory(&["--workers", "1", "--idle-timeout", "0.2"]);
+    let server = Server::in_memory(&["--workers", "1", "--idle-timeout", "2"]);
     let closed = |cause: &str, count: u64| {
         let sample = format!(r#"vote_status_connections_closed_total{{listener="public",cause="{cause}"}}"#);
         server.await_metric(&sample, count);

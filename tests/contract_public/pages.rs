@@ -5,7 +5,7 @@ use crate::util::answers::{METHOD_NOT_ALLOWED, OPTIONS, answer_to, prepare, rows
 use crate::util::client::{Client, exchange, get};
 use crate::util::response::Response;
 use crate::util::server::Server;
-use crate::util::time::imf_fixdate_near_now;
+use crate::util::time::is_imf_fixdate_of_now;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use vote_status::http::head::HeadLimits;
@@ -302,6 +302,6 @@ fn tag_of(addr: SocketAddr, page: &Page) -> String {
 /// The date of an answer, which is now.
 fn date_of(response: &Response) -> &str {
     let date = response.header("Date").unwrap_or_default();
-    assert!(imf_fixdate_near_now(date, 2).is_some(), "{date:?}");
+    assert!(is_imf_fixdate_of_now(date), "{date:?}");
     date
 }

@@ -9,7 +9,7 @@ use crate::util::client::{Client, get};
 use crate::util::endpoint::Endpoint;
 use crate::util::response::Response;
 use crate::util::server::Server;
-use crate::util::time::imf_fixdate_near_now;
+use crate::util::time::is_imf_fixdate_of_now;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What the answer says of the connection, and what then happens to it.
@@ -268,7 +268,7 @@ pub(crate) fn expect_response(label: &str, response: &Response, outcome: &Outcom
 /// Compares the whole head, byte for byte but for the date, which must be now.
 fn expect_head(label: &str, response: &Response, outcome: &Outcome, after: After) {
     let date = response.header("Date").unwrap_or_default();
-    assert!(imf_fixdate_near_now(date, 2).is_some(), "{label}: Date is {date:?}, which is not now");
+    assert!(is_imf_fixdate_of_now(date), "{label}: Date is {date:?}, which is not now");
     assert_eq!(response.raw_head, head(outcome, date, after), "{label}");
 }
 

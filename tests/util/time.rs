@@ -49,11 +49,11 @@ pub(crate) fn imf_fixdate(unix: i64) -> String {
     )
 }
 
-/// The whole second within `slack` of now that prints as `date`, if there is one. Comparing with
-/// printed candidates is a stricter check of the format than a parser would be.
-pub(crate) fn imf_fixdate_near_now(date: &str, slack: i64) -> Option<i64> {
+/// Whether `date` is printed as a second of the last or the next ten: between an answer and this look a busy machine may
+/// stop for seconds. Comparing with printed candidates is a stricter check of the format than a parser would be.
+pub(crate) fn is_imf_fixdate_of_now(date: &str) -> bool {
     let now = now_unix();
-    (now - slack..=now + slack).find(|&unix| imf_fixdate(unix) == date)
+    (now - 10..=now + 10).any(|unix| imf_fixdate(unix) == date)
 }
 
 /// Days since 1970-01-01 to year, month and day, by walking years and months: slow and plain.
