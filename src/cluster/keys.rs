@@ -24,14 +24,3 @@ pub const META: &str = "vs:{0}:meta";
 pub fn claims(server: ServerId) -> String {
     format!("vs:{{0}}:s:{server}")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::claims;
-    use crate::vote::id::ServerId;
-
-    #[test]
-    fn a_servers_key_lies_where_the_others_do() {
-        assert_eq!(claims(ServerId(28)), "vs:{0}:s:28");
-    }
-}

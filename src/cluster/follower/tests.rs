@@ -13,7 +13,7 @@ use crate::cluster::state::FullState;
 use crate::readiness::Readiness;
 use crate::recorder::RecorderHandle;
 use crate::recorder::command::{Command, Mode, Recorded, Reply, ServerName, Vote, VoteOutcome};
-use crate::store::{Event, StoreError, StoredVote};
+use crate::store::{Event, StoredVote};
 use crate::vote::address::VoterAddress;
 use crate::vote::directory::{DirectoryView, Snapshot};
 use crate::vote::id::{ServerId, Token};
@@ -243,12 +243,4 @@ fn a_server_that_goes_takes_its_votes_along() {
     node.settle();
     assert!(!node.directory.current().contains(SERVER));
     assert!(node.cooldowns.is_empty());
-}
-
-#[test]
-fn a_store_that_is_not_for_this_node_ends_the_load() {
-    let FollowerParts { mut recorder, door, .. } =
-        Follower::parts(Clock::new(), cooldown(), Ipv6Prefix::USUAL, Readiness::default(), None);
-    door.fail(StoreError::Unusable("another cooldown".into())).expect("the recorder is there");
-    assert_eq!(recorder.load().expect_err("refused").to_string(), "another cooldown");
 }

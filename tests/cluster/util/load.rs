@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{JoinHandle, sleep, spawn};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// After a fault, before the next try.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -49,18 +49,12 @@ pub(crate) struct Tally {
     pub(crate) recorded: BTreeMap<Pair, i64>,
     /// Votes answered 201, and cancelled after that; answered 200.
     pub(crate) cancelled: Vec<Pair>,
-    /// Requests without an answer, or answered 503: what they were for may be there or not.
-    pub(crate) in_doubt: Vec<Pair>,
     /// Votes answered 201 though an earlier one was acknowledged: the second instant.
     pub(crate) doubles: Vec<(Pair, i64)>,
     /// Votes answered 201 with the remark that no replica has confirmed them.
     pub(crate) unconfirmed: BTreeSet<Pair>,
     /// Answers 503.
     pub(crate) unavailable: u64,
-    /// Broken connections.
-    pub(crate) broken: u64,
-    /// The longest time in which nothing was recorded.
-    pub(crate) outage: Duration,
 }
 
 impl Tally {
@@ -83,15 +77,14 @@ struct Shared {
     habits: Habits,
     is_over: AtomicBool,
     next: AtomicU32,
-    tally: Mutex<(Tally, Instant)>,
+    tally: Mutex<Tally>,
 }
 
 impl Load {
     /// Starts callers on the nodes, in turn. `first` is the number of the first address.
     pub(crate) fn start(nodes: &[&Node], habits: Habits, first: u32) -> Load {
-        let tally = Mutex::new((Tally::default(), Instant::now()));
         let (is_over, next) = (AtomicBool::new(false), AtomicU32::new(first));
-        let shared = Arc::new(Shared { habits, is_over, next, tally });
+        let shared = Arc::new(Shared { habits, is_over, next, tally: Mutex::default() });
         let mut seeds = Random::from_environment();
         let nodes = nodes.iter().cycle().take(habits.connections);
         let callers = nodes.map(|node| {
@@ -110,7 +103,7 @@ impl Load {
 
     /// How many votes are recorded by now.
     pub(crate) fn recorded(&self) -> usize {
-        self.shared.lock().0.recorded.len()
+        self.shared.lock().recorded.len()
     }
 
     /// Waits until so many more votes are recorded.
@@ -121,7 +114,7 @@ impl Load {
 
     /// What is known so far.
     pub(crate) fn tally(&self) -> Tally {
-        self.shared.lock().0.clone()
+        self.shared.lock().clone()
     }
 
     /// Lets the callers finish what they are at.
@@ -141,7 +134,7 @@ impl Drop for Load {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, (Tally, Instant)> {
+    fn lock(&self) -> MutexGuard<'_, Tally> {
         self.tally.lock().expect("a caller failed")
     }
 }
@@ -176,18 +169,15 @@ impl Caller {
     fn cast_new(&mut self) {
         let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let pair = (1 + number % self.shared.habits.servers, address(number));
-        let Some(response) = self.exchange("POST", "/v1/votes", Some(&body(pair)), pair) else { return };
+        let Some(response) = self.exchange("POST", "/v1/votes", Some(&body(pair))) else { return };
         match response.status {
             201 => {
                 self.mine.push(pair);
-                let mut locked = self.shared.lock();
-                let (tally, last) = &mut *locked;
+                let mut tally = self.shared.lock();
                 tally.recorded.insert(pair, voted_at(&response));
                 if response.json()["confirmed"] == false {
                     tally.unconfirmed.insert(pair);
                 }
-                tally.outage = tally.outage.max(last.elapsed());
-                *last = Instant::now();
             }
             // Of a server that is not listed at the moment, or was removed several times within seconds: each listing
             // has later seconds than the one before.
@@ -198,9 +188,9 @@ impl Caller {
 
     fn cast_again(&mut self) {
         let pair = *self.random.pick(&self.mine);
-        let Some(response) = self.exchange("POST", "/v1/votes", Some(&body(pair)), pair) else { return };
+        let Some(response) = self.exchange("POST", "/v1/votes", Some(&body(pair))) else { return };
         match response.status {
-            201 => self.shared.lock().0.doubles.push((pair, voted_at(&response))),
+            201 => self.shared.lock().doubles.push((pair, voted_at(&response))),
             404 | 409 | 429 => {}
             _ => panic!("a second vote for {pair:?}: {response:?}"),
         }
@@ -210,42 +200,29 @@ impl Caller {
         let at = self.random.below(self.mine.len());
         let pair = self.mine.swap_remove(at);
         // From here on nobody may rely on it, whatever the answer.
-        self.shared.lock().0.recorded.remove(&pair);
+        self.shared.lock().recorded.remove(&pair);
         let path = format!("/v1/votes/{}/{}", pair.0, pair.1);
-        let Some(response) = self.exchange("DELETE", &path, None, pair) else { return };
+        let Some(response) = self.exchange("DELETE", &path, None) else { return };
         match response.status {
-            200 => self.shared.lock().0.cancelled.push(pair),
+            200 => self.shared.lock().cancelled.push(pair),
             404 => {}
             _ => panic!("the cancellation of {pair:?}: {response:?}"),
         }
     }
 
-    /// The answer, unless there was none or it was 503; that is noted.
-    fn exchange(&mut self, method: &str, path: &str, body: Option<&str>, pair: Pair) -> Option<Response> {
-        self.shared.lock().0.tries += 1;
+    /// The answer, unless there was none or it was 503: what was asked for may be there or not.
+    fn exchange(&mut self, method: &str, path: &str, body: Option<&str>) -> Option<Response> {
+        self.shared.lock().tries += 1;
         let request = self.control.request_bytes(method, path, body);
         let answered = self.client.exchange(|client| client.try_send(request));
-        let mut locked = self.shared.lock();
-        let tally = &mut locked.0;
-        let response = match answered {
+        match answered {
+            Ok(response) if response.status != 503 => return Some(response),
             Ok(response) => {
-                if response.status != 503 {
-                    return Some(response);
-                }
-                tally.unavailable += 1;
-                response
+                assert_eq!(response.json()["error"], "store_unavailable", "{response:?}");
+                self.shared.lock().unavailable += 1;
             }
-            Err(_) => {
-                tally.broken += 1;
-                tally.in_doubt.push(pair);
-                drop(locked);
-                sleep(PAUSE);
-                return None;
-            }
-        };
-        assert_eq!(response.json()["error"], "store_unavailable", "{response:?}");
-        tally.in_doubt.push(pair);
-        drop(locked);
+            Err(_) => {}
+        }
         sleep(PAUSE);
         None
     }
