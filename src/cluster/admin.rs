@@ -174,7 +174,7 @@ impl Filling {
                 _ => self.filled.refused += 1,
             }
             if let Some((server, token)) = server
-                && calls::read_server(&reply, Some(&token)) == Some(ServerOutcome::TokenDiffers)
+                && calls::read_server(server, &reply, Some(&token)) == Some(ServerOutcome::TokenDiffers)
             {
                 self.filled.differing.push(server);
             }

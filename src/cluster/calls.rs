@@ -75,9 +75,9 @@ pub enum Change {
     Cancel,
     /// A server to list, with the token that only a new one gets: a listed one with another token keeps that. Or one to
     /// give another token.
-    Server(Option<Token>),
-    /// A server to strike off.
-    Remove,
+    Server(ServerId, Option<Token>),
+    /// A server to remove.
+    Remove(ServerId),
 }
 
 /// What became of it.
@@ -89,8 +89,8 @@ pub enum ChangeOutcome {
     Cancel(Option<bool>),
     /// Of a server.
     Server(ServerOutcome),
-    /// Whether it was listed.
-    Remove(bool),
+    /// The server that was removed; `None` where it was not listed.
+    Remove(Option<ServerId>),
 }
 
 impl Change {
@@ -125,10 +125,10 @@ impl Change {
             (Self::Cancel, 0) => ChangeOutcome::Cancel(Some(true)),
             (Self::Cancel, 1) => ChangeOutcome::Cancel(Some(false)),
             (Self::Cancel, 5) => ChangeOutcome::Cancel(None),
-            (Self::Server(kept), _) => ChangeOutcome::Server(read_server(reply, kept.as_ref())?),
-            (Self::Remove, 0) => ChangeOutcome::Remove(true),
-            (Self::Remove, 5) => ChangeOutcome::Remove(false),
-            (Self::Cancel | Self::Remove, _) => return None,
+            (Self::Server(server, kept), _) => ChangeOutcome::Server(read_server(*server, reply, kept.as_ref())?),
+            (Self::Remove(server), 0) => ChangeOutcome::Remove(Some(*server)),
+            (Self::Remove(_), 5) => ChangeOutcome::Remove(None),
+            (Self::Cancel | Self::Remove(_), _) => return None,
         };
         let entry = fields.get(2).map(|entry| EntryId::read(text(entry)?));
         // A third field that is no entry's name makes no sense.
@@ -138,15 +138,15 @@ impl Change {
 
 /// What became of a server. Where a listed one keeps another token than `kept` that is no success.
 #[must_use]
-pub fn read_server(reply: &Value, kept: Option<&Token>) -> Option<ServerOutcome> {
+pub fn read_server(server: ServerId, reply: &Value, kept: Option<&Token>) -> Option<ServerOutcome> {
     let fields = items(reply)?;
     let token = || Token::new(text(fields.get(1)?)?);
     Some(match number(fields.first()?)? {
-        0 => ServerOutcome::Created(token()?),
-        1 => ServerOutcome::Changed(token()?),
+        0 => ServerOutcome::Created(server, token()?),
+        1 => ServerOutcome::Changed(server, token()?),
         2 => match token()? {
             held if kept.is_some_and(|kept| *kept != held) => ServerOutcome::TokenDiffers,
-            held => ServerOutcome::Unchanged(held),
+            held => ServerOutcome::Unchanged(server, held),
         },
         3 => ServerOutcome::TokenInUse,
         5 => ServerOutcome::Unknown,
@@ -354,18 +354,22 @@ mod tests {
         assert_eq!(read_relist(&listed), Some(GivenBack::Refused(Token::new("demo"))));
         let created = Value::Array(vec![Value::Int(0), text("demo"), text("5-1")]);
         let [demo, other] = ["demo", "other"].map(|text| Token::new(text).expect("a token"));
-        let server = |kept: Option<&Token>, reply: &Value| match read(Change::Server(kept.cloned()), reply)? {
-            (ChangeOutcome::Server(outcome), made) => Some((outcome, made)),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(server(None, &created), Some((ServerOutcome::Created(demo.clone()), entry)));
+        let server =
+            |kept: Option<&Token>, reply: &Value| match read(Change::Server(ServerId(28), kept.cloned()), reply)? {
+                (ChangeOutcome::Server(outcome), made) => Some((outcome, made)),
+                other => panic!("{other:?}"),
+            };
+        assert_eq!(server(None, &created), Some((ServerOutcome::Created(ServerId(28), demo.clone()), entry)));
         assert_eq!(server(None, &reply(&[3], None)), Some((ServerOutcome::TokenInUse, None)));
         let unchanged = Value::Array(vec![Value::Int(2), text("demo")]);
-        assert_eq!(server(Some(&demo), &unchanged), Some((ServerOutcome::Unchanged(demo), None)));
+        assert_eq!(server(Some(&demo), &unchanged), Some((ServerOutcome::Unchanged(ServerId(28), demo), None)));
         assert_eq!(server(Some(&other), &unchanged), Some((ServerOutcome::TokenDiffers, None)));
         let removed = Value::Array(vec![Value::Int(0), text(""), text("5-1")]);
-        assert_eq!(read(Change::Remove, &removed), Some((ChangeOutcome::Remove(true), entry)));
-        assert_eq!(read(Change::Remove, &reply(&[5], None)), Some((ChangeOutcome::Remove(false), None)));
+        assert_eq!(
+            read(Change::Remove(ServerId(28)), &removed),
+            Some((ChangeOutcome::Remove(Some(ServerId(28))), entry))
+        );
+        assert_eq!(read(Change::Remove(ServerId(28)), &reply(&[5], None)), Some((ChangeOutcome::Remove(None), None)));
         let resolved = Value::Array(vec![text("28"), Value::Nil]);
         assert_eq!(read_resolved(&resolved), Some(vec![Some(ServerId(28)), None]));
         assert_eq!(read_resolved(&Value::Array(vec![text("x")])), None);

@@ -355,14 +355,16 @@ fn plan(
                     // Where a listed server keeps its token, the one that is said is for a new one only.
                     let (said, kept) = if tokens == Tokens::Keep { (None, token) } else { (token, None) };
                     let listing = ListingId::draw(now_us);
-                    add(part, Change::Server(kept), &|term| calls::list(term, server, said.as_ref(), &spare, listing));
+                    add(part, Change::Server(server, kept), &|term| {
+                        calls::list(term, server, said.as_ref(), &spare, listing)
+                    });
                 }
             }
             Command::Rotate(server) => match generate_token() {
-                Some(token) => add(0, Change::Server(None), &|term| calls::rotate(term, server, &token)),
+                Some(token) => add(0, Change::Server(server, None), &|term| calls::rotate(term, server, &token)),
                 None => under[command].parts[0] = Part::Known(ChangeOutcome::Server(ServerOutcome::NotGenerated)),
             },
-            Command::Remove(server) => add(0, Change::Remove, &|term| calls::remove(term, server)),
+            Command::Remove(server) => add(0, Change::Remove(server), &|term| calls::remove(term, server)),
             // The recorder answers it itself: it never comes here.
             Command::Digest => {}
         }

@@ -280,8 +280,8 @@ impl BatchRequest {
 
     fn count_server(&mut self, line: u64, outcome: &ServerOutcome) {
         match outcome {
-            ServerOutcome::Created(_) | ServerOutcome::Changed(_) => self.summary.recorded += 1,
-            ServerOutcome::Unchanged(_) => self.summary.unchanged += 1,
+            ServerOutcome::Created(..) | ServerOutcome::Changed(..) => self.summary.recorded += 1,
+            ServerOutcome::Unchanged(..) => self.summary.unchanged += 1,
             ServerOutcome::TokenDiffers => {
                 self.summary.invalid += 1;
                 self.summary.token_differs += 1;

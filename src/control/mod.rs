@@ -111,7 +111,7 @@ enum Task {
     /// The content is gathered. Once it is whole it becomes a command.
     Gather { ask: CommandRequest, body: Vec<u8> },
     /// The recorder has the command.
-    Submitted { ask: CommandRequest, reply: Receiver<Reply> },
+    Submitted(Receiver<Reply>),
     /// Lines are streaming in.
     Batch(BatchRequest),
     /// Lines are streaming out.
@@ -269,7 +269,7 @@ impl ControlService {
             CommandRequest::ClusterDigest => Command::Digest,
         };
         let reply = self.submit(command, context).ok_or_else(ControlAnswer::store_unavailable)?;
-        Ok(Task::Submitted { ask, reply })
+        Ok(Task::Submitted(reply))
     }
 
     /// Sends a command; its reply wakes the connection. `None` where it is not taken.
@@ -326,7 +326,7 @@ impl Service for ControlService {
         let content = match &task {
             Task::Gather { ask: CommandRequest::ClusterDigest, .. } => Content::Unread,
             // What changes something is done for a whole request only, even where its content has no meaning.
-            Task::Gather { .. } | Task::Submitted { .. } => Content::Read(self.parts.body_bytes_max),
+            Task::Gather { .. } | Task::Submitted(_) => Content::Read(self.parts.body_bytes_max),
             // It is read as it comes: it has no bound.
             Task::Batch(_) => Content::Read(u64::MAX),
             Task::Answer(_) | Task::Page(..) | Task::Export(_) | Task::Watch(_) => Content::Unread,
@@ -353,9 +353,7 @@ impl Service for ControlService {
                 }
                 intake
             }
-            Task::Answer(_) | Task::Page(..) | Task::Submitted { .. } | Task::Export(_) | Task::Watch(_) => {
-                Intake::Open
-            }
+            Task::Answer(_) | Task::Page(..) | Task::Submitted(_) | Task::Export(_) | Task::Watch(_) => Intake::Open,
         }
     }
 
@@ -379,14 +377,12 @@ impl Service for ControlService {
                     return Step::Done;
                 }
                 Task::Gather { ask, body } => self.start(*ask, body, context).unwrap_or_else(Task::Answer),
-                Task::Submitted { ask, reply } => match reply::arrived(reply) {
+                Task::Submitted(reply) => match reply::arrived(reply) {
                     Some(reply) => {
-                        journal::note(*ask, &reply);
-                        Task::Answer(reply::answer(*ask, &reply))
+                        journal::note(&reply);
+                        Task::Answer(reply::answer(&reply))
                     }
-                    None if context.waiting == Waiting::TimeIsUp => {
-                        Task::Answer(reply::answer(*ask, &Reply::StoreSilent))
-                    }
+                    None if context.waiting == Waiting::TimeIsUp => Task::Answer(reply::answer(&Reply::StoreSilent)),
                     None => return Step::Parked { ends_with_input: false },
                 },
                 Task::Batch(batch) => {
@@ -426,7 +422,7 @@ impl Service for ControlService {
             Task::Batch(batch) => batch.used_bytes(),
             Task::Export(export) => export.used_bytes(),
             Task::Answer(answer) => answer.body.capacity(),
-            Task::Page(..) | Task::Submitted { .. } | Task::Watch(_) => 0,
+            Task::Page(..) | Task::Submitted(_) | Task::Watch(_) => 0,
         }
     }
 

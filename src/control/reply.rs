@@ -112,7 +112,7 @@ impl From<Invalid> for ControlAnswer {
     }
 }
 
-/// What the recorder is asked for, before its content is read and until its reply is answered.
+/// What the recorder is asked for, before its content is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandRequest {
     /// `POST /v1/votes`
@@ -129,31 +129,21 @@ pub enum CommandRequest {
     ClusterDigest,
 }
 
-/// The answer that a recorder's reply makes.
+/// The answer that a recorder's reply makes. Of votes and servers one was asked for: of none, nobody knows what was kept.
 #[must_use]
-pub fn answer(ask: CommandRequest, reply: &Reply) -> ControlAnswer {
-    match (ask, reply) {
-        (_, Reply::Votes(outcomes)) => outcomes.first().map_or_else(strange, vote),
-        (_, Reply::Cancelled(None)) => ControlAnswer::unknown_server(),
-        (_, Reply::Cancelled(Some(true))) => ControlAnswer::json(200, &json!({ "cancelled": true })),
-        (_, Reply::Cancelled(Some(false))) => ControlAnswer::no_cooldown(),
-        (CommandRequest::PutServer(id) | CommandRequest::RotateToken(id), Reply::Servers(outcomes)) => {
-            outcomes.first().map_or_else(strange, |outcome| server(id, outcome))
-        }
-        (CommandRequest::RemoveServer(id), Reply::Removed(true)) => {
-            ControlAnswer::json(200, &json!({ "removed": true, "server_id": id.0 }))
-        }
-        (_, Reply::Removed(false)) => ControlAnswer::unknown_server(),
-        (_, Reply::Digest(told)) => ControlAnswer::json(200, told),
-        (_, Reply::StoreSilent) => ControlAnswer::store_unavailable_saying(SILENT),
-        (_, Reply::StoreUnavailable) => ControlAnswer::store_unavailable(),
-        (_, Reply::Servers(_) | Reply::Removed(true)) => strange(),
+pub fn answer(reply: &Reply) -> ControlAnswer {
+    let in_doubt = || ControlAnswer::store_unavailable_saying(SILENT);
+    match reply {
+        Reply::Votes(outcomes) => outcomes.first().map_or_else(in_doubt, vote),
+        Reply::Servers(outcomes) => outcomes.first().map_or_else(in_doubt, server),
+        Reply::Cancelled(Some(true)) => ControlAnswer::json(200, &json!({ "cancelled": true })),
+        Reply::Cancelled(Some(false)) => ControlAnswer::no_cooldown(),
+        Reply::Removed(Some(server)) => ControlAnswer::json(200, &json!({ "removed": true, "server_id": server.0 })),
+        Reply::Cancelled(None) | Reply::Removed(None) => ControlAnswer::unknown_server(),
+        Reply::Digest(told) => ControlAnswer::json(200, told),
+        Reply::StoreSilent => in_doubt(),
+        Reply::StoreUnavailable => ControlAnswer::store_unavailable(),
     }
-}
-
-/// A reply to something else than was asked: nothing is said of what was kept.
-fn strange() -> ControlAnswer {
-    ControlAnswer::fault(Fault::Internal)
 }
 
 /// The reply, once it is there. Where it never comes, because the recorder has ended, nobody knows what was kept: a
@@ -250,11 +240,11 @@ impl VoteBody {
     }
 }
 
-fn server(id: ServerId, outcome: &ServerOutcome) -> ControlAnswer {
+fn server(outcome: &ServerOutcome) -> ControlAnswer {
     match outcome {
-        ServerOutcome::Created(token) => ControlAnswer::json(201, &ServerBody::new(id, token)),
-        ServerOutcome::Changed(token) | ServerOutcome::Unchanged(token) => {
-            ControlAnswer::json(200, &ServerBody::new(id, token))
+        ServerOutcome::Created(server, token) => ControlAnswer::json(201, &ServerBody::new(*server, token)),
+        ServerOutcome::Changed(server, token) | ServerOutcome::Unchanged(server, token) => {
+            ControlAnswer::json(200, &ServerBody::new(*server, token))
         }
         ServerOutcome::TokenInUse => ControlAnswer::error(409, "token_in_use", "this token is another server's"),
         // Only a batch asks for tokens to be kept: a call that names one server replaces its token.
@@ -307,8 +297,8 @@ const fn message(fault: Fault) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{CommandRequest, answer, arrived};
-    use crate::recorder::command::{Mode, Reply};
+    use super::{answer, arrived};
+    use crate::recorder::command::Reply;
     use std::sync::mpsc::channel;
 
     /// Regression: a vote that a shared store had recorded was answered "nothing was recorded" where the recorder
@@ -321,7 +311,7 @@ mod tests {
         assert_eq!(arrived(&receiver), Some(Reply::Cancelled(Some(true))));
         drop(sender);
         let reply = arrived(&receiver).expect("none can come");
-        let answer = answer(CommandRequest::Vote(Mode::Cast), &reply);
+        let answer = answer(&reply);
         let body = String::from_utf8(answer.body).expect("text");
         assert_eq!(answer.status, 503);
         assert!(body.contains("it may have been recorded or not"), "{body}");

@@ -122,11 +122,11 @@ pub struct Recorded {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerOutcome {
     /// It is listed for the first time.
-    Created(Token),
+    Created(ServerId, Token),
     /// It was listed, and has another token now.
-    Changed(Token),
+    Changed(ServerId, Token),
     /// It was listed with this token.
-    Unchanged(Token),
+    Unchanged(ServerId, Token),
     /// It is listed with another token, which it keeps.
     TokenDiffers,
     /// The token is another server's.
@@ -156,8 +156,8 @@ pub enum Reply {
     Cancelled(Option<bool>),
     /// To [`Command::Servers`] in order, and to [`Command::Rotate`].
     Servers(Vec<ServerOutcome>),
-    /// To [`Command::Remove`]: whether it was listed.
-    Removed(bool),
+    /// To [`Command::Remove`]: the server that was removed; `None` where it was not listed.
+    Removed(Option<ServerId>),
     /// To [`Command::Digest`], as it is told.
     Digest(Value),
     /// Nothing of the command was kept.

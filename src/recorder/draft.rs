@@ -83,7 +83,7 @@ impl<'s> Draft<'s> {
                 Reply::Servers(servers.into_iter().map(|server| self.list(server, tokens)).collect())
             }
             Command::Rotate(server) => Reply::Servers(vec![self.rotate(server)]),
-            Command::Remove(server) => Reply::Removed(self.remove(server)),
+            Command::Remove(server) => Reply::Removed(self.remove(server).then_some(server)),
             // Nodes are compared with the store that they share, and this one is nobody else's.
             Command::Digest => Reply::StoreUnavailable,
         }
@@ -233,8 +233,8 @@ impl<'s> Draft<'s> {
     fn list(&mut self, new: NewServer, tokens: Tokens) -> ServerOutcome {
         let held = self.servers().token(new.server).cloned();
         match (held, new.token) {
-            (Some(held), None) => ServerOutcome::Unchanged(held),
-            (Some(held), Some(token)) if held == token => ServerOutcome::Unchanged(held),
+            (Some(held), None) => ServerOutcome::Unchanged(new.server, held),
+            (Some(held), Some(token)) if held == token => ServerOutcome::Unchanged(new.server, held),
             (Some(_), Some(_)) if tokens == Tokens::Keep => ServerOutcome::TokenDiffers,
             (Some(_), token) => self.give_token(new.server, token, ServerOutcome::Changed),
             (None, token) => self.give_token(new.server, token.or_else(generate_token), ServerOutcome::Created),
@@ -254,7 +254,7 @@ impl<'s> Draft<'s> {
         &mut self,
         server: ServerId,
         token: Option<Token>,
-        outcome: fn(Token) -> ServerOutcome,
+        outcome: fn(ServerId, Token) -> ServerOutcome,
     ) -> ServerOutcome {
         let Some(token) = token else { return ServerOutcome::NotGenerated };
         if self.servers().find(token.as_str().as_bytes()).is_some() {
@@ -263,7 +263,7 @@ impl<'s> Draft<'s> {
         self.finish_removal(server);
         self.servers_mut().insert(server, token.clone());
         self.changes.events.push(Event::Server(server, token.clone()));
-        outcome(token)
+        outcome(server, token)
     }
 
     /// What is left of an earlier server of this id goes before it is listed again.

@@ -458,7 +458,7 @@ fn a_server_that_is_listed_again_has_none_of_its_votes_from_its_first_answer_on(
     bench.list();
     let vote = |address| Vote { server: ServerName::Id(SERVER), voter: voter(address).into(), voted_at: None };
     bench.ask(Command::Votes((0..VOTES).map(vote).collect(), Mode::Cast));
-    assert_eq!(bench.ask(Command::Remove(SERVER)), Reply::Removed(true));
+    assert_eq!(bench.ask(Command::Remove(SERVER)), Reply::Removed(Some(SERVER)));
     let (live, now) = (bench.recorder.live(), bench.clock.now().wall);
     let (cooldowns, mut directory) = (live.cooldowns(), live.directory());
     let reader = thread::spawn(move || {

@@ -185,7 +185,7 @@ fn a_vote_that_was_cut_goes_with_its_row() {
     bench.set(HOUR_MS);
     assert_eq!((bench.ends(3), bench.ends(4).is_some()), (None, true));
     bench.set(-HOUR_MS);
-    assert_eq!(bench.ask(Command::Remove(SERVER)), Reply::Removed(true));
+    assert_eq!(bench.ask(Command::Remove(SERVER)), Reply::Removed(Some(SERVER)));
     bench.sweep();
     assert!(bench.rows().is_empty(), "{:?}", bench.rows());
     bench.list();

@@ -9,7 +9,7 @@ use crate::util::needs::rounds;
 use crate::util::random::Random;
 use std::sync::mpsc::channel;
 use vote_status::clock::Clock;
-use vote_status::control::reply::{CommandRequest, answer};
+use vote_status::control::reply::answer;
 use vote_status::readiness::Readiness;
 use vote_status::recorder::command::{Command, Mode, NewServer, Reply, ServerName, Tokens, Vote};
 use vote_status::recorder::{Accepts, Recorder};
@@ -92,7 +92,7 @@ fn told_of_a_vote(failure: Failure) -> Reply {
 fn a_caller_is_told_whether_a_vote_is_in_doubt() {
     assert_eq!(told_of_a_vote(Failure::Write(0)), Reply::StoreUnavailable);
     assert_eq!(told_of_a_vote(Failure::Sync), Reply::StoreSilent);
-    let told = |reply| String::from_utf8(answer(CommandRequest::Vote(Mode::Cast), &reply).body).expect("text");
+    let told = |reply| String::from_utf8(answer(&reply).body).expect("text");
     assert!(told(Reply::StoreUnavailable).contains("nothing was recorded"));
     assert!(told(Reply::StoreSilent).contains("it may have been recorded or not"));
 }

@@ -279,8 +279,8 @@ fn answers_of(request: &Request, reply: Reply) -> Vec<Answer> {
             None => Answer::UnknownServer,
         }),
         (Request::List(..), Reply::Servers(outcomes)) => outcomes.into_iter().map(listed).collect(),
-        (Request::Remove(_), Reply::Removed(true)) => one(Answer::Removed),
-        (Request::Remove(_), Reply::Removed(false)) => one(Answer::UnknownServer),
+        (Request::Remove(_), Reply::Removed(Some(_))) => one(Answer::Removed),
+        (Request::Remove(_), Reply::Removed(None)) => one(Answer::UnknownServer),
         (request, reply) => panic!("{request:?}: {reply:?}"),
     }
 }
@@ -301,7 +301,7 @@ fn voted(outcome: VoteOutcome) -> Answer {
 
 fn listed(outcome: ServerOutcome) -> Answer {
     match outcome {
-        ServerOutcome::Created(token) | ServerOutcome::Changed(token) | ServerOutcome::Unchanged(token) => {
+        ServerOutcome::Created(_, token) | ServerOutcome::Changed(_, token) | ServerOutcome::Unchanged(_, token) => {
             Answer::Listed { token: token.as_str().to_owned() }
         }
         other => panic!("a server was not listed: {other:?}"),
