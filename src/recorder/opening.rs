@@ -4,7 +4,7 @@
 
 use super::removal::Removals;
 use super::timekeeping::{is_large, seconds};
-use super::{Recorder, Respond};
+use super::{Recorder, Respond, TEND_MS};
 use crate::readiness::Trouble;
 use crate::recorder::cancelled::CancelledVotes;
 use crate::store::{Cut, Event, Kept, Past, Store, StoreError, StoredVote};
@@ -92,6 +92,8 @@ impl Recorder {
         let (changes, replies) = self.check(seed.map(|command| (command, Box::new(drop) as Respond)).collect());
         self.round(changes, replies);
         self.readiness.set_ready();
+        // The end of the start is waited for, and a store that is void takes a while to write anew.
+        self.next_tend_ms = self.clock.now().monotonic_ms + TEND_MS;
         Ok(None)
     }
 

@@ -381,6 +381,19 @@ fn accepted_settings_are_kept_anew_where_nothing_in_the_file_counts() {
     assert!(bench.readiness.is_ready() && !disk.0.lock().is_void);
 }
 
+/// Regression: the store was written anew within the start, and connections on passed sockets waited for it.
+#[test]
+fn a_start_does_not_wait_until_a_void_store_is_written_anew() {
+    let readers = HandReaders::at(START);
+    let disk = voted(&readers);
+    disk.0.lock().is_void = true;
+    let mut bench = Bench::new(&disk, &readers);
+    bench.step();
+    assert!(bench.readiness.is_ready() && disk.0.lock().is_void);
+    bench.pass(500);
+    assert!(!disk.0.lock().is_void);
+}
+
 /// Regression: a drop that had failed stopped the time's notes until the next vote had expired.
 #[test]
 fn the_time_is_noted_again_once_the_disk_works() {
