@@ -140,7 +140,8 @@ impl Machine {
             return Ok(());
         };
         let reading = self.clocks.reading();
-        let before = self.model.time.clone();
+        let may_die = self.disk.locked().faults.kill.is_some();
+        let before = may_die.then(|| self.model.clone());
         if process.was_ready {
             self.model.look(reading);
         }
@@ -193,7 +194,7 @@ impl Machine {
         }
         self.model.took_ms = 0;
         if is_dead {
-            self.model.time.died(&before);
+            before.iter().for_each(|before| self.model.died(before));
             self.end_abruptly(self.cuts_power);
             // One that was not ready may have changed the settings.
             let (options, accepts) =

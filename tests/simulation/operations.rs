@@ -169,7 +169,7 @@ const STEPS_MS: &[i64] = &[
 ];
 const PASSES_MS: &[i64] =
     &[10, 200, 900, 1_100, 4_000, 5_000, 30_000, 61_000, 200_000, 320_000, 640_000, 1_900_000, 5_300_000];
-const OFF_MS: &[i64] = &[0, 50, 700, 3_000, 30_000, 300_000, 2_000_000];
+const OFF_MS: &[i64] = &[0, 50, 700, 3_000, 31_000, 300_000, 2_000_000];
 
 /// The operations of a seed.
 pub(crate) fn draw(random: &mut Random, count: usize) -> Vec<Operation> {

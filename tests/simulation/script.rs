@@ -15,7 +15,7 @@ const CUTS_MAX: usize = 400;
 /// Failures whose texts begin alike are of one kind.
 const KIND_CHARS: usize = 40;
 /// No step is made while the time may stand still: whether two small ones are a large one is not said.
-const STANDS_STILL_MAX_MS: i64 = 2_500;
+const STANDS_STILL_MAX_MS: i64 = 2_400;
 
 /// What a seed showed that the contract does not allow.
 #[derive(Clone, Debug)]

@@ -132,6 +132,16 @@ impl Model {
         self.stored.values_mut().flatten().for_each(|world| world.turn(&turns, kept, cooldown_s));
     }
 
+    /// The process died in the midst of what came after `before`: the store may be as it was then.
+    pub(crate) fn died(&mut self, before: &Model) {
+        self.time.died(&before.time);
+        for (server, worlds) in &before.stored {
+            let stored = self.stored.entry(*server).or_default();
+            let lost: Vec<World> = worlds.iter().filter(|world| !stored.contains(world)).cloned().collect();
+            stored.extend(lost);
+        }
+    }
+
     fn forget_instants(&mut self) {
         for (certain, perhaps) in self.used.values_mut() {
             perhaps.append(certain);

@@ -213,10 +213,11 @@ impl World {
         self.votes = settled;
     }
 
-    /// Whether any vote is certainly live, or perhaps.
+    /// Whether any vote is certainly live, or perhaps: a row that a step back has cut need not say so yet.
     pub(crate) fn live(&self, now: Span) -> (bool, bool) {
         let mut votes = self.votes.values().flatten();
         let is_certain = votes.clone().any(|vote| vote.is_certainly_live(now));
-        (is_certain, votes.any(|vote| vote.is_perhaps_live(now)))
+        let by_row = |vote: &Vote| vote.before.is_some_and(|before| now.lo < before.hi);
+        (is_certain, votes.any(|vote| vote.is_perhaps_live(now) || by_row(vote)))
     }
 }
