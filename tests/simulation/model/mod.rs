@@ -172,7 +172,7 @@ impl Model {
     pub(crate) fn see(&mut self, server: u32, by: Option<&str>, voter: Voter, seen: Seen) -> Result<(), String> {
         let now = self.now();
         self.keep(server, |world| world.see(by, voter, now, seen)).map_err(|worlds| {
-            let allowed: Vec<String> = worlds.iter().map(|world| allowed(world, voter, now)).collect();
+            let allowed: Vec<String> = worlds.iter().map(|world| world.allowed(voter, now)).collect();
             format!("server {server}, by {by:?}, {voter:?}: {seen:?}, but allowed is {}", allowed.join(", or "))
         })?;
         match seen {
@@ -325,7 +325,7 @@ impl Model {
             }
         };
         self.keep(asked.server, fits).map_err(|worlds| {
-            let allowed = |world: &World| voters.iter().map(|voter| allowed(world, *voter, now)).collect::<Vec<_>>();
+            let allowed = |world: &World| voters.iter().map(|voter| world.allowed(*voter, now)).collect::<Vec<_>>();
             format!("but allowed is {:?}", worlds.iter().map(allowed).collect::<Vec<_>>())
         })
     }
@@ -386,7 +386,7 @@ impl Model {
             }
         };
         self.keep(server, fits).map_err(|worlds| {
-            let allowed: Vec<_> = worlds.iter().map(|world| allowed(world, voter, now)).collect();
+            let allowed: Vec<_> = worlds.iter().map(|world| world.allowed(voter, now)).collect();
             format!("cancel of {voter:?} of {server}: {answer:?}, but allowed is {allowed:?}, now {now:?}")
         })?;
         if matches!(answer, Answer::Cancelled | Answer::InDoubt) {
@@ -492,11 +492,4 @@ impl Model {
 pub(crate) struct Accepts {
     pub(crate) clock: bool,
     pub(crate) settings: bool,
-}
-
-fn allowed(world: &World, voter: Voter, now: Span) -> String {
-    match &world.token {
-        None => "UnknownServer".into(),
-        Some(_) => format!("{:?} at {now:?}", world.cooldown(voter, now)),
-    }
 }

@@ -213,6 +213,14 @@ impl World {
         self.votes = settled;
     }
 
+    /// What may be answered of the voter, in words.
+    pub(crate) fn allowed(&self, voter: Voter, now: Span) -> String {
+        match &self.token {
+            None => "UnknownServer".into(),
+            Some(_) => format!("{:?} at {now:?}", self.cooldown(voter, now)),
+        }
+    }
+
     /// Whether any vote is certainly live, or perhaps: a row that a step back has cut need not say so yet.
     pub(crate) fn live(&self, now: Span) -> (bool, bool) {
         let mut votes = self.votes.values().flatten();
