@@ -147,7 +147,7 @@ impl Machine {
         }
         {
             let mut looks = process.looks.lock().expect("no look panics");
-            *looks = Looks { asking: self.sample(requests), seen: Vec::new() };
+            *looks = Looks { asking: self.sample(requests), ..Looks::default() };
         }
         let requests = if process.was_ready { requests } else { &[] };
         if !requests.is_empty() {
@@ -238,7 +238,15 @@ impl Machine {
     }
 
     /// What readers saw while the recorder worked is as it was before a request, or behind the last.
-    fn judge(&mut self, requests: &[Request], moments: &[Model], Looks { asking, seen }: Looks) -> Outcome {
+    fn judge(&mut self, requests: &[Request], moments: &[Model], looks: Looks) -> Outcome {
+        let Looks { asking, seen, seen_when_told } = looks;
+        for (Asking { server, token, address }, seen) in
+            seen_when_told.iter().map(|(index, seen)| (&asking[*index], *seen))
+        {
+            if !self.model.may_see(*server, token.as_deref(), self.model.voter(*address), seen) {
+                return Err(format!("{server}, {address}: {seen:?} when a caller had been told of a change"));
+            }
+        }
         for (asking, seen) in seen.iter().map(|(index, seen)| (&asking[*index], seen)) {
             let (server, by) = (asking.server, asking.token.as_deref());
             let voter = self.model.voter(asking.address);

@@ -80,6 +80,8 @@ pub(crate) struct Looks {
     pub(crate) asking: Vec<Asking>,
     /// What each of these was answered, once for each answer.
     pub(crate) seen: Vec<(usize, Seen)>,
+    /// The same, at the moments at which a caller was told that a change is done.
+    pub(crate) seen_when_told: Vec<(usize, Seen)>,
 }
 
 /// A process: from its start to its stop or kill.
@@ -93,6 +95,8 @@ pub(crate) struct Process {
     pub(crate) accepts: Accepts,
     pub(crate) reader: Reader,
     pub(crate) looks: Arc<Mutex<Looks>>,
+    /// Looks as a caller is told.
+    told: Arc<dyn Fn() + Send + Sync>,
     /// Rings inside the recorder's work, as soon as a change is visible.
     bell: Bell,
     room: WaitingList,
@@ -124,10 +128,11 @@ impl Process {
         };
         let looks = Arc::new(Mutex::new(Looks::default()));
         let (its_reader, its_looks) = (Mutex::new(reader(&recorder)), Arc::clone(&looks));
-        let look = Arc::new(move || {
+        let look = Arc::new(move |is_told: bool| {
             let mut reader = its_reader.lock().expect("no look panics");
             let mut looks = its_looks.lock().expect("no look panics");
-            let Looks { asking, seen } = &mut *looks;
+            let Looks { asking, seen, seen_when_told } = &mut *looks;
+            let seen = if is_told { seen_when_told } else { seen };
             for (index, asking) in asking.iter().enumerate() {
                 let now_seen = (index, reader.ask(asking));
                 if !seen.contains(&now_seen) {
@@ -138,7 +143,7 @@ impl Process {
         let (behind_operations, its_readiness) = (Arc::clone(&look), readiness.clone());
         disk.set_look(Some(Box::new(move || {
             if its_readiness.is_ready() {
-                behind_operations();
+                behind_operations(false);
             }
         })));
         let room = recorder.live().waiting.clone();
@@ -152,7 +157,11 @@ impl Process {
             options,
             accepts,
             looks,
-            bell: Arc::new(move |_tickets| look()),
+            told: {
+                let look = Arc::clone(&look);
+                Arc::new(move || look(true))
+            },
+            bell: Arc::new(move |_tickets| look(false)),
             room,
             places: Vec::new(),
             call_at_ms: 0,
@@ -165,8 +174,9 @@ impl Process {
     pub(crate) fn step(&mut self, requests: &[Request]) -> Result<Vec<Vec<Answer>>, StoreError> {
         let (sender, replies) = channel();
         let asked = requests.iter().enumerate().map(|(index, request)| {
-            let sender = sender.clone();
+            let (sender, told) = (sender.clone(), Arc::clone(&self.told));
             let respond: Box<dyn FnOnce(Reply) + Send> = Box::new(move |reply| {
+                told();
                 sender.send((index, reply)).expect("it is waited for");
             });
             (command(request), respond)
