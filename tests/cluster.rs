@@ -21,6 +21,7 @@ mod reasons;
 mod secure;
 mod sentinels;
 mod shards;
+mod split;
 mod strange;
 mod tokens;
 pub(crate) mod util;
