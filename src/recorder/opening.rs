@@ -239,7 +239,7 @@ impl Recorder {
         let (shown_ms, settled_ms) = (kept.shown_ms.cast_signed(), kept.settled_ms.cast_signed());
         self.clock.adjust(shown_ms - wall_ms);
         if is_large(shown_ms - settled_ms) {
-            self.provisional = self.provisional_step(shown_ms - settled_ms, true);
+            self.provisional = self.provisional_step(settled_ms - self.clock.now().monotonic_ms.cast_signed(), true);
         }
         for step in &kept.cuts {
             self.cut(*step);

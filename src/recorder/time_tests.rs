@@ -211,24 +211,6 @@ fn a_small_step_back_behind_a_held_step_forward_changes_no_cooldown_at_a_restart
     assert_eq!(bench.killed().all_ends(), before.all_ends(), "the step forward is taken back");
 }
 
-/// Regression: the time without a held step forward did not follow the clock by small steps. So cooldowns ended that much
-/// early once the step was taken back, and a start waited for the clock.
-#[test]
-fn a_small_step_counts_in_the_time_without_a_held_step() {
-    for small_ms in [-5_000, 5_000] {
-        let readers = HandReaders::at(START);
-        let mut bench = at_work(&readers);
-        bench.set(HOUR_MS);
-        bench.set(small_ms);
-        bench.pass(320_000);
-        readers.step_ms(-HOUR_MS);
-        assert!(bench.killed().readiness.is_ready(), "{small_ms}");
-        bench.step();
-        let shown = 540 + 320 + small_ms / 1_000;
-        assert_eq!(i64::from(bench.clock.now().wall.0 - START), shown, "{small_ms}");
-    }
-}
-
 /// Regression: cooldowns that a step back had cut were restored and cut anew, so they ended later.
 #[test]
 fn a_second_step_back_makes_no_cooldown_longer() {

@@ -26,12 +26,19 @@ const NOTE_MS: u64 = 60_000;
 /// A step of more than a minute, until it is clear that the clock stays there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProvisionalStep {
-    /// How far it has led, in milliseconds: by so much is the time without it behind, small steps since then included.
-    led_ms: i64,
+    /// What the time would be without it, minus the monotonic clock, in milliseconds.
+    without_ms: i64,
     /// Whether it led away from a time that was certain. The other way round it led back to it.
     is_away: bool,
     /// By the monotonic clock.
     until_ms: u64,
+}
+
+impl ProvisionalStep {
+    /// What the time would be without it, in milliseconds since 1970.
+    fn time_ms(self, now: Now) -> i64 {
+        self.without_ms.saturating_add(now.monotonic_ms.cast_signed())
+    }
 }
 
 impl Recorder {
@@ -71,28 +78,31 @@ impl Recorder {
     /// Follows a large step; how many cooldowns that has cut. Where the clock comes back from the provisional step, a
     /// small step is left at most: the time is what it would have been, and follows that one.
     pub(super) fn step_clock(&mut self, drift_ms: i64) -> usize {
-        let back_ms = self.provisional.map(|step| -step.led_ms).filter(|back_ms| !is_large(drift_ms - back_ms));
+        let (now, wall_ms) = (self.clock.now(), self.clock.wall_ms().cast_signed());
+        let left =
+            self.provisional.map(|step| step.time_ms(now)).filter(|time_ms| !is_large(wall_ms + drift_ms - time_ms));
         if drift_ms < 0 {
             self.forget_over();
         } else if self.provisional.is_some() {
             self.restore_cut(|vote| !vote.is_settled);
         }
-        let step_ms = back_ms.unwrap_or(drift_ms);
+        let step_ms = left.map_or(drift_ms, |time_ms| time_ms - wall_ms);
         self.clock.adjust(step_ms);
         self.clock.follow((drift_ms - step_ms) * 1_000);
+        let before_ms = wall_ms - now.monotonic_ms.cast_signed();
         self.provisional = match self.provisional {
-            Some(step) if back_ms.is_some() => self.provisional_step(step_ms, !step.is_away),
-            Some(step) if step.is_away => self.provisional_step(step.led_ms + step_ms, true),
-            _ => self.provisional_step(step_ms, true),
+            Some(step) if left.is_some() => self.provisional_step(before_ms, !step.is_away),
+            Some(step) if step.is_away => self.provisional_step(step.without_ms, true),
+            _ => self.provisional_step(before_ms, true),
         };
         let now = self.clock.now().wall;
         self.cut(Cut { beyond: now, to: now })
     }
 
     /// A step that is provisional for 10 minutes from now: see [`ProvisionalStep`].
-    pub(super) fn provisional_step(&self, led_ms: i64, is_away: bool) -> Option<ProvisionalStep> {
+    pub(super) fn provisional_step(&self, without_ms: i64, is_away: bool) -> Option<ProvisionalStep> {
         let until_ms = self.clock.now().monotonic_ms + PROVISIONAL_MS;
-        self.is_lasting().then_some(ProvisionalStep { led_ms, is_away, until_ms })
+        self.is_lasting().then_some(ProvisionalStep { without_ms, is_away, until_ms })
     }
 
     fn is_lasting(&self) -> bool {
@@ -159,8 +169,9 @@ impl Recorder {
 
     /// The time of the service, without a provisional step forward, in milliseconds since 1970.
     pub(super) fn settled_ms(&self) -> u64 {
-        let ahead_ms = self.provisional.filter(|step| step.is_away).map_or(0, |step| step.led_ms.max(0));
-        self.clock.wall_ms().saturating_sub(ahead_ms.unsigned_abs())
+        let away = self.provisional.filter(|step| step.is_away);
+        let without_ms = away.map_or(i64::MAX, |step| step.time_ms(self.clock.now()));
+        self.clock.wall_ms().min(without_ms.max(0).unsigned_abs())
     }
 
     /// Notes the time in the store, if it takes changes.

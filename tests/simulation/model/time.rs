@@ -79,6 +79,8 @@ pub(crate) enum Turn {
 struct Forward {
     /// How far the time is ahead of what is certain.
     ahead_ms: Span,
+    /// How far small steps have set the clock back since: the time without the step need not have followed them.
+    unset_ms: i64,
     /// Until then it certainly may be taken back, and from `by_ms` on certainly not (boot time).
     until_ms: i64,
     by_ms: i64,
@@ -194,6 +196,7 @@ impl Time {
         } else {
             // A small step back: the time stands still.
             self.last = reading;
+            self.forward.iter_mut().for_each(|forward| forward.unset_ms += (-step_ms).max(0));
             let unset_ms = reading.wall_ms - step_ms + TOLERANCE_MS;
             let hi = self.shown_ms.hi.max(shown_ms.hi).max(unset_ms);
             self.shown_ms = Span { lo: self.shown_ms.lo.max(shown_ms.lo), hi };
@@ -223,9 +226,9 @@ impl Time {
 
     fn step_back(&mut self, reading: Reading, line_ms: i64, step_ms: i64) -> Turn {
         let ended_ms = self.certain_ms();
-        let without_ms = self.forward.map(|Forward { ahead_ms, .. }| Span {
+        let without_ms = self.forward.map(|Forward { ahead_ms, unset_ms, .. }| Span {
             lo: self.shown_ms.lo - ahead_ms.hi,
-            hi: self.shown_ms.hi - ahead_ms.lo,
+            hi: self.shown_ms.hi - ahead_ms.lo + unset_ms,
         });
         let boot_ms = reading.boot_ms;
         let (until_ms, by_ms) = (boot_ms + HOLD_MS.0, boot_ms + HOLD_MS.1);
@@ -242,7 +245,7 @@ impl Time {
             let left_ms = forward.ahead_ms.plus(-step_ms);
             if left_ms.hi > RETURN_MS {
                 let ahead_ms = Span { lo: 0, hi: left_ms.hi };
-                self.forward = Some(Forward { ahead_ms, until_ms: boot_ms, by_ms });
+                self.forward = Some(Forward { ahead_ms, unset_ms: 0, until_ms: boot_ms, by_ms });
             }
         }
         self.back = Some(back);
@@ -263,9 +266,9 @@ impl Time {
         let boot_ms = self.last.boot_ms;
         let (until_ms, by_ms) = (boot_ms + HOLD_MS.0, boot_ms + HOLD_MS.1);
         let Some(back) = self.back.take() else {
-            let before = self.forward.unwrap_or(Forward { ahead_ms: Span::exactly(0), until_ms, by_ms });
+            let before = self.forward.unwrap_or(Forward { ahead_ms: Span::exactly(0), unset_ms: 0, until_ms, by_ms });
             let ahead_ms = before.ahead_ms.plus(step_ms);
-            self.forward = Some(Forward { ahead_ms, until_ms: before.until_ms, by_ms });
+            self.forward = Some(Forward { ahead_ms, until_ms: before.until_ms, by_ms, ..before });
             return None;
         };
         let line_ms = self.last.wall_ms - boot_ms;
@@ -279,7 +282,7 @@ impl Time {
         self.back = Some(Back { by_ms, ..back }).filter(|_| !is_back);
         let before_ms = self.forward.map_or(0, |forward| forward.ahead_ms.hi);
         let ahead_ms = Span { lo: 0, hi: (before_ms + step_ms).max(back.was_ahead_ms) };
-        self.forward = Some(Forward { ahead_ms, until_ms: boot_ms, by_ms });
+        self.forward = Some(Forward { ahead_ms, unset_ms: 0, until_ms: boot_ms, by_ms });
         Some(Turn::PerhapsReturned)
     }
 
@@ -325,7 +328,8 @@ impl Time {
             let still_ahead_ms = |held: Forward| (held.ahead_ms.lo + step_ms.min(0)).max(0);
             let ahead_ms = Span { lo: forward.map_or(0, still_ahead_ms), hi: gap_ms };
             let until_ms = forward.map_or(reading.boot_ms, |held| held.until_ms);
-            self.forward = Some(Forward { ahead_ms, until_ms, by_ms });
+            let unset_ms = forward.map_or(0, |held| held.unset_ms) + (-step_ms).max(0);
+            self.forward = Some(Forward { ahead_ms, unset_ms, until_ms, by_ms });
         }
         let ended = kept_ms.seconds();
         let never = Span::exactly(1 << 50);
