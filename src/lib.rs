@@ -1,19 +1,17 @@
 //! `vote-status` answers whether a client IP address may vote now for a listed game server.
 //!
-//! The modules are the floors of the house, lowest first; each imports only from those above it
-//! in this list:
+//! The modules by floor, the lowest floor first. A module imports only from lower floors:
 //!
-//! * [`vote`], [`lists`]: the domain: ids, addresses, instants, the cooldown table, the directory, the answer; and
-//!   linked lists of slots;
-//! * [`http`], [`clock`], [`json`], [`limits`], [`metrics`], [`random`], [`readiness`], [`store`],
-//!   [`waiting`], [`watch`]: the protocol without sockets, time, objects as text, bounds, figures, secrets,
-//!   the stages of a run, what is kept on disk, requests that wait for a vote, and what is seen live;
-//! * [`net`], [`pages`], [`recorder`]: the engine that moves bytes, the documents for people, and
-//!   the one thread that writes;
-//! * [`public`], [`control`]: the two services, and `cluster` (with the cargo feature `redis`): a store
-//!   that nodes share;
-//! * [`server`]: what is started, in which order, and how it stops;
-//! * [`cli`]: the command line.
+//! * [`vote`] is the domain: ids, addresses, instants, the cooldown table, the directory, the answer. [`lists`] has
+//!   linked lists of slots.
+//! * [`http`] is the protocol without sockets, [`store`] keeps votes and servers on disk, [`waiting`] has the requests
+//!   that wait for a vote, and [`watch`] shows live what is asked and recorded. [`clock`], [`json`], [`limits`],
+//!   [`metrics`], [`random`] and [`readiness`] are tools.
+//! * [`net`] is the engine that moves bytes, [`recorder`] the one thread that writes, and [`pages`] has the documents.
+//! * [`public`] and [`control`] are the two services. `cluster` (with the cargo feature `redis`) follows a store that
+//!   nodes share.
+//! * [`server`] starts all of it in order, and stops it in order.
+//! * [`cli`] is the command line.
 #![forbid(unsafe_code)]
 
 pub mod cli;

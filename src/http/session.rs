@@ -22,8 +22,8 @@ pub struct Ticket(pub u64);
 pub enum Waiting {
     /// It may.
     Allowed,
-    /// The request under way has waited for as long as it asked for, or the service leaves and waits for nothing more:
-    /// [`Step::Parked`] would be the end without an answer.
+    /// The request under way has waited for as long as it asked for, or the service leaves and waits for nothing more.
+    /// The service has to answer now: after [`Step::Parked`] the connection would be closed without an answer.
     TimeIsUp,
     /// Not any more: the client sends nothing more, its place is needed, or the service is leaving.
     Ended,
@@ -346,7 +346,7 @@ impl<S: Service> Session<S> {
 
     #[inline]
     fn head(&mut self, input: &[u8], call: &mut SessionCall<'_, S>, consumed: &mut usize) -> Flow {
-        // Looked at where it lies: a copy of what was written in smaller parts waits for each of them.
+        // A reference, not a move: the processor stalls on a copy of fields that were written one by one just before.
         let parsed = head::parse(input, call.limits.head);
         let (head, bytes) = match &parsed {
             Section::Complete(head, bytes) => (head, *bytes),
@@ -446,7 +446,7 @@ impl<S: Service> Session<S> {
         if framing.connection == ConnectionField::Close {
             self.phase = Phase::Closed;
         } else if !matches!(self.phase, Phase::Head) {
-            // Only then: most requests are answered at their head, and leave no phase.
+            // Most requests are answered at their head: their phase is this one already.
             self.phase = Phase::Head;
         }
         Flow::Again

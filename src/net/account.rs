@@ -27,7 +27,7 @@ pub struct Account {
     used_bytes: u64,
     told_bytes: u64,
     grant: Grant,
-    /// At the last look it was more than may be.
+    /// At the last look, all connections together used more than the bound.
     is_over: bool,
 }
 
@@ -108,7 +108,7 @@ impl Account {
         self.is_over = self.budget.used_bytes() > self.budget.bytes_max();
     }
 
-    /// Whether it is more than may be: then a connection has to give something up within the turn.
+    /// Whether all connections together use more than the bound: then one has to give memory up within the turn.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.is_over
@@ -120,7 +120,7 @@ impl Account {
         self.budget.is_full()
     }
 
-    /// Which of this worker's connections has to, if one does. Where it is another worker's, that worker
+    /// Which of this worker's connections has to give memory up, if one has to. If it is another worker's, that worker
     /// is told so.
     pub fn heaviest(&mut self, now_ms: u64) -> Option<u32> {
         self.tell();

@@ -21,13 +21,13 @@ use crate::limits::{BUFFER_PIECE_BYTES, READ_BYTES_MAX, STALLED_MS, TURN_BYTES_M
 /// Sizes, each up to twice the one before it: the first up to 2 KiB, the last without an end.
 pub const SIZES: usize = 16;
 
-/// In the published usage: no connection uses so much.
+/// In the published usage: no connection is of this size.
 const NOBODY: u64 = u64::MAX;
 
 /// A connection that has not moved for a while counts as if it used so many times more, as a power of two.
 const STALLED_WEIGHT: u32 = 2;
 
-/// The one bound. All of its numbers are estimates of a moment, and no more needs to be known.
+/// The one bound. Its numbers are estimates of a moment; nothing depends on exact ones.
 #[derive(Debug)]
 pub struct Budget {
     bytes_max: u64,
@@ -82,13 +82,13 @@ impl Budget {
         self.bytes_max
     }
 
-    /// What is used, but for what workers have not told yet: less than a piece each.
+    /// The memory used, except for the latest changes of each worker: less than a piece.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// A change of less is not told at once: a shared write each is too much for what is so small.
+    /// A worker tells smaller changes only at the end of its turn: a write to shared memory for each costs too much.
     pub(super) fn piece_bytes(&self) -> u64 {
         BUFFER_PIECE_BYTES.min(self.bytes_max / 64)
     }
@@ -99,7 +99,7 @@ impl Budget {
         self.used_bytes.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// All while half of it is free, and half as much for each eighth that is gone beyond.
+    /// The full amount while half of the budget is free, and half as much for each eighth that is used beyond that.
     pub(super) fn grant(&self) -> Grant {
         let eighths = self.used_bytes().saturating_mul(8) / self.bytes_max;
         let halvings = eighths.saturating_sub(3).min(8) as u32;
@@ -112,7 +112,8 @@ impl Budget {
         self.used_bytes() > self.bytes_max / 16 * 15
     }
 
-    /// Whether that may end: not at the same mark, lest each newcomer costs a connection that is here.
+    /// Whether connections may stop giving memory up. The mark is lower than that of [`Budget::is_full`]: at one mark,
+    /// each newcomer would cost another connection.
     pub(super) fn has_room(&self) -> bool {
         self.used_bytes() <= self.bytes_max / 8 * 7
     }
@@ -137,7 +138,7 @@ impl Budget {
         let owing =
             members.iter().filter(|member| member.role == Role::Public || self.is_past_quarter(&member.published));
         let weighed = owing.filter_map(|member| Some((member.published.heaviest(now_ms)?, member)));
-        // Of equals its own: nobody else has to be woken for it.
+        // Of two equal ones that of the asking worker: no other worker has to be woken.
         let is_own = |member: &Member| Arc::ptr_eq(&member.published, asking);
         let ((_, size), member) = weighed.max_by_key(|((weight, _), member)| (*weight, is_own(member)))?;
         if is_own(member) {
@@ -169,7 +170,7 @@ impl PublishedUsage {
         self.used_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// It is looked at now: another worker that tells it again is heard again.
+    /// The worker looks now: from here on another worker may tell it again.
     pub(super) fn clear_told(&self) {
         self.is_told.store(false, Ordering::Relaxed);
     }

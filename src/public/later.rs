@@ -57,8 +57,8 @@ impl WorkerWaits {
         Self { list, bell }
     }
 
-    /// What the request is answered now, or that it waits. The order is what keeps a vote from being missed:
-    /// the interest is registered, then directory and table are looked at again. If the token has moved to another
+    /// The answer now, or that the request waits. The order keeps a vote from being missed: the interest is
+    /// registered, then directory and table are looked at again. If the token has moved to another
     /// server meanwhile, the interest is registered anew. A bell rings once, so this is done each time.
     #[cold]
     pub(super) fn decide(&self, later: &mut LaterPath, reader: &mut StatusReader, context: &Context<'_>) -> Decision {

@@ -66,7 +66,7 @@ pub enum Command {
     Servers(Vec<NewServer>, Tokens),
     /// Give a listed server a new token, which is generated.
     Rotate(ServerId),
-    /// Strike a server off, with its cooldowns.
+    /// Remove a server, with its cooldowns.
     Remove(ServerId),
     /// Tell the digest of all that a node of a shared store holds; changes nothing.
     Digest,

@@ -34,8 +34,8 @@ pub struct Changes {
     pub servers: Option<Snapshot>,
     /// Votes that are taken away.
     pub cancelled: CancelledVotes,
-    /// Servers that are struck off (`true`), and those that are listed again after that.
-    pub struck: HashMap<ServerId, bool>,
+    /// Servers that are removed (`true`), and those that are listed again after that (`false`).
+    pub removed: HashMap<ServerId, bool>,
 }
 
 /// Changes that are gathered for one commit.
@@ -268,17 +268,17 @@ impl<'s> Draft<'s> {
 
     /// What is left of an earlier server of this id goes before it is listed again.
     fn finish_removal(&mut self, server: ServerId) {
-        let left = match self.changes.struck.get(&server) {
+        let left = match self.changes.removed.get(&server) {
             // Votes that a step back has cut and ended are in the table no longer, and may come back.
             Some(true) => self.table.of_server(server).into_iter().chain(self.cut.of_server(server)).collect(),
             Some(false) => return,
             None => self.removals.of(server),
         };
-        if left.is_empty() && !self.changes.struck.contains_key(&server) {
+        if left.is_empty() && !self.changes.removed.contains_key(&server) {
             return;
         }
         self.forget_all(&left);
-        self.changes.struck.insert(server, false);
+        self.changes.removed.insert(server, false);
     }
 
     /// Takes these votes away, except those that this draft has taken away already.
@@ -304,7 +304,7 @@ impl<'s> Draft<'s> {
         for held in cast_here {
             self.forget(held);
         }
-        self.changes.struck.insert(server, true);
+        self.changes.removed.insert(server, true);
         self.servers_mut().remove(server);
         self.changes.events.push(Event::ServerRemoved(server));
         true

@@ -103,7 +103,7 @@ pub struct Recorder {
     /// When to try again to drop expired votes: a full disk may refuse that and still take votes, or the other
     /// way round.
     drop_patience: Patience,
-    /// Votes of servers that were struck off, which go in parts.
+    /// Votes of removed servers, which go in parts.
     removals: Removals,
     /// Expired rows that are dropped at the next tick.
     drop_rows: usize,
@@ -247,7 +247,7 @@ impl Recorder {
     /// 4. apply: visible before anybody is told, the requests that wait for the vote included;
     /// 5. answer;
     /// 6. sweep a little, when nobody waits on it any more;
-    /// 7. take away a part of what goes with a server that was struck off.
+    /// 7. take away a part of the votes of removed servers.
     ///
     /// # Errors
     /// Only before the state is loaded: the start is refused, and no further step is to be made.
@@ -349,11 +349,11 @@ impl Recorder {
 
     /// Shows what is durable.
     fn apply(&mut self, changes: Changes) {
-        let Changes { events: _, pairs, servers, cancelled, struck } = changes;
+        let Changes { events: _, pairs, servers, cancelled, removed } = changes;
         self.cancelled.extend(cancelled);
         pairs.keys().for_each(|pair| self.cut.forget(*pair));
         // Before the directory: a server that is listed again has none of its earlier votes, whatever comes after.
-        for (pair, _) in pairs.iter().filter(|(pair, held)| held.is_none() || struck.contains_key(&pair.server)) {
+        for (pair, _) in pairs.iter().filter(|(pair, held)| held.is_none() || removed.contains_key(&pair.server)) {
             self.live.table.remove(*pair);
         }
         if let Some(servers) = servers {
@@ -364,7 +364,7 @@ impl Recorder {
         }
         // Last: a client that is told of one address of a vote may ask for the others.
         pairs.into_values().flatten().for_each(|held| self.live.tell(held.pair));
-        self.note_struck(struck);
+        self.note_removed_servers(removed);
     }
 
     fn answer(&self, replies: Vec<(Respond, Reply)>, outcome: &Result<(), Reply>) {

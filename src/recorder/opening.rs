@@ -270,7 +270,7 @@ struct Reading<'t> {
     servers: Snapshot,
     /// A server with another one's token.
     conflict: Option<ServerId>,
-    /// The rest of servers that were struck off, when the process was killed between two parts.
+    /// Votes of removed servers that are left where the process was killed between two parts.
     unlisted: Vec<Cooling>,
 }
 

@@ -87,7 +87,7 @@ impl Recorder {
         self.live.counters.store_failing.set(u64::from(self.is_store_failing()));
     }
 
-    /// A part of what goes with servers that were struck off; whether there is more, to go at once.
+    /// Takes away a part of the votes of removed servers; whether there is more, to go at once.
     pub(super) fn remove_part(&mut self) -> bool {
         if self.removals.is_empty() {
             return false;
@@ -102,10 +102,10 @@ impl Recorder {
         is_removed && !self.removals.is_empty()
     }
 
-    /// Servers of a commit were struck off, or were and are listed again.
-    pub(super) fn note_struck(&mut self, struck: HashMap<ServerId, bool>) {
-        for (server, is_struck) in struck {
-            if is_struck {
+    /// Servers of a commit were removed (`true`), or were and are listed again.
+    pub(super) fn note_removed_servers(&mut self, removed: HashMap<ServerId, bool>) {
+        for (server, is_removed) in removed {
+            if is_removed {
                 // By the instants of their rows.
                 self.restore_cut(|vote| vote.row.pair.server == server);
                 self.removals.add(self.live.table.of_server(server));

@@ -145,7 +145,7 @@ impl Recorder {
         if self.cut.steps().is_empty() {
             return;
         }
-        // Votes of servers that were struck off are found in the store by their instants, which change here.
+        // Votes of removed servers are found in the store by their instants, which change here.
         while self.remove_part() {}
         if self.is_store_gone() || !self.may_try(self.clock.now()) {
             return;

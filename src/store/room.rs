@@ -2,9 +2,8 @@
 //!
 //! A change is written to new pages before old ones are free, so even dropping votes needs room. On
 //! a full disk there would be none, for ever: a file beside the store keeps some back, and gives it
-//! up while expired votes are dropped. And a file system that is full gets nothing back from the
-//! store's own file: what is free in it is where the next votes go, and another writer would have
-//! taken it first.
+//! up while expired votes are dropped. On a full disk the store's own file keeps its length too: its
+//! free pages are for the next votes, and another writer would take any room that it gave back.
 
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -31,7 +31,7 @@ pub struct Pair {
 /// A pair and the instant from which it may vote again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cooling {
-    /// The pairs in cooldown.
+    /// The pair in cooldown.
     pub pair: Pair,
     /// First instant at which the pair may vote.
     pub expires_at: UnixSeconds,
@@ -261,7 +261,7 @@ impl<K: PairKey> Shards<K> {
         self.drop_from(&self.shards[index], |entry| is_over(entry.expires_at))
     }
 
-    /// Drops entries of one shard; how many. It is first read, and locked for writing only where it has such.
+    /// Drops entries of one shard; how many. The shard is locked for writing only if a read has found such entries.
     fn drop_from(&self, shard: &Shard<K>, goes: impl Fn(&Packed<K>) -> bool) -> usize {
         if !shard.entries.read().iter().any(&goes) {
             return 0;

@@ -2,8 +2,8 @@
 //! its connection. Newcomers are taken for a while, and idle clients get that while to ask once more. Then the
 //! worker takes the connections that the kernel has accepted still, and closes the listeners.
 //!
-//! Where the sockets outlive the process, newcomers wait in them from then on, and a slow client must not make them
-//! wait: the worker takes newcomers until all earlier connections have gone.
+//! Where the sockets outlive the process, later newcomers queue in them for the next process. A slow client must not
+//! make them queue for long: the worker takes newcomers until all earlier connections have gone.
 
 use std::os::fd::AsRawFd;
 
@@ -59,7 +59,7 @@ impl Drain {
 impl<S: Service> Worker<S> {
     pub(super) fn start_draining(&mut self, accept_ms: Option<u64>, timeout_ms: u64, is_held: bool) {
         let now_ms = self.now.monotonic_ms;
-        // Newcomers are taken as long as a connection may still ask: no client waits for nothing.
+        // The worker stays while a connection may still ask. It takes newcomers as long: none queues behind that.
         let grace_ms = if self.connections.is_empty() || self.drain.is_some() { 0 } else { DRAIN_GRACE_MS };
         let ask_until_ms = now_ms.saturating_add(accept_ms.unwrap_or(0).max(grace_ms));
         let accept_until_ms = if accept_ms.is_some() { ask_until_ms } else { u64::MAX };
@@ -126,7 +126,7 @@ impl<S: Service> Worker<S> {
             for index in 0..self.listeners.len() {
                 self.accept(index, BACKLOG_MAX);
             }
-            // Out of descriptors they still wait there: once more, as long as there is time.
+            // Without a free descriptor newcomers stay in the backlog: a later turn tries again while there is time.
             if self.accept_again_ms <= now_ms || now_ms >= drain.stop_at_ms {
                 self.close_listeners();
             }

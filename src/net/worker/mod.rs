@@ -114,7 +114,7 @@ pub struct Worker<S: Service> {
     /// Connections whose requests wait for a vote, to be looked at again.
     woken: VecDeque<SlabKey>,
     account: Account,
-    /// All connections together use too much, and it may be for this worker to do something about it.
+    /// All connections together use too much memory, and one of this worker's may have to give some up.
     is_short: bool,
     read_buffer: Box<[u8]>,
     out: Vec<u8>,
@@ -123,7 +123,7 @@ pub struct Worker<S: Service> {
     /// A connection was closed for a newcomer that has not come yet.
     has_evicted: bool,
     drain: Option<Drain>,
-    /// Connections that were here when the drain began, as far as the listeners wait for them to go.
+    /// Connections from before the drain. Listeners that outlive the process stay open until these have gone.
     before_drain: Vec<SlabKey>,
     counters: Arc<EngineCounters>,
     #[cfg(debug_assertions)]
@@ -219,7 +219,7 @@ impl<S: Service> Worker<S> {
             again.extend(self.again.drain(..self.again.len().min(RESUMED_PER_TURN)));
             self.on_events(&events);
             if events.iter().count() == EVENTS_PER_TURN {
-                // There may be more, and what tells of newcomers behind them.
+                // The poll may have more events, and those of the listeners may be among them.
                 self.listeners.iter_mut().for_each(|listening| listening.is_pending = true);
             }
             self.accept_newcomers();
@@ -263,7 +263,7 @@ impl<S: Service> Worker<S> {
         for letter in letters.drain(..) {
             match letter {
                 Letter::Wake(Ticket(word)) => self.wake(SlabKey::unpacked(word)),
-                // A few are not to wait for a crowd that was woken before them.
+                // A few requests do not wait behind a crowd that was woken before them.
                 Letter::Ring(words) if served + words.len() <= WOKEN_PER_TURN => {
                     served += words.len();
                     words.into_iter().for_each(|word| self.wake(SlabKey::unpacked(word)));
@@ -285,7 +285,7 @@ impl<S: Service> Worker<S> {
     fn on_events(&mut self, events: &Events) {
         for event in events {
             self.on_event(event);
-            // Many that grow in one turn: it cannot wait for the end of that.
+            // Many connections may grow in one turn: the bound cannot wait for its end.
             if self.account.is_over() {
                 self.relieve();
             }
@@ -422,7 +422,7 @@ impl<S: Service> Worker<S> {
                 }
                 Class::Write => self.close(key, CloseCause::WriteTimeout),
                 Class::Linger => self.close(key, CloseCause::Done),
-                // They come last, so nothing else has fallen due behind them.
+                // `expire` gives waiting requests last: no other deadline is left for the next turn.
                 Class::Waiting(_) => {
                     self.turn(key, |connection, turn| connection.conclude(Waiting::TimeIsUp, turn));
                     concluded += 1;

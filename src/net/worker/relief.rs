@@ -11,7 +11,7 @@ use crate::net::counters::CloseCause;
 use crate::net::slab::SlabKey;
 
 impl<S: Service> Worker<S> {
-    /// To be called once a turn, after all were served; and where it is past the bound already.
+    /// To be called once a turn, after all were served; and within a turn, once the bound is passed.
     pub(super) fn relieve(&mut self) {
         if self.out.capacity() > OUT_KEPT_BYTES_MAX {
             self.out = Vec::new();
