@@ -19,7 +19,7 @@ COPY --from=build /image/vote-status /vote-status
 # The volume is made with the owner that it has here.
 COPY --from=build --chown=65532:65532 /image/data /data
 USER 65532:65532
-# Inside the container the control listener is open to whoever can reach it there: publish its port to
+# Inside the container the control listener is open to all that can reach it there: publish its port to
 # 127.0.0.1 only, or to nobody. The drain ends within the 10 s that `docker stop` waits. Only behind the proxy:
 # between the stop of one container and the start of the next, the proxy answers.
 ENV VOTE_STATUS_DATA_DIR=/data \
