@@ -129,7 +129,7 @@ pub fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Section, Visitor, judge, parse, scan};
+    use super::{Section, Visitor, judge, scan};
     use crate::http::fault::Fault;
     use proptest::collection::vec;
     use proptest::prelude::{Strategy, any, prop_assert_eq, prop_oneof, proptest};
@@ -142,50 +142,6 @@ mod tests {
             self.0.push(format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value)));
             Ok(())
         }
-    }
-
-    fn read(text: &str) -> Section<Names> {
-        let mut names = Names::default();
-        match parse(text.as_bytes(), 40, &mut names) {
-            Section::Complete((), used) => Section::Complete(names, used),
-            Section::Partial => Section::Partial,
-            Section::Rejected(fault) => Section::Rejected(fault),
-        }
-    }
-
-    #[test]
-    fn sections() {
-        let names = |list: &[&str]| Names(list.iter().map(ToString::to_string).collect());
-        assert_eq!(read("\r\nrest"), Section::Complete(names(&[]), 2));
-        assert_eq!(read("A: 1\r\nB:\r\n\r\n"), Section::Complete(names(&["A=1", "B="]), 12));
-        for partial in ["", "\r", "A", "A:", "A: 1\r", "A: 1\r\n", "A: 1\r\n\r"] {
-            assert_eq!(read(partial), Section::Partial, "{partial:?}");
-        }
-        for bad in [
-            "\n",
-            "A: 1\n\r\n",
-            "A: 1\nB: 2\r\n\r\n",
-            "A: 1\r\n\n",
-            "A: 1\r\nB: 2\n\r\n",
-            "A : 1\r\n\r\n",
-            ": 1\r\n\r\n",
-            "A: 1\r\n B\r\n\r\n",
-            " A: 1\r\n\r\n",
-            "A: \x01\r\n\r\n",
-            "A: 1\rB: 2\r\n\r\n",
-            "A\r\n\r\n",
-            "A B: 1\r\n\r\n",
-        ] {
-            assert_eq!(read(bad), Section::Rejected(Fault::BadRequest), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn lines_are_bounded() {
-        let lines = |count: usize| "A: 1\r\n".repeat(count) + "\r\n";
-        assert!(matches!(read(&lines(33)), Section::Complete(_, 200)));
-        assert!(matches!(read(&lines(40)), Section::Complete(_, 242)));
-        assert_eq!(read(&lines(41)), Section::Rejected(Fault::HeadersTooLarge));
     }
 
     fn nearly_a_section() -> impl Strategy<Value = Vec<u8>> {

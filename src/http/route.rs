@@ -102,72 +102,9 @@ fn hex_digit(byte: u8) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::{by_segments, decode, ordinary, question};
-    use crate::vote::address::VoterAddress;
-    use crate::vote::answer::{Question, ServerKey};
-    use crate::vote::id::{ServerId, ServerIdError};
     use crate::vote::ipv4::Ipv4;
-    use crate::vote::ipv6::Ipv6Network;
     use proptest::prelude::{any, prop_assert, prop_assert_eq, prop_oneof, proptest};
     use proptest::strategy::{Just, Strategy};
-
-    const IP: Option<VoterAddress> = Some(VoterAddress::V4(Ipv4(0xCB00_7107)));
-    const IPV6: Option<VoterAddress> = Some(VoterAddress::V6(Ipv6Network(0x2001_0DB8_0000_0000)));
-
-    fn asked<'a>(server: ServerKey<'a>, address: Option<VoterAddress>) -> Option<Question<'a>> {
-        Some(Question { server, address })
-    }
-
-    #[test]
-    fn the_two_shapes() {
-        let id = |id| ServerKey::Id(Ok(ServerId(id)));
-        let invalid = ServerKey::Id(Err(ServerIdError::Invalid));
-        for (path, expected) in [
-            ("/api/vote/28/status/203.0.113.7", asked(id(28), IP)),
-            ("/api/vote/28/status/203.0.113.7/", asked(id(28), IP)),
-            ("/api/vote/28/status/::ffff:203.0.113.7", asked(id(28), IP)),
-            ("/api/vote/28/status/2001:db8::7", asked(id(28), IPV6)),
-            ("/api/vote/28/status/2001:DB8:0::203.0.113.7/", asked(id(28), IPV6)),
-            ("/api/vote/28/status/[2001:db8::7]", asked(id(28), None)),
-            ("/api/vote/28/status/", asked(id(28), None)),
-            ("/api/vote/28/status//", asked(id(28), None)),
-            ("/api/vote//status/203.0.113.7", asked(invalid, IP)),
-            ("/api/vote/028/status/203.0.113.7", asked(invalid, IP)),
-            (
-                "/api/vote/99999999999999999999/status/203.0.113.7",
-                asked(ServerKey::Id(Err(ServerIdError::TooLarge)), IP),
-            ),
-            ("/api/servers/demo/vote-status/203.0.113.7", asked(ServerKey::Token(b"demo"), IP)),
-            ("/api/servers/demo/vote-status/2001:db8::", asked(ServerKey::Token(b"demo"), IPV6)),
-            ("/api/servers/de mo/vote-status/1", asked(ServerKey::Token(b""), None)),
-            ("/api/servers//vote-status/203.0.113.7/", asked(ServerKey::Token(b""), IP)),
-            ("/api/vote/28/status/203.0.113.7//", None),
-            ("/api/vote/28/status", None),
-            ("/api/vote/28/vote-status/203.0.113.7", None),
-            ("/api/servers/demo/status/203.0.113.7", None),
-            ("/API/vote/28/status/203.0.113.7", None),
-            ("//api/vote/28/status/203.0.113.7", None),
-            ("/api//vote/28/status/203.0.113.7", None),
-            ("api/vote/28/status/203.0.113.7", None),
-            ("/", None),
-            ("", None),
-            ("*", None),
-        ] {
-            assert_eq!(question(path.as_bytes()), expected, "{path}");
-        }
-    }
-
-    #[test]
-    fn escapes_are_undone_once() {
-        for (path, decoded) in [
-            ("/a%20%41%2541", "/a A%41"),
-            ("/a%2Fb%2fc", "/a%2Fb%2Fc"),
-            ("/plain", "/plain"),
-            ("/%4", "/%4"),
-            ("/%zz%", "/%zz%"),
-        ] {
-            assert_eq!(decode(path.as_bytes()), decoded.as_bytes(), "{path}");
-        }
-    }
 
     proptest! {
         #[test]

@@ -1,4 +1,4 @@
-//! The waiting requests against a list, the order of their steps against every order of a voter's, and both on threads.
+//! The waiting requests against a list, and beside a voter on another thread.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -39,40 +39,6 @@ fn enter(list: &WaitingList, address: u32, bell: &Bell, ticket: u64) -> Option<W
     let mut slot = list.enter()?;
     slot.register(pair(address), bell, ticket);
     Some(slot)
-}
-
-#[test]
-fn there_are_so_many_places_and_no_more() {
-    let (bell, rung) = bell();
-    assert!(WaitingList::default().enter().is_none());
-    let list = list(2);
-    let first = enter(&list, 1, &bell, 1);
-    let second = enter(&list, 1, &bell, 2);
-    assert!(first.is_some() && second.is_some() && enter(&list, 2, &bell, 3).is_none());
-    drop(first);
-    assert!(enter(&list, 2, &bell, 3).is_some());
-    assert_eq!(list.waiting(), 1);
-    list.tell(pair(1));
-    assert_eq!(*rung.lock(), [2]);
-}
-
-/// Regression: each vote rang for all waiters of its pair, whether or not they had looked since the last one.
-/// A batch with thousands of votes for one pair, through a shared store, took memory without bound.
-#[test]
-fn who_was_rung_for_and_has_not_looked_is_not_rung_for_again() {
-    let ((bell, rung), list) = (bell(), list(1));
-    let mut slot = enter(&list, 1, &bell, 7).expect("a slot");
-    for _ in 0..1_000 {
-        list.tell(pair(1));
-    }
-    list.tell_where(|_| true);
-    assert_eq!(*rung.lock(), [7]);
-    // What it asks for may be another pair by now.
-    slot.register(pair(2), &bell, 7);
-    list.tell(pair(1));
-    assert_eq!((rung.lock().len(), list.waiting()), (1, 1));
-    list.tell(pair(2));
-    assert_eq!(*rung.lock(), [7, 7]);
 }
 
 /// Regression: a slot was in no count where its connection broke before the answer.
@@ -127,44 +93,8 @@ proptest! {
     }
 }
 
-/// A question and a vote, step by step: the question has been told, or a letter is on its way. In each order of
-/// the steps of both; `looks_again` is the step that makes it so.
-fn are_all_told(looks_again: bool) -> bool {
-    // A bit for each of five turns: the voter's where it is set, of which there are two.
-    let orders = (0..1_u32 << 5).filter(|order| order.count_ones() == 2);
-    let mut told = orders.map(|order| {
-        let ((bell, rung), list) = (bell(), list(1));
-        let (mut is_shown, mut has_seen, mut slot) = (false, false, None);
-        let mut voter = 0;
-        for turn in 0..5_u32 {
-            if order >> turn & 1 == 1 {
-                if voter == 0 {
-                    is_shown = true
-                } else {
-                    list.tell(pair(1))
-                }
-                voter += 1;
-                continue;
-            }
-            match turn - voter {
-                0 => has_seen |= is_shown,
-                1 => slot = enter(&list, 1, &bell, 7),
-                _ => has_seen |= looks_again && is_shown,
-            }
-        }
-        drop(slot);
-        has_seen || !rung.lock().is_empty()
-    });
-    told.all(|told| told)
-}
-
-#[test]
-fn no_order_of_steps_loses_a_vote_and_the_second_look_is_why() {
-    assert!(are_all_told(true));
-    assert!(!are_all_told(false));
-}
-
-/// The same on two threads, where the order is that of memory: the table here is a flag without one.
+/// A question and a vote on two threads: the question has been told, or a letter is on its way. The table here is a flag
+/// that gives memory no order.
 #[test]
 fn no_order_of_memory_loses_a_vote() {
     const ROUNDS: usize = 2_000;
