@@ -21,6 +21,9 @@ use super::room::Room;
 /// Memory for pages of the file, in bytes. Little: questions are answered from the table.
 const CACHE_BYTES: usize = 16 << 20;
 
+/// A copy of the file is read by so many bytes.
+const COPY_BYTES: usize = 64 << 10;
+
 /// What a commit needs the room that is kept back for, on a full disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -102,11 +105,14 @@ impl StoreFile {
     /// What the system or the library says.
     pub(super) fn copy(&self) -> Result<Database, DatabaseError> {
         self.is_void.store(true, Ordering::Relaxed);
-        let mut content = vec![0; usize::try_from(self.used()).unwrap_or(usize::MAX)];
-        self.file.read_exact_at(&mut content, 0)?;
         let copy = InMemoryBackend::new();
         copy.set_len(self.used())?;
-        copy.write(0, &content)?;
+        let mut piece = vec![0; COPY_BYTES];
+        for offset in (0..self.used()).step_by(COPY_BYTES) {
+            piece.truncate(usize::try_from(self.used() - offset).unwrap_or(COPY_BYTES));
+            self.file.read_exact_at(&mut piece, offset)?;
+            copy.write(offset, &piece)?;
+        }
         Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(copy)
     }
 

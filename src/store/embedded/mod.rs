@@ -247,6 +247,10 @@ impl Store for EmbeddedStore {
 
     fn replay(&mut self, since: UnixSeconds, visit: &mut dyn FnMut(Event)) -> Result<(), StoreError> {
         let is_whole = self.read(|database| tables::replay(database, since, visit))?;
+        if self.is_void() {
+            // All of it is in memory now, and the copy is looked at no more.
+            self.database = None;
+        }
         if is_whole { Ok(()) } else { Err(self.damaged("a row has no meaning")) }
     }
 
