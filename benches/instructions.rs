@@ -55,7 +55,7 @@ fn httparse(request: &[u8], times: u32) {
 }
 
 fn table(operation: &str, times: u32) {
-    let mut table = CooldownTable::new();
+    let mut table = CooldownTable::default();
     // Only the number is hidden from the compiler: on the hot path the family is known where the address was read.
     let pair = |address| Pair { server: ServerId(28), address: VoterAddress::V4(Ipv4(black_box(address))) };
     // A sweep walks whole shards. With 84 entries in each on average, every one has 128 places, whatever the

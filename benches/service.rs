@@ -58,7 +58,7 @@ const fn pair(index: u32) -> Pair {
 }
 
 fn filled(entries: u32) -> CooldownTable {
-    let mut table = CooldownTable::new();
+    let mut table = CooldownTable::default();
     for index in 0..entries {
         table.insert(pair(index), NOW.plus(600));
     }

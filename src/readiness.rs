@@ -28,29 +28,21 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// Every trouble, the gravest first.
-    pub const ALL: [Self; 7] = [
-        Self::StoreUnusable,
-        Self::StoreUnavailable,
-        Self::StoreGone,
-        Self::StoreFailing,
-        Self::StoreInUse,
-        Self::ClockBehind,
-        Self::ControlKey,
+    /// Every trouble, the gravest first, with the word that machines know it by.
+    pub const ALL: [(Self, &'static str); 7] = [
+        (Self::StoreUnusable, "store_unusable"),
+        (Self::StoreUnavailable, "store_unavailable"),
+        (Self::StoreGone, "store_gone"),
+        (Self::StoreFailing, "store_failing"),
+        (Self::StoreInUse, "store_in_use"),
+        (Self::ClockBehind, "clock_behind"),
+        (Self::ControlKey, "control_key"),
     ];
 
     /// What machines know it by.
     #[must_use]
     pub const fn word(self) -> &'static str {
-        match self {
-            Self::StoreUnusable => "store_unusable",
-            Self::StoreUnavailable => "store_unavailable",
-            Self::StoreGone => "store_gone",
-            Self::StoreFailing => "store_failing",
-            Self::StoreInUse => "store_in_use",
-            Self::ClockBehind => "clock_behind",
-            Self::ControlKey => "control_key",
-        }
+        Self::ALL[self as usize].1
     }
 }
 
@@ -117,7 +109,10 @@ impl Readiness {
     pub fn gravest(&self) -> Option<(Trouble, String)> {
         let noted = self.0.noted.lock();
         let of = |trouble| noted.iter().find(|noted| noted.trouble == trouble);
-        Trouble::ALL.into_iter().find_map(of).map(|noted| (noted.trouble, noted.message.clone()))
+        Trouble::ALL
+            .into_iter()
+            .find_map(|(trouble, _)| of(trouble))
+            .map(|noted| (noted.trouble, noted.message.clone()))
     }
 
     /// A load of the store begins: the first, or another try.

@@ -13,13 +13,14 @@ use vote_status::vote::ipv4::Ipv4;
 use vote_status::vote::table::{CooldownTable, Pair};
 use vote_status::vote::time::{Cooldown, UnixSeconds};
 use vote_status::waiting::WaitingList;
+use vote_status::watch::WatchBoard;
 
 const NOW: UnixSeconds = UnixSeconds(1_795_178_096);
 
 #[test]
 fn a_request_is_answered_without_an_allocation() {
     let cooldown = Cooldown::from_minutes(90).expect("in range");
-    let (mut directory, mut table) = (Directory::new(), CooldownTable::new());
+    let (mut directory, mut table) = (Directory::default(), CooldownTable::default());
     let mut servers = directory.snapshot().as_ref().clone();
     assert!(servers.insert(ServerId(28), Token::new("demo").expect("a token")));
     directory.publish(servers);
@@ -33,6 +34,7 @@ fn a_request_is_answered_without_an_allocation() {
         65_536,
         WaitingList::default(),
         Arc::new(|_| {}),
+        WatchBoard::default().post(),
     );
     let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
     let limits = SessionLimits { head, unsent_bytes_max: 65_536 };
@@ -61,14 +63,8 @@ fn a_request_is_answered_without_an_allocation() {
                 Context { now: NOW.plus(second), ticket: Ticket(0), waiting: Waiting::Allowed, client: &None };
             out.clear();
             let info = allocation_counter::measure(|| {
-                let mut call = SessionCall {
-                    service: &mut service,
-                    observer: None,
-                    context,
-                    limits: &limits,
-                    closing: false,
-                    out: &mut out,
-                };
+                let mut call =
+                    SessionCall { service: &mut service, context, limits: &limits, closing: false, out: &mut out };
                 session.advance(pipelined.as_bytes(), &mut call);
             });
             let text = String::from_utf8_lossy(&out);

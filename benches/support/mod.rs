@@ -12,6 +12,7 @@ use vote_status::vote::ipv4::Ipv4;
 use vote_status::vote::table::{CooldownTable, Pair};
 use vote_status::vote::time::{Cooldown, UnixSeconds};
 use vote_status::waiting::WaitingList;
+use vote_status::watch::WatchBoard;
 
 /// The moment of every benchmark.
 pub(crate) const NOW: UnixSeconds = UnixSeconds(1_795_178_096);
@@ -86,7 +87,7 @@ impl Bench {
     /// Builds the state.
     pub(crate) fn new() -> Self {
         let cooldown = Cooldown::from_minutes(90).expect("in range");
-        let (mut directory, mut table) = (Directory::new(), CooldownTable::new());
+        let (mut directory, mut table) = (Directory::default(), CooldownTable::default());
         let mut servers = directory.snapshot().as_ref().clone();
         servers.insert(ServerId(28), Token::new("4f3c2b1a09f8e7d6c5b4a39281706f5e").expect("a token"));
         directory.publish(servers);
@@ -95,7 +96,8 @@ impl Bench {
         let readiness = Readiness::default();
         readiness.set_ready();
         let reader = StatusReader::new(directory.view(), table.view(), readiness);
-        let service = PublicService::new(reader, cooldown, 65_536, WaitingList::default(), Arc::new(|_| {}));
+        let (list, watch) = (WaitingList::default(), WatchBoard::default().post());
+        let service = PublicService::new(reader, cooldown, 65_536, list, Arc::new(|_| {}), watch);
         let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
         let limits = SessionLimits { head, unsent_bytes_max: 65_536 };
         Self { service, session: Session::default(), limits, out: Vec::with_capacity(4_096) }
@@ -108,7 +110,7 @@ impl Bench {
         let context = Context { now: NOW, ticket: Ticket(0), waiting: Waiting::Allowed, client: &None };
         let (service, limits, out) = (&mut self.service, &self.limits, &mut self.out);
         // As a worker calls it while nobody watches.
-        let mut call = SessionCall { service, observer: None, context, limits, closing: false, out };
+        let mut call = SessionCall { service, context, limits, closing: false, out };
         let advanced = self.session.advance(request, &mut call);
         assert_eq!(advanced.consumed, request.len());
         &self.out

@@ -18,6 +18,7 @@ use vote_status::vote::id::Token;
 use vote_status::vote::table::{CooldownTable, Pair};
 use vote_status::vote::time::Cooldown;
 use vote_status::waiting::WaitingList;
+use vote_status::watch::WatchBoard;
 
 use crate::answers::{
     self, ALIVE, Answers, Bounds, COOLING, COOLING_UNTIL, EXPIRED, IN_COOLDOWN, NOW, READY, SERVER, TOKEN,
@@ -44,16 +45,17 @@ fn services() -> [PublicService; 2] {
     let cooldown = Cooldown::from_minutes(90).expect("within a week");
     let mut snapshot = Snapshot::default();
     assert!(snapshot.insert(SERVER, Token::new(TOKEN).expect("a token")));
-    let mut directory = Directory::new();
+    let mut directory = Directory::default();
     directory.publish(snapshot);
-    let mut table = CooldownTable::new();
+    let mut table = CooldownTable::default();
     table.insert(Pair { server: SERVER, address: COOLING }, COOLING_UNTIL);
     table.insert(Pair { server: SERVER, address: EXPIRED }, NOW);
     let readiness = Readiness::default();
     readiness.set_ready();
     BOUNDS.map(|bounds| {
         let reader = StatusReader::new(directory.view(), table.view(), readiness.clone());
-        PublicService::new(reader, cooldown, bounds.skip_body_bytes_max, WaitingList::default(), Arc::new(|_| {}))
+        let (list, watch) = (WaitingList::default(), WatchBoard::default().post());
+        PublicService::new(reader, cooldown, bounds.skip_body_bytes_max, list, Arc::new(|_| {}), watch)
     })
 }
 
@@ -134,7 +136,7 @@ impl Client {
         loop {
             let mut out = Vec::new();
             let (limits, closing) = (&self.limits, self.closing);
-            let mut call = SessionCall { service, observer: None, context: CONTEXT, limits, closing, out: &mut out };
+            let mut call = SessionCall { service, context: CONTEXT, limits, closing, out: &mut out };
             let advanced = self.session.advance(&self.held, &mut call);
             assert!(out.len() < self.limits.unsent_bytes_max + self.answer_bytes_max, "lets too much wait");
             self.held.drain(..advanced.consumed);
@@ -157,7 +159,7 @@ impl Client {
     fn end(&mut self, service: &mut PublicService, out: &mut Vec<u8>) {
         if !self.session.is_between_requests() || !matches!(self.held[..], [] | [b'\r'] | [b'\r', b'\n']) {
             let (limits, closing) = (&self.limits, self.closing);
-            let mut call = SessionCall { service, observer: None, context: CONTEXT, limits, closing, out };
+            let mut call = SessionCall { service, context: CONTEXT, limits, closing, out };
             self.session.refuse(Fault::BadRequest, is_head_method(&self.held), &mut call);
         }
     }

@@ -107,7 +107,7 @@ fn differences(client: &ControlClient, mirror: &mut Mirror) -> Result<BTreeSet<D
                 servers.insert(server, token);
             }
             Held::Vote(vote) => {
-                votes.insert(vote.pair(), cooldown.expires_at(vote.voted_at));
+                votes.insert(vote.pair, cooldown.expires_at(vote.voted_at));
             }
         }
         Ok(())

@@ -17,6 +17,7 @@ use crate::store::StoredVote;
 use crate::vote::digest::Digest;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv6::Ipv6Prefix;
+use crate::vote::table::Pair;
 
 /// How long a node may take to catch up with the store.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -147,7 +148,8 @@ fn held(text: &[u8]) -> Option<Held> {
         BodyLine::Server(server) => Some(Held::Server(server.server, server.token?)),
         BodyLine::Vote(vote) => {
             let ServerName::Id(server) = vote.server else { return None };
-            Some(Held::Vote(StoredVote { server, address: vote.voter.first(), voted_at: vote.voted_at? }))
+            let pair = Pair { server, address: vote.voter.first() };
+            Some(Held::Vote(StoredVote { pair, voted_at: vote.voted_at? }))
         }
     }
 }

@@ -168,14 +168,14 @@ pub fn cancel(term: Term<'_>, server: ServerId, address: VoterAddress) -> Cmd {
 #[must_use]
 pub fn restore(store: &str, vote: &StoredVote, listing: Option<ListingId>) -> Cmd {
     let listing = listing.map(|listing| listing.to_string()).unwrap_or_default();
-    let arguments = [&member(vote.address), &vote.voted_at.0.to_string(), &listing];
-    change("vote_status_restore", store, None, vote.server, &arguments.map(String::as_str))
+    let arguments = [&member(vote.pair.address), &vote.voted_at.0.to_string(), &listing];
+    change("vote_status_restore", store, None, vote.pair.server, &arguments.map(String::as_str))
 }
 
 /// Asks whether this vote was taken away.
 #[must_use]
 pub fn is_vote_gone(vote: &StoredVote) -> Cmd {
-    is_gone(&format!("{}:{}:{}", vote.server, member(vote.address), vote.voted_at.0))
+    is_gone(&format!("{}:{}:{}", vote.pair.server, member(vote.pair.address), vote.voted_at.0))
 }
 
 /// Asks whether a server was removed that was listed so.
@@ -306,7 +306,7 @@ mod tests {
         let cooldown = Cooldown::from_minutes(90).expect("in range");
         let voter = Voter::new(&[V4, V6]).expect("two addresses");
         let change = Change::Vote(ServerId(28), voter.clone());
-        let read = |reply: &Value| match change.read(reply, &CooldownTable::new().view(), cooldown)? {
+        let read = |reply: &Value| match change.read(reply, &CooldownTable::default().view(), cooldown)? {
             (ChangeOutcome::Vote(outcome), made) => Some((outcome, made)),
             other => panic!("{other:?}"),
         };
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn outcomes_of_everything_else() {
         let cooldown = Cooldown::from_minutes(90).expect("in range");
-        let read = |change: Change, reply: &Value| change.read(reply, &CooldownTable::new().view(), cooldown);
+        let read = |change: Change, reply: &Value| change.read(reply, &CooldownTable::default().view(), cooldown);
         let entry: Made = Some(EntryId { ms: 5, sequence: 1 });
         let cancel = |reply: &Value| read(Change::Cancel, reply);
         assert_eq!(cancel(&reply(&[0, 9], Some("5-1"))), Some((ChangeOutcome::Cancel(Some(true)), entry)));

@@ -10,6 +10,7 @@ use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
 use crate::vote::ipv6::Ipv6Network;
+use crate::vote::table::Pair;
 use crate::vote::time::UnixSeconds;
 
 /// The name of an entry of the store's log: names rise.
@@ -172,7 +173,8 @@ impl EntryFields<'_> {
             };
         }
         let (server, address) = (self.number("s")?, address(self.text("i")?)?);
-        let vote = |voted_at| Some(StoredVote { server: ServerId(server), address, voted_at });
+        let pair = Pair { server: ServerId(server), address };
+        let vote = |voted_at| Some(StoredVote { pair, voted_at });
         if let Some(cancelled) = self.text("c") {
             return vote(UnixSeconds(cancelled.parse().ok()?)).map(Event::VoteRemoved);
         }
@@ -231,6 +233,7 @@ mod tests {
     use crate::vote::id::{ServerId, Token};
     use crate::vote::ipv4::Ipv4;
     use crate::vote::ipv6::Ipv6Network;
+    use crate::vote::table::Pair;
     use crate::vote::time::UnixSeconds;
 
     /// A reply to XREAD with one entry of these fields, in one word each.
@@ -248,7 +251,8 @@ mod tests {
     }
 
     fn vote(voted_at: u32) -> StoredVote {
-        StoredVote { server: ServerId(28), address: VoterAddress::V4(Ipv4(7)), voted_at: UnixSeconds(voted_at) }
+        let pair = Pair { server: ServerId(28), address: VoterAddress::V4(Ipv4(7)) };
+        StoredVote { pair, voted_at: UnixSeconds(voted_at) }
     }
 
     #[test]
@@ -317,7 +321,8 @@ mod tests {
         for bad in ["", "-1", "+7", "4294967296", "00000000007", "20010db80001000", "+0010db800010000", "demo"] {
             assert_eq!(address(bad), None, "{bad}");
         }
-        let vote = StoredVote { server: ServerId(28), address: network, voted_at: UnixSeconds(1_795_172_690) };
+        let pair = Pair { server: ServerId(28), address: network };
+        let vote = StoredVote { pair, voted_at: UnixSeconds(1_795_172_690) };
         let said = |fields: &str| event("5-0", &format!("n 1 s 28 i 20010db800010000 {fields}"));
         assert_eq!(said("t 1795172690"), Some(Event::Vote(vote)));
         assert_eq!(said("c 1795172690"), Some(Event::VoteRemoved(vote)));

@@ -63,7 +63,7 @@ impl Reoffer {
         let (now, cooldown) = (door.clock.now().wall, door.cooldown);
         // Votes that were owed before and are viewed are found again below.
         self.votes.retain(|(vote, _)| {
-            let held = door.cooldowns.live(vote.pair(), now);
+            let held = door.cooldowns.live(vote.pair, now);
             held.is_none_or(|held| held < cooldown.expires_at(vote.voted_at))
         });
         let mut shard = Vec::new();
@@ -71,9 +71,7 @@ impl Reoffer {
             shard.clear();
             door.cooldowns.copy_shard(index, now, &mut shard);
             let lost = shard.iter().filter(|Cooling { pair, expires_at }| is_later(next, *pair, *expires_at));
-            self.votes.extend(lost.map(|Cooling { pair, expires_at }| {
-                (StoredVote::new(*pair, cooldown.voted_at(*expires_at)), listings.of(pair.server))
-            }));
+            self.votes.extend(lost.map(|entry| (StoredVote::of(*entry, cooldown), listings.of(entry.pair.server))));
         }
     }
 
@@ -133,7 +131,7 @@ impl Reoffer {
             let _is_shown = !state.servers.contains(*server) && state.servers.insert(*server, token.clone());
         }
         for (vote, _) in &self.votes {
-            let (pair, expires_at) = (vote.pair(), cooldown.expires_at(vote.voted_at));
+            let (pair, expires_at) = (vote.pair, cooldown.expires_at(vote.voted_at));
             if state.servers.contains(pair.server) && is_later(state, pair, expires_at) {
                 state.table.insert(pair, expires_at);
             }
@@ -146,10 +144,10 @@ impl Reoffer {
         let now = door.clock.now().wall;
         let before = self.votes.len();
         let unseen = door.take_unseen().into_iter().filter(|vote| {
-            let held = door.cooldowns.live(vote.pair(), now);
+            let held = door.cooldowns.live(vote.pair, now);
             held.is_none_or(|held| held < door.cooldown.expires_at(vote.voted_at))
         });
-        self.votes.extend(unseen.map(|vote| (vote, listings.of(vote.server))));
+        self.votes.extend(unseen.map(|vote| (vote, listings.of(vote.pair.server))));
         door.status.owed.set(self.len() as u64);
         self.votes.len() > before
     }

@@ -31,9 +31,9 @@ impl FullState {
 /// last one on a pair or a server still has the last word.
 pub(super) fn apply(event: &Event, table: &mut CooldownTable, servers: &mut Cow<'_, Snapshot>, cooldown: Cooldown) {
     match event {
-        Event::Vote(vote) => table.insert(vote.pair(), cooldown.expires_at(vote.voted_at)),
+        Event::Vote(vote) => table.insert(vote.pair, cooldown.expires_at(vote.voted_at)),
         Event::VoteRemoved(vote) => {
-            table.remove(vote.pair());
+            table.remove(vote.pair);
         }
         Event::Server(server, token) => {
             if !servers.to_mut().insert(*server, token.clone()) {
@@ -43,12 +43,14 @@ pub(super) fn apply(event: &Event, table: &mut CooldownTable, servers: &mut Cow<
         }
         Event::ServerRemoved(server) => {
             servers.to_mut().remove(*server);
-            table.remove_server(*server);
+            for held in table.of_server(*server) {
+                table.remove(held.pair);
+            }
         }
     }
 }
 
 /// The pair of an event that is a vote.
 pub(super) fn voted(event: &Event) -> Option<Pair> {
-    if let Event::Vote(vote) = event { Some(vote.pair()) } else { None }
+    if let Event::Vote(vote) = event { Some(vote.pair) } else { None }
 }

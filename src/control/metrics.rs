@@ -122,8 +122,8 @@ impl Sources {
 fn troubles(page: &mut MetricsText, readiness: &Readiness) {
     let name = "vote_status_trouble";
     page.family(name, "1 while the trouble keeps the service from being ready, or from taking votes.");
-    for trouble in Trouble::ALL {
-        page.sample(name, &[("reason", trouble.word())], u8::from(readiness.has(trouble)));
+    for (trouble, word) in Trouble::ALL {
+        page.sample(name, &[("reason", word)], u8::from(readiness.has(trouble)));
     }
 }
 

@@ -13,7 +13,7 @@ use crate::http::fault::Fault;
 use crate::http::head::Head;
 use crate::http::response::Framing;
 use crate::http::route;
-use crate::http::session::{Begun, Content, Context, Intake, Service, Step, Told, Waiting};
+use crate::http::session::{Begun, Content, Context, Intake, Service, Step, Waiting};
 use crate::limits::{PAGE_SERVERS_DEFAULT, PAGE_SERVERS_MAX};
 use crate::net::counters::ResponseCounters;
 use crate::net::mailbox::{Letter, Mailbox};
@@ -404,11 +404,6 @@ impl Service for ControlService {
             };
             *exchange.0 = next;
         }
-    }
-
-    /// Nobody watches what is asked of the control interface.
-    fn told(&self, _exchange: &ControlExchange) -> Option<Told> {
-        None
     }
 
     fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context<'_>, out: &mut Vec<u8>) {

@@ -30,58 +30,32 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Every fault, for tables of answers made ahead.
-    pub const ALL: [Self; 12] = [
-        Self::BadRequest,
-        Self::NotFound,
-        Self::MethodNotAllowed,
-        Self::RequestTimeout,
-        Self::ContentTooLarge,
-        Self::UriTooLong,
-        Self::ExpectationFailed,
-        Self::HeadersTooLarge,
-        Self::Internal,
-        Self::NotImplemented,
-        Self::NotReady,
-        Self::VersionNotSupported,
+    /// Every fault in its order, with its status code and its stable word for machines.
+    pub const ALL: [(Self, u16, &'static str); 12] = [
+        (Self::BadRequest, 400, "bad_request"),
+        (Self::NotFound, 404, "not_found"),
+        (Self::MethodNotAllowed, 405, "method_not_allowed"),
+        (Self::RequestTimeout, 408, "request_timeout"),
+        (Self::ContentTooLarge, 413, "content_too_large"),
+        (Self::UriTooLong, 414, "uri_too_long"),
+        (Self::ExpectationFailed, 417, "expectation_failed"),
+        (Self::HeadersTooLarge, 431, "headers_too_large"),
+        (Self::Internal, 500, "internal_error"),
+        (Self::NotImplemented, 501, "not_implemented"),
+        (Self::NotReady, 503, "not_ready"),
+        (Self::VersionNotSupported, 505, "http_version_not_supported"),
     ];
 
     /// The status code.
     #[must_use]
     pub const fn status(self) -> u16 {
-        match self {
-            Self::BadRequest => 400,
-            Self::NotFound => 404,
-            Self::MethodNotAllowed => 405,
-            Self::RequestTimeout => 408,
-            Self::ContentTooLarge => 413,
-            Self::UriTooLong => 414,
-            Self::ExpectationFailed => 417,
-            Self::HeadersTooLarge => 431,
-            Self::Internal => 500,
-            Self::NotImplemented => 501,
-            Self::NotReady => 503,
-            Self::VersionNotSupported => 505,
-        }
+        Self::ALL[self as usize].1
     }
 
     /// The stable word for machines.
     #[must_use]
     pub const fn word(self) -> &'static str {
-        match self {
-            Self::BadRequest => "bad_request",
-            Self::NotFound => "not_found",
-            Self::MethodNotAllowed => "method_not_allowed",
-            Self::RequestTimeout => "request_timeout",
-            Self::ContentTooLarge => "content_too_large",
-            Self::UriTooLong => "uri_too_long",
-            Self::ExpectationFailed => "expectation_failed",
-            Self::HeadersTooLarge => "headers_too_large",
-            Self::Internal => "internal_error",
-            Self::NotImplemented => "not_implemented",
-            Self::NotReady => "not_ready",
-            Self::VersionNotSupported => "http_version_not_supported",
-        }
+        Self::ALL[self as usize].2
     }
 }
 

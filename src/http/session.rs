@@ -4,6 +4,7 @@
 //! leave in the order of the requests: a request that waits (parked) holds up those behind it.
 
 use std::net::SocketAddr;
+use std::ops::ControlFlow::{self, Break, Continue};
 
 use super::body::{Decoder, Length};
 use super::fault::Fault;
@@ -90,15 +91,6 @@ pub enum Intake {
     Parked,
 }
 
-/// What an observer is told of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// The status.
-    pub status: u16,
-    /// The answer in a word.
-    pub word: &'static str,
-}
-
 /// How far a service has come with an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -138,10 +130,6 @@ pub trait Service {
         out: &mut Vec<u8>,
     ) -> Step;
 
-    /// What an observer is told of an answer that is whole. Not part of [`Step::Done`]: it is asked for only where
-    /// requests are observed.
-    fn told(&self, exchange: &Self::Exchange) -> Option<Told>;
-
     /// Appends the answer to a request that is refused before it became an exchange.
     fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context<'_>, out: &mut Vec<u8>);
 
@@ -149,28 +137,18 @@ pub trait Service {
     fn used_bytes(&self, exchange: &Self::Exchange) -> usize;
 
     /// A turn of the loop begins: all that is asked in it is asked at one moment.
-    fn turn_begins(&mut self);
+    fn turn_begins(&mut self) {}
 
     /// How long the loop may rest at most until its next turn, in milliseconds.
-    fn rest_ms(&self) -> Option<u64>;
-
-    /// The loop goes away: an answer without an end of its own has to come to one.
-    fn goes_away(&mut self);
-}
-
-/// Is told of requests as they begin and as they are answered.
-pub trait Observer {
-    /// A turn of the loop begins. Whether the observer is to be told of anything in it.
-    fn turn_begins(&mut self) -> bool;
-
-    /// A service has taken a request's head.
-    fn begun(&mut self, head: &Head<'_>, ticket: Ticket);
-
-    /// A request is answered, as [`Service::told`] says; told just before the answer leaves.
-    fn done(&mut self, told: Option<Told>, context: &Context<'_>);
+    fn rest_ms(&self) -> Option<u64> {
+        None
+    }
 
     /// A connection has gone, whatever it had asked for.
-    fn gone(&mut self, ticket: Ticket);
+    fn gone(&mut self, _ticket: Ticket) {}
+
+    /// The loop goes away: an answer without an end of its own has to come to one.
+    fn goes_away(&mut self) {}
 }
 
 /// Bounds on a session.
@@ -186,8 +164,6 @@ pub struct SessionLimits {
 pub struct SessionCall<'a, S: Service> {
     /// Answers requests.
     pub service: &'a mut S,
-    /// Is told of requests, where anything is observed in this turn.
-    pub observer: Option<&'a mut dyn Observer>,
     /// The moment, and the client.
     pub context: Context<'a>,
     /// Bounds on the session.
@@ -263,12 +239,6 @@ impl<S: Service> Default for Session<S> {
     }
 }
 
-/// How one step of the session left it.
-enum Flow {
-    Again,
-    Stop(Next),
-}
-
 impl<S: Service> Session<S> {
     /// Whether the session stands between two requests, but for bytes that were not consumed.
     #[must_use]
@@ -316,11 +286,11 @@ impl<S: Service> Session<S> {
                 // A client that did not ask for the end may be sending the next request, or content that is not read.
                 Phase::Closed => break Next::Close { linger: call.closing || self.leaves_content || !rest.is_empty() },
             };
-            if matches!(self.phase, Phase::Head | Phase::Closed) && matches!(flow, Flow::Again) {
+            if matches!(self.phase, Phase::Head | Phase::Closed) && flow.is_continue() {
                 answered += 1;
                 self.whole_bytes = call.out.len();
             }
-            if let Flow::Stop(next) = flow {
+            if let Break(next) = flow {
                 break next;
             }
         };
@@ -339,24 +309,21 @@ impl<S: Service> Session<S> {
         call.service.refuse(fault, Framing::last(head_only), &call.context, call.out);
     }
 
-    fn refuse_and_close(&mut self, fault: Fault, head_only: bool, call: &mut SessionCall<'_, S>) -> Flow {
+    fn refuse_and_close(&mut self, fault: Fault, head_only: bool, call: &mut SessionCall<'_, S>) -> ControlFlow<Next> {
         self.refuse(fault, head_only, call);
-        Flow::Stop(Next::Close { linger: true })
+        Break(Next::Close { linger: true })
     }
 
     #[inline]
-    fn head(&mut self, input: &[u8], call: &mut SessionCall<'_, S>, consumed: &mut usize) -> Flow {
+    fn head(&mut self, input: &[u8], call: &mut SessionCall<'_, S>, consumed: &mut usize) -> ControlFlow<Next> {
         // A reference, not a move: the processor stalls on a copy of fields that were written one by one just before.
         let parsed = head::parse(input, call.limits.head);
         let (head, bytes) = match &parsed {
             Section::Complete(head, bytes) => (head, *bytes),
-            Section::Partial => return Flow::Stop(Next::Input),
+            Section::Partial => return Break(Next::Input),
             Section::Rejected(fault) => return self.refuse_and_close(*fault, is_head_method(input), call),
         };
         let Begun { mut exchange, is_keyed, content } = call.service.begin(head, &call.context);
-        if let Some(observer) = &mut call.observer {
-            observer.begun(head, call.context.ticket);
-        }
         *consumed += bytes;
         let mut framing = Framing::of(head, call.closing);
         self.is_keyed |= is_keyed;
@@ -371,7 +338,7 @@ impl<S: Service> Session<S> {
                     call.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
                     self.whole_bytes = call.out.len();
                 }
-                return Flow::Again;
+                return Continue(());
             }
             Content::Unread => {
                 self.leaves_content = true;
@@ -379,17 +346,15 @@ impl<S: Service> Session<S> {
             }
         }
         let step = call.service.answer(&mut exchange, framing, &call.context, call.out);
-        if step == Step::Done {
-            observe(&exchange, call);
-        } else {
+        if step != Step::Done {
             self.phase = Phase::Answer { exchange, framing, is_begun: step == Step::More };
         }
         self.after(step, framing)
     }
 
     #[inline(never)]
-    fn content(&mut self, input: &[u8], call: &mut SessionCall<'_, S>, consumed: &mut usize) -> Flow {
-        let Phase::Content { exchange, decoder, framing, .. } = &mut self.phase else { return Flow::Again };
+    fn content(&mut self, input: &[u8], call: &mut SessionCall<'_, S>, consumed: &mut usize) -> ControlFlow<Next> {
+        let Phase::Content { exchange, decoder, framing, .. } = &mut self.phase else { return Continue(()) };
         let piece = match decoder.decode(input) {
             Ok(piece) => piece,
             Err(fault) => return self.refuse_and_close(fault, false, call),
@@ -405,43 +370,40 @@ impl<S: Service> Session<S> {
             if let Phase::Content { exchange, .. } = std::mem::replace(&mut self.phase, Phase::Closed) {
                 self.phase = Phase::Answer { exchange, framing, is_begun: false };
             }
-            return Flow::Again;
+            return Continue(());
         }
         match intake {
-            Intake::Parked => Flow::Stop(Next::Parked { ends_with_input: false }),
-            Intake::Open if piece.consumed == 0 => Flow::Stop(Next::Input),
-            Intake::Open => Flow::Again,
+            Intake::Parked => Break(Next::Parked { ends_with_input: false }),
+            Intake::Open if piece.consumed == 0 => Break(Next::Input),
+            Intake::Open => Continue(()),
         }
     }
 
     /// Answers a request that had to wait, or goes on with an answer that has parts. Apart, as is content: an ordinary
     /// request takes fewer instructions for it.
     #[inline(never)]
-    fn answer(&mut self, call: &mut SessionCall<'_, S>) -> Flow {
-        let Phase::Answer { exchange, framing, is_begun } = &mut self.phase else { return Flow::Again };
+    fn answer(&mut self, call: &mut SessionCall<'_, S>) -> ControlFlow<Next> {
+        let Phase::Answer { exchange, framing, is_begun } = &mut self.phase else { return Continue(()) };
         if call.closing && !*is_begun {
             framing.connection = ConnectionField::Close;
         }
         let framing = *framing;
         let step = call.service.answer(exchange, framing, &call.context, call.out);
         *is_begun |= step == Step::More;
-        if step == Step::Done {
-            observe(exchange, call);
-            if call.context.waiting == Waiting::TimeIsUp {
-                // That was for this request. The next one has its own time.
-                call.context.waiting = Waiting::Allowed;
-            }
+        if step == Step::Done && call.context.waiting == Waiting::TimeIsUp {
+            // That was for this request. The next one has its own time.
+            call.context.waiting = Waiting::Allowed;
         }
         self.after(step, framing)
     }
 
     #[inline]
-    fn after(&mut self, step: Step, framing: Framing) -> Flow {
+    fn after(&mut self, step: Step, framing: Framing) -> ControlFlow<Next> {
         match step {
             Step::Done => {}
-            Step::Parked { ends_with_input } => return Flow::Stop(Next::Parked { ends_with_input }),
-            Step::Wait(seconds) => return Flow::Stop(Next::Waiting(seconds)),
-            Step::More => return Flow::Stop(Next::Output),
+            Step::Parked { ends_with_input } => return Break(Next::Parked { ends_with_input }),
+            Step::Wait(seconds) => return Break(Next::Waiting(seconds)),
+            Step::More => return Break(Next::Output),
         }
         if framing.connection == ConnectionField::Close {
             self.phase = Phase::Closed;
@@ -449,15 +411,7 @@ impl<S: Service> Session<S> {
             // Most requests are answered at their head: their phase is this one already.
             self.phase = Phase::Head;
         }
-        Flow::Again
-    }
-}
-
-/// Tells an observer of an answer, where there is one.
-#[inline]
-fn observe<S: Service>(exchange: &S::Exchange, call: &mut SessionCall<'_, S>) {
-    if let Some(observer) = &mut call.observer {
-        observer.done(call.service.told(exchange), &call.context);
+        Continue(())
     }
 }
 

@@ -12,8 +12,7 @@ use super::deadline::{Awaited, Class};
 use super::stream::Stream;
 use crate::http::fault::Fault;
 use crate::http::session::{
-    Advanced, Client, Context, Next, Observer, Service, Session, SessionCall, SessionLimits, Ticket, Waiting,
-    is_head_method,
+    Advanced, Client, Context, Next, Service, Session, SessionCall, SessionLimits, Ticket, Waiting, is_head_method,
 };
 use crate::http::wait::WaitSeconds;
 use crate::limits::LINGER_BYTES_MAX;
@@ -72,8 +71,6 @@ pub struct TurnProgress {
 pub struct Lent<'w, S: Service> {
     /// Answers requests.
     pub service: &'w mut S,
-    /// Is told of requests, where anything is observed in this turn.
-    pub observer: Option<&'w mut dyn Observer>,
     /// The wall clock.
     pub now: UnixSeconds,
     /// The name of the connection.
@@ -93,9 +90,8 @@ impl<S: Service> Lent<'_, S> {
     #[inline]
     fn call<'a>(&'a mut self, client: &'a Stream) -> SessionCall<'a, S> {
         let Self { now, ticket, waiting, limits, closing, .. } = *self;
-        let observer = self.observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer);
         let context = Context { now, ticket, waiting, client };
-        SessionCall { service: &mut *self.service, observer, context, limits, closing, out: &mut *self.out }
+        SessionCall { service: &mut *self.service, context, limits, closing, out: &mut *self.out }
     }
 }
 

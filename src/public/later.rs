@@ -112,7 +112,7 @@ mod tests {
 
     /// Two servers, of which this one has the token that is asked for.
     fn listed(server: u32) -> Snapshot {
-        let mut servers = Directory::new().snapshot().as_ref().clone();
+        let mut servers = Directory::default().snapshot().as_ref().clone();
         for (id, token) in [(server, "demo"), (3 - server, "other")] {
             servers.insert(ServerId(id), Token::new(token).expect("a token"));
         }
@@ -127,7 +127,7 @@ mod tests {
     /// the request waiting for a vote for the server that had it before.
     #[test]
     fn a_request_waits_for_the_server_that_has_its_token_now() {
-        let (mut directory, table, readiness) = (Directory::new(), CooldownTable::new(), Readiness::default());
+        let (mut directory, table, readiness) = (Directory::default(), CooldownTable::default(), Readiness::default());
         directory.publish(listed(1));
         readiness.set_ready();
         let mut reader = StatusReader::new(directory.view(), table.view(), readiness);

@@ -7,7 +7,6 @@ mod responses;
 mod watched;
 
 pub use responses::{Health, PublicDocument, PublicReply};
-pub use watched::QuestionObserver;
 
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use crate::http::fault::Fault;
 use crate::http::head::{Head, HeaderLines, Method};
 use crate::http::response::{Framing, Prepared};
 use crate::http::route;
-use crate::http::session::{Begun, Content, Context, Intake, Service, Step, Told};
+use crate::http::session::{Begun, Content, Context, Intake, Service, Step, Ticket};
 use crate::metrics::answers::{AnswerCounters, Variant};
 use crate::net::counters::ResponseCounters;
 use crate::readiness::Readiness;
@@ -25,8 +24,10 @@ use crate::vote::directory::DirectoryView;
 use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
 use crate::waiting::{Bell, WaitingList};
+use crate::watch::WatchPost;
 use later::{Decision, LaterPath, WorkerWaits};
 use responses::{ResponseSet, outcome};
+use watched::QuestionObserver;
 
 /// Where requests are decided: what is known, to read only.
 #[derive(Clone)]
@@ -157,10 +158,14 @@ pub struct PublicService {
     responses: DatedResponses,
     skip_body_bytes_max: u64,
     waits: WorkerWaits,
+    observer: QuestionObserver,
+    /// The observer is to be told something in this turn.
+    is_observed: bool,
 }
 
 impl PublicService {
-    /// A service that answers at this reader. Its requests wait in `list`, and are woken by `bell`.
+    /// A service that answers at this reader. Its requests wait in `list`, and are woken by `bell`. Watchers learn of
+    /// them at `watch`.
     #[must_use]
     pub fn new(
         reader: StatusReader,
@@ -168,9 +173,11 @@ impl PublicService {
         skip_body_bytes_max: u64,
         list: WaitingList,
         bell: Bell,
+        watch: WatchPost,
     ) -> Self {
-        let waits = WorkerWaits::new(list, bell);
-        Self { reader, responses: DatedResponses::new(cooldown), skip_body_bytes_max, waits }
+        let (waits, responses) = (WorkerWaits::new(list, bell), DatedResponses::new(cooldown));
+        let observer = QuestionObserver::new(reader.directory.clone(), reader.cooldowns.clone(), watch);
+        Self { reader, responses, skip_body_bytes_max, waits, observer, is_observed: false }
     }
 }
 
@@ -188,6 +195,9 @@ impl Service for PublicService {
     #[inline]
     fn begin(&mut self, head: &Head<'_>, context: &Context<'_>) -> Begun<PublicExchange> {
         let reply = self.reader.reply(head, context.now);
+        if self.is_observed {
+            self.observer.begun(head, context.ticket);
+        }
         let has_content = head.length != Length::None;
         let exchange = if has_content || head.query.is_some() {
             later::exchange(head.path, head.query, has_content, reply)
@@ -222,14 +232,10 @@ impl Service for PublicService {
         };
         self.reader.count(reply);
         self.responses.append(reply, framing, context.now, out);
-        Step::Done
-    }
-
-    fn told(&self, exchange: &PublicExchange) -> Option<Told> {
-        match exchange {
-            PublicExchange::Ready(reply) => reply.told(),
-            PublicExchange::Later(_) => None,
+        if self.is_observed {
+            self.observer.done(reply, context);
         }
+        Step::Done
     }
 
     fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context<'_>, out: &mut Vec<u8>) {
@@ -245,13 +251,16 @@ impl Service for PublicService {
         }
     }
 
-    fn turn_begins(&mut self) {}
-
-    fn rest_ms(&self) -> Option<u64> {
-        None
+    fn turn_begins(&mut self) {
+        self.is_observed = self.observer.turn_begins();
     }
 
-    fn goes_away(&mut self) {}
+    #[inline]
+    fn gone(&mut self, ticket: Ticket) {
+        if self.is_observed {
+            self.observer.gone(ticket);
+        }
+    }
 }
 
 /// Every public response, formatted ahead.

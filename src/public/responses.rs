@@ -3,7 +3,6 @@
 
 use crate::http::fault::Fault;
 use crate::http::response::HeaderFields;
-use crate::http::session::Told;
 use crate::metrics::answers::{Outcome, Variant};
 use crate::pages::{self, Document, DocumentForm};
 use crate::vote::answer::{self, Answer};
@@ -42,17 +41,16 @@ impl PublicReply {
         }
     }
 
-    /// What watchers are told of the answer.
-    pub(super) const fn told(self) -> Option<Told> {
-        let word = match self {
+    /// The answer in a word, for watchers; `None` where they are told nothing of it.
+    pub(super) const fn word(self) -> Option<&'static str> {
+        match self {
             Self::Status(_, answer) => match outcome(answer).labels() {
-                (_, Some(error)) => error,
-                (outcome, None) => outcome,
+                (_, Some(error)) => Some(error),
+                (outcome, None) => Some(outcome),
             },
-            Self::Refused(fault) => fault.word(),
-            Self::Options | Self::Page(..) | Self::Health(_) => return None,
-        };
-        Some(Told { status: self.status(), word })
+            Self::Refused(fault) => Some(fault.word()),
+            Self::Options | Self::Page(..) | Self::Health(_) => None,
+        }
     }
 
     /// Whether the same request may be answered otherwise a moment later.
@@ -202,10 +200,10 @@ impl<T> ResponseSet<T> {
             pages: PublicDocument::ALL.map(|asked| DocumentForm::ALL.map(|form| page(asked, form))),
             options: make(204, &options, b""),
             health: Health::ALL.map(|health| make(health.status(), &health.fields(), health.body().as_bytes())),
-            faults: Fault::ALL.map(|fault| {
+            faults: Fault::ALL.map(|(fault, status, word)| {
                 let mut fields = COMMON.to_vec();
                 fields.extend(extra_field(fault));
-                safe(fault.status(), fault.word(), message(fault), &fields)
+                safe(status, word, message(fault), &fields)
             }),
         }
     }

@@ -4,9 +4,10 @@
 
 use std::collections::HashMap;
 
+use super::PublicReply;
 use crate::http::head::Head;
 use crate::http::route;
-use crate::http::session::{Context, Observer, Ticket, Told};
+use crate::http::session::{Context, Ticket};
 use crate::metrics::answers::Variant;
 use crate::vote::answer::{Question, ServerKey};
 use crate::vote::directory::DirectoryView;
@@ -18,7 +19,7 @@ use crate::watch::{Seen, TokenBeginning, WatchPost, WatchedQuestion};
 const OTHER_PATHS: [&str; 5] = ["*", "/", "/openapi.json", "/healthz", "/readyz"];
 
 /// Tells watchers of public requests. No token that a server has and no key is in it.
-pub struct QuestionObserver {
+pub(super) struct QuestionObserver {
     directory: DirectoryView,
     cooldowns: CooldownView,
     watch: WatchPost,
@@ -29,8 +30,7 @@ pub struct QuestionObserver {
 
 impl QuestionObserver {
     /// An observer that reads these views, and tells `watch`.
-    #[must_use]
-    pub fn new(directory: DirectoryView, cooldowns: CooldownView, watch: WatchPost) -> Self {
+    pub(super) fn new(directory: DirectoryView, cooldowns: CooldownView, watch: WatchPost) -> Self {
         Self { directory, cooldowns, watch, begun: HashMap::new() }
     }
 
@@ -61,15 +61,16 @@ impl QuestionObserver {
         }
         Some(asked)
     }
-}
 
-impl Observer for QuestionObserver {
-    fn turn_begins(&mut self) -> bool {
+    /// A turn of the loop begins. Whether the observer is to be told of anything in it.
+    pub(super) fn turn_begins(&mut self) -> bool {
         // What has begun is answered, or goes.
         self.watch.look() || !self.begun.is_empty()
     }
 
-    fn begun(&mut self, head: &Head<'_>, ticket: Ticket) {
+    /// The service has taken a request's head.
+    #[cold]
+    pub(super) fn begun(&mut self, head: &Head<'_>, ticket: Ticket) {
         // What is left of a request that was never answered makes room.
         self.begun.remove(&ticket);
         if self.watch.look()
@@ -79,14 +80,17 @@ impl Observer for QuestionObserver {
         }
     }
 
-    fn done(&mut self, told: Option<Told>, context: &Context<'_>) {
-        if let (Some(asked), Some(Told { status, word })) = (self.begun.remove(&context.ticket), told) {
-            let seen = Seen::Question { asked, answer: word, status, peer: context.client.peer() };
+    /// A request is answered; told just before the answer leaves.
+    #[cold]
+    pub(super) fn done(&mut self, reply: PublicReply, context: &Context<'_>) {
+        if let (Some(asked), Some(answer)) = (self.begun.remove(&context.ticket), reply.word()) {
+            let seen = Seen::Question { asked, answer, status: reply.status(), peer: context.client.peer() };
             self.watch.note(context.now, seen);
         }
     }
 
-    fn gone(&mut self, ticket: Ticket) {
+    /// A connection has gone, whatever it had asked for.
+    pub(super) fn gone(&mut self, ticket: Ticket) {
         self.begun.remove(&ticket);
     }
 }
@@ -96,7 +100,7 @@ mod tests {
     use super::QuestionObserver;
     use crate::http::field::Section;
     use crate::http::head::{self, HeadLimits};
-    use crate::http::session::{Observer, Ticket};
+    use crate::http::session::Ticket;
     use crate::vote::directory::Directory;
     use crate::vote::table::CooldownTable;
     use crate::watch::{WatchBoard, WatchFilter};
@@ -105,7 +109,7 @@ mod tests {
     fn what_would_be_told_of_a_request_goes_with_its_connection() {
         let board = WatchBoard::default();
         let _watcher = board.sit(WatchFilter::default()).expect("a place");
-        let (directory, table) = (Directory::new(), CooldownTable::new());
+        let (directory, table) = (Directory::default(), CooldownTable::default());
         let mut observer = QuestionObserver::new(directory.view(), table.view(), board.post());
         let limits = HeadLimits { head_bytes_max: 1_024, header_lines_max: 10 };
         let Section::Complete(head, _) = head::parse(b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n", limits) else {

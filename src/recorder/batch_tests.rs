@@ -2,17 +2,10 @@
 
 use super::Respond;
 use super::command::{Command, Mode, Reply, ServerName, Vote, VoteOutcome};
-use super::tests::{Bench, Disk, SERVER, START, voter};
+use super::tests::{Bench, SERVER, START, voter};
 use crate::clock::HandReaders;
 use crate::vote::time::UnixSeconds;
 use std::sync::mpsc::channel;
-
-fn listed() -> Bench {
-    let mut bench = Bench::new(&Disk::default(), &HandReaders::at(START));
-    bench.step();
-    bench.list();
-    bench
-}
 
 fn vote(address: u32, voted_at: Option<u32>, mode: Mode) -> Command {
     let (server, voted_at) = (ServerName::Id(SERVER), voted_at.map(UnixSeconds));
@@ -33,7 +26,7 @@ fn together(bench: &mut Bench, commands: Vec<Command>) -> Vec<Reply> {
 /// Clients tell two votes apart by their instants.
 #[test]
 fn a_vote_behind_a_cancellation_in_one_commit_is_of_a_later_second() {
-    let mut bench = listed();
+    let mut bench = Bench::listed(&HandReaders::at(START));
     let cast = || vote(1, None, Mode::Cast);
     let replies = together(&mut bench, vec![cast(), Command::Cancel(SERVER, voter(1)), cast()]);
     let instants: Vec<u32> = replies
@@ -52,7 +45,7 @@ fn a_vote_behind_a_cancellation_in_one_commit_is_of_a_later_second() {
 /// A start puts two rows of one pair right, so this one asks without a start in between.
 #[test]
 fn the_vote_that_was_replaced_does_not_come_back_with_a_cancellation() {
-    let mut bench = listed();
+    let mut bench = Bench::listed(&HandReaders::at(START));
     for ago_s in [1_000, 500] {
         bench.ask(vote(1, Some(START - ago_s), Mode::Record));
     }
@@ -63,7 +56,7 @@ fn the_vote_that_was_replaced_does_not_come_back_with_a_cancellation() {
 
 #[test]
 fn a_vote_is_at_most_five_seconds_ahead_and_younger_than_the_cooldown() {
-    let mut bench = listed();
+    let mut bench = Bench::listed(&HandReaders::at(START));
     for (address, shift, is_taken) in [(1, 5, true), (2, 6, false), (3, -5_399, true), (4, -5_400, false)] {
         let reply = bench.ask(vote(address, Some(START.saturating_add_signed(shift)), Mode::Cast));
         let Reply::Votes(outcomes) = &reply else { panic!("{reply:?}") };

@@ -11,7 +11,7 @@ use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 
 /// Votes that were cancelled or removed lately.
 #[derive(Debug, Default)]
-pub struct CancelledVotes {
+pub(super) struct CancelledVotes {
     /// Pairs, and when a cancelled vote of theirs had been cast.
     votes: HashSet<(Pair, UnixSeconds)>,
     /// The latest second of the votes of a removed server.
@@ -23,23 +23,23 @@ pub struct CancelledVotes {
 impl CancelledVotes {
     /// What is known from before the start.
     #[must_use]
-    pub fn before(latest: Option<UnixSeconds>) -> Self {
+    pub(super) fn before(latest: Option<UnixSeconds>) -> Self {
         Self { before: latest, ..Self::default() }
     }
 
     /// A vote was cancelled.
-    pub fn note_pair(&mut self, pair: Pair, voted_at: UnixSeconds) {
+    pub(super) fn note_pair(&mut self, pair: Pair, voted_at: UnixSeconds) {
         self.votes.insert((pair, voted_at));
     }
 
     /// A server was removed, with votes of up to this instant.
-    pub fn note_server(&mut self, server: ServerId, latest: UnixSeconds) {
+    pub(super) fn note_server(&mut self, server: ServerId, latest: UnixSeconds) {
         let known = self.servers.entry(server).or_insert(latest);
         *known = latest.max(*known);
     }
 
     /// Takes in what came later.
-    pub fn extend(&mut self, later: Self) {
+    pub(super) fn extend(&mut self, later: Self) {
         self.votes.extend(later.votes);
         for (server, latest) in later.servers {
             self.note_server(server, latest);
@@ -48,13 +48,13 @@ impl CancelledVotes {
 
     /// Whether a vote of the pair that was cancelled had been cast in this second.
     #[must_use]
-    pub fn is_cancelled(&self, pair: Pair, at: UnixSeconds) -> bool {
+    pub(super) fn is_cancelled(&self, pair: Pair, at: UnixSeconds) -> bool {
         self.votes.contains(&(pair, at))
     }
 
     /// Whether a vote of the pair that was taken away may have been cast in this second, which is `now` or later.
     #[must_use]
-    pub fn may_be_taken(&self, pair: Pair, at: UnixSeconds, now: UnixSeconds) -> bool {
+    pub(super) fn may_be_taken(&self, pair: Pair, at: UnixSeconds, now: UnixSeconds) -> bool {
         // A clock that was set back long ago is no reason to stamp votes ahead of it.
         let latest = [self.servers.get(&pair.server).copied(), self.before].into_iter().flatten();
         self.is_cancelled(pair, at)
@@ -63,7 +63,7 @@ impl CancelledVotes {
 
     /// Forgets votes so old that no new one can be taken for them. Where too many are left, keeps only those of
     /// this very second.
-    pub fn prune(&mut self, now: UnixSeconds, cooldown: Cooldown) {
+    pub(super) fn prune(&mut self, now: UnixSeconds, cooldown: Cooldown) {
         let mut since = now.minus(cooldown.seconds());
         for _ in 0..2 {
             self.votes.retain(|(_, voted_at)| *voted_at > since);

@@ -11,7 +11,7 @@ use crate::vote::time::{UnixSeconds, VOTE_AHEAD_MAX_S};
 
 /// The votes, by the pair under which the table looks them up.
 #[derive(Debug, Default)]
-pub struct CutVotes {
+pub(super) struct CutVotes {
     /// The steps back, in their order: they cut the rows alike after a restart.
     steps: Vec<Cut>,
     rows: HashMap<Pair, CutVote>,

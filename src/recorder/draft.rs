@@ -19,63 +19,41 @@ use crate::vote::id::{ServerId, Token};
 use crate::vote::table::{CooldownTable, Cooling, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 
-/// What the table will hold for each pair that changes, `None` for nothing. Pairs are named as the table
-/// looks them up; what is held is under the voter's own address, as its row is.
-pub type PairChanges = HashMap<Pair, Option<Cooling>>;
-
 /// What one commit changes.
 #[derive(Default)]
-pub struct Changes {
+pub(super) struct Changes {
     /// For the store, in order.
-    pub events: Vec<Event>,
-    /// For the table; `None` takes a pair out.
-    pub pairs: PairChanges,
+    pub(super) events: Vec<Event>,
+    /// What the table will hold for each pair that changes, `None` for nothing. Pairs are named as the table looks them
+    /// up; what is held is under the voter's own address, as its row is.
+    pub(super) pairs: HashMap<Pair, Option<Cooling>>,
     /// The directory that will be, once a server changed.
-    pub servers: Option<Snapshot>,
+    pub(super) servers: Option<Snapshot>,
     /// Votes that are taken away.
-    pub cancelled: CancelledVotes,
+    pub(super) cancelled: CancelledVotes,
     /// Servers that are removed (`true`), and those that are listed again after that (`false`).
-    pub removed: HashMap<ServerId, bool>,
+    pub(super) removed: HashMap<ServerId, bool>,
 }
 
 /// Changes that are gathered for one commit.
-pub struct Draft<'s> {
-    table: &'s CooldownTable,
-    servers: Arc<Snapshot>,
-    cooldown: Cooldown,
-    now: UnixSeconds,
+pub(super) struct Draft<'s> {
+    pub(super) table: &'s CooldownTable,
+    pub(super) servers: Arc<Snapshot>,
+    pub(super) cooldown: Cooldown,
+    pub(super) now: UnixSeconds,
     /// What was taken away before.
-    cancelled_before: &'s CancelledVotes,
+    pub(super) cancelled_before: &'s CancelledVotes,
     /// Votes that are still to go with their servers.
-    removals: &'s Removals,
+    pub(super) removals: &'s Removals,
     /// Votes with rows of other instants than the table says.
-    cut: &'s CutVotes,
-    changes: Changes,
+    pub(super) cut: &'s CutVotes,
+    /// What was gathered so far.
+    pub(super) changes: Changes,
 }
 
-impl<'s> Draft<'s> {
-    /// An empty draft on top of this state.
-    #[must_use]
-    pub fn new(
-        table: &'s CooldownTable,
-        servers: Arc<Snapshot>,
-        cancelled_before: &'s CancelledVotes,
-        removals: &'s Removals,
-        cut: &'s CutVotes,
-        cooldown: Cooldown,
-        now: UnixSeconds,
-    ) -> Self {
-        Self { table, servers, cooldown, now, cancelled_before, removals, cut, changes: Changes::default() }
-    }
-
-    /// The gathered changes.
-    #[must_use]
-    pub fn into_changes(self) -> Changes {
-        self.changes
-    }
-
+impl Draft<'_> {
     /// Checks one command, and gathers what it changes.
-    pub fn check(&mut self, command: Command) -> Reply {
+    pub(super) fn check(&mut self, command: Command) -> Reply {
         match command {
             Command::Votes(votes, mode) => Reply::Votes(votes.into_iter().map(|vote| self.vote(&vote, mode)).collect()),
             Command::Cancel(server, address) => Reply::Cancelled(self.cancel(Pair { server, address })),
@@ -174,7 +152,7 @@ impl<'s> Draft<'s> {
         }
         self.forget_row(pair, self.held(pair));
         let new = Cooling { pair, expires_at };
-        self.changes.events.push(Event::Vote(self.stored(new)));
+        self.changes.events.push(Event::Vote(StoredVote::of(new, self.cooldown)));
         self.changes.pairs.insert(self.table.looked_up(pair), Some(new));
     }
 
@@ -200,10 +178,6 @@ impl<'s> Draft<'s> {
         Recorded { server, voter, voted_at, expires_at, is_confirmed: true }
     }
 
-    fn stored(&self, Cooling { pair, expires_at }: Cooling) -> StoredVote {
-        StoredVote::new(pair, self.cooldown.voted_at(expires_at))
-    }
-
     fn cancel(&mut self, pair: Pair) -> Option<bool> {
         if !self.servers().contains(pair.server) {
             return None;
@@ -221,7 +195,7 @@ impl<'s> Draft<'s> {
         let looked_up = self.table.looked_up(pair);
         let cut = if self.changes.pairs.contains_key(&looked_up) { None } else { self.cut.row(looked_up) };
         if let Some(row) = cut.or(held) {
-            self.changes.events.push(Event::VoteRemoved(self.stored(row)));
+            self.changes.events.push(Event::VoteRemoved(StoredVote::of(row, self.cooldown)));
         }
     }
 
@@ -282,7 +256,7 @@ impl<'s> Draft<'s> {
     }
 
     /// Takes these votes away, except those that this draft has taken away already.
-    pub fn forget_all(&mut self, entries: &[Cooling]) {
+    pub(super) fn forget_all(&mut self, entries: &[Cooling]) {
         for held in entries {
             if !self.changes.pairs.contains_key(&self.table.looked_up(held.pair)) {
                 self.forget(*held);

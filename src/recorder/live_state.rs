@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::counters::RecorderCounters;
 use super::cut::CutVotes;
 use crate::store::{Event, StoredVote};
-use crate::vote::directory::{Directory, DirectoryView, Snapshot};
+use crate::vote::directory::{Directory, Snapshot};
 use crate::vote::ipv6::Ipv6Prefix;
-use crate::vote::table::{CooldownTable, CooldownView, Cooling, Pair, SHARDS};
+use crate::vote::table::{CooldownTable, Pair, SHARDS};
 use crate::vote::time::{Cooldown, UnixSeconds};
 use crate::waiting::WaitingList;
 use crate::watch::{WatchBoard, WatchPost};
@@ -38,18 +38,6 @@ impl LiveState {
         Self { table, directory, counters, waiting, watch: board.post(), board }
     }
 
-    /// A view of the cooldowns.
-    #[must_use]
-    pub fn cooldowns(&self) -> CooldownView {
-        self.table.view()
-    }
-
-    /// A view of the listed servers.
-    #[must_use]
-    pub fn directory(&self) -> DirectoryView {
-        self.directory.view()
-    }
-
     /// All that a store has to keep: the listed servers, then the votes for them, as they are where the clock comes
     /// back from a step that has cut some of them.
     pub(super) fn rows(&self, cooldown: Cooldown, cut: &CutVotes) -> impl Iterator<Item = Event> {
@@ -64,8 +52,7 @@ impl LiveState {
         let uncut = (0..SHARDS).flat_map(shard).filter(|held| cut.row(self.table.looked_up(held.pair)).is_none());
         let all = uncut.chain(cut.rows().map(|(_, row)| row));
         let votes = all.filter(move |held| servers.contains(held.pair.server));
-        let row = move |held: Cooling| Event::Vote(StoredVote::new(held.pair, cooldown.voted_at(held.expires_at)));
-        listed.into_iter().chain(votes.map(row))
+        listed.into_iter().chain(votes.map(move |held| Event::Vote(StoredVote::of(held, cooldown))))
     }
 
     /// Rings for the requests that wait for a vote for `pair`, which is in the table by now.

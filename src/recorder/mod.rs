@@ -15,16 +15,16 @@ use crate::vote::settings::Settings;
 use crate::vote::table::Cooling;
 use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 
-pub mod cancelled;
+mod cancelled;
 pub mod command;
 pub mod counters;
 mod cut;
-pub mod draft;
+mod draft;
 pub mod live_state;
 mod opening;
 mod patience;
 pub mod queue;
-pub mod removal;
+mod removal;
 pub mod shared;
 mod tending;
 mod timekeeping;
@@ -82,7 +82,7 @@ pub struct Recorder {
     readiness: Readiness,
     accepts: Accepts,
     /// What the rows of the store are kept by: of this start, once a change has been committed.
-    kept_by: Option<Settings>,
+    kept_by: Settings,
     /// A step of the clock that may be a mistake.
     provisional: Option<ProvisionalStep>,
     /// Cooldowns that a step back has cut.
@@ -132,7 +132,7 @@ impl Recorder {
             cooldown: settings.cooldown,
             readiness,
             accepts,
-            kept_by: None,
+            kept_by: settings,
             provisional: None,
             cut: CutVotes::default(),
             owed_drop: None,
@@ -166,7 +166,7 @@ impl Recorder {
         let kept = Kept {
             shown_ms: self.clock.wall_ms(),
             settled_ms: self.settled_ms(),
-            settings: self.kept_by.unwrap_or(self.settings()),
+            settings: self.kept_by,
             cuts: self.cut.steps().to_vec(),
             latest_removed: self.latest_removed,
         };
@@ -291,13 +291,21 @@ impl Recorder {
     fn check(&self, asked: Vec<(Command, Respond)>) -> (Changes, Vec<(Respond, Reply)>) {
         let mut draft = self.draft();
         let replies = asked.into_iter().map(|(command, respond)| (respond, draft.check(command))).collect();
-        (draft.into_changes(), replies)
+        (draft.changes, replies)
     }
 
     /// An empty draft on top of the state of this moment.
     fn draft(&self) -> Draft<'_> {
-        let (now, servers) = (self.clock.now().wall, self.live.directory.snapshot());
-        Draft::new(&self.live.table, servers, &self.cancelled, &self.removals, &self.cut, self.cooldown, now)
+        Draft {
+            table: &self.live.table,
+            servers: self.live.directory.snapshot(),
+            cooldown: self.cooldown,
+            now: self.clock.now().wall,
+            cancelled_before: &self.cancelled,
+            removals: &self.removals,
+            cut: &self.cut,
+            changes: Changes::default(),
+        }
     }
 
     /// Commits what is owed together with `events`, all or nothing. Where that is not durable now, with the reply to all
@@ -328,7 +336,7 @@ impl Recorder {
             let is_in_doubt = matches!(error, StoreError::InDoubt(_));
             return Err(if is_in_doubt { Reply::StoreSilent } else { Reply::StoreUnavailable });
         }
-        self.kept_by = Some(settings);
+        self.kept_by = settings;
         self.noted_at_ms = start.monotonic_ms;
         if !self.owed.is_empty() {
             self.live.counters.commit_us.record(self.clock.now().monotonic_us - start.monotonic_us);

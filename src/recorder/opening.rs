@@ -197,9 +197,8 @@ impl Recorder {
         self.live.table.exchange(&mut table);
         self.live.publish(servers);
         // Of two votes of one network the earlier goes: cancelling the later one must not bring it back.
-        let row = |entry: &Cooling| StoredVote::new(entry.pair, cooldown.voted_at(entry.expires_at));
-        removed.extend(superseded.iter().map(|entry| Event::VoteRemoved(row(entry))));
-        self.kept_by = Some(was);
+        removed.extend(superseded.into_iter().map(|entry| Event::VoteRemoved(StoredVote::of(entry, cooldown))));
+        self.kept_by = was;
         if is_changed {
             log::warn!(
                 "the store has the settings {settings} for good (--accept-settings, or without a live vote); it had {was}, and {} votes have gone with that",
@@ -286,11 +285,10 @@ impl<'t> Reading<'t> {
     }
 
     fn vote(&mut self, vote: &StoredVote, cooldown: Cooldown) {
-        let kept = Cooling { pair: vote.pair(), expires_at: cooldown.expires_at(vote.voted_at) };
-        if self.servers.contains(vote.server) {
-            self.loader.put(kept);
+        if self.servers.contains(vote.pair.server) {
+            self.loader.put(vote.cooling(cooldown));
         } else {
-            self.unlisted.push(kept);
+            self.unlisted.push(vote.cooling(cooldown));
         }
     }
 }

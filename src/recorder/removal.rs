@@ -4,8 +4,9 @@
 //!
 //! After a crash between two parts the rest is found by the next start: votes of no listed server.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
+use super::Recorder;
 use crate::vote::id::ServerId;
 use crate::vote::table::Cooling;
 
@@ -14,7 +15,7 @@ const PART_ROWS: usize = 8_192;
 
 /// What is still to go.
 #[derive(Debug, Default)]
-pub struct Removals {
+pub(super) struct Removals {
     /// The earliest vote last.
     entries: Vec<Cooling>,
     servers: HashSet<ServerId>,
@@ -58,6 +59,36 @@ impl Removals {
         self.entries.truncate(self.entries.len() - self.entries.len().min(PART_ROWS));
         if self.entries.is_empty() {
             *self = Self::default();
+        }
+    }
+}
+
+impl Recorder {
+    /// Takes away a part of the votes of removed servers; whether there is more, to go at once.
+    pub(super) fn remove_part(&mut self) -> bool {
+        if self.removals.is_empty() {
+            return false;
+        }
+        let mut draft = self.draft();
+        draft.forget_all(self.removals.part());
+        let changes = draft.changes;
+        let is_removed = self.round(changes, Vec::new());
+        if is_removed {
+            self.removals.part_is_removed();
+        }
+        is_removed && !self.removals.is_empty()
+    }
+
+    /// Servers of a commit were removed (`true`), or were and are listed again.
+    pub(super) fn note_removed_servers(&mut self, removed: HashMap<ServerId, bool>) {
+        for (server, is_removed) in removed {
+            if is_removed {
+                // By the instants of their rows.
+                self.restore_cut(|vote| vote.row.pair.server == server);
+                self.removals.add(self.live.table.of_server(server));
+            } else {
+                self.removals.forget(server);
+            }
         }
     }
 }

@@ -1,12 +1,9 @@
 //! The recorder looks after the store: whether it is still at its path, and whether one that failed works again.
 
-use std::collections::HashMap;
-
 use super::Recorder;
 use crate::clock::Now;
 use crate::readiness::Trouble;
 use crate::store::StoreError;
-use crate::vote::id::ServerId;
 
 impl Recorder {
     /// To be called twice a second.
@@ -85,34 +82,6 @@ impl Recorder {
             _ => {}
         }
         self.live.counters.store_failing.set(u64::from(self.is_store_failing()));
-    }
-
-    /// Takes away a part of the votes of removed servers; whether there is more, to go at once.
-    pub(super) fn remove_part(&mut self) -> bool {
-        if self.removals.is_empty() {
-            return false;
-        }
-        let mut draft = self.draft();
-        draft.forget_all(self.removals.part());
-        let changes = draft.into_changes();
-        let is_removed = self.round(changes, Vec::new());
-        if is_removed {
-            self.removals.part_is_removed();
-        }
-        is_removed && !self.removals.is_empty()
-    }
-
-    /// Servers of a commit were removed (`true`), or were and are listed again.
-    pub(super) fn note_removed_servers(&mut self, removed: HashMap<ServerId, bool>) {
-        for (server, is_removed) in removed {
-            if is_removed {
-                // By the instants of their rows.
-                self.restore_cut(|vote| vote.row.pair.server == server);
-                self.removals.add(self.live.table.of_server(server));
-            } else {
-                self.removals.forget(server);
-            }
-        }
     }
 
     /// Whether the store's file is no longer at its path: no change is taken until it is back there.

@@ -117,6 +117,14 @@ impl Bench {
         Self::with(disk, readers, settings(90, 64))
     }
 
+    /// A recorder at work, on a disk that was empty, with its server.
+    pub(super) fn listed(readers: &Arc<HandReaders>) -> Self {
+        let mut bench = Self::new(&Disk::default(), readers);
+        bench.step();
+        bench.list();
+        bench
+    }
+
     /// A start with these settings.
     pub(super) fn with(disk: &Disk, readers: &Arc<HandReaders>, settings: Settings) -> Self {
         let clock = Clock::of(readers.clone());
@@ -167,7 +175,7 @@ impl Bench {
 
     pub(super) fn ends_of(&self, address: VoterAddress) -> Option<i64> {
         let pair = Pair { server: SERVER, address };
-        let ends = self.recorder.live().cooldowns().live(pair, self.clock.now().wall);
+        let ends = self.recorder.live().table.view().live(pair, self.clock.now().wall);
         ends.map(|ends| i64::from(ends.0) - i64::from(START))
     }
 }
@@ -183,9 +191,7 @@ pub(super) fn voter(address: u32) -> VoterAddress {
 
 /// A recorder at work, with one vote a minute for ten minutes, the last of them now.
 pub(super) fn at_work(readers: &Arc<HandReaders>) -> Bench {
-    let mut bench = Bench::new(&Disk::default(), readers);
-    bench.step();
-    bench.list();
+    let mut bench = Bench::listed(readers);
     for address in 0..10 {
         bench.pass(if address == 0 { 0 } else { 60_000 });
         assert!(matches!(bench.cast(address), VoteOutcome::Recorded(_)));
@@ -275,10 +281,9 @@ fn a_clock_that_is_behind_is_waited_for_and_nothing_is_written() {
 
 #[test]
 fn a_step_answers_and_says_when_it_is_to_be_called_again() {
-    let (disk, readers) = (Disk::default(), HandReaders::at(START));
-    let mut bench = Bench::new(&disk, &readers);
+    let readers = HandReaders::at(START);
+    let mut bench = Bench::listed(&readers);
     assert_eq!(bench.step(), 50);
-    bench.list();
     assert!(matches!(bench.cast(1), VoteOutcome::Recorded(_)));
     assert!(matches!(bench.cast(1), VoteOutcome::InCooldown(..)));
     assert_eq!(bench.ends(1), Some(5_400));
@@ -291,11 +296,8 @@ fn a_step_answers_and_says_when_it_is_to_be_called_again() {
 
 /// A disk with votes for a cooldown of 90 minutes, one a quarter of an hour old, and one that has just ended.
 fn voted(readers: &Arc<HandReaders>) -> Disk {
-    let disk = Disk::default();
     readers.step_ms(-5_500_000);
-    let mut bench = Bench::new(&disk, readers);
-    bench.step();
-    bench.list();
+    let mut bench = Bench::listed(readers);
     bench.cast(1);
     readers.pass_ms(4_600_000);
     bench.cast(2);
@@ -303,25 +305,7 @@ fn voted(readers: &Arc<HandReaders>) -> Disk {
     bench.cast(3);
     assert_eq!([1, 2, 3].map(|address| bench.ends(address)), [None, Some(4_500), Some(5_400)]);
     // As after a kill: the row that has ended may be there still.
-    disk
-}
-
-/// Regression: a start with a cooldown of 10 minutes, by mistake, and a clock that stepped then, lost votes.
-#[test]
-fn a_start_with_other_settings_is_refused_and_changes_nothing() {
-    let readers = HandReaders::at(START);
-    let disk = voted(&readers);
-    for (other, named) in [(settings(10, 64), "minutes 10 "), (settings(90, 48), "prefix 48")] {
-        let mut bench = Bench::with(&disk, &readers, other);
-        let refused = bench.recorder.step(Vec::new()).expect_err("other settings").to_string();
-        for word in ["--cooldown-minutes 90 --ipv6-prefix 64", named, "--accept-settings"] {
-            assert!(refused.contains(word), "{refused}");
-        }
-        assert!(!bench.readiness.is_ready());
-    }
-    let mut bench = Bench::new(&disk, &readers);
-    bench.step();
-    assert_eq!([1, 2, 3].map(|address| bench.ends(address)), [None, Some(4_500), Some(5_400)]);
+    bench.disk
 }
 
 #[test]
@@ -349,7 +333,7 @@ fn what_had_ended_stays_ended_where_a_longer_length_meets_an_accepted_clock() {
     let readers = HandReaders::at(START);
     let disk = voted(&readers);
     let pair = Pair { server: SERVER, address: voter(1) };
-    disk.0.lock().votes.extend([9_000, 5_500].map(|ago| StoredVote::new(pair, UnixSeconds(START - ago))));
+    disk.0.lock().votes.extend([9_000, 5_500].map(|ago| StoredVote { pair, voted_at: UnixSeconds(START - ago) }));
     disk.0.lock().commits_failing = 2;
     readers.step_ms(-3_600_000);
     let mut bench = Bench::with(&disk, &readers, settings(120, 64));
@@ -428,10 +412,8 @@ fn a_drop_that_failed_fails_no_more_once_nothing_is_left_to_drop() {
 #[test]
 fn of_votes_that_fall_into_one_network_the_latest_stays() {
     let readers = HandReaders::at(START);
-    let disk = Disk::default();
-    let mut bench = Bench::new(&disk, &readers);
-    bench.step();
-    bench.list();
+    let mut bench = Bench::listed(&readers);
+    let disk = bench.disk.clone();
     let networks = [1, 2].map(|low| VoterAddress::V6(Ipv6Network(0x2001_0DB8_0000_0000 | low)));
     for network in networks {
         assert!(matches!(bench.cast_from(network), VoteOutcome::Recorded(_)));
@@ -446,34 +428,18 @@ fn of_votes_that_fall_into_one_network_the_latest_stays() {
     assert!(disk.0.lock().votes.is_empty());
 }
 
-#[test]
-fn a_store_without_a_live_vote_takes_the_settings_of_the_start() {
-    let readers = HandReaders::at(START);
-    let disk = voted(&readers);
-    readers.pass_ms(5_400_000);
-    let mut bench = Bench::with(&disk, &readers, settings(10_080, 48));
-    bench.step();
-    assert!(bench.readiness.is_ready());
-    assert_eq!([1, 2, 3].map(|address| bench.ends(address)), [None; 3], "what had ended stays ended");
-    bench.cast(4);
-    let mut other = Bench::new(&disk, &readers);
-    other.recorder.step(Vec::new()).expect_err("the store has other settings now");
-}
-
 /// Regression: the directory was published before the rows of the earlier votes had gone, and for some
 /// 20 ms a server that was listed again answered `false` from them.
 #[test]
 fn a_server_that_is_listed_again_has_none_of_its_votes_from_its_first_answer_on() {
     const VOTES: u32 = 20_000;
     let readers = HandReaders::at(START);
-    let mut bench = Bench::new(&Disk::default(), &readers);
-    bench.step();
-    bench.list();
+    let mut bench = Bench::listed(&readers);
     let vote = |address| Vote { server: ServerName::Id(SERVER), voter: voter(address).into(), voted_at: None };
     bench.ask(Command::Votes((0..VOTES).map(vote).collect(), Mode::Cast));
     assert_eq!(bench.ask(Command::Remove(SERVER)), Reply::Removed(Some(SERVER)));
     let (live, now) = (bench.recorder.live(), bench.clock.now().wall);
-    let (cooldowns, mut directory) = (live.cooldowns(), live.directory());
+    let (cooldowns, mut directory) = (live.table.view(), live.directory.view());
     let reader = thread::spawn(move || {
         while !directory.current().contains(SERVER) {}
         let is_live = |address: &u32| cooldowns.live(Pair { server: SERVER, address: voter(*address) }, now).is_some();

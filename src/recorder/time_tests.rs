@@ -1,7 +1,7 @@
 //! The recorder on clocks that step: what the contract says under "Time", step by step.
 
 use super::command::{Command, Mode, Reply, ServerName, Vote, VoteOutcome};
-use super::tests::{Bench, Disk, SERVER, START, at_work, voter};
+use super::tests::{Bench, SERVER, START, at_work, voter};
 use crate::clock::HandReaders;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -329,9 +329,7 @@ fn an_accepted_clock_is_a_step_back_and_can_come_back() {
 #[test]
 fn no_vote_is_stamped_more_than_five_seconds_ahead() {
     let readers = HandReaders::at(START);
-    let mut bench = Bench::new(&Disk::default(), &readers);
-    bench.step();
-    bench.list();
+    let mut bench = Bench::listed(&readers);
     for round in 0..8 {
         let mut instants = Vec::new();
         for _ in 0..400 {

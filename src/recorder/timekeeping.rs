@@ -151,11 +151,9 @@ impl Recorder {
             return;
         }
         let cut = std::mem::take(&mut self.cut);
-        let voted_at = |ends_at| self.cooldown.voted_at(ends_at);
-        let removed =
-            cut.rows().map(|(_, row)| Event::VoteRemoved(StoredVote::new(row.pair, voted_at(row.expires_at))));
+        let removed = cut.rows().map(|(_, row)| Event::VoteRemoved(StoredVote::of(row, self.cooldown)));
         let held = cut.rows().filter_map(|(pair, _)| self.live.table.held(pair));
-        let kept = held.map(|held| Event::Vote(StoredVote::new(held.pair, voted_at(held.expires_at))));
+        let kept = held.map(|held| Event::Vote(StoredVote::of(held, self.cooldown)));
         let events = removed.chain(kept).collect();
         if self.write(events).is_err() {
             self.cut = cut;

@@ -20,15 +20,15 @@ impl LiveState {
             let seen = match event {
                 Event::Vote(vote) => {
                     let expires_at = cooldown.expires_at(vote.voted_at);
-                    Seen::Vote { pair: table.looked_up(vote.pair()), voted_at: vote.voted_at, expires_at }
+                    Seen::Vote { pair: table.looked_up(vote.pair), voted_at: vote.voted_at, expires_at }
                 }
                 // What makes room for a later vote of the same pair, or goes with its server, is no cancellation.
                 Event::VoteRemoved(vote) => {
-                    let pair = table.looked_up(vote.pair());
+                    let pair = table.looked_up(vote.pair);
                     // Another network of the same prefix is the same voter.
                     let is_replaced = matches!(events.get(index + 1),
-                        Some(Event::Vote(next)) if table.looked_up(next.pair()) == pair);
-                    if is_replaced || !before.contains(vote.server) {
+                        Some(Event::Vote(next)) if table.looked_up(next.pair) == pair);
+                    if is_replaced || !before.contains(vote.pair.server) {
                         continue;
                     }
                     Seen::Cancellation(pair)

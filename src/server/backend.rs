@@ -51,8 +51,8 @@ pub(super) struct Views {
 impl Views {
     fn of(live: &LiveState, shared: Option<Arc<dyn SharedStore>>) -> Self {
         Self {
-            directory: live.directory(),
-            cooldowns: live.cooldowns(),
+            directory: live.directory.view(),
+            cooldowns: live.table.view(),
             waiting: live.waiting.clone(),
             board: live.board.clone(),
             shared,

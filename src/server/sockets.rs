@@ -7,72 +7,66 @@ use super::{Config, Engine, Role, ServerError};
 use crate::net::listen::address::ListenAddress;
 use crate::net::listen::adopt;
 use crate::net::listen::listener::{self, Bound, Families};
-use crate::net::listen::unix_file::SocketFile;
 
 /// An address, and the sockets that listen there.
 struct BoundAddress {
     role: Role,
-    address: ListenAddress,
-    listeners: Vec<OwnedFd>,
     /// A service manager has opened it, and keeps it open.
     is_passed: bool,
-    /// The file of a Unix socket, which is removed when this is dropped.
-    file: Option<SocketFile>,
+    bound: Bound,
 }
 
 /// All addresses to listen on.
 pub(super) struct Sockets {
-    bound: Vec<BoundAddress>,
+    listening: Vec<BoundAddress>,
 }
 
 impl Sockets {
     /// Takes the sockets that a service manager has passed, and binds every other address that is wanted.
     pub(super) fn open(config: &mut Config) -> Result<Self, ServerError> {
-        let mut bound = Vec::new();
+        let mut listening = Vec::new();
         for (role, socket) in std::mem::take(&mut config.passed) {
-            let address = adopt::listener(&socket).map_err(|error| ServerError::Passed(role, error))?;
-            bound.push(BoundAddress { role, address, listeners: vec![socket], is_passed: true, file: None });
+            let adopted = adopt::listener(socket).map_err(|error| ServerError::Passed(role, error))?;
+            listening.push(BoundAddress { role, is_passed: true, bound: adopted });
         }
-        if bound.iter().all(BoundAddress::is_control) {
+        if listening.iter().all(|one: &BoundAddress| one.role == Role::Control) {
             let count = if config.engine == Engine::Native { config.workers } else { 1 };
             for address in &config.listen {
                 let families = Families::beside(address, &config.listen);
-                bound.push(BoundAddress::bind(Role::Public, address, families, count, config.listen_mode)?);
+                listening.push(BoundAddress::bind(Role::Public, address, families, count, config.listen_mode)?);
             }
         }
-        if !bound.iter().any(BoundAddress::is_control) {
+        if listening.iter().all(|one: &BoundAddress| one.role == Role::Public) {
             let address = &config.control;
-            bound.push(BoundAddress::bind(Role::Control, address, Families::Both, 1, config.listen_mode)?);
+            listening.push(BoundAddress::bind(Role::Control, address, Families::Both, 1, config.listen_mode)?);
         }
-        bound.sort_by_key(BoundAddress::is_control);
-        Ok(Self { bound })
+        listening.sort_by_key(|one| one.role == Role::Control);
+        Ok(Self { listening })
     }
 
     /// Whether a service manager has passed those of a role.
     pub(super) fn are_passed(&self, role: Role) -> bool {
-        self.bound.iter().any(|bound| bound.is_of(role) && bound.is_passed)
+        self.listening.iter().any(|one| one.role == role && one.is_passed)
     }
 
     /// Where they listen.
     pub(super) fn addresses(&self) -> impl Iterator<Item = (&ListenAddress, Role)> {
-        self.bound.iter().map(|bound| (&bound.address, bound.role))
+        self.listening.iter().map(|one| (&one.bound.address, one.role))
     }
 
     /// Takes the listeners of a role, as one share for each worker.
     pub(super) fn take(&mut self, role: Role, workers: usize) -> io::Result<Vec<Vec<OwnedFd>>> {
         let mut shares: Vec<Vec<OwnedFd>> = (0..workers).map(|_| Vec::new()).collect();
-        for bound in self.bound.iter_mut().filter(|bound| bound.is_of(role)) {
-            let listeners = adopt::share(std::mem::take(&mut bound.listeners), workers)?;
-            for (share, listeners) in shares.iter_mut().zip(listeners) {
-                share.extend(listeners);
-            }
+        for one in self.listening.iter_mut().filter(|one| one.role == role) {
+            let listeners = adopt::share(std::mem::take(&mut one.bound.listeners), workers)?;
+            shares.iter_mut().zip(listeners).for_each(|(share, listener)| share.push(listener));
         }
         Ok(shares)
     }
 
     /// Takes the socket files away. To be called when nothing listens any more.
     pub(super) fn remove_files(&mut self) {
-        self.bound.iter_mut().for_each(|bound| drop(bound.file.take()));
+        self.listening.iter_mut().for_each(|one| drop(one.bound.file.take()));
     }
 }
 
@@ -85,15 +79,7 @@ impl BoundAddress {
         mode: u32,
     ) -> Result<Self, ServerError> {
         let bound = listener::bind(address, families, count, mode);
-        let Bound { address, listeners, file } = bound.map_err(|error| ServerError::Bind(address.clone(), error))?;
-        Ok(Self { role, address, listeners, is_passed: false, file })
-    }
-
-    fn is_control(&self) -> bool {
-        self.role == Role::Control
-    }
-
-    fn is_of(&self, role: Role) -> bool {
-        self.role == role
+        let bound = bound.map_err(|error| ServerError::Bind(address.clone(), error))?;
+        Ok(Self { role, is_passed: false, bound })
     }
 }

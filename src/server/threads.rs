@@ -43,14 +43,6 @@ impl ThreadKind {
             Self::Submitter => "submitter",
         }
     }
-
-    /// Starts a thread of this kind.
-    pub(super) fn spawn<T: Send + 'static>(
-        self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<JoinHandle<T>, ServerError> {
-        thread::Builder::new().name(self.name().into()).spawn(work).map_err(ServerError::Engine)
-    }
 }
 
 impl fmt::Display for ThreadKind {
@@ -125,12 +117,13 @@ pub(super) fn start_thread(
     run: impl FnOnce() -> io::Result<()> + Send + 'static,
     events: Sender<News>,
 ) -> Result<JoinHandle<()>, ServerError> {
-    kind.spawn(move || {
+    let work = move || {
         let ended = match catch_unwind(AssertUnwindSafe(run)) {
             Ok(ended) => ended,
             Err(_) => Err(io::Error::other(format!("the {kind} thread panicked"))),
         };
         // The main thread outlives this one.
         let _received = events.send(ended.map(|()| ServerEvent::Ended(kind)).map_err(ServerError::Engine));
-    })
+    };
+    thread::Builder::new().name(kind.name().into()).spawn(work).map_err(ServerError::Engine)
 }

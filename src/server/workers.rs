@@ -23,7 +23,7 @@ use crate::net::mailbox::Mailbox;
 use crate::net::worker::{WorkerParts, WorkerSettings};
 #[cfg(feature = "may_minihttp")]
 use crate::public::may_minihttp;
-use crate::public::{PublicCounters, PublicService, QuestionObserver, StatusReader};
+use crate::public::{PublicCounters, PublicService, StatusReader};
 use crate::recorder::RecorderHandle;
 
 impl Run {
@@ -50,17 +50,13 @@ impl Run {
         let sockets = self.sockets.take(Role::Public, workers).map_err(ServerError::Engine)?;
         for listeners in sockets {
             let (directory, cooldowns) = (self.views.directory.clone(), self.views.cooldowns.clone());
-            let observer = QuestionObserver::new(directory.clone(), cooldowns.clone(), self.views.board.post());
             let reader = StatusReader::new(directory, cooldowns, self.config.readiness.clone());
             let PublicCounters { answers, responses } = reader.counters();
             self.sources.answers.push(answers);
-            let parts = WorkerParts {
-                observer: Some(Box::new(observer)),
-                ..self.parts(Role::Public, listeners, settings, responses)
-            };
-            let room = self.views.waiting.clone();
+            let parts = self.parts(Role::Public, listeners, settings, responses);
+            let (room, watch) = (self.views.waiting.clone(), self.views.board.post());
             let service = |mailbox: &Mailbox| {
-                PublicService::new(reader, cooldown, limits.skip_body_bytes_max, room, mailbox.bell())
+                PublicService::new(reader, cooldown, limits.skip_body_bytes_max, room, mailbox.bell(), watch)
             };
             self.public.push(start_worker(ThreadKind::Worker, parts, service, &self.events.sender)?);
         }
@@ -150,6 +146,6 @@ impl Run {
         let (counters, connections_max) = (Arc::new(EngineCounters::default()), settings.connections_max);
         self.sources.workers.push(WorkerSource { role, engine: Arc::clone(&counters), responses, connections_max });
         let (clock, budget) = (self.clock.clone(), Arc::clone(&self.sources.budget));
-        WorkerParts { listeners, settings, clock, counters, budget, role, observer: None }
+        WorkerParts { listeners, settings, clock, counters, budget, role }
     }
 }

@@ -5,11 +5,10 @@
 
 use std::fmt;
 
-use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::settings::Settings;
-use crate::vote::table::Pair;
-use crate::vote::time::UnixSeconds;
+use crate::vote::table::{Cooling, Pair};
+use crate::vote::time::{Cooldown, UnixSeconds};
 
 pub mod commit_marker;
 pub mod directory;
@@ -19,30 +18,30 @@ pub mod memory;
 mod room;
 pub mod row;
 mod store_file;
-pub mod tables;
+mod tables;
 
-/// A vote as it is kept. The three together are its identity.
+pub use tables::SCHEMA;
+
+/// A vote as it is kept. Both together are its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StoredVote {
-    /// For which server.
-    pub server: ServerId,
-    /// From where.
-    pub address: VoterAddress,
+    /// For which server, and from where.
+    pub pair: Pair,
     /// When.
     pub voted_at: UnixSeconds,
 }
 
 impl StoredVote {
-    /// A pair's vote, cast at this instant.
+    /// The vote of an entry in the table.
     #[must_use]
-    pub const fn new(Pair { server, address }: Pair, voted_at: UnixSeconds) -> Self {
-        Self { server, address, voted_at }
+    pub const fn of(entry: Cooling, cooldown: Cooldown) -> Self {
+        Self { pair: entry.pair, voted_at: cooldown.voted_at(entry.expires_at) }
     }
 
-    /// The server and the voter.
+    /// The entry in the table that it makes.
     #[must_use]
-    pub const fn pair(&self) -> Pair {
-        Pair { server: self.server, address: self.address }
+    pub const fn cooling(&self, cooldown: Cooldown) -> Cooling {
+        Cooling { pair: self.pair, expires_at: cooldown.expires_at(self.voted_at) }
     }
 }
 

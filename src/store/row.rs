@@ -7,6 +7,7 @@ use crate::vote::address::VoterAddress;
 use crate::vote::id::ServerId;
 use crate::vote::ipv4::Ipv4;
 use crate::vote::ipv6::Ipv6Network;
+use crate::vote::table::Pair;
 use crate::vote::time::UnixSeconds;
 
 const FAMILY_IPV4: u8 = 4;
@@ -37,8 +38,8 @@ impl RowKey {
 pub fn key(vote: &StoredVote) -> RowKey {
     let mut bytes = [0; KEY_BYTES_MAX];
     bytes[0..4].copy_from_slice(&vote.voted_at.0.to_be_bytes());
-    bytes[4..8].copy_from_slice(&vote.server.0.to_be_bytes());
-    let length = match vote.address {
+    bytes[4..8].copy_from_slice(&vote.pair.server.0.to_be_bytes());
+    let length = match vote.pair.address {
         VoterAddress::V4(address) => {
             bytes[8] = FAMILY_IPV4;
             bytes[9..13].copy_from_slice(&address.0.to_be_bytes());
@@ -63,7 +64,7 @@ pub fn vote(key: &[u8]) -> Option<StoredVote> {
         FAMILY_IPV6 => VoterAddress::V6(Ipv6Network(u64::from_be_bytes(address.try_into().ok()?))),
         _ => return None,
     };
-    Some(StoredVote { voted_at: UnixSeconds(word(0)), server: ServerId(word(4)), address })
+    Some(StoredVote { voted_at: UnixSeconds(word(0)), pair: Pair { server: ServerId(word(4)), address } })
 }
 
 /// Where the votes cast after `instant` begin.
@@ -99,11 +100,13 @@ mod tests {
     use crate::vote::id::ServerId;
     use crate::vote::ipv4::Ipv4;
     use crate::vote::ipv6::Ipv6Network;
+    use crate::vote::table::Pair;
     use crate::vote::time::UnixSeconds;
 
     #[test]
     fn keys_hold_the_vote_and_sort_by_time() {
-        let of = |address| move |at| StoredVote { server: ServerId(28), address, voted_at: UnixSeconds(at) };
+        let pair = |address| Pair { server: ServerId(28), address };
+        let of = |address| move |at| StoredVote { pair: pair(address), voted_at: UnixSeconds(at) };
         let v4 = of(VoterAddress::V4(Ipv4(0xCB00_7107)));
         let v6 = of(VoterAddress::V6(Ipv6Network(0x2001_0DB8_0000_00FF)));
         let v4_key = [0, 0, 1, 0, 0, 0, 0, 28, 4, 0xCB, 0, 0x71, 7];

@@ -89,7 +89,7 @@ mod tests {
         let cooldown = Cooldown::from_minutes(90).expect("in range");
         let now = UnixSeconds(1_000_000);
         let digest = |votes: &[(u32, u32, u32)]| {
-            let mut table = CooldownTable::new();
+            let mut table = CooldownTable::default();
             for (server, address, voted_at) in votes {
                 let pair = Pair { server: ServerId(*server), address: VoterAddress::V4(Ipv4(*address)) };
                 table.insert(pair, cooldown.expires_at(UnixSeconds(*voted_at)));

@@ -125,31 +125,20 @@ impl TokenIndex {
     }
 }
 
+#[derive(Default)]
 struct Published {
     /// Counts publications; written after `newest`, so a reader that sees a count finds its snapshot.
     version: AtomicU64,
     newest: RwLock<Arc<Snapshot>>,
 }
 
-/// The directory's owner: the only one that may publish.
+/// The directory's owner: the only one that may publish. At first it lists nothing.
+#[derive(Default)]
 pub struct Directory {
     published: Arc<Published>,
 }
 
-impl Default for Directory {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Directory {
-    /// A directory that lists nothing.
-    #[must_use]
-    pub fn new() -> Self {
-        let newest = RwLock::new(Arc::new(Snapshot::default()));
-        Self { published: Arc::new(Published { version: AtomicU64::new(0), newest }) }
-    }
-
     /// A reader's view.
     #[must_use]
     pub fn view(&self) -> DirectoryView {
@@ -173,16 +162,11 @@ impl Directory {
 }
 
 /// Read-only access, one for each thread that reads.
+#[derive(Clone)]
 pub struct DirectoryView {
     published: Arc<Published>,
     version: u64,
     snapshot: Arc<Snapshot>,
-}
-
-impl Clone for DirectoryView {
-    fn clone(&self) -> Self {
-        Self { published: Arc::clone(&self.published), version: self.version, snapshot: Arc::clone(&self.snapshot) }
-    }
 }
 
 impl DirectoryView {
@@ -244,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_view_sees_a_publication_at_once() {
-        let mut directory = Directory::new();
+        let mut directory = Directory::default();
         let mut view = directory.view();
         assert!(!view.current().contains(ServerId(1)));
         let mut next = Snapshot::clone(&directory.snapshot());

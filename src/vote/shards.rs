@@ -45,8 +45,6 @@ pub(super) trait PairKey: Copy {
     fn is_same(self, other: Self, mask: u64) -> bool;
     /// The pair that the key stands for.
     fn pair(self) -> Pair;
-    /// The pair's server.
-    fn server(self) -> ServerId;
 }
 
 /// An IPv4 pair: 8 bytes.
@@ -69,10 +67,6 @@ impl PairKey for Ipv4Key {
 
     fn pair(self) -> Pair {
         Pair { server: self.server, address: VoterAddress::V4(self.address) }
-    }
-
-    fn server(self) -> ServerId {
-        self.server
     }
 }
 
@@ -108,10 +102,6 @@ impl PairKey for Ipv6Key {
 
     fn pair(self) -> Pair {
         Pair { server: self.server, address: VoterAddress::V6(Ipv6Network(self.network())) }
-    }
-
-    fn server(self) -> ServerId {
-        self.server
     }
 }
 
@@ -187,11 +177,6 @@ impl<K: PairKey> Shards<K> {
     }
 
     #[cfg(test)]
-    pub(super) fn capacity(&self) -> usize {
-        self.shards.iter().map(|shard| shard.entries.read().capacity()).sum()
-    }
-
-    #[cfg(test)]
     pub(super) fn allocated_bytes(&self) -> usize {
         self.shards.iter().map(|shard| shard.entries.read().allocation_size()).sum()
     }
@@ -249,26 +234,20 @@ impl<K: PairKey> Shards<K> {
     pub(super) fn copy_server(&self, server: ServerId, into: &mut Vec<Cooling>) {
         for shard in &self.shards {
             let entries = shard.entries.read();
-            into.extend(entries.iter().filter(|entry| entry.key.server() == server).map(|entry| entry.cooling()));
+            into.extend(entries.iter().filter(|entry| entry.key.pair().server == server).map(|entry| entry.cooling()));
         }
     }
 
-    pub(super) fn remove_server(&self, server: ServerId) -> usize {
-        self.shards.iter().map(|shard| self.drop_from(shard, |entry| entry.key.server() == server)).sum()
-    }
-
+    /// Drops the entries of one shard that are over; how many. The shard is locked for writing only if a read has found
+    /// such entries.
     pub(super) fn sweep(&self, index: usize, is_over: impl Fn(UnixSeconds) -> bool) -> usize {
-        self.drop_from(&self.shards[index], |entry| is_over(entry.expires_at))
-    }
-
-    /// Drops entries of one shard; how many. The shard is locked for writing only if a read has found such entries.
-    fn drop_from(&self, shard: &Shard<K>, goes: impl Fn(&Packed<K>) -> bool) -> usize {
-        if !shard.entries.read().iter().any(&goes) {
+        let shard = &self.shards[index];
+        if !shard.entries.read().iter().any(|entry| is_over(entry.expires_at)) {
             return 0;
         }
         let mut entries = shard.entries.write();
         let (before, capacity) = (entries.len(), entries.capacity());
-        entries.retain(|entry| !goes(entry));
+        entries.retain(|entry| !is_over(entry.expires_at));
         // After a peak the memory is given back; a quarter full leaves some to grow again.
         if capacity > 64 && entries.len() < capacity / 4 {
             let capacity = entries.len() * 2;

@@ -136,18 +136,13 @@ pub struct CooldownTable {
 }
 
 impl Default for CooldownTable {
+    /// An empty table with the usual prefix.
     fn default() -> Self {
-        Self::new()
+        Self::with_prefix(Ipv6Prefix::USUAL)
     }
 }
 
 impl CooldownTable {
-    /// An empty table with the usual prefix.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::with_prefix(Ipv6Prefix::USUAL)
-    }
-
     /// An empty table that tells IPv6 voters apart by so many bits.
     #[must_use]
     pub fn with_prefix(prefix: Ipv6Prefix) -> Self {
@@ -203,11 +198,6 @@ impl CooldownTable {
             FamilyKey::V4(key) => self.families.v4.remove(key),
             FamilyKey::V6(key) => self.families.v6.remove(key),
         }
-    }
-
-    /// Forgets all entries of one server; how many those were.
-    pub fn remove_server(&mut self, server: ServerId) -> usize {
-        self.families.v4.remove_server(server) + self.families.v6.remove_server(server)
     }
 
     /// Exchanges contents with `other`, a shadow of this table. Views stay where they are and pay
@@ -288,11 +278,6 @@ impl Loader<'_> {
 
 #[cfg(test)]
 impl CooldownTable {
-    /// So many entries would fit without another allocation.
-    fn capacity(&self) -> usize {
-        self.families.v4.capacity() + self.families.v6.capacity()
-    }
-
     /// What the entries of each family are kept in.
     fn allocated_bytes(&self) -> [usize; 2] {
         [self.families.v4.allocated_bytes(), self.families.v6.allocated_bytes()]

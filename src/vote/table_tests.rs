@@ -1,8 +1,6 @@
-//! The cooldown table against a plain map, under random steps and from many threads.
+//! The cooldown table against a plain map, under random steps.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, prop_assert_eq, prop_oneof, proptest};
@@ -25,7 +23,7 @@ fn pair(server: u32, number: u32) -> Pair {
 
 #[test]
 fn a_pair_is_in_cooldown_until_its_expiry_and_not_at_it() {
-    let mut table = CooldownTable::new();
+    let mut table = CooldownTable::default();
     let view = table.view();
     table.insert(pair(28, 7), UnixSeconds(1_000));
     assert_eq!(view.live(pair(28, 7), UnixSeconds(999)), Some(UnixSeconds(1_000)));
@@ -38,7 +36,7 @@ fn a_pair_is_in_cooldown_until_its_expiry_and_not_at_it() {
 
 #[test]
 fn a_servers_entries_are_found_and_only_those() {
-    let mut table = CooldownTable::new();
+    let mut table = CooldownTable::default();
     for address in 0..100 {
         table.insert(pair(1, address), UnixSeconds(50));
         table.insert(pair(2, address), UnixSeconds(50));
@@ -54,21 +52,8 @@ fn a_servers_entries_are_found_and_only_those() {
 }
 
 #[test]
-fn a_server_is_forgotten_whole_and_alone() {
-    let mut table = CooldownTable::new();
-    for address in 0..100 {
-        table.insert(pair(1, address), UnixSeconds(50));
-        table.insert(pair(2, address), UnixSeconds(50));
-    }
-    assert_eq!(table.remove_server(ServerId(1)), 100);
-    assert_eq!(table.remove_server(ServerId(1)), 0);
-    assert!(table.of_server(ServerId(1)).is_empty());
-    assert_eq!(table.of_server(ServerId(2)).len(), 100);
-}
-
-#[test]
 fn an_exchange_shows_the_shadow_to_views_made_before() {
-    let mut table = CooldownTable::new();
+    let mut table = CooldownTable::default();
     let view = table.view();
     let mut shadow = view.shadow();
     for address in 0..1_000 {
@@ -86,28 +71,12 @@ fn an_exchange_shows_the_shadow_to_views_made_before() {
 #[test]
 #[should_panic(expected = "the table is no shadow of this one")]
 fn only_a_shadow_is_exchanged() {
-    CooldownTable::new().exchange(&mut CooldownTable::new());
-}
-
-#[test]
-fn what_lasts_too_long_is_cut_and_nothing_else() {
-    let cooldown = Cooldown::from_minutes(90).expect("in range");
-    let now = UnixSeconds(97_000);
-    let mut table = CooldownTable::new();
-    table.insert(pair(1, 2), UnixSeconds(101_000)); // live, ends within a length of the new now
-    table.insert(pair(1, 3), UnixSeconds(105_000)); // live, would last longer than a length
-    table.insert(pair(1, 4), UnixSeconds(102_405)); // stamped as far ahead as a vote may be
-    let cut = table.cut(now, cooldown, cooldown.expires_at(now));
-    assert_eq!(cut, [Cooling { pair: pair(1, 3), expires_at: UnixSeconds(105_000) }]);
-    let view = table.view();
-    assert_eq!(view.live(pair(1, 2), now), Some(UnixSeconds(101_000)));
-    assert_eq!(view.live(pair(1, 3), now), Some(UnixSeconds(102_400)));
-    assert_eq!(view.live(pair(1, 4), now), Some(UnixSeconds(102_405)));
+    CooldownTable::default().exchange(&mut CooldownTable::default());
 }
 
 #[test]
 fn a_load_keeps_the_later_of_two() {
-    let mut table = CooldownTable::new();
+    let mut table = CooldownTable::default();
     let mut loader = table.loader();
     for address in 0..100_000 {
         loader.put(Cooling { pair: pair(1, address), expires_at: UnixSeconds(20) });
@@ -142,13 +111,14 @@ fn networks_of_one_prefix_are_one_voter_and_the_later_row_stays() {
 
 #[test]
 fn memory_goes_back_after_a_peak() {
-    let mut table = CooldownTable::new();
+    let mut table = CooldownTable::default();
     for address in 0..200_000 {
         table.insert(pair(1, address), UnixSeconds(10));
     }
-    assert!(table.capacity() >= 200_000);
+    let peak = table.allocated_bytes();
     table.sweep(UnixSeconds(10), SHARDS);
-    assert!(table.capacity() < 10_000, "{}", table.capacity());
+    let [v4, v6] = table.allocated_bytes();
+    assert!(v4 < peak[0] / 20 && v6 < peak[1] / 20, "{v4} and {v6} of {peak:?}");
 }
 
 /// Takes some 20 s without optimisation, so by VOTE_STATUS_TEST_LONG=1 alone.
@@ -158,7 +128,7 @@ fn ten_million_of_each_family_take_so_many_bytes_each() {
     if std::env::var_os("VOTE_STATUS_TEST_LONG").is_none() {
         return;
     }
-    let mut table = CooldownTable::new();
+    let mut table = CooldownTable::default();
     let mut loader = table.loader();
     for number in 0..2 * ENTRIES {
         loader.put(Cooling { pair: pair(number % 5_000, number), expires_at: UnixSeconds(10) });
@@ -243,36 +213,4 @@ proptest! {
         }
         prop_assert_eq!(listed.len(), model.values().filter(|held| now < held.expires_at.0).count());
     }
-}
-
-/// Readers run while one writer casts, cancels and sweeps: a pair that is never touched is always
-/// there, and a pair that flips is only ever seen in one of its two states.
-#[test]
-fn readers_see_only_what_was_written() {
-    let mut table = CooldownTable::new();
-    table.insert(pair(1, 1), UnixSeconds(500));
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            let view = table.view();
-            let stop = &stop;
-            scope.spawn(move || {
-                let mut reads = 0_u64;
-                while !stop.load(Ordering::Relaxed) {
-                    assert_eq!(view.live(pair(1, 1), UnixSeconds(100)), Some(UnixSeconds(500)));
-                    let flipping = view.live(pair(2, 2), UnixSeconds(100));
-                    assert!(matches!(flipping, None | Some(UnixSeconds(400 | 450))), "{flipping:?}");
-                    reads += 1;
-                }
-                assert!(reads > 0);
-            });
-        }
-        for round in 0..20_000_u32 {
-            table.insert(pair(2, 2), UnixSeconds(if round % 2 == 0 { 400 } else { 450 }));
-            table.insert(pair(3, round), UnixSeconds(50));
-            table.sweep(UnixSeconds(100), 8);
-            table.remove(pair(2, 2));
-        }
-        stop.store(true, Ordering::Relaxed);
-    });
 }

@@ -16,6 +16,7 @@ use vote_status::vote::directory::Directory;
 use vote_status::vote::table::CooldownTable;
 use vote_status::vote::time::{Cooldown, UnixSeconds};
 use vote_status::waiting::WaitingList;
+use vote_status::watch::WatchBoard;
 
 /// The bound on the page as it is written.
 const PAGE_BYTES_MAX: usize = 60_000;
@@ -199,13 +200,14 @@ fn pages_keep_their_place_among_the_answers() {
 /// Asks a service in process, by a method and a path: to find the binary still loading would be luck.
 fn asker(readiness: Readiness) -> impl FnMut(&str) -> String {
     let cooldown = Cooldown::from_minutes(90).expect("in range");
-    let (directory, table) = (Directory::new(), CooldownTable::new());
+    let (directory, table) = (Directory::default(), CooldownTable::default());
     let mut service = PublicService::new(
         StatusReader::new(directory.view(), table.view(), readiness),
         cooldown,
         65_536,
         WaitingList::default(),
         Arc::new(|_| {}),
+        WatchBoard::default().post(),
     );
     let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
     let limits = SessionLimits { head, unsent_bytes_max: 65_536 };
@@ -214,14 +216,7 @@ fn asker(readiness: Readiness) -> impl FnMut(&str) -> String {
     move |request| {
         let request = format!("{request} HTTP/1.1\r\nHost: a\r\n\r\n");
         let mut out = Vec::new();
-        let mut call = SessionCall {
-            service: &mut service,
-            observer: None,
-            context,
-            limits: &limits,
-            closing: false,
-            out: &mut out,
-        };
+        let mut call = SessionCall { service: &mut service, context, limits: &limits, closing: false, out: &mut out };
         Session::default().advance(request.as_bytes(), &mut call);
         String::from_utf8(out).expect("text")
     }

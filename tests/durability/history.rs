@@ -9,6 +9,7 @@ use vote_status::vote::id::{ServerId, Token};
 use vote_status::vote::ipv4::Ipv4;
 use vote_status::vote::ipv6::{Ipv6Network, Ipv6Prefix};
 use vote_status::vote::settings::Settings;
+use vote_status::vote::table::Pair;
 use vote_status::vote::time::{Cooldown, UnixSeconds};
 
 /// Rows that are dropped in one go at most: all of them, here.
@@ -84,11 +85,11 @@ impl Kept {
 }
 
 fn row(vote: &StoredVote) -> (u32, u32, u32) {
-    let number = match vote.address {
+    let number = match vote.pair.address {
         VoterAddress::V4(address) => address.0,
         VoterAddress::V6(network) => network.0 as u32,
     };
-    (vote.voted_at.0, vote.server.0, number)
+    (vote.voted_at.0, vote.pair.server.0, number)
 }
 
 /// Addresses of both families by turns.
@@ -124,7 +125,8 @@ pub(crate) fn server(id: u32, token: &str) -> Event {
 }
 
 fn stored((voted_at, server, number): (u32, u32, u32)) -> StoredVote {
-    StoredVote { server: ServerId(server), address: address(number), voted_at: UnixSeconds(voted_at) }
+    let pair = Pair { server: ServerId(server), address: address(number) };
+    StoredVote { pair, voted_at: UnixSeconds(voted_at) }
 }
 
 /// Makes up steps that follow from one another: a second a step, a few votes, now and then a

@@ -8,7 +8,7 @@ fn the_changelog_names_the_version_and_its_formats() {
     let version = env!("CARGO_PKG_VERSION");
     let changelog = fs::read_to_string("CHANGELOG.md").expect("it is part of the project");
     assert!(changelog.contains(&format!("\n## {version}\n")), "{version} has no heading");
-    let formats = format!("schema {} of the store", vote_status::store::tables::SCHEMA);
+    let formats = format!("schema {} of the store", vote_status::store::SCHEMA);
     assert!(changelog.contains(&formats), "{formats}");
     #[cfg(feature = "redis")]
     {

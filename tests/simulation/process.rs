@@ -123,8 +123,8 @@ impl Process {
         let (recorder, handle) = Recorder::new(clock.clone(), settings, takes, readiness.clone(), open);
         let reader = |recorder: &Recorder| Reader {
             clock: clock.clone(),
-            directory: recorder.live().directory(),
-            cooldowns: recorder.live().cooldowns(),
+            directory: recorder.live().directory.view(),
+            cooldowns: recorder.live().table.view(),
         };
         let looks = Arc::new(Mutex::new(Looks::default()));
         let (its_reader, its_looks) = (Mutex::new(reader(&recorder)), Arc::clone(&looks));

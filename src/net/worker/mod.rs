@@ -25,7 +25,7 @@ use crate::clock::{Clock, Now};
 use crate::http::body::TRAILER_BYTES_MAX;
 use crate::http::fault::Fault;
 use crate::http::head::HeadLimits;
-use crate::http::session::{Observer, Service, SessionLimits, Ticket, Waiting};
+use crate::http::session::{Service, SessionLimits, Ticket, Waiting};
 use crate::limits::{EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, READ_BYTES_MAX, RESUMED_PER_TURN, WOKEN_PER_TURN};
 use crate::net::account::Account;
 use crate::net::budget::Budget;
@@ -85,8 +85,6 @@ pub struct WorkerParts {
     pub budget: Arc<Budget>,
     /// What its listeners are for.
     pub role: Role,
-    /// Is told of its requests.
-    pub observer: Option<Box<dyn Observer + Send>>,
 }
 
 struct Listening {
@@ -102,9 +100,6 @@ pub struct Worker<S: Service> {
     mailbox: Mailbox,
     clock: Clock,
     service: S,
-    observer: Option<Box<dyn Observer + Send>>,
-    /// The observer is to be told something in this turn.
-    is_observed: bool,
     settings: WorkerSettings,
     session_limits: SessionLimits,
     listeners: Vec<Listening>,
@@ -138,7 +133,7 @@ impl<S: Service> Worker<S> {
     /// # Errors
     /// Where the system gives no descriptor, or a listener cannot be registered.
     pub fn new(parts: WorkerParts, service: impl FnOnce(&Mailbox) -> S) -> io::Result<Self> {
-        let WorkerParts { listeners, settings, clock, counters, budget, role, observer } = parts;
+        let WorkerParts { listeners, settings, clock, counters, budget, role } = parts;
         let poll = Poll::new()?;
         let mailbox = Mailbox::new(&poll, Token(MAILBOX_TOKEN as usize))?;
         let mut pending = Vec::new();
@@ -164,8 +159,6 @@ impl<S: Service> Worker<S> {
         let read_bytes_max = READ_BYTES_MAX + kept_bytes_max;
         Ok(Self {
             service: service(&mailbox),
-            observer,
-            is_observed: false,
             account: Account::new(budget, role, mailbox.clone()),
             is_short: false,
             mailbox,
@@ -213,7 +206,6 @@ impl<S: Service> Worker<S> {
             }
             self.now = self.clock.now();
             self.service.turn_begins();
-            self.is_observed = self.observer.as_mut().is_some_and(|observer| observer.turn_begins());
             self.read_letters(&mut letters);
             self.serve_keyed()?;
             again.extend(self.again.drain(..self.again.len().min(RESUMED_PER_TURN)));
@@ -333,10 +325,8 @@ impl<S: Service> Worker<S> {
         let connection = &mut occupant.connection;
         let (grant, moved_bytes) = (self.account.grant(), self.counters.moved_bytes());
         self.session_limits.unsent_bytes_max = grant.unsent_bytes.min(self.settings.turn_bytes_max);
-        let observer = self.observer.as_deref_mut().filter(|_| self.is_observed);
         let lent = Lent {
             service: &mut self.service,
-            observer: observer.map(|observer| observer as &mut dyn Observer),
             now: self.now.wall,
             ticket: Ticket(key.packed()),
             waiting: self.drain.map_or(Waiting::Allowed, |drain| drain.waiting(self.now.monotonic_ms)),
@@ -403,9 +393,7 @@ impl<S: Service> Worker<S> {
                 self.account.forget(key.index);
             }
             self.counters.closed[cause as usize].add(1);
-            if let Some(observer) = self.observer.as_mut().filter(|_| self.is_observed) {
-                observer.gone(Ticket(key.packed()));
-            }
+            self.service.gone(Ticket(key.packed()));
         }
     }
 

@@ -4,9 +4,8 @@
 
 use super::Worker;
 use crate::http::fault::Fault;
-use crate::http::session::{Service, Waiting};
+use crate::http::session::Service;
 use crate::limits::{CUTS_PER_TURN, OUT_KEPT_BYTES_MAX};
-use crate::net::connection::Connection;
 use crate::net::counters::CloseCause;
 use crate::net::slab::SlabKey;
 
@@ -41,23 +40,19 @@ impl<S: Service> Worker<S> {
         if connection.is_idle() {
             // It has asked nothing: an answer would be taken for that to its next question.
             self.close_if_idle(key, CloseCause::Memory);
-        } else if connection.is_waiting() {
+            return;
+        }
+        if connection.is_waiting() {
             // What it sent behind its question uses memory.
-            self.turn(key, |connection, turn| {
-                turn.lent.closing = true;
-                connection.conclude(Waiting::Ended, turn)
-            });
-            if self.connection(key).is_some_and(|connection| connection.has_unsent()) {
-                self.close(key, CloseCause::Memory);
-            }
+            self.end_waiting(key);
         } else if connection.can_be_refused() {
             self.counters.cut_answered.add(1);
             self.turn(key, |connection, turn| connection.refuse(Fault::NotReady, turn));
-            // The kernel does not take the answer.
-            if self.connection(key).is_some_and(|connection| Connection::has_unsent(connection)) {
-                self.close(key, CloseCause::Memory);
-            }
         } else {
+            self.close(key, CloseCause::Memory);
+        }
+        // The kernel does not take the answer.
+        if self.connection(key).is_some_and(|connection| connection.has_unsent()) {
             self.close(key, CloseCause::Memory);
         }
     }

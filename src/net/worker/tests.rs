@@ -1,12 +1,12 @@
-//! A worker with a service that panics on request: one connection suffers, the others do not. And one
-//! with a service that says in which turn it answers.
+//! A worker with a service that panics on request: one connection suffers, the others do not. And that says in which
+//! turn it answers.
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
+use std::sync::mpsc::channel;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::{Worker, WorkerParts, WorkerSettings};
@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::http::fault::Fault;
 use crate::http::head::Head;
 use crate::http::response::{self, Framing};
-use crate::http::session::{Begun, Content, Context, Intake, Service, Step, Told};
+use crate::http::session::{Begun, Content, Context, Intake, Service, Step};
 use crate::limits::{EVENTS_PER_TURN, Limits, RESUMED_PER_TURN};
 use crate::net::budget::Budget;
 use crate::net::listen::Role;
@@ -22,67 +22,27 @@ use crate::net::listen::address::ListenAddress;
 use crate::net::listen::listener::{self, Bound, Families};
 use crate::net::mailbox::{Letter, Mailbox};
 
-/// Answers 200 to everything, and panics where the path says so.
-struct Trap;
+/// Answers what is said of the path in the turn of this number. A client that asks for `/keyed` has shown the key.
+struct Saying<F>(u32, F);
 
-impl Service for Trap {
-    type Exchange = bool;
+impl<F: FnMut(&[u8], u32) -> String> Service for Saying<F> {
+    type Exchange = Vec<u8>;
 
-    fn begin(&mut self, head: &Head<'_>, _context: &Context<'_>) -> Begun<bool> {
+    fn begin(&mut self, head: &Head<'_>, _context: &Context<'_>) -> Begun<Vec<u8>> {
         assert!(head.path != b"/panic-at-once", "planted");
-        Begun { exchange: head.path == b"/panic-at-the-end", is_keyed: false, content: Content::Read(100) }
+        Begun { exchange: head.path.to_vec(), is_keyed: head.path == b"/keyed", content: Content::Read(100) }
     }
 
-    fn content(&mut self, _exchange: &mut bool, bytes: &[u8], _context: &Context<'_>) -> Intake {
+    fn content(&mut self, _path: &mut Vec<u8>, bytes: &[u8], _context: &Context<'_>) -> Intake {
         assert!(bytes != b"panic", "planted");
         Intake::Open
     }
 
-    fn answer(&mut self, exchange: &mut bool, framing: Framing, context: &Context<'_>, out: &mut Vec<u8>) -> Step {
+    fn answer(&mut self, path: &mut Vec<u8>, framing: Framing, context: &Context<'_>, out: &mut Vec<u8>) -> Step {
+        let whole_bytes = out.len();
         out.extend_from_slice(b"half an answer that must never be sent");
-        assert!(!*exchange, "planted");
-        out.truncate(out.len() - 38);
-        response::append(out, 200, &context.now.imf_fixdate(), &[], b"fine", framing);
-        Step::Done
-    }
-
-    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context<'_>, out: &mut Vec<u8>) {
-        response::append(out, fault.status(), &context.now.imf_fixdate(), &[], b"safe", framing);
-    }
-
-    fn told(&self, _exchange: &bool) -> Option<Told> {
-        None
-    }
-
-    fn used_bytes(&self, _exchange: &bool) -> usize {
-        0
-    }
-
-    fn turn_begins(&mut self) {}
-
-    fn rest_ms(&self) -> Option<u64> {
-        None
-    }
-
-    fn goes_away(&mut self) {}
-}
-
-/// Answers with what is said in the turn of this number.
-struct Saying<F>(u32, F);
-
-impl<F: FnMut(u32) -> String> Service for Saying<F> {
-    type Exchange = ();
-
-    fn begin(&mut self, _head: &Head<'_>, _context: &Context<'_>) -> Begun<()> {
-        Begun { exchange: (), is_keyed: false, content: Content::Read(0) }
-    }
-
-    fn content(&mut self, _exchange: &mut (), _bytes: &[u8], _context: &Context<'_>) -> Intake {
-        Intake::Open
-    }
-
-    fn answer(&mut self, _exchange: &mut (), framing: Framing, context: &Context<'_>, out: &mut Vec<u8>) -> Step {
-        let body = (self.1)(self.0);
+        let body = (self.1)(path, self.0);
+        out.truncate(whole_bytes);
         response::append(out, 200, &context.now.imf_fixdate(), &[], body.as_bytes(), framing);
         Step::Done
     }
@@ -91,27 +51,17 @@ impl<F: FnMut(u32) -> String> Service for Saying<F> {
         response::append(out, fault.status(), &context.now.imf_fixdate(), &[], b"safe", framing);
     }
 
-    fn told(&self, _exchange: &()) -> Option<Told> {
-        None
-    }
-
-    fn used_bytes(&self, _exchange: &()) -> usize {
+    fn used_bytes(&self, _path: &Vec<u8>) -> usize {
         0
     }
 
     fn turn_begins(&mut self) {
         self.0 += 1;
     }
-
-    fn rest_ms(&self) -> Option<u64> {
-        None
-    }
-
-    fn goes_away(&mut self) {}
 }
 
 /// A worker on a port of its own. A client that connects before it runs waits for it.
-fn worker<S: Service>(turn_bytes_max: usize, service: S) -> (SocketAddr, Mailbox, Worker<S>) {
+fn worker<F: FnMut(&[u8], u32) -> String>(turn_bytes_max: usize, say: F) -> (SocketAddr, Mailbox, Worker<Saying<F>>) {
     let any = "127.0.0.1:0".parse().expect("an address");
     let Bound { address, listeners, .. } = listener::bind(&any, Families::Both, 1, 0).expect("a free port");
     let ListenAddress::Tcp(address) = address else { panic!("an internet address was asked for") };
@@ -129,10 +79,14 @@ fn worker<S: Service>(turn_bytes_max: usize, service: S) -> (SocketAddr, Mailbox
         counters: Arc::default(),
         budget: Budget::new(settings.limits.buffer_bytes_max),
         role: Role::Public,
-        observer: None,
     };
-    let worker = Worker::new(parts, |_| service).expect("a worker");
+    let worker = Worker::new(parts, |_| Saying(0, say)).expect("a worker");
     (address, worker.mailbox(), worker)
+}
+
+fn end(mailbox: &Mailbox, thread: JoinHandle<io::Result<()>>) {
+    mailbox.send(Letter::Drain { accept_ms: Some(0), timeout_ms: 5_000, is_held: false });
+    thread.join().expect("no panic leaves the loop").expect("a clean end");
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
@@ -156,7 +110,10 @@ fn read_answer(stream: &mut TcpStream, end: &str) -> String {
 
 #[test]
 fn a_panic_is_answered_500_and_takes_no_other_connection_with_it() {
-    let (address, mailbox, worker) = worker(65_536, Trap);
+    let (address, mailbox, worker) = worker(65_536, |path, _| {
+        assert!(path != b"/panic-at-the-end", "planted");
+        "fine".to_owned()
+    });
     let thread = thread::spawn(move || worker.run());
 
     let mut bystander = connect(address);
@@ -189,8 +146,7 @@ fn a_panic_is_answered_500_and_takes_no_other_connection_with_it() {
     assert!(read_answer(&mut half_way, "fine").starts_with("HTTP/1.1 200 "));
 
     drop((bystander, half_way));
-    mailbox.send(Letter::Drain { accept_ms: Some(0), timeout_ms: 5_000, is_held: false });
-    thread.join().expect("no panic leaves the loop").expect("a clean end");
+    end(&mailbox, thread);
 }
 
 /// Regression: an answer that ended its connection was lost with it, where more had come from the client
@@ -199,11 +155,11 @@ fn a_panic_is_answered_500_and_takes_no_other_connection_with_it() {
 fn a_last_answer_is_not_lost_to_what_the_client_sends_behind_its_request() {
     for head in ["GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "GET / HTTP/1.0\r\n\r\n"] {
         let (handles, handle) = channel::<TcpStream>();
-        let send_more = move |_| {
+        let send_more = move |_: &[u8], _| {
             handle.recv().expect("a client").write_all(b"\r\n").expect("sent");
             "fine".to_owned()
         };
-        let (address, mailbox, worker) = worker(65_536, Saying(0, send_more));
+        let (address, mailbox, worker) = worker(65_536, send_more);
         let mut client = connect(address);
         handles.send(client.try_clone().expect("a second handle")).expect("it is waited for");
         client.write_all(head.as_bytes()).expect("sent");
@@ -211,8 +167,7 @@ fn a_last_answer_is_not_lost_to_what_the_client_sends_behind_its_request() {
         let mut answer = String::new();
         client.read_to_string(&mut answer).expect("closed in order");
         assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nfine"), "{answer}");
-        mailbox.send(Letter::Drain { accept_ms: Some(0), timeout_ms: 5_000, is_held: false });
-        thread.join().expect("no panic").expect("a clean end");
+        end(&mailbox, thread);
     }
 }
 
@@ -230,7 +185,7 @@ fn read_turns(client: &mut TcpStream, count: usize) -> Vec<u32> {
 fn a_long_pipeline_gets_one_answer_a_turn_and_many_of_them_take_turns() {
     const ASKED: usize = 10;
     const CLIENTS: usize = 3 * RESUMED_PER_TURN;
-    let (address, mailbox, worker) = worker(1, Saying(0, |turn| format!("turn {turn};")));
+    let (address, mailbox, worker) = worker(1, |_, turn| format!("turn {turn};"));
     let connect_and_ask = |_| {
         let mut client = connect(address);
         client.write_all(request("/").repeat(ASKED).as_bytes()).expect("sent");
@@ -247,59 +202,7 @@ fn a_long_pipeline_gets_one_answer_a_turn_and_many_of_them_take_turns() {
     assert_eq!(resumed.values().sum::<usize>(), CLIENTS * (ASKED - 1));
     assert_eq!(resumed.values().max(), Some(&RESUMED_PER_TURN));
     drop(clients);
-    mailbox.send(Letter::Drain { accept_ms: Some(0), timeout_ms: 5_000, is_held: false });
-    thread.join().expect("no panic").expect("a clean end");
-}
-
-/// Says in which turn it answers. A client that asks for `/keyed` has shown the key, and `/hold` holds the worker up.
-struct Keyed {
-    turn: u32,
-    is_held_up: Sender<()>,
-    release: Receiver<()>,
-}
-
-impl Service for Keyed {
-    type Exchange = ();
-
-    fn begin(&mut self, head: &Head<'_>, _context: &Context<'_>) -> Begun<()> {
-        if head.path == b"/hold" {
-            self.is_held_up.send(()).expect("the test goes on");
-            self.release.recv().expect("the test goes on");
-        }
-        Begun { exchange: (), is_keyed: head.path == b"/keyed", content: Content::Read(0) }
-    }
-
-    fn content(&mut self, _exchange: &mut (), _bytes: &[u8], _context: &Context<'_>) -> Intake {
-        Intake::Open
-    }
-
-    fn answer(&mut self, _exchange: &mut (), framing: Framing, context: &Context<'_>, out: &mut Vec<u8>) -> Step {
-        let body = format!("turn {};", self.turn);
-        response::append(out, 200, &context.now.imf_fixdate(), &[], body.as_bytes(), framing);
-        Step::Done
-    }
-
-    fn refuse(&mut self, fault: Fault, framing: Framing, context: &Context<'_>, out: &mut Vec<u8>) {
-        response::append(out, fault.status(), &context.now.imf_fixdate(), &[], b"safe", framing);
-    }
-
-    fn told(&self, _exchange: &()) -> Option<Told> {
-        None
-    }
-
-    fn used_bytes(&self, _exchange: &()) -> usize {
-        0
-    }
-
-    fn turn_begins(&mut self) {
-        self.turn += 1;
-    }
-
-    fn rest_ms(&self) -> Option<u64> {
-        None
-    }
-
-    fn goes_away(&mut self) {}
+    end(&mailbox, thread);
 }
 
 /// Regression: a vote came behind all that thousands without the key had sent before it.
@@ -307,7 +210,13 @@ impl Service for Keyed {
 fn a_client_with_the_key_has_its_turns_before_a_crowd_without_it() {
     const ASKED: usize = 3;
     let ((is_held_up, held_up), (released, release)) = (channel(), channel());
-    let (address, mailbox, worker) = worker(1, Keyed { turn: 0, is_held_up, release });
+    let (address, mailbox, worker) = worker(1, move |path, turn| {
+        if path == b"/hold" {
+            is_held_up.send(()).expect("the test goes on");
+            release.recv().expect("the test goes on");
+        }
+        format!("turn {turn};")
+    });
     let thread = thread::spawn(move || worker.run());
     let ask = |client: &mut TcpStream, path: &str, count| {
         client.write_all(request(path).repeat(count).as_bytes()).expect("sent");
@@ -334,6 +243,5 @@ fn a_client_with_the_key_has_its_turns_before_a_crowd_without_it() {
     assert!(votes[0] <= first, "the votes in turns {votes:?}, the crowd from turn {first} on");
     assert!(votes.windows(2).all(|pair| pair[0] + 1 == pair[1]), "the votes in turns {votes:?}");
     drop((holder, keyed, crowd));
-    mailbox.send(Letter::Drain { accept_ms: Some(0), timeout_ms: 5_000, is_held: false });
-    thread.join().expect("no panic").expect("a clean end");
+    end(&mailbox, thread);
 }
