@@ -85,7 +85,7 @@ fn pages_are_served() {
     let mut client = Client::connect(server.public());
     for (path, content_type, page) in [
         ("/", "text/html; charset=utf-8", &include_bytes!(concat!(env!("OUT_DIR"), "/public.html"))[..]),
-        ("/openapi.json", "application/json", include_bytes!("../src/pages/openapi.json")),
+        ("/openapi.json", "application/json", include_bytes!(concat!(env!("OUT_DIR"), "/openapi.json"))),
     ] {
         for (lines, coding) in [("If-None-Match: *\r\n", None), ("Accept-Encoding: gzip\r\n", Some("gzip"))] {
             client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));

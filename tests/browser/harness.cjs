@@ -124,5 +124,5 @@ async function screenshot(page, name, fullPage = true) {
 }
 
 module.exports = {
-  DESK, PHONE, ROOT, PAGES, SETTINGS, launch, withPage, isAccessible, isServedAsWritten, tabTo, typeInto, sees, screenshot,
+  DESK, PHONE, ROOT, SETTINGS, launch, withPage, isAccessible, isServedAsWritten, tabTo, typeInto, sees, screenshot,
 };

@@ -4,7 +4,7 @@ const assert = require("node:assert/strict");
 const fs = require("node:fs");
 const path = require("node:path");
 const {
-  DESK, PHONE, ROOT, PAGES, SETTINGS, isAccessible, isServedAsWritten, tabTo, typeInto, sees, screenshot,
+  DESK, PHONE, ROOT, SETTINGS, isAccessible, isServedAsWritten, tabTo, typeInto, sees, screenshot,
 } = require("./harness.cjs");
 
 const NOT_FOUND = ["status of 404"];
@@ -215,8 +215,8 @@ async function samples(page) {
 
 /** Every error of the OpenAPI document stands in the table: status, word and message. */
 async function errors(page) {
-  const { responses } = JSON.parse(fs.readFileSync(path.join(PAGES, "openapi.json"), "utf8")).components;
-  const { get } = JSON.parse(fs.readFileSync(path.join(PAGES, "openapi.json"), "utf8")).paths["/api/vote/{serverId}/status/{ipUser}"];
+  const { components: { responses }, paths } = await page.evaluate(async () => (await fetch("openapi.json")).json());
+  const { get } = paths["/api/vote/{serverId}/status/{ipUser}"];
   const expected = Object.entries(get.responses).flatMap(([status, { $ref }]) => {
     const { examples } = responses[$ref.split("/").at(-1)].content["application/json"];
     return Object.values(examples).filter(({ value }) => value.error)

@@ -42,7 +42,7 @@ const PAGES: [Page; 2] = [
     },
     Page {
         path: "/openapi.json",
-        bytes: include_bytes!("../../src/pages/openapi.json"),
+        bytes: include_bytes!(concat!(env!("OUT_DIR"), "/openapi.json")),
         content_type: "application/json",
         policy: "",
     },
