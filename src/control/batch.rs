@@ -185,7 +185,6 @@ impl BatchRequest {
         match (body::line(text, self.kind.word()), self.kind) {
             // Recorded as of now, the same file would move its votes each time.
             (Ok(BodyLine::Vote(Vote { voted_at: None, .. })), BatchKind::Votes(Mode::Record)) => {
-                self.summary.invalid += 1;
                 return self.summary.refuse(self.line, "invalid_vote", WITHOUT_TIME);
             }
             (Ok(BodyLine::Vote(vote)), BatchKind::Votes(_)) => self.votes.push(vote),
@@ -194,14 +193,7 @@ impl BatchRequest {
                 self.summary.skipped += 1;
                 return;
             }
-            (Err(Invalid { word: "unknown_server", message, .. }), _) => {
-                self.summary.unknown_server += 1;
-                return self.summary.refuse(self.line, "unknown_server", &message);
-            }
-            (Err(Invalid { word, message, .. }), _) => {
-                self.summary.invalid += 1;
-                return self.summary.refuse(self.line, word, &message);
-            }
+            (Err(Invalid { word, message, .. }), _) => return self.summary.refuse(self.line, word, &message),
         }
         self.lines.push(self.line);
         if self.lines.len() == COMMAND_LINES_MAX {
@@ -256,25 +248,12 @@ impl BatchRequest {
                 self.summary.unconfirmed += u64::from(!vote.is_confirmed);
             }
             VoteOutcome::InCooldown(address, expires_at) => {
-                self.summary.in_cooldown += 1;
                 self.summary.refuse(line, "in_cooldown", &format!("{address} is in cooldown until {expires_at}"));
             }
-            VoteOutcome::Expired => {
-                self.summary.expired += 1;
-                self.summary.refuse(line, "expired", EXPIRED);
-            }
-            VoteOutcome::UnknownServer => {
-                self.summary.unknown_server += 1;
-                self.summary.refuse(line, "unknown_server", "no such server");
-            }
-            VoteOutcome::InFuture => {
-                self.summary.invalid += 1;
-                self.summary.refuse(line, "invalid_vote", IN_FUTURE);
-            }
-            VoteOutcome::TooManyChanges => {
-                self.summary.invalid += 1;
-                self.summary.refuse(line, "too_many_changes", TOO_MANY_CHANGES);
-            }
+            VoteOutcome::Expired => self.summary.refuse(line, "expired", EXPIRED),
+            VoteOutcome::UnknownServer => self.summary.refuse(line, "unknown_server", "no such server"),
+            VoteOutcome::InFuture => self.summary.refuse(line, "invalid_vote", IN_FUTURE),
+            VoteOutcome::TooManyChanges => self.summary.refuse(line, "too_many_changes", TOO_MANY_CHANGES),
         }
     }
 
@@ -282,28 +261,18 @@ impl BatchRequest {
         match outcome {
             ServerOutcome::Created(..) | ServerOutcome::Changed(..) => self.summary.recorded += 1,
             ServerOutcome::Unchanged(..) => self.summary.unchanged += 1,
-            ServerOutcome::TokenDiffers => {
-                self.summary.invalid += 1;
-                self.summary.token_differs += 1;
-                self.summary.refuse(line, "token_differs", TOKEN_DIFFERS);
-            }
+            ServerOutcome::TokenDiffers => self.summary.refuse(line, "token_differs", TOKEN_DIFFERS),
             ServerOutcome::TokenInUse | ServerOutcome::Unknown => {
-                self.summary.invalid += 1;
                 self.summary.refuse(line, "token_in_use", "this token is another server's");
             }
             ServerOutcome::NotGenerated => {
-                self.summary.invalid += 1;
                 self.summary.refuse(line, "internal_error", "no token could be generated");
             }
         }
     }
 
     fn refuse_overlong(&mut self) {
-        self.summary.invalid += 1;
-        self.summary.refuse(
-            self.line,
-            self.kind.word(),
-            &format!("the line is longer than {BATCH_LINE_BYTES_MAX} bytes"),
-        );
+        let message = format!("the line is longer than {BATCH_LINE_BYTES_MAX} bytes");
+        self.summary.refuse(self.line, self.kind.word(), &message);
     }
 }

@@ -18,43 +18,39 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 /// A chunk is sent once it holds this much, in bytes.
 const CHUNK_BYTES: usize = 32 * 1024;
 
+/// What comes next.
 enum ExportStage {
-    Head,
     Servers(Option<ServerId>),
     Votes(usize),
 }
 
 /// One export between its head and its last chunk.
 pub struct Export {
+    is_begun: bool,
     stage: ExportStage,
     servers: Arc<Snapshot>,
     cooldowns: CooldownView,
     cooldown: Cooldown,
-    lines: Vec<u8>,
-    shard: Vec<Cooling>,
 }
 
 impl Export {
     /// An export of this state.
     #[must_use]
     pub const fn new(servers: Arc<Snapshot>, cooldowns: CooldownView, cooldown: Cooldown) -> Self {
-        Self { stage: ExportStage::Head, servers, cooldowns, cooldown, lines: Vec::new(), shard: Vec::new() }
+        Self { is_begun: false, stage: ExportStage::Servers(None), servers, cooldowns, cooldown }
     }
 
     /// Appends the next part.
     pub fn append(&mut self, framing: Framing, now: UnixSeconds, out: &mut Vec<u8>) -> Step {
-        if let ExportStage::Head = self.stage {
+        if !std::mem::replace(&mut self.is_begun, true) {
             append_stream_head(framing, now, out);
-            self.stage = ExportStage::Servers(None);
             return if framing.head_only { Step::Done } else { Step::More };
         }
-        let mut is_over = false;
-        while self.lines.len() < CHUNK_BYTES && !is_over {
-            is_over = !self.add_lines(now);
+        let (mut lines, mut shard, mut is_over) = (Vec::new(), Vec::new(), false);
+        while lines.len() < CHUNK_BYTES && !is_over {
+            is_over = !self.add_lines(now, &mut lines, &mut shard);
         }
-        append_lines(framing, &self.lines, out);
-        // While a slow reader takes this part, no memory is used for the next one.
-        (self.lines, self.shard) = (Vec::new(), Vec::new());
+        append_lines(framing, &lines, out);
         if is_over {
             append_stream_end(framing, out);
             return Step::Done;
@@ -62,39 +58,31 @@ impl Export {
         Step::More
     }
 
-    /// The memory that it uses between two parts: none but that the servers of its beginning stay in memory,
-    /// which exports share.
-    #[must_use]
-    pub const fn used_bytes(&self) -> usize {
-        self.lines.capacity() + self.shard.capacity() * size_of::<Cooling>()
-    }
-
     /// Adds the lines of some servers or of one shard; `false` at the end.
-    fn add_lines(&mut self, now: UnixSeconds) -> bool {
+    fn add_lines(&mut self, now: UnixSeconds, lines: &mut Vec<u8>, shard: &mut Vec<Cooling>) -> bool {
         match self.stage {
-            ExportStage::Head => {}
             ExportStage::Servers(after) => {
                 let mut last = None;
                 for (id, token) in self.servers.iter_after(after).take(256) {
                     // A Vec takes whatever is written to it.
-                    let _written = serde_json::to_writer(&mut self.lines, &ServerBody::new(id, token));
-                    self.lines.push(b'\n');
+                    let _written = serde_json::to_writer(&mut *lines, &ServerBody::new(id, token));
+                    lines.push(b'\n');
                     last = Some(id);
                 }
                 self.stage = if last.is_some() { ExportStage::Servers(last) } else { ExportStage::Votes(0) };
             }
             ExportStage::Votes(index) => {
-                self.shard.clear();
-                if !self.cooldowns.copy_shard(index, now, &mut self.shard) {
+                shard.clear();
+                if !self.cooldowns.copy_shard(index, now, shard) {
                     return false;
                 }
                 // A server that came after the export began is not in it, nor are its votes.
-                self.shard.retain(|entry| self.servers.contains(entry.pair.server));
-                for Cooling { pair, expires_at } in &self.shard {
+                shard.retain(|entry| self.servers.contains(entry.pair.server));
+                for Cooling { pair, expires_at } in shard.iter() {
                     let voted_at = self.cooldown.voted_at(*expires_at);
                     let (server, address) = (pair.server, pair.address);
                     let _written =
-                        writeln!(self.lines, r#"{{"server_id":{server},"ip":"{address}","voted_at":"{voted_at}"}}"#);
+                        writeln!(lines, r#"{{"server_id":{server},"ip":"{address}","voted_at":"{voted_at}"}}"#);
                 }
                 self.stage = ExportStage::Votes(index + 1);
             }

@@ -141,9 +141,11 @@ fn requests(page: &mut MetricsText, sources: &Sources) {
             };
             let total: u64 = sources.answers.iter().map(|answers| answers.requests(variant, outcome)).sum();
             *by_status.entry((Role::Public.name(), outcome.status())).or_default() += total;
-            let (label, error) = outcome.labels();
-            let mut labels = vec![("variant", variant.label()), ("outcome", label)];
-            labels.extend(error.map(|error| ("error", error)));
+            let mut labels = vec![("variant", variant.label())];
+            match outcome.status() {
+                200 => labels.push(("outcome", outcome.word())),
+                _ => labels.extend([("outcome", "refused"), ("error", outcome.word())]),
+            }
             if exists {
                 page.sample(name, &labels, total);
             }

@@ -42,8 +42,8 @@ pub mod watch;
 use batch::BatchRequest;
 use export::Export;
 use metrics::Sources;
-use reply::{CommandRequest, ControlAnswer, ServerBody, ServersBody};
-use request::{KeyedRequest, OpenRequest, Query};
+use reply::{ControlAnswer, RETRY_SOON, ServerBody, ServersBody};
+use request::{CommandRequest, KeyedRequest, OpenRequest, Query};
 use watch::{WatchDesk, WatchStream};
 
 /// The control key, once it is known: it may stand in a file that cannot be read yet.
@@ -161,7 +161,7 @@ impl ControlService {
             return Task::Answer(ControlAnswer::fault(Fault::NotReady));
         }
         match (ask, &self.parts.shared) {
-            (KeyedRequest::Cluster | KeyedRequest::Command(CommandRequest::ClusterDigest), None) => {
+            (KeyedRequest::Cluster | KeyedRequest::Command(CommandRequest::Whole(Command::Digest)), None) => {
                 Task::Answer(ControlAnswer::fault(Fault::NotFound))
             }
             (KeyedRequest::Cluster, Some(shared)) => Task::Answer(ControlAnswer::json(200, &shared.standing())),
@@ -206,10 +206,10 @@ impl ControlService {
         if let Some(shared) = shared {
             shared.add_to_ready(&mut body, is_loaded);
         }
-        if is_ready {
-            return ControlAnswer::json(200, &body);
+        match is_ready {
+            true => ControlAnswer::json(200, &body),
+            false => ControlAnswer::json(503, &body).with(RETRY_SOON),
         }
-        ControlAnswer { field: Some(("Retry-After", "1")), ..ControlAnswer::json(503, &body) }
     }
 
     /// Made once a turn, however many ask: each would hold up the others for as long as it takes.
@@ -259,14 +259,11 @@ impl ControlService {
     }
 
     /// Turns gathered content into a command under way.
-    fn start(&self, ask: CommandRequest, body: &[u8], context: &Context<'_>) -> Result<Task, ControlAnswer> {
+    fn start(&self, ask: &CommandRequest, body: &[u8], context: &Context<'_>) -> Result<Task, ControlAnswer> {
         let command = match ask {
-            CommandRequest::Vote(mode) => Command::Votes(vec![body::vote(body)?], mode),
-            CommandRequest::Cancel(Pair { server, address }) => Command::Cancel(server, address),
-            CommandRequest::PutServer(server) => Command::Servers(vec![body::server(server, body)?], Tokens::Replace),
-            CommandRequest::RotateToken(server) => Command::Rotate(server),
-            CommandRequest::RemoveServer(server) => Command::Remove(server),
-            CommandRequest::ClusterDigest => Command::Digest,
+            CommandRequest::Vote(mode) => Command::Votes(vec![body::vote(body)?], *mode),
+            CommandRequest::PutServer(server) => Command::Servers(vec![body::server(*server, body)?], Tokens::Replace),
+            CommandRequest::Whole(command) => command.clone(),
         };
         let reply = self.submit(command, context).ok_or_else(ControlAnswer::store_unavailable)?;
         Ok(Task::Submitted(reply))
@@ -324,7 +321,7 @@ impl Service for ControlService {
             }
         };
         let content = match &task {
-            Task::Gather { ask: CommandRequest::ClusterDigest, .. } => Content::Unread,
+            Task::Gather { ask: CommandRequest::Whole(Command::Digest), .. } => Content::Unread,
             // What changes something is done for a whole request only, even where its content has no meaning.
             Task::Gather { .. } | Task::Submitted(_) => Content::Read(self.parts.body_bytes_max),
             // It is read as it comes: it has no bound.
@@ -376,7 +373,7 @@ impl Service for ControlService {
                     page.append(*form, framing, context.now, out);
                     return Step::Done;
                 }
-                Task::Gather { ask, body } => self.start(*ask, body, context).unwrap_or_else(Task::Answer),
+                Task::Gather { ask, body } => self.start(ask, body, context).unwrap_or_else(Task::Answer),
                 Task::Submitted(reply) => match reply::arrived(reply) {
                     Some(reply) => {
                         journal::note(&reply);
@@ -415,9 +412,9 @@ impl Service for ControlService {
         match &*exchange.0 {
             Task::Gather { body, .. } => body.capacity(),
             Task::Batch(batch) => batch.used_bytes(),
-            Task::Export(export) => export.used_bytes(),
             Task::Answer(answer) => answer.body.capacity(),
-            Task::Page(..) | Task::Submitted(_) | Task::Watch(_) => 0,
+            // An export uses memory for its next part only while it makes that.
+            Task::Page(..) | Task::Submitted(_) | Task::Export(_) | Task::Watch(_) => 0,
         }
     }
 

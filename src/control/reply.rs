@@ -9,7 +9,7 @@ use serde_json::json;
 use super::body::Invalid;
 use crate::http::fault::Fault;
 use crate::http::response::{self, Framing};
-use crate::recorder::command::{Mode, Recorded, Reply, ServerOutcome, VoteOutcome};
+use crate::recorder::command::{Recorded, Reply, ServerOutcome, VoteOutcome};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::Pair;
 use crate::vote::time::UnixSeconds;
@@ -38,6 +38,12 @@ impl ControlAnswer {
         Self { status, field: None, content_type: JSON, body }
     }
 
+    /// The answer with a field besides the common ones, in place of any other.
+    #[must_use]
+    pub fn with(self, field: (&'static str, &'static str)) -> Self {
+        Self { field: Some(field), ..self }
+    }
+
     /// An error: a stable word, and a sentence for people.
     #[must_use]
     pub fn error(status: u16, word: &str, message: &str) -> Self {
@@ -47,21 +53,20 @@ impl ControlAnswer {
     /// The answer to a fault of the protocol.
     #[must_use]
     pub fn fault(fault: Fault) -> Self {
-        let field = (fault == Fault::NotReady).then_some(("Retry-After", "1"));
-        Self { field, ..Self::error(fault.status(), fault.word(), message(fault)) }
+        let answer = Self::error(fault.status(), fault.word(), message(fault));
+        if fault == Fault::NotReady { answer.with(RETRY_SOON) } else { answer }
     }
 
     /// 405 for a resource that takes these methods.
     #[must_use]
     pub fn method_not_allowed(allow: &'static str) -> Self {
-        Self { field: Some(("Allow", allow)), ..Self::fault(Fault::MethodNotAllowed) }
+        Self::fault(Fault::MethodNotAllowed).with(("Allow", allow))
     }
 
     /// 401.
     #[must_use]
     pub fn unauthorized() -> Self {
-        let answer = Self::error(401, "unauthorized", "send the control key as a bearer token");
-        Self { field: Some(("WWW-Authenticate", "Bearer")), ..answer }
+        Self::error(401, "unauthorized", "send the control key as a bearer token").with(("WWW-Authenticate", "Bearer"))
     }
 
     /// 503: nothing was kept.
@@ -73,8 +78,7 @@ impl ControlAnswer {
     /// 503, and what was kept.
     #[must_use]
     pub fn store_unavailable_saying(message: &str) -> Self {
-        let answer = Self::error(503, "store_unavailable", message);
-        Self { field: Some(("Retry-After", "1")), ..answer }
+        Self::error(503, "store_unavailable", message).with(RETRY_SOON)
     }
 
     /// 404 for a server.
@@ -103,6 +107,9 @@ impl ControlAnswer {
     }
 }
 
+/// The client should ask again in a second.
+pub const RETRY_SOON: (&str, &str) = ("Retry-After", "1");
+
 /// Browsers must not guess at types.
 pub const NOSNIFF: (&str, &str) = ("X-Content-Type-Options", "nosniff");
 
@@ -110,23 +117,6 @@ impl From<Invalid> for ControlAnswer {
     fn from(invalid: Invalid) -> Self {
         Self::error(invalid.status, invalid.word, &invalid.message)
     }
-}
-
-/// What the recorder is asked for, before its content is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommandRequest {
-    /// `POST /v1/votes`
-    Vote(Mode),
-    /// `DELETE /v1/votes/{server_id}/{ip}`
-    Cancel(Pair),
-    /// `PUT /v1/servers/{id}`
-    PutServer(ServerId),
-    /// `POST /v1/servers/{id}/token`
-    RotateToken(ServerId),
-    /// `DELETE /v1/servers/{id}`
-    RemoveServer(ServerId),
-    /// `GET /v1/cluster/digest`
-    ClusterDigest,
 }
 
 /// The answer that a recorder's reply makes. Of votes and servers one was asked for: of none, nobody knows what was kept.
@@ -171,10 +161,7 @@ fn vote(outcome: &VoteOutcome) -> ControlAnswer {
         VoteOutcome::UnknownServer => ControlAnswer::unknown_server(),
         VoteOutcome::Expired => ControlAnswer::error(422, "invalid_vote", EXPIRED),
         VoteOutcome::InFuture => ControlAnswer::error(422, "invalid_vote", IN_FUTURE),
-        VoteOutcome::TooManyChanges => {
-            let answer = ControlAnswer::error(429, "too_many_changes", TOO_MANY_CHANGES);
-            ControlAnswer { field: Some(("Retry-After", "1")), ..answer }
-        }
+        VoteOutcome::TooManyChanges => ControlAnswer::error(429, "too_many_changes", TOO_MANY_CHANGES).with(RETRY_SOON),
     }
 }
 

@@ -1,11 +1,11 @@
 //! What a control request asks for, by its path and method.
 
 use super::batch::BatchKind;
-use super::reply::{CommandRequest, ControlAnswer};
+use super::reply::ControlAnswer;
 use crate::http::fault::Fault;
 use crate::http::head::{Head, Method};
 use crate::http::route;
-use crate::recorder::command::{Mode, Tokens};
+use crate::recorder::command::{Command, Mode, Tokens};
 use crate::vote::address::VoterAddress;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::ServerId;
@@ -27,8 +27,17 @@ pub enum OpenRequest {
     Metrics,
 }
 
+/// What the recorder is asked for, before its content is read.
+pub enum CommandRequest {
+    /// `POST /v1/votes`
+    Vote(Mode),
+    /// `PUT /v1/servers/{id}`
+    PutServer(ServerId),
+    /// A command to which the content adds nothing.
+    Whole(Command),
+}
+
 /// What is asked behind the key.
-#[derive(Clone, Copy)]
 pub enum KeyedRequest<'a> {
     /// Content, once it is whole, becomes a command for the recorder.
     Command(CommandRequest),
@@ -72,7 +81,7 @@ pub fn open(path: &[u8], head: &Head<'_>) -> Result<OpenRequest, ControlAnswer> 
         b"/metrics" => OpenRequest::Metrics,
         _ => return Err(ControlAnswer::fault(Fault::NotFound)),
     };
-    by_method(head, "GET, HEAD", &[(Method::Get, ask)])
+    by_method(head, "GET, HEAD", [(Method::Get, ask)])
 }
 
 /// Reads what is asked by the part of a decoded path that [`behind_key`] gives.
@@ -82,26 +91,30 @@ pub fn open(path: &[u8], head: &Head<'_>) -> Result<OpenRequest, ControlAnswer> 
 pub fn keyed<'a>(path: &[u8], head: &Head<'a>) -> Result<KeyedRequest<'a>, ControlAnswer> {
     let query = Query(head.query.unwrap_or_default());
     let segments: Vec<&[u8]> = path.split(|byte| *byte == b'/').skip(1).collect();
-    let get = |ask| by_method(head, "GET, HEAD", &[(Method::Get, ask)]);
-    let post = |ask| by_method(head, "POST", &[(Method::Post, ask)]);
+    let get = |ask| by_method(head, "GET, HEAD", [(Method::Get, ask)]);
+    let post = |ask| by_method(head, "POST", [(Method::Post, ask)]);
     let command = KeyedRequest::Command;
+    let whole = |ask| command(CommandRequest::Whole(ask));
     match *segments.as_slice() {
         [b"export"] => get(KeyedRequest::Export),
         [b"watch"] => get(KeyedRequest::Watch(query)),
         [b"cluster"] => get(KeyedRequest::Cluster),
-        [b"cluster", b"digest"] => get(command(CommandRequest::ClusterDigest)),
+        [b"cluster", b"digest"] => get(whole(Command::Digest)),
         [b"votes"] => post(command(CommandRequest::Vote(query.mode(Mode::Cast)?))),
         [b"votes", b"batch"] => {
             post(KeyedRequest::Batch(BatchKind::Votes(query.mode(Mode::Record)?), query.errors_max()?))
         }
         [b"votes", id, ip] => {
             // The method first: what has no such method is told so, whatever its path names.
-            let is_cancel = by_method(head, "GET, HEAD, DELETE", &[(Method::Get, false), (Method::Delete, true)])?;
+            let is_cancel = by_method(head, "GET, HEAD, DELETE", [(Method::Get, false), (Method::Delete, true)])?;
             let address = VoterAddress::parse_user(ip);
             let address = address
                 .ok_or_else(|| ControlAnswer::error(422, "invalid_vote", "ip must be an IPv4 or IPv6 address"))?;
-            let pair = Pair { server: server_id(id)?, address };
-            Ok(if is_cancel { command(CommandRequest::Cancel(pair)) } else { KeyedRequest::ShowVote(pair) })
+            let server = server_id(id)?;
+            Ok(match is_cancel {
+                true => whole(Command::Cancel(server, address)),
+                false => KeyedRequest::ShowVote(Pair { server, address }),
+            })
         }
         [b"servers"] => get(KeyedRequest::ListServers(query.number("after")?.map(ServerId), query.size("limit")?)),
         [b"servers", b"batch"] => post(KeyedRequest::Batch(BatchKind::Servers(query.tokens()?), query.errors_max()?)),
@@ -110,20 +123,24 @@ pub fn keyed<'a>(path: &[u8], head: &Head<'a>) -> Result<KeyedRequest<'a>, Contr
             let methods = [
                 (Method::Get, KeyedRequest::ShowServer(id)),
                 (Method::Put, command(CommandRequest::PutServer(id))),
-                (Method::Delete, command(CommandRequest::RemoveServer(id))),
+                (Method::Delete, whole(Command::Remove(id))),
             ];
-            by_method(head, "GET, HEAD, PUT, DELETE", &methods)
+            by_method(head, "GET, HEAD, PUT, DELETE", methods)
         }
-        [b"servers", id, b"token"] => post(command(CommandRequest::RotateToken(server_id(id)?))),
+        [b"servers", id, b"token"] => post(whole(Command::Rotate(server_id(id)?))),
         _ => Err(ControlAnswer::fault(Fault::NotFound)),
     }
 }
 
-fn by_method<T: Copy>(head: &Head<'_>, allow: &'static str, asks: &[(Method, T)]) -> Result<T, ControlAnswer> {
+fn by_method<T, const METHODS: usize>(
+    head: &Head<'_>,
+    allow: &'static str,
+    asks: [(Method, T); METHODS],
+) -> Result<T, ControlAnswer> {
     // HEAD is GET without the body.
     let method = if head.method == Method::Head { Method::Get } else { head.method };
-    let found = asks.iter().find(|(taken, _)| *taken == method);
-    found.map(|(_, ask)| *ask).ok_or_else(|| ControlAnswer::method_not_allowed(allow))
+    let found = asks.into_iter().find(|(taken, _)| *taken == method);
+    found.map(|(_, ask)| ask).ok_or_else(|| ControlAnswer::method_not_allowed(allow))
 }
 
 fn server_id(segment: &[u8]) -> Result<ServerId, ControlAnswer> {

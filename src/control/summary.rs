@@ -38,24 +38,26 @@ pub struct Summary {
     /// Lines of the other kind: an export holds both, and each batch call takes its own.
     #[serde(skip_serializing_if = "is_zero")]
     pub skipped: u64,
-    #[serde(rename = "errors")]
-    refused: RefusedLine,
+    /// The first refused lines. No line is told behind one that is not: a client that wants to know of the others
+    /// asks again from the last one on.
+    #[serde(rename = "errors", serialize_with = "in_order")]
+    told: BTreeMap<u64, SummaryLine>,
+    #[serde(skip)]
+    told_max: usize,
+    /// What the lines take in the answer.
+    #[serde(skip)]
+    told_bytes: usize,
+    /// The first line that there was no room for.
+    #[serde(skip)]
+    first_untold: u64,
 }
 
 const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// The first refused lines. No line is told behind one that is not: a client that wants to know of the others
-/// asks again from the last one on.
-#[derive(Debug, Default)]
-struct RefusedLine {
-    lines: BTreeMap<u64, SummaryLine>,
-    lines_max: usize,
-    /// What the lines take in the answer.
-    bytes: usize,
-    /// The first line that there was no room for.
-    first_untold: u64,
+fn in_order<S: Serializer>(lines: &BTreeMap<u64, SummaryLine>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(lines.values())
 }
 
 #[derive(Debug, Serialize)]
@@ -79,42 +81,38 @@ impl SummaryLine {
 impl Summary {
     /// Before the first line; at most so many refused ones are told.
     #[must_use]
-    pub fn new(lines_max: usize) -> Self {
-        let refused = RefusedLine { lines: BTreeMap::new(), lines_max, bytes: COUNTS_BYTES, first_untold: u64::MAX };
-        Self { refused, ..Self::default() }
+    pub fn new(told_max: usize) -> Self {
+        Self { told_max, told_bytes: COUNTS_BYTES, first_untold: u64::MAX, ..Self::default() }
     }
 
     /// The memory that it uses, in bytes, about: a line takes less than it does in the answer.
     #[must_use]
     pub const fn used_bytes(&self) -> usize {
-        if self.refused.bytes > COUNTS_BYTES { self.refused.bytes } else { 0 }
+        if self.told_bytes > COUNTS_BYTES { self.told_bytes } else { 0 }
     }
 
-    /// Notes why a line was refused. They come in any order: outcomes later than what cannot be read.
+    /// Counts a refused line by its word, and notes why it was refused. Lines come in any order: outcomes later than
+    /// what cannot be read.
     pub fn refuse(&mut self, number: u64, word: &'static str, message: &str) {
-        self.refused.note(number, word, message);
-    }
-}
-
-impl RefusedLine {
-    fn note(&mut self, number: u64, word: &'static str, message: &str) {
+        let count = match word {
+            "in_cooldown" => &mut self.in_cooldown,
+            "expired" => &mut self.expired,
+            "unknown_server" => &mut self.unknown_server,
+            _ => &mut self.invalid,
+        };
+        *count += 1;
+        self.token_differs += u64::from(word == "token_differs");
         if number >= self.first_untold {
             return;
         }
         let line = SummaryLine { number, word, message: json::echo(message, ECHO_BYTES_MAX) };
-        self.bytes += line.bytes();
-        self.lines.insert(number, line);
-        while self.lines.len() > self.lines_max || self.bytes > BATCH_ANSWER_BYTES_MAX {
-            let Some((last, line)) = self.lines.pop_last() else { return };
-            self.bytes -= line.bytes();
+        self.told_bytes += line.bytes();
+        self.told.insert(number, line);
+        while self.told.len() > self.told_max || self.told_bytes > BATCH_ANSWER_BYTES_MAX {
+            let Some((last, line)) = self.told.pop_last() else { return };
+            self.told_bytes -= line.bytes();
             self.first_untold = last;
         }
-    }
-}
-
-impl Serialize for RefusedLine {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.lines.values())
     }
 }
 
@@ -124,7 +122,7 @@ mod tests {
     use crate::limits::BATCH_ANSWER_BYTES_MAX;
 
     fn told(summary: &Summary) -> Vec<u64> {
-        summary.refused.lines.keys().copied().collect()
+        summary.told.keys().copied().collect()
     }
 
     #[test]

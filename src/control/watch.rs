@@ -81,8 +81,7 @@ impl WatchDesk {
         self.share_out();
         let Some(seat) = self.board.sit(filter) else {
             let message = format!("{WATCHERS_MAX} watch already: end one of them, or try again when one has gone");
-            let answer = ControlAnswer::error(503, "too_many_watchers", &message);
-            return Err(ControlAnswer { field: Some(("Retry-After", "5")), ..answer });
+            return Err(ControlAnswer::error(503, "too_many_watchers", &message).with(("Retry-After", "5")));
         };
         let place = Place { filter, ticket, lines: Vec::new(), dropped: 0, told_at_ms: now_ms, is_woken: false };
         self.places[seat.index()] = Some(place);

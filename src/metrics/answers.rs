@@ -53,16 +53,16 @@ impl Outcome {
         Self::UnknownToken,
     ];
 
-    /// The labels of the outcome, and of its error if it is one.
+    /// The word for it; of a refusal, that of the error.
     #[must_use]
-    pub const fn labels(self) -> (&'static str, Option<&'static str>) {
+    pub const fn word(self) -> &'static str {
         match self {
-            Self::CanVote => ("can_vote", None),
-            Self::InCooldown => ("in_cooldown", None),
-            Self::InvalidIp => ("refused", Some("invalid_ip")),
-            Self::InvalidServerId => ("refused", Some("invalid_server_id")),
-            Self::UnknownServer => ("refused", Some("unknown_server")),
-            Self::UnknownToken => ("refused", Some("unknown_token")),
+            Self::CanVote => "can_vote",
+            Self::InCooldown => "in_cooldown",
+            Self::InvalidIp => "invalid_ip",
+            Self::InvalidServerId => "invalid_server_id",
+            Self::UnknownServer => "unknown_server",
+            Self::UnknownToken => "unknown_token",
         }
     }
 

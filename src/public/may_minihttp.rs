@@ -86,6 +86,7 @@ pub struct PublicParts {
 
 struct Ahead {
     status: u16,
+    /// Without their line ends; that crate takes only what lives for ever.
     lines: Vec<&'static str>,
     body: Vec<u8>,
 }
@@ -117,19 +118,28 @@ impl PublicParts {
     /// Answers a request, or what is wrong with it. The engine writes status line, `Date` and `Content-Length`
     /// in its own way.
     #[inline]
-    fn answer(&mut self, request: Result<&Head<'_>, Fault>, now: UnixSeconds) -> ResponseParts<'_> {
+    fn answer(
+        &mut self,
+        request: Result<Head<'_>, Fault>,
+        framing: Framing,
+        now: UnixSeconds,
+        response: &mut Response<'_>,
+    ) {
         let reply = match request {
-            Ok(head) => match self.reader.reply(head, now) {
-                // That crate gives every answer a length, which a 304 of none must not have.
-                PublicReply::Page(page, form) => PublicReply::Page(page, DocumentForm { is_known: false, ..form }),
-                reply => reply,
-            },
-            Err(fault) => PublicReply::Refused(fault),
+            Ok(head) => {
+                let reply = match self.reader.reply(&head, now) {
+                    // That crate gives every answer a length, which a 304 of none must not have.
+                    PublicReply::Page(page, form) => PublicReply::Page(page, DocumentForm { is_known: false, ..form }),
+                    reply => reply,
+                };
+                self.reader.count(reply);
+                reply
+            }
+            Err(fault) => {
+                self.reader.counters.responses.refused(fault);
+                PublicReply::Refused(fault)
+            }
         };
-        match request {
-            Ok(_) => self.reader.count(reply),
-            Err(fault) => self.reader.counters.responses.refused(fault),
-        }
         let (ahead, blanks) = self.answers.find(reply, now);
         let mut body = &ahead.body[..];
         if let Some(blanks) = blanks {
@@ -138,19 +148,19 @@ impl PublicParts {
             blanks.fill(&mut self.filled);
             body = &self.filled;
         }
-        ResponseParts { status: ahead.status, lines: &ahead.lines, body }
+        response.status_code(ahead.status.into(), reason(ahead.status));
+        for line in &ahead.lines {
+            response.header(line);
+        }
+        match framing.connection {
+            ConnectionField::Persistent => {}
+            ConnectionField::KeepAlive => drop(response.header("Connection: keep-alive")),
+            ConnectionField::Close => drop(response.header("Connection: close")),
+        }
+        if !framing.head_only {
+            response.body_mut().extend_from_slice(body);
+        }
     }
-}
-
-/// A response, but for what the engine writes by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ResponseParts<'a> {
-    /// The status code.
-    status: u16,
-    /// Field lines without their line ends; that crate takes only what lives for ever.
-    lines: &'a [&'static str],
-    /// The body.
-    body: &'a [u8],
 }
 
 /// What one event loop answers with. A connection keeps to its loop, so that the lock is free;
@@ -218,7 +228,7 @@ impl ServedConnection {
             Err(_) => Framing::last(is_head_method(head_bytes)),
         };
         let now = self.settings.clock.now().wall;
-        write(service.answer(head.as_ref().map_err(|fault| *fault), now), framing, response);
+        service.answer(head, framing, now, response);
         framing.connection
     }
 
@@ -254,19 +264,4 @@ fn copy_head(request: &Request<'_, '_, '_>, bytes: &mut Vec<u8>) {
         }
     }
     bytes.extend_from_slice(b"\r\n");
-}
-
-fn write(parts: ResponseParts<'_>, framing: Framing, response: &mut Response<'_>) {
-    response.status_code(parts.status.into(), reason(parts.status));
-    for line in parts.lines {
-        response.header(line);
-    }
-    match framing.connection {
-        ConnectionField::Persistent => {}
-        ConnectionField::KeepAlive => drop(response.header("Connection: keep-alive")),
-        ConnectionField::Close => drop(response.header("Connection: close")),
-    }
-    if !framing.head_only {
-        response.body_mut().extend_from_slice(parts.body);
-    }
 }

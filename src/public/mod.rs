@@ -131,14 +131,10 @@ impl StatusReader {
     fn health_at(&self, path: &[u8]) -> Option<Health> {
         match path {
             b"/healthz" => Some(Health::Alive),
-            b"/readyz" => Some(self.health()),
+            // The same as the control listener tells.
+            b"/readyz" => Some(if self.readiness.is_ready() { Health::Ready } else { Health::NotReady }),
             _ => None,
         }
-    }
-
-    /// Whether a balancer should send requests here: the same as the control listener tells.
-    fn health(&self) -> Health {
-        if self.readiness.is_ready() { Health::Ready } else { Health::NotReady }
     }
 
     /// Counts an answer that is given.

@@ -44,10 +44,7 @@ impl PublicReply {
     /// The answer in a word, for watchers; `None` where they are told nothing of it.
     pub(super) const fn word(self) -> Option<&'static str> {
         match self {
-            Self::Status(_, answer) => match outcome(answer).labels() {
-                (_, Some(error)) => Some(error),
-                (outcome, None) => Some(outcome),
-            },
+            Self::Status(_, answer) => Some(outcome(answer).word()),
             Self::Refused(fault) => Some(fault.word()),
             Self::Options | Self::Page(..) | Self::Health(_) => None,
         }
@@ -175,6 +172,7 @@ impl<T> ResponseSet<T> {
         let safe = |status, word: &str, message: &str, fields: HeaderFields<'_>| {
             make(status, fields, answer::safe_body(cooldown, message, word).as_bytes())
         };
+        let refused = |outcome: Outcome, message| safe(outcome.status(), outcome.word(), message, &COMMON);
         let options = [
             COMMON[1],
             COMMON[2],
@@ -193,10 +191,10 @@ impl<T> ResponseSet<T> {
             cooldown,
             can_vote: make(200, &COMMON, answer::can_vote_body(cooldown).as_bytes()),
             in_cooldown: std::array::from_fn(|index| InCooldown::new(cooldown, index + 1, &make)),
-            invalid_ip: safe(400, "invalid_ip", "Adresse IP invalide", &COMMON),
-            invalid_server_id: safe(400, "invalid_server_id", "Identifiant de serveur invalide", &COMMON),
-            unknown_server: safe(404, "unknown_server", "Serveur inconnu", &COMMON),
-            unknown_token: safe(404, "unknown_token", "Token inconnu", &COMMON),
+            invalid_ip: refused(Outcome::InvalidIp, "Adresse IP invalide"),
+            invalid_server_id: refused(Outcome::InvalidServerId, "Identifiant de serveur invalide"),
+            unknown_server: refused(Outcome::UnknownServer, "Serveur inconnu"),
+            unknown_token: refused(Outcome::UnknownToken, "Token inconnu"),
             pages: PublicDocument::ALL.map(|asked| DocumentForm::ALL.map(|form| page(asked, form))),
             options: make(204, &options, b""),
             health: Health::ALL.map(|health| make(health.status(), &health.fields(), health.body().as_bytes())),
@@ -217,7 +215,7 @@ impl<T> ResponseSet<T> {
                 let minutes = self.cooldown.minutes_remaining(expires_at, now);
                 let digits = minutes.checked_ilog10().unwrap_or_default() as usize + 1;
                 let template = &self.in_cooldown[digits - 1];
-                return (&template.ahead, Some(Blanks { minutes, expires_at, places: template.places }));
+                return (&template.ahead, Some(Blanks { minutes, expires_at, ..template.blanks }));
             }
             PublicReply::Status(_, Answer::InvalidIp) => &self.invalid_ip,
             PublicReply::Status(_, Answer::InvalidServerId) => &self.invalid_server_id,
@@ -249,35 +247,29 @@ impl<T> ResponseSet<T> {
 /// "In cooldown" for one number of digits: its length is known, two places are left blank.
 struct InCooldown<T> {
     ahead: T,
-    places: Places,
-}
-
-/// Places of the minutes and of the instant, counted from the end of the body.
-#[derive(Clone, Copy)]
-struct Places {
-    minutes_from_end: usize,
-    instant_from_end: usize,
+    blanks: Blanks,
 }
 
 impl<T> InCooldown<T> {
     fn new(cooldown: Cooldown, digits: usize, make: impl Fn(u16, HeaderFields<'_>, &[u8]) -> T) -> Self {
-        let largest = 10_u32.pow(u32::try_from(digits).unwrap_or_default()) - 1;
-        let placeholder = UnixSeconds(0);
-        let body = answer::in_cooldown_body(cooldown, largest, placeholder);
+        let (minutes, expires_at) = (10_u32.pow(u32::try_from(digits).unwrap_or_default()) - 1, UnixSeconds(0));
+        let body = answer::in_cooldown_body(cooldown, minutes, expires_at);
         let from_end = |pattern: &str| body.len() - body.find(pattern).unwrap_or_default();
-        let places = Places {
-            minutes_from_end: from_end(&format!("{largest} minutes")),
-            instant_from_end: from_end(&placeholder.to_string()),
-        };
-        Self { ahead: make(200, &COMMON, body.as_bytes()), places }
+        let minutes_from_end = from_end(&format!("{minutes} minutes"));
+        let instant_from_end = from_end(&expires_at.to_string());
+        let blanks = Blanks { minutes, expires_at, minutes_from_end, instant_from_end };
+        Self { ahead: make(200, &COMMON, body.as_bytes()), blanks }
     }
 }
 
 /// What depends on the vote.
+#[derive(Clone, Copy)]
 pub(super) struct Blanks {
     minutes: u32,
     expires_at: UnixSeconds,
-    places: Places,
+    /// Where the minutes begin, counted from the end of the body.
+    minutes_from_end: usize,
+    instant_from_end: usize,
 }
 
 impl Blanks {
@@ -287,10 +279,10 @@ impl Blanks {
         let end = bytes.len();
         let mut number = itoa::Buffer::new();
         let minutes = number.format(self.minutes).as_bytes();
-        let minutes_at = end - self.places.minutes_from_end;
+        let minutes_at = end - self.minutes_from_end;
         bytes[minutes_at..minutes_at + minutes.len()].copy_from_slice(minutes);
         let instant = self.expires_at.rfc3339();
-        let instant_at = end - self.places.instant_from_end;
+        let instant_at = end - self.instant_from_end;
         bytes[instant_at..instant_at + instant.len()].copy_from_slice(&instant);
     }
 }
