@@ -23,7 +23,7 @@ const LATER_TRIES: u32 = 5;
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// What a line is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) enum LineKind {
     /// A server.
     Server,
@@ -113,12 +113,14 @@ pub(super) struct UploadBatch {
     body: Vec<u8>,
     /// The number of each line in its file, at most `LINES_MAX`.
     numbers: Vec<u64>,
+    /// What became of the lines of all batches so far.
+    pub totals: Totals,
 }
 
 impl UploadBatch {
     /// An empty batch.
-    pub(super) const fn new(kind: LineKind) -> Self {
-        Self { kind, body: Vec::new(), numbers: Vec::new() }
+    pub(super) fn new(kind: LineKind) -> Self {
+        Self { kind, body: Vec::new(), numbers: Vec::new(), totals: Totals::default() }
     }
 
     /// Adds a line, which contains no line end.
@@ -127,11 +129,6 @@ impl UploadBatch {
         self.body.extend_from_slice(text);
         self.body.push(b'\n');
         self.numbers.push(number);
-    }
-
-    /// What it is for.
-    pub(super) const fn kind(&self) -> LineKind {
-        self.kind
     }
 
     /// Lines that wait.
@@ -148,7 +145,7 @@ impl UploadBatch {
     ///
     /// # Errors
     /// Where the service cannot be asked, or takes none of it.
-    pub(super) fn post(&mut self, client: &ControlClient, totals: &mut Totals) -> Result<Vec<Refusal>, CliError> {
+    pub(super) fn post(&mut self, client: &ControlClient) -> Result<Vec<Refusal>, CliError> {
         if self.numbers.is_empty() {
             return Ok(Vec::new());
         }
@@ -162,7 +159,7 @@ impl UploadBatch {
             let BatchAnswer { mut counts, errors } = answer;
             counts.invalid = counts.invalid.saturating_sub(counts.token_differs);
             if start == 0 {
-                totals.join(&counts);
+                self.totals.join(&counts);
             }
             let (told_errors, last) = (errors.len() as u64, errors.last().map(|error| error.line));
             for error in errors {

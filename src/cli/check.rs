@@ -6,15 +6,13 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 
 use super::client::segment;
-use super::endpoint::{Endpoint, agent_config};
-use super::{CliError, Exit, one, say};
+use super::endpoint::Endpoint;
+use super::{CliError, Exit, one, tell};
 
 /// How long is waited for an answer: as long as the most patient plugin in the field waits.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// How much longer a question that waits for a vote may take than it asked for: 35 s for `wait=25`, as in the samples.
 const AFTER_WAIT: Duration = Duration::from_secs(10);
-/// Largest body that is read. No answer of the interface comes near it.
-const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 /// What the interface document makes of a body that is no JSON object.
 const INVALID: &str = "Réponse invalide";
 
@@ -32,18 +30,10 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let wait = options.get_one::<u64>("wait").copied();
     let path = wait.map_or_else(|| path.clone(), |seconds| format!("{path}?wait={seconds}"));
     // The path may contain a token: failures name the address without it.
-    let fail = |error: ureq::Error| site.failure(&error, "start `vote-status serve`, or name its address by --url");
-    let agent = site.agent(agent_config().timeout_global(Some(timeout(wait))));
-    let response = agent.get(site.uri(&path)).call().map_err(fail)?;
-    let status = response.status().as_u16();
-    let body = response.into_body().into_with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
-    // A body that is too long is judged as one that is no JSON: the network has not failed.
-    let body = match body {
-        Err(ureq::Error::BodyExceedsLimit(_)) => Vec::new(),
-        other => other.map_err(fail)?,
-    };
+    let remedy = "start `vote-status serve`, or name its address by --url";
+    let (status, body) = site.get(&path, timeout(wait), remedy)?;
     let verdict = judge(status, &body);
-    say(if options.get_flag("json") { verdict.json.to_string() } else { verdict.message.clone() })?;
+    tell(options, &verdict.json.to_string(), &verdict.message, Exit::Success)?;
     verdict.exit.ok_or_else(|| {
         let word = verdict.json["error"].as_str().map(|word| format!(" ({word})")).unwrap_or_default();
         // Errors of the public listener have all five fields; those of the other one have two.

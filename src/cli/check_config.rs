@@ -8,7 +8,6 @@ use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-use super::resolved::Resolved;
 use super::serve_options::{Keeping, ServeOptions};
 use super::{CliError, Exit, exposure, say};
 use crate::net::listen::listener;
@@ -17,13 +16,13 @@ use crate::net::listen::listener;
 ///
 /// # Errors
 /// Where one of them cannot be used, or does not do what it says.
-pub(super) fn run(resolved: &Resolved) -> Result<Exit, CliError> {
-    let Resolved { options, config, key, uses_data_dir } = resolved;
-    if let Some(mistake) = options.mistake() {
+pub(super) fn run(options: &ServeOptions) -> Result<Exit, CliError> {
+    let ServeOptions { config, key, .. } = options;
+    if let Some(mistake) = &options.mistake {
         return Err(CliError::new(mistake));
     }
     #[cfg(feature = "redis")]
-    if matches!(&options.keeping, Keeping::Shared(store) if store.shows_password()) {
+    if matches!(&options.keeping, Keeping::Shared(store) if store.shows_password) {
         return Err(CliError::new("--store holds a password: use --store-password-file"));
     }
     let control = [("--control", &config.control)];
@@ -35,7 +34,7 @@ pub(super) fn run(resolved: &Resolved) -> Result<Exit, CliError> {
             _ => CliError::new(format_args!("{option} {address}: {error}")),
         })?;
     }
-    if *uses_data_dir {
+    if options.uses_data_dir() {
         let data_dir = &options.data_dir;
         let fail = |error| {
             CliError::new(format_args!("the data directory {} cannot be made or used: {error}", data_dir.display()))
@@ -51,7 +50,7 @@ pub(super) fn run(resolved: &Resolved) -> Result<Exit, CliError> {
     log::logger().flush();
     let public: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
     let (public, control, mode) = (public.join(", "), &config.control, mode(options, &config.store));
-    let (minutes, bits) = (options.cooldown.minutes(), options.ipv6_prefix.bits());
+    let (minutes, bits) = (config.cooldown.minutes(), options.ipv6_prefix.bits());
     say(format_args!(
         "the options are good: public {public}; control {control}; {mode}; cooldown {minutes} minutes; IPv6 prefix {bits} bits"
     ))

@@ -10,7 +10,7 @@ use serde_json::Value;
 use ureq::http::{Method, Request, Response, header};
 use ureq::{Agent, Body, BodyReader, Error};
 
-use super::endpoint::{Endpoint, agent_config};
+use super::endpoint::{CONTROL_REMEDY, Endpoint, agent_config};
 use super::{CliError, key, one};
 
 /// How long an answer may take to begin: that to a batch begins once all of it is durable.
@@ -144,7 +144,7 @@ impl ControlClient {
     }
 
     fn failure(&self, error: &Error) -> CliError {
-        self.site.failure(error, "start `vote-status serve`, or name its control interface by --control-url")
+        self.site.failure(error, CONTROL_REMEDY)
     }
 }
 

@@ -21,6 +21,11 @@ use super::{CliError, one};
 
 /// How long is waited for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest body that [`Endpoint::get`] reads. No answer of the service to it comes near.
+const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
+
+/// What to do where nobody listens at the control interface.
+pub(super) const CONTROL_REMEDY: &str = "start `vote-status serve`, or name its control interface by --control-url";
 
 /// A service that can be asked.
 pub(super) struct Endpoint {
@@ -105,6 +110,23 @@ impl Endpoint {
         match &self.socket {
             Some(path) => Agent::with_parts(config, UnixConnector { path: path.clone() }, NoResolver),
             None => config.new_agent(),
+        }
+    }
+
+    /// Status and body of the answer to `GET path`, for which the client waits so long at most. A body that is too long is
+    /// told as an empty one: neither is an answer of the service, and the network has not failed. `remedy` is as with
+    /// [`Self::failure`].
+    ///
+    /// # Errors
+    /// Where there is no answer.
+    pub(super) fn get(&self, path: &str, timeout: Duration, remedy: &str) -> Result<(u16, Vec<u8>), CliError> {
+        let fail = |error: Error| self.failure(&error, remedy);
+        let agent = self.agent(agent_config().timeout_global(Some(timeout)));
+        let response = agent.get(self.uri(path)).call().map_err(fail)?;
+        let status = response.status().as_u16();
+        match response.into_body().into_with_config().limit(ANSWER_BYTES_MAX).read_to_vec() {
+            Err(Error::BodyExceedsLimit(_)) => Ok((status, Vec::new())),
+            body => Ok((status, body.map_err(fail)?)),
         }
     }
 

@@ -14,24 +14,23 @@ use crate::net::listen::address::ListenAddress;
 /// A shorter key may be guessed by a client that asks long enough.
 const KEY_BYTES_MIN: usize = 16;
 
-/// What may be exposed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Thing {
-    Key,
-    DataDir,
-}
+/// The bits of a mode by which others read a key.
+const KEY_IS_READ: u32 = 0o044;
+/// The bits by which others read what is in a data directory: a group that may list a folder cannot read its files by
+/// that.
+const DATA_IS_READ: u32 = 0o004;
 
 /// Warns of a key file, where there is one, and of a data directory that others may read or write.
 pub(super) fn warn(key_file: Option<&Path>, data_dir: &Path) {
     if let Some(path) = key_file
-        && let Some(why) = found(path, Thing::Key)
+        && let Some(why) = found(path, KEY_IS_READ)
     {
         let path = path.display();
         log::warn!(
             "the control key file {path} {why}: a process with the key can record votes; chown and chmod 600 it"
         );
     }
-    if let Some(why) = found(data_dir, Thing::DataDir) {
+    if let Some(why) = found(data_dir, DATA_IS_READ) {
         let path = data_dir.display();
         log::warn!("the data directory {path} {why}: votes, tokens and the key are in it; chown and chmod 700 it");
     }
@@ -87,21 +86,19 @@ fn is_public(ip: IpAddr) -> bool {
     }
 }
 
-fn found(path: &Path, thing: Thing) -> Option<String> {
+fn found(path: &Path, is_read: u32) -> Option<String> {
     let there = fs::metadata(path).ok()?;
-    exposure(there.mode(), there.uid(), geteuid().as_raw(), thing)
+    exposure(there.mode(), there.uid(), geteuid().as_raw(), is_read)
 }
 
 /// What others than `own` may do that they should not with a thing of this mode and owner, if anything.
-fn exposure(mode: u32, owner: u32, own: u32, thing: Thing) -> Option<String> {
+fn exposure(mode: u32, owner: u32, own: u32, is_read: u32) -> Option<String> {
     if owner != own && owner != 0 {
         return Some(format!("belongs to another user (uid {owner})"));
     }
-    // Packages and secret stores leave the key with root, and let the service's group read it. And a user
-    // that may list a folder cannot read its files by that.
-    let is_given = owner == 0 && own != 0;
-    let group_reads = if thing == Thing::Key && !is_given { 0o040 } else { 0 };
-    let verb = match (mode & (0o004 | group_reads) != 0, mode & 0o022 != 0) {
+    // Packages and secret stores leave the key with root, and let the service's group read it.
+    let is_read = if owner == 0 && own != 0 { is_read & !0o040 } else { is_read };
+    let verb = match (mode & is_read != 0, mode & 0o022 != 0) {
         (false, false) => return None,
         (true, false) => "read",
         (false, true) => "written",
@@ -112,7 +109,7 @@ fn exposure(mode: u32, owner: u32, own: u32, thing: Thing) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Thing, exposure, is_public};
+    use super::{DATA_IS_READ, KEY_IS_READ, exposure, is_public};
 
     #[test]
     fn addresses_that_may_be_reached_from_anywhere() {
@@ -167,10 +164,10 @@ mod tests {
             ),
             (0o100_600, 1_001, Some("belongs to another user (uid 1001)"), Some("belongs to another user (uid 1001)")),
         ] {
-            let of = |thing| exposure(mode, owner, 1_000, thing);
-            assert_eq!(of(Thing::Key).as_deref(), key, "{mode:o} of {owner}");
-            assert_eq!(of(Thing::DataDir).as_deref(), data_dir, "{mode:o} of {owner}");
+            let of = |is_read| exposure(mode, owner, 1_000, is_read);
+            assert_eq!(of(KEY_IS_READ).as_deref(), key, "{mode:o} of {owner}");
+            assert_eq!(of(DATA_IS_READ).as_deref(), data_dir, "{mode:o} of {owner}");
         }
-        assert!(exposure(0o100_640, 0, 0, Thing::Key).is_some(), "root's own is given to nobody");
+        assert!(exposure(0o100_640, 0, 0, KEY_IS_READ).is_some(), "root's own is given to nobody");
     }
 }

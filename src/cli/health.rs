@@ -6,13 +6,11 @@ use std::time::Duration;
 use clap::ArgMatches;
 use serde_json::Value;
 
-use super::endpoint::{Endpoint, agent_config};
-use super::{CliError, Exit, say};
+use super::endpoint::{CONTROL_REMEDY, Endpoint};
+use super::{CliError, Exit, tell};
 
 /// How long an answer may take: less than the 30 s that a container's health check waits by default.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Largest body that is read: the answer is one line.
-const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 /// Asks, and says what was answered.
 ///
@@ -20,20 +18,15 @@ const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 /// Where nothing answers, or something else than the control interface.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let site = Endpoint::of_control(options)?;
-    let remedy = "start `vote-status serve`, or name its control interface by --control-url";
-    let fail = |error: ureq::Error| site.failure(&error, remedy);
-    let agent = site.agent(agent_config().timeout_global(Some(TIMEOUT)));
-    let response = agent.get(site.uri("/readyz")).call().map_err(fail)?;
-    let status = response.status().as_u16();
-    let text = response.into_body().into_with_config().limit(ANSWER_BYTES_MAX).read_to_string().map_err(fail)?;
+    let (status, body) = site.get("/readyz", TIMEOUT, CONTROL_REMEDY)?;
+    let text = String::from_utf8_lossy(&body);
     let Some((exit, line)) = judge(status, &text) else {
         return Err(CliError::new(format_args!(
             "{} answers with status {status} and does not say whether it is ready: is it the control interface?",
             site.name()
         )));
     };
-    say(if options.get_flag("json") { text } else { line })?;
-    Ok(exit)
+    tell(options, &text, &line, exit)
 }
 
 /// None for what is no answer of `/readyz`.

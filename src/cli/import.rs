@@ -37,12 +37,12 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         client,
         progress: Progress::new(sources.iter().map(ImportSource::bytes).sum()),
         bytes_before: 0,
-        server_kind,
         ignored: options.get_many("ignore-columns").unwrap_or_default().cloned().collect(),
         refused,
+        tokenless: Vec::new(),
         generated: Vec::new(),
-        servers: Totals::default(),
-        votes: Totals::default(),
+        servers: UploadBatch::new(server_kind),
+        votes: UploadBatch::new(LineKind::Vote),
     };
     let mut taken = TakenFile::Whole;
     for source in &sources {
@@ -173,64 +173,32 @@ struct Import {
     progress: Progress,
     /// Bytes of the files that are done.
     bytes_before: u64,
-    /// Whether the files' tokens replace others.
-    server_kind: LineKind,
     /// Columns that are to be left out.
     ignored: Vec<String>,
     refused: RefusalLog,
+    /// Servers on their way that come without a token.
+    tokenless: Vec<u64>,
     /// Servers that were not listed and came without a token, with what the service made for them.
     generated: Vec<(u64, String)>,
-    servers: Totals,
-    votes: Totals,
-}
-
-/// Lines on their way, in the order of posting: the servers that votes are for come first.
-struct Batches {
-    kinds: [UploadBatch; 2],
-    /// Servers among them that come without a token.
-    tokenless: Vec<u64>,
-}
-
-impl Batches {
-    fn new(server_kind: LineKind) -> Self {
-        Self { kinds: [server_kind, LineKind::Vote].map(UploadBatch::new), tokenless: Vec::new() }
-    }
-
-    /// Adds a line to its batch; true when it is time to post.
-    fn push(&mut self, content: FileContent, number: u64, object: &[u8]) -> bool {
-        let [servers, votes] = &mut self.kinds;
-        let members = match content {
-            FileContent::Votes => None,
-            FileContent::Servers | FileContent::Both => json::object::<Members>(object).ok(),
-        };
-        let is_server = members.as_ref().is_some_and(|members| !members.ip && !members.ips && !members.voted_at);
-        if let Some(Members { server_id, token: None, .. }) = members
-            && is_server
-        {
-            self.tokenless.extend(server_id.as_u64());
-        }
-        let batch = if is_server || content == FileContent::Servers { servers } else { votes };
-        batch.push(number, object);
-        batch.is_full()
-    }
+    servers: UploadBatch,
+    votes: UploadBatch,
 }
 
 impl Import {
     fn take(&mut self, source: &ImportSource) -> Result<TakenFile, CliError> {
         let mut lines = Lines::new(source.open()?);
-        let mut batches = Batches::new(self.server_kind);
-        let judged = self.servers.judged() + self.votes.judged();
-        let taken = self.take_lines(source, &mut lines, &mut batches)?;
+        let judged = self.judged();
+        let taken = self.take_lines(source, &mut lines)?;
         let bytes_read = lines.bytes_read();
-        self.post(source, &mut batches, bytes_read)?;
+        self.post(source, bytes_read)?;
         self.bytes_before += bytes_read;
-        if matches!(taken, TakenFile::Whole) && self.servers.judged() + self.votes.judged() == judged {
+        if matches!(taken, TakenFile::Whole) && self.judged() == judged {
             let name = source.name();
             return Ok(TakenFile::Nothing(match source.content {
-                FileContent::Servers if self.servers.skipped > 0 => {
+                FileContent::Servers if self.servers.totals.skipped > 0 => {
                     format!("{name} holds votes, and --servers wants servers")
                 }
-                FileContent::Votes if self.votes.skipped > 0 => {
+                FileContent::Votes if self.votes.totals.skipped > 0 => {
                     format!("{name} holds servers, and --votes wants votes")
                 }
                 _ => format!("{name} has no line of a server or a vote"),
@@ -239,12 +207,15 @@ impl Import {
         Ok(taken)
     }
 
+    const fn judged(&self) -> u64 {
+        self.servers.totals.judged() + self.votes.totals.judged()
+    }
+
     /// Takes lines up to the end or to the first fault.
     fn take_lines(
         &mut self,
         source: &ImportSource,
         lines: &mut Lines<Box<dyn BufRead>>,
-        batches: &mut Batches,
     ) -> Result<TakenFile, CliError> {
         let mut format: Option<FileFormat> = None;
         // The number of the record's first line.
@@ -284,9 +255,8 @@ impl Import {
             match format.object(text) {
                 Ok(None) => {}
                 Ok(Some(object)) => {
-                    if batches.push(source.content, first, &object) {
-                        let bytes_read = lines.bytes_read();
-                        self.post(source, batches, bytes_read)?;
+                    if self.push(source.content, first, &object) {
+                        self.post(source, lines.bytes_read())?;
                     }
                 }
                 Err(RecordFault::Refused(reason)) => self.refuse(source, first, &reason)?,
@@ -297,12 +267,31 @@ impl Import {
         Ok(if is_whole { TakenFile::Whole } else { lost(first, "a quote is never closed") })
     }
 
-    fn post(&mut self, source: &ImportSource, batches: &mut Batches, bytes_read: u64) -> Result<(), CliError> {
-        let new = self.unlisted(std::mem::take(&mut batches.tokenless))?;
-        for batch in &mut batches.kinds {
+    /// Adds a line to its batch; true when it is time to post.
+    fn push(&mut self, content: FileContent, number: u64, object: &[u8]) -> bool {
+        let members = match content {
+            FileContent::Votes => None,
+            FileContent::Servers | FileContent::Both => json::object::<Members>(object).ok(),
+        };
+        let is_server = members.as_ref().is_some_and(|members| !members.ip && !members.ips && !members.voted_at);
+        if let Some(Members { server_id, token: None, .. }) = members
+            && is_server
+        {
+            self.tokenless.extend(server_id.as_u64());
+        }
+        let is_servers = is_server || content == FileContent::Servers;
+        let batch = if is_servers { &mut self.servers } else { &mut self.votes };
+        batch.push(number, object);
+        batch.is_full()
+    }
+
+    /// Posts the servers, and then the votes, which may be for these.
+    fn post(&mut self, source: &ImportSource, bytes_read: u64) -> Result<(), CliError> {
+        let tokenless = std::mem::take(&mut self.tokenless);
+        let new = self.unlisted(tokenless)?;
+        for batch in [&mut self.servers, &mut self.votes] {
             let lines = batch.len();
-            let totals = if batch.kind() == LineKind::Vote { &mut self.votes } else { &mut self.servers };
-            let posted = batch.post(&self.client, totals).map_err(|error| {
+            let posted = batch.post(&self.client).map_err(|error| {
                 let name = source.name();
                 CliError::new(format_args!("{error}; what was taken of {name} stays, and may be imported again"))
             });
@@ -337,33 +326,34 @@ impl Import {
     /// Refuses a line that never reaches the service.
     fn refuse(&mut self, source: &ImportSource, line: u64, reason: &str) -> Result<(), CliError> {
         let (totals, word) = match source.content {
-            FileContent::Servers => (&mut self.servers, "invalid_server"),
-            FileContent::Votes | FileContent::Both => (&mut self.votes, "invalid_vote"),
+            FileContent::Servers => (&mut self.servers.totals, "invalid_server"),
+            FileContent::Votes | FileContent::Both => (&mut self.votes.totals, "invalid_vote"),
         };
         totals.invalid += 1;
         self.refused.tell(&self.progress, source, &Refusal { line, word: word.into(), message: reason.into() })
     }
 
     fn finish(self, is_json: bool, sources: &[ImportSource]) -> Result<Exit, CliError> {
+        let (servers, votes) = (self.servers.totals, self.votes.totals);
         self.refused.finish()?;
         drop(self.progress);
         if is_json {
             let generated = |(id, token): &(u64, String)| json!({ "server_id": id, "token": token });
             let generated: Vec<Value> = self.generated.iter().map(generated).collect();
-            say(json!({ "servers": self.servers, "votes": self.votes, "generated": generated }))?;
+            say(json!({ "servers": servers, "votes": votes, "generated": generated }))?;
         } else {
             for (id, token) in &self.generated {
                 say(format_args!("server {id} came without a token, and was given {token}"))?;
             }
             for (name, content, totals) in
-                [("servers", FileContent::Servers, self.servers), ("votes", FileContent::Votes, self.votes)]
+                [("servers", FileContent::Servers, servers), ("votes", FileContent::Votes, votes)]
             {
                 if sources.iter().any(|source| source.content == content || source.content == FileContent::Both) {
                     say(summary(name, &totals))?;
                 }
             }
         }
-        let is_clean = self.servers.refused() + self.votes.refused() == 0;
+        let is_clean = servers.refused() + votes.refused() == 0;
         Ok(if is_clean { Exit::Success } else { Exit::Negative })
     }
 }
@@ -404,35 +394,33 @@ fn is_there<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
     IgnoredAny::deserialize(value).map(|_| true)
 }
 
-/// Where refused lines are told.
-enum RefusalLog {
-    File(BufWriter<File>, PathBuf),
-    StandardError,
-}
+/// Where refused lines are told: a file, or else standard error.
+struct RefusalLog(Option<(BufWriter<File>, PathBuf)>);
 
 impl RefusalLog {
     fn new(path: Option<&PathBuf>) -> Result<Self, CliError> {
-        let Some(path) = path else { return Ok(Self::StandardError) };
-        let file = File::create(path).map_err(|error| unwritable(path, &error))?;
-        Ok(Self::File(BufWriter::new(file), path.clone()))
+        let open = |path: &PathBuf| match File::create(path) {
+            Ok(file) => Ok((BufWriter::new(file), path.clone())),
+            Err(error) => Err(unwritable(path, &error)),
+        };
+        path.map(open).transpose().map(Self)
     }
 
     fn tell(&mut self, progress: &Progress, source: &ImportSource, refusal: &Refusal) -> Result<(), CliError> {
         let Refusal { line, word, message } = refusal;
         let text = format!("{}: line {line}: {word}: {message}", source.name());
-        match self {
-            Self::File(file, path) => writeln!(file, "{text}").map_err(|error| unwritable(path, &error)),
-            Self::StandardError => {
-                progress.suspend(|| eprintln!("{text}"));
+        match &mut self.0 {
+            Some((file, path)) => writeln!(file, "{text}").map_err(|error| unwritable(path, &error)),
+            None => {
+                progress.clear();
+                eprintln!("{text}");
                 Ok(())
             }
         }
     }
 
     fn finish(self) -> Result<(), CliError> {
-        match self {
-            Self::File(mut file, path) => file.flush().map_err(|error| unwritable(&path, &error)),
-            Self::StandardError => Ok(()),
-        }
+        let Some((mut file, path)) = self.0 else { return Ok(()) };
+        file.flush().map_err(|error| unwritable(&path, &error))
     }
 }

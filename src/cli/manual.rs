@@ -1,20 +1,14 @@
 //! `vote-status man` and `vote-status completions`: what a package installs, for an installation by hand.
 //! Both are made of the definition of the command line; the manual adds what the definition has no place for.
 
-#[cfg(feature = "man")]
 use std::io;
 
-#[cfg(feature = "man")]
 use clap::builder::Resettable;
-#[cfg(feature = "man")]
 use clap::{Arg, ArgMatches, Command};
 
-#[cfg(feature = "man")]
-use super::print;
-use super::{CliError, Exit};
+use super::{CliError, Exit, print};
 
 /// Where a page tells of files: an option that its command has, the file, and its content.
-#[cfg(feature = "man")]
 const FILES: &[(&str, &str, &str)] = &[
     ("require-store", "/etc/default/vote-status", "Options of the packaged unit, as environment variables."),
     ("control-key-file", "/etc/vote-status/control.key", "The control key, with the Debian package."),
@@ -30,7 +24,6 @@ const FILES: &[(&str, &str, &str)] = &[
 ];
 
 /// The signals of each command that handles some.
-#[cfg(feature = "man")]
 const SIGNALS: &[(&str, &str, &str)] = &[
     (
         "serve",
@@ -43,14 +36,12 @@ const SIGNALS: &[(&str, &str, &str)] = &[
 ];
 
 /// What an `after_help` begins with that is the section of the exit status.
-#[cfg(feature = "man")]
 const EXIT_STATUS: &str = "Exit status: ";
 
 /// Every manual page: the name of its file, and its text.
 ///
 /// # Errors
 /// Never for text in memory; the writer's type asks for it.
-#[cfg(feature = "man")]
 pub fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     fn collect(command: &Command, into: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
         for below in command.get_subcommands() {
@@ -66,7 +57,6 @@ pub fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     Ok(pages)
 }
 
-#[cfg(feature = "man")]
 fn page(command: &Command) -> io::Result<Vec<u8>> {
     let told = command.clone().override_usage(usage(command)).after_help(Resettable::Reset);
     let mut page = Vec::new();
@@ -85,13 +75,11 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-#[cfg(feature = "man")]
 fn item<'a>((_, name, text): &'a (&str, &str, &str)) -> (Option<&'a str>, &'a str) {
     (Some(name), text)
 }
 
 /// The command with each of its options and values, as they are typed.
-#[cfg(feature = "man")]
 fn usage(command: &Command) -> String {
     let mut words = vec![command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned()];
     let (values, options): (Vec<&Arg>, Vec<&Arg>) = command.get_arguments().partition(|arg| arg.is_positional());
@@ -109,7 +97,6 @@ fn usage(command: &Command) -> String {
 }
 
 /// Appends a section of paragraphs, each below its name if it has one; nothing where there is none.
-#[cfg(feature = "man")]
 fn section<'a>(page: &mut Vec<u8>, title: &str, paragraphs: impl IntoIterator<Item = (Option<&'a str>, &'a str)>) {
     let escaped = |text: &str| text.replace('\\', "\\e").replace('-', "\\-");
     let mut text = String::new();
@@ -129,7 +116,6 @@ fn section<'a>(page: &mut Vec<u8>, title: &str, paragraphs: impl IntoIterator<It
 ///
 /// # Errors
 /// Where there is no such subcommand.
-#[cfg(feature = "man")]
 pub(super) fn man(options: &ArgMatches) -> Result<Exit, CliError> {
     let named: Vec<&str> = options.get_many::<String>("subcommand").unwrap_or_default().map(String::as_str).collect();
     let file = format!("{}.1", [&["vote-status"], &*named].concat().join("-"));
@@ -143,16 +129,9 @@ pub(super) fn man(options: &ArgMatches) -> Result<Exit, CliError> {
 ///
 /// # Errors
 /// Where standard output takes nothing.
-#[cfg(feature = "man")]
 pub(super) fn completions(options: &ArgMatches) -> Result<Exit, CliError> {
     let shell: clap_complete::Shell = super::one::<String>(options, "shell")?.parse().map_err(CliError::new)?;
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut super::command(), "vote-status", &mut script);
     print(&script)
-}
-
-/// Refuses both, in a build without the feature.
-#[cfg(not(feature = "man"))]
-pub(super) fn refuse(name: &str) -> Result<Exit, CliError> {
-    Err(CliError::new(format_args!("{name} needs a build with the cargo feature man")))
 }

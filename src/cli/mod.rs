@@ -30,13 +30,13 @@ mod key;
 mod lines;
 mod logger;
 mod machine;
+#[cfg(feature = "man")]
 mod manual;
 #[cfg(feature = "redis")]
 mod node_client;
 mod progress;
 #[cfg(feature = "redis")]
 mod reseed;
-mod resolved;
 mod serve;
 mod serve_options;
 mod servers;
@@ -123,7 +123,9 @@ fn done(matches: &ArgMatches) -> Result<Exit, CliError> {
         #[cfg(feature = "man")]
         Some(("completions", options)) => manual::completions(options),
         #[cfg(not(feature = "man"))]
-        Some((name @ ("man" | "completions"), _)) => manual::refuse(name),
+        Some((name @ ("man" | "completions"), _)) => {
+            Err(CliError::new(format_args!("{name} needs a build with the cargo feature man")))
+        }
         _ => Err(CliError::new("give a subcommand; try --help")),
     }
 }
@@ -136,6 +138,12 @@ fn one<T: Clone + Send + Sync + 'static>(options: &ArgMatches, name: &'static st
 /// Writes one line of the result.
 fn say(line: impl fmt::Display) -> Result<Exit, CliError> {
     print(format!("{line}\n").as_bytes())
+}
+
+/// Writes the result: as JSON where the options ask for that, and else in words.
+fn tell(options: &ArgMatches, json: &str, words: &str, exit: Exit) -> Result<Exit, CliError> {
+    say(if options.get_flag("json") { json } else { words })?;
+    Ok(exit)
 }
 
 fn print(bytes: &[u8]) -> Result<Exit, CliError> {

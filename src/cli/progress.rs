@@ -35,13 +35,8 @@ impl Progress {
         }
     }
 
-    /// Lets something else be written to the terminal; the next advance draws below it.
-    pub(super) fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {
-        self.clear();
-        write()
-    }
-
-    fn clear(&self) {
+    /// Makes room for something else on the terminal; the next advance draws below it.
+    pub(super) fn clear(&self) {
         if self.is_terminal {
             draw("");
         }

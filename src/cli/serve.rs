@@ -1,4 +1,4 @@
-//! `vote-status serve`: options as typed ([`ServeOptions`]), options resolved ([`Resolved`]), run.
+//! `vote-status serve`: the options read ([`ServeOptions`]), and run.
 
 use std::io::Write;
 use std::panic;
@@ -12,15 +12,12 @@ use clap::ArgMatches;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
-use super::key::ServiceKey;
 use super::logger::Logger;
-use super::resolved::{self, Resolved};
-use super::serve_options::{Keeping, ServeOptions};
+use super::serve_options::{self, Keeping, ServeOptions};
 use super::{CliError, Exit, check_config, demo, exposure, hint, one, progress};
 use crate::control::ControlKey;
 use crate::net::listen::Role;
 use crate::net::listen::address::ListenAddress;
-use crate::readiness::Readiness;
 use crate::recorder::OpenStore;
 use crate::server::{self, Ended, Events, StoreChoice};
 use crate::store::directory::DataDirectory;
@@ -35,31 +32,30 @@ use crate::store::{self, StoreError};
 pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
     // Before any thread starts: see `systemd_sockets::take`.
     let is_only_checked = matches.get_flag("check-config");
-    let passed = if is_only_checked { Vec::new() } else { resolved::passed()? };
+    let passed = if is_only_checked { Vec::new() } else { serve_options::passed()? };
     let logger = Logger::start(one(matches, "log-format")?, one(matches, "log-level")?)?;
     for name in hint::unknown_variables() {
         log::warn!("the environment variable {name} means nothing here");
     }
-    let options = ServeOptions::parse(matches)?;
-    let resolved = Resolved::new(options, passed, logger.dropped())?;
-    if is_only_checked { check_config::run(&resolved) } else { serve(resolved) }
+    let options = ServeOptions::parse(matches, passed, logger.dropped())?;
+    if is_only_checked { check_config::run(&options) } else { serve(options) }
 }
 
-fn serve(resolved: Resolved) -> Result<Exit, CliError> {
-    let Resolved { options, config, key, .. } = resolved;
-    if let Some(mistake) = options.mistake() {
+fn serve(options: ServeOptions) -> Result<Exit, CliError> {
+    let (key, readiness) = (&options.key, options.config.readiness.clone());
+    if let Some(mistake) = &options.mistake {
         log::warn!("an option does nothing: {mistake}");
     }
     if options.is_demo {
         key.look_or_generate()?;
     }
     if !key.is_in_data_dir() {
-        key.seek(config.readiness.clone());
+        key.seek(readiness.clone());
     }
     let announcer = start_announcer(options.is_demo.then(|| key.key().clone()))?;
-    let store = store(&options, key, config.readiness.clone());
+    let store = store(&options);
     let events = catch_signals(reloader(&options))?;
-    progress::show_load(config.readiness.clone());
+    progress::show_load(readiness);
     let announce = |address: &ListenAddress, role: Role| {
         if role == Role::Control {
             exposure::warn_of_control(address);
@@ -67,7 +63,7 @@ fn serve(resolved: Resolved) -> Result<Exit, CliError> {
         // The thread takes lines for as long as there is a sender.
         let _taken = announcer.send((address.clone(), role));
     };
-    match server::run(config, store, events, announce).map_err(CliError::new)? {
+    match server::run(options.config, store, events, announce).map_err(CliError::new)? {
         Ended::Cleanly => Ok(Exit::Success),
         Ended::AtOnce | Ended::Overdue => Ok(Exit::Negative),
     }
@@ -75,8 +71,9 @@ fn serve(resolved: Resolved) -> Result<Exit, CliError> {
 
 /// The store. Once it is opened the key is looked for, not before: until then the data directory may be an empty
 /// folder, over which the right one is still to be mounted.
-fn store(options: &ServeOptions, key: ServiceKey, readiness: Readiness) -> StoreChoice {
+fn store(options: &ServeOptions) -> StoreChoice {
     let (own_data_dir, data_dir) = (options.own_data_dir().map(Path::to_owned), options.data_dir.clone());
+    let (key, readiness) = (options.key.clone(), options.config.readiness.clone());
     let export_options = key.export_options();
     let seek_key = move || {
         if key.is_in_data_dir() {
@@ -91,7 +88,7 @@ fn store(options: &ServeOptions, key: ServiceKey, readiness: Readiness) -> Store
     #[cfg(feature = "redis")]
     if let Keeping::Shared(store) = &options.keeping {
         seek_key();
-        return super::store::shared(store, &options.data_dir, options.ipv6_prefix);
+        return store.choice(&options.data_dir);
     }
     let open = own_store(options, export_options, seek_key);
     StoreChoice::Own { open, accepts: options.accepts, ipv6_prefix: options.ipv6_prefix }
@@ -136,7 +133,7 @@ fn open_quietly(
 fn reloader(options: &ServeOptions) -> Option<Box<dyn Fn() + Send>> {
     match &options.keeping {
         #[cfg(feature = "redis")]
-        Keeping::Shared(store) => Some(super::store::checker(store)),
+        Keeping::Shared(store) => Some(store.checker()),
         Keeping::Memory | Keeping::DataDir => None,
     }
 }

@@ -1,43 +1,38 @@
-//! The options of `serve` as they were typed. Nothing is done here.
+//! The options of `serve`: what they stand for on this machine, and whether they go together. No file is written and
+//! no address bound.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::ArgMatches;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::key::{self, ServiceKey};
 #[cfg(feature = "redis")]
 use super::store::{self, StoreOptions};
-use super::{CliError, machine, one};
-use crate::limits::Limits;
+use super::{CliError, demo, machine, one};
+use crate::limits::{CONNECTIONS_MAX_DEFAULT, Limits, Shares};
+use crate::metrics::SharedCounter;
 use crate::net::listen::address::ListenAddress;
+use crate::net::listen::{Role, systemd_sockets};
+use crate::readiness::Readiness;
 use crate::recorder::Accepts;
-use crate::server::Engine;
+use crate::server::{Config, Engine};
 use crate::vote::ipv6::Ipv6Prefix;
-use crate::vote::time::Cooldown;
 
 /// What `serve` was told.
 pub(super) struct ServeOptions {
-    pub(super) listen: Vec<ListenAddress>,
-    pub(super) control: ListenAddress,
-    pub(super) listen_mode: u32,
-    pub(super) engine: Engine,
-    pub(super) workers: usize,
-    pub(super) key_file: Option<PathBuf>,
+    pub(super) config: Config,
+    pub(super) key: ServiceKey,
     pub(super) data_dir: PathBuf,
     pub(super) keeping: Keeping,
     pub(super) is_demo: bool,
     pub(super) requires_store: bool,
     pub(super) accepts: Accepts,
     pub(super) ipv6_prefix: Ipv6Prefix,
-    pub(super) cooldown: Cooldown,
-    pub(super) limits: Limits,
-    /// Public connections, where their number was given.
-    pub(super) max_connections: Option<usize>,
-    /// Requests that wait for a vote, likewise.
-    pub(super) max_waiting: Option<usize>,
-    pub(super) drain_delay_ms: u64,
-    pub(super) drain_timeout_ms: u64,
-    /// `--stale-max` was given, which only a shared store can exceed.
-    has_stale_max: bool,
+    /// An option that the service can run with, and that does not do what it says.
+    pub(super) mistake: Option<String>,
 }
 
 /// Where votes and servers are kept.
@@ -52,57 +47,105 @@ pub(super) enum Keeping {
 }
 
 impl ServeOptions {
-    /// Reads what was typed.
+    /// Reads the options, beside the sockets that a service manager has opened. Raises the limit on descriptors.
     ///
     /// # Errors
-    /// Where a value cannot be used, or this build lacks what it needs.
-    pub(super) fn parse(matches: &ArgMatches) -> Result<Self, CliError> {
-        Ok(Self {
-            listen: matches.get_many("listen").unwrap_or_default().cloned().collect(),
-            control: one(matches, "control")?,
+    /// Where a value cannot be used, the options do not go together, or this build lacks what they need.
+    pub(super) fn parse(
+        matches: &ArgMatches,
+        passed: Vec<(Role, OwnedFd)>,
+        log_dropped: Arc<SharedCounter>,
+    ) -> Result<Self, CliError> {
+        let (data_dir, keeping, limits) = (one::<PathBuf>(matches, "data-dir")?, keeping(matches)?, limits(matches)?);
+        let (is_demo, engine, workers) = (matches.get_flag("demo"), one(matches, "engine")?, one(matches, "workers")?);
+        let listen: Vec<ListenAddress> = matches.get_many("listen").unwrap_or_default().cloned().collect();
+        let control = one(matches, "control")?;
+        refuse_addresses(&passed, &listen, &control, engine)?;
+        let key = ServiceKey::new(matches.get_one("control-key-file"), &data_dir)?;
+        let number = |name| matches.get_one::<usize>(name).copied();
+        let (max_waiting, max_connections) = (number("max-waiting"), number("max-connections"));
+        let mistake = mistake(max_waiting.zip(max_connections), matches.contains_id("stale-max"), &keeping);
+        let shares = shares(max_connections, workers);
+        let waiting_max = max_waiting.unwrap_or_else(|| shares.waiting_max_default()).min(shares.connections_max);
+        let config = Config {
+            listen,
+            control,
             listen_mode: one(matches, "listen-mode")?,
-            engine: one(matches, "engine")?,
-            workers: one(matches, "workers")?,
-            key_file: matches.get_one("control-key-file").cloned(),
-            data_dir: one(matches, "data-dir")?,
-            keeping: keeping(matches)?,
-            is_demo: matches.get_flag("demo"),
-            requires_store: matches.get_flag("require-store"),
-            accepts: Accepts { clock: matches.get_flag("accept-clock"), settings: matches.get_flag("accept-settings") },
-            ipv6_prefix: one(matches, "ipv6-prefix")?,
+            engine,
+            workers,
             cooldown: one(matches, "cooldown-minutes")?,
-            limits: limits(matches)?,
-            max_connections: matches.get_one("max-connections").copied(),
-            max_waiting: matches.get_one("max-waiting").copied(),
+            control_key: key.key().clone(),
+            limits,
+            shares,
+            waiting_max,
+            log_dropped,
+            store: match &keeping {
+                Keeping::Memory => "memory, where nothing is kept".to_owned(),
+                Keeping::DataDir => data_dir.display().to_string(),
+                #[cfg(feature = "redis")]
+                Keeping::Shared(store) => store.redis.address.to_string(),
+            },
             drain_delay_ms: one(matches, "drain-delay")?,
             drain_timeout_ms: one(matches, "drain-timeout")?,
-            has_stale_max: matches.contains_id("stale-max"),
-        })
+            seed: if is_demo { demo::seed() } else { Vec::new() },
+            readiness: Readiness::default(),
+            passed,
+        };
+        let requires_store = matches.get_flag("require-store");
+        let accepts =
+            Accepts { clock: matches.get_flag("accept-clock"), settings: matches.get_flag("accept-settings") };
+        let ipv6_prefix = one(matches, "ipv6-prefix")?;
+        let options = Self { config, key, data_dir, keeping, is_demo, requires_store, accepts, ipv6_prefix, mistake };
+        if options.uses_data_dir() {
+            key::refuse_file(&options.data_dir)?;
+        }
+        Ok(options)
     }
 
     pub(super) const fn keeps_nothing(&self) -> bool {
         matches!(self.keeping, Keeping::Memory)
     }
 
-    /// An option that the service can run with, and that does not do what it says.
-    pub(super) fn mistake(&self) -> Option<String> {
-        if let (Some(waiting), Some(connections)) = (self.max_waiting, self.max_connections)
-            && waiting > connections
-        {
-            return Some(format!(
-                "--max-waiting {waiting} is more than --max-connections {connections}: each waiting request has a connection"
-            ));
-        }
-        let has_own_store = matches!(self.keeping, Keeping::Memory | Keeping::DataDir);
-        (self.has_stale_max && has_own_store).then(|| {
-            "--stale-max means nothing without a shared store: name one by --store, or leave it out".to_owned()
-        })
+    /// Whether anything is read or kept in the data directory.
+    pub(super) fn uses_data_dir(&self) -> bool {
+        !self.keeps_nothing() || (self.key.is_in_data_dir() && !self.is_demo)
     }
 
     /// The data directory, where the service keeps something there.
     pub(super) fn own_data_dir(&self) -> Option<&Path> {
         (!self.keeps_nothing()).then_some(&self.data_dir)
     }
+}
+
+/// Refuses a passed socket that the engine cannot take, and one address for both interfaces.
+fn refuse_addresses(
+    passed: &[(Role, OwnedFd)],
+    listen: &[ListenAddress],
+    control: &ListenAddress,
+    engine: Engine,
+) -> Result<(), CliError> {
+    let is_passed = |role| passed.iter().any(|(passed, _)| *passed == role);
+    if engine != Engine::Native && is_passed(Role::Public) {
+        return Err(CliError::new(
+            "a public socket was passed, and only the native engine takes one: leave --engine out",
+        ));
+    }
+    match listen.iter().find(|listen| listen.overlaps(control)) {
+        Some(public) if !is_passed(Role::Public) && !is_passed(Role::Control) => Err(CliError::new(format_args!(
+            "--control {control} is the address of --listen {public}: give the control interface one of its own"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn mistake(waiting_of: Option<(usize, usize)>, has_stale_max: bool, keeping: &Keeping) -> Option<String> {
+    if let Some((waiting, connections)) = waiting_of.filter(|(waiting, connections)| waiting > connections) {
+        return Some(format!(
+            "--max-waiting {waiting} is more than --max-connections {connections}: each waiting request has a connection"
+        ));
+    }
+    (has_stale_max && matches!(keeping, Keeping::Memory | Keeping::DataDir))
+        .then(|| "--stale-max means nothing without a shared store: name one by --store, or leave it out".to_owned())
 }
 
 fn keeping(matches: &ArgMatches) -> Result<Keeping, CliError> {
@@ -127,4 +170,38 @@ fn limits(matches: &ArgMatches) -> Result<Limits, CliError> {
         write_timeout_ms: one(matches, "write-timeout")?,
         buffer_bytes_max: matches.get_one("buffer-bytes-max").copied().unwrap_or_else(machine::buffer_bytes_max),
     })
+}
+
+/// Takes the sockets that a service manager has opened, each for what its name says.
+///
+/// # Errors
+/// Where one of them is of no use.
+pub(super) fn passed() -> Result<Vec<(Role, OwnedFd)>, CliError> {
+    let taken =
+        systemd_sockets::take().map_err(|error| CliError::new(format_args!("a passed socket is of no use: {error}")));
+    let role = |name: &str| match name {
+        "public" | "" => Ok(Role::Public),
+        "control" => Ok(Role::Control),
+        name => Err(CliError::new(format_args!(
+            "a socket was passed as {name:?}: name it public or control (FileDescriptorName= under systemd)"
+        ))),
+    };
+    taken?.into_iter().map(|passed| Ok((role(&passed.name)?, passed.socket))).collect()
+}
+
+/// How the descriptors are shared out. The process raises its limit as far as it may; some descriptors are kept for
+/// other uses than public clients, among them the control listener and newcomers that are told 503.
+fn shares(asked: Option<usize>, workers: usize) -> Shares {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let limit = if setrlimit(Resource::Nofile, raised).is_ok() { raised } else { limit };
+    let descriptors = limit.current.map_or(1 << 20, |current| usize::try_from(current).unwrap_or(1 << 20));
+    let shares = Shares::of(descriptors, workers, asked);
+    let allowed = shares.connections_max;
+    if let Some(asked) = asked.filter(|asked| *asked > allowed) {
+        log::warn!(
+            "--max-connections {asked} is more than the descriptor limit of {descriptors} allows; it is {allowed}"
+        );
+    }
+    Shares { connections_max: asked.unwrap_or(CONNECTIONS_MAX_DEFAULT).min(allowed).max(1), ..shares }
 }

@@ -4,8 +4,8 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 use ureq::http::Method;
 
-use super::client::{ControlClient, HttpAnswer};
-use super::{CliError, Exit, one, say};
+use super::client::ControlClient;
+use super::{CliError, Exit, one, say, tell};
 use crate::vote::id::ServerId;
 
 /// Servers asked for at once.
@@ -36,18 +36,13 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         _ => client.get(&path)?,
     };
     let answer = answer.expect(&[200, 201])?;
-    if options.get_flag("json") {
-        return say(&answer.text);
-    }
-    say(match (name, answer.status) {
+    let token = answer.text("token");
+    let line = match (name, answer.status) {
         ("remove", _) => format!("server {server} removed, with its cooldowns"),
-        ("add", 201) => format!("server {server} added, token {}", token(&answer)),
-        _ => format!("server {server}, token {}", token(&answer)),
-    })
-}
-
-fn token(answer: &HttpAnswer) -> &str {
-    answer.text("token")
+        ("add", 201) => format!("server {server} added, token {token}"),
+        _ => format!("server {server}, token {token}"),
+    };
+    tell(options, &answer.text, &line, Exit::Success)
 }
 
 /// All pages, a line a server; as JSON the same object as one page with all of them.

@@ -14,7 +14,6 @@ use crate::cluster::primary::Primary;
 use crate::cluster::tls::TlsFiles;
 use crate::cluster::{Confirmation, RedisStore};
 use crate::server::StoreChoice;
-use crate::vote::ipv6::Ipv6Prefix;
 
 /// The environment variable of the user, if the address does not.
 const USER: &str = "VOTE_STATUS_STORE_USER";
@@ -27,23 +26,9 @@ const SENTINEL_PASSWORD: &str = "VOTE_STATUS_SENTINEL_PASSWORD";
 
 /// What `serve` was told of the store that it shares.
 pub(super) struct StoreOptions {
-    address: StoreAddress,
+    pub(super) redis: RedisStore,
     /// The address as it was typed contains a password: everybody on the machine can see it.
-    shows_password: bool,
-    confirmation: Option<Confirmation>,
-    stale_max_ms: Option<u64>,
-}
-
-impl StoreOptions {
-    /// Whether everybody on the machine can see its password.
-    pub(super) const fn shows_password(&self) -> bool {
-        self.shows_password
-    }
-
-    /// What the store is called in the log.
-    pub(super) fn name(&self) -> String {
-        self.address.to_string()
-    }
+    pub(super) shows_password: bool,
 }
 
 /// Reads what was typed.
@@ -54,32 +39,45 @@ pub(super) fn options(matches: &ArgMatches) -> Result<StoreOptions, CliError> {
     let wait_ms = one(matches, "store-wait-ms")?;
     let replicas = one(matches, "store-wait-replicas")?;
     let typed = StoreAddress::parse(&one::<String>(matches, "store")?);
-    Ok(StoreOptions {
+    let redis = RedisStore {
         address: address(matches)?,
-        shows_password: typed.is_ok_and(|typed| typed.access.password != Secret::None),
         confirmation: (replicas > 0).then_some(Confirmation { replicas, wait_ms }),
+        id_path: one::<PathBuf>(matches, "data-dir")?.join("store.id"),
         stale_max_ms: matches.get_one("stale-max").copied(),
-    })
+        ipv6_prefix: one(matches, "ipv6-prefix")?,
+    };
+    Ok(StoreOptions { redis, shows_password: typed.is_ok_and(|typed| typed.access.password != Secret::None) })
 }
 
-/// The store that `serve` was told to share.
-pub(super) fn shared(options: &StoreOptions, data_dir: &Path, ipv6_prefix: Ipv6Prefix) -> StoreChoice {
-    if let Err(error) = super::key::make_dir(data_dir) {
-        // The node goes on: all that it keeps there is which store it follows. It warns again where it cannot.
-        log::warn!("cannot make the data directory {}: {error}", data_dir.display());
+impl StoreOptions {
+    /// The store that `serve` was told to share.
+    pub(super) fn choice(&self, data_dir: &Path) -> StoreChoice {
+        if let Err(error) = super::key::make_dir(data_dir) {
+            // The node goes on: all that it keeps there is which store it follows. It warns again where it cannot.
+            log::warn!("cannot make the data directory {}: {error}", data_dir.display());
+        }
+        if self.shows_password {
+            exposure::warn_of_store_password();
+        }
+        StoreChoice::Shared(Box::new(self.redis.clone()))
     }
-    if options.shows_password {
-        exposure::warn_of_store_password();
+
+    /// On SIGHUP: whether the store takes user, password and certificates as they are in their files now. They
+    /// are read at each connection anyway; an operator that rotates them wants to know before the old ones end.
+    pub(super) fn checker(&self) -> Box<dyn Fn() + Send> {
+        let address = self.redis.address.clone();
+        Box::new(move || {
+            let address = address.clone();
+            // It may take seconds, and the thread of signals has others to catch.
+            let check = move || match Primary::open(&address).and_then(|mut primary| primary.unfit()) {
+                Ok(_) => log::info!("the store lets this node in with user, password and certificates as they are now"),
+                Err(error) => log::error!("the store does not let this node in as its files are now: {error}"),
+            };
+            if let Err(error) = thread::Builder::new().name("store-check".into()).spawn(check) {
+                log::error!("the store was not asked: {error}");
+            }
+        })
     }
-    let StoreOptions { address, confirmation, stale_max_ms, .. } = options;
-    let store = RedisStore {
-        address: address.clone(),
-        confirmation: *confirmation,
-        id_path: data_dir.join("store.id"),
-        stale_max_ms: *stale_max_ms,
-        ipv6_prefix,
-    };
-    StoreChoice::Shared(Box::new(store))
 }
 
 /// The address of the store, with users and passwords for its machines and its sentinels. An error repeats nothing
@@ -107,23 +105,6 @@ pub(super) fn address(options: &ArgMatches) -> Result<StoreAddress, CliError> {
         return Err(CliError::new("--store-ca, --store-cert and --store-key need a build with the cargo feature tls"));
     }
     Ok(address)
-}
-
-/// On SIGHUP: whether the store takes user, password and certificates as they are in their files now. They
-/// are read at each connection anyway; an operator that rotates them wants to know before the old ones end.
-pub(super) fn checker(options: &StoreOptions) -> Box<dyn Fn() + Send> {
-    let address = options.address.clone();
-    Box::new(move || {
-        let address = address.clone();
-        // It may take seconds, and the thread of signals has others to catch.
-        let check = move || match Primary::open(&address).and_then(|mut primary| primary.unfit()) {
-            Ok(_) => log::info!("the store lets this node in with user, password and certificates as they are now"),
-            Err(error) => log::error!("the store does not let this node in as its files are now: {error}"),
-        };
-        if let Err(error) = thread::Builder::new().name("store-check".into()).spawn(check) {
-            log::error!("the store was not asked: {error}");
-        }
-    })
 }
 
 /// What the address leaves out: the user from the environment, the password from its file, or else from the

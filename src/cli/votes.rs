@@ -4,8 +4,8 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 use ureq::http::Method;
 
-use super::client::{ControlClient, HttpAnswer, segment};
-use super::{CliError, Exit, one, say};
+use super::client::{ControlClient, segment};
+use super::{CliError, Exit, one, tell};
 use crate::vote::id::ServerId;
 
 /// Records a vote.
@@ -27,10 +27,12 @@ pub(super) fn vote(options: &ArgMatches) -> Result<Exit, CliError> {
     let next = answer.text("next_vote_at");
     if answer.status == 201 {
         let ip = ips.into_iter().map(String::as_str).collect::<Vec<_>>().join(" ");
-        return tell(options, &answer, Exit::Success, &format!("recorded: {ip} can vote again for {server} at {next}"));
+        let line = format!("recorded: {ip} can vote again for {server} at {next}");
+        return tell(options, &answer.text, &line, Exit::Success);
     }
     let ip = if let [ip] = ips[..] { ip } else { answer.text("ip") };
-    tell(options, &answer, Exit::Negative, &format!("in cooldown: {ip} can vote again for {server} at {next}"))
+    let line = format!("in cooldown: {ip} can vote again for {server} at {next}");
+    tell(options, &answer.text, &line, Exit::Negative)
 }
 
 /// Looks up the live vote of an address: `votes get` is the one subcommand.
@@ -45,12 +47,12 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let (server, ip) = (one::<ServerId>(options, "id")?, one::<String>(options, "ip")?);
     let answer = client.get(&format!("/v1/votes/{server}/{}", segment(&ip)))?;
     if answer.text("error") == "no_cooldown" {
-        return tell(options, &answer, Exit::Negative, &format!("no vote: {ip} can vote for {server}"));
+        return tell(options, &answer.text, &format!("no vote: {ip} can vote for {server}"), Exit::Negative);
     }
     let answer = answer.expect(&[200])?;
     let [ip, voted, next] = ["ip", "voted_at", "next_vote_at"].map(|name| answer.text(name));
     let line = format!("{ip} voted for {server} at {voted}, and can vote again at {next}");
-    tell(options, &answer, Exit::Success, &line)
+    tell(options, &answer.text, &line, Exit::Success)
 }
 
 /// Cancels a vote.
@@ -62,10 +64,10 @@ pub(super) fn cancel(options: &ArgMatches) -> Result<Exit, CliError> {
     let (server, ip) = (one::<ServerId>(options, "id")?, one::<String>(options, "ip")?);
     let answer = client.delete(&format!("/v1/votes/{server}/{}", segment(&ip)))?;
     if answer.text("error") == "no_cooldown" {
-        return tell(options, &answer, Exit::Negative, &format!("no cooldown: {ip} can vote for {server}"));
+        return tell(options, &answer.text, &format!("no cooldown: {ip} can vote for {server}"), Exit::Negative);
     }
     let answer = answer.expect(&[200])?;
-    tell(options, &answer, Exit::Success, &format!("cancelled: {ip} can vote for {server}"))
+    tell(options, &answer.text, &format!("cancelled: {ip} can vote for {server}"), Exit::Success)
 }
 
 /// An instant as the interface wants it: a number of seconds is no string.
@@ -74,9 +76,4 @@ pub(super) fn instant(text: &str) -> Value {
         Ok(number @ Value::Number(_)) => number,
         _ => Value::from(text),
     }
-}
-
-fn tell(options: &ArgMatches, answer: &HttpAnswer, exit: Exit, line: &str) -> Result<Exit, CliError> {
-    say(if options.get_flag("json") { &answer.text } else { line })?;
-    Ok(exit)
 }

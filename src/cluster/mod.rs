@@ -63,6 +63,7 @@ pub struct Confirmation {
 }
 
 /// The store that a node is to share, and how.
+#[derive(Clone)]
 pub struct RedisStore {
     /// Where it is.
     pub address: StoreAddress,

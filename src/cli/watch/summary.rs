@@ -162,18 +162,6 @@ mod tests {
     const COOLING: &str = r#"{"kind":"question","server_id":28,"ip":"203.0.113.7","answer":"in_cooldown"}"#;
 
     #[test]
-    fn a_player_with_two_addresses_is_told_in_words() {
-        let text = told(&[ASKED, VOTED, ASKED]);
-        assert!(
-            text.starts_with(
-                "2 questions: 2 can_vote.\nServer 28: asked with 2001:db8:: (2 times), voted with 203.0.113.7.\n"
-            ),
-            "{text}"
-        );
-        assert!(text.contains("the plugin asks with another address than the one that voted"), "{text}");
-    }
-
-    #[test]
     fn one_half_alone_is_told_too() {
         assert!(told(&[ASKED]).contains("asked with 2001:db8:: (once), and no vote of these was seen"));
         assert!(
