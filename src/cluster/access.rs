@@ -79,24 +79,3 @@ impl fmt::Debug for StoreAccess {
         formatter.write_str("access")
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::Secret;
-
-    #[test]
-    fn a_password_file_is_read_each_time() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let path = folder.path().join("password");
-        let secret = Secret::File(path.clone());
-        assert!(secret.read().expect_err("no file").contains("password file"));
-        for password in ["first", "second"] {
-            fs::write(&path, format!("{password}\n")).expect("the folder takes a file");
-            assert_eq!(secret.read(), Ok(Some(password.to_owned())));
-        }
-        fs::write(&path, "\n").expect("the folder takes a file");
-        assert!(secret.read().expect_err("an empty one").contains("is empty"));
-    }
-}

@@ -147,20 +147,6 @@ fn access(user: &str, database: &str, security: Security) -> Result<StoreAccess,
     })
 }
 
-impl StoreTarget {
-    /// The address that was named first, where machines were named and not sentinels.
-    #[must_use]
-    pub fn first(&self) -> Option<&Host> {
-        if let Self::Direct(hosts) = self { hosts.first() } else { None }
-    }
-
-    /// Whether it is a single address.
-    #[must_use]
-    pub fn is_single(&self) -> bool {
-        matches!(self, Self::Direct(hosts) if hosts.len() == 1)
-    }
-}
-
 impl fmt::Display for StoreAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let join = |hosts: &[Host]| hosts.iter().map(Host::to_string).collect::<Vec<_>>().join(",");

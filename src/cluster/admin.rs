@@ -3,7 +3,7 @@
 use redis::{Cmd, Value, cmd};
 
 use super::address::StoreAddress;
-use super::calls::{self, Term};
+use super::calls::{self, Change, Term};
 use super::entry::{ListingId, items, number, text};
 use super::keys;
 use super::link::LinkError;
@@ -14,9 +14,6 @@ use crate::recorder::command::ServerOutcome;
 use crate::store::StoredVote;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv6::Ipv6Prefix;
-
-/// No node follows a store while it is filled: what comes late belongs there too.
-const FOR_EVER_MS: u64 = u64::MAX;
 
 /// What a store is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,9 +125,9 @@ impl Filling {
     /// # Errors
     /// Where the store cannot be written.
     pub fn server(&mut self, server: ServerId, token: &Token) -> Result<(), LinkError> {
-        let term = Term { store: &self.ids[0], until_ms: FOR_EVER_MS };
         // The nodes that follow it take its listings over: under the earlier ones nothing was removed.
-        let call = calls::list(term, server, None, token, ListingId::draw(server.0.into()));
+        let (spare, listing) = (token.clone(), ListingId::draw(server.0.into()));
+        let call = Change::List { server, said: None, spare, kept: None, listing }.question(self.term());
         self.add(call, Some((server, token.clone())))
     }
 
@@ -139,7 +136,7 @@ impl Filling {
     /// # Errors
     /// As [`Filling::server`].
     pub fn vote(&mut self, vote: &StoredVote) -> Result<(), LinkError> {
-        self.add(calls::restore(&self.ids[0], vote, None), None)
+        self.add(calls::restore(self.term(), vote, None), None)
     }
 
     /// Sends the rest, and gives the store its id: nodes follow it from now on.
@@ -157,6 +154,11 @@ impl Filling {
             return Err(self.primary.link.strange("another id than it was filled under"));
         }
         Ok(self.filled)
+    }
+
+    /// No node follows a store while it is filled: what comes late belongs there too.
+    fn term(&self) -> Term<'_> {
+        Term { store: &self.ids[0], until_ms: None }
     }
 
     fn add(&mut self, call: Cmd, server: Option<(ServerId, Token)>) -> Result<(), LinkError> {

@@ -1,79 +1,26 @@
 //! Reads a server's votes out of the store, of which there may be very many. The Redis library would make a
 //! value of each number, which takes three times as long.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, Read};
 
-use super::access::StoreAccess;
-use super::address::Host;
 use super::entry;
-use super::link::{LinkError, StoreLink, TIMEOUT, refusal};
-use super::reason::Reason;
-use super::socket::{self, StoreSocket};
+use super::link::{LinkError, StoreLink};
 use crate::vote::address::VoterAddress;
 
-/// Room for replies on their way, in bytes.
-const BUFFER_BYTES: usize = 256 * 1024;
 /// Longest text of a number or a length, with its line end.
 const LINE_BYTES_MAX: u64 = 64;
 
-/// A connection for this alone.
-pub struct BulkReader {
-    reader: BufReader<StoreSocket>,
-    host: Host,
-}
-
-impl BulkReader {
-    /// Connects to the machine with this `run_id`. A name may stand for several machines, and these votes have
-    /// to be of the one whose log is followed.
-    ///
-    /// # Errors
-    /// Where it leads to another machine.
-    pub fn open(access: &StoreAccess, host: &Host, run_id: &str) -> Result<Self, LinkError> {
-        let mut link = StoreLink::connect(access, host, TIMEOUT)?;
-        let role = link.role()?;
-        if !role.is_primary || role.run_id != run_id {
-            let why = format!("the store at {host} is another machine at each connection");
-            return Err(LinkError::Lost(Reason::Role, why));
-        }
-        // A primary that is busy saving is slow, and no caller waits for this.
-        link.set_timeout(TIMEOUT * 5)?;
-        Ok(Self { reader: BufReader::with_capacity(BUFFER_BYTES, link.into_socket()), host: host.clone() })
-    }
-
-    /// Sends commands, one behind the other.
-    ///
-    /// # Errors
-    /// [`LinkError::Lost`]
-    pub fn send(&mut self, packed: &[u8]) -> Result<(), LinkError> {
-        let socket = self.reader.get_mut();
-        socket.write_all(packed).and_then(|()| socket.flush()).map_err(|error| self.failed(ReadError::Io(error)))
-    }
-
-    /// Reads one reply: votes, each an address and its second.
-    ///
-    /// # Errors
-    /// Either kind.
-    pub fn votes(&mut self, visit: &mut dyn FnMut(VoterAddress, u32)) -> Result<(), LinkError> {
-        let address = |text: &[u8]| entry::address(std::str::from_utf8(text).ok()?);
-        read_pairs(&mut self.reader, address, visit).map_err(|error| self.failed(error))
-    }
-
-    fn failed(&self, fault: ReadError) -> LinkError {
-        let host = &self.host;
-        match fault {
-            ReadError::Io(error) => LinkError::Lost(
-                socket::reason_of(&error),
-                format!("the store at {host} does not answer: {}", socket::say(&error)),
-            ),
-            ReadError::Form => {
-                LinkError::Lost(Reason::Garbled, format!("the store at {host} gives votes that make no sense"))
-            }
-            ReadError::Refusal(line) => {
-                let why = String::from_utf8_lossy(&line[1..]);
-                LinkError::Refused(refusal(&why), format!("the store at {host} refuses: {why}"))
-            }
-        }
-    }
+/// Reads one reply: votes, each an address and its second.
+///
+/// # Errors
+/// Either kind.
+pub fn votes(link: &mut StoreLink, visit: &mut dyn FnMut(VoterAddress, u32)) -> Result<(), LinkError> {
+    let address = |text: &[u8]| entry::address(std::str::from_utf8(text).ok()?);
+    read_pairs(link.unread(), address, visit).map_err(|fault| match fault {
+        ReadError::Io(error) => link.lost(&error),
+        ReadError::Form => link.strange("a list of votes"),
+        ReadError::Refusal(line) => link.refused(&String::from_utf8_lossy(&line[1..])),
+    })
 }
 
 #[derive(Debug)]

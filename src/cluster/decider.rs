@@ -8,15 +8,15 @@ use redis::{Cmd, Value, cmd};
 
 use super::Confirmation;
 use super::address::StoreAddress;
-use super::calls::{self, Change, ChangeOutcome, Made, Term};
-use super::entry::ListingId;
+use super::calls::{self, Change, Term};
+use super::entry::{EntryId, ListingId};
 use super::follower::FeedDoor;
 use super::follower::submitter::Decided;
 use super::link::{LinkError, TIMEOUT};
 use super::primary::Primary;
 use super::reason::Reason;
 use crate::recorder::command::{
-    Command, NewServer, Reply, ServerName, ServerOutcome, Tokens, VoteOutcome, generate_token,
+    Command, NewServer, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome, generate_token,
 };
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::CooldownView;
@@ -43,20 +43,11 @@ struct Call {
     question: Cmd,
 }
 
-/// What became of one part of a command.
-#[derive(Clone, Debug)]
-enum Part {
-    Known(ChangeOutcome),
-    /// Nothing of it was kept.
-    Refused,
-    /// Nobody knows.
-    Silent,
-}
-
 /// What becomes of one command.
 struct Under {
-    parts: Vec<Part>,
-    entry: Made,
+    /// The answer that each of its parts alone would get.
+    parts: Vec<Reply>,
+    entry: Option<EntryId>,
     entries: u64,
 }
 
@@ -95,7 +86,7 @@ impl StoreDecider {
     }
 
     fn try_decide(&mut self, commands: Vec<Command>, under: &mut [Under]) -> Result<(), LinkError> {
-        let store = self.door.status.store().unwrap_or_default().to_owned();
+        let store = self.door.status.store.get().cloned().unwrap_or_default();
         self.connect()?;
         let servers = self.resolve(&commands, &store)?;
         let now_us = self.door.clock.now().monotonic_us;
@@ -174,7 +165,11 @@ impl StoreDecider {
             Command::Votes(votes, _) => Some(votes),
             _ => None,
         });
-        let tokens: Vec<&Token> = votes.flatten().filter_map(|vote| token_of(&vote.server)).collect();
+        let tokens = votes.flatten().filter_map(|vote| match &vote.server {
+            ServerName::Token(token) => Some(token),
+            ServerName::Id(_) => None,
+        });
+        let tokens: Vec<&Token> = tokens.collect();
         let mut servers = HashMap::new();
         for tokens in tokens.chunks(TOKENS_AT_ONCE) {
             let Some(primary) = &mut self.primary else { break };
@@ -216,10 +211,10 @@ impl StoreDecider {
                 Some(Err(why)) => {
                     refused = Some(why.clone());
                     // A function that was stopped by an error may have written before it came to that.
-                    if why.is_mid_function() { Part::Silent } else { Part::Refused }
+                    if why.is_mid_function() { Reply::StoreSilent } else { Reply::StoreUnavailable }
                 }
                 // It went out, and no reply came.
-                None => Part::Silent,
+                None => Reply::StoreSilent,
             };
             under[call.command].parts[call.part] = part;
         }
@@ -232,14 +227,14 @@ impl StoreDecider {
         lost.map_or(Ok(refused), Err)
     }
 
-    fn read(&self, call: &Call, reply: &Value, under: &mut [Under]) -> Part {
-        let Some((outcome, made)) = call.change.read(reply, &self.door.cooldowns, self.door.cooldown) else {
-            return Part::Silent;
+    fn read(&self, call: &Call, reply: &Value, under: &mut [Under]) -> Reply {
+        let Some((answer, made)) = call.change.read(reply, self.door.cooldown) else {
+            return Reply::StoreSilent;
         };
         let under = &mut under[call.command];
         under.entry = under.entry.max(made);
         under.entries += u64::from(made.is_some());
-        Part::Known(outcome)
+        answer
     }
 
     /// Whether so many replicas are as many as were asked for.
@@ -252,7 +247,8 @@ impl StoreDecider {
     /// connection, so something is written that changes nothing.
     fn confirms_unchanged(&mut self, calls: &[Call], under: &[Under]) -> bool {
         let is_there = |call: &Call| {
-            matches!(under[call.command].parts[call.part], Part::Known(ChangeOutcome::Vote(VoteOutcome::Unchanged(_))))
+            let part = &under[call.command].parts[call.part];
+            matches!(part, Reply::Votes(votes) if matches!(votes[..], [VoteOutcome::Unchanged(_)]))
         };
         let (Some(primary), Some(confirmation)) = (&mut self.primary, self.confirmation) else { return true };
         if !calls.iter().any(is_there) {
@@ -269,9 +265,8 @@ impl StoreDecider {
         let mut count = 0;
         for call in calls {
             // A vote that was there already is acknowledged too, and may be on the primary alone too.
-            if let Part::Known(ChangeOutcome::Vote(
-                VoteOutcome::Recorded(recorded) | VoteOutcome::Unchanged(recorded),
-            )) = &mut under[call.command].parts[call.part]
+            if let Reply::Votes(votes) = &mut under[call.command].parts[call.part]
+                && let [VoteOutcome::Recorded(recorded) | VoteOutcome::Unchanged(recorded)] = &mut votes[..]
             {
                 recorded.is_confirmed = false;
                 count += 1;
@@ -308,10 +303,6 @@ fn wait(Confirmation { replicas, wait_ms }: Confirmation) -> Cmd {
     command
 }
 
-fn token_of(server: &ServerName) -> Option<&Token> {
-    if let ServerName::Token(token) = server { Some(token) } else { None }
-}
-
 /// The calls that these commands need. The outcome of a part that needs none is noted at once.
 fn plan(
     commands: Vec<Command>,
@@ -322,49 +313,43 @@ fn plan(
 ) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for (command, asked) in commands.into_iter().enumerate() {
-        let mut add = |part, change, question: &dyn Fn(Term<'_>) -> Cmd| {
-            let question = question(Term { store, until_ms: until_ms(calls.len()) });
+        let mut add = |part, change: Change| {
+            let question = change.question(Term { store, until_ms: Some(until_ms(calls.len())) });
             calls.push(Call { command, part, change, question });
         };
         match asked {
             Command::Votes(votes, mode) => {
-                for (part, vote) in votes.into_iter().enumerate() {
-                    match resolved(&vote.server, servers) {
-                        Some(server) => {
-                            let voters: Vec<_> =
-                                vote.voter.addresses().map(|address| cooldowns.voter(address)).collect();
-                            let change = Change::Vote(server, vote.voter);
-                            add(part, change, &|term| calls::vote(term, mode, server, &voters, vote.voted_at));
-                        }
-                        None => {
-                            under[command].parts[part] = Part::Known(ChangeOutcome::Vote(VoteOutcome::UnknownServer))
-                        }
-                    }
+                for (part, Vote { server, voter, voted_at }) in votes.into_iter().enumerate() {
+                    let server = match server {
+                        ServerName::Id(server) => Some(server),
+                        ServerName::Token(token) => servers.get(&token).copied(),
+                    };
+                    let Some(server) = server else {
+                        under[command].parts[part] = Reply::Votes(vec![VoteOutcome::UnknownServer]);
+                        continue;
+                    };
+                    let addresses = voter.addresses().map(|address| cooldowns.voter(address)).collect();
+                    add(part, Change::Vote { server, voter, addresses, mode, voted_at });
                 }
             }
-            Command::Cancel(server, address) => {
-                let address = cooldowns.voter(address);
-                add(0, Change::Cancel, &|term| calls::cancel(term, server, address));
-            }
+            Command::Cancel(server, address) => add(0, Change::Cancel(server, cooldowns.voter(address))),
             Command::Servers(news, tokens) => {
                 for (part, NewServer { server, token }) in news.into_iter().enumerate() {
                     let Some(spare) = token.clone().or_else(generate_token) else {
-                        under[command].parts[part] = Part::Known(ChangeOutcome::Server(ServerOutcome::NotGenerated));
+                        under[command].parts[part] = Reply::Servers(vec![ServerOutcome::NotGenerated]);
                         continue;
                     };
                     // Where a listed server keeps its token, the one that is said is for a new one only.
                     let (said, kept) = if tokens == Tokens::Keep { (None, token) } else { (token, None) };
                     let listing = ListingId::draw(now_us);
-                    add(part, Change::Server(server, kept), &|term| {
-                        calls::list(term, server, said.as_ref(), &spare, listing)
-                    });
+                    add(part, Change::List { server, said, spare, kept, listing });
                 }
             }
             Command::Rotate(server) => match generate_token() {
-                Some(token) => add(0, Change::Server(server, None), &|term| calls::rotate(term, server, &token)),
-                None => under[command].parts[0] = Part::Known(ChangeOutcome::Server(ServerOutcome::NotGenerated)),
+                Some(token) => add(0, Change::Rotate(server, token)),
+                None => under[command].parts[0] = Reply::Servers(vec![ServerOutcome::NotGenerated]),
             },
-            Command::Remove(server) => add(0, Change::Remove(server), &|term| calls::remove(term, server)),
+            Command::Remove(server) => add(0, Change::Remove(server)),
             // The recorder answers it itself: it never comes here.
             Command::Digest => {}
         }
@@ -372,69 +357,56 @@ fn plan(
     calls
 }
 
-fn resolved(server: &ServerName, servers: &HashMap<Token, ServerId>) -> Option<ServerId> {
-    match server {
-        ServerName::Id(server) => Some(*server),
-        ServerName::Token(token) => servers.get(token).copied(),
-    }
-}
-
 impl Under {
     fn new(command: &Command) -> Self {
         let count = match command {
             Command::Votes(votes, _) => votes.len(),
             Command::Servers(servers, _) => servers.len(),
-            Command::Rotate(..) | Command::Cancel(..) | Command::Remove(_) | Command::Digest => 1,
+            _ => 1,
         };
-        Self { parts: vec![Part::Refused; count], entry: None, entries: 0 }
+        Self { parts: vec![Reply::StoreUnavailable; count], entry: None, entries: 0 }
     }
 
     /// Where one part was refused, or its outcome is unknown, the whole command is answered so: a
     /// second try finds the other parts unchanged.
     fn decided(self) -> Decided {
         let Self { parts, entry, entries } = self;
-        let is_silent = parts.iter().any(|part| matches!(part, Part::Silent));
-        let is_refused = parts.iter().any(|part| matches!(part, Part::Refused));
-        let reply = if is_silent || is_refused && entries > 0 {
-            Reply::StoreSilent
-        } else if is_refused {
-            Reply::StoreUnavailable
-        } else {
-            reply(parts)
+        let reply = match parts.into_iter().reduce(joined) {
+            Some(Reply::StoreUnavailable) if entries > 0 => Reply::StoreSilent,
+            reply => reply.unwrap_or(Reply::StoreUnavailable),
         };
         Decided { reply, entry, entries }
     }
 }
 
-/// The answer that parts make, which are all of one kind.
-fn reply(parts: Vec<Part>) -> Reply {
-    let outcomes: Vec<ChangeOutcome> = parts
-        .into_iter()
-        .filter_map(|part| if let Part::Known(outcome) = part { Some(outcome) } else { None })
-        .collect();
-    let vote = |outcome| if let ChangeOutcome::Vote(outcome) = outcome { Some(outcome) } else { None };
-    let server = |outcome| if let ChangeOutcome::Server(outcome) = outcome { Some(outcome) } else { None };
-    match outcomes.first() {
-        Some(ChangeOutcome::Vote(_)) => Reply::Votes(outcomes.into_iter().filter_map(vote).collect()),
-        Some(ChangeOutcome::Server(_)) => Reply::Servers(outcomes.into_iter().filter_map(server).collect()),
-        Some(ChangeOutcome::Cancel(outcome)) => Reply::Cancelled(*outcome),
-        Some(ChangeOutcome::Remove(outcome)) => Reply::Removed(*outcome),
-        None => Reply::StoreUnavailable,
+/// The answer to two parts of a command, which are of one kind unless the store failed at one of them.
+fn joined(one: Reply, other: Reply) -> Reply {
+    match (one, other) {
+        (Reply::Votes(mut all), Reply::Votes(more)) => {
+            all.extend(more);
+            Reply::Votes(all)
+        }
+        (Reply::Servers(mut all), Reply::Servers(more)) => {
+            all.extend(more);
+            Reply::Servers(all)
+        }
+        (Reply::StoreSilent, _) | (_, Reply::StoreSilent) => Reply::StoreSilent,
+        _ => Reply::StoreUnavailable,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ChangeOutcome, Part, Under};
+    use super::Under;
     use crate::recorder::command::{Reply, VoteOutcome};
 
     #[test]
     fn a_command_of_which_some_was_kept_is_not_said_to_be_refused() {
-        let reply = |parts: &[Part], entries| Under { parts: parts.to_vec(), entry: None, entries }.decided().reply;
-        let known = Part::Known(ChangeOutcome::Vote(VoteOutcome::UnknownServer));
-        assert_eq!(reply(std::slice::from_ref(&known), 0), Reply::Votes(vec![VoteOutcome::UnknownServer]));
-        assert_eq!(reply(&[known.clone(), Part::Refused], 0), Reply::StoreUnavailable);
-        assert_eq!(reply(&[known.clone(), Part::Refused], 1), Reply::StoreSilent);
-        assert_eq!(reply(&[known, Part::Silent], 0), Reply::StoreSilent);
+        let reply = |parts: &[Reply], entries| Under { parts: parts.to_vec(), entry: None, entries }.decided().reply;
+        let known = Reply::Votes(vec![VoteOutcome::UnknownServer]);
+        assert_eq!(reply(&[known.clone(), known.clone()], 0), Reply::Votes(vec![VoteOutcome::UnknownServer; 2]));
+        assert_eq!(reply(&[known.clone(), Reply::StoreUnavailable], 0), Reply::StoreUnavailable);
+        assert_eq!(reply(&[known.clone(), Reply::StoreUnavailable], 1), Reply::StoreSilent);
+        assert_eq!(reply(&[Reply::StoreUnavailable, known, Reply::StoreSilent], 0), Reply::StoreSilent);
     }
 }

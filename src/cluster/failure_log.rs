@@ -102,12 +102,6 @@ impl FailureLog {
     pub fn forget_connection(&self) {
         self.0.lock().now.take_if(|(reason, _)| reason.is_of_connection());
     }
-
-    /// What kind of thing is wrong.
-    #[must_use]
-    pub fn kind(&self) -> Option<Reason> {
-        self.0.lock().now.as_ref().map(|(reason, _)| *reason)
-    }
 }
 
 #[cfg(test)]
@@ -121,6 +115,10 @@ mod tests {
         log.0.lock().said.iter().flat_map(|said| said.told.iter().map(|(reason, _)| *reason)).collect()
     }
 
+    fn kind(log: &FailureLog) -> Option<Reason> {
+        log.get().map(|(reason, _)| reason)
+    }
+
     #[test]
     fn a_refusal_now_and_then_is_told_once() {
         let log = FailureLog::default();
@@ -131,9 +129,9 @@ mod tests {
         assert!(is_open());
         log.note(Some(&refused), 500, "");
         log.note(None, 1_499, "");
-        assert!(is_open() && log.kind() == Some(Reason::Memory));
+        assert!(is_open() && kind(&log) == Some(Reason::Memory));
         log.note(None, 1_500, "");
-        assert!(!is_open() && log.kind().is_none());
+        assert!(!is_open() && kind(&log).is_none());
         log.note(Some(&LinkError::Lost(Reason::Unreachable, "gone".into())), 2_000, "");
         log.note(None, 2_001, "");
         assert!(!is_open());
@@ -144,7 +142,7 @@ mod tests {
         let log = FailureLog::default();
         let note = |reason, now_ms| {
             log.note(Some(&LinkError::Lost(reason, String::new())), now_ms, "");
-            assert_eq!(log.kind(), Some(reason));
+            assert_eq!(kind(&log), Some(reason));
         };
         note(Reason::Unreachable, 0);
         note(Reason::Authentication, 100);

@@ -2,14 +2,15 @@
 //! that it learns goes through the recorder's door. Runs on a thread of its own, for ever.
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
 use super::address::StoreAddress;
 use super::admin;
-use super::entry::{EntryId, LogEntry, Position};
+use super::entry::Position;
 use super::feed_error::FeedError;
-use super::follower::FeedDoor;
+use super::follower::{FeedDoor, FollowerMessage};
 use super::identity;
 use super::link::{LinkError, StoreRole};
 use super::offset::Offsets;
@@ -18,9 +19,9 @@ use super::primary::Primary;
 use super::reason::{Reason, RebuildCause};
 use super::reoffer::Reoffer;
 use super::snapshot::{self, Listings, LogEnd, StoreState};
-use super::stream::{self, ENTRIES_MAX, Read};
+use super::stream::{self, Tail};
 use crate::clock::STANDSTILL_MAX_US;
-use crate::store::{Event, StoreError};
+use crate::store::StoreError;
 
 /// How often the store is asked where its log ends, what it is and how late it is, in milliseconds.
 const HEARTBEAT_MS: u64 = 1_000;
@@ -52,9 +53,7 @@ const WITHOUT_VOTES: &str = "votes and changes are answered 503";
 /// What the node has followed so far.
 struct Known {
     replid: String,
-    position: Position,
-    /// The last entry that was read. Another program may have written it, behind our newest one.
-    cursor: EntryId,
+    tail: Tail,
 }
 
 /// Follows a store.
@@ -126,13 +125,15 @@ impl Feed {
                     match &error {
                         LinkError::Refused(Reason::WrongStore, _) => self.want(RebuildCause::Store),
                         LinkError::Refused(Reason::Unfit, why)
-                            if self.door.fail(StoreError::Unusable(why.clone())).is_err() =>
+                            if self.door.tell(FollowerMessage::Failed(StoreError::Unusable(why.clone()))).is_err() =>
                         {
                             return;
                         }
                         _ => {}
                     }
-                    self.note_failure(&error);
+                    let meanwhile = if self.known.is_some() { MEANWHILE } else { NOT_READY };
+                    self.door.status.feed_failures.add(1);
+                    self.door.status.feed_reason.note(Some(&error), self.now_ms(), meanwhile);
                 }
             }
             thread::sleep(self.backoff);
@@ -148,13 +149,6 @@ impl Feed {
         if cause.may_have_lost() {
             self.door.status.unsettle();
         }
-    }
-
-    fn note_failure(&mut self, error: &LinkError) {
-        self.door.status.feed_failures.add(1);
-        let now_ms = self.now_ms();
-        let meanwhile = if self.known.is_some() { MEANWHILE } else { NOT_READY };
-        self.door.status.feed_reason.note(Some(error), now_ms, meanwhile);
     }
 
     fn now_ms(&self) -> u64 {
@@ -173,7 +167,7 @@ impl Feed {
             }
         }
         let head = self.heartbeat(&mut primary)?;
-        if let (Some(_), Some(store)) = (&self.known, self.door.status.store()) {
+        if let (Some(_), Some(store)) = (&self.known, self.door.status.store.get()) {
             // A node that starts meanwhile has to know that there is a node to wait for.
             self.peers.repeat(&mut primary, store)?;
         }
@@ -212,7 +206,7 @@ impl Feed {
         self.evicted = Some((run_id.clone(), *evicted));
         let now_ms = self.door.clock.now().monotonic_ms;
         status.barrier.note(primary.check_eviction().err().or(unfit).as_ref(), now_ms, WITHOUT_VOTES);
-        if self.is_eaten && status.barrier.kind().is_none() {
+        if self.is_eaten && status.barrier.get().is_none() {
             self.is_eaten = false;
             return Err(FeedError::Broken(RebuildCause::Eviction));
         }
@@ -222,7 +216,7 @@ impl Feed {
     /// Allows votes once this node has given back all that it knew. A node that has just started knows nothing,
     /// and waits until the others have done so.
     fn settle(&mut self, primary: &mut Primary) -> Result<(), FeedError> {
-        let Some(store) = self.door.status.store().filter(|_| self.reoffer.is_empty()) else { return Ok(()) };
+        let Some(store) = self.door.status.store.get().filter(|_| self.reoffer.is_empty()) else { return Ok(()) };
         if self.is_eaten {
             // What was dropped is not known before the state is read anew.
             return Ok(());
@@ -233,7 +227,7 @@ impl Feed {
             return Ok(());
         }
         if self.peers.is_waiting() {
-            if !self.peers.is_told() || self.door.status.barrier.kind().is_some() {
+            if !self.peers.is_told || self.door.status.barrier.get().is_some() {
                 // The others cannot give anything back either: the time begins once they can.
                 self.peers.begin_again(self.now_ms());
             }
@@ -248,7 +242,9 @@ impl Feed {
 
     /// Whether what is known goes on in a store with this history and this end of its log.
     fn judge(&self, replid: &str, head: &LogEnd) -> Option<RebuildCause> {
-        let Some(Known { replid: known, position, .. }) = &self.known else { return Some(RebuildCause::Start) };
+        let Some(Known { replid: known, tail: Tail { position, .. } }) = &self.known else {
+            return Some(RebuildCause::Start);
+        };
         let is_same_end = head.position.n != position.n || head.position.id == position.id;
         (known != replid || head.position.n < position.n || !is_same_end).then_some(RebuildCause::History)
     }
@@ -270,8 +266,8 @@ impl Feed {
     fn check_store(&self, store: &str, primary: &Primary) -> Result<(), FeedError> {
         let host = primary.link.host();
         let refuse = |why: String| Err(LinkError::Refused(Reason::WrongStore, why).into());
-        let kept = match self.door.status.store() {
-            Some(store) => Some(store.to_owned()),
+        let kept = match self.door.status.store.get() {
+            Some(store) => Some(store.clone()),
             None => identity::read(&self.id_path).map_err(|error| {
                 let path = self.id_path.display();
                 FeedError::unfit(format!(
@@ -304,9 +300,10 @@ impl Feed {
         let offset_us = self.offsets.add(head.now_us, us(sent_us), us(received_us));
         let drift_us = offset_us - self.door.clock.offset_us();
         if drift_us.abs() >= DRIFT_MIN_US {
-            self.door.time(offset_us)?;
+            self.door.tell(FollowerMessage::Time(offset_us))?;
         }
-        self.door.status.set_clock_offset(offset_us - self.door.clock.system_offset_us());
+        let from_system_us = offset_us - self.door.clock.system_offset_us();
+        self.door.status.clock_offset_us.store(from_system_us, Ordering::Relaxed);
         if drift_us < -STANDSTILL_MAX_US && self.known.is_some() {
             return Err(FeedError::Broken(RebuildCause::Clock));
         }
@@ -329,16 +326,17 @@ impl Feed {
             self.door.status.set_following(true);
             self.settle(primary)?;
         }
-        self.door.status.set_fresh_at(fresh_at_us);
+        self.door.status.fresh_at_us.set(fresh_at_us);
         if let Some(was_stale_us) = was_stale_us {
             self.note_losses(primary, &state, was_stale_us)?;
         }
         self.reoffer.lay_over(&mut state.full, self.door.cooldown);
-        drop(self.door.replace(state.full, position)?);
+        let replace = |sender| FollowerMessage::Replace(Box::new(state.full), position, sender);
+        drop(self.door.hand_in(replace)?);
         self.earlier_listings = std::mem::replace(&mut self.listings, state.listings);
-        self.known = Some(Known { replid: primary.role.replid.clone(), position, cursor: position.id });
+        self.known = Some(Known { replid: primary.role.replid.clone(), tail: Tail::at(position) });
         self.due = None;
-        self.door.status.count_rebuild(cause);
+        self.door.status.rebuilds[cause as usize].add(1);
         self.owe_unseen();
         let took_ms = self.now_ms() - start.monotonic_ms;
         let (label, owed) = (cause.label(), self.reoffer.len());
@@ -356,17 +354,17 @@ impl Feed {
     fn read_state(&mut self, primary: &mut Primary) -> Result<(StoreState, u64), FeedError> {
         let door = self.door.clone();
         let table = door.cooldowns.shadow();
-        let mut progress = |rows| door.readiness.add_loaded_rows(rows);
-        let mut state = snapshot::read(primary, &self.address, table, door.cooldown, &mut progress)?;
+        let mut state = snapshot::read(primary, &self.address, table, door.cooldown, &door.readiness)?;
         // Reads the log once more, for what came while the state was read: the state is as fresh as this
         // question.
         let fresh_at_us = door.clock.now().monotonic_us;
         snapshot::catch_up(&mut primary.link, &mut state, door.cooldown, None)?;
         self.check_store(&state.store, primary)?;
         primary.check_unchanged()?;
-        if self.door.status.store().is_none() {
-            identity::keep(&self.id_path, &state.store);
-            self.door.status.set_store(&state.store);
+        if self.door.status.store.set(state.store.clone()).is_ok()
+            && let Err(why) = identity::keep(&self.id_path, &state.store)
+        {
+            log::warn!("cannot keep the store's id in {why}; a restart will follow any store");
         }
         Ok((state, fresh_at_us))
     }
@@ -378,10 +376,10 @@ impl Feed {
         door.status.history.add(1);
         self.peers.begin_again(door.clock.now().monotonic_ms);
         // What is viewed is compared: all that the feed has brought so far has to be in it.
-        door.wait_until_taken()?;
+        door.hand_in(FollowerMessage::Taken)?;
         self.reoffer.note_votes(&state.full, door, &self.listings);
         if was_stale_us < u64::from(door.cooldown.seconds()) * 1_000_000 {
-            let known = self.known.as_ref().map(|known| known.position);
+            let known = self.known.as_ref().map(|known| known.tail.position);
             let has_all = known.map_or(Ok(false), |known| stream::has(&mut primary.link, known))?;
             self.reoffer.note_servers(&state.full.servers, door, &self.listings, has_all);
         }
@@ -402,8 +400,9 @@ impl Feed {
         let now = self.door.clock.now();
         let is_offering = self.reoffer.is_due(now.monotonic_ms);
         let is_patient = !is_offering && !self.peers.is_waiting();
-        let Read { entries, strange, end, count } = stream::read(&mut primary.link, known.cursor, is_patient)?;
-        known.cursor = end;
+        let read = known.tail.advance(&mut primary.link, is_patient)?;
+        let (is_all, strange) = (read.is_all, read.strange);
+        let is_news = !read.entries.is_empty() || !strange.is_empty();
         self.door.status.strange.add(strange.len() as u64);
         if let (Some(id), false) = (strange.first(), self.is_strange_told) {
             let host = primary.link.host();
@@ -412,17 +411,14 @@ impl Feed {
             );
             self.is_strange_told = true;
         }
-        let ours = entries.len();
-        if let Some(reached) = stream::follow(known.position, &entries).map_err(FeedError::Broken)? {
-            entries.iter().for_each(|entry| self.listings.note(entry));
-            let events: Vec<Event> = entries.into_iter().map(|LogEntry { event, .. }| event).collect();
-            self.door.changes(events, reached)?;
-            known.position = reached;
-            self.door.status.events.add(ours as u64);
+        if !read.entries.is_empty() {
+            self.door.status.events.add(read.entries.len() as u64);
+            let events = self.listings.take_in(read.entries);
+            self.door.tell(FollowerMessage::Changes(events, Some(known.tail.position)))?;
             self.backoff = BACKOFF_MIN;
         }
-        if count < ENTRIES_MAX {
-            self.door.status.set_fresh_at(now.monotonic_us);
+        if is_all {
+            self.door.status.fresh_at_us.set(now.monotonic_us);
         }
         if is_offering {
             self.reoffer.offer(primary, &self.door)?;
@@ -446,8 +442,8 @@ impl Feed {
             if self.heartbeats.is_multiple_of(SENTINEL_HEARTBEATS) {
                 primary.check_named(&self.address, self.heartbeats / SENTINEL_HEARTBEATS)?;
             }
-            let is_due = self.heartbeats.is_multiple_of(PEER_HEARTBEATS) || !self.peers.is_told();
-            if let (true, Some(store)) = (is_due, self.door.status.store()) {
+            let is_due = self.heartbeats.is_multiple_of(PEER_HEARTBEATS) || !self.peers.is_told;
+            if let (true, Some(store)) = (is_due, self.door.status.store.get()) {
                 self.peers.repeat(primary, store)?;
             }
             if let Some(cause) = self.judge(&primary.role.replid, &head) {
@@ -459,7 +455,7 @@ impl Feed {
         }
         if self.peers.is_waiting() {
             thread::sleep(PEER_PAUSE);
-        } else if count > 0 {
+        } else if is_news {
             thread::sleep(NAP);
         }
         Ok(())

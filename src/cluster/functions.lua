@@ -59,13 +59,16 @@ local function time()
   return tonumber(parts[1]), parts[1] * 1000 + math.floor(parts[2] / 1000)
 end
 
--- The first of these calls that the caller may not make, as a refusal. Each is a command and its key, with
--- as many arguments as it needs to be one.
+-- A call, as it is told: a command and its key.
+local function name_of(call)
+  return string.lower(call[1]) .. ' ' .. (call.key or call[2])
+end
+
+-- The first of these calls that the caller may not make, as a refusal. Each has as many arguments as it needs to be one.
 local function denied(...)
   for _, call in ipairs({ ... }) do
     if not redis.acl_check_cmd(unpack(call)) then
-      local what = string.lower(call[1]) .. ' ' .. call[2]
-      return { err = 'VSRIGHTS the user of this node may not ' .. what .. ': nothing was done' }
+      return { err = 'VSRIGHTS the user of this node may not ' .. name_of(call) .. ': nothing was done' }
     end
   end
 end
@@ -133,9 +136,21 @@ local function change(is_of_listed, make)
     if last_ms > now_ms + NAMES_AHEAD_MS then
       ahead = math.max(last_ms - now_ms, kept)
     end
-    local call = { log = log, claims = claims, dir = dir, tok = tok, meta = meta, gone = gone }
-    call.server, call.record, call.cd, call.now_s = args[3], record, cd, now_s
-    call.n, call.ms, call.ahead = n, math.max(now_ms + ahead, last_ms), ahead ~= kept and ahead
+    local call = {
+      log = log,
+      claims = claims,
+      dir = dir,
+      tok = tok,
+      meta = meta,
+      gone = gone,
+      server = args[3],
+      record = record,
+      cd = cd,
+      now_s = now_s,
+      n = n,
+      ms = math.max(now_ms + ahead, last_ms),
+      ahead = ahead ~= kept and ahead,
+    }
     return make(call, unpack(args, 4))
   end
 end
@@ -153,7 +168,8 @@ end
 
 -- Whether the caller may append an entry, and make these calls.
 local function may_append(call, ...)
-  return denied({ 'XADD', call.log, '*', 'n', '1' }, call.ahead and { 'HSET', call.meta, 'ahead', '0' } or nil) or denied(...)
+  local refusal = call.ahead and denied({ 'HSET', call.meta, 'ahead', '0' })
+  return refusal or denied({ 'XADD', call.log, '*', 'n', '1' }, ...)
 end
 
 -- Makes t the vote of all these addresses, for each of which the claims were asked before. Gives the name of the
@@ -460,8 +476,8 @@ local function rights(keys)
     { 'HSET', nodes, '1', '' },
     { 'HDEL', nodes, '1' },
   }) do
-    if not redis.acl_check_cmd(unpack(call)) then
-      missing[#missing + 1] = string.lower(call[1]) .. ' ' .. (call.key or call[2])
+    if denied(call) then
+      table.insert(missing, name_of(call))
     end
   end
   return missing

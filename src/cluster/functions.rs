@@ -1,6 +1,6 @@
 //! The functions in the store: loaded where they are missing, compared where they are there.
 
-use redis::{Value, cmd};
+use redis::cmd;
 
 use super::entry::{items, text};
 use super::keys;
@@ -82,30 +82,15 @@ fn loaded(link: &mut StoreLink) -> Result<Option<String>, LinkError> {
         }
         other => other,
     })?;
-    Ok(code(&reply).map(str::to_owned))
-}
-
-/// The code in a listing of libraries: names and values in turn.
-fn code(listing: &Value) -> Option<&str> {
-    let Value::Array(libraries) = listing else { return None };
-    let Value::Array(fields) = libraries.first()? else { return None };
-    let code = fields.chunks_exact(2).find(|pair| text(&pair[0]) == Some("library_code"))?;
-    text(&code[1])
+    // Libraries, each with names and values in turn.
+    let fields = items(&reply).and_then(|libraries| items(libraries.first()?)).unwrap_or_default();
+    let code = fields.chunks_exact(2).find(|pair| text(&pair[0]) == Some("library_code"));
+    Ok(code.and_then(|code| text(&code[1])).map(str::to_owned))
 }
 
 #[cfg(test)]
 mod tests {
-    use redis::parse_redis_value;
-
-    use super::{CODE, LIBRARY, code, is_same};
-
-    #[test]
-    fn the_library_has_the_name_that_is_looked_for() {
-        assert_eq!(CODE.lines().next(), Some(format!("#!lua name={LIBRARY}").as_str()));
-        for line in CODE.lines().filter(|line| line.contains("register_function")) {
-            assert!(line.contains(&format!("'{LIBRARY}_")), "{line}");
-        }
-    }
+    use super::{CODE, LIBRARY, is_same};
 
     #[test]
     fn a_comment_makes_no_other_library() {
@@ -127,13 +112,5 @@ mod tests {
         for other in &different {
             assert!(!is_same(other, CODE), "{other}");
         }
-    }
-
-    #[test]
-    fn the_code_is_found_in_a_listing() {
-        let listing = "*1\r\n*4\r\n$12\r\nlibrary_name\r\n$11\r\nvote_status\r\n$12\r\nlibrary_code\r\n$4\r\ncode\r\n";
-        let listing = parse_redis_value(listing.as_bytes()).expect("a reply");
-        assert_eq!(code(&listing), Some("code"));
-        assert_eq!(code(&parse_redis_value(b"*0\r\n").expect("a reply")), None);
     }
 }

@@ -6,11 +6,11 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The id that was kept; `None` where there is no such file. A file that cannot be read is an error: without an
-/// id the node would follow any store.
+/// What was kept; `None` where there is no such file. A file that cannot be read is an error: without an id the node
+/// would follow any store.
 ///
 /// # Errors
-/// Where there is one and it holds no id, or cannot be read.
+/// Where there is one and it is empty, or cannot be read.
 pub fn read(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) if text.trim().is_empty() => Err(io::Error::new(ErrorKind::InvalidData, "it holds no id")),
@@ -20,41 +20,12 @@ pub fn read(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Keeps the id. Where that fails the node goes on: it knows the id until it ends.
-pub fn keep(path: &Path, id: &str) {
-    if read(path).ok().flatten().as_deref() == Some(id) {
-        return;
+/// Keeps what this process leaves to the one after it. Where that fails it says where and why, and the node goes on.
+pub(super) fn keep(path: &Path, line: &str) -> Result<(), String> {
+    if read(path).ok().flatten().as_deref() == Some(line) {
+        return Ok(());
     }
-    if let Err(error) = write(path, id) {
-        log::warn!("cannot keep the store's id in {}: {error}; a restart will follow any store", path.display());
-    }
-}
-
-/// What a process leaves to the one after it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Before {
-    /// By what the other nodes know it.
-    pub node: String,
-    /// The history that it followed last.
-    pub history: String,
-}
-
-/// What the process before this one has left. What cannot be read is as if there were nothing: the node
-/// waits for the others then.
-#[must_use]
-pub fn read_before(path: &Path) -> Option<Before> {
-    let text = fs::read_to_string(path).ok()?;
-    let mut words = text.split_whitespace();
-    let (node, history) = (words.next()?.to_owned(), words.next()?.to_owned());
-    Some(Before { node, history })
-}
-
-/// Keeps it for the next one.
-pub fn keep_before(path: &Path, before: &Before) {
-    if let Err(error) = write(path, &format!("{} {}", before.node, before.history)) {
-        let path = path.display();
-        log::warn!("cannot keep the store's history in {path}: {error}; the next start waits for the other nodes");
-    }
+    write(path, line).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn write(path: &Path, line: &str) -> io::Result<()> {
@@ -72,21 +43,7 @@ mod tests {
     use std::io::ErrorKind;
     use std::path::Path;
 
-    use super::{Before, keep, keep_before, read, read_before};
-
-    #[test]
-    fn a_history_is_kept() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("store.history");
-        assert_eq!(read_before(&path), None);
-        for history in ["h1", "h2"] {
-            let before = Before { node: "a".to_owned(), history: history.to_owned() };
-            keep_before(&path, &before);
-            assert_eq!(read_before(&path), Some(before));
-        }
-        fs::write(&path, "a").expect("the folder takes a file");
-        assert_eq!(read_before(&path), None, "half of it is nothing");
-    }
+    use super::{keep, read};
 
     #[test]
     fn an_id_is_kept() {
@@ -94,10 +51,9 @@ mod tests {
         let path = directory.path().join("store.id");
         let read = |path: &Path| read(path).map_err(|error| error.kind());
         assert_eq!(read(&path), Ok(None));
-        keep(&path, "abc");
-        keep(&path, "abd");
+        assert_eq!([keep(&path, "abc"), keep(&path, "abd")], [Ok(()), Ok(())]);
         assert_eq!(read(&path), Ok(Some("abd".to_owned())));
-        keep(&directory.path().join("gone/store.id"), "abc");
+        assert!(keep(&directory.path().join("gone/store.id"), "abc").is_err());
         assert!(read(directory.path()).is_err(), "what cannot be read is not none");
         fs::write(&path, "\n").expect("the folder takes a file");
         assert_eq!(read(&path), Err(ErrorKind::InvalidData));

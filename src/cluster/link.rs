@@ -3,7 +3,7 @@
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::time::Duration;
 
 use redis::{Arg, Cmd, Parser, Value, cmd};
@@ -13,13 +13,14 @@ use super::address::Host;
 use super::entry::text;
 use super::keys;
 use super::reason::Reason;
-use super::socket::{self, StoreSocket};
-use crate::store::StoreError;
+use super::socket::{StoreSocket, fault};
 
 /// A machine is taken to be gone if a connection, or a reply, takes longer than this.
 pub const TIMEOUT: Duration = Duration::from_millis(1_000);
 /// The same for a sentinel. It is shorter, as there are others to ask.
 pub const SENTINEL_TIMEOUT: Duration = Duration::from_millis(500);
+/// Room for replies on their way, in bytes.
+const BUFFER_BYTES: usize = 256 * 1024;
 
 /// Why there is no reply to use: of what kind, and in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,15 +56,10 @@ impl fmt::Display for LinkError {
 
 impl std::error::Error for LinkError {}
 
-impl From<LinkError> for StoreError {
-    fn from(error: LinkError) -> Self {
-        Self::Unavailable(error.to_string())
-    }
-}
-
 /// An open connection.
 pub struct StoreLink {
-    socket: StoreSocket,
+    /// With room for replies on their way.
+    socket: BufReader<StoreSocket>,
     parser: Parser,
     host: Host,
 }
@@ -78,6 +74,7 @@ impl StoreLink {
         let socket = StoreSocket::connect(host, &access.security, timeout).map_err(|(reason, why)| {
             LinkError::Lost(reason, format!("the store at {host} cannot be reached: {why}"))
         })?;
+        let socket = BufReader::with_capacity(BUFFER_BYTES, socket);
         let mut link = Self { socket, parser: Parser::new(), host: host.clone() };
         if let Some(password) = password {
             link.greet(cmd("AUTH").arg(access.user.as_deref()).arg(password))?;
@@ -102,10 +99,9 @@ impl StoreLink {
         &self.host
     }
 
-    /// The connection itself, where no reply is on its way.
-    #[must_use]
-    pub fn into_socket(self) -> StoreSocket {
-        self.socket
+    /// What comes next, for a reader of its own: where every reply to a question is read.
+    pub(super) fn unread(&mut self) -> &mut impl BufRead {
+        &mut self.socket
     }
 
     /// Waits so long for each reply from now on.
@@ -113,7 +109,7 @@ impl StoreLink {
     /// # Errors
     /// [`LinkError::Lost`]
     pub fn set_timeout(&mut self, timeout: Duration) -> Result<(), LinkError> {
-        self.socket.set_timeout(timeout).map_err(|error| self.lost(&error))
+        self.socket.get_ref().set_timeout(timeout).map_err(|error| self.lost(&error))
     }
 
     /// Asks one thing.
@@ -159,8 +155,13 @@ impl StoreLink {
         (replies, None)
     }
 
-    fn send(&mut self, packed: &[u8]) -> Result<(), LinkError> {
-        let sent = self.socket.write_all(packed).and_then(|()| self.socket.flush());
+    /// Sends commands, one behind the other.
+    ///
+    /// # Errors
+    /// [`LinkError::Lost`]
+    pub fn send(&mut self, packed: &[u8]) -> Result<(), LinkError> {
+        let socket = self.socket.get_mut();
+        let sent = socket.write_all(packed).and_then(|()| socket.flush());
         sent.map_err(|error| self.lost(&error))
     }
 
@@ -169,9 +170,7 @@ impl StoreLink {
         let parsed = self.parser.parse_value(&mut ear);
         match (parsed, ear.failure) {
             (Ok(Value::ServerError(error)), _) => {
-                let host = &self.host;
-                let why = format!("{} {}", error.code(), error.details().unwrap_or_default());
-                Err(LinkError::Refused(refusal(&why), format!("the store at {host} refuses: {why}")))
+                Err(self.refused(&format!("{} {}", error.code(), error.details().unwrap_or_default())))
             }
             (Ok(value), _) => Ok(value),
             (Err(_), Some(failure)) => Err(self.lost(&failure)),
@@ -179,9 +178,15 @@ impl StoreLink {
         }
     }
 
-    fn lost(&self, error: &io::Error) -> LinkError {
-        let why = format!("the store at {} does not answer: {}", self.host, socket::say(error));
-        LinkError::Lost(socket::reason_of(error), why)
+    /// What the machine said is why it will not.
+    pub(super) fn refused(&self, why: &str) -> LinkError {
+        LinkError::Refused(refusal(why), format!("the store at {} refuses: {why}", self.host))
+    }
+
+    /// The connection failed.
+    pub(super) fn lost(&self, error: &io::Error) -> LinkError {
+        let (reason, why) = fault(error);
+        LinkError::Lost(reason, format!("the store at {} does not answer: {why}", self.host))
     }
 
     /// A reply that makes no sense: what is there is no store of ours.
@@ -197,12 +202,8 @@ impl StoreLink {
     /// # Errors
     /// Either kind.
     pub fn role(&mut self) -> Result<StoreRole, LinkError> {
-        let reply = self.ask(&StoreRole::question())?;
-        let info = match &reply {
-            Value::VerbatimString { text, .. } => Some(text.as_str()),
-            other => text(other),
-        };
-        let Some(info) = info else { return Err(self.strange("a description of itself")) };
+        let reply = self.ask(cmd("INFO").arg(&["server", "replication", "memory", "stats", "cluster"]))?;
+        let Some(info) = text(&reply) else { return Err(self.strange("a description of itself")) };
         StoreRole::read(info).map_err(|field| {
             let why =
                 format!("the store at {} does not say its {field} (INFO): that is needed to follow it", self.host);
@@ -213,7 +214,7 @@ impl StoreLink {
 
 /// Hears replies, and keeps the error of the connection: the parser passes on only that there was one.
 struct Ear<'a> {
-    socket: &'a mut StoreSocket,
+    socket: &'a mut BufReader<StoreSocket>,
     failure: Option<io::Error>,
 }
 
@@ -294,15 +295,7 @@ pub struct StoreRole {
 }
 
 impl StoreRole {
-    /// What a machine is asked for it.
-    #[must_use]
-    pub fn question() -> Cmd {
-        let mut command = cmd("INFO");
-        command.arg("server").arg("replication").arg("memory").arg("stats").arg("cluster");
-        command
-    }
-
-    /// Reads the answer.
+    /// Reads what it says.
     ///
     /// # Errors
     /// The field that it lacks.

@@ -6,6 +6,7 @@ use super::link::LinkError;
 use super::primary::Primary;
 use super::reason::Reason;
 use super::snapshot::{self, StoreState};
+use crate::readiness::Readiness;
 use crate::vote::digest::Digest;
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::table::CooldownTable;
@@ -39,7 +40,7 @@ impl Mirror {
                 ),
             ));
         };
-        let state = snapshot::read(&mut primary, address, table, cooldown, &mut |_rows| {})?;
+        let state = snapshot::read(&mut primary, address, table, cooldown, &Readiness::default())?;
         Ok(Self { primary, state, cooldown })
     }
 

@@ -50,7 +50,7 @@ pub mod view;
 use address::StoreAddress;
 use decider::StoreDecider;
 use feed::Feed;
-use follower::{Follower, FollowerParts};
+use follower::Follower;
 use view::ClusterView;
 
 /// Votes are held by so many replicas before they count as confirmed.
@@ -96,7 +96,7 @@ impl RedisStore {
     #[must_use]
     pub fn open(self, clock: &Clock, cooldown: Cooldown, readiness: Readiness) -> Node {
         let Self { address, confirmation, id_path, stale_max_ms, ipv6_prefix } = self;
-        let FollowerParts { recorder, submitter, door, handle } =
+        let (recorder, submitter, door, handle) =
             Follower::parts(clock.clone(), cooldown, ipv6_prefix, readiness, stale_max_ms);
         let view = ClusterView { status: recorder.status(), clock: clock.clone(), cooldown, ipv6_prefix };
         let mut decider = StoreDecider::new(address.clone(), door.clone(), confirmation);

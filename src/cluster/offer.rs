@@ -3,7 +3,7 @@
 
 use redis::cmd;
 
-use super::address::StoreAddress;
+use super::address::{StoreAddress, StoreTarget};
 use super::functions;
 use super::keys;
 use super::link::{LinkError, StoreLink, TIMEOUT, info_field};
@@ -31,8 +31,8 @@ pub fn look(address: &StoreAddress) -> Result<Lacks, LinkError> {
         Ok(primary) => primary.link,
         // It is there and does not say what it is: the rest of the list is worth asking for.
         Err(error) if matches!(error.reason(), Reason::Rights | Reason::Unfit) => {
-            let Some(host) = address.target.first() else { return Err(error) };
-            StoreLink::connect(&address.access, host, TIMEOUT)?
+            let StoreTarget::Direct(hosts) = &address.target else { return Err(error) };
+            StoreLink::connect(&address.access, &hosts[0], TIMEOUT)?
         }
         Err(error) => return Err(error),
     };

@@ -9,7 +9,7 @@ use redis::{Value, cmd};
 
 use super::calls;
 use super::entry::{items, text};
-use super::identity::{self, Before};
+use super::identity;
 use super::keys;
 use super::link::LinkError;
 use super::primary::Primary;
@@ -26,12 +26,12 @@ pub struct Peers {
     path: PathBuf,
     /// The name by which the others know this process. A restart has another one.
     name: String,
-    /// What the process before this one was known by, and the history that it followed last.
-    before: Option<Before>,
+    /// By what they knew the process before this one, and the history that it followed last.
+    before: Option<(String, String)>,
     /// The history to which nothing is owed, as it was said last.
     told: String,
-    /// Whether the store took that.
-    is_told: bool,
+    /// Whether the store took that: the others know it.
+    pub is_told: bool,
     /// This node has just started, and takes no votes before this, in milliseconds of the monotonic clock.
     wait_until_ms: Option<u64>,
 }
@@ -45,7 +45,10 @@ impl Peers {
     /// Reads what was kept at `path`.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
-        let before = identity::read_before(&path);
+        // What cannot be read is as if there were nothing: the node waits for the others then.
+        let kept = identity::read(&path).ok().flatten();
+        let words = kept.as_deref().and_then(|kept| kept.split_once(' '));
+        let before = words.map(|(name, history)| (name.to_owned(), history.to_owned()));
         // Without random numbers the process id is the name: it differs at least between nodes of one machine.
         let name = random::bits().map_or_else(|_| std::process::id().into(), u128::from_be_bytes);
         Self { path, name: format!("{name:032x}"), before, told: String::new(), is_told: false, wait_until_ms: None }
@@ -53,7 +56,7 @@ impl Peers {
 
     /// Begins to wait for the others, where that is needed, when the state was read for the first time.
     pub fn begin(&mut self, primary: &Primary, is_new: bool, now_ms: u64) {
-        let followed = self.before.as_ref().map(|before| before.history.as_str());
+        let followed = self.before.as_ref().map(|(_, history)| history.as_str());
         if !has_to_wait(followed, &primary.history(), is_new) {
             return;
         }
@@ -74,12 +77,6 @@ impl Peers {
     #[must_use]
     pub const fn is_waiting(&self) -> bool {
         self.wait_until_ms.is_some()
-    }
-
-    /// Whether the others know what they were told last.
-    #[must_use]
-    pub const fn is_told(&self) -> bool {
-        self.is_told
     }
 
     /// Tells the others again what was told last, so that it is known to be there.
@@ -104,7 +101,7 @@ impl Peers {
     }
 
     fn say(&mut self, primary: &mut Primary, store: &str, tidy: &str) -> Result<(), LinkError> {
-        let former = self.before.as_ref().map_or("", |before| before.node.as_str());
+        let former = self.before.as_ref().map_or("", |(name, _)| name.as_str());
         let said = calls::node(store, &self.name, &self.told, former, tidy);
         let answer = primary.link.ask(&said);
         self.is_told = answer.is_ok();
@@ -121,7 +118,12 @@ impl Peers {
     /// [`LinkError`]
     pub fn is_over(&mut self, primary: &mut Primary, now_ms: u64) -> Result<bool, LinkError> {
         let Some(until_ms) = self.wait_until_ms else { return Ok(true) };
-        let others = self.others(primary)?;
+        let reply = primary.link.ask(cmd("HGETALL").arg(keys::NODES))?;
+        let mut others = read(&reply).ok_or_else(|| primary.link.strange("a list of nodes"))?;
+        others.remove(&self.name);
+        if let Some((former, _)) = &self.before {
+            others.remove(former);
+        }
         let own = primary.history();
         let behind = others.values().filter(|history| **history != own).count();
         // Finding no node is no proof that there is none: the store may have lost what the others said.
@@ -140,25 +142,16 @@ impl Peers {
         Ok(true)
     }
 
-    /// The other nodes, each with the history to which it owes nothing.
-    fn others(&self, primary: &mut Primary) -> Result<BTreeMap<String, String>, LinkError> {
-        let reply = primary.link.ask(cmd("HGETALL").arg(keys::NODES))?;
-        let mut others = read(&reply).ok_or_else(|| primary.link.strange("a list of nodes"))?;
-        others.remove(&self.name);
-        if let Some(before) = &self.before {
-            others.remove(&before.node);
-        }
-        Ok(others)
-    }
-
     /// Keeps on disk what was told last, for the process after this one.
-    pub fn keep(&mut self) {
-        let now = Before { node: self.name.clone(), history: self.told.clone() };
-        identity::keep_before(&self.path, &now);
+    pub fn keep(&self) {
+        let line = format!("{} {}", self.name, self.told);
+        if let Err(why) = identity::keep(&self.path, &line) {
+            log::warn!("cannot keep the store's history in {why}; the next start waits for the other nodes");
+        }
     }
 }
 
-/// Names and records in turn.
+/// Nodes, each with the history to which it owes nothing: names and records in turn.
 fn read(reply: &Value) -> Option<BTreeMap<String, String>> {
     let pairs = items(reply)?.chunks_exact(2);
     let history = |record: &str| record.split(';').next().unwrap_or_default().to_owned();
@@ -167,9 +160,7 @@ fn read(reply: &Value) -> Option<BTreeMap<String, String>> {
 
 #[cfg(test)]
 mod tests {
-    use redis::parse_redis_value;
-
-    use super::{has_to_wait, read};
+    use super::has_to_wait;
 
     #[test]
     fn who_knows_the_history_does_not_wait() {
@@ -178,14 +169,5 @@ mod tests {
         assert!(has_to_wait(None, "a", false));
         assert!(has_to_wait(Some("b"), "a", false));
         assert!(has_to_wait(Some("b"), "a", true), "a store that has lost everything looks new");
-    }
-
-    #[test]
-    fn records_of_nodes() {
-        let reply = "*4\r\n$1\r\nx\r\n$4\r\na1;9\r\n$1\r\ny\r\n$6\r\n;9;new\r\n";
-        let others = read(&parse_redis_value(reply.as_bytes()).expect("a reply")).expect("two nodes");
-        let found: Vec<(&str, &str)> = others.iter().map(|(name, history)| (name.as_str(), history.as_str())).collect();
-        assert_eq!(found, [("x", "a1"), ("y", "")]);
-        assert_eq!(read(&parse_redis_value(b":1\r\n").expect("a reply")), None);
     }
 }

@@ -40,6 +40,23 @@ impl Primary {
         Err(LinkError::Lost(Reason::Role, why))
     }
 
+    /// Another connection to the same machine. A name may stand for several machines, and votes have to be of the one
+    /// whose log is followed.
+    ///
+    /// # Errors
+    /// Where the name leads to another machine.
+    pub fn beside(&self, address: &StoreAddress) -> Result<StoreLink, LinkError> {
+        let host = self.link.host();
+        let Self { mut link, role } = enter(address, host)?;
+        if !role.is_primary || role.run_id != self.role.run_id {
+            let why = format!("the store at {host} is another machine at each connection");
+            return Err(LinkError::Lost(Reason::Role, why));
+        }
+        // A primary that is busy saving is slow, and no caller waits for this.
+        link.set_timeout(TIMEOUT * 5)?;
+        Ok(link)
+    }
+
     /// The name of its history, and how many keys it has dropped in it.
     #[must_use]
     pub fn history(&self) -> String {
@@ -140,7 +157,7 @@ fn direct(address: &StoreAddress, hosts: &[Host]) -> Result<Primary, LinkError> 
     let mut why = None;
     for host in hosts.iter().chain(&heard_of) {
         match enter(address, host).and_then(|found| owner(address, found)) {
-            Ok(found) if found.role.is_clustered || address.target.is_single() => return Ok(found),
+            Ok(found) if found.role.is_clustered || hosts.len() == 1 => return Ok(found),
             Ok(found) => {
                 let host = found.link.host();
                 let what = format!(

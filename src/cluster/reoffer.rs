@@ -6,10 +6,10 @@ use std::collections::HashSet;
 
 use redis::{Cmd, Value};
 
-use super::calls::{self, GivenBack};
+use super::calls::{self, GivenBack, Term};
 use super::entry::ListingId;
 use super::feed_error::FeedError;
-use super::follower::FeedDoor;
+use super::follower::{FeedDoor, FollowerMessage};
 use super::link::LinkError;
 use super::primary::Primary;
 use super::snapshot::Listings;
@@ -62,10 +62,7 @@ impl Reoffer {
     pub fn note_votes(&mut self, next: &FullState, door: &FeedDoor, listings: &Listings) {
         let (now, cooldown) = (door.clock.now().wall, door.cooldown);
         // Votes that were owed before and are viewed are found again below.
-        self.votes.retain(|(vote, _)| {
-            let held = door.cooldowns.live(vote.pair, now);
-            held.is_none_or(|held| held < cooldown.expires_at(vote.voted_at))
-        });
+        self.votes.retain(|(vote, _)| !is_viewed(vote, door));
         let mut shard = Vec::new();
         for index in 0..SHARDS {
             shard.clear();
@@ -112,13 +109,13 @@ impl Reoffer {
             .copied()
             .collect();
         let listings: Vec<ListingId> = listings.into_iter().collect();
-        let are_gone = ask_whether_gone(primary, &listings, |listing| calls::is_listing_gone(*listing))?;
+        let are_gone = ask_whether_gone(primary, &listings, ListingId::to_string)?;
         let gone: HashSet<ListingId> =
             listings.into_iter().zip(are_gone).filter(|(_, is_gone)| *is_gone).map(|(listing, _)| listing).collect();
         let stays = |listing: &Option<ListingId>| listing.is_none_or(|listing| !gone.contains(&listing));
         self.servers.retain(|(.., listing)| stays(listing));
         self.votes.retain(|(_, listing)| stays(listing));
-        let mut are_gone = ask_whether_gone(primary, &self.votes, |(vote, _)| calls::is_vote_gone(vote))?.into_iter();
+        let mut are_gone = ask_whether_gone(primary, &self.votes, |(vote, _)| calls::name(vote))?.into_iter();
         self.votes.retain(|_| are_gone.next() != Some(true));
         Ok(())
     }
@@ -141,12 +138,8 @@ impl Reoffer {
     /// Notes the votes that the store took in an earlier history, with these listings, and that never came to this
     /// node. Gives whether there were any.
     pub fn note_unseen(&mut self, door: &FeedDoor, listings: &Listings) -> bool {
-        let now = door.clock.now().wall;
         let before = self.votes.len();
-        let unseen = door.take_unseen().into_iter().filter(|vote| {
-            let held = door.cooldowns.live(vote.pair, now);
-            held.is_none_or(|held| held < door.cooldown.expires_at(vote.voted_at))
-        });
+        let unseen = door.take_unseen().into_iter().filter(|vote| !is_viewed(vote, door));
         self.votes.extend(unseen.map(|vote| (vote, listings.of(vote.pair.server))));
         door.status.owed.set(self.len() as u64);
         self.votes.len() > before
@@ -157,12 +150,13 @@ impl Reoffer {
     /// # Errors
     /// [`FeedError`]; what was offered is offered again then.
     pub fn offer(&mut self, primary: &mut Primary, door: &FeedDoor) -> Result<(), FeedError> {
-        let Some(store) = door.status.store() else { return Ok(()) };
+        let Some(store) = door.status.store.get() else { return Ok(()) };
+        let term = Term { store, until_ms: None };
         let refusal = match door.status.barrier.get() {
             // This node sends no votes either.
             Some((reason, why)) => Some(LinkError::Refused(reason, why)),
-            None if self.servers.is_empty() => self.offer_votes(primary, door, store)?,
-            None => self.offer_servers(primary, door, store)?,
+            None if self.servers.is_empty() => self.offer_votes(primary, door, term)?,
+            None => self.offer_servers(primary, door, term)?,
         };
         door.status.owed.set(self.len() as u64);
         if let Some(refusal) = &refusal {
@@ -183,10 +177,10 @@ impl Reoffer {
         &mut self,
         primary: &mut Primary,
         door: &FeedDoor,
-        store: &str,
+        term: Term<'_>,
     ) -> Result<Option<LinkError>, FeedError> {
         let (mut taken, mut refused, mut corrections) = (0_u64, 0_u64, Vec::new());
-        let question = |(server, token, listing): &LostServer| calls::relist(store, *server, token, *listing);
+        let question = |(server, token, listing): &LostServer| calls::relist(term, *server, token, *listing);
         let refusal = offer_last(primary, &mut self.servers, question, |(server, ..), reply| {
             match calls::read_relist(reply)? {
                 GivenBack::Taken => taken += 1,
@@ -197,7 +191,7 @@ impl Reoffer {
             }
             Some(())
         })?;
-        door.correct(corrections)?;
+        door.tell(FollowerMessage::Changes(corrections, None))?;
         if taken + refused > 0 {
             log::info!("lost servers were offered: {taken} listed again and {refused} refused");
         }
@@ -209,10 +203,10 @@ impl Reoffer {
         &mut self,
         primary: &mut Primary,
         door: &FeedDoor,
-        store: &str,
+        term: Term<'_>,
     ) -> Result<Option<LinkError>, FeedError> {
         let mut corrections = Vec::new();
-        let question = |(vote, listing): &LostVote| calls::restore(store, vote, *listing);
+        let question = |(vote, listing): &LostVote| calls::restore(term, vote, *listing);
         let refusal = offer_last(primary, &mut self.votes, question, |(vote, _), reply| {
             match calls::read_restore(reply)? {
                 GivenBack::Taken => door.status.restored.add(1),
@@ -224,7 +218,7 @@ impl Reoffer {
             }
             Some(())
         })?;
-        door.correct(corrections)?;
+        door.tell(FollowerMessage::Changes(corrections, None))?;
         if self.votes.is_empty() {
             let (restored, refused) = (door.status.restored.get(), door.status.not_restored.get());
             log::info!("lost votes were offered: {restored} restored and {refused} refused since the start");
@@ -261,17 +255,23 @@ fn offer_last<T>(
 fn ask_whether_gone<T>(
     primary: &mut Primary,
     asked: &[T],
-    question: impl Fn(&T) -> Cmd,
+    name: impl Fn(&T) -> String,
 ) -> Result<Vec<bool>, LinkError> {
     let mut are_gone = Vec::with_capacity(asked.len());
     for asked in asked.chunks(OFFERS_AT_ONCE) {
-        let (replies, lost) = primary.link.ask_all(asked.iter().map(&question));
+        let (replies, lost) = primary.link.ask_all(asked.iter().map(|asked| calls::is_gone(&name(asked))));
         for reply in replies {
             are_gone.push(reply? != Value::Nil);
         }
         lost.map_or(Ok(()), Err)?;
     }
     Ok(are_gone)
+}
+
+/// Whether this vote or a later one of its pair is viewed.
+fn is_viewed(vote: &StoredVote, door: &FeedDoor) -> bool {
+    let held = door.cooldowns.live(vote.pair, door.clock.now().wall);
+    held.is_some_and(|held| held >= door.cooldown.expires_at(vote.voted_at))
 }
 
 /// Whether the state has none or an earlier vote of the pair.

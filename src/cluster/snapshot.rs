@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use redis::{Value, cmd};
 
 use super::address::{Host, StoreAddress};
-use super::bulk_reader::BulkReader;
+use super::bulk_reader;
 use super::entry::{self, EntryId, ListingId, LogEntry, Position, items, number, text};
 use super::feed_error::FeedError;
 use super::keys;
@@ -16,7 +16,8 @@ use super::link::{LinkError, StoreLink};
 use super::primary::Primary;
 use super::reason::Reason;
 use super::state::FullState;
-use super::stream::{self, Read};
+use super::stream::Tail;
+use crate::readiness::Readiness;
 use crate::store::Event;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::ServerId;
@@ -65,13 +66,17 @@ impl Listings {
         self.0.get(&server).copied()
     }
 
-    /// Takes in what an entry says.
-    pub fn note(&mut self, entry: &LogEntry) {
-        match (&entry.event, entry.listing) {
-            (Event::Server(server, _), Some(listing)) => drop(self.0.insert(*server, listing)),
-            (Event::Server(server, _) | Event::ServerRemoved(server), _) => drop(self.0.remove(server)),
-            _ => {}
-        }
+    /// Takes in what entries say of listings, and gives their events.
+    pub fn take_in(&mut self, entries: Vec<LogEntry>) -> Vec<Event> {
+        let note = |LogEntry { event, listing, .. }: LogEntry| {
+            match (&event, listing) {
+                (Event::Server(server, _), Some(listing)) => drop(self.0.insert(*server, listing)),
+                (Event::Server(server, _) | Event::ServerRemoved(server), _) => drop(self.0.remove(server)),
+                _ => {}
+            }
+            event
+        };
+        entries.into_iter().map(note).collect()
     }
 }
 
@@ -158,7 +163,7 @@ fn add_servers(servers: &mut Snapshot, listings: &mut Listings, records: &[Value
     Some(())
 }
 
-/// Reads the whole state into `table`, an empty one. `progress` is told of votes as they come.
+/// Reads the whole state into `table`, an empty one. `readiness` is told of votes as they come.
 ///
 /// # Errors
 /// Where it cannot be read whole.
@@ -167,7 +172,7 @@ pub fn read(
     address: &StoreAddress,
     mut table: CooldownTable,
     cooldown: Cooldown,
-    progress: &mut dyn FnMut(u64),
+    readiness: &Readiness,
 ) -> Result<StoreState, FeedError> {
     let snap = snap(&mut primary.link)?;
     check_lengths(&snap, primary.link.host(), cooldown, table.view().prefix())?;
@@ -175,9 +180,7 @@ pub fn read(
     let now = UnixSeconds(u32::try_from(head.now_us / 1_000_000).unwrap_or(u32::MAX));
     let (servers, listings) = read_servers(&mut primary.link)?;
     let ids: Vec<ServerId> = servers.iter_after(None).map(|(server, _)| server).collect();
-    let host = primary.link.host().clone();
-    let mut wire = BulkReader::open(&address.access, &host, &primary.role.run_id)?;
-    read_votes(&mut wire, &ids, now, cooldown, &mut table, progress)?;
+    read_votes(&mut primary.beside(address)?, &ids, now, cooldown, &mut table, readiness)?;
     let LogEnd { position, store, .. } = head;
     let mut state = StoreState { full: FullState { table, servers }, listings, position, store };
     catch_up(&mut primary.link, &mut state, cooldown, None)?;
@@ -212,12 +215,12 @@ fn check_lengths(snap: &Snap, host: &Host, cooldown: Cooldown, prefix: Ipv6Prefi
 }
 
 fn read_votes(
-    wire: &mut BulkReader,
+    link: &mut StoreLink,
     servers: &[ServerId],
     now: UnixSeconds,
     cooldown: Cooldown,
     table: &mut CooldownTable,
-    progress: &mut dyn FnMut(u64),
+    readiness: &Readiness,
 ) -> Result<(), LinkError> {
     // Votes of this second or before are over.
     let until = now.minus(cooldown.seconds());
@@ -225,15 +228,15 @@ fn read_votes(
     let mut questions = questions.iter();
     let mut loader = table.loader();
     if let Some(first) = questions.next() {
-        wire.send(first)?;
+        link.send(first)?;
     }
     for servers in servers.chunks(SERVERS_AT_ONCE) {
         if let Some(next) = questions.next() {
-            wire.send(next)?;
+            link.send(next)?;
         }
         for server in servers {
             let mut rows = 0;
-            let read = wire.votes(&mut |address, voted_at| {
+            let read = bulk_reader::votes(link, &mut |address, voted_at| {
                 let expires_at = cooldown.expires_at(UnixSeconds(voted_at));
                 loader.put(Cooling { pair: Pair { server: *server, address }, expires_at });
                 rows += 1;
@@ -246,7 +249,7 @@ fn read_votes(
                 ),
                 read => read?,
             }
-            progress(rows);
+            readiness.add_loaded_rows(rows);
         }
     }
     loader.finish();
@@ -263,8 +266,8 @@ fn ask_for(servers: &[ServerId], until: UnixSeconds) -> Vec<u8> {
     packed
 }
 
-/// Takes in the log from where the state ends to its end, or up to the entry of number `until`. The end is where it was at the last answer: a store that is written to at every moment and lies
-/// far away has always a newer entry by then.
+/// Takes in the log from where the state ends to its end, or up to the entry of number `until`. The end is where it was
+/// at the last answer: a store that is written to at every moment and lies far away has always a newer entry by then.
 ///
 /// # Errors
 /// Where it cannot be read, or has a hole.
@@ -274,19 +277,13 @@ pub fn catch_up(
     cooldown: Cooldown,
     until: Option<u64>,
 ) -> Result<(), FeedError> {
-    let mut cursor = state.position.id;
+    let mut tail = Tail::at(state.position);
     while until.is_none_or(|until| state.position.n < until) {
-        let Read { mut entries, end, count, .. } = stream::read(link, cursor, false)?;
-        cursor = end;
-        if let Some(until) = until {
-            entries.retain(|entry| entry.position.n <= until);
-        }
-        let reached = stream::follow(state.position, &entries).map_err(FeedError::Broken)?;
-        state.position = reached.unwrap_or(state.position);
-        entries.iter().for_each(|entry| state.listings.note(entry));
-        let events: Vec<Event> = entries.into_iter().map(|entry| entry.event).collect();
-        state.full.apply(&events, cooldown);
-        if count < stream::ENTRIES_MAX {
+        let mut read = tail.advance(link, false)?;
+        read.entries.retain(|entry| until.is_none_or(|until| entry.position.n <= until));
+        state.position = read.entries.last().map_or(state.position, |entry| entry.position);
+        state.full.apply(&state.listings.take_in(read.entries), cooldown);
+        if read.is_all {
             break;
         }
     }
@@ -297,29 +294,12 @@ pub fn catch_up(
 mod tests {
     use redis::Value;
 
-    use super::{Listings, LogEnd, add_servers, ask_for, read_head, read_prefix};
-    use crate::cluster::entry::{EntryId, Position};
+    use super::{Listings, add_servers};
     use crate::vote::directory::Snapshot;
     use crate::vote::id::ServerId;
-    use crate::vote::ipv6::Ipv6Prefix;
-    use crate::vote::time::UnixSeconds;
 
     fn text(text: &str) -> Value {
         Value::BulkString(text.as_bytes().to_vec())
-    }
-
-    #[test]
-    fn ends_of_the_log() {
-        let mut fields = vec![Value::Int(1_795_172_696), Value::Int(250), Value::Int(7), text("5-1"), text("abc")];
-        let expected = LogEnd {
-            now_us: 1_795_172_696_000_250,
-            position: Position { n: 7, id: EntryId { ms: 5, sequence: 1 } },
-            store: "abc".to_owned(),
-        };
-        assert_eq!(read_head(&fields), Some(expected));
-        fields[3] = text("x");
-        assert_eq!(read_head(&fields), None);
-        assert_eq!(read_head(&fields[..3]), None);
     }
 
     #[test]
@@ -334,20 +314,5 @@ mod tests {
         assert!(add(&[text("-1"), text("v1;demo")]).is_none());
         assert_eq!(servers.find(b"demo"), Some(ServerId(28)));
         assert_eq!(servers.len(), 2);
-    }
-
-    #[test]
-    fn votes_are_asked_for_server_by_server() {
-        let packed = ask_for(&[ServerId(28)], UnixSeconds(1_000));
-        let expected =
-            "*5\r\n$13\r\nZRANGEBYSCORE\r\n$11\r\nvs:{0}:s:28\r\n$5\r\n(1000\r\n$4\r\n+inf\r\n$10\r\nWITHSCORES\r\n";
-        assert_eq!(String::from_utf8_lossy(&packed), expected);
-    }
-
-    #[test]
-    fn prefixes() {
-        assert_eq!(read_prefix(&Value::Nil), None);
-        assert_eq!(read_prefix(&text("56")), Ipv6Prefix::from_bits(56));
-        assert_eq!([read_prefix(&text("31")), read_prefix(&text("x"))], [None, None]);
     }
 }

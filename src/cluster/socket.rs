@@ -8,13 +8,15 @@ use super::access::Security;
 use super::address::Host;
 use super::reason::Reason;
 
+trait Wire: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Wire for T {}
+
 /// An open connection.
-pub enum StoreSocket {
-    /// Bytes as they are.
-    Clear(TcpStream),
-    /// Under TLS.
-    #[cfg(feature = "tls")]
-    Tls(Box<rustls::StreamOwned<rustls::ClientConnection, TcpStream>>),
+pub struct StoreSocket {
+    wire: Box<dyn Wire>,
+    /// Below the wire: for its time-outs.
+    stream: TcpStream,
 }
 
 impl StoreSocket {
@@ -23,72 +25,61 @@ impl StoreSocket {
     /// # Errors
     /// Of what kind, and why.
     pub fn connect(host: &Host, security: &Security, timeout: Duration) -> Result<Self, (Reason, String)> {
-        let fail = |error: io::Error| (reason_of(&error), say(&error));
+        let fail = |error| fault(&error);
         let found = (host.name.as_str(), host.port).to_socket_addrs().map_err(fail)?;
         let mut why = (Reason::Unreachable, "there is no such host".to_owned());
         for address in found {
-            match TcpStream::connect_timeout(&address, timeout) {
-                Ok(stream) => return Self::greet(stream, host, security, timeout),
-                Err(error) => why = fail(error),
-            }
+            let stream = match TcpStream::connect_timeout(&address, timeout) {
+                Ok(stream) => stream,
+                Err(error) => {
+                    why = fail(error);
+                    continue;
+                }
+            };
+            // A question is one small packet: it must not wait for a second one.
+            stream.set_nodelay(true).map_err(fail)?;
+            set_timeouts(&stream, timeout).map_err(fail)?;
+            let below = stream.try_clone().map_err(fail)?;
+            let wire: Box<dyn Wire> = match security {
+                Security::Clear => Box::new(below),
+                #[cfg(feature = "tls")]
+                Security::Tls(files) => {
+                    let secured = files.secure(below, &host.name);
+                    Box::new(secured.map_err(|why| (Reason::Tls, format!("TLS: {why}")))?)
+                }
+            };
+            return Ok(Self { wire, stream });
         }
         Err(why)
-    }
-
-    fn greet(stream: TcpStream, host: &Host, security: &Security, timeout: Duration) -> Result<Self, (Reason, String)> {
-        let prepare = || {
-            // A question is one small packet: it must not wait for a second one.
-            stream.set_nodelay(true)?;
-            stream.set_write_timeout(Some(timeout))?;
-            stream.set_read_timeout(Some(timeout))
-        };
-        prepare().map_err(|error| (reason_of(&error), say(&error)))?;
-        match security {
-            Security::Clear => Ok(Self::Clear(stream)),
-            #[cfg(feature = "tls")]
-            Security::Tls(files) => {
-                files.secure(stream, &host.name).map(Self::Tls).map_err(|why| (Reason::Tls, format!("TLS: {why}")))
-            }
-        }
-        .inspect(|_| debug_assert!(!host.name.is_empty()))
     }
 
     /// Waits so long for bytes from now on.
     ///
     /// # Errors
     /// Of the system.
-    pub fn set_timeout(&mut self, timeout: Duration) -> io::Result<()> {
-        let stream = match self {
-            Self::Clear(stream) => stream,
-            #[cfg(feature = "tls")]
-            Self::Tls(stream) => &mut stream.sock,
-        };
-        stream.set_read_timeout(Some(timeout))?;
-        stream.set_write_timeout(Some(timeout))
+    pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        set_timeouts(&self.stream, timeout)
     }
 }
 
-/// What kind of reason an error of a connection is.
+fn set_timeouts(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))
+}
+
+/// Of what kind an error of a connection is, and what it is in a few words.
 #[must_use]
-pub fn reason_of(error: &io::Error) -> Reason {
+pub fn fault(error: &io::Error) -> (Reason, String) {
+    let told = || error.to_string();
     #[cfg(feature = "tls")]
     if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
-        return Reason::Tls;
+        return (Reason::Tls, told());
     }
     match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => Reason::TimeOut,
-        ErrorKind::InvalidData => Reason::Garbled,
-        _ => Reason::Unreachable,
-    }
-}
-
-/// The error in a few words.
-#[must_use]
-pub fn say(error: &io::Error) -> String {
-    match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => "it takes too long".into(),
-        ErrorKind::UnexpectedEof => "it has closed the connection".into(),
-        _ => error.to_string(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => (Reason::TimeOut, "it takes too long".into()),
+        ErrorKind::UnexpectedEof => (Reason::Unreachable, "it has closed the connection".into()),
+        ErrorKind::InvalidData => (Reason::Garbled, told()),
+        _ => (Reason::Unreachable, told()),
     }
 }
 
@@ -105,28 +96,16 @@ fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 
 impl Read for StoreSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        uninterrupted(|| match self {
-            Self::Clear(stream) => stream.read(buffer),
-            #[cfg(feature = "tls")]
-            Self::Tls(stream) => stream.read(buffer),
-        })
+        uninterrupted(|| self.wire.read(buffer))
     }
 }
 
 impl Write for StoreSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        uninterrupted(|| match self {
-            Self::Clear(stream) => stream.write(bytes),
-            #[cfg(feature = "tls")]
-            Self::Tls(stream) => stream.write(bytes),
-        })
+        uninterrupted(|| self.wire.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        uninterrupted(|| match self {
-            Self::Clear(stream) => stream.flush(),
-            #[cfg(feature = "tls")]
-            Self::Tls(stream) => stream.flush(),
-        })
+        uninterrupted(|| self.wire.flush())
     }
 }

@@ -20,22 +20,24 @@ const WAKING_MS: u64 = 250;
 #[derive(Debug, Default)]
 pub struct SharedStatus {
     /// The store that is followed; set at the first load and never again.
-    store: OnceLock<String>,
+    pub store: OnceLock<String>,
     is_following: AtomicBool,
     /// The history of the store to which this node owes nothing: see [`SharedStatus::settle`].
     settled: Mutex<Option<String>>,
-    /// When the last question was sent to which the answer was "nothing newer", in microseconds of the
-    /// monotonic clock.
-    fresh_at_us: AtomicU64,
-    /// One value, read whole: its parts say nothing without each other.
-    position: Mutex<Position>,
-    clock_offset_us: AtomicI64,
+    /// How far the table has come; the recorder's to say. One value, read whole: its parts say nothing without each
+    /// other.
+    pub position: Mutex<Position>,
+    /// The store's clock minus this machine's, in microseconds.
+    pub clock_offset_us: AtomicI64,
     /// When the recorder was last seen to work, in milliseconds of the monotonic clock, and when that was after a pause.
     alive_ms: AtomicU64,
     resumed_ms: AtomicU64,
-    rebuilds: [Counter; RebuildCause::ALL.len()],
-    /// How many histories of the store the feed has met: each may lack votes of the one before. The feed writes
-    /// this and all that follow, up to `unconfirmed`.
+    /// When everything that the store knew was in the state or on the way to the recorder, in microseconds of the
+    /// monotonic clock. The feed writes this and all that follow, up to `unconfirmed`.
+    pub fresh_at_us: Counter,
+    /// How often the state was read whole, by the order of [`RebuildCause::ALL`].
+    pub rebuilds: [Counter; RebuildCause::ALL.len()],
+    /// How many histories of the store the feed has met: each may lack votes of the one before.
     pub history: Counter,
     /// The newest entry's number when it was last asked for.
     pub head_n: Counter,
@@ -70,17 +72,6 @@ pub struct SharedStatus {
 }
 
 impl SharedStatus {
-    /// The store that is followed, once one is.
-    #[must_use]
-    pub fn store(&self) -> Option<&str> {
-        self.store.get().map(String::as_str)
-    }
-
-    /// Says which store is followed. Only the first call counts.
-    pub fn set_store(&self, store: &str) {
-        let _first = self.store.get_or_init(|| store.to_owned());
-    }
-
     /// Whether the feed is connected and what it brings is believed.
     #[must_use]
     pub fn is_following(&self) -> bool {
@@ -124,26 +115,10 @@ impl SharedStatus {
         Some(self.feed_reason.get().or_else(|| self.votes_reason.get()).unwrap_or_else(waiting))
     }
 
-    /// Everything that the store knew at this moment is in the state, or on the way to the recorder.
-    pub fn set_fresh_at(&self, monotonic_us: u64) {
-        self.fresh_at_us.store(monotonic_us, Ordering::Relaxed);
-    }
-
     /// How old the state may be at this moment, in microseconds.
     #[must_use]
     pub fn staleness_us(&self, monotonic_us: u64) -> u64 {
-        monotonic_us.saturating_sub(self.fresh_at_us.load(Ordering::Relaxed))
-    }
-
-    /// How far the table has come.
-    #[must_use]
-    pub fn position(&self) -> Position {
-        *self.position.lock()
-    }
-
-    /// See [`SharedStatus::position`]; the recorder's to say.
-    pub(super) fn set_position(&self, position: Position) {
-        *self.position.lock() = position;
+        monotonic_us.saturating_sub(self.fresh_at_us.get())
     }
 
     /// The recorder works, as it does many times a second: if it did not for long, nothing of this process did.
@@ -168,56 +143,6 @@ impl SharedStatus {
     /// Entries that the store had when it was last asked and the table has not.
     #[must_use]
     pub fn lag_events(&self) -> u64 {
-        self.head_n.get().saturating_sub(self.position().n)
-    }
-
-    /// The store's clock minus this machine's, in microseconds.
-    #[must_use]
-    pub fn clock_offset_us(&self) -> i64 {
-        self.clock_offset_us.load(Ordering::Relaxed)
-    }
-
-    /// See [`SharedStatus::clock_offset_us`].
-    pub fn set_clock_offset(&self, offset_us: i64) {
-        self.clock_offset_us.store(offset_us, Ordering::Relaxed);
-    }
-
-    /// How often the state was read whole for this cause.
-    #[must_use]
-    pub fn rebuilds(&self, cause: RebuildCause) -> u64 {
-        self.rebuilds[cause as usize].get()
-    }
-
-    /// Counts one more; the feed's to say.
-    pub fn count_rebuild(&self, cause: RebuildCause) {
-        self.rebuilds[cause as usize].add(1);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::thread;
-
-    use super::SharedStatus;
-    use crate::cluster::entry::{EntryId, Position};
-
-    /// Regression: a position was kept in three numbers that were read one by one. Between 100-7 and 101-0
-    /// it was read as 101-7 or 100-0, and a vote was taken for visible that was not, or the other way round.
-    #[test]
-    fn a_position_is_read_as_it_was_written() {
-        let written = [(1, 100, 7), (2, 101, 0)].map(|(n, ms, sequence)| Position { n, id: EntryId { ms, sequence } });
-        let (status, is_over) = (SharedStatus::default(), AtomicBool::new(false));
-        status.set_position(written[0]);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                while !is_over.load(Ordering::Relaxed) {
-                    written.iter().for_each(|position| status.set_position(*position));
-                }
-            });
-            let torn = (0..1_000_000).map(|_| status.position()).find(|read| !written.contains(read));
-            is_over.store(true, Ordering::Relaxed);
-            assert_eq!(torn, None);
-        });
+        self.head_n.get().saturating_sub(self.position.lock().n)
     }
 }

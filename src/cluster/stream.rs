@@ -2,7 +2,7 @@
 
 use redis::cmd;
 
-use super::entry::{self, EntryId, EntryLine, LogEntry, Position, items, number};
+use super::entry::{self, EntryId, EntryLine, LogEntry, Position, items};
 use super::feed_error::FeedError;
 use super::keys;
 use super::link::{LinkError, StoreLink};
@@ -10,10 +10,19 @@ use super::reason::RebuildCause;
 
 /// Entries that are read at once: with this many for each round trip a node on another continent
 /// still follows tens of thousands a second.
-pub const ENTRIES_MAX: usize = 10_000;
+const ENTRIES_MAX: usize = 10_000;
 /// How long the store waits for a new entry before it answers that there is none, in milliseconds. An empty
 /// answer too says how fresh the state is.
-pub const BLOCK_MS: u64 = 200;
+const BLOCK_MS: u64 = 200;
+
+/// How far the log was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Tail {
+    /// To this entry of ours.
+    pub position: Position,
+    /// To the entry of this name, which another program may have written behind that one.
+    cursor: EntryId,
+}
 
 /// What was read of the log.
 #[derive(Debug, Default)]
@@ -23,9 +32,28 @@ pub struct Read {
     /// Entries that another program wrote, between ours: they are passed over.
     pub strange: Vec<EntryId>,
     /// The name of the last entry of both kinds. The next read begins behind it.
-    pub end: EntryId,
-    /// How many there were of both kinds.
-    pub count: usize,
+    end: EntryId,
+    /// Whether the log ended there.
+    pub is_all: bool,
+}
+
+impl Tail {
+    /// To an entry of ours.
+    #[must_use]
+    pub const fn at(position: Position) -> Self {
+        Self { position, cursor: position.id }
+    }
+
+    /// Goes on by at most [`ENTRIES_MAX`] entries; waits for one where `is_patient`.
+    ///
+    /// # Errors
+    /// Where the log cannot be read, or does not go on from here.
+    pub fn advance(&mut self, link: &mut StoreLink, is_patient: bool) -> Result<Read, FeedError> {
+        let read = read(link, self.cursor, is_patient)?;
+        self.position = follow(self.position, &read.entries).map_err(FeedError::Broken)?;
+        self.cursor = read.end;
+        Ok(read)
+    }
 }
 
 /// Entries behind `after`, at most [`ENTRIES_MAX`]; waits for one where `is_patient`.
@@ -33,7 +61,7 @@ pub struct Read {
 /// # Errors
 /// Where the log cannot be read; [`RebuildCause::Gap`] where one of ours makes no sense. It cannot
 /// be followed then, and the state has to be read whole behind it.
-pub fn read(link: &mut StoreLink, after: EntryId, is_patient: bool) -> Result<Read, FeedError> {
+fn read(link: &mut StoreLink, after: EntryId, is_patient: bool) -> Result<Read, FeedError> {
     let mut command = cmd("XREAD");
     command.arg("COUNT").arg(ENTRIES_MAX);
     if is_patient {
@@ -41,7 +69,7 @@ pub fn read(link: &mut StoreLink, after: EntryId, is_patient: bool) -> Result<Re
     }
     let reply = link.ask(command.arg("STREAMS").arg(keys::LOG).arg(after.to_string()))?;
     let lines = entry::lines(&reply).ok_or_else(|| link.strange("a log"))?;
-    let mut read = Read { end: after, count: lines.len(), ..Read::default() };
+    let mut read = Read { end: after, is_all: lines.len() < ENTRIES_MAX, ..Read::default() };
     for line in lines {
         match line {
             EntryLine::Ours(entry) => {
@@ -59,7 +87,7 @@ pub fn read(link: &mut StoreLink, after: EntryId, is_patient: bool) -> Result<Re
             }
         }
     }
-    if read.count == ENTRIES_MAX {
+    if !read.is_all {
         read.end_with_whole_votes();
     }
     Ok(read)
@@ -84,22 +112,17 @@ impl Read {
 pub fn has(link: &mut StoreLink, position: Position) -> Result<bool, LinkError> {
     let name = position.id.to_string();
     let reply = link.ask(cmd("XREVRANGE").arg(keys::LOG).arg(&name).arg(&name).arg("COUNT").arg(1))?;
-    // One entry: its name, and its fields of which the first is the number.
-    let number = || {
-        let [_name, fields] = items(items(&reply)?.first()?)? else { return None };
-        number(items(fields)?.get(1)?)
-    };
-    Ok(number() == Some(position.n))
+    let found = items(&reply).and_then(|lines| entry::line(lines.first()?));
+    Ok(matches!(found, Some(EntryLine::Ours(found)) if found.position == position))
 }
 
-/// How far `entries` go from `position`; `None` where there are none.
+/// How far `entries` go from `position`.
 ///
 /// # Errors
 /// Where their numbers do not follow: [`RebuildCause::Gap`] where some were missed, [`RebuildCause::History`]
 /// where they go on from an earlier point than this one. A read from a position that is gone gives
 /// no error: the numbers alone tell.
-pub fn follow(position: Position, entries: &[LogEntry]) -> Result<Option<Position>, RebuildCause> {
-    let mut reached = position;
+fn follow(mut reached: Position, entries: &[LogEntry]) -> Result<Position, RebuildCause> {
     for LogEntry { position: next, .. } in entries {
         if next.n > reached.n + 1 {
             return Err(RebuildCause::Gap);
@@ -109,14 +132,13 @@ pub fn follow(position: Position, entries: &[LogEntry]) -> Result<Option<Positio
         }
         reached = *next;
     }
-    Ok((!entries.is_empty()).then_some(reached))
+    Ok(reached)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Read, follow};
+    use super::Read;
     use crate::cluster::entry::{EntryId, LogEntry, Position};
-    use crate::cluster::reason::RebuildCause;
     use crate::store::Event;
     use crate::vote::id::ServerId;
 
@@ -145,17 +167,5 @@ mod tests {
         assert_eq!(read(&[1, 0, 1]), (2, at(2).id));
         // No vote has so many: what is there is followed rather than waited for.
         assert_eq!(read(&[3, 2, 1]), (3, at(99).id));
-    }
-
-    #[test]
-    fn every_hole_and_every_return_is_seen() {
-        assert_eq!(follow(at(7), &[]), Ok(None));
-        assert_eq!(follow(at(7), &entries(&[8, 9])), Ok(Some(at(9))));
-        assert_eq!(follow(at(0), &entries(&[1])), Ok(Some(at(1))));
-        assert_eq!(follow(at(7), &entries(&[9])), Err(RebuildCause::Gap));
-        assert_eq!(follow(at(7), &entries(&[8, 10])), Err(RebuildCause::Gap));
-        assert_eq!(follow(at(7), &entries(&[7])), Err(RebuildCause::History));
-        assert_eq!(follow(at(7), &entries(&[8, 8])), Err(RebuildCause::History));
-        assert_eq!(follow(at(7), &entries(&[1])), Err(RebuildCause::History));
     }
 }

@@ -38,7 +38,7 @@ impl TlsFiles {
         &self,
         stream: TcpStream,
         host_name: &str,
-    ) -> Result<Box<StreamOwned<ClientConnection, TcpStream>>, String> {
+    ) -> Result<StreamOwned<ClientConnection, TcpStream>, String> {
         let name = ServerName::try_from(host_name.to_owned()).map_err(|_| format!("{host_name} is no name for TLS"))?;
         let connection = ClientConnection::new(Arc::new(self.config()?), name).map_err(|error| error.to_string())?;
         let mut stream = StreamOwned::new(connection, stream);
@@ -53,7 +53,7 @@ impl TlsFiles {
                 }
             }
         }
-        Ok(Box::new(stream))
+        Ok(stream)
     }
 
     /// Reads the files.

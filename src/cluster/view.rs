@@ -1,6 +1,7 @@
 //! What is told of a node on a store that is shared: on `/readyz`, `/v1/cluster` and the metrics page.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 
@@ -52,9 +53,9 @@ impl SharedStore for ClusterView {
     }
 
     fn standing(&self) -> Value {
-        let position = self.status.position();
+        let position = *self.status.position.lock();
         json!({
-            "store_id": self.status.store(),
+            "store_id": self.status.store.get(),
             "cooldown_minutes": self.cooldown.minutes(),
             "ipv6_prefix": self.ipv6_prefix.bits(),
             "following": self.status.is_following(),
@@ -76,7 +77,7 @@ impl SharedStore for ClusterView {
         page.single("vote_status_store_lag_events", "Entries of the log not applied yet, at the last look.", lag);
         let round_trip = seconds(status.round_trip_us.get() as f64);
         page.single("vote_status_store_round_trip_seconds", "Time that the store took to answer last.", round_trip);
-        let offset = seconds(status.clock_offset_us() as f64);
+        let offset = seconds(status.clock_offset_us.load(Ordering::Relaxed) as f64);
         page.single("vote_status_store_clock_offset_seconds", "The store's clock minus this machine's.", offset);
 
         let owed = status.owed.get() as f64;
@@ -92,7 +93,7 @@ impl SharedStore for ClusterView {
         let name = "vote_status_store_rebuilds_total";
         page.family(name, "States read whole from the store, by cause.");
         for cause in RebuildCause::ALL {
-            page.sample(name, &[("cause", cause.label())], status.rebuilds(cause));
+            page.sample(name, &[("cause", cause.label())], status.rebuilds[cause as usize].get());
         }
         let name = "vote_status_store_reoffers_total";
         page.family(name, "Recent votes that the store had lost, offered to it again.");

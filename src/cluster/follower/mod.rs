@@ -53,7 +53,7 @@ const UNSEEN_MAX: usize = 262_144;
 const STEP_US: u64 = 500_000;
 
 /// A command that the store has decided.
-struct Settled {
+pub(super) struct Settled {
     reply: Reply,
     /// In which of the store's histories it was decided: see [`SharedStatus::history`].
     history: u64,
@@ -64,12 +64,18 @@ struct Settled {
     respond: Respond,
 }
 
-enum FollowerMessage {
-    /// Without a position where no entry of the log says it.
+/// What the recorder is told.
+pub(super) enum FollowerMessage {
+    /// Entries of the log in their order, and how far they go. Without a position it is what the store has where this
+    /// node showed something else, and no entry says it.
     Changes(Vec<Event>, Option<Position>),
+    /// Nothing: it is answered once all before it is in what is viewed.
     Taken(SyncSender<()>),
+    /// A whole state in place of the one that is viewed, which is given back.
     Replace(Box<FullState>, Position, SyncSender<FullState>),
+    /// The store's time minus the monotonic clock, in microseconds: the time of the service.
     Time(i64),
+    /// The store cannot be used as this node was started: it has to end. Counts only before the first state.
     Failed(StoreError),
     Settled {
         settled: Vec<Settled>,
@@ -109,57 +115,22 @@ pub struct FeedDoor {
 }
 
 impl FeedDoor {
-    /// Entries of the log, in order, and how far they go.
+    /// Tells what was learnt.
     ///
     /// # Errors
     /// [`FeedError::Gone`]
-    pub fn changes(&self, events: Vec<Event>, position: Position) -> Result<(), FeedError> {
-        self.send(FollowerMessage::Changes(events, Some(position)))
+    pub(super) fn tell(&self, message: FollowerMessage) -> Result<(), FeedError> {
+        self.messages.send(message).map_err(|_| FeedError::Gone)
     }
 
-    /// Tells what the store has where this node showed something else. No entry of the log says it.
+    /// Tells it, and waits until that and all that was told before is in what is viewed.
     ///
     /// # Errors
-    /// As [`FeedDoor::changes`].
-    pub fn correct(&self, events: Vec<Event>) -> Result<(), FeedError> {
-        if events.is_empty() { Ok(()) } else { self.send(FollowerMessage::Changes(events, None)) }
-    }
-
-    /// Waits until all that was told before is in what is viewed.
-    ///
-    /// # Errors
-    /// As [`FeedDoor::changes`].
-    pub fn wait_until_taken(&self) -> Result<(), FeedError> {
+    /// As [`FeedDoor::tell`].
+    pub(super) fn hand_in<T>(&self, message: impl FnOnce(SyncSender<T>) -> FollowerMessage) -> Result<T, FeedError> {
         let (sender, taken) = sync_channel(1);
-        self.send(FollowerMessage::Taken(sender))?;
+        self.tell(message(sender))?;
         taken.recv().map_err(|_| FeedError::Gone)
-    }
-
-    /// A whole state in place of the one that is viewed; gives that one back.
-    ///
-    /// # Errors
-    /// As [`FeedDoor::changes`].
-    pub fn replace(&self, state: FullState, position: Position) -> Result<FullState, FeedError> {
-        let (sender, replaced) = sync_channel(1);
-        self.send(FollowerMessage::Replace(Box::new(state), position, sender))?;
-        replaced.recv().map_err(|_| FeedError::Gone)
-    }
-
-    /// The store's time minus the monotonic clock, in microseconds: the time of the service.
-    ///
-    /// # Errors
-    /// As [`FeedDoor::changes`].
-    pub fn time(&self, offset_us: i64) -> Result<(), FeedError> {
-        self.send(FollowerMessage::Time(offset_us))
-    }
-
-    /// The store cannot be used as this node was started: it has to end. Counts only before the
-    /// first state.
-    ///
-    /// # Errors
-    /// As [`FeedDoor::changes`].
-    pub fn fail(&self, error: StoreError) -> Result<(), FeedError> {
-        self.send(FollowerMessage::Failed(error))
     }
 
     /// Takes the votes that the store took in an earlier history and that the feed never brought: where the
@@ -170,27 +141,11 @@ impl FeedDoor {
         if unseen.is_empty() {
             return Vec::new();
         }
-        let (history, reached) = (self.status.history.get(), self.status.position().id);
+        let (history, reached) = (self.status.history.get(), self.status.position.lock().id);
         let lost = unseen.extract_if(.., |unseen| unseen.history != history).map(|unseen| unseen.vote).collect();
         unseen.retain(|unseen| unseen.entry > reached);
         lost
     }
-
-    fn send(&self, message: FollowerMessage) -> Result<(), FeedError> {
-        self.messages.send(message).map_err(|_| FeedError::Gone)
-    }
-}
-
-/// The parts of a node's write side, to be given to their threads.
-pub struct FollowerParts {
-    /// Owns the state.
-    pub recorder: Follower,
-    /// Takes commands to the store.
-    pub submitter: Submitter,
-    /// For the feed.
-    pub door: FeedDoor,
-    /// For the control service.
-    pub handle: RecorderHandle,
 }
 
 /// The state of a node.
@@ -211,15 +166,15 @@ pub struct Follower {
     waiting: VecDeque<Settled>,
     /// See [`FeedDoor::take_unseen`].
     unseen: Arc<Mutex<Vec<Unseen>>>,
-    /// Whether the feed has brought a state.
-    has_state: bool,
+    /// Whether the feed has brought a state, or why it cannot.
+    loaded: Option<Result<(), StoreError>>,
     /// No command comes any more.
     is_ending: bool,
-    failed: Option<StoreError>,
 }
 
 impl Follower {
-    /// The parts, with an empty state until the feed has brought one.
+    /// One with an empty state until the feed has brought one; what takes commands to the store; and the doors of the
+    /// feed and of the control service.
     #[must_use]
     pub fn parts(
         clock: Clock,
@@ -227,7 +182,7 @@ impl Follower {
         ipv6_prefix: Ipv6Prefix,
         readiness: Readiness,
         stale_max_ms: Option<u64>,
-    ) -> FollowerParts {
+    ) -> (Self, Submitter, FeedDoor, RecorderHandle) {
         let (sender, messages) = sync_channel(MESSAGES_MAX);
         let (handle, requests) = RecorderHandle::new();
         let recorder = Self {
@@ -242,9 +197,8 @@ impl Follower {
             fed_ms: 0,
             waiting: VecDeque::new(),
             unseen: Arc::default(),
-            has_state: false,
+            loaded: None,
             is_ending: false,
-            failed: None,
         };
         let door = FeedDoor {
             messages: sender.clone(),
@@ -258,7 +212,7 @@ impl Follower {
         };
         let status = Arc::clone(&recorder.status);
         let submitter = Submitter { requests, recorder: sender, clock, status };
-        FollowerParts { recorder, submitter, door, handle }
+        (recorder, submitter, door, handle)
     }
 
     /// What is viewed and counted.
@@ -279,13 +233,11 @@ impl Follower {
     /// Where the store cannot be used as this node was started.
     pub fn load(&mut self) -> Result<(), StoreError> {
         let start_ms = self.clock.now().monotonic_ms;
-        while !self.has_state {
+        while self.loaded.is_none() {
             let Ok(message) = self.messages.recv() else { break };
             self.take(message);
-            if let Some(error) = self.failed.take() {
-                return Err(error);
-            }
         }
+        self.loaded.take().unwrap_or(Ok(()))?;
         self.live.counters.load_ms.set(self.clock.now().monotonic_ms - start_ms);
         self.readiness.set_ready();
         Ok(())
@@ -334,7 +286,7 @@ impl Follower {
             FollowerMessage::Changes(events, position) => {
                 self.change(&events);
                 if let Some(position) = position {
-                    self.status.set_position(position);
+                    *self.status.position.lock() = position;
                     self.fed_ms = self.clock.now().monotonic_ms;
                 }
             }
@@ -348,7 +300,7 @@ impl Follower {
                 let _gone = replaced.send(old);
             }
             FollowerMessage::Time(offset_us) => self.set_time(offset_us),
-            FollowerMessage::Failed(error) => self.failed = Some(error),
+            FollowerMessage::Failed(error) => self.loaded = Some(Err(error)),
             FollowerMessage::Settled { settled, entries, took_us } => {
                 if entries > 0 {
                     self.live.counters.commit_us.record(took_us);
@@ -381,11 +333,11 @@ impl Follower {
         let servers = Snapshot::clone(&self.live.directory.snapshot());
         self.live.publish(std::mem::replace(&mut state.servers, servers));
         self.live.table.exchange(&mut state.table);
-        self.has_state = true;
+        self.loaded = Some(Ok(()));
         for settled in &self.waiting {
             self.note_unseen(settled);
         }
-        self.status.set_position(position);
+        *self.status.position.lock() = position;
         self.live.waiting.tell_where(|_| true);
         state
     }
@@ -429,7 +381,7 @@ impl Follower {
     /// store only: in another one there may be a later entry, and not this one.
     fn is_visible(&self, settled: &Settled) -> bool {
         let Some(entry) = settled.entry else { return true };
-        let is_reached = entry <= self.status.position().id;
+        let is_reached = entry <= self.status.position.lock().id;
         let holds_votes = || matches!(settled.reply, Reply::Votes(_)) && self.missing(settled).next().is_none();
         is_reached && (settled.history == self.status.history.get() || holds_votes())
     }
@@ -468,11 +420,11 @@ impl Follower {
 
     /// The digest of all that is viewed, and of which moment.
     fn digest(&self) -> Value {
-        let (now, position) = (self.clock.now().wall, self.status.position());
+        let (now, position) = (self.clock.now().wall, *self.status.position.lock());
         let digest = Digest::of(&self.live.directory.snapshot(), &self.live.table.view(), self.cooldown, now);
         let sum = |sum: u64| Value::from(format!("{sum:016x}"));
         json!({
-            "store_id": self.status.store(),
+            "store_id": self.status.store.get(),
             "id": position.id.to_string(),
             "n": position.n,
             "now": now.0,
