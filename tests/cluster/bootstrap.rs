@@ -2,18 +2,18 @@
 //! ready, exactly what the others have.
 
 use crate::cluster::util::engine::{Engine, url};
-use crate::cluster::util::load::{Habits, Load};
+use crate::cluster::util::load::SERVERS;
 use crate::cluster::util::node::Node;
 use crate::cluster::util::oracle::settle;
 use crate::cluster::util::proxy::Proxy;
+use crate::util::control::Control;
 use crate::util::ledger::{address, next_votes};
+use crate::util::load::{Caller, Load};
 use crate::util::wait_until;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread::{scope, sleep};
+use std::thread::sleep;
 use std::time::Duration;
 
-/// Servers that get the votes; the last few of them come and go.
-const SERVERS: u32 = 20;
+/// The last few of the servers come and go.
 const RESTLESS: u32 = 4;
 const NODES: usize = 10;
 
@@ -22,25 +22,17 @@ fn ten_nodes_start_under_load_with_all_that_there_is() {
     let Some(engine) = Engine::try_store(&[]) else { return };
     let first = Node::start(&engine.url(), &[]);
     first.add_servers(SERVERS);
-    let habits = Habits { connections: 8, servers: SERVERS, cancel_percent: 15, ..Habits::PLAIN };
-    let load = Load::start(&[&first], habits, 0);
+    let load = Load::voting(&[&first], 8, 15, 0);
     load.wait_for_more(1_000);
-    let (is_over, moves) = (AtomicBool::new(false), AtomicU32::new(0));
-    let nodes = scope(|threads| {
-        // Also where something below fails: the scope waits for its thread.
-        let over = Over(&is_over);
-        threads.spawn(|| come_and_go(&first, &is_over, &moves));
-        let mut nodes = Vec::new();
-        while nodes.len() < NODES {
-            nodes.extend(Node::start_many(2, &engine.url(), &[]));
-            load.wait_for_more(200);
-            let wanted = 2 * u32::try_from(nodes.len()).expect("a few");
-            wait_until("servers come and go", || moves.load(Ordering::Relaxed) > wanted);
-        }
-        drop(over);
-        nodes
-    });
-    let tally = load.stop();
+    let moves = Load::start([come_and_go(first.control())]);
+    let mut nodes = Vec::new();
+    while nodes.len() < NODES {
+        nodes.extend(Node::start_many(2, &engine.url(), &[]));
+        load.wait_for_more(200);
+        let wanted = 2 * u32::try_from(nodes.len()).expect("a few");
+        wait_until("servers come and go", || *moves.known() > wanted);
+    }
+    let (moves, tally) = (moves.stop(), load.stop());
     let all: Vec<&Node> = nodes.iter().chain([&first]).collect();
     let truth = settle(&mut engine.connect(), &all, "ten nodes started under load");
     println!(
@@ -48,7 +40,7 @@ fn ten_nodes_start_under_load_with_all_that_there_is() {
         tally.tries,
         tally.recorded.len(),
         tally.cancelled.len(),
-        moves.load(Ordering::Relaxed)
+        moves
     );
     // Of the servers that stayed, nothing acknowledged is missing, and nothing cancelled is there.
     let stayed = 1..=SERVERS - RESTLESS;
@@ -59,7 +51,7 @@ fn ten_nodes_start_under_load_with_all_that_there_is() {
         assert!(!truth.votes.contains_key(pair), "{pair:?} was cancelled");
     }
     assert_eq!((tally.doubles.iter().filter(|(pair, _)| stayed.contains(&pair.0)).count(), tally.unavailable), (0, 0));
-    assert!(tally.cancelled.len() > 100 && moves.load(Ordering::Relaxed) > 10, "hardly anything happened");
+    assert!(tally.cancelled.len() > 100 && moves > 10, "hardly anything happened");
     let rebuilds: f64 = all.iter().map(|node| node.rebuilds_after_start()).sum();
     assert!(rebuilds.abs() < f64::EPSILON, "{rebuilds} rebuilds of nodes that were right from the start");
 }
@@ -74,7 +66,7 @@ fn a_node_far_away_starts_and_builds_anew_while_votes_never_pause() {
     near.add_servers(SERVERS);
     let proxy = Proxy::to(engine.addr());
     proxy.set_delay(Duration::from_millis(50));
-    let load = Load::start(&[&near], Habits { connections: 4, servers: SERVERS, ..Habits::PLAIN }, 0);
+    let load = Load::voting(&[&near], 4, 0, 0);
     load.wait_for_more(500);
     let far = Node::start(&url(proxy.addr()), &[]);
     let gap = ["XADD", "vs:{0}:log", "*", "n", "999999", "s", "1", "i", "3221226219"];
@@ -95,38 +87,28 @@ fn a_node_far_away_starts_and_builds_anew_while_votes_never_pause() {
     assert!(!truth.votes.contains_key(&(1, "192.0.2.235".parse().expect("an address"))));
 }
 
-/// Ends what looks at the flag, once it is dropped.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Removes and lists servers again, each with its token.
-fn come_and_go(node: &Node, is_over: &AtomicBool, moves: &AtomicU32) {
-    for server in (SERVERS - RESTLESS + 1..=SERVERS).cycle() {
-        if is_over.load(Ordering::Relaxed) {
-            return;
-        }
-        let response = node.control().delete(&format!("/v1/servers/{server}"));
+fn come_and_go(control: Control) -> Caller<u32> {
+    let mut servers = (SERVERS - RESTLESS + 1..=SERVERS).cycle();
+    Box::new(move |moves| {
+        let server = servers.next().expect("there is always another");
+        let response = control.delete(&format!("/v1/servers/{server}"));
         assert_eq!(response.status, 200, "{response:?}");
         sleep(Duration::from_millis(10));
-        node.control().add_server(server, &format!("token-{server}"));
+        control.add_server(server, &format!("token-{server}"));
         sleep(Duration::from_millis(20));
-        moves.fetch_add(1, Ordering::Relaxed);
-    }
+        *moves.open() += 1;
+    })
 }
 
 /// One reply with the whole directory took a store with many servers longer than a node waits for it, and
 /// kept it from everybody else meanwhile.
 #[test]
 fn a_directory_of_many_servers_comes_in_pieces() {
-    const SERVERS: u32 = 50_000;
+    const MANY: u32 = 50_000;
     let Some(engine) = Engine::try_store(&[]) else { return };
     let mut redis = engine.connect();
-    let words: Vec<[String; 2]> = (1..=SERVERS).map(|server| [server.to_string(), format!("token-{server}")]).collect();
+    let words: Vec<[String; 2]> = (1..=MANY).map(|server| [server.to_string(), format!("token-{server}")]).collect();
     for some in words.chunks(1_000) {
         let records: Vec<String> =
             some.iter().flat_map(|[server, token]| [server.clone(), format!("v1;{token}")]).collect();
@@ -138,6 +120,6 @@ fn a_directory_of_many_servers_comes_in_pieces() {
         redis.ask(&set);
     }
     let node = Node::start(&engine.url(), &[]);
-    assert_eq!(settle(&mut redis, &[&node], "many servers").servers.len(), SERVERS as usize);
+    assert_eq!(settle(&mut redis, &[&node], "many servers").servers.len(), MANY as usize);
     assert!(redis.calls("hscan") >= 5, "{} pieces", redis.calls("hscan"));
 }

@@ -2,10 +2,10 @@
 //! refused before a node starts.
 
 use crate::cluster::util::engine::Engine;
-use crate::cluster::util::load::{Habits, Load};
 use crate::cluster::util::node::{Node, client, command, folder};
 use crate::cluster::util::oracle::{claim_of, settle};
 use crate::util::ledger::address;
+use crate::util::load::Load;
 use crate::util::server::{Ended, run_to_end};
 use crate::util::wait_until;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ fn a_check_finds_what_differs() {
     let Some(engine) = Engine::try_store(&[]) else { return };
     let node = Node::start(&engine.url(), &[]);
     node.add_servers(20);
-    let load = Load::start(&[&node], Habits { connections: 4, ..Habits::PLAIN }, 0);
+    let load = Load::voting(&[&node], 4, 0, 0);
     load.wait_for_more(300);
     for _ in 0..3 {
         let ended = check(&engine, &node);

@@ -3,15 +3,15 @@
 
 use crate::cluster::util::engine::{Engine, url};
 use crate::cluster::util::library;
-use crate::cluster::util::load::{Habits, Load};
+use crate::cluster::util::load::SERVERS;
 use crate::cluster::util::node::Node;
-use crate::cluster::util::oracle::settle;
+use crate::cluster::util::oracle::{Truth, settle};
 use crate::cluster::util::proxy::{Mode, Proxy};
+use crate::util::load::Load;
 use crate::util::needs::rounds;
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
 
-const SERVERS: u32 = 20;
 /// Cuts of the file, from its end.
 const CUTS: usize = 6;
 
@@ -21,15 +21,17 @@ fn what_was_acknowledged_survives_kill_9_of_redis() {
     let proxy = Proxy::to(engine.addr());
     let nodes = Node::start_many(2, &url(proxy.addr()), &[]);
     nodes[0].add_servers(SERVERS);
-    let load = Load::start(&[&nodes[0], &nodes[1]], Habits { servers: SERVERS, ..Habits::PLAIN }, 0);
+    let load = Load::voting(&[&nodes[0], &nodes[1]], 16, 0, 0);
     for _ in 0..rounds(2) {
         load.wait_for_more(300);
         engine.kill();
         // Before any node can give back what Redis may have lost.
         proxy.set(Mode::Cut);
-        let acknowledged = load.tally();
+        let acknowledged = load.known().recorded.clone();
         engine.run();
-        assert_eq!(acknowledged.lost_by(&mut engine.connect()), 0, "of {}", acknowledged.recorded.len());
+        let kept = Truth::in_redis(&mut engine.connect());
+        let lost: Vec<_> = acknowledged.keys().filter(|pair| !kept.votes.contains_key(pair)).collect();
+        assert!(lost.is_empty(), "of {}: {lost:?}", acknowledged.len());
         proxy.set(Mode::Pass);
     }
     load.wait_for_more(100);

@@ -2,15 +2,15 @@
 //! the two was down: what nodes have seen comes back, and what was confirmed was never away.
 
 use crate::cluster::util::engine::{Engine, url};
-use crate::cluster::util::load::{Habits, Load};
+use crate::cluster::util::load::SERVERS;
 use crate::cluster::util::node::Node;
 use crate::cluster::util::oracle::{Truth, settle};
 use crate::cluster::util::proxy::{Mode, Proxy};
 use crate::util::ledger::address;
+use crate::util::load::Load;
 use crate::util::wait_until;
 use rustix::process::Signal;
 
-const SERVERS: u32 = 20;
 /// Votes that only the old primary has.
 const BEHIND: usize = 100;
 
@@ -22,12 +22,12 @@ fn a_promoted_replica_gets_back_what_it_lacked_and_lacked_nothing_confirmed() {
     let road = Proxy::to(primary.addr());
     let nodes = Node::start_many(2, &url(road.addr()), &["--store-wait-replicas", "1", "--store-wait-ms", "50"]);
     nodes[0].add_servers(SERVERS);
-    let load = Load::start(&[&nodes[0], &nodes[1]], Habits { servers: SERVERS, ..Habits::PLAIN }, 0);
+    let load = Load::voting(&[&nodes[0], &nodes[1]], 16, 0, 0);
     load.wait_for_more(300);
     link.set(Mode::Hole);
     load.wait_for_more(BEHIND);
     road.set(Mode::Cut);
-    let before = load.tally();
+    let before = load.known().clone();
     primary.kill();
     let mut redis = replica.connect();
     redis.ask(&["REPLICAOF", "NO", "ONE"]);

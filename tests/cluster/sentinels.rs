@@ -2,12 +2,12 @@
 //! named, and the nodes find it by themselves.
 
 use crate::cluster::util::engine::Engine;
-use crate::cluster::util::load::{Habits, Load};
+use crate::cluster::util::load::SERVERS;
 use crate::cluster::util::node::{Node, init};
 use crate::cluster::util::oracle::settle;
+use crate::util::load::Load;
 use crate::util::wait_until;
 
-const SERVERS: u32 = 20;
 /// The Sentinels wait for a second before they take the primary for dead.
 const DOWN_AFTER_MS: u32 = 1_000;
 
@@ -28,7 +28,7 @@ fn nodes_follow_the_primary_that_sentinels_name() {
     init(&store);
     let nodes = Node::start_many(2, &store, &["--store-wait-replicas", "1"]);
     nodes[0].add_servers(SERVERS);
-    let load = Load::start(&[&nodes[0], &nodes[1]], Habits { servers: SERVERS, ..Habits::PLAIN }, 0);
+    let load = Load::voting(&[&nodes[0], &nodes[1]], 16, 0, 0);
     load.wait_for_more(300);
     primary.kill();
     load.wait_for_more(300);
@@ -43,7 +43,7 @@ fn nodes_follow_the_primary_that_sentinels_name() {
 
     // The old primary comes back and says for a while that it is one: nobody believes it.
     primary.run();
-    let load = Load::start(&[&nodes[0], &nodes[1]], Habits { servers: SERVERS, ..Habits::PLAIN }, 500_000);
+    let load = Load::voting(&[&nodes[0], &nodes[1]], 16, 0, 500_000);
     load.wait_for_more(100);
     wait_until("the old primary is made a replica", || {
         // Its connections are cut at that moment.

@@ -2,18 +2,18 @@
 //! find it from any, and go with it.
 
 use crate::cluster::util::engine::Engine;
-use crate::cluster::util::load::{Habits, Load};
+use crate::cluster::util::load::SERVERS;
 use crate::cluster::util::node::{Node, client, init};
 use crate::cluster::util::oracle::settle;
 use crate::cluster::util::resp::Value;
 use crate::util::ledger::address;
+use crate::util::load::Load;
 use crate::util::needs::has;
 use crate::util::wait_until;
 
 /// Where every key of ours lies: the slot of the text between the braces.
 const SLOT: &str = "13907";
 const META: &str = "vs:{0}:meta";
-const SERVERS: u32 = 20;
 
 /// Three shards, and a replica of the one that has our slot.
 struct Shards {
@@ -109,7 +109,7 @@ fn nodes_go_with_the_slot_of_their_keys() {
     nodes[0].add_servers(SERVERS);
     let both = [&nodes[0], &nodes[1]];
     let load = |first, votes| {
-        let load = Load::start(&both, Habits { connections: 4, servers: SERVERS, ..Habits::PLAIN }, first);
+        let load = Load::voting(&both, 4, 0, first);
         load.wait_for_more(votes);
         load
     };

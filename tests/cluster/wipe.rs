@@ -2,16 +2,16 @@
 //! its table anew from what is true, or stays with what it has where nothing true is left.
 
 use crate::cluster::util::engine::{Engine, url};
-use crate::cluster::util::load::{Habits, Load};
+use crate::cluster::util::load::SERVERS;
 use crate::cluster::util::node::{Node, client};
 use crate::cluster::util::oracle::{Truth, settle};
 use crate::cluster::util::proxy::{Mode, Proxy};
 use crate::util::client::get;
 use crate::util::ledger::{address, next_votes};
+use crate::util::load::Load;
 use crate::util::server::Server;
 use crate::util::wait_until;
 
-const SERVERS: u32 = 20;
 const LOG: &str = "vs:{0}:log";
 
 /// A node behind a proxy and one beside it, with some votes.
@@ -37,7 +37,7 @@ impl Scene {
 
     /// Has votes cast through the node beside the proxy.
     fn cast(&self, votes: usize, first: u32) {
-        let load = Load::start(&[&self.beside], Habits { connections: 4, servers: SERVERS, ..Habits::PLAIN }, first);
+        let load = Load::voting(&[&self.beside], 4, 0, first);
         load.wait_for_more(votes);
         let tally = load.stop();
         assert_eq!((tally.doubles.len(), tally.unavailable), (0, 0));

@@ -9,6 +9,7 @@ use crate::util::answers::{CAN_VOTE, IN_COOLDOWN, Outcome, prepare};
 use crate::util::checks::PATH;
 use crate::util::client::{Client, exchange, get};
 use crate::util::endpoint::free_port;
+use crate::util::load::{Caller, Load};
 use crate::util::patience::in_time;
 use crate::util::server::Server;
 use crate::util::stub::Stub;
@@ -180,33 +181,26 @@ fn a_restart_under_load_is_answered_through_each_proxy() {
     if fronts.is_empty() {
         return;
     }
-    let (is_over, true_answers, safe_answers) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
-    scope(|scope| {
-        for front in &fronts {
-            for is_kept in [true, false] {
-                let (is_over, next, counts) = (&is_over, &next, [&true_answers, &safe_answers]);
-                scope.spawn(move || load(front.plain, is_kept, is_over, next, counts));
-            }
+    let callers = fronts.iter().flat_map(|front| [true, false].map(|is_kept| asking(front.plain, is_kept, &next)));
+    let load = Load::start(callers);
+    for signal in [Signal::TERM, Signal::KILL].repeat(3) {
+        let answered = load.known()[0];
+        server.signal(signal);
+        server.wait_exit(DEADLINE);
+        server = start();
+        let until = Instant::now() + DEADLINE;
+        while load.known()[0] < answered + 20 && Instant::now() < until {
+            sleep(POLL);
         }
-        for signal in [Signal::TERM, Signal::KILL].repeat(3) {
-            let answered = true_answers.load(Ordering::Relaxed);
-            server.signal(signal);
-            server.wait_exit(DEADLINE);
-            server = start();
-            let until = Instant::now() + DEADLINE;
-            while true_answers.load(Ordering::Relaxed) < answered + 20 && Instant::now() < until {
-                sleep(POLL);
-            }
-        }
-        is_over.store(true, Ordering::Relaxed);
-    });
-    println!("{true_answers:?} true answers, {safe_answers:?} safe ones over 6 restarts, none missing");
+    }
+    let [true_answers, safe_answers] = load.stop();
+    println!("{true_answers} true answers, {safe_answers} safe ones over 6 restarts, none missing");
 }
 
-/// Asks until it is over. Panics on anything but the truth and the safe body, and on no answer.
-fn load(addr: SocketAddr, is_kept: bool, is_over: &AtomicBool, next: &str, counts: [&AtomicU32; 2]) {
-    let mut kept = Client::connect(addr);
-    while !is_over.load(Ordering::Relaxed) {
+/// Asks, and counts the truth and the safe body. Panics on anything else, and on no answer.
+fn asking(addr: SocketAddr, is_kept: bool, next: &str) -> Caller<[u32; 2]> {
+    let (mut kept, next) = (Client::connect(addr), next.to_owned());
+    Box::new(move |counts| {
         for (path, outcome) in [(PATH, &CAN_VOTE), (TOKEN_PATH, &IN_COOLDOWN)] {
             let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
             let response = if is_kept {
@@ -215,22 +209,22 @@ fn load(addr: SocketAddr, is_kept: bool, is_over: &AtomicBool, next: &str, count
             } else {
                 exchange(addr, request)
             };
-            if response.status == 200 {
+            let is_true = response.status == 200;
+            if is_true {
                 // The minutes that are left go down while this runs; the instant does not.
                 let told = response.json();
                 assert_eq!(told["can_vote"], outcome == &CAN_VOTE, "{response:?}");
                 assert!(outcome == &CAN_VOTE || told["next_vote_at"] == next, "{response:?}");
-                counts[0].fetch_add(1, Ordering::Relaxed);
             } else {
                 expect_away("restarted", &response, false);
-                counts[1].fetch_add(1, Ordering::Relaxed);
             }
+            counts.open()[usize::from(!is_true)] += 1;
             if is_kept && response.says_close() {
                 kept = Client::connect(addr);
             }
         }
         sleep(Duration::from_millis(1));
-    }
+    })
 }
 
 /// What is no `GET` is sent once, whatever becomes of it: nothing is done twice.

@@ -10,6 +10,7 @@ pub(crate) mod endpoint;
 pub(crate) mod figures;
 pub(crate) mod kept;
 pub(crate) mod ledger;
+pub(crate) mod load;
 pub(crate) mod needs;
 pub(crate) mod patience;
 pub(crate) mod random;

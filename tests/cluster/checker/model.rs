@@ -116,38 +116,35 @@ impl Model {
         (state.is_doubtful, state.goes_until) = (true, now + DONE_WITHIN_S);
     }
 
-    /// A vote was answered 201, to a request that was under way meanwhile.
+    /// A vote of these was answered 201, to a request that was under way meanwhile.
     pub(crate) fn recorded(
         &mut self,
-        pair: Pair,
+        pairs: &[Pair],
         node: usize,
         voted_at: i64,
         meanwhile: RangeInclusive<i64>,
     ) -> Result<(), Violation> {
         let (sent, now) = meanwhile.into_inner();
-        let ends = |live: &Live| live.voted_at + self.cooldown_s;
-        let state = self.pairs.entry(pair).or_default();
-        if let Some(live) = state.live.as_ref().filter(|live| !state.is_doubtful && now < ends(live) - SLACK_S) {
-            return Err(format!("{pair:?} was recorded twice: at {} and at {voted_at}", live.voted_at));
-        }
         // After a cancellation a vote is of a later second than the one before, also where that is ahead.
-        let latest = state.told.last().map_or(now, |told| now.max(told + 1));
-        if !state.told.insert(voted_at) {
-            return Err(format!("two votes of {pair:?} were told with one instant, {voted_at}"));
-        }
+        let told = pairs.iter().filter_map(|pair| self.pairs.get(pair)?.told.last());
+        let latest = told.fold(now, |latest, told| latest.max(told + 1));
         if voted_at > latest + SLACK_S || voted_at < sent - SLACK_S {
             return Err(format!(
-                "the vote of {pair:?} was given at {voted_at}, and the request was answered from {sent} to {now}"
+                "the vote of {pairs:?} was given at {voted_at}, and the request was answered from {sent} to {now}"
             ));
         }
-        self.acknowledge(pair, node, voted_at, now);
+        for pair in pairs {
+            let ends = |live: &Live| live.voted_at + self.cooldown_s;
+            let state = self.pairs.entry(*pair).or_default();
+            if let Some(live) = state.live.as_ref().filter(|live| !state.is_doubtful && now < ends(live) - SLACK_S) {
+                return Err(format!("{pair:?} was recorded twice: at {} and at {voted_at}", live.voted_at));
+            }
+            if !state.told.insert(voted_at) {
+                return Err(format!("two votes of {pair:?} were told with one instant, {voted_at}"));
+            }
+            self.acknowledge(*pair, node, voted_at, now);
+        }
         Ok(())
-    }
-
-    /// The latest instant at which a vote of these may be stamped now: a later second than what was told of any.
-    pub(crate) fn latest(&self, pairs: &[Pair], now: i64) -> i64 {
-        let told = pairs.iter().filter_map(|pair| self.pairs.get(pair)?.told.last());
-        told.fold(now, |latest, told| latest.max(told + 1))
     }
 
     /// A vote out of the site's records was answered 200 or 201: the later one stays.
@@ -177,16 +174,15 @@ impl Model {
         state.live = Some(Live { voted_at, holders: BTreeSet::from([node]), is_forgotten: false, is_back: false });
     }
 
-    /// A vote was answered 409.
-    pub(crate) fn refused(&mut self, pair: Pair, now: i64) -> Result<(), Violation> {
+    /// A vote of these was answered 409: one of them is in cooldown.
+    pub(crate) fn refused(&self, pairs: &[Pair], now: i64) -> Result<(), Violation> {
         let ends_s = self.cooldown_s + SLACK_S;
-        let state = self.pairs.entry(pair).or_default();
-        let is_cooling = state.live.as_ref().is_some_and(|live| now < live.voted_at + ends_s);
-        if state.is_doubtful || state.may_come || is_cooling {
-            Ok(())
-        } else {
-            Err(format!("{pair:?} was refused, without a live vote"))
+        let is_cooling = |state: &State| state.live.as_ref().is_some_and(|live| now < live.voted_at + ends_s);
+        let is_possible = |state: &State| state.is_doubtful || state.may_come || is_cooling(state);
+        if pairs.iter().any(|pair| self.pairs.get(pair).is_some_and(is_possible)) {
+            return Ok(());
         }
+        Err(format!("{pairs:?} was refused, without a live vote"))
     }
 
     /// A vote was answered 429: the next second that was not told of any of these is too far ahead, or of any pair of
@@ -327,32 +323,32 @@ mod tests {
     #[test]
     fn a_second_vote_is_a_violation_until_the_cooldown_is_over() {
         let (mut model, pair) = model();
-        assert_eq!(model.recorded(pair, 0, NOW, NOW..=NOW), Ok(()));
-        assert!(model.recorded(pair, 1, NOW + 30, NOW + 30..=NOW + 30).is_err());
-        assert!(model.refused(pair, NOW + 30).is_ok());
-        assert_eq!(model.recorded(pair, 1, NOW + 61, NOW + 61..=NOW + 61), Ok(()));
-        assert!(model.refused((1, address(2)), NOW).is_err(), "nobody voted from there");
+        assert_eq!(model.recorded(&[pair], 0, NOW, NOW..=NOW), Ok(()));
+        assert!(model.recorded(&[pair], 1, NOW + 30, NOW + 30..=NOW + 30).is_err());
+        assert!(model.refused(&[pair], NOW + 30).is_ok());
+        assert_eq!(model.recorded(&[pair], 1, NOW + 61, NOW + 61..=NOW + 61), Ok(()));
+        assert!(model.refused(&[(1, address(2))], NOW).is_err(), "nobody voted from there");
     }
 
     #[test]
     fn one_instant_is_told_once() {
         let (mut model, pair) = model();
-        model.recorded(pair, 0, NOW, NOW..=NOW).expect("the first");
+        model.recorded(&[pair], 0, NOW, NOW..=NOW).expect("the first");
         model.cancelled(pair, true, NOW).expect("it is there");
-        assert!(model.recorded(pair, 0, NOW, NOW..=NOW).is_err());
+        assert!(model.recorded(&[pair], 0, NOW, NOW..=NOW).is_err());
     }
 
     #[test]
     fn what_is_forgotten_comes_back_as_long_as_one_holder_reaches_the_store() {
         let (mut model, pair) = model();
         let before = model.moment();
-        model.recorded(pair, 2, NOW, NOW..=NOW).expect("the first");
+        model.recorded(&[pair], 2, NOW, NOW..=NOW).expect("the first");
         model.forgotten_since(before, &BTreeSet::from([0, 2]));
         assert_eq!(model.claim(pair, 2, NOW + 1), Claim::Cooling(NOW));
-        assert!(model.recorded(pair, 0, NOW + 1, NOW + 1..=NOW + 1).is_err(), "a node has it still");
+        assert!(model.recorded(&[pair], 0, NOW + 1, NOW + 1..=NOW + 1).is_err(), "a node has it still");
         model.lost_node(2, true);
         assert_eq!(model.claim(pair, 2, NOW + 1), Claim::Nothing);
-        assert_eq!(model.recorded(pair, 0, NOW + 1, NOW + 1..=NOW + 1), Ok(()), "nobody has it any more");
+        assert_eq!(model.recorded(&[pair], 0, NOW + 1, NOW + 1..=NOW + 1), Ok(()), "nobody has it any more");
         assert!(model.settled(&BTreeMap::new(), 3, NOW + 2).is_err(), "that one was not forgotten");
     }
 
@@ -360,10 +356,10 @@ mod tests {
     fn a_cancellation_that_is_held_up_meets_no_vote_that_is_much_later() {
         let (mut model, pair) = model();
         model.cancellation_unanswered(pair, NOW);
-        model.recorded(pair, 0, NOW, NOW..=NOW).expect("the first");
+        model.recorded(&[pair], 0, NOW, NOW..=NOW).expect("the first");
         assert_eq!(model.claim(pair, 0, NOW), Claim::Nothing);
         assert_eq!(model.settled(&BTreeMap::new(), 3, NOW), Ok(()));
-        model.recorded(pair, 0, NOW + 6, NOW + 6..=NOW + 6).expect("nothing is on its way any more");
+        model.recorded(&[pair], 0, NOW + 6, NOW + 6..=NOW + 6).expect("nothing is on its way any more");
         assert!(model.settled(&BTreeMap::new(), 3, NOW + 6).is_err());
     }
 

@@ -6,13 +6,14 @@ use crate::cluster::checker::figures::Figures;
 use crate::cluster::checker::model::{Claim, Model, Violation};
 use crate::cluster::checker::schedule::{CROWD, GOES, SERVERS, Step};
 use crate::cluster::util::engine::{Engine, url};
+use crate::cluster::util::load::{body, voted_at};
 use crate::cluster::util::node::{Node, client};
 use crate::cluster::util::proxy::{Mode, Proxy};
 use crate::cluster::util::resp::Value;
 use crate::util::client::{Client, get};
 use crate::util::ledger::{Pair, address, next_votes};
 use crate::util::response::Response;
-use crate::util::time::{from_rfc3339, now_unix, rfc3339};
+use crate::util::time::{now_unix, rfc3339};
 use crate::util::{DEADLINE, wait_until};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -106,21 +107,21 @@ impl World {
     /// Does what a step says, and checks what comes of it.
     pub(crate) fn play(&mut self, step: &Step) -> Result<(), Violation> {
         match step {
-            Step::Vote(node, pair) => self.vote(*node, *pair).map(drop),
+            Step::Vote(node, pair) => self.vote(*node, &[*pair]).map(drop),
             Step::Crowd(node, server, first) => {
                 let pairs: Vec<Pair> = (*first..first + CROWD).map(|number| (*server, address(number))).collect();
                 self.crowd(*node, &pairs)
             }
-            Step::VoteOfSeveral(node, pairs) => self.vote_of_several(*node, pairs),
+            Step::VoteOfSeveral(node, pairs) => self.vote(*node, pairs).map(drop),
             Step::VoteUntilAnswered(node, pair) => {
                 let until = Instant::now() + DEADLINE;
-                while self.vote(*node, *pair)? == 503 {
+                while self.vote(*node, &[*pair])? == 503 {
                     assert!(Instant::now() < until, "votes are refused for {DEADLINE:?}");
                     sleep(POLL);
                 }
                 Ok(())
             }
-            Step::ExpectRefused(node, pair) => match self.vote(*node, *pair)? {
+            Step::ExpectRefused(node, pair) => match self.vote(*node, &[*pair])? {
                 503 => Ok(()),
                 status => Err(format!("node {node} must refuse votes now, and answered {status}")),
             },
@@ -148,14 +149,30 @@ impl World {
         }
     }
 
-    fn vote(&mut self, node: usize, pair: Pair) -> Result<u16, Violation> {
+    /// Has a node do something; `None` where it does not run, and `Some(None)` where no answer came.
+    fn tell(&mut self, node: usize, method: &str, path: &str, body: Option<&str>) -> Option<Option<Response>> {
+        let running = self.node(node)?;
+        let answered = exchange(running, running.control().request_bytes(method, path, body));
+        self.figures.operations += 1;
+        Some(answered)
+    }
+
+    /// The same for what may record a vote of these: where no answer came, nobody knows.
+    fn send(&mut self, node: usize, pairs: &[Pair], path: &str, body: &str) -> Option<Response> {
+        self.node(node)?;
+        pairs.iter().for_each(|pair| self.model.sent(*pair));
+        let answered = self.tell(node, "POST", path, Some(body))?;
+        if answered.is_none() {
+            pairs.iter().for_each(|pair| self.model.unanswered(*pair));
+        }
+        answered
+    }
+
+    /// A vote that counts for all of these or for none. Gives the status; 0 for no answer.
+    fn vote(&mut self, node: usize, pairs: &[Pair]) -> Result<u16, Violation> {
         let sent = now_unix();
-        let Some(response) =
-            self.send(node, pair, |node| node.control().request_bytes("POST", "/v1/votes", Some(&body(pair))))
-        else {
-            return Ok(0);
-        };
-        self.note_vote(node, pair, &response, sent)?;
+        let Some(response) = self.send(node, pairs, "/v1/votes", &body(pairs)) else { return Ok(0) };
+        self.note_vote(node, pairs, &response, sent)?;
         Ok(response.status)
     }
 
@@ -164,7 +181,7 @@ impl World {
         self.figures.operations += pairs.len() as u64;
         pairs.iter().for_each(|pair| self.model.sent(*pair));
         let sent = now_unix();
-        let cast = |pair: &Pair| running.control().request_bytes("POST", "/v1/votes", Some(&body(*pair)));
+        let cast = |pair: &Pair| running.control().request_bytes("POST", "/v1/votes", Some(&body(&[*pair])));
         let requests: String = pairs.iter().map(cast).collect();
         let mut client = Client::try_connect(running.control_addr()).ok();
         client.take_if(|client| client.try_send(requests).is_err());
@@ -172,7 +189,7 @@ impl World {
             pairs.iter().map(|_| client.as_mut()?.try_read_response(false).ok()).collect();
         for (pair, answer) in pairs.iter().zip(&answers) {
             match answer {
-                Some(response) => self.note_vote(node, *pair, response, sent)?,
+                Some(response) => self.note_vote(node, &[*pair], response, sent)?,
                 None => self.model.unanswered(*pair),
             }
         }
@@ -180,78 +197,28 @@ impl World {
         Ok(())
     }
 
-    /// A vote that counts for all of these or for none: a 201 is one for each, a 409 is about one of them.
-    fn vote_of_several(&mut self, node: usize, pairs: &[Pair]) -> Result<(), Violation> {
-        let Some(Place::Running(running)) = &self.places[node] else { return Ok(()) };
-        let ips: Vec<String> = pairs.iter().map(|(_, ip)| format!(r#""{ip}""#)).collect();
-        let body = format!(r#"{{"server_id":{},"ips":[{}]}}"#, pairs[0].0, ips.join(","));
-        self.figures.operations += 1;
-        pairs.iter().for_each(|pair| self.model.sent(*pair));
-        let sent = now_unix();
-        let answered = exchange(running, running.control().request_bytes("POST", "/v1/votes", Some(&body)));
+    fn note_vote(&mut self, node: usize, pairs: &[Pair], response: &Response, sent: i64) -> Result<(), Violation> {
         let now = now_unix();
-        let Some(response) = answered else {
-            pairs.iter().for_each(|pair| self.model.unanswered(*pair));
-            return Ok(());
-        };
         match response.status {
             201 => {
                 self.figures.votes += 1;
-                let latest = self.model.latest(pairs, now);
-                for pair in pairs {
-                    self.model.recorded(*pair, node, voted_at(&response), sent..=latest)?;
-                }
+                self.model.recorded(pairs, node, voted_at(response), sent..=now)?;
                 pairs.iter().try_for_each(|pair| self.ask(node, *pair))
             }
-            409 => {
-                let told: Vec<_> = pairs.iter().map(|pair| self.model.refused(*pair, now)).collect();
-                if told.iter().all(Result::is_err) { Err(format!("{pairs:?}: {told:?}")) } else { Ok(()) }
-            }
+            409 => self.model.refused(pairs, now),
             404 if pairs[0].0 == GOES => Ok(()),
             429 => self.model.refused_for_now(pairs, now),
             503 => {
-                pairs.iter().for_each(|pair| self.note_unavailable(*pair, &response));
+                self.note_unavailable(pairs, response);
                 Ok(())
             }
             _ => Err(format!("a vote for {pairs:?}: {response:?}")),
         }
     }
 
-    /// Sends a request that may record a vote; `None` where no answer came, or the node does not run.
-    fn send(&mut self, node: usize, pair: Pair, request: impl Fn(&Node) -> String) -> Option<Response> {
-        let Some(Place::Running(running)) = &self.places[node] else { return None };
-        self.figures.operations += 1;
-        self.model.sent(pair);
-        let answered = exchange(running, request(running));
-        if answered.is_none() {
-            self.model.unanswered(pair);
-        }
-        answered
-    }
-
-    fn note_vote(&mut self, node: usize, pair: Pair, response: &Response, sent: i64) -> Result<(), Violation> {
-        let now = now_unix();
-        match response.status {
-            201 => self.model.recorded(pair, node, voted_at(response), sent..=now)?,
-            409 => self.model.refused(pair, now)?,
-            404 if pair.0 == GOES => {}
-            429 => self.model.refused_for_now(&[pair], now)?,
-            503 => {
-                self.note_unavailable(pair, response);
-                return Ok(());
-            }
-            _ => return Err(format!("a vote for {pair:?}: {response:?}")),
-        }
-        if response.status == 201 {
-            self.figures.votes += 1;
-            self.ask(node, pair)?;
-        }
-        Ok(())
-    }
-
-    fn note_unavailable(&mut self, pair: Pair, response: &Response) {
+    fn note_unavailable(&mut self, pairs: &[Pair], response: &Response) {
         if is_in_doubt(response) {
-            self.model.unanswered(pair);
+            pairs.iter().for_each(|pair| self.model.unanswered(*pair));
         }
     }
 
@@ -263,7 +230,7 @@ impl World {
         self.figures.operations += running.len() as u64;
         let ask = |node: usize| {
             let node = self.node(node).expect("it runs");
-            exchange(node, node.control().request_bytes("POST", "/v1/votes", Some(&body(pair))))
+            exchange(node, node.control().request_bytes("POST", "/v1/votes", Some(&body(&[pair]))))
         };
         let answers: Vec<Option<Response>> = scope(|scope| {
             let asking: Vec<_> = running.iter().map(|node| scope.spawn(|| ask(*node))).collect();
@@ -276,10 +243,10 @@ impl World {
         answers.sort_by_key(|(_, answer)| status(answer) != if won { 201 } else { 503 });
         for (node, answer) in &answers {
             match answer {
-                Some(answer) if answer.status != 503 => self.note_vote(*node, pair, answer, sent)?,
+                Some(answer) if answer.status != 503 => self.note_vote(*node, &[pair], answer, sent)?,
                 // Another one counts, and this one may be on its way still.
                 _ if won => self.model.overtaken(pair),
-                Some(answer) => self.note_unavailable(pair, answer),
+                Some(answer) => self.note_unavailable(&[pair], answer),
                 None => self.model.unanswered(pair),
             }
         }
@@ -289,13 +256,12 @@ impl World {
     fn record(&mut self, node: usize, pair: Pair, age_s: i64) -> Result<(), Violation> {
         let sent = now_unix() - age_s;
         let body = format!(r#"{{"server_id":{},"ip":"{}","voted_at":{sent}}}"#, pair.0, pair.1);
-        let request = |node: &Node| node.control().request_bytes("POST", "/v1/votes?mode=record", Some(&body));
-        let Some(response) = self.send(node, pair, request) else { return Ok(()) };
+        let Some(response) = self.send(node, &[pair], "/v1/votes?mode=record", &body) else { return Ok(()) };
         match response.status {
             200 | 201 => self.model.kept(pair, node, (sent, voted_at(&response)), now_unix())?,
             404 if pair.0 == GOES => return Ok(()),
             503 => {
-                self.note_unavailable(pair, &response);
+                self.note_unavailable(&[pair], &response);
                 return Ok(());
             }
             _ => return Err(format!("a record of {pair:?}: {response:?}")),
@@ -306,9 +272,7 @@ impl World {
 
     fn cancel(&mut self, node: usize, pair: Pair) -> Result<(), Violation> {
         let path = format!("/v1/votes/{}/{}", pair.0, pair.1);
-        let Some(running) = self.node(node) else { return Ok(()) };
-        let answered = exchange(running, running.control().request_bytes("DELETE", &path, None));
-        self.figures.operations += 1;
+        let Some(answered) = self.tell(node, "DELETE", &path, None) else { return Ok(()) };
         let Some(response) = answered else {
             self.model.cancellation_unanswered(pair, now_unix());
             return Ok(());
@@ -335,11 +299,11 @@ impl World {
         let Some(node) = self.node(stopped) else { return Ok(()) };
         let (path, never) = (format!("/v1/votes/{}/{}", pair.0, pair.1), (pair.0, HANGS_UP));
         node.server().pause();
-        for (method, path, body) in [("DELETE", path.as_str(), None), ("POST", "/v1/votes", Some(body(never)))] {
+        for (method, path, body) in [("DELETE", path.as_str(), None), ("POST", "/v1/votes", Some(body(&[never])))] {
             let mut client = Client::try_connect(node.control_addr()).expect("the socket takes it");
             client.try_send(node.control().request_bytes(method, path, body.as_deref())).expect("the socket takes it");
         }
-        let meanwhile = self.cancel(other, pair).and_then(|()| self.vote(other, pair));
+        let meanwhile = self.cancel(other, pair).and_then(|()| self.vote(other, &[pair]));
         sleep(rest);
         self.node(stopped).expect("it runs").server().signal(Signal::CONT);
         // While it was stopped others may have gone on without what it alone held.
@@ -384,12 +348,8 @@ impl World {
     }
 
     fn remove(&mut self, node: usize) -> Result<(), Violation> {
-        let Some(running) = self.node(node) else { return Ok(()) };
-        let path = format!("/v1/servers/{GOES}");
-        let status =
-            exchange(running, running.control().request_bytes("DELETE", &path, None)).map(|answer| answer.status);
-        self.figures.operations += 1;
-        match status {
+        let Some(answered) = self.tell(node, "DELETE", &format!("/v1/servers/{GOES}"), None) else { return Ok(()) };
+        match answered.map(|answer| answer.status) {
             Some(200) => self.model.removed(GOES, true, now_unix()),
             Some(404) => {}
             None | Some(503) => self.model.removed(GOES, false, now_unix()),
@@ -399,10 +359,8 @@ impl World {
     }
 
     fn list(&mut self, node: usize) -> Result<(), Violation> {
-        let Some(running) = self.node(node) else { return Ok(()) };
         let (path, body) = (format!("/v1/servers/{GOES}"), format!(r#"{{"token":"token-{GOES}"}}"#));
-        let answered = exchange(running, running.control().request_bytes("PUT", &path, Some(&body)));
-        self.figures.operations += 1;
+        let Some(answered) = self.tell(node, "PUT", &path, Some(&body)) else { return Ok(()) };
         match answered.map(|answer| answer.status) {
             None | Some(200 | 201 | 503) => Ok(()),
             Some(other) => Err(format!("server {GOES} is listed: {other}")),
@@ -410,10 +368,7 @@ impl World {
     }
 
     fn rotate(&mut self, node: usize) -> Result<(), Violation> {
-        let Some(running) = self.node(node) else { return Ok(()) };
-        let path = format!("/v1/servers/{GOES}/token");
-        let answered = exchange(running, running.control().request_bytes("POST", &path, None));
-        self.figures.operations += 1;
+        let Some(answered) = self.tell(node, "POST", &format!("/v1/servers/{GOES}/token"), None) else { return Ok(()) };
         let Some(response) = answered.filter(|answer| answer.status == 200) else { return Ok(()) };
         let json = response.json();
         let token = json["token"].as_str().expect("a token");
@@ -455,12 +410,4 @@ fn is_in_doubt(response: &Response) -> bool {
     let json = response.json();
     assert_eq!(json["error"], "store_unavailable", "{response:?}");
     json["message"].as_str().is_some_and(|message| message.contains("may have been recorded or not"))
-}
-
-fn body((server, ip): Pair) -> String {
-    format!(r#"{{"server_id":{server},"ip":"{ip}"}}"#)
-}
-
-fn voted_at(response: &Response) -> i64 {
-    from_rfc3339(response.json()["voted_at"].as_str().expect("an instant"))
 }

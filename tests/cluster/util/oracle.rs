@@ -172,21 +172,3 @@ fn expect_public(node: &Node, truth: &Truth, what: &str) {
         assert_eq!(shown.is_some(), truth.votes.contains_key(pair), "{what}: the status of {pair:?}: {shown:?}");
     }
 }
-
-#[test]
-fn a_digest_is_of_what_is_there_in_any_order() {
-    let of = |votes: &[(u32, u8, i64)]| {
-        let votes = votes.iter().map(|(server, last, voted_at)| ((*server, [10, 0, 0, *last].into()), *voted_at));
-        Truth { votes: votes.collect(), ..Truth::default() }.digest()
-    };
-    let whole = of(&[(1, 1, 100), (2, 1, 100)]);
-    assert_eq!(whole, of(&[(2, 1, 100), (1, 1, 100)]));
-    let others = [
-        of(&[(1, 1, 100)]),
-        of(&[(1, 1, 100), (2, 1, 101)]),
-        of(&[(1, 1, 100), (2, 2, 100)]),
-        of(&[(1, 2, 100), (2, 1, 100)]),
-    ];
-    assert!(others.iter().all(|other| *other != whole), "{whole} {others:?}");
-    assert_eq!(of(&[]), 0);
-}

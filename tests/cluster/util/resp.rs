@@ -151,20 +151,3 @@ fn read_line(from: &mut impl BufRead) -> io::Result<String> {
     line.truncate(line.trim_end_matches(['\r', '\n']).len());
     Ok(line)
 }
-
-#[test]
-fn replies_are_read_as_sent() {
-    let sent = b"*5\r\n$4\r\na\r\nb\r\n:-7\r\n$-1\r\n*-1\r\n-ERR no\r\n+OK\r\n";
-    let mut from = BufReader::new(&sent[..]);
-    let list = [
-        Value::Text("a\r\nb".to_owned()),
-        Value::Number(-7),
-        Value::Nil,
-        Value::Nil,
-        Value::Refused("ERR no".to_owned()),
-    ];
-    assert_eq!(read_value(&mut from).expect("it is whole"), Value::List(list.to_vec()));
-    assert_eq!(read_value(&mut from).expect("it is whole"), Value::Text("OK".to_owned()));
-    let end = read_value(&mut from).expect_err("nothing is left");
-    assert_eq!(end.kind(), ErrorKind::UnexpectedEof);
-}

@@ -5,13 +5,13 @@ pub(crate) mod manager;
 
 use crate::util::endpoint::Endpoint;
 use crate::util::figures::report;
+use crate::util::load::Load;
 use crate::util::server::Server;
 use crate::util::wait_until;
-use load::{Habit, Load};
+use load::{Habit, Seen};
 use manager::Manager;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
-use std::thread::scope;
 use std::time::Duration;
 
 /// Restarts in a row.
@@ -40,24 +40,22 @@ const HABITS: [Habit; 12] = [
 
 /// Restarts again and again while all kinds of clients ask at `public`, then checks every vote.
 pub(crate) fn under_load(way: &str, manager: &Manager, public: &Endpoint) {
-    let load = Load::new(public, manager.server.control_endpoint());
-    scope(|scope| {
-        let _ends_on_panic = load.start(scope, &HABITS);
-        for _ in 0..RESTARTS {
-            let enough = load.requests() + REQUESTS_BETWEEN;
-            wait_until("they ask", || load.requests() >= enough);
-            manager.restart();
-        }
-        let enough = load.requests() + REQUESTS_BETWEEN;
-        wait_until("they ask on", || load.requests() >= enough);
-    });
-    let (votes, failures) = (load.votes(), load.failures());
+    let load = Load::asking(&HABITS, public, manager.server.control_endpoint());
+    let wait_for_more = |what| {
+        let enough = load.known().requests + REQUESTS_BETWEEN;
+        wait_until(what, || load.known().requests >= enough);
+    };
+    for _ in 0..RESTARTS {
+        wait_for_more("they ask");
+        manager.restart();
+    }
+    wait_for_more("they ask on");
+    let Seen { requests, longest, votes, failures, .. } = load.stop();
     report(format_args!(
-        "{RESTARTS} restarts, {way}: {} answers, {} votes, {} failures, longest new connection {} ms",
-        load.requests(),
+        "{RESTARTS} restarts, {way}: {requests} answers, {} votes, {} failures, longest new connection {} ms",
         votes.len(),
         failures.len(),
-        load.longest().as_millis(),
+        longest.as_millis(),
     ));
     assert_eq!(failures, [""; 0], "{way}");
     assert!(!votes.is_empty(), "{way}: nobody has voted");
