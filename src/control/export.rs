@@ -90,3 +90,39 @@ impl Export {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Export;
+    use crate::http::response::Framing;
+    use crate::http::session::Step;
+    use crate::vote::address::VoterAddress;
+    use crate::vote::directory::Directory;
+    use crate::vote::id::{ServerId, Token};
+    use crate::vote::ipv4::Ipv4;
+    use crate::vote::table::{CooldownTable, Pair};
+    use crate::vote::time::{Cooldown, UnixSeconds};
+
+    /// Votes of a server that was struck off leave the table in parts. An import would find them again once a server of
+    /// that number is listed.
+    #[test]
+    fn votes_of_a_server_that_is_not_listed_are_left_out() {
+        let (mut directory, mut table) = (Directory::default(), CooldownTable::default());
+        let mut servers = directory.snapshot().as_ref().clone();
+        servers.insert(ServerId(1), Token::new("one").expect("a token"));
+        directory.publish(servers);
+        for server in [1, 2] {
+            let pair = Pair { server: ServerId(server), address: VoterAddress::V4(Ipv4(7)) };
+            table.insert(pair, UnixSeconds(6_000));
+        }
+        let mut export = Export::new(directory.snapshot(), table.view(), Cooldown::USUAL);
+        let mut out = Vec::new();
+        while export.append(Framing { http_1_0: true, ..Framing::last(false) }, UnixSeconds(1_000), &mut out)
+            != Step::Done
+        {}
+        let text = String::from_utf8(out).expect("it is text");
+        let (_, lines) = text.split_once("\r\n\r\n").expect("a head");
+        let vote = r#"{"server_id":1,"ip":"0.0.0.7","voted_at":"1970-01-01T00:10:00Z"}"#;
+        assert_eq!(lines, format!("{{\"server_id\":1,\"token\":\"one\"}}\n{vote}\n"));
+    }
+}

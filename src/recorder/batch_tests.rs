@@ -1,10 +1,18 @@
 //! What one commit carries: each command is checked against the state and against those before it in the same step.
 
 use super::Respond;
-use super::command::{Command, Mode, Reply, ServerName, Vote, VoteOutcome};
-use super::tests::{Bench, SERVER, START, voter};
+use super::command::{Command, Mode, NewServer, Reply, ServerName, Tokens, Vote, VoteOutcome};
+use super::tests::{Bench, Disk, SERVER, START, settings, voter};
 use crate::clock::HandReaders;
+use crate::vote::address::VoterAddress;
+use crate::vote::id::Token;
+use crate::vote::ipv6::Ipv6Network;
+use crate::vote::table::Pair;
 use crate::vote::time::UnixSeconds;
+use crate::waiting::Bell;
+use crate::watch::WatchFilter;
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 fn vote(address: u32, voted_at: Option<u32>, mode: Mode) -> Command {
@@ -62,4 +70,42 @@ fn a_vote_is_at_most_five_seconds_ahead_and_younger_than_the_cooldown() {
         let Reply::Votes(outcomes) = &reply else { panic!("{reply:?}") };
         assert_eq!(matches!(outcomes[..], [VoteOutcome::Recorded(_)]), is_taken, "{shift}: {reply:?}");
     }
+}
+
+/// A request that is woken looks once, so the change has to be there by then, and the votes of an earlier listing gone.
+/// The bell rings for the voter of the vote's network.
+#[test]
+fn a_bell_rings_once_there_is_what_it_tells_of() {
+    let mut bench = Bench::with(&Disk::default(), &HandReaders::at(START), settings(90, 48));
+    bench.step();
+    bench.list();
+    let [waits, votes] = [0, 1].map(|low| VoterAddress::V6(Ipv6Network(0x2001_0DB8_0000_0000 | low)));
+    let (live, now, pair) = (bench.recorder.live(), bench.clock.now().wall, Pair { server: SERVER, address: waits });
+    let (waiting, cooldowns, directory) = (live.waiting.clone(), live.table.view(), Mutex::new(live.directory.view()));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let bell: Bell = Arc::new(move |_| {
+        let is_listed_anew = directory.lock().current().find(b"anew").is_some();
+        noted.lock().push((is_listed_anew, cooldowns.live(pair, now).is_some()));
+    });
+    waiting.set_slots(1);
+    let mut slot = waiting.enter().expect("a slot");
+    slot.register(pair, &bell, 1);
+    bench.cast_from(votes);
+    slot.register(pair, &bell, 1);
+    let anew = NewServer { server: SERVER, token: Token::new("anew") };
+    together(&mut bench, vec![Command::Remove(SERVER), Command::Servers(vec![anew], Tokens::Keep)]);
+    assert_eq!(*seen.lock(), [(false, true), (true, false)]);
+}
+
+#[test]
+fn a_watcher_sees_nothing_of_a_vote_that_was_not_kept() {
+    let mut bench = Bench::listed(&HandReaders::at(START));
+    let board = bench.recorder.live().board.clone();
+    let _seat = board.sit(WatchFilter::default()).expect("a seat");
+    bench.cast(1);
+    assert_eq!(board.take().sightings.len(), 1);
+    bench.disk.0.lock().commits_failing = 1;
+    assert_eq!(bench.ask(vote(2, None, Mode::Cast)), Reply::StoreUnavailable);
+    assert!(board.take().sightings.is_empty());
 }
