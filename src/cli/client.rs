@@ -181,14 +181,3 @@ pub(super) fn segment(text: &str) -> String {
     }
     encoded
 }
-
-#[cfg(test)]
-mod tests {
-    use super::segment;
-
-    #[test]
-    fn segments() {
-        assert_eq!(segment("203.0.113.7"), "203.0.113.7");
-        assert_eq!(segment("a/b ?é~"), "a%2Fb%20%3F%C3%A9~");
-    }
-}

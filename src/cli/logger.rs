@@ -32,6 +32,18 @@ pub(super) enum LogFormat {
 impl LogFormat {
     /// Both, by name.
     pub(super) const ALL: [(&str, Self); 2] = [("text", Self::Text), ("json", Self::Json)];
+
+    fn line(self, time: &str, level: &str, message: &str) -> Vec<u8> {
+        let mut line = match self {
+            Self::Text => format!("{time} {level} {}", on_one_line(message)).into(),
+            // Text can always be written as JSON.
+            Self::Json => {
+                serde_json::to_vec(&LogLine { time, level: &level.to_lowercase(), message }).unwrap_or_default()
+            }
+        };
+        line.push(b'\n');
+        line
+    }
 }
 
 /// The levels that can be asked for.
@@ -117,20 +129,6 @@ fn write(lines: &Receiver<Vec<u8>>, unwritten: &AtomicUsize, out: &mut impl Writ
         // Where standard error is closed there is nobody to tell.
         let _closed = out.write_all(&line);
         unwritten.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-impl LogFormat {
-    fn line(self, time: &str, level: &str, message: &str) -> Vec<u8> {
-        let mut line = match self {
-            Self::Text => format!("{time} {level} {}", on_one_line(message)).into(),
-            // Text can always be written as JSON.
-            Self::Json => {
-                serde_json::to_vec(&LogLine { time, level: &level.to_lowercase(), message }).unwrap_or_default()
-            }
-        };
-        line.push(b'\n');
-        line
     }
 }
 

@@ -20,7 +20,7 @@ use crate::net::mailbox::{Letter, Mailbox};
 use crate::pages::{self, Document, DocumentForm};
 use crate::readiness::Readiness;
 use crate::recorder::RecorderHandle;
-use crate::recorder::command::{Command, Reply, Tokens};
+use crate::recorder::command::{Command, Reply, ServerOutcome, Tokens};
 use crate::recorder::shared::SharedStore;
 use crate::vote::directory::DirectoryView;
 use crate::vote::id::{ServerId, Token, is_same_secret};
@@ -31,7 +31,6 @@ use crate::watch::WatchBoard;
 pub mod batch;
 pub mod body;
 pub mod export;
-mod journal;
 pub mod metrics;
 pub mod reply;
 pub mod request;
@@ -303,6 +302,19 @@ fn told(is_ready: bool, stands: Option<&str>, refusal: Option<(&str, String)>) -
     body
 }
 
+/// Tells the log what the recorder has changed: which server, and never its token. Votes are counted, not told.
+fn note(reply: &Reply) {
+    match reply {
+        Reply::Servers(outcomes) => match outcomes.first() {
+            Some(ServerOutcome::Created(server, _)) => log::info!("server {server} is listed"),
+            Some(ServerOutcome::Changed(server, _)) => log::info!("server {server} has another token"),
+            _ => {}
+        },
+        Reply::Removed(Some(server)) => log::info!("server {server} is removed, and its cooldowns with it"),
+        _ => {}
+    }
+}
+
 /// Room for content grows by this much at least, so that what comes byte by byte is not copied each time.
 const GATHER_STEP_BYTES: usize = 16 * 1024;
 
@@ -376,7 +388,7 @@ impl Service for ControlService {
                 Task::Gather { ask, body } => self.start(ask, body, context).unwrap_or_else(Task::Answer),
                 Task::Submitted(reply) => match reply::arrived(reply) {
                     Some(reply) => {
-                        journal::note(&reply);
+                        note(&reply);
                         Task::Answer(reply::answer(&reply))
                     }
                     None if context.waiting == Waiting::TimeIsUp => Task::Answer(reply::answer(&Reply::StoreSilent)),

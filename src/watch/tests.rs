@@ -31,16 +31,6 @@ fn nothing_is_kept_where_nobody_watches() {
 }
 
 #[test]
-fn there_are_so_many_places() {
-    let board = WatchBoard::default();
-    let mut seats: Vec<_> = (0..WATCHERS_MAX).filter_map(|_| board.sit(WatchFilter::default())).collect();
-    assert_eq!(seats.len(), WATCHERS_MAX);
-    assert!(board.sit(WatchFilter::default()).is_none());
-    assert_eq!(seats.remove(3).index(), 3);
-    assert_eq!(board.sit(of(1)).map(|seat| seat.index()), Some(3));
-}
-
-#[test]
 fn what_does_not_fit_is_counted_for_whom_it_was() {
     let board = WatchBoard::default();
     let mut post = board.post();
