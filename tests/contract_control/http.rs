@@ -24,6 +24,8 @@ fn every_path_under_v1_wants_the_key() {
         format!("Authorization: Bearer {}\r\n", key.to_uppercase()),
         format!("Authorization: Bearer {key} {key}\r\n"),
         format!("Authorization: Basic {key}\r\n"),
+        format!("Authorization: Digest {key}\r\n"),
+        format!("Authorization: Bearer wrong\r\nAuthorization: Bearer {key}\r\n"),
         format!("Authorization: {key}\r\n"),
         format!("X-Authorization: Bearer {key}\r\n"),
         format!("Cookie: Bearer {key}\r\n"),

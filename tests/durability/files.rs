@@ -65,6 +65,8 @@ pub(crate) fn expect_not_ready(server: &mut Server, reason: &str, name: &str, wo
     assert!(message.contains(word), "{what}: does not say {word:?}: {message}");
     let votes = server.control_client().cast(28, [203, 0, 113, 7]);
     assert_eq!(votes.status, 503, "{what}: {votes:?}");
+    // An empty list would be a guess.
+    assert_eq!(server.control_client().get("/v1/servers").status, 503, "{what}");
     assert_eq!(server.metric(&format!(r#"vote_status_trouble{{reason="{reason}"}}"#)), 1, "{what}");
     assert_eq!(server.metric("vote_status_ready"), 0, "{what}");
     server.wait_for_lines(" ERROR ", 1);
