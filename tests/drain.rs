@@ -7,23 +7,17 @@ use crate::util::figures::report;
 use crate::util::response::Response;
 use crate::util::server::Server;
 use crate::util::{DEADLINE, wait_until};
-use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
+use rustix::process::{Resource, Signal};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-const GET: &[u8] = b"GET /api/vote/1/status/1.2.3.4 HTTP/1.1\r\nHost: h\r\n\r\n";
-const GET_BEGUN: &[u8] = b"GET /api/vote/1/status/1.2.3.4 HTTP/1.1\r\nHost: h\r\n";
+const GET: &[u8] = b"GET /api/vote/28/status/1.2.3.4 HTTP/1.1\r\nHost: h\r\n\r\n";
+const GET_BEGUN: &[u8] = b"GET /api/vote/28/status/1.2.3.4 HTTP/1.1\r\nHost: h\r\n";
 /// At once, as far as a loaded machine allows.
 const SOON: Duration = Duration::from_secs(8);
-
-fn server(args: &[&str]) -> Server {
-    let server = Server::in_memory(args);
-    server.control_client().add_server(1, "t");
-    server
-}
 
 fn ask(client: &mut Client) -> Response {
     client.send(GET);
@@ -64,7 +58,7 @@ fn idle_connections_are_closed_and_the_process_ends() {
 }
 
 fn ends_at(signal: Signal) {
-    let mut server = server(&[]);
+    let mut server = Server::listed(&[]);
     let mut idle: Vec<Client> = (0..100).map(|_| Client::connect(server.public())).collect();
     for client in &mut idle {
         ask(client);
@@ -86,11 +80,11 @@ fn ends_at(signal: Signal) {
 #[test]
 fn requests_under_way_are_answered_and_told_the_close() {
     // One worker: when the idle connection ends, the worker of all the others has the signal.
-    let mut server = server(&["--workers", "1"]);
+    let mut server = Server::listed(&["--workers", "1"]);
     let mut in_head = begun(server.public(), GET_BEGUN);
     let mut in_line = begun(server.public(), b"G");
     let mut in_body = begun(server.public(), &[GET_BEGUN, b"Content-Length: 5\r\n\r\nhe"].concat());
-    let vote = server.control_client().request_bytes("POST", "/v1/votes", Some(r#"{"server_id":1,"ip":"5.6.7.8"}"#));
+    let vote = server.control_client().request_bytes("POST", "/v1/votes", Some(r#"{"server_id":28,"ip":"5.6.7.8"}"#));
     let (vote_start, vote_end) = vote.split_at(vote.len() - 10);
     let mut in_vote = begun(server.control(), vote_start.as_bytes());
     let mut in_ready = begun(server.control(), b"GET /readyz HTTP/1.1\r\nHost: h\r\n");
@@ -125,7 +119,7 @@ fn requests_under_way_are_answered_and_told_the_close() {
 
 #[test]
 fn newcomers_are_taken_during_the_drain_delay() {
-    let mut server = server(&["--drain-delay", "10"]);
+    let mut server = Server::listed(&["--drain-delay", "10"]);
     assert_eq!(get(server.control(), "/readyz").status, 200);
     let since = Instant::now();
     server.signal(Signal::TERM);
@@ -140,7 +134,7 @@ fn newcomers_are_taken_during_the_drain_delay() {
         assert_eq!((balancers.status, balancers.text()), (503, r#"{"status":"not_ready"}"#), "{balancers:?}");
         assert_eq!(get(server.public(), "/healthz").text(), r#"{"status":"alive"}"#);
         assert_eq!(get(server.control(), "/healthz").status, 200);
-        let response = get(server.public(), "/api/vote/1/status/1.2.3.4");
+        let response = get(server.public(), "/api/vote/28/status/1.2.3.4");
         assert_eq!(response.text(), CAN_VOTE.body, "{response:?}");
         sleep(Duration::from_millis(20));
     }
@@ -153,7 +147,7 @@ fn newcomers_are_taken_during_the_drain_delay() {
 
 #[test]
 fn without_a_delay_newcomers_are_refused_while_others_finish() {
-    let mut server = server(&[]);
+    let mut server = Server::listed(&[]);
     let mut under_way = begun(server.public(), GET_BEGUN);
     terminate(&server);
     let until = Instant::now() + SOON;
@@ -171,7 +165,7 @@ fn without_a_delay_newcomers_are_refused_while_others_finish() {
 
 #[test]
 fn a_request_that_does_not_end_is_not_waited_for_longer_than_the_drain_timeout() {
-    let mut server = server(&["--drain-timeout", "1", "--head-timeout", "60"]);
+    let mut server = Server::listed(&["--drain-timeout", "1", "--head-timeout", "60"]);
     let mut stuck = begun(server.public(), GET_BEGUN);
     let since = terminate(&server);
     assert_ends_well(&mut server, DEADLINE);
@@ -187,10 +181,8 @@ fn a_request_that_does_not_end_is_not_waited_for_longer_than_the_drain_timeout()
 /// Out of descriptors, nobody can be taken from the listeners: not a reason to stay.
 #[test]
 fn accepts_that_keep_failing_are_not_waited_for_longer_than_the_drain_timeout() {
-    let mut server = server(&["--drain-timeout", "1", "--workers", "1"]);
-    let pid = Pid::from_raw(i32::try_from(server.pid()).expect("a process id"));
-    let none = Rlimit { current: Some(3), maximum: Some(3) };
-    prlimit(pid, Resource::Nofile, none).expect("a limit of our own child can be lowered");
+    let mut server = Server::listed(&["--drain-timeout", "1", "--workers", "1"]);
+    server.limit(Resource::Nofile, Some(3), Some(3));
     let _waiting = TcpStream::connect(server.public()).expect("the kernel takes it");
     let since = Instant::now();
     server.signal(Signal::TERM);
@@ -203,7 +195,7 @@ fn accepts_that_keep_failing_are_not_waited_for_longer_than_the_drain_timeout() 
 #[test]
 fn a_second_signal_ends_it_at_once() {
     for second in [Signal::TERM, Signal::INT] {
-        let mut server = server(&["--drain-timeout", "60", "--head-timeout", "60"]);
+        let mut server = Server::listed(&["--drain-timeout", "60", "--head-timeout", "60"]);
         let _stuck = begun(server.public(), GET_BEGUN);
         terminate(&server);
         assert!(server.is_running());
@@ -218,7 +210,7 @@ fn a_second_signal_ends_it_at_once() {
 /// says so, and an orderly end.
 #[test]
 fn a_pipeline_is_cut_between_two_answers() {
-    let mut server = server(&["--workers", "1"]);
+    let mut server = Server::listed(&["--workers", "1"]);
     let mut slow = Client::connect(server.public());
     slow.send(GET.repeat(2_000));
     let first = slow.read_response(false);
@@ -274,7 +266,7 @@ fn ask_until_refused(addr: SocketAddr, answered: &AtomicUsize) {
 
 #[test]
 fn under_load_clients_see_whole_answers_and_closed_connections() {
-    let mut server = server(&[]);
+    let mut server = Server::listed(&[]);
     let addr = server.public();
     let (kept, fresh) = (AtomicUsize::new(0), AtomicUsize::new(0));
     scope(|scope| {

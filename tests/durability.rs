@@ -4,21 +4,15 @@
 
 mod anew;
 mod crash;
-mod damage;
-mod device;
 mod files;
 mod full;
 mod gone;
 mod hangs;
 mod heals;
-mod history;
-mod reads;
 mod removal;
-mod restart;
 mod retention;
 mod settings;
 mod small_disk;
 mod starts;
 mod steps;
-mod undo;
 mod versions;

@@ -1,19 +1,16 @@
 //! The second engine, `serve --engine may_minihttp`: the public contract as far as it can hold
-//! there, and each thing that it cannot do, so that the list in docs/DEPENDENCIES.md stays true.
+//! there, and what it answers otherwise, as docs/DEPENDENCIES.md lists it.
 
+use crate::util::DEADLINE;
 use crate::util::answers::{
-    BAD_REQUEST, CAN_VOTE, HEADERS_TOO_LARGE, IN_COOLDOWN, OPTIONS, Outcome, UNKNOWN_SERVER, UNKNOWN_TOKEN,
-    URI_TOO_LONG, prepare,
+    BAD_REQUEST, CAN_VOTE, IN_COOLDOWN, OPTIONS, Outcome, UNKNOWN_SERVER, UNKNOWN_TOKEN, prepare,
 };
 use crate::util::checks::{self, After, Closed, KeptAlive, Open, PATH};
 use crate::util::client::{Client, get};
-use crate::util::figures::resident_kib;
 use crate::util::response::Response;
 use crate::util::server::{Server, expect_refusal};
 use crate::util::time::{is_imf_fixdate_of_now, now_unix};
-use crate::util::{DEADLINE, wait_until};
-use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
-use std::fs::read_to_string;
+use rustix::process::Signal;
 use std::io::ErrorKind;
 use std::time::Duration;
 
@@ -133,10 +130,9 @@ fn all_listeners_and_event_loops_see_a_vote_at_once() {
 #[test]
 fn an_address_in_use_is_refused() {
     for holder in [start(&[]), Server::in_memory(&[])] {
-        let mut command = Server::command();
-        command.args(["serve", "--in-memory", "--engine", "may_minihttp", "--control", "127.0.0.1:0", "--listen"]);
-        command.arg(holder.public().to_string());
-        expect_refusal(command, &["in use"]);
+        let taken = holder.public().to_string();
+        let args = ["--engine", "may_minihttp", "--control", "127.0.0.1:0", "--listen", &taken];
+        expect_refusal(Server::serve_in_memory(&args), &["in use"]);
     }
 }
 
@@ -239,67 +235,6 @@ fn limit_no_answer_to_a_client_that_has_shut_its_side() {
     client.expect_closed();
 }
 
-#[test]
-fn limit_no_bound_on_connections() {
-    let server = start(&["--max-connections", "1"]);
-    prepare(&server);
-    let mut clients: Vec<Client> = (0..50).map(|_| Client::connect(server.public())).collect();
-    for client in &mut clients {
-        client.send(REQUEST);
-        expect("one of many", &client.read_response(false), &CAN_VOTE, CAN_VOTE.body, Open);
-    }
-}
-
-#[test]
-fn limit_it_spins_where_descriptors_run_out() {
-    const USED: Duration = Duration::from_millis(500);
-    let server = start(&["--workers", "1"]);
-    let pid = i32::try_from(server.pid()).ok().and_then(Pid::from_raw);
-    let few = Rlimit { current: Some(50), maximum: Some(50) };
-    prlimit(pid, Resource::Nofile, few).expect("a child's limit can be lowered");
-    // Nobody asks for anything.
-    let _crowd: Vec<Client> = (0..50).map(|_| Client::connect(server.public())).collect();
-    let before = processor_time(server.pid());
-    wait_until("it spins", || processor_time(server.pid()) - before >= USED);
-}
-
-#[test]
-fn limit_heads_are_held_whatever_their_size() {
-    const BYTES: usize = 2 * 1024 * 1024;
-    let server = start(&[]);
-    let before = resident_kib(server.pid());
-    for (start, outcome) in [
-        (format!("GET {PATH} HTTP/1.1\r\nHost: a\r\nX-Big: "), &HEADERS_TOO_LARGE),
-        (format!("GET {PATH}?"), &URI_TOO_LONG),
-    ] {
-        let mut client = Client::connect(server.public());
-        client.send(&start);
-        client.send("b".repeat(BYTES));
-        expect_silence(&mut client);
-        client.send(if outcome == &URI_TOO_LONG { " HTTP/1.1\r\nHost: a\r\n\r\n" } else { "\r\n\r\n" });
-        expect(&start, &client.read_response(false), outcome, outcome.body, Closed);
-    }
-    let grown = resident_kib(server.pid()).saturating_sub(before);
-    assert!(grown >= BYTES as u64 / 1024, "{grown} KiB");
-}
-
-#[test]
-fn limit_an_idle_connection_holds_its_buffers() {
-    const COUNT: usize = 300;
-    let server = start(&["--workers", "1"]);
-    prepare(&server);
-    get(server.public(), PATH);
-    let before = resident_kib(server.pid());
-    let mut clients: Vec<Client> = (0..COUNT).map(|_| Client::connect(server.public())).collect();
-    for client in &mut clients {
-        client.send(REQUEST);
-        assert_eq!(client.read_response(false).text(), CAN_VOTE.body);
-    }
-    let each = (resident_kib(server.pid()) - before) * 1024 / COUNT as u64;
-    println!("{each} bytes for each idle connection");
-    assert!(each >= 8 * 1024, "{each} bytes each");
-}
-
 fn start(args: &[&str]) -> Server {
     let all: Vec<&str> = ["--engine", "may_minihttp"].iter().chain(args).copied().collect();
     Server::in_memory(&all)
@@ -344,15 +279,4 @@ fn expect_silence(client: &mut Client) {
         Err(error) => assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}"),
     }
     client.set_deadline(DEADLINE);
-}
-
-/// Processor time used so far, user and system together.
-fn processor_time(pid: u32) -> Duration {
-    let stat = read_to_string(format!("/proc/{pid}/stat")).expect("the process runs");
-    // The second field is the name in parentheses, which may hold anything.
-    let (_, fields) = stat.rsplit_once(") ").expect("a name in parentheses");
-    let fields: Vec<&str> = fields.split(' ').collect();
-    let ticks = |index: usize| fields[index].parse::<u64>().expect("ticks are a number");
-    // utime and stime are fields 14 and 15, counted from 1; a tick is 10 ms on every Linux.
-    Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }

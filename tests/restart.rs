@@ -15,17 +15,12 @@ const LONG: Duration = Duration::from_millis(1_500);
 
 #[test]
 fn no_request_and_no_vote_is_lost() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let Some(manager) = Manager::start(folder.path(), &[], &["--workers", "2"]) else { return };
-    under_load("over TCP", &manager, &manager.server.publics()[0]);
-}
-
-#[test]
-fn none_is_lost_over_unix_sockets() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let sockets = folder.path().display().to_string();
-    let Some(manager) = Manager::start(folder.path(), &["--unix", &sockets], &["--workers", "2"]) else { return };
-    under_load("over Unix sockets", &manager, &manager.server.publics()[0]);
+    for (way, options) in [("over TCP", 0), ("over Unix sockets", 2)] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let sockets = ["--unix", &folder.path().display().to_string()];
+        let Some(manager) = Manager::start(folder.path(), &sockets[..options], &["--workers", "2"]) else { return };
+        under_load(way, &manager, &manager.server.publics()[0]);
+    }
 }
 
 const BEGUN: &str = "GET /api/vote/1/status/203.0.113.7 HTTP/1.1\r\nHost: h\r\n";

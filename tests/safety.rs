@@ -213,7 +213,7 @@ fn answers_to(addr: SocketAddr, bytes: &[u8]) -> Vec<Response> {
 fn try_answers_to(addr: SocketAddr, bytes: &[u8]) -> io::Result<Vec<Response>> {
     let mut client = Client::try_connect(addr)?;
     client.try_send(bytes)?;
-    client.stream().shutdown(Shutdown::Write)?;
+    client.socket().shutdown(Shutdown::Write)?;
     let all = client.try_read_to_end()?;
     let label = String::from_utf8_lossy(bytes);
     let mut rest = all.as_slice();

@@ -8,6 +8,7 @@
 
 mod clocks;
 mod disk;
+mod each_fault;
 mod machine;
 mod model;
 mod operations;

@@ -1,5 +1,5 @@
 //! Where listening sockets come from: IPv6 beside IPv4, and sockets that a service manager passes.
-//! And what the manager is told. Black box; knows the command line and the manager's environment.
+//! Black box; knows the command line and the manager's environment.
 
 use crate::util::DEADLINE;
 use crate::util::client::{Client, get};
@@ -10,8 +10,7 @@ use rustix::process::Signal;
 use std::fs::File;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram, UnixListener};
+use std::os::unix::net::UnixListener;
 use std::process::Command;
 
 /// A server that gets `socket` as systemd passes one, under `name`; the shell has the process id
@@ -22,7 +21,8 @@ fn passing(socket: impl Into<OwnedFd>, name: &str, args: &[&str]) -> Result<Serv
     command.args(["-c", r#"exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" serve --in-memory "$@""#]);
     command.arg(server.get_program()).args(args).env("LISTEN_FDNAMES", name);
     command.env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
-    Server::try_spawn_with_input(command, socket.into().into())
+    command.stdin(socket.into());
+    Server::try_spawn(command)
 }
 
 fn answers(endpoint: impl Into<Endpoint>) -> bool {
@@ -48,9 +48,8 @@ fn ipv6_takes_ipv4_too() {
     let line = line.expect("the question is told");
     assert!(line.contains(r#""peer":"127.0.0.1:"#), "{line}");
     // And is in the way of who wants the port for IPv4 alone.
-    let mut command = Server::command();
     let taken = format!("0.0.0.0:{port}");
-    command.args(["serve", "--in-memory", "--control", "127.0.0.1:0", "--listen", &taken]);
+    let command = Server::serve_in_memory(&["--control", "127.0.0.1:0", "--listen", &taken]);
     expect_refusal(command, &[&format!("{taken} is in use: end what listens there, or give another address")]);
 }
 
@@ -128,33 +127,4 @@ fn what_is_passed_to_another_process_is_left_alone() {
     let mut command = Server::serve(&["--in-memory"]);
     command.env("LISTEN_FDS", "1").env("LISTEN_PID", "1").env("LISTEN_FDNAMES", "nonsense");
     assert!(answers(Server::spawn(command).public()));
-}
-
-#[test]
-fn the_manager_is_told_where_it_stands() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("notify");
-    let hidden = format!("vote-status-test-{}", std::process::id());
-    let told = [
-        (path.display().to_string(), UnixDatagram::bind(&path).expect("bound")),
-        (
-            format!("@{hidden}"),
-            UnixDatagram::bind_addr(&UnixAddress::from_abstract_name(&hidden).expect("a name")).expect("bound"),
-        ),
-    ];
-    for (name, socket) in told {
-        socket.set_read_timeout(Some(DEADLINE)).expect("a socket takes that");
-        let next = || {
-            let mut state = [0; 100];
-            let bytes = socket.recv(&mut state).expect("told in time");
-            String::from_utf8_lossy(&state[..bytes]).into_owned()
-        };
-        let mut command = Server::serve(&["--in-memory"]);
-        command.env("NOTIFY_SOCKET", &name);
-        let mut server = Server::spawn(command);
-        assert_eq!(next(), "READY=1", "{name}");
-        server.signal(Signal::TERM);
-        assert_eq!(next(), "STOPPING=1", "{name}");
-        assert_eq!(server.wait_exit(DEADLINE).code(), Some(0));
-    }
 }

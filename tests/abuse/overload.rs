@@ -5,11 +5,9 @@ use super::crowds::{ELSEWHERE, connect_from, with_descriptors};
 use super::{GET, ask, assert_refusal};
 use crate::util::answers::{CAN_VOTE, NOT_READY, REQUEST_TIMEOUT};
 use crate::util::client::{Client, exchange};
-use crate::util::endpoint::Transport;
 use crate::util::figures::{connections_affordable, one_worker, report};
 use crate::util::wait_until;
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
-use socket2::SockRef;
+use rustix::process::Resource;
 use std::ops::RangeInclusive;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -91,7 +89,7 @@ fn without_descriptors_nothing_spins_and_service_resumes() {
     // to make room.
     ask(&mut Client::connect(server.public()));
     // They are of another address, and so end each other.
-    let elsewhere = || Client::over(Transport::Tcp(connect_from(ELSEWHERE, server.public()).expect("it listens")));
+    let elsewhere = || Client::over(connect_from(ELSEWHERE, server.public()).expect("it listens"));
     let mut crowd: Vec<Client> = (0..300).map(|_| elsewhere()).collect();
     for client in &mut crowd {
         // Those turned away may be closed already.
@@ -100,7 +98,7 @@ fn without_descriptors_nothing_spins_and_service_resumes() {
     good.send([b"\r\n", BEGUN].concat());
     assert_eq!(good.read_response(false).text(), CAN_VOTE.body);
 
-    let usual = set_descriptors_max(server.pid(), 3);
+    let usual = server.limit(Resource::Nofile, Some(3), Some(100)).current;
     let newcomers: Vec<Client> = (0..20).map(|_| elsewhere()).collect();
     let (start, before) = (Instant::now(), shortages(&mut control));
     sleep(WATCHED);
@@ -112,7 +110,7 @@ fn without_descriptors_nothing_spins_and_service_resumes() {
     good.send([b"\r\n", BEGUN].concat());
     assert_eq!(good.read_response(false).text(), CAN_VOTE.body);
 
-    set_descriptors_max(server.pid(), usual);
+    server.limit(Resource::Nofile, usual, Some(100));
     drop((crowd, newcomers));
     // The crowd's rest still stands in the queue of the listening socket, so the first tries may
     // be answered 503; within the deadline a newcomer must be served.
@@ -127,21 +125,13 @@ fn without_descriptors_nothing_spins_and_service_resumes() {
     assert_eq!(good.read_response(false).text(), CAN_VOTE.body);
 }
 
-/// Sets the soft limit on descriptors of a running process; gives the one before.
-fn set_descriptors_max(pid: u32, most: u64) -> u64 {
-    let pid = Pid::from_raw(i32::try_from(pid).expect("a process id"));
-    let usual = prlimit(pid, Resource::Nofile, Rlimit { current: Some(most), maximum: Some(100) });
-    usual.expect("the process is ours").current.expect("it was limited")
-}
-
 #[test]
 fn connections_reset_at_once_do_no_harm() {
     let server = one_worker(&[]);
     let mut good = Client::connect(server.public());
     for round in 0..1_000 {
         let client = Client::connect(server.public());
-        let zero = Some(Duration::ZERO);
-        SockRef::from(client.stream()).set_linger(zero).expect("a socket may linger for no time");
+        client.socket().set_linger(Some(Duration::ZERO)).expect("a socket may linger for no time");
         if round % 2 == 0 {
             let mut client = client;
             client.send(GET.repeat(20));

@@ -8,6 +8,7 @@ use crate::util::client::Client;
 use crate::util::figures::{one_worker, report, resident_kib};
 use crate::util::server::Server;
 use std::io::{ErrorKind, Write};
+use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpStream};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -23,11 +24,10 @@ const DRIP: Duration = Duration::from_millis(100);
 fn drip(client: &mut Client, start: &[u8], drip: &[u8]) -> Duration {
     let since = Instant::now();
     client.send(start);
-    let mut peeked = [0];
-    client.stream().set_read_timeout(Some(DRIP)).expect("a timeout can be set");
+    client.socket().set_read_timeout(Some(DRIP)).expect("a timeout can be set");
     while since.elapsed() < LATEST {
         // The wait for an answer is also the pause between two drips.
-        match client.stream().peek(&mut peeked) {
+        match client.socket().peek(&mut [MaybeUninit::uninit()]) {
             Ok(_) => break,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => panic!("instead of an answer: {error}"),
@@ -59,19 +59,33 @@ fn a_request_that_does_not_end_is_answered_408() {
         ("head begun, then silence", b"GET / HTTP/1.1\r\n", b""),
         ("awaited body, then silence", b"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n", b""),
     ];
+    // The private listener gives a body time as long as it comes, for uploads; its heads and its silence have the same
+    // deadline as everywhere.
+    let key = Server::KEY;
+    let upload =
+        format!("POST /v1/votes HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {key}\r\nContent-Length: 9\r\n\r\n{{");
+    let on_control: &[(&str, &[u8], &[u8])] = &[
+        ("slow control head", b"POST /v1/votes HTTP/1.1\r\nHost: h\r\nX: ", b"a"),
+        ("control body begun, then silence", upload.as_bytes(), b""),
+    ];
     std::thread::scope(|scope| {
-        for &(what, start, more) in ways {
-            let addr = server.public();
-            scope.spawn(move || one_that_does_not_end(addr, what, start, more));
+        for (addr, ways) in [(server.public(), ways), (server.control(), on_control)] {
+            for &(what, start, more) in ways {
+                scope.spawn(move || one_that_does_not_end(&mut Client::connect(addr), what, start, more));
+            }
         }
     });
     ask(&mut Client::connect(server.public()));
 }
 
-fn one_that_does_not_end(addr: SocketAddr, what: &str, start: &[u8], more: &[u8]) {
-    let mut client = Client::connect(addr);
-    let kept = drip(&mut client, start, more);
-    assert_refusal(&client.read_response(false), &REQUEST_TIMEOUT);
+fn one_that_does_not_end(client: &mut Client, what: &str, start: &[u8], more: &[u8]) {
+    let kept = drip(client, start, more);
+    let response = client.read_response(false);
+    if what.contains("control") {
+        assert_eq!((response.status, &response.json()["error"]), (408, &"request_timeout".into()), "{response:?}");
+    } else {
+        assert_refusal(&response, &REQUEST_TIMEOUT);
+    }
     client.expect_closed();
     assert_in_time(kept, what);
 }
@@ -84,10 +98,7 @@ fn the_deadline_of_a_later_request_starts_with_its_first_byte() {
     sleep(Duration::from_millis(700));
     ask(&mut client);
     sleep(Duration::from_millis(700));
-    let kept = drip(&mut client, b"GET /a HTTP/1.1\r\nX: ", b"a");
-    assert_refusal(&client.read_response(false), &REQUEST_TIMEOUT);
-    client.expect_closed();
-    assert_in_time(kept, "slow third head");
+    one_that_does_not_end(&mut client, "slow third head", b"GET /a HTTP/1.1\r\nX: ", b"a");
 }
 
 #[test]
@@ -100,30 +111,6 @@ fn answers_before_a_request_that_does_not_end_arrive() {
     }
     assert_refusal(&client.read_response(false), &REQUEST_TIMEOUT);
     client.expect_closed();
-}
-
-/// The private listener gives a body time as long as it comes, for uploads; its heads and its
-/// silence have the same deadline as everywhere.
-#[test]
-fn a_control_request_that_does_not_end_is_answered_408() {
-    let server = one_worker(&["--head-timeout", "1"]);
-    let body_due = format!(
-        "POST /v1/votes HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {}\r\nContent-Length: 1000\r\n\r\n{{",
-        Server::KEY
-    );
-    let ways: &[(&str, &str, &[u8])] = &[
-        ("slow control head", "POST /v1/votes HTTP/1.1\r\nHost: h\r\nX: ", b"a"),
-        ("control body begun, then silence", &body_due, b""),
-    ];
-    for &(what, start, more) in ways {
-        let mut client = Client::connect(server.control());
-        let kept = drip(&mut client, start.as_bytes(), more);
-        let response = client.read_response(false);
-        assert_eq!(response.status, 408, "{response:?}");
-        assert_eq!(response.json()["error"], "request_timeout");
-        client.expect_closed();
-        assert_in_time(kept, what);
-    }
 }
 
 #[test]

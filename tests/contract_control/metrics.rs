@@ -4,7 +4,6 @@ use crate::util::client::{Client, exchange, get};
 use crate::util::server::Server;
 use crate::util::time::now_unix;
 use crate::util::{DEADLINE, wait_until};
-use socket2::SockRef;
 use std::time::Duration;
 
 fn value(page: &str, sample: &str) -> u64 {
@@ -117,7 +116,7 @@ fn connections_are_counted_by_how_they_ended() {
     closed("done", 1);
     let mut reset = Client::connect(server.public());
     reset.send("GET /api/vote");
-    SockRef::from(reset.stream()).set_linger(Some(Duration::ZERO)).expect("a reset can be asked for");
+    reset.socket().set_linger(Some(Duration::ZERO)).expect("a reset can be asked for");
     drop(reset);
     closed("broken", 1);
     let mut idle = Client::connect(server.public());

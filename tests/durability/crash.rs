@@ -4,7 +4,7 @@
 use crate::util::DEADLINE;
 use crate::util::client::Client;
 use crate::util::control::Control;
-use crate::util::ledger::{Ledger, Pair, SERVER, address, cast_bytes, serve};
+use crate::util::ledger::{Ledger, Pair, SERVER, address, cast_bytes, serve, voted};
 use crate::util::needs::rounds;
 use crate::util::random::Random;
 use crate::util::server::Server;
@@ -26,24 +26,24 @@ pub(crate) type Sent = Vec<(Pair, i64, bool)>;
 fn what_was_answered_survives_kill_9() {
     let mut random = Random::from_environment();
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = serve(folder.path(), &[]);
-    server.control_client().add_server(SERVER, "demo");
-    drop(server);
-
-    let mut all = Ledger::default();
+    let (_, mut all) = voted(folder.path(), 0);
     let next = AtomicU32::new(0);
     for round in 0..rounds(30) {
         let server = serve(folder.path(), &[]);
         let wait = Kill { answered: random.below(ANSWERED_MAX), then: Duration::from_micros(random.next() % 5_000) };
-        for (pair, voted_at, is_answered) in cast_until_killed(server, &next, &wait) {
-            let votes = if is_answered { &mut all.recorded } else { &mut all.unanswered };
-            votes.insert(pair, voted_at);
-        }
+        note_all(&mut all, cast_until_killed(server, &next, &wait));
         let server = serve(folder.path(), &[]);
         all.expect(&server, &format!("round {round}"));
     }
     println!("{} votes answered, {} not answered", all.recorded.len(), all.unanswered.len());
     assert!(all.recorded.len() > all.unanswered.len(), "hardly any vote was answered");
+}
+
+pub(crate) fn note_all(ledger: &mut Ledger, sent: Sent) {
+    for (pair, voted_at, is_answered) in sent {
+        let votes = if is_answered { &mut ledger.recorded } else { &mut ledger.unanswered };
+        votes.insert(pair, voted_at);
+    }
 }
 
 /// When to kill: a moment after so many answers.

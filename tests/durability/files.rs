@@ -3,17 +3,15 @@
 
 use crate::util::answers::NOT_READY;
 use crate::util::client::get;
-use crate::util::ledger::{Ledger, SERVER, address, serve, try_serve};
-use crate::util::server::{Ended, Server};
-use crate::util::time::now_unix;
+use crate::util::ledger::{Ledger, serve, try_serve, voted};
+use crate::util::server::{Server, expect_failure};
 use crate::util::{DEADLINE, wait_until};
-use redb::{Database, TableDefinition};
+use redb::{Database, Key, TableDefinition, Value};
 use rustix::process::Signal;
+use std::borrow::Borrow;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-
-const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
 
 /// The file that votes and servers are in.
 pub(crate) fn store_file(folder: &Path) -> PathBuf {
@@ -22,13 +20,7 @@ pub(crate) fn store_file(folder: &Path) -> PathBuf {
 
 /// A directory with a server and some votes, and the service ended in order.
 pub(crate) fn furnished(folder: &Path, votes: u32) -> Ledger {
-    let mut ledger = Ledger::default();
-    let server = serve(folder, &[]);
-    let control = server.control_client();
-    control.add_server(SERVER, "demo");
-    for number in 0..votes {
-        ledger.cast(&control, (SERVER, address(number)), now_unix());
-    }
+    let (server, ledger) = voted(folder, votes);
     stop(server);
     ledger
 }
@@ -38,18 +30,6 @@ pub(crate) fn stop(mut server: Server) {
     server.signal(Signal::TERM);
     let status = server.wait_exit(DEADLINE);
     assert!(status.success(), "{status:?}");
-}
-
-/// Requires a start that was refused as it should be: status 2, one line that names `name`,
-/// nothing on standard output.
-pub(crate) fn expect_refused(ended: &Ended, name: &str, what: &str) {
-    assert_eq!(ended.status.code(), Some(2), "{what}: {ended:?}");
-    assert_eq!(ended.stdout, "", "{what}");
-    let line = ended.stderr.strip_suffix('\n').unwrap_or_else(|| panic!("{what}: {ended:?}"));
-    assert!(!line.contains('\n'), "{what}: more than one line: {ended:?}");
-    assert!(line.starts_with("vote-status: "), "{what}: {ended:?}");
-    assert!(line.contains(name), "{what}: does not name {name}: {ended:?}");
-    assert!(!line.contains("panicked"), "{what}: {ended:?}");
 }
 
 /// Requires that the process stays and answers the safe 503, and that `/readyz` and one log line say
@@ -77,29 +57,15 @@ pub(crate) fn expect_not_ready(server: &mut Server, reason: &str, name: &str, wo
     assert!(server.is_running(), "{what}");
 }
 
-fn expect_no_start(folder: &Path, word: &str, what: &str) {
-    // Twice: a start that comes to nothing must not have made the file fit to be served.
-    for _ in 0..2 {
-        let mut server = serve(folder, &[]);
-        let name = store_file(folder).display().to_string();
-        expect_not_ready(&mut server, "store_unusable", &name, word, what);
-        stop(server);
-    }
-}
-
 #[test]
 fn a_second_process_is_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let first = serve(folder.path(), &[]);
-    let mut ledger = Ledger::default();
-    first.control_client().add_server(SERVER, "demo");
-    ledger.cast(&first.control_client(), (SERVER, address(1)), now_unix());
+    let (first, mut ledger) = voted(folder.path(), 1);
     let ended = try_serve(folder.path(), &[]).expect_err("two processes on one directory");
-    expect_refused(&ended, &folder.path().display().to_string(), "the second process");
-    ledger.cast(&first.control_client(), (SERVER, address(2)), now_unix());
+    expect_failure(&ended, &[&folder.path().display().to_string()]);
+    ledger.cast_all(&first, 1..2);
     ledger.expect(&first, "the first process");
-    drop(first);
-    ledger.expect(&serve(folder.path(), &[]), "after the first was killed");
+    ledger.expect_after_kill(first, folder.path(), "the first process");
 }
 
 #[test]
@@ -123,113 +89,125 @@ fn files_are_for_their_owner_only() {
     drop(server);
 }
 
+/// Puts a row into the database there, or into a new one.
+fn insert<K: Key + 'static, V: Value + 'static>(
+    folder: &Path,
+    table: TableDefinition<'_, K, V>,
+    key: impl Borrow<K::SelfType<'static>>,
+    value: impl Borrow<V::SelfType<'static>>,
+) {
+    let database = Database::create(store_file(folder)).expect("a database");
+    let write = database.begin_write().expect("it can be written");
+    write.open_table(table).expect("a table").insert(key, value).expect("a row");
+    write.commit().expect("a commit");
+}
+
+fn remove(folder: &Path, name: &str) {
+    fs::remove_file(folder.join(name)).expect("it can be removed");
+}
+
+fn replace(folder: &Path, content: &str) {
+    fs::write(store_file(folder), content).expect("it can be written");
+}
+
+const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
+
+/// What becomes of a directory with a store and its note, and what is said of that.
+type NoStore = (&'static str, fn(&Path), &'static str, &'static str);
+
+/// Regression: a store that was gone was taken for a first start, and every cooldown was forgotten. A store of another
+/// version is refused by its number, and is not called damaged.
+const NO_STORES: [NoStore; 12] = [
+    ("emptied", |folder| replace(folder, ""), "store_unusable", "damaged"),
+    ("a text", |folder| replace(folder, &"no votes in here\n".repeat(1_000)), "store_unusable", "damaged"),
+    (
+        "an empty file without a note",
+        |folder| {
+            remove(folder, "votes.sequence");
+            replace(folder, "");
+        },
+        "store_unusable",
+        "damaged",
+    ),
+    ("gone", |folder| remove(folder, "votes.redb"), "store_unusable", "is gone"),
+    (
+        "a broken link",
+        |folder| {
+            remove(folder, "votes.redb");
+            symlink("/nowhere/votes.redb", store_file(folder)).expect("a link can be made");
+        },
+        "store_unavailable",
+        "No such file",
+    ),
+    (
+        "a folder",
+        |folder| {
+            remove(folder, "votes.redb");
+            fs::create_dir(store_file(folder)).expect("a folder can be made");
+        },
+        "store_unavailable",
+        "Is a directory",
+    ),
+    (
+        "another program's table",
+        |folder| {
+            remove(folder, "votes.redb");
+            insert(folder, TableDefinition::<&str, &str>::new("other"), "key", "value");
+        },
+        "store_unusable",
+        "no store of vote-status",
+    ),
+    (
+        "a table of the same name",
+        |folder| {
+            remove(folder, "votes.redb");
+            insert(folder, TableDefinition::<u64, u64>::new("meta"), 1, 1);
+        },
+        "store_unusable",
+        "no store of vote-status",
+    ),
+    (
+        "a table of the same name and kind",
+        |folder| {
+            remove(folder, "votes.redb");
+            insert(folder, META, "else", 1);
+        },
+        "store_unusable",
+        "no store of vote-status",
+    ),
+    (
+        "a newer version's",
+        |folder| insert(folder, META, "schema", 4),
+        "store_unusable",
+        "a newer version (schema 4, this one reads 3)",
+    ),
+    (
+        "an older version's",
+        |folder| insert(folder, META, "schema", 2),
+        "store_unusable",
+        "a build before the first release (schema 2, this one reads 3)",
+    ),
+    (
+        "the oldest version's",
+        |folder| insert(folder, META, "schema", 1),
+        "store_unusable",
+        "a build before the first release (schema 1, this one reads 3)",
+    ),
+];
+
 #[test]
-fn no_start_on_what_is_no_store() {
-    let text = "no votes in here\n".repeat(1_000);
-    for (what, content, was_in_use) in
-        [("an empty file", "", false), ("a store that was emptied", "", true), ("a text", text.as_str(), false)]
-    {
+fn no_start_on_what_is_no_store_of_this_version() {
+    for (what, spoil, reason, word) in NO_STORES {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        if was_in_use {
-            furnished(folder.path(), 1);
+        furnished(folder.path(), 3);
+        spoil(folder.path());
+        // Twice: a start that comes to nothing must not have made the file fit to be served.
+        for _ in 0..2 {
+            let mut server = serve(folder.path(), &[]);
+            expect_not_ready(&mut server, reason, &store_file(folder.path()).display().to_string(), word, what);
+            stop(server);
         }
-        fs::write(store_file(folder.path()), content).expect("it can be written");
-        expect_no_start(folder.path(), "damaged", what);
     }
-}
-
-/// Regression: a store that was gone was taken for a first start, and every cooldown was forgotten.
-#[test]
-fn no_start_where_the_store_is_gone() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    drop(furnished(folder.path(), 3));
-    let (store, aside) = (store_file(folder.path()), folder.path().join("aside"));
-    fs::rename(&store, &aside).expect("the file can be moved");
-    expect_no_start(folder.path(), "is gone", "a store that is gone");
-    std::os::unix::fs::symlink("/nowhere/votes.redb", &store).expect("a link can be made");
-    let name = store.display().to_string();
-    expect_not_ready(&mut serve(folder.path(), &[]), "store_unavailable", &name, "No such file", "a broken link");
-    fs::remove_file(&store).expect("the link can be removed");
-    fs::remove_file(folder.path().join("votes.sequence")).expect("the note can be removed");
-    drop(serve(folder.path(), &[]));
-}
-
-#[test]
-fn no_start_on_a_folder() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    fs::create_dir(store_file(folder.path())).expect("a folder can be made");
-    let mut server = serve(folder.path(), &[]);
-    let name = store_file(folder.path()).display().to_string();
-    expect_not_ready(&mut server, "store_unavailable", &name, "Is a directory", "a folder in place of the file");
-}
-
-#[test]
-fn no_start_on_another_programs_database() {
-    let other: TableDefinition<'static, &str, &str> = TableDefinition::new("other");
-    let same_name: TableDefinition<'static, u64, u64> = TableDefinition::new("meta");
-    let foreign: [&dyn Fn(&Database); 3] = [
-        &|database| {
-            let write = database.begin_write().expect("it can be written");
-            write.open_table(other).expect("a table").insert("key", "value").expect("a row");
-            write.commit().expect("a commit");
-        },
-        &|database| {
-            let write = database.begin_write().expect("it can be written");
-            write.open_table(same_name).expect("a table").insert(1, 1).expect("a row");
-            write.commit().expect("a commit");
-        },
-        &|database| {
-            let write = database.begin_write().expect("it can be written");
-            write.open_table(META).expect("a table").insert("else", 1).expect("a row");
-            write.commit().expect("a commit");
-        },
-    ];
-    for (number, make) in foreign.iter().enumerate() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        make(&Database::create(store_file(folder.path())).expect("a database"));
-        expect_no_start(folder.path(), "no store of vote-status", &format!("foreign database {number}"));
-    }
-}
-
-/// A store of another version is refused by its number, and is not called damaged.
-#[test]
-fn no_start_on_another_versions_store() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    furnished(folder.path(), 1);
-    for (schema, word) in [(4, "newer version"), (2, "before the first release"), (1, "before the first release")] {
-        let database = Database::open(store_file(folder.path())).expect("a database");
-        let write = database.begin_write().expect("it can be written");
-        let held =
-            write.open_table(META).expect("a table").insert("schema", schema).expect("a row").map(|row| row.value());
-        assert!(held.is_some());
-        write.commit().expect("a commit");
-        drop(database);
-        expect_no_start(folder.path(), word, &format!("schema {schema}"));
-        let mut server = serve(folder.path(), &[]);
-        let name = store_file(folder.path()).display().to_string();
-        expect_not_ready(
-            &mut server,
-            "store_unusable",
-            &name,
-            &format!("(schema {schema}, this one reads 3)"),
-            "by number",
-        );
-        assert!(!server.stderr().contains("damaged"), "{}", server.stderr());
-        stop(server);
-    }
-}
-
-/// A start that was cut short while it made the file leaves another name behind.
-#[test]
-fn a_half_made_store_is_made_again() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    fs::write(folder.path().join("votes.new"), "half of a file").expect("a file can be made");
-    let mut ledger = Ledger::default();
-    let server = serve(folder.path(), &[]);
-    server.control_client().add_server(SERVER, "demo");
-    ledger.cast(&server.control_client(), (SERVER, address(1)), now_unix());
-    stop(server);
-    ledger.expect(&serve(folder.path(), &[]), "after a restart");
 }
 
 /// What the message for a damaged store advises: put back a copy.
@@ -239,17 +217,18 @@ fn a_copy_that_was_put_back_is_served() {
     let ledger = furnished(folder.path(), 5);
     let copy = fs::read(store_file(folder.path())).expect("the file can be read");
     let server = serve(folder.path(), &[]);
-    let mut later = ledger.clone();
-    later.cast(&server.control_client(), (SERVER, address(100)), now_unix());
+    ledger.clone().cast_all(&server, 100..101);
     stop(server);
     fs::write(store_file(folder.path()), b"damaged").expect("the file can be damaged");
-    expect_no_start(folder.path(), "put back a copy", "a damaged file");
+    let mut server = serve(folder.path(), &[]);
+    expect_not_ready(&mut server, "store_unusable", "votes.redb", "put back a copy", "a damaged file");
+    stop(server);
     fs::write(store_file(folder.path()), copy).expect("a copy can be put back");
     // As the line says, and nothing more: what else has to be done stands in it.
     let mut server = serve(folder.path(), &[]);
     let what = "a copy older than the note beside it";
     expect_not_ready(&mut server, "store_unusable", "votes.redb", "votes.sequence", what);
-    fs::remove_file(folder.path().join("votes.sequence")).expect("the note can be removed");
+    remove(folder.path(), "votes.sequence");
     await_ready(&server);
     ledger.expect(&server, "the copy");
 }

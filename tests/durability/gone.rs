@@ -6,14 +6,12 @@ use crate::durability::files::{await_ready, furnished, store_file};
 use crate::durability::small_disk::SmallDisk;
 use crate::util::client::get;
 use crate::util::control::Control;
-use crate::util::ledger::{Ledger, SERVER, address, next_votes, serve};
-use crate::util::needs::left_out;
+use crate::util::ledger::{Ledger, SERVER, address, next_votes, serve, voted};
 use crate::util::server::{Server, run_to_end};
 use crate::util::time::now_unix;
 use crate::util::wait_until;
-use rustix::process::Signal;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
@@ -79,20 +77,14 @@ fn trouble(server: &Server) -> Option<String> {
     is_gone.then(|| body["message"].as_str().expect("what to do").to_owned())
 }
 
-fn wait_for_trouble(server: &Server, is_wanted: bool) -> Instant {
+fn wait_for_trouble(server: &Server, is_wanted: bool) {
     wait_until("it says what is the matter", || trouble(server).is_some() == is_wanted);
-    Instant::now()
 }
 
-/// A server and a hundred votes, and more being cast.
+/// A server and some votes, and more being cast.
 fn under_load(data: &Path) -> (Server, Ledger, Load) {
-    let mut ledger = furnished(data, 5);
-    let server = serve(data, &[]);
-    let control = server.control_client();
-    for number in 100..120 {
-        ledger.cast(&control, (SERVER, address(number)), now_unix());
-    }
-    let load = Load::start(control, 1_000);
+    let (server, ledger) = voted(data, 100);
+    let load = Load::start(server.control_client(), 1_000);
     sleep(Duration::from_millis(300));
     (server, ledger, load)
 }
@@ -127,104 +119,66 @@ fn a_deleted_directory_takes_no_votes_and_can_be_exported() {
     assert!(!data.exists(), "nothing is made where something may be put back");
 }
 
-/// Each way to go and to come back, under load.
-fn goes_and_comes_back(folder: &Path, data: &Path, go: impl FnOnce(), come_back: impl FnOnce()) {
-    let (server, mut ledger, load) = under_load(data);
-    go();
+/// Each way to go and to come back, under load: there is a data directory, and a free name beside it.
+fn goes_and_comes_back(go: impl FnOnce(&Path, &Path), come_back: impl FnOnce(&Path, &Path)) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, aside) = (folder.path().join("data"), folder.path().join("aside"));
+    let (server, mut ledger, load) = under_load(&data);
+    go(&data, &aside);
     let gone = Instant::now();
     wait_for_trouble(&server, true);
     sleep(TOLD_MAX);
     let back = Instant::now();
-    come_back();
+    come_back(&data, &aside);
     wait_for_trouble(&server, false);
     sleep(Duration::from_millis(200));
     load.stop(&mut ledger, gone, Some(back));
-    ledger.cast(&server.control_client(), (SERVER, address(900)), now_unix());
+    ledger.cast_all(&server, 900..901);
     assert_eq!(get(server.control_endpoint(), "/readyz").json(), serde_json::json!({"ready": true}));
     ledger.expect(&server, "back again");
-    server.signal(Signal::KILL);
-    drop(server);
-    ledger.expect(&serve(data, &[]), "after a kill and a restart");
-    assert!(folder.exists());
+    ledger.expect_after_kill(server, &data, "back again");
+}
+
+fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    fs::rename(from, to).expect("it can be moved");
 }
 
 #[test]
 fn a_directory_that_is_moved_and_put_back() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let (data, aside) = (folder.path().join("data"), folder.path().join("aside"));
-    let go = || fs::rename(&data, &aside).expect("it can be moved");
-    goes_and_comes_back(folder.path(), &data, go, || fs::rename(&aside, &data).expect("it can be put back"));
+    goes_and_comes_back(|data, aside| rename(data, aside), |data, aside| rename(aside, data));
 }
 
+/// A copy is another file: what is in memory is not what it holds.
 #[test]
 fn a_file_that_is_moved_and_a_copy_and_the_file_put_back() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let (data, aside) = (folder.path().join("data"), folder.path().join("aside"));
-    let file = store_file(&data);
-    let go = || {
-        fs::rename(&file, &aside).expect("it can be moved");
-        // A copy is another file: what is in memory is not what it holds.
-        fs::copy(&aside, &file).expect("it can be copied");
+    let go = |data: &Path, aside: &Path| {
+        rename(store_file(data), aside);
+        fs::copy(aside, store_file(data)).expect("it can be copied");
     };
-    goes_and_comes_back(folder.path(), &data, go, || fs::rename(&aside, &file).expect("it can be put back"));
-}
-
-#[test]
-fn a_link_to_the_directory_that_leads_elsewhere() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let (data, real, other) = (folder.path().join("data"), folder.path().join("real"), folder.path().join("other"));
-    fs::create_dir(&real).expect("a folder");
-    drop(furnished(&other, 1));
-    let link = |to: &PathBuf| {
-        let _absent = fs::remove_file(&data);
-        std::os::unix::fs::symlink(to, &data).expect("a link can be made");
-    };
-    link(&real);
-    goes_and_comes_back(folder.path(), &data, || link(&other), || link(&real));
+    goes_and_comes_back(go, |data, aside| rename(aside, store_file(data)));
 }
 
 #[test]
 fn a_directory_that_is_covered_by_a_mount() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let data = folder.path().join("data");
-    fs::create_dir(&data).expect("a folder");
-    let Some(disk) = SmallDisk::cover(data.clone(), 1 << 20) else {
-        return left_out("nothing can be mounted here");
-    };
-    drop(disk);
     let disk = std::cell::RefCell::new(None);
-    let go = || drop(disk.replace(SmallDisk::cover(data.clone(), 1 << 20)));
-    goes_and_comes_back(folder.path(), &data, go, || drop(disk.take()));
-}
-
-#[test]
-fn a_second_name_of_the_file_is_no_loss() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut ledger = furnished(folder.path(), 5);
-    let server = serve(folder.path(), &[]);
-    fs::hard_link(store_file(folder.path()), folder.path().join("backup")).expect("a link can be made");
-    let until = Instant::now() + Duration::from_millis(1_200);
-    let mut number = 100;
-    while Instant::now() < until {
-        ledger.cast(&server.control_client(), (SERVER, address(number)), now_unix());
-        number += 1;
+    if SmallDisk::mount(folder.path().join("disk"), 1 << 20).is_none() {
+        return;
     }
-    assert_eq!(trouble(&server), None);
+    let go = |data: &Path, _: &Path| drop(disk.replace(SmallDisk::mount(data.to_owned(), 1 << 20)));
+    goes_and_comes_back(go, |_, _| drop(disk.take()));
 }
 
 /// Regression: without the note a start after a kill took the store for damaged.
 #[test]
 fn small_files_beside_the_store_are_made_again() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut ledger = furnished(folder.path(), 5);
-    let server = serve(folder.path(), &[]);
+    let (server, mut ledger) = voted(folder.path(), 5);
     let names = ["votes.sequence", "lock"].map(|name| folder.path().join(name));
     names.iter().for_each(|path| fs::remove_file(path).expect("it can be deleted"));
     wait_until("they are made again", || names.iter().all(|path| path.exists()));
-    ledger.cast(&server.control_client(), (SERVER, address(100)), now_unix());
-    server.signal(Signal::KILL);
-    drop(server);
-    ledger.expect(&serve(folder.path(), &[]), "after a kill and a restart");
+    ledger.cast_all(&server, 100..101);
+    ledger.expect_after_kill(server, folder.path(), "small files that were made again");
 }
 
 /// Regression: where a volume was not mounted, an empty store was made and served.
@@ -243,7 +197,7 @@ fn a_store_that_is_required_is_waited_for_and_made_once() {
     assert_eq!(again.status.code(), Some(2), "{again:?}");
     assert!(again.stderr.contains("there is a store already"), "{again:?}");
     let ledger = furnished(&data, 3);
-    fs::rename(&data, &aside).expect("it can be moved");
+    rename(&data, &aside);
     fs::create_dir(&data).expect("an empty mount point");
 
     let server = serve(&data, &["--require-store"]);
@@ -254,7 +208,7 @@ fn a_store_that_is_required_is_waited_for_and_made_once() {
     assert_eq!((answer.status, &answer.json()["can_vote"]), (503, &true.into()), "{answer:?}");
     assert_eq!(fs::read_dir(&data).expect("it can be read").count(), 0, "nothing is made there");
     fs::remove_dir(&data).expect("it is empty");
-    fs::rename(&aside, &data).expect("it can be put back");
+    rename(&aside, &data);
     await_ready(&server);
     assert!(next_votes(&server, &[(SERVER, address(1))])[0].is_some());
     ledger.expect(&server, "once it is there");

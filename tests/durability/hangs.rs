@@ -3,7 +3,7 @@
 
 use crate::durability::files::furnished;
 use crate::util::client::{Client, get};
-use crate::util::ledger::{Ledger, SERVER, address, serve};
+use crate::util::ledger::{Ledger, SERVER, address};
 use crate::util::needs::has;
 use crate::util::response::Response;
 use crate::util::server::Server;
@@ -21,8 +21,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 const MARGIN: Duration = Duration::from_secs(4);
 const LOG_LINE: &str = "the store did not end within --drain-timeout";
 
-/// Syncs that hang while there is a file `hang`, and say so by a file `hung`. With a file `fail` the next one fails. With
-/// a file `kill` one that the kernel fails ends the process before it is told. (A tracer that delays a system call also delays the end of the process.)
+/// Syncs that hang while there is a file `hang`, and say so by a file `hung`. While there is a file `fail`, which has two
+/// numbers, one of the first many fails, with the second for its error. With a file `kill` one that the kernel fails ends
+/// the process before it is told. (A tracer that delays a system call also delays the end of the process.)
 const SHIM: &str = r#"
 #include <errno.h>
 #include <fcntl.h>
@@ -37,9 +38,16 @@ static const char *at(const char *name) {
     return path;
 }
 static int hang_or(long call, int file) {
-    if (unlink(at("fail")) == 0) {
-        errno = EIO;
-        return -1;
+    static int count;
+    int every, error;
+    FILE *fail = fopen(at("fail"), "r");
+    if (fail) {
+        int read = fscanf(fail, "%d %d", &every, &error);
+        fclose(fail);
+        if (read == 2 && ++count % every == 0) {
+            errno = error;
+            return -1;
+        }
     }
     while (access(at("hang"), F_OK) == 0) {
         close(open(at("hung"), O_CREAT | O_WRONLY, 0600));
@@ -88,54 +96,46 @@ fn expect_in_doubt(response: &Response, what: &str) {
     assert!(response.says_close(), "{response:?}");
 }
 
-/// SIGTERM while a sync hangs, before which as many fail as `failures` says: none, or one.
-fn stop_while_it_hangs(failures: &[&str]) {
-    if !has(&["cc"]) {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let data = folder.path().join("data");
-    let mut ledger = furnished(&data, 10);
-    let mut server = serve_shimmed(folder.path(), &data);
-    for name in failures.iter().chain(&["hang"]) {
-        fs::write(folder.path().join(name), "").expect("the folder takes a file");
-    }
-    let (known, running) = (&mut ledger, &server);
-    let since = scope(|scope| {
-        let vote = scope.spawn(move || cast_to_the_end(known, running));
-        wait_until("a sync hangs", || folder.path().join("hung").exists());
-        let line = format!(r#"{{"server_id":{SERVER},"ip":"192.0.2.1","voted_at":"2026-01-01T00:00:00Z"}}"#);
-        let mut batch = Client::connect(running.control());
-        batch.send(running.control_client().request_bytes("POST", "/v1/votes/batch", Some(&line)));
-        assert_eq!(get(running.public(), "/api/vote/28/status/192.0.2.7").status, 200, "status goes on");
-        let since = Instant::now();
-        running.signal(Signal::TERM);
-        expect_in_doubt(&vote.join().expect("each vote is answered"), "it may have been recorded or not");
-        expect_in_doubt(&batch.read_response(false), "of the rest some may have been");
-        println!("{failures:?}: answered after {:?}", since.elapsed());
-        since
-    });
-    let status = server.wait_exit(DRAIN_TIMEOUT + MARGIN);
-    println!("{failures:?}: ended after {:?}, {status}", since.elapsed());
-    assert!(since.elapsed() < DRAIN_TIMEOUT + MARGIN, "{:?}", since.elapsed());
-    assert_eq!(status.code(), Some(1), "{}", server.stderr());
-    let stderr = server.stderr();
-    let told: Vec<&str> = stderr.lines().filter(|line| line.contains(LOG_LINE)).collect();
-    assert_eq!(told.len(), 1, "{stderr}");
-    assert!(told[0].contains(" ERROR "), "{stderr}");
-    assert!(!stderr.contains("stopped after"), "{stderr}");
-    drop(server);
-    ledger.expect(&serve(&data, &[]), "after the stop and a start");
-}
-
+/// SIGTERM while a sync hangs: that of a commit, or of the store as it is written anew after another has failed.
 /// Regression: the listeners closed without an answer, and the process stayed for as long as the disk hung.
 #[test]
 fn a_stop_while_a_sync_hangs_answers_what_is_under_way_and_ends() {
-    stop_while_it_hangs(&[]);
-}
-
-/// Regression: likewise.
-#[test]
-fn a_stop_while_the_store_is_written_anew_and_hangs_ends_as_well() {
-    stop_while_it_hangs(&["fail"]);
+    if !has(&["cc"]) {
+        return;
+    }
+    for is_anew in [false, true] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (data, at) = (folder.path().join("data"), |name| folder.path().join(name));
+        let mut ledger = furnished(&data, 10);
+        let mut server = serve_shimmed(folder.path(), &data);
+        if is_anew {
+            fs::write(at("fail"), "1 5").expect("the folder takes a file");
+            assert!(!ledger.try_cast(&server, 10), "the sync fails");
+        }
+        fs::write(at("hang"), "").expect("the folder takes a file");
+        let _gone = fs::remove_file(at("fail"));
+        let (known, running) = (&mut ledger, &server);
+        let since = scope(|scope| {
+            let vote = scope.spawn(move || cast_to_the_end(known, running));
+            wait_until("a sync hangs", || at("hung").exists());
+            let line = format!(r#"{{"server_id":{SERVER},"ip":"192.0.2.1","voted_at":"2026-01-01T00:00:00Z"}}"#);
+            let mut batch = Client::connect(running.control());
+            batch.send(running.control_client().request_bytes("POST", "/v1/votes/batch", Some(&line)));
+            assert_eq!(get(running.public(), "/api/vote/28/status/192.0.2.7").status, 200, "status goes on");
+            let since = Instant::now();
+            running.signal(Signal::TERM);
+            expect_in_doubt(&vote.join().expect("each vote is answered"), "it may have been recorded or not");
+            expect_in_doubt(&batch.read_response(false), "of the rest some may have been");
+            since
+        });
+        let status = server.wait_exit(DRAIN_TIMEOUT + MARGIN);
+        println!("written anew: {is_anew}: ended after {:?}, {status}", since.elapsed());
+        assert!(since.elapsed() < DRAIN_TIMEOUT + MARGIN, "{:?}", since.elapsed());
+        assert_eq!(status.code(), Some(1), "{}", server.stderr());
+        let stderr = server.stderr();
+        let told: Vec<&str> = stderr.lines().filter(|line| line.contains(LOG_LINE)).collect();
+        assert!(matches!(told[..], [line] if line.contains(" ERROR ")), "{stderr}");
+        assert!(!stderr.contains("stopped after"), "{stderr}");
+        ledger.expect_after_kill(server, &data, "a stop");
+    }
 }

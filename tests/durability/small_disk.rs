@@ -1,7 +1,10 @@
-//! A small file system, which a test can fill.
+//! Small file systems, which a test can fill.
 
-use std::fs;
-use std::path::PathBuf;
+use crate::util::needs::left_out;
+use crate::util::wait_until;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::panicking;
 
@@ -9,68 +12,108 @@ use std::thread::panicking;
 pub(crate) struct SmallDisk(pub(crate) PathBuf);
 
 impl SmallDisk {
-    /// A file system of so many bytes, unless none can be mounted here.
+    /// A file system of so many bytes. `None`, said aloud, where none can be mounted.
     pub(crate) fn mount(at: PathBuf, bytes: u64) -> Option<SmallDisk> {
-        fs::create_dir(&at).expect("a folder can be made");
-        Self::cover(at, bytes)
+        fs::create_dir_all(&at).expect("a folder can be made");
+        let options = format!("size={bytes},mode=700");
+        if run("mount", &["-t", "tmpfs", "-o", &options, "tmpfs", text(&at)]) {
+            return Some(SmallDisk(at));
+        }
+        left_out("nothing can be mounted here");
+        None
     }
 
-    /// The same over a folder that is there.
-    pub(crate) fn cover(at: PathBuf, bytes: u64) -> Option<SmallDisk> {
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={bytes},mode=700"), "tmpfs"]).arg(&at).stderr(Stdio::null());
-        mount.status().is_ok_and(|status| status.success()).then(|| SmallDisk(at))
+    /// Mounts it again, otherwise.
+    pub(crate) fn remount(&self, options: &str) {
+        assert!(run("mount", &["-o", &format!("remount,{options}"), text(&self.0)]), "{options}");
+    }
+
+    /// Another file takes what the file system has.
+    pub(crate) fn fill(&self) {
+        let mut file = File::create(self.0.join("filler")).expect("a file can be made");
+        for part in [64 * 1024, 4 * 1024, 1] {
+            while file.write(&vec![1; part]).is_ok_and(|written| written > 0) {}
+        }
+    }
+
+    /// That file goes.
+    pub(crate) fn free(&self) {
+        fs::remove_file(self.0.join("filler")).expect("the file can be removed");
     }
 }
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let unmounted = Command::new("umount").arg(&self.0).status().is_ok_and(|status| status.success());
-        assert!(unmounted || panicking(), "{:?} stays mounted", self.0);
+        let is_unmounted = || run("umount", &[text(&self.0)]);
+        // The kernel may hold a loop device for a moment after its end.
+        if !is_unmounted() && !panicking() {
+            wait_until("it is unmounted", is_unmounted);
+        }
     }
 }
 
-/// An ext4 file system on a device that has no more room than a small disk, whatever it says.
+/// An ext4 file system on a device that has no more room than a small disk, whatever it says: where that is full, the
+/// writes of the kernel fail behind the service's back.
 pub(crate) struct ThinDisk {
+    pub(crate) pool: SmallDisk,
     pub(crate) at: PathBuf,
     device: String,
 }
 
 impl ThinDisk {
-    /// A file system that says that it has so many bytes, in a file of `pool` that has as many as there are,
-    /// unless none can be mounted here.
-    pub(crate) fn mount(pool: &SmallDisk, at: PathBuf, bytes: u64) -> Option<ThinDisk> {
-        let image = pool.0.join("image");
-        fs::File::create(&image).and_then(|file| file.set_len(bytes)).expect("a file can be made");
+    /// A file system that says that it has `bytes`, on a pool of `pool_bytes`. `None`, said aloud, where none can be mounted.
+    pub(crate) fn mount(folder: &Path, pool_bytes: u64, bytes: u64) -> Option<ThinDisk> {
+        let pool = SmallDisk::mount(folder.join("pool"), pool_bytes)?;
+        let (image, at) = (pool.0.join("image"), folder.join("volume"));
+        File::create(&image).and_then(|file| file.set_len(bytes)).expect("a file can be made");
+        fs::create_dir(&at).expect("a folder can be made");
         let mut attach = Command::new("losetup");
-        let attached = attach.args(["--find", "--show"]).arg(&image).stderr(Stdio::null()).output().ok()?;
-        let device = String::from_utf8(attached.stdout).ok().filter(|_| attached.status.success())?;
-        let disk = ThinDisk { at, device: device.trim().to_owned() };
-        fs::create_dir(&disk.at).expect("a folder can be made");
-        (run("mkfs.ext4", &["-q", "-m", "0", "-E", "nodiscard", &disk.device]) && disk.attach()).then_some(disk)
+        let attached = attach.args(["--find", "--show"]).arg(&image).stderr(Stdio::null()).output();
+        let device = attached.ok().filter(|attached| attached.status.success());
+        let device = device.and_then(|attached| String::from_utf8(attached.stdout).ok());
+        let disk = device.map(|device| ThinDisk { pool, at, device: device.trim().to_owned() });
+        let is_made = |disk: &ThinDisk| run("mkfs.ext4", &["-q", "-m", "0", "-E", "nodiscard", &disk.device]);
+        let disk = disk.filter(|disk| is_made(disk) && disk.attach());
+        if disk.is_none() {
+            left_out("no loop device can be mounted here");
+        }
+        disk
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.at.join("data")
     }
 
     /// Unmounts it, so that nothing of it is in memory, and mounts it again.
     pub(crate) fn mount_again(&mut self) {
-        assert!(run("umount", &[&self.at.display().to_string()]), "it can be unmounted");
+        assert!(run("umount", &[text(&self.at)]), "it can be unmounted");
         assert!(self.attach(), "it can be mounted");
     }
 
     /// Has it behave as after an error of its own: it takes no more writes, though files are open for them.
     pub(crate) fn make_read_only(&self) -> bool {
-        run("mount", &["-o", "remount,abort", &self.device, &self.at.display().to_string()])
+        run("mount", &["-o", "remount,abort", &self.device, text(&self.at)])
+    }
+
+    /// Whether it takes no writes any more: its own journal met the full pool.
+    pub(crate) fn is_broken(&self) -> bool {
+        File::create(self.at.join("probe")).is_err()
     }
 
     fn attach(&self) -> bool {
-        run("mount", &[&self.device, &self.at.display().to_string()])
+        run("mount", &[&self.device, text(&self.at)])
     }
 }
 
 impl Drop for ThinDisk {
     fn drop(&mut self) {
-        let _unmounted = run("umount", &[&self.at.display().to_string()]);
+        let _unmounted = run("umount", &[text(&self.at)]);
         assert!(run("losetup", &["-d", &self.device]) || panicking(), "{} stays", self.device);
     }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a temporary path is UTF-8")
 }
 
 fn run(program: &str, arguments: &[&str]) -> bool {

@@ -244,7 +244,7 @@ fn send_piece(attempt: &Attempt, client: &mut Client, step: usize) {
     let sent = client.try_send(&bytes[from..to]);
     if step == cuts.len() && attempt.shut && sent.is_ok() {
         // Refused where the server has closed and lingered to its end, which is fine as well.
-        let _ = client.stream().shutdown(std::net::Shutdown::Write);
+        let _ = client.socket().shutdown(std::net::Shutdown::Write);
     }
 }
 

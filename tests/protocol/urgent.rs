@@ -5,14 +5,13 @@ use super::OPTIONS;
 use crate::util::answers::{CAN_VOTE, METHOD_NOT_ALLOWED, Outcome, prepare};
 use crate::util::client::Client;
 use crate::util::server::Server;
-use socket2::SockRef;
 
 const GET: &str = "GET /api/vote/28/status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &str = "POST /api/vote/28/status/203.0.113.7 HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\n";
 
 /// Sends `bytes`, the last one of them urgent.
 fn send_urgent(client: &Client, bytes: &[u8]) {
-    let sent = SockRef::from(client.stream()).send_out_of_band(bytes).expect("urgent data can be sent");
+    let sent = client.socket().send_out_of_band(bytes).expect("urgent data can be sent");
     assert_eq!(sent, bytes.len());
 }
 

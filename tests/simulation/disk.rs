@@ -45,6 +45,8 @@ pub(crate) struct Faults {
     pub(crate) syncs_fail: u32,
     /// The next reads that fail.
     pub(crate) reads_fail: u32,
+    /// The next looks at a name that fail. The simulation draws none.
+    pub(crate) looks_fail: u32,
     /// No page gets room that has none.
     pub(crate) is_full: bool,
     /// Pages get room in memory, and none at the sync: a thin volume.
@@ -67,7 +69,7 @@ pub(crate) enum Kill {
 }
 
 /// The disk, with one folder.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Disk {
     inodes: BTreeMap<u64, Inode>,
     names: BTreeMap<String, u64>,
@@ -76,7 +78,7 @@ pub(crate) struct Disk {
     /// Open handles and the files that they are of.
     handles: BTreeMap<u64, u64>,
     next: u64,
-    random: Random,
+    pub(crate) random: Random,
     pub(crate) faults: Faults,
     /// Nothing is done any more for the process: it was killed.
     is_dead: bool,
@@ -147,6 +149,10 @@ impl Disk {
     /// Which file has this name.
     pub(crate) fn identity(&mut self, name: &str) -> Result<u64> {
         self.operation()?;
+        if self.faults.looks_fail > 0 {
+            self.faults.looks_fail -= 1;
+            return Err(Error::from_raw_os_error(EIO));
+        }
         self.names.get(name).copied().ok_or_else(|| Error::from_raw_os_error(ENOENT))
     }
 

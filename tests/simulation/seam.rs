@@ -20,7 +20,11 @@ pub(crate) struct SimulatedDisk {
 
 impl SimulatedDisk {
     pub(crate) fn new(seed: u64, clocks: Arc<Clocks>) -> Arc<SimulatedDisk> {
-        Arc::new(SimulatedDisk { disk: Mutex::new(Disk::new(seed)), clocks, look: Mutex::new(None) })
+        Self::holding(Disk::new(seed), clocks)
+    }
+
+    pub(crate) fn holding(disk: Disk, clocks: Arc<Clocks>) -> Arc<SimulatedDisk> {
+        Arc::new(SimulatedDisk { disk: Mutex::new(disk), clocks, look: Mutex::new(None) })
     }
 
     pub(crate) fn set_look(&self, look: Option<Look>) {

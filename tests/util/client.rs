@@ -1,16 +1,18 @@
 //! A raw HTTP client: it sends the bytes it is given and reads responses within a deadline.
 
 use crate::util::DEADLINE;
-use crate::util::endpoint::{Endpoint, Transport};
+use crate::util::endpoint::Endpoint;
 use crate::util::response::{Framing, Response, decode_chunked, parse_head};
+use rustix::net::{RecvFlags, recv};
+use socket2::Socket;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
 /// A connection, and the bytes read from it that no response has taken yet.
 #[derive(Debug)]
 pub(crate) struct Client {
-    transport: Transport,
+    socket: Socket,
     buffer: Vec<u8>,
     deadline: Duration,
 }
@@ -30,28 +32,22 @@ impl Client {
 
     /// Connects, or says why not.
     pub(crate) fn try_connect(endpoint: impl Into<Endpoint>) -> io::Result<Client> {
-        Transport::connect(&endpoint.into()).map(Client::over)
+        endpoint.into().connect().map(Client::over)
     }
 
     /// A client over a connection that was made elsewhere.
-    pub(crate) fn over(transport: Transport) -> Client {
-        Client { transport, buffer: Vec::new(), deadline: DEADLINE }
+    pub(crate) fn over(socket: impl Into<Socket>) -> Client {
+        Client { socket: socket.into(), buffer: Vec::new(), deadline: DEADLINE }
     }
 
-    /// The socket itself, of a connection over TCP, for what this type does not offer.
-    pub(crate) fn stream(&self) -> &TcpStream {
-        self.transport.tcp()
+    /// The socket itself, for what this type does not offer.
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
     }
 
     /// Whether the server has closed the connection, or sent something unasked, as far as is known here.
     pub(crate) fn has_ended(&self) -> bool {
-        use rustix::net::{RecvFlags, recv};
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let looked = match &self.transport {
-            Transport::Tcp(stream) => recv(stream, &mut [0; 1], flags),
-            Transport::Unix(stream) => recv(stream, &mut [0; 1], flags),
-        };
-        looked != Err(rustix::io::Errno::AGAIN)
+        recv(&self.socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) != Err(rustix::io::Errno::AGAIN)
     }
 
     /// Sends all of `bytes`. Panics when the connection does not take them.
@@ -61,13 +57,12 @@ impl Client {
 
     /// Sends all of `bytes`, or says why not.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
-        self.transport.write_all(bytes.as_ref())?;
-        self.transport.flush()
+        self.socket.write_all(bytes.as_ref())
     }
 
     /// Shuts the sending side: the server reads the end of the stream.
     pub(crate) fn shutdown_write(&mut self) {
-        self.transport.shutdown_write().unwrap_or_else(|error| panic!("no half-close: {error}"));
+        self.socket.shutdown(Shutdown::Write).unwrap_or_else(|error| panic!("no half-close: {error}"));
     }
 
     /// Reads one response, an interim one (1xx) included. `head_only` says that it answers HEAD,
@@ -151,9 +146,9 @@ impl Client {
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
-        self.transport.set_read_timeout(left)?;
+        self.socket.set_read_timeout(Some(left))?;
         let mut bytes = [0; 16 * 1024];
-        match self.transport.read(&mut bytes) {
+        match self.socket.read(&mut bytes) {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
             Ok(count) => {
                 self.buffer.extend_from_slice(&bytes[..count]);

@@ -3,12 +3,11 @@
 use crate::util::DEADLINE;
 use socket2::{Domain, Socket, Type};
 use std::fmt::{self, Display, Formatter};
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 /// A listener, as its start line names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +32,21 @@ impl Endpoint {
             Endpoint::Unix(_) => panic!("{self} is no internet address"),
         }
     }
+
+    /// Connects; over TCP each write leaves as a segment of its own.
+    pub(crate) fn connect(&self) -> io::Result<Socket> {
+        let socket = match self {
+            Endpoint::Tcp(addr) => {
+                let socket = Socket::new(Domain::for_address(*addr), Type::STREAM, None)?;
+                socket.connect_timeout(&(*addr).into(), DEADLINE)?;
+                socket.set_nodelay(true)?;
+                socket
+            }
+            Endpoint::Unix(path) => Socket::from(UnixStream::connect(path)?),
+        };
+        socket.set_write_timeout(Some(DEADLINE))?;
+        Ok(socket)
+    }
 }
 
 impl Display for Endpoint {
@@ -56,59 +70,6 @@ impl From<&Endpoint> for Endpoint {
     }
 }
 
-/// A connection to an endpoint.
-#[derive(Debug)]
-pub(crate) enum Transport {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl Transport {
-    /// Connects.
-    pub(crate) fn connect(endpoint: &Endpoint) -> io::Result<Transport> {
-        let transport = match endpoint {
-            Endpoint::Tcp(addr) => Transport::Tcp(connect_tcp(*addr)?),
-            Endpoint::Unix(path) => {
-                let stream = UnixStream::connect(path)?;
-                stream.set_write_timeout(Some(DEADLINE))?;
-                Transport::Unix(stream)
-            }
-        };
-        Ok(transport)
-    }
-
-    /// The socket of a connection over TCP. Panics where it is another.
-    pub(crate) fn tcp(&self) -> &TcpStream {
-        match self {
-            Transport::Tcp(stream) => stream,
-            other => panic!("{other:?} is no TCP connection"),
-        }
-    }
-
-    pub(crate) fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
-        match self {
-            Transport::Tcp(stream) => stream.set_read_timeout(Some(timeout)),
-            Transport::Unix(stream) => stream.set_read_timeout(Some(timeout)),
-        }
-    }
-
-    /// Shuts the sending side.
-    pub(crate) fn shutdown_write(&self) -> io::Result<()> {
-        match self {
-            Transport::Tcp(stream) => stream.shutdown(Shutdown::Write),
-            Transport::Unix(stream) => stream.shutdown(Shutdown::Write),
-        }
-    }
-}
-
-/// Connects with `TCP_NODELAY`, so that each write leaves as a segment of its own.
-pub(crate) fn connect_tcp(addr: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&addr, DEADLINE)?;
-    stream.set_nodelay(true)?;
-    stream.set_write_timeout(Some(DEADLINE))?;
-    Ok(stream)
-}
-
 /// Connects with so little room for what comes that answers wait on the other side: in the server itself where segments
 /// are small too.
 pub(crate) fn connect_narrow(addr: SocketAddr, segment_bytes: Option<u32>) -> io::Result<Socket> {
@@ -120,31 +81,6 @@ pub(crate) fn connect_narrow(addr: SocketAddr, segment_bytes: Option<u32>) -> io
     }
     socket.connect_timeout(&addr.into(), DEADLINE)?;
     Ok(socket)
-}
-
-impl Read for Transport {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Transport::Tcp(stream) => stream.read(buffer),
-            Transport::Unix(stream) => stream.read(buffer),
-        }
-    }
-}
-
-impl Write for Transport {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Transport::Tcp(stream) => stream.write(bytes),
-            Transport::Unix(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Transport::Tcp(stream) => stream.flush(),
-            Transport::Unix(stream) => stream.flush(),
-        }
-    }
 }
 
 /// A port that nobody listens on and that no other test of this process was given. It is below those that the kernel gives

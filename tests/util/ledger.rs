@@ -8,6 +8,7 @@ use crate::util::time::{now_unix, rfc3339};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -33,6 +34,14 @@ pub(crate) fn try_serve(folder: &Path, more: &[&str]) -> Result<Server, Ended> {
     let mut command = Server::on(folder);
     command.args(more);
     Server::try_spawn(command)
+}
+
+/// The service on a data directory with [`SERVER`] listed, and as many votes, all of which were taken.
+pub(crate) fn voted(folder: &Path, votes: u32) -> (Server, Ledger) {
+    let (server, mut ledger) = (serve(folder, &[]), Ledger::default());
+    server.control_client().add_server(SERVER, "demo");
+    ledger.cast_all(&server, 0..votes);
+    (server, ledger)
 }
 
 /// The `number`th of many addresses: of IPv4 where it is even, and else the first one of an IPv6 network.
@@ -68,6 +77,12 @@ impl Ledger {
         assert_eq!(response.status, 201, "{response:?}");
         assert_eq!(response.json()["next_vote_at"], rfc3339(voted_at + COOLDOWN_S), "{response:?}");
         self.recorded.insert(pair, voted_at);
+    }
+
+    /// Casts votes that must be taken, now, each for an address of its own.
+    #[track_caller]
+    pub(crate) fn cast_all(&mut self, server: &Server, numbers: Range<u32>) {
+        numbers.for_each(|number| self.cast(&server.control_client(), (SERVER, address(number)), now_unix()));
     }
 
     /// Casts a vote for an address of its own, now, and notes what came of it; whether it was recorded.
@@ -111,6 +126,12 @@ impl Ledger {
             assert_eq!(sent.map(|sent| rfc3339(*sent)).as_ref(), Some(voted_at), "{what}: nobody sent {pair:?}");
         }
         self.expect_public(server, &exported, what);
+    }
+
+    /// Kills the service, and requires that the next process on the data directory says the same.
+    pub(crate) fn expect_after_kill(&self, server: Server, folder: &Path, what: &str) {
+        drop(server);
+        self.expect(&serve(folder, &[]), &format!("{what}, after a kill and a restart"));
     }
 
     fn expect_public(&self, server: &Server, exported: &BTreeMap<Pair, String>, what: &str) {

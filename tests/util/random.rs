@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const SEED: &str = "TEST_SEED";
 
 /// A stream of numbers that follows from its seed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Random {
     state: u64,
 }

@@ -3,7 +3,7 @@
 
 use crate::util::endpoint::Endpoint;
 use crate::util::{DEADLINE, wait_until};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use std::fs::{read_dir, read_to_string};
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -59,9 +59,14 @@ impl Server {
     /// Starts `vote-status serve` in memory with these arguments, `--listen` and `--control` among
     /// them, and waits until the listeners answer.
     pub(crate) fn listening(args: &[&str]) -> Server {
+        Self::spawn(Self::serve_in_memory(args))
+    }
+
+    /// `serve` in memory with these arguments.
+    pub(crate) fn serve_in_memory(args: &[&str]) -> Command {
         let mut command = Self::command();
         command.args(["serve", "--in-memory"]).args(args);
-        Self::spawn(command)
+        command
     }
 
     /// The binary with no arguments yet, without any `VOTE_STATUS_…` of the environment outside
@@ -73,7 +78,7 @@ impl Server {
                 command.env_remove(name);
             }
         }
-        command.env("VOTE_STATUS_CONTROL_KEY", Self::KEY);
+        command.env("VOTE_STATUS_CONTROL_KEY", Self::KEY).stdin(Stdio::null());
         command
     }
 
@@ -87,7 +92,7 @@ impl Server {
     /// `command` as the last words of another program: `sh -c 'exec "$0" "$@"'`, `strace …`.
     pub(crate) fn under(wrapper: &[&str], command: Command) -> Command {
         let mut outer = Command::new(wrapper[0]);
-        outer.args(&wrapper[1..]).arg(command.get_program()).args(command.get_args());
+        outer.stdin(Stdio::null()).args(&wrapper[1..]).arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
             match value {
                 Some(value) => outer.env(name, value),
@@ -106,13 +111,8 @@ impl Server {
     }
 
     /// As `spawn`, but gives back what an early end left behind.
-    pub(crate) fn try_spawn(command: Command) -> Result<Server, Ended> {
-        Self::try_spawn_with_input(command, Stdio::null())
-    }
-
-    /// As `try_spawn`, with something for standard input.
-    pub(crate) fn try_spawn_with_input(mut command: Command, input: Stdio) -> Result<Server, Ended> {
-        command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
+    pub(crate) fn try_spawn(mut command: Command) -> Result<Server, Ended> {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let publics = command.get_args().filter(|&arg| arg == "--listen").count();
         let mut child = command.spawn().expect("the binary can be run");
         let (captured, lines) = Captured::attach(&mut child);
@@ -159,6 +159,12 @@ impl Server {
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).unwrap_or_else(|error| panic!("no signal to {pid:?}: {error}"));
+    }
+
+    /// Sets a limit of the running process; gives the one before.
+    pub(crate) fn limit(&self, resource: Resource, current: Option<u64>, maximum: Option<u64>) -> Rlimit {
+        let limits = Rlimit { current, maximum };
+        prlimit(Some(Pid::from_child(&self.child)), resource, limits).expect("a child's limit can be set")
     }
 
     /// Stops the process, and returns when none of its threads runs any more: the signal alone is

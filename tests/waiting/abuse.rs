@@ -2,21 +2,10 @@
 
 use super::{cast, cooldown, expect_can_vote, question, request, until_outcomes, until_waiting};
 use crate::util::client::{Client, get};
+use crate::util::figures::{connections_affordable, resident_kib};
 use crate::util::needs::is_long;
 use crate::util::server::Server;
-use rustix::process::{Resource, getrlimit};
-use std::net::TcpStream;
 use std::time::Instant;
-
-fn resident(server: &Server) -> u64 {
-    server.metric("process_resident_memory_bytes")
-}
-
-/// As many as `wanted`, or as descriptors allow this process, which is one of several.
-fn as_many_as(wanted: usize) -> usize {
-    let descriptors = getrlimit(Resource::Nofile).current.map_or(1 << 20, |current| current as usize);
-    wanted.min(descriptors / 2)
-}
 
 fn idle(server: &Server, count: usize) -> Vec<Client> {
     let mut clients: Vec<Client> = (0..count).map(|_| Client::connect(server.public())).collect();
@@ -31,17 +20,17 @@ fn idle(server: &Server, count: usize) -> Vec<Client> {
 #[test]
 fn a_held_request_costs_little_and_leaves_nothing() {
     const BYTES_MAX: u64 = 512;
-    let count = as_many_as(8_000);
+    let count = connections_affordable(8_000);
     let max = (count + 1_000).to_string();
     let server = Server::listed(&["--workers", "2", "--max-connections", &max, "--max-waiting", &max]);
     let mut clients = idle(&server, count);
-    let before = resident(&server);
+    let before = resident_kib(server.pid());
     for (client, number) in clients.iter_mut().zip(0_u32..) {
         let address = std::net::Ipv4Addr::from(0x0A00_0000 + number);
         client.send(request("GET", &format!("/api/servers/demo/vote-status/{address}?wait=50")));
     }
     until_waiting(&server, count as u64);
-    let each = resident(&server).saturating_sub(before) / count as u64;
+    let each = resident_kib(server.pid()).saturating_sub(before) * 1_024 / count as u64;
     println!("{count} waiting requests: {each} bytes each above an idle connection");
     assert!(each <= BYTES_MAX, "{each} bytes");
     drop(clients);
@@ -56,28 +45,25 @@ fn waits_that_are_broken_off_leave_nothing() {
     const AT_ONCE: usize = 100;
     let server = Server::listed(&["--workers", "2"]);
     let round = || {
-        let mut clients: Vec<TcpStream> = Vec::new();
-        for _ in 0..AT_ONCE {
-            let mut client = Client::connect(server.public());
+        let mut clients: Vec<Client> = (0..AT_ONCE).map(|_| Client::connect(server.public())).collect();
+        for client in &mut clients {
             client.send([question(7, "?wait=50"), question(8, "?wait=50")].concat());
-            clients.push(client.stream().try_clone().expect("a descriptor"));
         }
-        drop(clients);
     };
     round();
     until_waiting(&server, 0);
-    let before = resident(&server);
+    let before = resident_kib(server.pid());
     (0..rounds).for_each(|_| round());
     until_waiting(&server, 0);
-    let more = resident(&server).saturating_sub(before);
-    println!("{} waits broken off: {more} bytes more", rounds * AT_ONCE);
-    assert!(more < 4 << 20, "{more} bytes");
+    let more = resident_kib(server.pid()).saturating_sub(before);
+    println!("{} waits broken off: {more} KiB more", rounds * AT_ONCE);
+    assert!(more < 4 << 10, "{more} KiB");
 }
 
 /// All wait for one vote: they are told in turns, and who asks something else meanwhile is not held up.
 #[test]
 fn a_crowd_that_waits_for_one_vote_is_told_and_lets_others_through() {
-    let count = as_many_as(4_000);
+    let count = connections_affordable(4_000);
     let max = (count + 1_000).to_string();
     let server = Server::listed(&["--workers", "1", "--max-connections", &max, "--max-waiting", &max]);
     let mut clients = idle(&server, count);

@@ -29,13 +29,10 @@ fn rounds(usual: u32) -> u32 {
 }
 
 #[test]
-fn every_waiter_is_told_with_one_worker() {
-    race(&[&Server::listed(&["--workers", "1"])], rounds(2_000), 2_000);
-}
-
-#[test]
-fn every_waiter_is_told_with_two_workers() {
-    race(&[&Server::listed(&["--workers", "2"])], rounds(2_000), 2_000);
+fn every_waiter_is_told_with_one_worker_and_with_two() {
+    for workers in ["1", "2"] {
+        race(&[&Server::listed(&["--workers", workers])], rounds(2_000), 2_000);
+    }
 }
 
 /// Each asks and votes through both in turn: the feed wakes as the recorder does.
