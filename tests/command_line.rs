@@ -21,12 +21,23 @@ use tempfile::TempDir;
 
 const COOLDOWN: i64 = 90 * 60;
 
+/// The command line alone, with these variables.
+fn say(args: &[&str], variables: &[(&str, &str)]) -> Ended {
+    let mut command = Server::command();
+    command.args(args).envs(variables.iter().copied());
+    run_to_end(command)
+}
+
 /// Runs a subcommand against `server`.
 fn run(server: &Server, args: &[&str]) -> Ended {
+    let urls = [server.control(), server.public()].map(|addr| format!("http://{addr}"));
+    say(args, &[("VOTE_STATUS_CONTROL_URL", &urls[0]), ("VOTE_STATUS_URL", &urls[1])])
+}
+
+/// Runs a subcommand that wants no key.
+fn run_keyless(args: &[&[&str]]) -> Ended {
     let mut command = Server::command();
-    command.env("VOTE_STATUS_CONTROL_URL", format!("http://{}", server.control()));
-    command.env("VOTE_STATUS_URL", format!("http://{}", server.public()));
-    command.args(args);
+    command.env_remove("VOTE_STATUS_CONTROL_KEY").args(args.concat());
     run_to_end(command)
 }
 

@@ -1,7 +1,6 @@
 //! The control part of the contract: votes, servers and their tokens, the key, bodies, errors.
 
 pub(crate) mod batches;
-mod hostile;
 mod http;
 mod metrics;
 mod servers;

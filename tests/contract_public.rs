@@ -4,8 +4,8 @@
 pub(crate) mod cooldown;
 mod pages;
 
-use crate::util::answers::{IN_COOLDOWN, UNKNOWN_SERVER, UNKNOWN_TOKEN, prepare};
-use crate::util::checks::{self, Open, expect_response};
+use crate::util::answers::{IN_COOLDOWN, prepare};
+use crate::util::checks;
 use crate::util::client::get;
 use crate::util::server::Server;
 use crate::util::watch::Watching;
@@ -30,17 +30,6 @@ fn what_is_awaited_is_decided_when_it_is_answered_while_somebody_watches_too() {
     let server = Server::in_memory(&["--workers", "1"]);
     let _watching = Watching::begin(&server, "");
     checks::decided_when_it_is_answered(&server, checks::BY_LENGTH);
-}
-
-#[test]
-fn without_servers_nothing_is_known() {
-    let server = Server::in_memory(&[]);
-    for (path, outcome) in [
-        ("/api/vote/28/status/203.0.113.7", &UNKNOWN_SERVER),
-        ("/api/servers/demo/vote-status/203.0.113.7", &UNKNOWN_TOKEN),
-    ] {
-        expect_response(path, &get(server.public(), path), outcome, Open);
-    }
 }
 
 #[test]

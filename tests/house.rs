@@ -7,8 +7,10 @@ mod names;
 mod release;
 mod source;
 
-use source::{Source, behind_bracket, find_flat, words};
+use source::{Source, behind_bracket, find_flat, paths, words};
 
+/// How the library names itself, and how the program names it.
+const ROOTS: [&str; 2] = ["crate::", "vote_status::"];
 const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
 
@@ -66,9 +68,9 @@ const IMPURE: &[&str] = &[
     "TcpListener",
     "UdpSocket",
     "ToSocketAddrs",
-    "mio",
-    "rustix",
-    "log",
+    "mio::",
+    "rustix::",
+    "log::",
 ];
 
 #[test]
@@ -95,7 +97,8 @@ fn floors(source: &Source, broken: &mut Vec<String>) {
         broken.push(format!("{}: {own} has no floor in FLOORS", source.path));
         return;
     };
-    for (offset, other) in modules_named(&source.product, &["crate::", "vote_status::"]) {
+    for (offset, path) in paths(&source.product, &ROOTS) {
+        let other = path[0];
         let allowed = match floor_of(other) {
             Some((_, floor)) => floor < own_floor || other == own,
             None => false,
@@ -128,42 +131,12 @@ fn subjects(source: &Source, broken: &mut Vec<String>) {
         return;
     };
     let own = inside.split(['/', '.']).next().filter(|_| !inside.contains("util/"));
-    for (offset, other) in modules_named(&source.code, &["crate::"]) {
-        let is_tool = other == "util" || source.code[offset + other.len()..].starts_with("::util::");
-        if !is_tool && own != Some(other) {
+    for (offset, path) in paths(&source.code, &["crate::"]) {
+        let other = path[0];
+        if !path[..path.len().min(2)].contains(&"util") && own != Some(other) {
             broken.push(format!("{}: {other} is another subject: what both need is a tool", source.at(offset)));
         }
     }
-}
-
-/// Each module that is named behind one of the roots, groups in braces too.
-fn modules_named<'a>(code: &'a str, roots: &[&'a str]) -> Vec<(usize, &'a str)> {
-    let name_at = |at: usize| {
-        let rest = &code[at..];
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        &rest[..end.unwrap_or(rest.len())]
-    };
-    let mut named = Vec::new();
-    for root in roots {
-        for at in words(code, root) {
-            let from = at + root.len();
-            if !code[from..].starts_with('{') {
-                named.push((from, name_at(from)));
-                continue;
-            }
-            let end = behind_bracket(code, from) - 1;
-            let mut item = from + 1;
-            while item < end {
-                item += code[item..].len() - code[item..].trim_start().len();
-                let name = name_at(item);
-                if !name.is_empty() {
-                    named.push((item, name));
-                }
-                item = find_flat(code, item, b",}").map_or(end, |comma| comma + 1);
-            }
-        }
-    }
-    named
 }
 
 /// Calls that have their place.
@@ -190,14 +163,7 @@ fn purity(source: &Source, broken: &mut Vec<String>) {
     }
     for impure in IMPURE {
         for offset in words(&source.product, impure) {
-            // A name of our own that happens to be the same is no path.
-            let path = impure.contains("::")
-                || impure.starts_with(char::is_uppercase)
-                || source.product[offset + impure.len()..].starts_with("::");
-            if path {
-                let at = source.at(offset);
-                broken.push(format!("{at}: {impure} on a pure floor (vote, http)"));
-            }
+            broken.push(format!("{}: {impure} on a pure floor (vote, http)", source.at(offset)));
         }
     }
 }
@@ -330,7 +296,7 @@ fn the_rules_find_what_they_are_for() {
             purity,
             "src/vote/a.rs",
             "use std::net::Ipv4Addr;\nlet log = 1;\nlog::info!();",
-            &["src/vote/a.rs:3: log on a pure floor (vote, http)"],
+            &["src/vote/a.rs:3: log:: on a pure floor (vote, http)"],
         ),
         (
             purity,

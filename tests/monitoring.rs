@@ -10,14 +10,6 @@ mod scrape;
 use crate::util::client::get;
 use crate::util::server::Server;
 use scrape::Scrape;
-use std::fs;
-use std::path::Path;
-
-/// The text of a file of this package.
-fn file(path: &str) -> String {
-    let whole = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-    fs::read_to_string(&whole).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
 
 /// A scrape of a service that has seen something.
 fn scrape() -> Scrape {

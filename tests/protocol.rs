@@ -1,8 +1,8 @@
 //! HTTP/1.1 as a table of raw bytes: what is answered, whether the connection is kept, and that
 //! the request behind gets its own answer. Each case goes out in one piece, cut at every byte,
-//! byte by byte, and with the sending side shut behind it. Black box, both listeners.
+//! byte by byte, and with the sending side shut behind it. Black box, the public listener: what the
+//! control listener says of the same faults is in `contract_control`.
 
-mod answer;
 mod case;
 mod chunks;
 mod exchange;
@@ -13,27 +13,22 @@ mod request_line;
 mod runner;
 mod urgent;
 
+use crate::util::checks::{Closed, expect_response};
 use crate::util::client::{Client, exchange};
 use crate::util::figures::report;
 use crate::util::server::Server;
-use answer::Listener;
 use case::Case;
 use runner::{Target, told};
 use std::collections::HashSet;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::time::Instant;
 
 /// One worker, so that the runner knows what has been read; deadlines out of a slow machine's way.
 const OPTIONS: [&str; 6] = ["--workers", "1", "--head-timeout", "120", "--idle-timeout", "120"];
 
 fn cases() -> Vec<Case> {
-    let mut cases = request_line::cases();
-    cases.extend(fields::cases());
-    cases.extend(host::cases());
-    cases.extend(length::cases());
-    cases.extend(chunks::cases());
-    cases.extend(exchange::cases());
-    cases
+    let tables = [request_line::cases, fields::cases, host::cases, length::cases, chunks::cases, exchange::cases];
+    tables.iter().flat_map(|table| table()).collect()
 }
 
 /// A server with a pair that may vote (1, 1.2.3.4) and one in cooldown (1, 5.6.7.8).
@@ -46,40 +41,24 @@ fn server() -> Server {
     server
 }
 
-fn run(addr: SocketAddr, listener: Listener) {
-    let cases = cases();
-    let started = Instant::now();
-    let (failures, connections) = Target::new(addr, listener).run(&cases);
+#[test]
+fn the_table_holds() {
+    let (server, cases, started) = (server(), cases(), Instant::now());
+    let (failures, connections) = Target::new(server.public()).run(&cases);
     let seconds = started.elapsed().as_secs_f32();
-    report(format_args!(
-        "protocol table, {listener:?} listener: {} cases, {connections} connections, {seconds:.1} s",
-        cases.len()
-    ));
+    report(format_args!("protocol table: {} cases, {connections} connections, {seconds:.1} s", cases.len()));
     assert!(failures.is_empty(), "{}", told(&failures));
-}
-
-#[test]
-fn the_table_holds_on_the_public_listener() {
-    let server = server();
-    run(server.public(), Listener::Public);
-}
-
-#[test]
-fn the_table_holds_on_the_control_listener() {
-    let server = server();
-    run(server.control(), Listener::Control);
 }
 
 /// Nobody who speaks something else is left to wait for the deadline of a head.
 #[test]
 fn strangers_are_refused_at_once() {
     let server = server();
-    for (name, bytes) in fields::strangers() {
+    for Case { name, bytes, answers, .. } in fields::strangers() {
         let mut client = Client::connect(server.public());
         client.send(bytes);
         let response = client.read_response(false);
-        assert!([400, 505].contains(&response.status), "{name}: {response:?}");
-        assert!(response.says_close(), "{name}: {response:?}");
+        expect_response(&name, &response, answers[0].outcome, Closed);
         client.expect_closed();
     }
 }

@@ -307,12 +307,33 @@ mod tests {
             (r#"{"ip":"203.0.113.7"}"#, Err((422, "invalid_vote"))),
             (r#"{"server_id":28,"ip":"203.0.113.7","votedAt":1}"#, Err((422, "invalid_vote"))),
             (r#"{"token":"no such form!","ip":"203.0.113.7"}"#, Err((404, "unknown_server"))),
+            (r#"{"server_id":28,"\u0069p":"203.0.113\u002e7"}"#, Ok(by_id(None))),
+            (r#"{"server_id":28.0,"ip":"203.0.113.7"}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":-0,"ip":"203.0.113.7"}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":18446744073709551644,"ip":"203.0.113.7"}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":1e300}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":28,"ip":"203.0.113.7\u0000"}"#, Err((422, "invalid_vote"))),
+            ("{\"server_id\":28,\"ip\":\"203.0.113.7\0\"}", Err((400, "invalid_json"))),
+            (r#"{"server_id":28,"ip":"\ud800"}"#, Err((400, "invalid_json"))),
+            (r#"{"server_id":028,"ip":"203.0.113.7"}"#, Err((400, "invalid_json"))),
+            (r#"{"server_id":1e999,"ip":"203.0.113.7"}"#, Err((400, "invalid_json"))),
+            (&format!("{{\"voted_at\":{}", "[".repeat(500_000)), Err((422, "invalid_vote"))),
+            (&format!("{{\"x\":{}", "{\"x\":".repeat(100_000)), Err((422, "invalid_vote"))),
+            (r#"{"server_id":28,"ips":["203.0.113.7"," ::ffff:203.0.113.7"]}"#, Ok(by_id(None))),
+            (r#"{"server_id":28,"ips":[]}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":28,"ips":["203.0.113.7","2001:db8::g"]}"#, Err((422, "invalid_vote"))),
+            (r#"{"server_id":28,"ips":["203.0.113.7 2001:db8::7"]}"#, Err((422, "invalid_vote"))),
+            (
+                r#"{"server_id":28,"ips":["::","1::","2::","3::","4::","5::","6::","7::","8::"]}"#,
+                Err((422, "invalid_vote")),
+            ),
+            (r#"{"server_id":28,"ip":"203.0.113.7","ips":["203.0.113.7"]}"#, Err((422, "invalid_vote"))),
             (r#"{"server_id":28,"ip":"203.0.113.7"} x"#, Err((400, "invalid_json"))),
             (r#"{"server_id":28,"#, Err((400, "invalid_json"))),
             ("", Err((400, "invalid_json"))),
             ("[]", Err((422, "invalid_vote"))),
         ] {
-            assert_eq!(outcome(vote(text.as_bytes())), expected, "{text}");
+            assert_eq!(outcome(vote(text.as_bytes())), expected, "{text:.99}");
         }
     }
 

@@ -424,6 +424,14 @@ fn of_votes_that_fall_into_one_network_the_latest_stays() {
     bench.step();
     assert_eq!(networks.map(|network| bench.ends_of(network)), [Some(5_401); 2]);
     assert_eq!(disk.0.lock().votes.len(), 1, "the row of the earlier vote has gone");
+    // A row keeps all of its 64 bits.
+    bench = Bench::with(&disk, &readers, settings(90, 64));
+    bench.recorder.accepts.settings = true;
+    bench.step();
+    assert_eq!(networks.map(|network| bench.ends_of(network)), [None, Some(5_401)]);
+    bench = Bench::with(&disk, &readers, settings(90, 48));
+    bench.recorder.accepts.settings = true;
+    bench.step();
     assert_eq!(bench.ask(Command::Cancel(SERVER, networks[0])), Reply::Cancelled(Some(true)));
     assert!(disk.0.lock().votes.is_empty());
 }

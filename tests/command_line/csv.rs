@@ -1,6 +1,6 @@
 //! CSV into `import`: RFC 4180, and files whose records cannot be told apart for certain.
 
-use crate::command_line::{COOLDOWN, expect_failure, expect_quiet, folder, parse, run, run_from, status, text, write};
+use crate::command_line::{COOLDOWN, expect_failure, expect_quiet, folder, parse, run, status, text, write};
 use crate::util::server::Server;
 use crate::util::time::{now_unix, rfc3339};
 use serde_json::json;
@@ -23,9 +23,6 @@ fn csv_with_quotes_and_windows_line_ends() {
     assert_eq!(status(&server, 28, "203.0.113.1")["next_vote_at"], rfc3339(now - 60 + COOLDOWN));
     assert_eq!(status(&server, 29, "203.0.113.2")["next_vote_at"], rfc3339(now - 120 + COOLDOWN));
     assert_eq!(run(&server, &["server", "list"]).stdout, "28\tdemo\n29\ta.b\n");
-    let tabs = write(&folder, "votes.tsv", &format!("server_id\tip\tvoted_at\n28\t203.0.113.9\t{now}\n"));
-    let ended = run_from(&server, &tabs, "--votes -");
-    assert_eq!(expect_quiet(&ended, 0), "votes: 1 recorded, 0 unchanged, 0 refused\n");
 }
 
 /// Regression: a line inside a quoted text of a column that is left out was taken as a vote, and as a server with its
@@ -60,26 +57,19 @@ fn a_line_inside_a_quoted_text_is_no_record() {
 #[test]
 fn a_file_whose_records_cannot_be_told_apart_is_read_no_further() {
     let (server, folder, now) = (Server::listed(&[]), folder(), now_unix());
-    let vote = |last: u8| format!("28,203.0.113.{last},{now}");
-    let long = "long ".repeat(300_000);
-    for (name, text_of_2, reason) in [
-        ("open.csv", format!("\"never closed\n{},", vote(66)), "a quote is never closed"),
-        ("outfile.tsv", format!("a\\\n{},b", vote(66)), "a backslash stands before a quote or a line's end"),
-        ("long.csv", long, "the record is longer than a MiB"),
+    for (name, about, reason) in [
+        ("open.csv", format!("\"never closed\n28,203.0.113.66,{now},"), "a quote is never closed"),
+        ("long.csv", "long ".repeat(300_000), "the record is longer than a MiB"),
     ] {
-        let whole =
-            format!("server_id,ip,voted_at,about\n{},none\n\n{},{text_of_2}\n{},none\n", vote(1), vote(2), vote(3));
-        let whole = if name.ends_with("tsv") { whole.replace(',', "\t") } else { whole };
+        let vote = |last: u8| format!("28,203.0.113.{last},{now}");
+        let whole = format!("server_id,ip,voted_at,about\n{},none\n\n{},{about}\n{},none\n", vote(1), vote(2), vote(3));
         let votes = write(&folder, name, &whole);
         let ended = run(&server, &["import", "--votes", text(&votes), "--ignore-columns", "about"]);
         expect_failure(&ended, &[&format!("{name} line 4: {reason}"), "the lines before it were taken"]);
-        let recorded = ended.stdout.starts_with("votes: 1 recorded, 0 unchanged, 0 refused\n");
-        assert!(recorded || ended.stdout == "votes: 0 recorded, 1 unchanged, 0 refused\n", "{name}: {ended:?}");
-        for last in [2, 3, 66] {
-            assert_eq!(status(&server, 28, &format!("203.0.113.{last}"))["can_vote"], true, "{name} {last}");
+        for (last, can_vote) in [(1, false), (2, true), (3, true), (66, true)] {
+            assert_eq!(status(&server, 28, &format!("203.0.113.{last}"))["can_vote"], can_vote, "{name} {last}");
         }
     }
-    assert_eq!(status(&server, 28, "203.0.113.1")["can_vote"], false);
 }
 
 /// A text that is left out may be long, and what is taken may not.

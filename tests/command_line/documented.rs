@@ -1,8 +1,7 @@
 //! docs/REFERENCE.md tells of every option of every command, with its default, and of no other.
 
+use crate::util::package::read_text;
 use std::collections::BTreeMap;
-use std::fs;
-
 use vote_status::cli::command;
 
 /// Options of a command and of those below it: the default, or nothing where the help has it in words.
@@ -22,7 +21,7 @@ fn options(command: &clap::Command, into: &mut BTreeMap<String, Option<String>>)
 
 #[test]
 fn every_option_is_documented_with_its_default_and_no_other() {
-    let text = fs::read_to_string("docs/REFERENCE.md").expect("it is part of the project");
+    let text = read_text("docs/REFERENCE.md");
     let text = text.split("\n## ").find(|chapter| chapter.starts_with("Options\n")).expect("a chapter of options");
     let rows = text.lines().filter_map(|line| line.strip_prefix("| `--")?.split_once("` | "));
     let documented: BTreeMap<String, &str> =

@@ -1,17 +1,14 @@
 //! `health`: ready, not ready, no answer, told by the exit status; a container's health check reads
 //! nothing else.
 
-use crate::command_line::{expect_failure, expect_quiet, parse};
-use crate::util::server::{Ended, Server, run_to_end};
+use crate::command_line::{expect_failure, expect_quiet, parse, run_keyless};
+use crate::util::server::{Ended, Server};
 use crate::util::stub::Stub;
 use crate::util::wait_until;
 use serde_json::json;
 
 fn at(url: &str, more: &[&str]) -> Ended {
-    let mut command = Server::command();
-    // It wants no key.
-    command.env_remove("VOTE_STATUS_CONTROL_KEY").args(["health", "--control-url", url]).args(more);
-    run_to_end(command)
+    run_keyless(&[&["health", "--control-url", url], more])
 }
 
 #[test]
@@ -36,14 +33,6 @@ fn one_that_takes_no_votes_says_so() {
     let told = expect_quiet(&told, 0);
     assert!(told.starts_with("ready, but votes are refused: cannot read the control key file "), "{told}");
     assert!(told.contains(&key.display().to_string()), "{told}");
-}
-
-#[test]
-fn one_that_says_it_is_not_ready_is_status_1() {
-    let stub = Stub::answering(
-        b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 35\r\n\r\n{\"ready\":false,\"reason\":\"stopping\"}",
-    );
-    assert_eq!(expect_quiet(&at(&stub.url(), &[]), 1), "not ready: stopping\n");
 }
 
 #[test]

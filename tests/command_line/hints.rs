@@ -1,24 +1,12 @@
 //! What is told of a slip of the hand, of a service that listens too openly, and of options before they count.
 
-use crate::command_line::{expect_failure, expect_quiet, text};
+use crate::command_line::{expect_failure, expect_quiet, folder, say, text};
 use crate::util::DEADLINE;
-use crate::util::server::{Ended, Server, run_to_end};
+use crate::util::server::{Server, run_to_end};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
-use tempfile::TempDir;
-
-fn folder() -> TempDir {
-    tempfile::tempdir().expect("a temporary folder")
-}
-
-/// The command line alone, with these variables.
-fn say(args: &[&str], variables: &[(&str, &str)]) -> Ended {
-    let mut command = Server::command();
-    command.args(args).envs(variables.iter().copied());
-    run_to_end(command)
-}
 
 /// Regression: `90m` was an "invalid digit found in string", and a wrong word was only said to be wrong.
 #[test]
@@ -60,15 +48,6 @@ fn a_wrong_value_of_a_variable_names_the_variable() {
         expect_failure(&typed, &[option]);
         assert!(!typed.stderr.contains(name), "{name}: {typed:?}");
     }
-}
-
-#[test]
-fn the_wrong_port_is_told() {
-    let server = Server::in_memory(&[]);
-    let control = format!("http://{}", server.control());
-    let mut command = Server::command();
-    command.args(["check", "--server", "28", "203.0.113.7", "--url", &control]);
-    expect_failure(&run_to_end(command), &["is it the control interface? name the public listener by --url"]);
 }
 
 /// Regression: `VOTE_STATUS_LISTN=1` was ignored without a word.
@@ -155,15 +134,6 @@ fn options_are_checked_and_nothing_is_touched() {
     let ended = check(&["--listen", "127.0.0.1:8080", "--cooldown-minutes", "5", "--ipv6-prefix", "56"]);
     assert!(expect_quiet(&ended, 0).ends_with("; cooldown 5 minutes; IPv6 prefix 56 bits\n"), "{ended:?}");
     assert!(!folder.path().join("data").exists());
-    for (args, words) in [
-        (&["--cooldown-minutes", "90m"][..], "a whole number without a unit"),
-        (&["--control-key-file", "/no/such/file"], "cannot read the control key file /no/such/file"),
-        (&["--data-dir", "/dev/null"], "the data directory /dev/null is no directory"),
-    ] {
-        let mut command = Server::command();
-        command.args(["serve", "--check-config"]).args(args).env_remove("VOTE_STATUS_CONTROL_KEY");
-        expect_failure(&run_to_end(command), &[words]);
-    }
 }
 
 /// Regression: each of these was good.
@@ -186,6 +156,8 @@ fn options_that_do_not_work_or_not_do_what_they_say_are_not_good() {
         (&["--control", &format!("unix:{}", text(&below))], &["--control unix:", "not a directory"]),
         (&["--listen", "203.0.113.7:8080"], &["--listen 203.0.113.7:8080: the address is not one of this machine"]),
         (&["--control", "[2001:db8::7]:8081"], &["--control [2001:db8::7]:8081: "]),
+        (&["--control-key-file", "/no/such/file"], &["cannot read the control key file /no/such/file"]),
+        (&["--data-dir", "/dev/null"], &["the data directory /dev/null is no directory"]),
         (&["--data-dir", "/proc/no/such"], &["the data directory /proc/no/such cannot be made or used"]),
         (&["--max-waiting", "6", "--max-connections", "5"], &["--max-waiting 6 is more than --max-connections 5"]),
         (&["--stale-max", "5"], &["--stale-max means nothing without a shared store"]),
@@ -195,6 +167,7 @@ fn options_that_do_not_work_or_not_do_what_they_say_are_not_good() {
     ] {
         let mut command = Server::command();
         command.args(["serve", "--check-config"]).args(args).current_dir(folder.path());
+        command.env_remove("VOTE_STATUS_CONTROL_KEY");
         let ended = run_to_end(command);
         expect_failure(&ended, words);
         assert_eq!(ended.stdout, "", "{args:?}");

@@ -1,5 +1,6 @@
 //! Batches and the export: counts, refused lines, what is durable when the answer comes.
 
+use crate::util::client::Client;
 use crate::util::figures::peak_kib;
 use crate::util::server::Server;
 use crate::util::time::now_unix;
@@ -34,10 +35,10 @@ fn every_line_is_counted_once() {
             {"line": 9, "error": "invalid_vote", "message": "the body is no JSON object: expected ident"},
         ],
     });
-    // With either line end, and with or without one behind the last line.
+    // With either line end, blanks before it, and with or without one behind the last line.
     let response = control.post("/v1/votes/batch", &(lines.join("\r\n") + "\r\n"));
     assert_eq!((response.status, response.json()), (200, expected));
-    let again = control.post("/v1/votes/batch", &lines.join("\n")).json();
+    let again = control.post("/v1/votes/batch", &format!("\u{feff}{}", lines.join(" \t\n"))).json();
     assert_eq!((again["recorded"].as_u64(), again["unchanged"].as_u64()), (Some(0), Some(4)));
     let cast = control.post("/v1/votes/batch?mode=cast", &lines[..2].join("\n")).json();
     assert_eq!((cast["recorded"].as_u64(), cast["in_cooldown"].as_u64()), (Some(0), Some(2)));
@@ -72,6 +73,39 @@ fn a_batch_of_servers() {
     assert_eq!(summary["errors"][0]["error"], "token_in_use", "{summary}");
     assert_eq!(summary["errors"][1]["error"], "invalid_token", "{summary}");
     assert_eq!(control.get("/v1/servers/3").json()["token"].as_str().map(str::len), Some(32));
+}
+
+/// Blank lines count as lines, a line that is too long is one bad line of however many bytes, and
+/// nothing of it is held.
+#[test]
+fn a_line_without_end_takes_no_memory_and_its_neighbours_count() {
+    const LONG_BYTES: usize = 100 * 1024 * 1024;
+    let server = Server::listed(&[]);
+    let control = server.control_client();
+    let now = now_unix();
+    let vote = |last: u32| format!("{{\"server_id\":28,\"ip\":\"203.0.113.{last}\",\"voted_at\":{now}}}");
+    let (before, behind) = (format!("{}\n\n", vote(1)), format!("\n{}\n{}\n{}", " ".repeat(5_000), vote(2), vote(3)));
+    let request = control.request_bytes("POST", "/v1/votes/batch", Some(""));
+    let length = format!("Content-Length: {}\r\n", before.len() + LONG_BYTES + behind.len());
+    let request = request.replace("Content-Length: 0\r\n", &length);
+    assert!(request.contains(&length), "{request}");
+    let held = || peak_kib(server.pid());
+    let mut client = Client::connect(server.control());
+    client.send(request);
+    client.send(before);
+    let begin = held();
+    let piece = vec![b'['; 1024 * 1024];
+    for _ in 0..LONG_BYTES / piece.len() {
+        client.send(&piece);
+    }
+    client.send(behind);
+    let summary = client.read_response(false).json();
+    let message = "the line is longer than 4096 bytes";
+    let errors = [3, 4].map(|line| json!({"line": line, "error": "invalid_vote", "message": message}));
+    assert_eq!((&summary["recorded"], &summary["errors"]), (&json!(3), &json!(errors)), "{summary}");
+    let grown = held().saturating_sub(begin);
+    println!("{grown} KiB more for a line of {LONG_BYTES}");
+    assert!(grown < 8 * 1024, "{grown} KiB more for a line of {LONG_BYTES}");
 }
 
 /// Regression: a line was bounded only where it came in two reads.

@@ -2,8 +2,6 @@
 
 use crate::contract_control::{expect, expect_error};
 use crate::util::client::get;
-use crate::util::control::Control;
-use crate::util::response::Response;
 use crate::util::server::Server;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -65,40 +63,25 @@ fn a_token_belongs_to_one_server() {
 }
 
 #[test]
-fn a_token_is_made_where_none_is_given() {
-    let server = Server::in_memory(&[]);
+fn a_token_is_made_where_none_is_given_and_unknown_from_its_rotation_on() {
+    let server = Server::in_memory(&["--workers", "2"]);
     let control = server.control_client();
-    let mut tokens = BTreeSet::new();
-    for id in 1..=20 {
-        let response = control.put(&format!("/v1/servers/{id}"), "{}");
-        let token = token_of(&response);
-        expect("made", &response, 201, &json!({ "server_id": id, "token": token }));
-        assert_made(&token);
-        assert_eq!(known(server.public(), &token), Some(true));
-        tokens.insert(token);
-    }
-    assert_eq!(tokens.len(), 20, "made twice: {tokens:?}");
-}
-
-#[test]
-fn a_rotated_token_is_unknown_from_the_answer_on() {
-    let server = Server::listed(&["--workers", "2"]);
-    let control = server.control_client();
+    let mut made = BTreeSet::new();
+    let (mut response, mut status) = (control.put("/v1/servers/28", "{}"), 201);
     assert_eq!(control.cast(28, [203, 0, 113, 7]).status, 201);
-    let mut old = "demo".to_owned();
     for _ in 0..20 {
-        assert_eq!(known(server.public(), &old), Some(false));
-        let response = rotate(&control, 28);
-        let new = token_of(&response);
-        expect("rotated", &response, 200, &json!({ "server_id": 28, "token": new }));
-        assert_made(&new);
-        assert_eq!(known(server.public(), &old), None, "{old} still holds");
-        assert_eq!(known(server.public(), &new), Some(false));
-        old = new;
+        let token = response.json()["token"].as_str().expect("a token").to_owned();
+        expect("made", &response, status, &json!({ "server_id": 28, "token": token }));
+        // 128 bits take 22 characters of the widest alphabet that a token may have.
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+        assert!((22..=128).contains(&token.len()) && token.chars().all(allowed), "{token:?}");
+        assert_eq!(known(server.public(), &token), Some(false));
+        (response, status) = (control.post("/v1/servers/28/token", "{}"), 200);
+        assert_eq!(known(server.public(), &token), None, "{token} still holds");
+        assert!(made.insert(token), "made twice: {made:?}");
     }
-    let record = json!({ "server_id": 28, "token": old });
-    expect("record", &control.get("/v1/servers/28"), 200, &record);
-    expect_error("nobody", &rotate(&control, 29), 404, "unknown_server");
+    assert_eq!(control.get("/v1/servers/28").json()["token"], response.json()["token"]);
+    expect_error("nobody", &control.post("/v1/servers/29/token", "{}"), 404, "unknown_server");
 }
 
 #[test]
@@ -151,23 +134,6 @@ fn servers_are_listed_in_pages() {
     ] {
         expect(query, &list(query), 200, &expected);
     }
-}
-
-fn rotate(control: &Control, id: u32) -> Response {
-    control.post(&format!("/v1/servers/{id}/token"), "{}")
-}
-
-fn token_of(response: &Response) -> String {
-    let json = response.json();
-    let token = json["token"].as_str();
-    token.unwrap_or_else(|| panic!("no token: {json}")).to_owned()
-}
-
-/// 128 bits take 22 characters of the widest alphabet that a token may have.
-fn assert_made(token: &str) {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
-    assert!((22..=128).contains(&token.len()), "{token:?}");
-    assert!(token.chars().all(allowed), "{token:?}");
 }
 
 /// What 203.0.113.7 is told of the server with `token`: `can_vote`, or `None` if it is unknown.

@@ -1,70 +1,92 @@
-//! The documentation page and its description for tools: their heads byte for byte, both codings,
-//! what is asked on condition, and that no path of the interface is ever answered with a page.
+//! The pages and descriptions of both listeners: their heads byte for byte, both codings, what is
+//! asked on condition, and what is there without the state.
 
-use crate::util::answers::{METHOD_NOT_ALLOWED, OPTIONS, answer_to, prepare, rows};
+use crate::util::answers::{ALIVE, METHOD_NOT_ALLOWED, NOT_READY, OPTIONS, Outcome, prepare};
+use crate::util::checks::{Open, expect_response};
 use crate::util::client::{Client, exchange, get};
 use crate::util::response::Response;
 use crate::util::server::Server;
 use crate::util::time::is_imf_fixdate_of_now;
+use std::fs;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use vote_status::http::head::HeadLimits;
-use vote_status::http::session::{Context, Session, SessionCall, SessionLimits, Ticket, Waiting};
-use vote_status::public::{PublicService, StatusReader};
-use vote_status::readiness::Readiness;
-use vote_status::vote::directory::Directory;
-use vote_status::vote::table::CooldownTable;
-use vote_status::vote::time::{Cooldown, UnixSeconds};
-use vote_status::waiting::WaitingList;
-use vote_status::watch::WatchBoard;
 
 /// The bound on the page as it is written.
 const PAGE_BYTES_MAX: usize = 60_000;
 
-/// A page: its path, its bytes, and what its head says of it.
+/// A page: where it is, its bytes, and what its head says of it.
 struct Page {
+    listener: fn(&Server) -> SocketAddr,
     path: &'static str,
     bytes: &'static [u8],
     content_type: &'static str,
     policy: &'static str,
+    /// Another site's page in the operator's browser has no business with the operator's.
+    origin: &'static str,
 }
 
-const PAGES: [Page; 2] = [
+const HTML: &str = "text/html; charset=utf-8";
+const EVERY_ORIGIN: &str = "Access-Control-Allow-Origin: *\r\n";
+
+const PAGES: [Page; 4] = [
     Page {
+        listener: Server::public,
         path: "/",
         bytes: include_bytes!(concat!(env!("OUT_DIR"), "/public.html")),
-        content_type: "text/html; charset=utf-8",
+        content_type: HTML,
         policy: concat!(
             "Content-Security-Policy: ",
             include_str!("../../src/pages/public.csp"),
             "\r\nReferrer-Policy: no-referrer\r\n"
         ),
+        origin: EVERY_ORIGIN,
     },
     Page {
+        listener: Server::public,
         path: "/openapi.json",
         bytes: include_bytes!(concat!(env!("OUT_DIR"), "/openapi.json")),
         content_type: "application/json",
         policy: "",
+        origin: EVERY_ORIGIN,
+    },
+    Page {
+        listener: Server::control,
+        path: "/",
+        bytes: include_bytes!("../../src/pages/control.html"),
+        content_type: HTML,
+        policy: concat!(
+            "Content-Security-Policy: ",
+            include_str!("../../src/pages/control.csp"),
+            "\r\nReferrer-Policy: no-referrer\r\n"
+        ),
+        origin: "",
+    },
+    Page {
+        listener: Server::control,
+        path: "/openapi.json",
+        bytes: include_bytes!(concat!(env!("OUT_DIR"), "/control.openapi.json")),
+        content_type: "application/json",
+        policy: "",
+        origin: "",
     },
 ];
 
 #[test]
-fn both_pages_come_as_they_are_written_plain_and_compressed() {
+fn pages_come_as_they_are_written_plain_and_compressed() {
     let server = Server::in_memory(&[]);
     assert!(PAGES[0].bytes.len() < PAGE_BYTES_MAX, "{} bytes", PAGES[0].bytes.len());
     for page in &PAGES {
-        let tag = tag_of(server.public(), page);
+        let tag = tag_of(&server, page);
         for (lines, end, coding) in [("", "", ""), ("Accept-Encoding: gzip\r\n", "-gzip", "Content-Encoding: gzip\r\n")]
         {
-            let mut client = Client::connect(server.public());
+            let mut client = Client::connect((page.listener)(&server));
             client.send(format!("GET {} HTTP/1.1\r\nHost: a\r\n{lines}\r\n", page.path));
             let response = client.read_response(false);
-            let Page { path, content_type, policy, .. } = page;
+            let Page { path, content_type, policy, origin, .. } = page;
             let head = |response: &Response, length: &str| {
                 format!(
                     "HTTP/1.1 200 OK\r\nDate: {}\r\nContent-Type: {content_type}\r\nCache-Control: no-cache\r\n\
                      X-Content-Type-Options: nosniff\r\nVary: Accept-Encoding\r\nETag: \"{tag}{end}\"\r\n{coding}{policy}\
-                     Access-Control-Allow-Origin: *\r\nContent-Length: {length}\r\n\r\n",
+                     {origin}Content-Length: {length}\r\n\r\n",
                     date_of(response)
                 )
             };
@@ -85,16 +107,14 @@ fn both_pages_come_as_they_are_written_plain_and_compressed() {
 #[test]
 fn the_coding_is_the_one_that_is_asked_for() {
     let server = Server::in_memory(&[]);
-    let mut client = Client::connect(server.public());
     for (lines, is_gzipped) in [
         ("Accept-Encoding: gzip, deflate, br, zstd\r\n", true),
         ("Accept-Encoding: br\r\nAccept-Encoding: x-gzip\r\n", true),
         ("Accept-Encoding: gzip;q=0\r\n", false),
         ("X-Accept-Encoding: gzip\r\nA: Accept-Encoding: gzip\r\n", false),
-        // What stands behind the head is none of it.
-        ("Content-Length: 23\r\n\r\nAccept-Encoding: gzip\r\n", false),
     ] {
         for page in &PAGES {
+            let mut client = Client::connect((page.listener)(&server));
             client.send(format!("GET {} HTTP/1.1\r\nHost: a\r\n{lines}\r\n", page.path));
             let response = client.read_response(false);
             assert_eq!(response.status, 200, "{lines:?}");
@@ -103,15 +123,17 @@ fn the_coding_is_the_one_that_is_asked_for() {
             assert_eq!(response.header("Vary"), Some("Accept-Encoding"), "{lines:?}");
         }
     }
-    client.expect_open();
+    // What stands behind the head is none of it.
+    let bytes = "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 23\r\n\r\nAccept-Encoding: gzip\r\n\r\n";
+    assert_eq!(exchange(server.public(), bytes).header("Content-Encoding"), None);
 }
 
 #[test]
 fn what_the_client_has_is_not_sent_again() {
     let server = Server::in_memory(&[]);
-    let mut client = Client::connect(server.public());
     for page in &PAGES {
-        let tag = tag_of(server.public(), page);
+        let mut client = Client::connect((page.listener)(&server));
+        let tag = tag_of(&server, page);
         let gzip = "Accept-Encoding: gzip\r\n";
         for (lines, status) in [
             (format!("If-None-Match: \"{tag}\"\r\n"), 304),
@@ -133,9 +155,9 @@ fn what_the_client_has_is_not_sent_again() {
                 if status == 304 && !lines.contains(gzip) {
                     let head = format!(
                         "HTTP/1.1 304 Not Modified\r\nDate: {}\r\nCache-Control: no-cache\r\n\
-                         X-Content-Type-Options: nosniff\r\nVary: Accept-Encoding\r\nETag: \"{tag}\"\r\n\
-                         Access-Control-Allow-Origin: *\r\n\r\n",
-                        date_of(&response)
+                         X-Content-Type-Options: nosniff\r\nVary: Accept-Encoding\r\nETag: \"{tag}\"\r\n{}\r\n",
+                        date_of(&response),
+                        page.origin
                     );
                     assert_eq!(response.raw_head, head);
                 }
@@ -182,7 +204,7 @@ fn pages_keep_their_place_among_the_answers() {
     client.send(paths.iter().map(|path| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).collect::<String>());
     for path in paths {
         let body = client.read_response(false).body;
-        match PAGES.iter().find(|page| page.path == path) {
+        match PAGES[..2].iter().find(|page| page.path == path) {
             Some(page) => assert!(body == page.bytes, "{path}"),
             None => assert!(body.starts_with(b"{\"success\":true,"), "{path}"),
         }
@@ -197,97 +219,23 @@ fn pages_keep_their_place_among_the_answers() {
     assert!(response.body == PAGES[0].bytes);
 }
 
-/// Asks a service in process, by a method and a path: to find the binary still loading would be luck.
-fn asker(readiness: Readiness) -> impl FnMut(&str) -> String {
-    let cooldown = Cooldown::from_minutes(90).expect("in range");
-    let (directory, table) = (Directory::default(), CooldownTable::default());
-    let mut service = PublicService::new(
-        StatusReader::new(directory.view(), table.view(), readiness),
-        cooldown,
-        65_536,
-        WaitingList::default(),
-        Arc::new(|_| {}),
-        WatchBoard::default().post(),
-    );
-    let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
-    let limits = SessionLimits { head, unsent_bytes_max: 65_536 };
-    let context =
-        Context { now: UnixSeconds(1_795_178_096), ticket: Ticket(0), waiting: Waiting::Allowed, client: &None };
-    move |request| {
-        let request = format!("{request} HTTP/1.1\r\nHost: a\r\n\r\n");
-        let mut out = Vec::new();
-        let mut call = SessionCall { service: &mut service, context, limits: &limits, closing: false, out: &mut out };
-        Session::default().advance(request.as_bytes(), &mut call);
-        String::from_utf8(out).expect("text")
-    }
-}
-
-#[test]
-fn pages_are_there_before_the_state_is() {
-    let mut ask = asker(Readiness::default());
-    for (path, status) in [("/", 200), ("/openapi.json", 200), ("/api/vote/28/status/203.0.113.7", 503)] {
-        let answer = ask(&format!("GET {path}"));
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {answer}");
-    }
-}
-
 /// Nothing of the load is told to the public.
 #[test]
-fn a_balancer_is_told_whether_the_state_is_loaded_and_nothing_more() {
-    let readiness = Readiness::default();
-    let mut ask = asker(readiness.clone());
-    let answer = |status: &str, retry: &str, length: usize, body: &str| {
-        format!(
-            "HTTP/1.1 {status}\r\nDate: Fri, 20 Nov 2026 12:34:56 GMT\r\n\
-             Content-Type: application/json; charset=utf-8\r\nCache-Control: no-store\r\n\
-             Access-Control-Allow-Origin: *\r\nX-Content-Type-Options: nosniff\r\n{retry}\
-             Content-Length: {length}\r\n\r\n{body}"
-        )
-    };
-    let unavailable = |body: &str| answer("503 Service Unavailable", "Retry-After: 1\r\n", 22, body);
-    let not_ready = r#"{"status":"not_ready"}"#;
-    readiness.add_loaded_rows(7);
-    assert_eq!(ask("GET /readyz"), unavailable(not_ready));
-    assert_eq!(ask("HEAD /readyz"), unavailable(""));
-    assert_eq!(ask("GET /healthz"), answer("200 OK", "", 18, r#"{"status":"alive"}"#));
-    assert!(ask("POST /readyz").starts_with("HTTP/1.1 405 "));
-    assert!(ask("OPTIONS /readyz").starts_with("HTTP/1.1 204 "));
-    readiness.set_ready();
-    assert_eq!(ask("GET /readyz"), answer("200 OK", "", 18, r#"{"status":"ready"}"#));
-    assert_eq!(ask("HEAD /readyz"), answer("200 OK", "", 18, ""));
-    readiness.set_stopping();
-    assert_eq!(ask("GET /readyz"), unavailable(not_ready));
-    assert_eq!(ask("GET /healthz"), answer("200 OK", "", 18, r#"{"status":"alive"}"#));
-}
-
-/// Safety rule 4: an HTML page pays a reward, so no path of the interface gives one, whatever a
-/// browser or a client says that it would like.
-#[test]
-fn no_path_of_the_interface_is_answered_with_a_page() {
-    let server = Server::in_memory(&[]);
-    prepare(&server);
-    let wishes = "Accept: text/html,application/xhtml+xml;q=0.9\r\nAccept-Encoding: gzip\r\nIf-None-Match: *\r\n\
-                  Sec-Fetch-Dest: document\r\nUpgrade-Insecure-Requests: 1\r\n";
-    let mut client = Client::connect(server.public());
-    for (path, to_get) in rows() {
-        for method in ["GET", "OPTIONS", "POST"] {
-            client.send(format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{wishes}\r\n"));
-            let response = client.read_response(false);
-            let outcome = answer_to(method, to_get);
-            assert!(outcome.status.starts_with(&response.status.to_string()), "{method} {path}: {response:?}");
-            let content_type = (!outcome.body.is_empty()).then_some("application/json; charset=utf-8");
-            assert_eq!(response.header("Content-Type"), content_type, "{method} {path}");
-            assert_eq!(response.header("Content-Encoding"), None, "{method} {path}");
-            assert_eq!(response.body.first(), outcome.body.as_bytes().first(), "{method} {path}");
-            if outcome.closes {
-                client = Client::connect(server.public());
-            }
-        }
+fn without_the_state_the_pages_are_there_and_balancers_are_told_to_go_elsewhere() {
+    static TOLD: Outcome = Outcome { body: r#"{"status":"not_ready"}"#, ..NOT_READY };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("votes.redb"), "no store").expect("a file can be written");
+    let server = Server::spawn(Server::on(folder.path()));
+    for page in &PAGES {
+        assert!(get((page.listener)(&server), page.path).body == page.bytes, "{}", page.path);
+    }
+    for (path, outcome) in [("/api/vote/28/status/203.0.113.7", &NOT_READY), ("/readyz", &TOLD), ("/healthz", &ALIVE)] {
+        expect_response(path, &get(server.public(), path), outcome, Open);
     }
 }
 
-fn tag_of(addr: SocketAddr, page: &Page) -> String {
-    let response = get(addr, page.path);
+fn tag_of(server: &Server, page: &Page) -> String {
+    let response = get((page.listener)(server), page.path);
     let tag = response.header("ETag").and_then(|tag| tag.strip_prefix('"')?.strip_suffix('"'));
     let tag = tag.unwrap_or_else(|| panic!("no strong tag: {response:?}")).to_owned();
     assert!(tag.len() == 16 && tag.bytes().all(|byte| byte.is_ascii_hexdigit()), "{tag}");

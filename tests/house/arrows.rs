@@ -1,10 +1,8 @@
-//! Who imports from whom, file by file: no circle, and a picture of the floors for who asks for it
-//! (`cargo test house::arrows -- --show-output`).
+//! Who imports from whom, file by file: no circle.
 
-use super::source::{Source, behind_bracket, find_flat, words};
-use super::{FLOORS, module_of};
+use super::ROOTS;
+use super::source::{Source, follow, name_at, paths, words};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 
 /// For each file of `src`, the files that it imports from.
 type Arrows<'s> = BTreeMap<&'s str, BTreeSet<&'s str>>;
@@ -14,7 +12,6 @@ fn no_file_imports_from_one_that_imports_from_it() {
     let sources = Source::all(&["src"]);
     let arrows = arrows(&sources);
     assert!(arrows.values().map(BTreeSet::len).sum::<usize>() > 100, "the imports are not seen");
-    println!("{}", picture(&sources, &arrows));
     let circles = circles(&arrows);
     assert!(circles.is_empty(), "files in a circle of imports: {circles:#?}");
 }
@@ -48,55 +45,23 @@ fn module_path(file: &str) -> Vec<&str> {
 
 /// Every path in `code` that leads to a module, from the root of the crate.
 fn paths_in<'c>(code: &'c str, own: &[&'c str], is_child: &dyn Fn(&str) -> bool) -> Vec<Vec<&'c str>> {
-    let mut paths = Vec::new();
-    for root in ["crate::", "vote_status::"] {
-        for at in words(code, root) {
-            follow(code, at + root.len(), &[], &mut paths);
-        }
-    }
+    let mut found = paths(code, &ROOTS);
     for at in words(code, "super::") {
         // Behind another `super::` it was followed with that one.
         if !code[..at].ends_with("::") {
             let ups = code[at..].split("::").take_while(|part| *part == "super").count();
             let base = &own[..own.len().saturating_sub(ups)];
-            follow(code, at + ups * "super::".len(), base, &mut paths);
+            follow(code, at + ups * "super::".len(), base, &mut found);
         }
     }
     for at in words(code, "use") {
         let from = at + "use ".len();
         let name = name_at(code, from);
         if is_child(name) {
-            follow(code, from, own, &mut paths);
+            follow(code, from, own, &mut found);
         }
     }
-    paths
-}
-
-/// The path, or all paths of the group, that begins at `at`.
-fn follow<'c>(code: &'c str, at: usize, before: &[&'c str], paths: &mut Vec<Vec<&'c str>>) {
-    if code[at..].starts_with('{') {
-        let end = behind_bracket(code, at) - 1;
-        let mut item = at + 1;
-        while item < end {
-            item += code[item..].len() - code[item..].trim_start().len();
-            if item < end {
-                follow(code, item, before, paths);
-            }
-            item = find_flat(code, item, b",}").map_or(end, |comma| comma + 1);
-        }
-        return;
-    }
-    let name = name_at(code, at);
-    let path = [before, &[name]].concat();
-    match code[at + name.len()..].strip_prefix("::") {
-        Some(_) if !name.is_empty() => follow(code, at + name.len() + 2, &path, paths),
-        _ => paths.push(path),
-    }
-}
-
-fn name_at(code: &str, at: usize) -> &str {
-    let end = code[at..].find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    &code[at..at + end.unwrap_or(code.len() - at)]
+    found.into_iter().map(|(_, path)| path).collect()
 }
 
 /// Files that reach each other.
@@ -122,25 +87,6 @@ fn reached_from<'s>(file: &str, arrows: &Arrows<'s>) -> BTreeSet<&'s str> {
         }
     }
     reached
-}
-
-/// Floors from the top, and on each the modules with their lines and what they import from.
-fn picture(sources: &[Source], arrows: &Arrows<'_>) -> String {
-    let mut drawn = String::new();
-    let highest = FLOORS.iter().map(|(_, floor)| *floor).max().unwrap_or_default();
-    for floor in (0..=highest).rev() {
-        for (module, _) in FLOORS.iter().filter(|(_, on)| *on == floor) {
-            let files: Vec<&Source> = sources.iter().filter(|source| module_of(&source.path) == Some(module)).collect();
-            let lines: usize = files.iter().map(|source| source.text.lines().count()).sum();
-            let targets = files.iter().flat_map(|source| &arrows[source.path.as_str()]);
-            let targets: BTreeSet<&str> =
-                targets.filter_map(|file| module_of(file)).filter(|to| to != module).collect();
-            let targets: Vec<&str> = targets.into_iter().collect();
-            let name = format!("{module} ({} files, {lines} lines)", files.len());
-            writeln!(drawn, "floor {floor}  {name:40} → {}", targets.join(", ")).expect("memory");
-        }
-    }
-    drawn
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! A Rust file as the house rules see it: code alone, without comments, text in quotes, or test
 //! modules. It scans, it does not parse: enough for formatted code.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use crate::util::package::{files_below, read_text};
+use std::path::Path;
 
 /// One source file.
 #[derive(Debug)]
@@ -31,36 +31,14 @@ impl Source {
 
     /// Every `.rs` file below `folders` of this package.
     pub(crate) fn all(folders: &[&str]) -> Vec<Source> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let mut files = Vec::new();
-        for folder in folders {
-            collect(&root.join(folder), &mut files);
-        }
-        files.sort();
-        let read = |file: &PathBuf| {
-            let path = file.strip_prefix(root).expect("it is below the root");
-            let text = fs::read_to_string(file).expect("a source file is UTF-8");
-            Source::new(&path.to_string_lossy(), &text)
-        };
-        files.iter().map(read).collect()
+        let files = folders.iter().flat_map(|folder| files_below(Path::new(folder), "rs"));
+        files.map(|file| Source::new(&file.to_string_lossy(), &read_text(&file))).collect()
     }
 
     /// `path:line` of the byte at `offset`, the line counted from 1.
     pub(crate) fn at(&self, offset: usize) -> String {
         let line = 1 + self.text[..offset].matches('\n').count();
         format!("{}:{line}", self.path)
-    }
-}
-
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    let entries = fs::read_dir(folder).into_iter().flatten();
-    for entry in entries {
-        let path = entry.expect("the folder can be read").path();
-        if path.is_dir() {
-            collect(&path, files);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
     }
 }
 
@@ -106,6 +84,44 @@ pub(crate) fn find_flat(code: &str, from: usize, wanted: &[u8]) -> Option<usize>
         };
     }
     None
+}
+
+/// Every path in `code` behind one of the roots, groups in braces taken apart, and where its last part stands.
+pub(crate) fn paths<'c>(code: &'c str, roots: &[&'c str]) -> Vec<(usize, Vec<&'c str>)> {
+    let mut paths = Vec::new();
+    for root in roots {
+        for at in words(code, root) {
+            follow(code, at + root.len(), &[], &mut paths);
+        }
+    }
+    paths
+}
+
+/// The path, or all paths of the group, that begins at `at`, each with the place of its last part.
+pub(crate) fn follow<'c>(code: &'c str, at: usize, before: &[&'c str], paths: &mut Vec<(usize, Vec<&'c str>)>) {
+    if code[at..].starts_with('{') {
+        let end = behind_bracket(code, at) - 1;
+        let mut item = at + 1;
+        while item < end {
+            item += code[item..].len() - code[item..].trim_start().len();
+            if item < end {
+                follow(code, item, before, paths);
+            }
+            item = find_flat(code, item, b",}").map_or(end, |comma| comma + 1);
+        }
+        return;
+    }
+    let name = name_at(code, at);
+    let path = [before, &[name]].concat();
+    match code[at + name.len()..].strip_prefix("::") {
+        Some(_) if !name.is_empty() => follow(code, at + name.len() + 2, &path, paths),
+        _ => paths.push((at, path)),
+    }
+}
+
+pub(crate) fn name_at(code: &str, at: usize) -> &str {
+    let end = code[at..].find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    &code[at..at + end.unwrap_or(code.len() - at)]
 }
 
 /// Blanks every item behind a `#[cfg(test)]`.

@@ -1,8 +1,8 @@
 //! docs/REFERENCE.md tells of every metric and every log line, docs/OPERATIONS.md of every alert, and of no other.
 
-use super::{file, scrape};
+use super::scrape;
+use crate::util::package::{files_below, read_text};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 
 /// Each item of a list of metrics: name, kind by the heading above it, labels.
@@ -23,7 +23,7 @@ fn metrics(text: &str) -> Vec<(&str, &str, BTreeSet<&str>)> {
 
 #[test]
 fn every_metric_is_documented_and_no_other() {
-    let text = file("docs/REFERENCE.md");
+    let text = read_text("docs/REFERENCE.md");
     let text = text.split_once("\n## Metrics\n").expect("a chapter of metrics").1;
     let text = text.split_once("\n### With a shared store\n").expect("the others").0;
     let mut documented = BTreeMap::new();
@@ -46,7 +46,7 @@ fn every_metric_is_documented_and_no_other() {
 
 #[test]
 fn every_reason_for_not_being_ready_has_its_heading() {
-    let text = file("docs/OPERATIONS.md");
+    let text = read_text("docs/OPERATIONS.md");
     let scrape = scrape();
     let reasons = scrape.families["vote_status_trouble"].labels.iter().map(|labels| labels["reason"].as_str());
     let missing: Vec<&str> = reasons.filter(|reason| !text.contains(&format!("\n### {reason}\n"))).collect();
@@ -56,7 +56,7 @@ fn every_reason_for_not_being_ready_has_its_heading() {
 /// Each alert has its heading, the paragraph begins with the severity, and the alert's `runbook_url` leads there.
 #[test]
 fn every_alert_has_its_heading_and_no_other() {
-    let text = file("docs/OPERATIONS.md");
+    let text = read_text("docs/OPERATIONS.md");
     let mut documented: Vec<(&str, &str)> = Vec::new();
     for part in text.split("\n### ").skip(1) {
         let (name, told) = part.split_once("\n\n").expect("a paragraph below the heading");
@@ -65,7 +65,7 @@ fn every_alert_has_its_heading_and_no_other() {
         }
     }
     let mut alerts = Vec::new();
-    let rules = ["contrib/prometheus/alerts.yml", "contrib/prometheus/cluster-alerts.yml"].map(file);
+    let rules = ["contrib/prometheus/alerts.yml", "contrib/prometheus/cluster-alerts.yml"].map(read_text);
     for rule in rules.iter().flat_map(|rules| rules.split("- alert: ").skip(1)) {
         let name = rule.lines().next().expect("a name");
         let field = |key| {
@@ -95,36 +95,14 @@ fn messages(source: &str) -> Vec<String> {
     messages
 }
 
-fn collect(folder: &Path, into: &mut Vec<(String, String)>) {
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            collect(&path, into);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path).expect("UTF-8");
-            into.extend(messages(&text).into_iter().map(|message| (path.display().to_string(), message)));
-        }
-    }
-}
-
 #[test]
 fn every_log_line_is_documented() {
-    let text = file("docs/REFERENCE.md");
-    let mut told = Vec::new();
-    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut told);
+    let text = read_text("docs/REFERENCE.md");
+    let files = files_below(Path::new("src"), "rs");
+    let told: Vec<String> = files.iter().flat_map(|file| messages(&read_text(file))).collect();
     assert!(told.len() > 10, "{told:?}");
-    for (path, message) in told {
-        assert!(message.len() >= 5, "{path}: what stands in {message:?} tells nothing");
-        assert!(text.contains(&message), "{path}: no row for the line with {message:?}");
+    for message in told {
+        assert!(message.len() >= 5, "what stands in {message:?} tells nothing");
+        assert!(text.contains(&message), "no row for the line with {message:?}");
     }
-}
-
-#[test]
-fn messages_are_found_in_source() {
-    let source = r#"log::warn!("{error}; a {} restart", x); log::log!(level, "a batch: {n} more"); catalog::info("x");
-        log::info!(
-            "the wall clock stepped by {ms} ms; {} were cut",
-            cut.len()
-        );"#;
-    assert_eq!(messages(source), ["restart", "a batch", "the wall clock stepped by"]);
 }

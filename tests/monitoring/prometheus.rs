@@ -1,8 +1,9 @@
 //! Prometheus' own tool on the scrape, the alert rules and their tests.
 
 use super::expression::check;
-use super::{file, scrape};
+use super::scrape;
 use crate::util::needs::has;
+use crate::util::package::read_text;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
@@ -50,18 +51,6 @@ fn a_scrape_is_what_prometheus_wants() {
 }
 
 #[test]
-fn every_metric_has_a_name_and_a_help_in_form() {
-    for (name, family) in &scrape().families {
-        assert_eq!(family.kind == "counter", name.ends_with("_total"), "{name} is a {}", family.kind);
-        assert!(["counter", "gauge", "histogram"].contains(&family.kind.as_str()), "{name}: {}", family.kind);
-        assert!(family.help.ends_with('.') && family.help.len() > 5, "{name}: {}", family.help);
-        for unit in ["_ms", "_us", "_milliseconds", "_kb", "_minutes"] {
-            assert!(!name.contains(unit), "{name}: base units, please");
-        }
-    }
-}
-
-#[test]
 fn the_alert_rules_are_right_and_tested() {
     for (arguments, file) in [
         (&["check", "rules"][..], "contrib/prometheus/alerts.yml"),
@@ -77,7 +66,7 @@ fn the_alert_rules_are_right_and_tested() {
 #[test]
 fn each_alert_names_what_exists_and_has_its_tests() {
     let (rules, tests, scrape) =
-        (file("contrib/prometheus/alerts.yml"), file("contrib/prometheus/alerts_test.yml"), scrape());
+        (read_text("contrib/prometheus/alerts.yml"), read_text("contrib/prometheus/alerts_test.yml"), scrape());
     let mut alerts = BTreeSet::new();
     for rule in rules.split("- alert: ").skip(1) {
         let name = rule.lines().next().expect("a name");

@@ -1,4 +1,4 @@
-//! A scrape taken apart: families with their type and help, samples with their labels.
+//! A scrape taken apart: families with their type, samples with their labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub(super) struct Family {
     pub(super) kind: String,
-    pub(super) help: String,
     /// Of each sample, `le` aside.
     pub(super) labels: Vec<BTreeMap<String, String>>,
 }
@@ -31,9 +30,8 @@ impl Scrape {
         let mut scrape = Scrape { text: text.to_owned(), families: BTreeMap::new() };
         for line in text.lines() {
             if let Some(rest) = line.strip_prefix("# HELP ") {
-                let (name, help) = rest.split_once(' ').expect("a help text");
-                let family = Family { help: help.to_owned(), ..Family::default() };
-                assert!(scrape.families.insert(name.to_owned(), family).is_none(), "{name} is there twice");
+                let (name, _help) = rest.split_once(' ').expect("a help text");
+                assert!(scrape.families.insert(name.to_owned(), Family::default()).is_none(), "{name} is there twice");
             } else if let Some(rest) = line.strip_prefix("# TYPE ") {
                 let (name, kind) = rest.split_once(' ').expect("a type");
                 scrape.families.get_mut(name).expect("help comes first").kind = kind.to_owned();

@@ -1,12 +1,16 @@
 //! Sends cases in every way a network may cut them, and compares what comes back. Knows sockets
 //! and the order of things; must not know what any single case is about.
 
-use super::answer::{Listener, check};
-use super::case::{Answer, CONTROL_TARGET, Case, End, PUBLIC_TARGET, Where, full};
+use super::case::{Answer, CONTINUE, Case, End, full};
+use crate::util::answers::CAN_VOTE;
+use crate::util::checks::{Closed, KeptAlive, Open, head};
 use crate::util::client::Client;
 use crate::util::response::Response;
 use std::net::SocketAddr;
 
+/// Stands behind a case. Its answer is unlike every answer that a case expects, so that it cannot be taken for one.
+const FOLLOWER: &[u8] = b"GET /api/vote/1/status/5.6.7.8 HTTP/1.1\r\nHost: behind\r\n\r\n";
+const FOLLOWER_ANSWER: &str = r#"{"success":false,"can_vote":false,"message":"Vous pourrez"#;
 /// Connections that are open at once.
 const WAVE: usize = 256;
 /// Up to this size a case is cut at every byte; a longer one near both of its ends and here and
@@ -17,10 +21,9 @@ const CUT_STRIDE: usize = 6_007;
 /// Failures told in full; one cause often shows in hundreds of cuts.
 const TOLD_MAX: usize = 60;
 
-/// One listener of a running server with a single worker, which makes [`Target::settle`] exact.
+/// The listener of a running server with a single worker, which makes [`Target::settle`] exact.
 pub(super) struct Target {
     addr: SocketAddr,
-    listener: Listener,
     /// A connection for the round trips of `settle`, made behind those of the wave.
     settler: Client,
 }
@@ -38,24 +41,55 @@ struct Attempt<'c> {
     shut: bool,
 }
 
-impl Target {
-    pub(super) fn new(addr: SocketAddr, listener: Listener) -> Target {
-        Target { addr, listener, settler: Client::connect(addr) }
+impl<'c> Attempt<'c> {
+    fn new(case: &'c Case, way: impl Into<String>, cuts: Vec<usize>, followed: bool, shut: bool) -> Attempt<'c> {
+        let bytes = [&case.bytes[..], if followed { FOLLOWER } else { b"" }].concat();
+        Attempt { case, way: way.into(), bytes, cuts, followed, shut }
     }
 
-    /// Runs every case that holds on this listener in every way; the failures, told in words,
-    /// and the number of connections it took.
-    pub(super) fn run(&mut self, cases: &[Case]) -> (Vec<String>, usize) {
-        let cases: Vec<Case> = match self.listener {
-            Listener::Public => cases.to_vec(),
-            Listener::Control => cases.iter().filter(|case| case.on == Where::Both).map(Case::on_control).collect(),
+    fn uncut(case: &'c Case) -> Vec<Attempt<'c>> {
+        let mut attempts = vec![
+            Attempt::new(case, "in one piece", Vec::new(), true, false),
+            Attempt::new(case, "in one piece, then shut", Vec::new(), true, true),
+        ];
+        if case.end == End::Keep {
+            attempts.push(Attempt::new(case, "alone, then shut", Vec::new(), false, true));
+        }
+        attempts
+    }
+
+    fn byte_by_byte(case: &'c Case) -> Attempt<'c> {
+        Attempt::new(case, "byte by byte", (1..case.bytes.len() + FOLLOWER.len()).collect(), true, false)
+    }
+
+    /// Two segments; the cut goes through the case and up to the first byte behind it.
+    fn cut_everywhere(case: &'c Case) -> Vec<Attempt<'c>> {
+        let own = case.bytes.len();
+        let is_cut = |cut: &usize| {
+            own <= CUT_EVERYWHERE_MAX
+                || *cut <= CUT_NEAR_THE_ENDS
+                || cut + CUT_NEAR_THE_ENDS > own
+                || cut % CUT_STRIDE == 0
         };
+        let cuts = (1..=own).filter(is_cut);
+        cuts.map(|cut| Attempt::new(case, format!("cut at {cut}"), vec![cut], true, cut % 2 == 0)).collect()
+    }
+}
+
+impl Target {
+    pub(super) fn new(addr: SocketAddr) -> Target {
+        Target { addr, settler: Client::connect(addr) }
+    }
+
+    /// Runs every case in every way; the failures, told in words, and the number of connections it took.
+    pub(super) fn run(&mut self, cases: &[Case]) -> (Vec<String>, usize) {
         let mut failures = Vec::new();
         let mut sound = Vec::new();
         let mut connections = 0;
-        for case in &cases {
-            let failed = self.wave(&self.uncut(case));
-            connections += 3;
+        for case in cases {
+            let attempts = Attempt::uncut(case);
+            connections += attempts.len();
+            let failed = self.wave(&attempts);
             if failed.is_empty() {
                 sound.push(case);
             }
@@ -66,101 +100,19 @@ impl Target {
             let attempts: Vec<Attempt> = wave
                 .iter()
                 .filter(|case| case.bytes.len() <= CUT_EVERYWHERE_MAX)
-                .map(|case| self.byte_by_byte(case))
+                .map(|case| Attempt::byte_by_byte(case))
                 .collect();
             connections += attempts.len();
             failures.extend(self.wave(&attempts));
         }
         for case in sound {
-            let attempts = self.cut_everywhere(case);
+            let attempts = Attempt::cut_everywhere(case);
             connections += attempts.len();
             for wave in attempts.chunks(WAVE) {
                 failures.extend(self.wave(wave));
             }
         }
         (failures, connections)
-    }
-
-    fn uncut<'c>(&self, case: &'c Case) -> Vec<Attempt<'c>> {
-        let attempt = |way: &str, followed, shut| Attempt {
-            case,
-            way: way.to_owned(),
-            bytes: self.bytes(case, followed),
-            cuts: Vec::new(),
-            followed,
-            shut,
-        };
-        let mut attempts = vec![attempt("in one piece", true, false), attempt("in one piece, then shut", true, true)];
-        if case.end == End::Keep {
-            attempts.push(attempt("alone, then shut", false, true));
-        }
-        attempts
-    }
-
-    fn byte_by_byte<'c>(&self, case: &'c Case) -> Attempt<'c> {
-        let bytes = self.bytes(case, true);
-        Attempt {
-            case,
-            way: "byte by byte".to_owned(),
-            cuts: (1..bytes.len()).collect(),
-            bytes,
-            followed: true,
-            shut: false,
-        }
-    }
-
-    /// Two segments; the cut goes through the case and up to the first byte behind it.
-    fn cut_everywhere<'c>(&self, case: &'c Case) -> Vec<Attempt<'c>> {
-        let bytes = self.bytes(case, true);
-        let own = self.bytes(case, false).len();
-        let everywhere = own <= CUT_EVERYWHERE_MAX;
-        (1..=own)
-            .filter(|&cut| {
-                everywhere || cut <= CUT_NEAR_THE_ENDS || cut + CUT_NEAR_THE_ENDS > own || cut % CUT_STRIDE == 0
-            })
-            .map(|cut| Attempt {
-                case,
-                way: format!("cut at {cut}"),
-                bytes: bytes.clone(),
-                cuts: vec![cut],
-                followed: true,
-                shut: cut % 2 == 0,
-            })
-            .collect()
-    }
-
-    /// The bytes for this listener, with the request behind them that only a kept connection
-    /// answers.
-    fn bytes(&self, case: &Case, followed: bool) -> Vec<u8> {
-        let mut bytes = match self.listener {
-            Listener::Public => case.bytes.clone(),
-            Listener::Control => replace(&case.bytes, PUBLIC_TARGET, CONTROL_TARGET),
-        };
-        if followed {
-            bytes.extend_from_slice(self.follower());
-        }
-        bytes
-    }
-
-    /// Its answer is unlike every answer that a case expects, so that it cannot be taken for one.
-    fn follower(&self) -> &'static [u8] {
-        match self.listener {
-            Listener::Public => b"GET /api/vote/1/status/5.6.7.8 HTTP/1.1\r\nHost: behind\r\n\r\n",
-            Listener::Control => b"GET /v1/servers/1 HTTP/1.1\r\nHost: behind\r\n\r\n",
-        }
-    }
-
-    fn check_follower(&self, response: &Response) -> Result<(), String> {
-        let (status, start) = match self.listener {
-            Listener::Public => (200, r#"{"success":false,"can_vote":false,"message":"Vous pourrez"#),
-            Listener::Control => (401, r#"{"error":"unauthorized","message":""#),
-        };
-        let says_close = response.says_close();
-        if response.status == status && response.text().starts_with(start) && !says_close {
-            Ok(())
-        } else {
-            Err(format!("the request behind was answered {response:?}"))
-        }
     }
 
     /// Opens the attempts' connections and sends their pieces in step. The server has read one
@@ -178,14 +130,13 @@ impl Target {
                 send_piece(attempt, client, step);
             }
         }
-        let listener = self.listener;
         let mut failures = Vec::new();
         for (attempt, mut client) in attempts.iter().zip(clients) {
-            if let Err(failure) = self.compare(attempt, &mut client) {
+            if let Err(failure) = Self::compare(attempt, &mut client) {
                 let Attempt { case, way, bytes, .. } = attempt;
                 let bytes = shorten(&bytes.escape_ascii().to_string());
                 let failure = shorten(&failure);
-                failures.push(format!("{listener:?}: {}, {way}: {failure}\n    sent {bytes}", case.name));
+                failures.push(format!("{}, {way}: {failure}\n    sent {bytes}", case.name));
             }
         }
         failures
@@ -201,18 +152,21 @@ impl Target {
         }
     }
 
-    fn compare(&self, attempt: &Attempt, client: &mut Client) -> Result<(), String> {
+    fn compare(attempt: &Attempt, client: &mut Client) -> Result<(), String> {
         let Case { answers, end, .. } = attempt.case;
         for (number, &answer) in answers.iter().enumerate() {
             let response = read(client, answer, number)?;
             let is_last = number + 1 == answers.len();
             let end = if is_last { *end } else { End::Keep };
-            check(&response, answer, end, self.listener).map_err(|error| format!("answer {number}: {error}"))?;
+            check(&response, answer, end).map_err(|error| format!("answer {number}: {error}"))?;
         }
         if *end == End::Keep {
             if attempt.followed {
-                let response = read(client, full(200), answers.len())?;
-                self.check_follower(&response)?;
+                let response = read(client, full(&CAN_VOTE), answers.len())?;
+                let is_own = response.text().starts_with(FOLLOWER_ANSWER) && !response.says_close();
+                if response.status != 200 || !is_own {
+                    return Err(format!("the request behind was answered {response:?}"));
+                }
             }
             if !attempt.shut {
                 client.shutdown_write();
@@ -229,7 +183,28 @@ impl Target {
 fn read(client: &mut Client, answer: Answer, number: usize) -> Result<Response, String> {
     client
         .try_read_response(answer.head_only)
-        .map_err(|error| format!("answer {number} of {:?}: {error}", answer.statuses))
+        .map_err(|error| format!("answer {number}, {}: {error}", answer.outcome.status))
+}
+
+/// Compares an answer byte for byte; `end` is what the connection is about to do after it.
+fn check(response: &Response, expected: Answer, end: End) -> Result<(), String> {
+    let Answer { outcome, head_only } = expected;
+    if *outcome == CONTINUE {
+        return equal(&response.raw_head, "HTTP/1.1 100 Continue\r\n\r\n");
+    }
+    let date = response.header("Date").ok_or("no Date")?;
+    let after = match (end, response.header("Connection")) {
+        (End::Close, _) => Closed,
+        // Told to HTTP/1.0 clients that asked for it.
+        (End::Keep, Some("keep-alive")) => KeptAlive,
+        (End::Keep, _) => Open,
+    };
+    equal(&response.raw_head, &head(outcome, date, after))?;
+    equal(response.text(), if head_only { "" } else { outcome.body })
+}
+
+fn equal(got: &str, expected: &str) -> Result<(), String> {
+    if got == expected { Ok(()) } else { Err(format!("got {got:?} instead of {expected:?}")) }
 }
 
 /// A send that fails is no failure yet: the server may have refused already. What counts is that
@@ -246,18 +221,6 @@ fn send_piece(attempt: &Attempt, client: &mut Client, step: usize) {
         // Refused where the server has closed and lingered to its end, which is fine as well.
         let _ = client.socket().shutdown(std::net::Shutdown::Write);
     }
-}
-
-fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
-    let mut replaced = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while let Some(at) = rest.windows(from.len()).position(|window| window == from) {
-        replaced.extend_from_slice(&rest[..at]);
-        replaced.extend_from_slice(to);
-        rest = &rest[at + from.len()..];
-    }
-    replaced.extend_from_slice(rest);
-    replaced
 }
 
 /// Long bodies and heads say nothing in their middle.

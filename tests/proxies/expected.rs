@@ -2,24 +2,27 @@
 //! would have said. All else that comes through it is the contract's.
 
 use crate::proxies::front::Kind;
-use crate::util::answers::{BAD_REQUEST, CAN_VOTE, METHOD_NOT_ALLOWED, Outcome};
+use crate::util::answers::{BAD_REQUEST, CAN_VOTE, METHOD_NOT_ALLOWED, NOT_READY, Outcome};
 
 /// One answer through a proxy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer {
     /// The contract's, body and headers.
     Safe(&'static Outcome),
-    /// This status with a line of text: what Caddy's server library says, and nobody can change.
-    Text(u16),
-    /// This status with HAProxy's page of HTML, which no line of its file changes before HAProxy 3.3.
-    Page(u16),
-    /// This status with no body, from Go's server library.
-    Empty(u16),
+    /// The proxy's own: this status, and content of this type.
+    Own(u16, &'static str),
     /// Nothing, before the body has come or the connection is closed.
     Waits,
 }
 
-use Answer::{Empty, Page, Safe, Text, Waits};
+use Answer::{Own, Safe, Waits};
+
+/// A line of text: what Caddy's server library says, and nobody can change.
+pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
+/// HAProxy's page of HTML, which no line of its file changes before HAProxy 3.3.
+pub(crate) const PAGE: &str = "text/html";
+/// No content, from Go's server library.
+const NOTHING: &str = "";
 
 /// The answer to `method path`, where the service says `outcome`.
 pub(crate) fn to_path(kind: Kind, method: &str, path: &str, outcome: &'static Outcome) -> Answer {
@@ -29,8 +32,8 @@ pub(crate) fn to_path(kind: Kind, method: &str, path: &str, outcome: &'static Ou
         // Methods are of capital letters, and no path has a zero byte.
         Kind::Nginx if method == "get" || is_malformed || path.contains("%00") => Safe(&BAD_REQUEST),
         Kind::Nginx if method == "TRACE" => Safe(&METHOD_NOT_ALLOWED),
-        Kind::Haproxy if is_malformed && !path.bytes().all(|byte| byte.is_ascii_graphic()) => Page(400),
-        Kind::Caddy if is_malformed => Text(400),
+        Kind::Haproxy if is_malformed && !path.bytes().all(|byte| byte.is_ascii_graphic()) => Own(400, PAGE),
+        Kind::Caddy if is_malformed => Own(400, TEXT),
         _ => Safe(outcome),
     }
 }
@@ -43,19 +46,19 @@ const REQUESTS: &[(&str, Kind, Answer)] = &[
     ("GET PATH HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\n\r\n", Kind::Nginx, Safe(&CAN_VOTE)),
     ("GET PATH HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", Kind::Haproxy, Safe(&CAN_VOTE)),
     ("GET  PATH HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Haproxy, Safe(&CAN_VOTE)),
-    ("GET PATH HTTP/1.1\r\nHost : a\r\n\r\n", Kind::Haproxy, Page(400)),
-    ("GET PATH HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: x\r\n\r\n", Kind::Haproxy, Page(400)),
-    ("GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", Kind::Haproxy, Page(422)),
+    ("GET PATH HTTP/1.1\r\nHost : a\r\n\r\n", Kind::Haproxy, Own(400, PAGE)),
+    ("GET PATH HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: x\r\n\r\n", Kind::Haproxy, Own(400, PAGE)),
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", Kind::Haproxy, Own(422, PAGE)),
     ("GET PATH HTTP/2.0\r\nHost: a\r\n\r\n", Kind::Haproxy, Safe(&CAN_VOTE)),
-    ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Caddy, Empty(200)),
-    ("GET  PATH HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Caddy, Text(400)),
-    ("GET PATH HTTP/1.1\r\n\r\n", Kind::Caddy, Text(400)),
-    ("GET PATH HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", Kind::Caddy, Text(400)),
-    ("GET PATH HTTP/1.1\r\nHost : a\r\n\r\n", Kind::Caddy, Text(400)),
+    ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Caddy, Own(200, NOTHING)),
+    ("GET  PATH HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Caddy, Own(400, TEXT)),
+    ("GET PATH HTTP/1.1\r\n\r\n", Kind::Caddy, Own(400, TEXT)),
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", Kind::Caddy, Own(400, TEXT)),
+    ("GET PATH HTTP/1.1\r\nHost : a\r\n\r\n", Kind::Caddy, Own(400, TEXT)),
     ("GET PATH HTTP/1.1\r\nHost: a\r\nContent-Length: 65537\r\n\r\n", Kind::Caddy, Waits),
-    ("GET PATH HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\n\r\n", Kind::Caddy, Empty(417)),
-    ("GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", Kind::Caddy, Text(501)),
-    ("GET PATH HTTP/2.0\r\nHost: a\r\n\r\n", Kind::Caddy, Text(505)),
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\n\r\n", Kind::Caddy, Own(417, NOTHING)),
+    ("GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", Kind::Caddy, Own(501, TEXT)),
+    ("GET PATH HTTP/2.0\r\nHost: a\r\n\r\n", Kind::Caddy, Own(505, TEXT)),
 ];
 
 /// The answer to a request of the contract's, where the service says `outcome`.
@@ -71,10 +74,6 @@ const fn unavailable(status: &'static str, body: &'static str) -> Outcome {
 pub(crate) static BAD_GATEWAY: Outcome = unavailable(
     "502 Bad Gateway",
     r#"{"success":true,"can_vote":true,"message":"Service momentanément indisponible","next_vote_at":null,"cooldown_minutes":90,"error":"bad_gateway"}"#,
-);
-pub(crate) static NO_NODE: Outcome = unavailable(
-    "503 Service Unavailable",
-    r#"{"success":true,"can_vote":true,"message":"Service momentanément indisponible","next_vote_at":null,"cooldown_minutes":90,"error":"not_ready"}"#,
 );
 pub(crate) static GATEWAY_TIMEOUT: Outcome = unavailable(
     "504 Gateway Timeout",
@@ -93,4 +92,4 @@ pub(crate) static INTERNAL_ERROR: Outcome = Outcome {
 };
 
 /// What each proxy may say while no node answers.
-pub(crate) static AWAY: [&Outcome; 3] = [&BAD_GATEWAY, &NO_NODE, &GATEWAY_TIMEOUT];
+pub(crate) static AWAY: [&Outcome; 3] = [&BAD_GATEWAY, &NOT_READY, &GATEWAY_TIMEOUT];

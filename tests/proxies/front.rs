@@ -3,15 +3,14 @@
 
 use crate::util::endpoint::free_port;
 use crate::util::needs::has;
+use crate::util::package::read_text;
 use crate::util::server::run_to_end;
 use crate::util::wait_until;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::os::unix::net::UnixDatagram;
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use tempfile::TempDir;
 
@@ -55,8 +54,6 @@ pub(crate) struct Front {
     pub(crate) plain: SocketAddr,
     /// Where it listens with TLS.
     pub(crate) tls: SocketAddr,
-    /// What HAProxy logs to.
-    log: Option<LogSocket>,
 }
 
 impl Front {
@@ -83,12 +80,11 @@ impl Front {
         let folder = tempfile::tempdir().expect("a temporary folder");
         certify(folder.path(), "localhost", &["subjectAltName=DNS:localhost,IP:127.0.0.1"]);
         let (plain, tls) = (free_port(), free_port());
-        let log = (kind == Kind::Haproxy).then(|| LogSocket::bind(&folder.path().join("log")));
         let mut command = prepare(Place { folder: folder.path(), plain, tls });
         let said = fs::File::create(folder.path().join("said")).expect("a file can be made");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
         let child = command.spawn().expect("the proxy can be run");
-        let mut front = Front { child, tunnel: None, kind, folder, plain, tls, log };
+        let mut front = Front { child, tunnel: None, kind, folder, plain, tls };
         wait_until("the proxy listens", || {
             assert!(front.child.try_wait().expect("the child can be waited for").is_none(), "{kind:?} ended at once");
             [plain, tls].iter().all(|addr| TcpStream::connect(addr).is_ok())
@@ -131,9 +127,9 @@ impl Front {
     pub(crate) fn logged(&self, enough: impl Fn(&str) -> bool) -> String {
         let mut logged = String::new();
         wait_until("the log is whole", || {
-            logged = match &self.log {
-                Some(socket) => socket.read(),
-                None => fs::read_to_string(self.folder.path().join("vote-status.log")).unwrap_or_default(),
+            logged = match self.kind {
+                Kind::Haproxy => self.said(),
+                _ => fs::read_to_string(self.folder.path().join("vote-status.log")).unwrap_or_default(),
             };
             enough(&logged)
         });
@@ -174,46 +170,11 @@ pub(crate) fn certify(folder: &Path, name: &str, extensions: &[&str]) {
     fs::write(folder.join("haproxy.pem"), both).expect("it can be written");
 }
 
-/// What `/dev/log` is: a socket of which each datagram is a line. Read at once, as what finds it full
-/// is dropped.
-#[derive(Debug)]
-struct LogSocket {
-    socket: UnixDatagram,
-    lines: Arc<Mutex<String>>,
-}
-
-impl LogSocket {
-    fn bind(path: &Path) -> LogSocket {
-        let socket = UnixDatagram::bind(path).expect("a socket can be bound");
-        let lines = Arc::new(Mutex::new(String::new()));
-        let (from, into) = (socket.try_clone().expect("it can be shared"), Arc::clone(&lines));
-        thread::spawn(move || {
-            let mut line = [0; 4096];
-            while let Ok(count @ 1..) = from.recv(&mut line) {
-                let text = String::from_utf8_lossy(&line[..count]);
-                into.lock().expect("no reader panics").push_str(&format!("{text}\n"));
-            }
-        });
-        LogSocket { socket, lines }
-    }
-
-    fn read(&self) -> String {
-        self.lines.lock().expect("no reader panics").clone()
-    }
-}
-
-impl Drop for LogSocket {
-    fn drop(&mut self) {
-        // Ends the reading; an error means that it has ended.
-        let _ = self.socket.shutdown(Shutdown::Both);
-    }
-}
-
 /// Writes a file of `contrib/` into the folder. Each address and path must be there, so that a change
 /// of the file is not passed over here.
 pub(crate) fn render(folder: &Path, name: &str, replaced: &[(&str, String)], edits: Edits<'_>) -> String {
-    let source = format!("{}/contrib/{name}", env!("CARGO_MANIFEST_DIR"));
-    let mut text = fs::read_to_string(&source).unwrap_or_else(|error| panic!("{source}: {error}"));
+    let source = format!("contrib/{name}");
+    let mut text = read_text(&source);
     let edits = edits.iter().map(|(from, to)| (*from, (*to).to_owned()));
     for (from, to) in edits.chain(replaced.iter().cloned()) {
         assert!(text.contains(from), "{source} does not say {from:?}");
@@ -226,8 +187,7 @@ pub(crate) fn render(folder: &Path, name: &str, replaced: &[(&str, String)], edi
 
 /// The lines of a file of `contrib/` that are off: a `#` with no blank behind it. With and without it.
 pub(crate) fn commented(name: &str) -> Vec<(String, String)> {
-    let source = format!("{}/contrib/{name}", env!("CARGO_MANIFEST_DIR"));
-    let text = fs::read_to_string(&source).unwrap_or_else(|error| panic!("{source}: {error}"));
+    let text = read_text(format!("contrib/{name}"));
     let off = text.lines().filter_map(|line| line.trim_start().strip_prefix('#'));
     let off = off.filter(|rest| rest.starts_with(|first: char| first.is_ascii_lowercase()));
     off.map(|rest| (format!("#{rest}\n"), format!("{rest}\n"))).collect()
@@ -286,7 +246,7 @@ fn haproxy(place: Place<'_>, nodes: &[SocketAddr], edits: Edits<'_>) -> Command 
             ("bind :::80 v4v6", format!("bind {plain}")),
             ("bind :::443 v4v6", format!("bind {tls}")),
             ("/etc/ssl/vote-status/", format!("{}/", folder.display())),
-            ("/dev/log", folder.join("log").display().to_string()),
+            ("/dev/log", "stderr".to_owned()),
             // The tests need not be run by root.
             ("    user haproxy\n    group haproxy\n", String::new()),
         ],

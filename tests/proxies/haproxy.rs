@@ -1,10 +1,10 @@
 //! What HAProxy answers by itself, and what it logs.
 
 use crate::proxies::before;
-use crate::proxies::expected::{BAD_GATEWAY, GATEWAY_TIMEOUT, INTERNAL_ERROR, NO_NODE, TOO_MANY};
+use crate::proxies::expected::{BAD_GATEWAY, GATEWAY_TIMEOUT, INTERNAL_ERROR, TOO_MANY};
 use crate::proxies::front::{Front, Kind};
 use crate::util::answers::{
-    BAD_REQUEST, CONTENT_TOO_LARGE, METHOD_NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED, Outcome, REQUEST_TIMEOUT,
+    BAD_REQUEST, CONTENT_TOO_LARGE, METHOD_NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED, NOT_READY, Outcome, REQUEST_TIMEOUT,
 };
 use crate::util::client::get;
 use crate::util::server::Server;
@@ -23,7 +23,7 @@ fn each_page_of_haproxy_is_the_safe_body() {
         (500, &INTERNAL_ERROR),
         (501, &NOT_IMPLEMENTED),
         (502, &BAD_GATEWAY),
-        (503, &NO_NODE),
+        (503, &NOT_READY),
         (504, &GATEWAY_TIMEOUT),
     ];
     let rules =

@@ -85,7 +85,7 @@ fn takes_them_in(kind: Kind) {
         }
     }
     let expected = vote.body(&IN_COOLDOWN);
-    assert_eq!(curl(&front, TOKEN_PATH), ("200".to_owned(), expected));
+    assert_eq!(curl(&front, TOKEN_PATH, false), ("200".to_owned(), expected));
     the_site_is_as_it_was(kind, addrs);
     if kind == Kind::Nginx {
         let docs = ask(addrs[1], "GET", "/vote-status");
@@ -188,15 +188,13 @@ fn haproxy(place: Place<'_>, service: SocketAddr, pages: SocketAddr) -> Command 
         .filter(|(_, rule)| rule.contains("is_vote_status"))
         .map(|(_, rule)| format!("    {rule}"))
         .collect();
-    let log = folder.join("log");
     let site = format!(
-        "global\n    log {log} local0\n\
+        "global\n    log stderr local0\n\
          defaults\n    mode http\n    log global\n    option httplog\n    timeout client 50s\n    timeout connect 5s\n    timeout server 50s\n\
          frontend site\n    bind {plain}\n    bind {tls} ssl crt {here}/haproxy.pem alpn h2,http/1.1\n{rules}    \
          http-request redirect scheme https unless {{ ssl_fc }}\n    default_backend pages\n\
          backend pages\n    compression algo gzip\n    http-response set-header Strict-Transport-Security max-age=31536000\n    \
          server php {pages}\n",
-        log = log.display(),
         here = folder.display(),
     );
     let file = folder.join("haproxy.cfg");

@@ -4,7 +4,7 @@
 use crate::proxies::away::{TOKEN_PATH, expect_away};
 use crate::proxies::expected::{AWAY, Answer};
 use crate::proxies::front::{Front, Kind};
-use crate::proxies::{before, curl, curl_head, each_proxy, expect};
+use crate::proxies::{before, curl, each_proxy, expect};
 use crate::util::answers::{CAN_VOTE, IN_COOLDOWN, Outcome, prepare};
 use crate::util::checks::PATH;
 use crate::util::client::{Client, exchange, get};
@@ -64,7 +64,8 @@ fn every_state(kind: Kind) {
     server.pause();
     ask_all(&format!("{kind:?}, frozen"), kind, &mut front);
     server.signal(Signal::CONT);
-    until_it_answers(kind, &front, PATH, &CAN_VOTE);
+    wait_until(&format!("{kind:?} sees that the node is back"), || get(front.plain, PATH).status == 200);
+    expect("back", &get(front.plain, PATH), Answer::Safe(&CAN_VOTE), "", false);
 
     let starting = Stub::answering(
         b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json; charset=utf-8\r\n\
@@ -99,10 +100,10 @@ fn ask_all(state: &str, kind: Kind, front: &mut Front) {
 }
 
 fn ask_over_http2(state: &str, front: &Front, path: &str) {
-    let (status, body) = in_time(path, || curl(front, path));
+    let (status, body) = in_time(path, || curl(front, path, false));
     let is_safe = AWAY.iter().any(|outcome| is(outcome, &status) && outcome.body == body);
     assert!(is_safe, "{state}: {path}: {status} {body}");
-    let status = in_time(path, || curl_head(front, path));
+    let (status, _) = in_time(path, || curl(front, path, true));
     assert!(AWAY.iter().any(|outcome| is(outcome, &status)), "{state}: HEAD {path}: {status}");
 }
 
@@ -132,12 +133,6 @@ fn ask(label: &str, kind: Kind, addr: SocketAddr, request: &str) {
     }
     client.send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n\r\n"));
     expect_away(label, &in_time(label, || client.read_response(false)), false);
-}
-
-/// A node that is back is used again.
-fn until_it_answers(kind: Kind, front: &Front, path: &str, outcome: &'static Outcome) {
-    wait_until(&format!("{kind:?} sees that the node is back"), || get(front.plain, path).status == 200);
-    expect("back", &get(front.plain, path), Answer::Safe(outcome), "", false);
 }
 
 /// Every connection of the service is taken by others: the proxy's own get the service's 503, or theirs.

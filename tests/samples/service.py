@@ -1,16 +1,20 @@
-"""Starts the service for a test and stops it again.
+"""Starts the service for a test and stops it again, asks it, and stands in for something else.
 
 Owns the process and where it listens; knows nothing of what is asked of it. Shared by the checks in
-tests/samples, tests/openapi and tests/browser.
+tests/samples, tests/openapi, tests/php and tests/browser.
 """
 
 import argparse
 import contextlib
+import http.server
 import json
 import os
 import pathlib
+import socket
+import struct
 import subprocess
 import threading
+import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -19,6 +23,7 @@ KEY = "a-key-for-tests"
 DEMO_COOLING = "198.51.100.9"
 START_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 20
+ANSWER_SECONDS_MAX = 20
 
 
 class Service:
@@ -31,10 +36,54 @@ class Service:
 
     def vote(self, ip):
         """Records a vote for server 28; when the address may vote again."""
-        body = json.dumps({"server_id": 28, "ip": ip}).encode()
-        headers = {"Authorization": f"Bearer {KEY}"}
-        with urllib.request.urlopen(urllib.request.Request(f"{self.control}/v1/votes", body, headers)) as response:
-            return json.load(response)["next_vote_at"]
+        _, body = ask("POST", f"{self.control}/v1/votes", json.dumps({"server_id": 28, "ip": ip}), KEY)
+        return json.loads(body)["next_vote_at"]
+
+
+def ask(method, url, body=None, key=None):
+    """Status and body of an answer, whatever the status."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    request = urllib.request.Request(url, body and body.encode(), headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=ANSWER_SECONDS_MAX) as response:
+            return response.status, response.read()
+    except urllib.error.HTTPError as fault:
+        return fault.code, fault.read()
+
+
+@contextlib.contextmanager
+def answering(answer):
+    """A server of which `answer` says the status and the body: a proxy's page, another service, a broken one.
+
+    A status of 0 resets the connection.
+    """
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            status, body = answer(self.path)
+            if status == 0:
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.connection.close()
+                self.close_connection = True
+                return
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def arguments(description):

@@ -85,6 +85,10 @@ pub(crate) fn whole_contract(endpoint: &Endpoint, vote: &OneVote) {
     half_a_close(endpoint);
 }
 
+/// What a browser or a client says that it would like. An HTML page pays a reward, so no path of the interface gives one.
+const WISHES: &str = "Accept: text/html,application/xhtml+xml;q=0.9\r\nAccept-Encoding: gzip\r\nIf-None-Match: *\r\n\
+    Sec-Fetch-Dest: document\r\nUpgrade-Insecure-Requests: 1\r\n";
+
 /// Asks for every path of the tables by every method, and has each answer checked: by its label, with the body that it
 /// should have. Where the connection is to be closed `check` sees to that.
 pub(crate) fn each_path_and_method(
@@ -99,7 +103,7 @@ pub(crate) fn each_path_and_method(
             let outcome = answer_to(method, to_get);
             let label = format!("{method} {path}");
             let body = if *method == "HEAD" { String::new() } else { vote.body(outcome) };
-            client.send(format!("{label} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            client.send(format!("{label} HTTP/1.1\r\nHost: a\r\n{WISHES}\r\n"));
             let response = client.read_response(*method == "HEAD");
             check(&label, &response, outcome, &body, &mut client);
             if outcome.closes {

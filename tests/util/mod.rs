@@ -12,6 +12,7 @@ pub(crate) mod kept;
 pub(crate) mod ledger;
 pub(crate) mod load;
 pub(crate) mod needs;
+pub(crate) mod package;
 pub(crate) mod patience;
 pub(crate) mod random;
 pub(crate) mod response;
