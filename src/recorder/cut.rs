@@ -27,6 +27,14 @@ pub(super) struct CutVote {
 }
 
 impl CutVotes {
+    /// The votes that steps before this start have cut for good.
+    pub(super) fn before(steps: &[Cut], rows: impl Iterator<Item = (Pair, Cooling)>) -> Self {
+        let rows = rows.map(|(pair, row)| (pair, CutVote { row, is_settled: true })).collect();
+        let mut cut = Self { steps: steps.to_vec(), rows };
+        cut.end_steps();
+        cut
+    }
+
     /// A step has cut these. One that was cut before keeps its row.
     pub(super) fn add(&mut self, step: Cut, rows: impl Iterator<Item = (Pair, Cooling)>) {
         // A step further back cuts all that the earlier ones have cut.

@@ -148,7 +148,7 @@ impl Draft<'_> {
     fn put(&mut self, pair: Pair, expires_at: UnixSeconds) {
         // The row of the earlier vote goes: cancelling the later one must not bring it back, nor its instant.
         if let Some(earlier) = self.live(pair) {
-            self.changes.cancelled.note_pair(self.table.looked_up(pair), self.cooldown.voted_at(earlier.expires_at));
+            self.spend(earlier);
         }
         self.forget_row(pair, self.held(pair));
         let new = Cooling { pair, expires_at };
@@ -161,12 +161,8 @@ impl Draft<'_> {
     /// keeps the instant of the caller's records.
     fn free_second(&self, pairs: &[Pair], vote: &Vote) -> Option<UnixSeconds> {
         let is_taken = |pair: &Pair, at| {
-            let pair = self.table.looked_up(*pair);
-            // Of what was taken away before this start the latest instant is known: it says nothing of earlier ones.
-            let is_known = at >= self.now;
-            [self.cancelled_before, &self.changes.cancelled].into_iter().any(|cancelled| {
-                if is_known { cancelled.may_be_taken(pair, at, self.now) } else { cancelled.is_cancelled(pair, at) }
-            })
+            let vote = StoredVote { pair: self.table.looked_up(*pair), voted_at: at };
+            [self.cancelled_before, &self.changes.cancelled].into_iter().any(|cancelled| cancelled.is_cancelled(vote))
         };
         let first = vote.voted_at.unwrap_or(self.now);
         let mut seconds = (first.0..=self.now.plus(VOTE_AHEAD_MAX_S).0).map(UnixSeconds);
@@ -185,9 +181,16 @@ impl Draft<'_> {
         let live = self.live(pair);
         if let Some(held) = live {
             self.forget(held);
-            self.changes.cancelled.note_pair(self.table.looked_up(pair), self.cooldown.voted_at(held.expires_at));
+            self.spend(held);
         }
         Some(live.is_some())
+    }
+
+    /// No later vote of the pair gets the instant of this one.
+    fn spend(&mut self, Cooling { pair, expires_at }: Cooling) {
+        let spent = StoredVote::of(Cooling { pair: self.table.looked_up(pair), expires_at }, self.cooldown);
+        self.changes.cancelled.note(spent);
+        self.changes.events.push(Event::Spent(spent));
     }
 
     /// The row of a pair goes. That of a vote that was cut is of another instant than what is held.
@@ -260,6 +263,11 @@ impl Draft<'_> {
         for held in entries {
             if !self.changes.pairs.contains_key(&self.table.looked_up(held.pair)) {
                 self.forget(*held);
+                // Of the others that go with a server there may be very many.
+                let voted_at = self.cooldown.voted_at(held.expires_at);
+                if (self.now..=self.now.plus(VOTE_AHEAD_MAX_S)).contains(&voted_at) {
+                    self.spend(*held);
+                }
             }
         }
     }
@@ -271,12 +279,9 @@ impl Draft<'_> {
         // Votes of this draft go at once. Those in the table go later, in parts: see [`Removals`].
         let cast_here: Vec<_> =
             self.changes.pairs.values().flatten().filter(|held| held.pair.server == server).copied().collect();
-        let in_table = self.table.of_server(server);
-        if let Some(latest) = in_table.iter().chain(&cast_here).map(|vote| vote.expires_at).max() {
-            self.changes.cancelled.note_server(server, self.cooldown.voted_at(latest));
-        }
         for held in cast_here {
             self.forget(held);
+            self.spend(held);
         }
         self.changes.removed.insert(server, true);
         self.servers_mut().remove(server);

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::cancelled::CancelledVotes;
 use super::counters::RecorderCounters;
 use super::cut::CutVotes;
 use crate::store::{Event, StoredVote};
@@ -39,8 +40,13 @@ impl LiveState {
     }
 
     /// All that a store has to keep: the listed servers, then the votes for them, as they are where the clock comes
-    /// back from a step that has cut some of them.
-    pub(super) fn rows(&self, cooldown: Cooldown, cut: &CutVotes) -> impl Iterator<Item = Event> {
+    /// back from a step that has cut some of them, and the instants of those that were cancelled.
+    pub(super) fn rows(
+        &self,
+        cooldown: Cooldown,
+        cut: &CutVotes,
+        cancelled: &CancelledVotes,
+    ) -> impl Iterator<Item = Event> {
         let (servers, cooldowns) = (self.directory.snapshot(), self.table.view());
         let listed: Vec<_> =
             servers.iter_after(None).map(|(server, token)| Event::Server(server, token.clone())).collect();
@@ -52,7 +58,8 @@ impl LiveState {
         let uncut = (0..SHARDS).flat_map(shard).filter(|held| cut.row(self.table.looked_up(held.pair)).is_none());
         let all = uncut.chain(cut.rows().map(|(_, row)| row));
         let votes = all.filter(move |held| servers.contains(held.pair.server));
-        listed.into_iter().chain(votes.map(move |held| Event::Vote(StoredVote::of(held, cooldown))))
+        let row = move |held| Event::Vote(StoredVote::of(held, cooldown));
+        listed.into_iter().chain(votes.map(row)).chain(cancelled.votes().map(Event::Spent))
     }
 
     /// Rings for the requests that wait for a vote for `pair`, which is in the table by now.

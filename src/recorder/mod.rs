@@ -13,7 +13,7 @@ use crate::readiness::Readiness;
 use crate::store::{Event, Kept, Store, StoreError};
 use crate::vote::settings::Settings;
 use crate::vote::table::Cooling;
-use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
+use crate::vote::time::{Cooldown, UnixSeconds};
 
 mod cancelled;
 pub mod command;
@@ -94,8 +94,6 @@ pub struct Recorder {
     next_tick_ms: u64,
     /// Votes that were cancelled or removed lately.
     cancelled: CancelledVotes,
-    /// When the latest vote had been cast of all that were taken away.
-    latest_removed: Option<UnixSeconds>,
     /// Changes that the table has and the store has not: they go with the next commit.
     owed: Vec<Event>,
     /// When to try again a store that takes no changes.
@@ -139,7 +137,6 @@ impl Recorder {
             noted_at_ms: 0,
             next_tick_ms: 0,
             cancelled: CancelledVotes::default(),
-            latest_removed: None,
             owed: Vec::new(),
             patience: Patience::default(),
             drop_patience: Patience::default(),
@@ -168,11 +165,10 @@ impl Recorder {
             settled_ms: self.settled_ms(),
             settings: self.kept_by,
             cuts: self.cut.steps().to_vec(),
-            latest_removed: self.latest_removed,
         };
         let Some(store) = &mut self.store else { return Err(StoreError::Unavailable("it is not open".to_owned())) };
         if store.is_void() {
-            store.renew(&mut self.live.rows(self.cooldown, &self.cut), &kept)?;
+            store.renew(&mut self.live.rows(self.cooldown, &self.cut, &self.cancelled), &kept)?;
             let (servers, entries) = (self.live.directory.snapshot().len(), self.live.table.view().len());
             log::warn!(
                 "the store was written anew from memory, with {servers} servers and up to {entries} votes; those that a step of the clock has ended or cut in the last 10 minutes are among them"
@@ -323,7 +319,6 @@ impl Recorder {
     /// Writes what is owed, `events`, the time and the settings of this start in one commit.
     fn write(&mut self, events: Vec<Event>) -> Result<(), Reply> {
         let (start, settings) = (self.clock.now(), self.settings());
-        self.note_removed(&events);
         let owed = self.owed.len();
         self.owed.extend(events);
         let events = std::mem::take(&mut self.owed);
@@ -344,15 +339,6 @@ impl Recorder {
         }
         self.owed.clear();
         Ok(())
-    }
-
-    /// Notes when the latest vote had been cast of those that are taken away. One from further ahead than a vote may be
-    /// is of a time that was taken back: it must not hide the others.
-    fn note_removed(&mut self, events: &[Event]) {
-        let latest = self.clock.now().wall.plus(VOTE_AHEAD_MAX_S);
-        let removed = |event: &Event| if let Event::VoteRemoved(vote) = event { Some(vote.voted_at) } else { None };
-        let known = self.latest_removed.into_iter();
-        self.latest_removed = events.iter().filter_map(removed).chain(known).filter(|at| *at <= latest).max();
     }
 
     /// Shows what is durable.

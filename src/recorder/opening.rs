@@ -2,6 +2,7 @@
 //! service, not its end: status requests are answered 503 meanwhile, which pays nobody, and opening is
 //! tried until it works.
 
+use super::cut::CutVotes;
 use super::removal::Removals;
 use super::timekeeping::{is_large, seconds};
 use super::{Recorder, Respond, TEND_MS};
@@ -125,9 +126,10 @@ impl Recorder {
 
     /// A store with a live vote takes no other settings, unless that was asked for.
     fn check_settings(&self, past: &Past) -> Result<(), StoreError> {
-        let Some(Kept { settings: was, settled_ms, .. }) = past.kept else { return Ok(()) };
-        let (settings, now) = (self.settings(), self.clock.now().wall.max(seconds(settled_ms)));
-        let has_live = past.newest.is_some_and(|newest| now < was.cooldown.expires_at(newest));
+        let Some(kept) = &past.kept else { return Ok(()) };
+        let (was, settings, now) =
+            (kept.settings, self.settings(), self.clock.now().wall.max(seconds(kept.settled_ms)));
+        let has_live = past.newest.is_some_and(|newest| now < was.cooldown.expires_at(kept.cut(newest)));
         if was == settings || !has_live || self.accepts.settings {
             return Ok(());
         }
@@ -163,41 +165,41 @@ impl Recorder {
             Some(settled) => settled,
             None => start.wall,
         };
-        let since = if is_changed { UnixSeconds(0) } else { was.cooldown.voted_at(over_by) };
-        let mut removed = Vec::new();
-        let mut table = self.live.table.view().shadow();
-        let mut reading = Reading::new(table.loader());
+        let over_until = was.cooldown.min(settings.cooldown).voted_at(over_by);
+        let since = if is_changed { UnixSeconds(0) } else { over_until };
+        let (kept, cooldown, mut table) = (past.kept.as_ref(), self.cooldown, self.live.table.view().shadow());
+        let mut reading = Reading::new(table.loader(), kept, Over { until: over_until, goes: is_changed });
+        let mut cancelled = CancelledVotes::default();
         self.readiness.begin_load();
-        let cooldown = self.cooldown;
         store.replay(since, &mut |event| {
             self.readiness.add_loaded_rows(1);
             match event {
                 Event::Server(server, token) => reading.server(server, token),
-                Event::Vote(vote) if over_by < was.cooldown.min(cooldown).expires_at(vote.voted_at) => {
-                    reading.vote(&vote, cooldown);
+                Event::Vote(row) => reading.vote(row, cooldown),
+                Event::Spent(vote) => {
+                    cancelled.note(StoredVote { pair: self.live.table.looked_up(vote.pair), ..vote });
                 }
-                // Under a longer length it would be live again.
-                Event::Vote(vote) if is_changed => removed.push(Event::VoteRemoved(vote)),
-                Event::Vote(_) | Event::VoteRemoved(_) | Event::ServerRemoved(_) => {}
+                Event::VoteRemoved(_) | Event::ServerRemoved(_) => {}
             }
         })?;
-        let Reading { loader, servers, conflict, unlisted } = reading;
+        let Reading { loader, servers, conflict, unlisted, mut removed, mut cut, .. } = reading;
         let superseded = loader.finish();
         if let Some(server) = conflict {
             return Err(StoreError::Unusable(format!("two servers have one token, one of them is {server}")));
         }
-        self.latest_removed = past.kept.as_ref().and_then(|kept| kept.latest_removed);
-        self.cancelled = CancelledVotes::before(self.latest_removed);
-        self.removals = Removals::default();
-        let latest = |vote: &Cooling| (vote.pair.server, cooldown.voted_at(vote.expires_at));
-        unlisted.iter().map(latest).for_each(|(server, voted_at)| self.cancelled.note_server(server, voted_at));
+        (self.cancelled, self.removals) = (cancelled, Removals::default());
         self.removals.add(unlisted);
         // From here on the store may be written to.
         self.store = Some(store);
         self.live.table.exchange(&mut table);
         self.live.publish(servers);
         // Of two votes of one network the earlier goes: cancelling the later one must not bring it back.
-        removed.extend(superseded.into_iter().map(|entry| Event::VoteRemoved(StoredVote::of(entry, cooldown))));
+        removed.extend(superseded.into_iter().map(|entry| StoredVote::of(entry, cooldown)));
+        let table = &self.live.table;
+        let is_earlier = |row: &mut StoredVote| table.held(row.pair).is_some_and(|held| held.pair != row.pair);
+        removed.extend(cut.extract_if(.., is_earlier));
+        let cut = cut.iter().map(|row| (table.looked_up(row.pair), row.cooling(cooldown)));
+        self.cut = CutVotes::before(kept.map_or(&[], |kept| kept.cuts.as_slice()), cut);
         self.kept_by = was;
         if is_changed {
             log::warn!(
@@ -205,16 +207,13 @@ impl Recorder {
                 removed.len()
             );
         }
-        self.owed.append(&mut removed);
-        if let Some(kept) = &past.kept {
+        self.owed.extend(removed.into_iter().map(Event::VoteRemoved));
+        if let Some(kept) = kept {
             self.take_clock(kept);
         }
         // Rows of a time that nobody kept.
         let now = self.clock.now().wall;
         self.cut(Cut { beyond: now, to: now });
-        if is_changed {
-            self.provisional = None;
-        }
         self.keep_settings(is_changed)?;
         self.live.counters.load_ms.set(self.clock.now().monotonic_ms - start.monotonic_ms);
         Ok(())
@@ -240,10 +239,6 @@ impl Recorder {
         if is_large(shown_ms - settled_ms) {
             self.provisional = self.provisional_step(settled_ms - self.clock.now().monotonic_ms.cast_signed(), true);
         }
-        for step in &kept.cuts {
-            self.cut(*step);
-        }
-        self.cut.settle();
         self.write_cut();
         let drift_ms = wall_ms - self.clock.wall_ms().cast_signed();
         let cut = if is_large(drift_ms) {
@@ -263,19 +258,34 @@ impl Recorder {
     }
 }
 
+/// Votes that a load leaves out.
+struct Over {
+    /// The last of them was cast then.
+    until: UnixSeconds,
+    /// Their rows have to go: under a longer length they would be live again.
+    goes: bool,
+}
+
 /// What a load has read so far.
 struct Reading<'t> {
     loader: Loader<'t>,
+    kept: Option<&'t Kept>,
+    over: Over,
     servers: Snapshot,
     /// A server with another one's token.
     conflict: Option<ServerId>,
     /// Votes of removed servers that are left where the process was killed between two parts.
     unlisted: Vec<Cooling>,
+    /// Rows that have to go.
+    removed: Vec<StoredVote>,
+    /// Rows of votes that a step back had cut.
+    cut: Vec<StoredVote>,
 }
 
 impl<'t> Reading<'t> {
-    fn new(loader: Loader<'t>) -> Self {
-        Self { loader, servers: Snapshot::default(), conflict: None, unlisted: Vec::new() }
+    fn new(loader: Loader<'t>, kept: Option<&'t Kept>, over: Over) -> Self {
+        let (servers, unlisted, removed, cut) = Default::default();
+        Self { loader, kept, over, servers, conflict: None, unlisted, removed, cut }
     }
 
     fn server(&mut self, server: ServerId, token: Token) {
@@ -284,7 +294,17 @@ impl<'t> Reading<'t> {
         }
     }
 
-    fn vote(&mut self, vote: &StoredVote, cooldown: Cooldown) {
+    fn vote(&mut self, row: StoredVote, cooldown: Cooldown) {
+        let vote = StoredVote { voted_at: self.kept.map_or(row.voted_at, |kept| kept.cut(row.voted_at)), ..row };
+        let is_over = vote.voted_at <= self.over.until;
+        if is_over && self.over.goes {
+            self.removed.push(row);
+        } else if vote != row {
+            self.cut.push(row);
+        }
+        if is_over {
+            return;
+        }
         if self.servers.contains(vote.pair.server) {
             self.loader.put(vote.cooling(cooldown));
         } else {

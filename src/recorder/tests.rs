@@ -29,6 +29,7 @@ pub(super) struct Disk(pub(super) Arc<Mutex<DiskState>>);
 #[derive(Default)]
 pub(super) struct DiskState {
     pub(super) votes: Vec<StoredVote>,
+    spent: Vec<StoredVote>,
     pub(super) servers: Vec<(ServerId, Token)>,
     pub(super) kept: Option<Kept>,
     pub(super) is_failing: bool,
@@ -51,6 +52,7 @@ impl Store for DiskStore {
             match event {
                 Event::Vote(vote) => disk.votes.push(*vote),
                 Event::VoteRemoved(vote) => disk.votes.retain(|other| other != vote),
+                Event::Spent(vote) => disk.spent.push(*vote),
                 Event::Server(server, token) => disk.servers.push((*server, token.clone())),
                 Event::ServerRemoved(server) => disk.servers.retain(|(other, _)| other != server),
             }
@@ -63,6 +65,7 @@ impl Store for DiskStore {
         let disk = self.0.0.lock();
         disk.servers.iter().for_each(|(server, token)| visit(Event::Server(*server, token.clone())));
         disk.votes.iter().filter(|vote| vote.voted_at > since).for_each(|vote| visit(Event::Vote(*vote)));
+        disk.spent.iter().for_each(|vote| visit(Event::Spent(*vote)));
         Ok(())
     }
 
@@ -91,8 +94,14 @@ impl Store for DiskStore {
 
     fn renew(&mut self, rows: &mut dyn Iterator<Item = Event>, kept: &Kept) -> Result<(), StoreError> {
         let mut disk = self.0.0.lock();
-        let is_vote = |row| if let Event::Vote(vote) = row { Some(vote) } else { None };
-        (disk.votes, disk.is_void) = (rows.filter_map(is_vote).collect(), false);
+        (disk.votes, disk.spent, disk.is_void) = Default::default();
+        for row in rows {
+            match row {
+                Event::Vote(vote) => disk.votes.push(vote),
+                Event::Spent(vote) => disk.spent.push(vote),
+                _ => {}
+            }
+        }
         disk.kept = Some(kept.clone());
         Ok(())
     }
@@ -260,13 +269,7 @@ fn a_store_that_cannot_be_opened_is_tried_again_with_growing_pauses() {
 fn a_clock_that_is_behind_is_waited_for_and_nothing_is_written() {
     let (disk, readers) = (Disk::default(), HandReaders::at(START));
     let known_ms = u64::from(START + 10) * 1_000;
-    let kept = Kept {
-        shown_ms: known_ms,
-        settled_ms: known_ms,
-        settings: settings(90, 64),
-        cuts: Vec::new(),
-        latest_removed: None,
-    };
+    let kept = Kept { shown_ms: known_ms, settled_ms: known_ms, settings: settings(90, 64), cuts: Vec::new() };
     disk.0.lock().kept = Some(kept.clone());
     let mut bench = Bench::new(&disk, &readers);
     for passed_s in 0..9 {

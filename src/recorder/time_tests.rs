@@ -1,8 +1,10 @@
 //! The recorder on clocks that step: what the contract says under "Time", step by step.
 
 use super::command::{Command, Mode, Reply, ServerName, Vote, VoteOutcome};
-use super::tests::{Bench, SERVER, START, at_work, voter};
+use super::tests::{Bench, Disk, SERVER, START, at_work, settings, voter};
 use crate::clock::HandReaders;
+use crate::vote::address::VoterAddress;
+use crate::vote::ipv6::Ipv6Network;
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -193,6 +195,44 @@ fn a_vote_that_was_cut_goes_with_its_row() {
     assert_eq!(bench.all_ends(), [None; 10]);
 }
 
+/// Regression: the vote with the later row stayed, though a step back had cut it, and the later vote of the network ended
+/// with it.
+#[test]
+fn of_votes_that_fall_into_one_network_the_latest_as_it_was_cut_stays() {
+    let readers = HandReaders::at(START);
+    let mut bench = Bench::new(&Disk::default(), &readers);
+    bench.step();
+    bench.list();
+    let networks = [1, 2].map(|low| VoterAddress::V6(Ipv6Network(0x2001_0DB8_0000_0000 | low)));
+    bench.cast_from(networks[0]);
+    bench.set(-HOUR_MS);
+    bench.pass(200_000);
+    bench.cast_from(networks[1]);
+    assert_eq!(networks.map(|network| bench.ends_of(network)), [Some(1_800), Some(2_000)]);
+    let mut bench = Bench::with(&bench.disk, &readers, settings(90, 48));
+    bench.recorder.accepts.settings = true;
+    bench.step();
+    assert_eq!(networks.map(|network| bench.ends_of(network)), [Some(2_000); 2]);
+    assert_eq!(bench.rows(), [200 - 3_600], "the row of the earlier vote has gone");
+}
+
+/// Regression: by its row a vote that had ended was live, and under a longer length it was so for readers.
+#[test]
+fn a_vote_that_was_cut_and_has_ended_stays_ended_under_other_settings() {
+    for accepts in [false, true] {
+        let readers = HandReaders::at(START);
+        let mut bench = at_work(&readers);
+        bench.set(-6 * HOUR_MS);
+        readers.pass_ms(5_400_000);
+        let mut bench = Bench::with(&bench.disk, &readers, settings(120, 64));
+        bench.recorder.accepts.settings = accepts;
+        bench.step();
+        assert!(bench.readiness.is_ready());
+        assert_eq!(bench.all_ends(), [None; 10]);
+        assert!(bench.rows().is_empty(), "{:?}", bench.rows());
+    }
+}
+
 /// Regression: the store kept the time without the step forward alone, and after a restart the newest votes were cut.
 #[test]
 fn a_small_step_back_behind_a_held_step_forward_changes_no_cooldown_at_a_restart() {
@@ -294,6 +334,26 @@ fn a_vote_that_brings_its_instant_gets_none_that_was_removed() {
     let Reply::Votes(outcomes) = bench.ask(Command::Votes(vec![again], Mode::Cast)) else { panic!("it is answered") };
     let [VoteOutcome::Recorded(second)] = &outcomes[..] else { panic!("{outcomes:?}") };
     assert_eq!(second.voted_at, first.voted_at.plus(1));
+}
+
+/// Regression: of what was cancelled before a start the latest instant alone was known, and only where it was not over.
+#[test]
+fn a_vote_that_brings_its_instant_gets_none_that_was_cancelled_before_a_start() {
+    let mut bench = at_work(&HandReaders::at(START));
+    let VoteOutcome::Recorded(first) = bench.cast(50) else { panic!("it is the first") };
+    assert_eq!(bench.ask(Command::Cancel(SERVER, voter(50))), Reply::Cancelled(Some(true)));
+    bench.pass(60_000);
+    let is_void = [false, true];
+    for (round, is_void) in (1..).zip(is_void) {
+        bench.disk.0.lock().is_void = is_void;
+        bench.pass(500);
+        bench = bench.killed();
+        let again = Vote { server: ServerName::Id(SERVER), voter: voter(50).into(), voted_at: Some(first.voted_at) };
+        let Reply::Votes(outcomes) = bench.ask(Command::Votes(vec![again], Mode::Cast)) else { panic!("a vote") };
+        let [VoteOutcome::Recorded(next)] = &outcomes[..] else { panic!("{outcomes:?}") };
+        assert_eq!(next.voted_at, first.voted_at.plus(round));
+        assert_eq!(bench.ask(Command::Cancel(SERVER, voter(50))), Reply::Cancelled(Some(true)));
+    }
 }
 
 /// Regression: the first vote after a removal got the next second, where none had been cast in this one.

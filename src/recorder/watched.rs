@@ -33,6 +33,7 @@ impl LiveState {
                     }
                     Seen::Cancellation(pair)
                 }
+                Event::Spent(_) => continue,
                 Event::Server(server, _) if listed.insert(*server) && !before.contains(*server) => {
                     Seen::Registration(*server)
                 }

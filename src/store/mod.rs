@@ -8,7 +8,7 @@ use std::fmt;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::settings::Settings;
 use crate::vote::table::{Cooling, Pair};
-use crate::vote::time::{Cooldown, UnixSeconds};
+use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 
 pub mod commit_marker;
 pub mod directory;
@@ -52,6 +52,8 @@ pub enum Event {
     Vote(StoredVote),
     /// A recorded vote counts no longer: cancelled, replaced by a later one, or removed with its server.
     VoteRemoved(StoredVote),
+    /// A vote that counts no longer had this instant: no later vote of the pair gets it.
+    Spent(StoredVote),
     /// A server is listed, or has another token.
     Server(ServerId, Token),
     /// A server is listed no longer.
@@ -112,8 +114,14 @@ pub struct Kept {
     pub settings: Settings,
     /// Steps back, in their order.
     pub cuts: Vec<Cut>,
-    /// When the latest vote had been cast of all that were taken away.
-    pub latest_removed: Option<UnixSeconds>,
+}
+
+impl Kept {
+    /// The instant that a row of a vote stands for, by the steps back that the rows do not know of.
+    pub(crate) fn cut(&self, voted_at: UnixSeconds) -> UnixSeconds {
+        let by_step = |at, step: &Cut| if at > step.beyond.plus(VOTE_AHEAD_MAX_S) { step.to } else { at };
+        self.cuts.iter().fold(voted_at, by_step)
+    }
 }
 
 /// What a store knows of the time that it was used in.
@@ -134,7 +142,7 @@ pub trait Store: Send {
     /// [`StoreError::InDoubt`]: it may have been kept. Any other: nothing was.
     fn commit(&mut self, events: &[Event], kept: &Kept) -> Result<(), StoreError>;
 
-    /// Gives every listed server, then every vote cast after `since`.
+    /// Gives every listed server, then every vote cast after `since`, and every instant after it that is spent.
     ///
     /// # Errors
     /// [`StoreError::Unusable`] where what is there cannot be believed.
@@ -163,7 +171,7 @@ pub trait Store: Send {
         false
     }
 
-    /// Keeps `rows`, each a server or a vote, and what is `kept` besides, in place of all that was kept.
+    /// Keeps `rows`, each a server, a vote or an instant that is spent, and what is `kept` besides, in place of all that was kept.
     ///
     /// # Errors
     /// As with a commit. The store is as void as it was, and this can be tried again.

@@ -83,7 +83,7 @@ pub fn last_word_on_each(events: &[Event]) -> Vec<(RowKey, bool)> {
         .filter_map(|event| match event {
             Event::Vote(vote) => Some((key(vote), true)),
             Event::VoteRemoved(vote) => Some((key(vote), false)),
-            Event::Server(..) | Event::ServerRemoved(_) => None,
+            Event::Spent(_) | Event::Server(..) | Event::ServerRemoved(_) => None,
         })
         .collect();
     // Stable, and from the last event to the first: the first of each key is the last word on it.

@@ -1,16 +1,23 @@
 //! The tables in the store's file: what a commit writes, and what a start reads. Knows the library's
 //! transactions; not where the file is, nor what becomes of one that fails.
 
-use redb::{AccessGuard, Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
+use redb::{
+    AccessGuard, Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition,
+    TableError, TableHandle, WriteTransaction,
+};
 
-use super::{Cut, Event, Kept, Past, row};
+use super::{Cut, Event, Kept, Past, StoredVote, row};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::settings::Settings;
 use crate::vote::time::{Cooldown, UnixSeconds};
 
+type Votes = TableDefinition<'static, &'static [u8], ()>;
+
 /// The key says everything: see [`row`].
-const VOTES: TableDefinition<'static, &[u8], ()> = TableDefinition::new("votes");
+const VOTES: Votes = TableDefinition::new("votes");
+/// Instants that no later vote gets, with the keys that the votes had: see [`Event::Spent`].
+const SPENT: Votes = TableDefinition::new("spent");
 const SERVERS: TableDefinition<'static, u32, &str> = TableDefinition::new("servers");
 const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
 /// See [`Kept::cuts`]: their rank in the order, and both instants.
@@ -21,8 +28,6 @@ pub const SCHEMA: u64 = 3;
 const SCHEMA_KEY: &str = "schema";
 /// Number of the last commit.
 const SEQUENCE_KEY: &str = "sequence";
-/// See [`Kept::latest_removed`]; 0 for none.
-const REMOVED_KEY: &str = "latest_removed";
 /// See [`Kept::shown_ms`].
 const SHOWN_KEY: &str = "shown_ms";
 /// See [`Kept::settled_ms`].
@@ -58,11 +63,13 @@ pub(super) fn make(
     let write = database.begin_write()?;
     {
         let mut servers = write.open_table(SERVERS)?;
+        let mut spent = write.open_table(SPENT)?;
         let mut keys = Vec::new();
         for event in rows {
             match event {
                 Event::Server(server, token) => drop(servers.insert(server.0, token.as_str())?),
                 Event::Vote(vote) => keys.push(row::key(&vote)),
+                Event::Spent(vote) => drop(spent.insert(row::key(&vote).as_bytes(), ())?),
                 Event::ServerRemoved(_) | Event::VoteRemoved(_) => {}
             }
         }
@@ -81,8 +88,7 @@ pub(super) fn make(
 fn note(write: &WriteTransaction, sequence: u64, kept: Option<&Kept>) -> Result<(), redb::Error> {
     let mut meta = write.open_table(META)?;
     meta.insert(SEQUENCE_KEY, sequence)?;
-    if let Some(Kept { shown_ms, settled_ms, settings, cuts, latest_removed }) = kept {
-        meta.insert(REMOVED_KEY, latest_removed.map_or(0, |removed| u64::from(removed.0)))?;
+    if let Some(Kept { shown_ms, settled_ms, settings, cuts }) = kept {
         meta.insert(SHOWN_KEY, shown_ms)?;
         meta.insert(SETTLED_KEY, settled_ms)?;
         meta.insert(COOLDOWN_KEY, u64::from(settings.cooldown.minutes()))?;
@@ -96,7 +102,8 @@ fn note(write: &WriteTransaction, sequence: u64, kept: Option<&Kept>) -> Result<
     Ok(())
 }
 
-/// Gives every server, then every vote cast after `since`; whether each row has a meaning.
+/// Gives every server, then every vote cast after `since` and every instant that is spent; whether each row has a
+/// meaning.
 pub(super) fn replay(
     database: &Database,
     since: UnixSeconds,
@@ -109,19 +116,34 @@ pub(super) fn replay(
         visit(Event::Server(ServerId(server.value()), token));
     }
     let first = row::first_after(since);
-    for row in read.open_table(VOTES)?.range(&first[..]..)? {
-        let Some(vote) = row::vote(row?.0.value()) else { return Ok(false) };
-        visit(Event::Vote(vote));
+    for (table, event) in [(VOTES, Event::Vote as fn(StoredVote) -> Event), (SPENT, Event::Spent as _)] {
+        let Some(rows) = open(&read, table)? else { continue };
+        for row in rows.range(&first[..]..)? {
+            let Some(vote) = row::vote(row?.0.value()) else { return Ok(false) };
+            visit(event(vote));
+        }
     }
     Ok(true)
 }
 
-/// Whether there is a vote cast until `until`.
+/// Whether there is a vote cast until `until`, or an instant until then that is spent.
 pub(super) fn has_cast(database: &Database, until: UnixSeconds) -> Result<bool, redb::Error> {
-    let votes = database.begin_read()?.open_table(VOTES)?;
-    let end = row::first_after(until);
-    let first = votes.range(..&end[..])?.next().transpose()?;
-    Ok(first.is_some())
+    let (read, end) = (database.begin_read()?, row::first_after(until));
+    for table in [VOTES, SPENT] {
+        let Some(rows) = open(&read, table)? else { continue };
+        if rows.range(..&end[..])?.next().transpose()?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A table of votes. In a store of an earlier build none is spent.
+fn open(read: &ReadTransaction, table: Votes) -> Result<Option<ReadOnlyTable<&'static [u8], ()>>, redb::Error> {
+    match read.open_table(table) {
+        Err(TableError::TableDoesNotExist(_)) if table.name() == SPENT.name() => Ok(None),
+        rows => Ok(Some(rows?)),
+    }
 }
 
 /// See [`super::Store::past`].
@@ -138,8 +160,7 @@ pub(super) fn past(database: &Database) -> Result<Past, redb::Error> {
             let cut = |(_, row): (_, AccessGuard<'_, (u32, u32)>)| row.value();
             let rows = read.open_table(CUTS)?.iter()?.map(|row| row.map(cut)).collect::<Result<Vec<_>, _>>()?;
             let cuts = rows.into_iter().map(|(beyond, to)| Cut { beyond: UnixSeconds(beyond), to: UnixSeconds(to) });
-            let latest_removed = small(REMOVED_KEY)?.filter(|removed| *removed > 0).map(UnixSeconds);
-            Some(Kept { shown_ms, settled_ms, settings, cuts: cuts.collect(), latest_removed })
+            Some(Kept { shown_ms, settled_ms, settings, cuts: cuts.collect() })
         }
         _ => None,
     };
@@ -168,12 +189,13 @@ pub(super) fn write(
             }
         }
         // Most commits are votes alone, and a table that is opened costs even where nothing changes.
-        if events.iter().any(|event| matches!(event, Event::Server(..) | Event::ServerRemoved(_))) {
-            let mut servers = write.open_table(SERVERS)?;
+        if events.iter().any(|event| !matches!(event, Event::Vote(_) | Event::VoteRemoved(_))) {
+            let (mut servers, mut spent) = (write.open_table(SERVERS)?, write.open_table(SPENT)?);
             for event in events {
                 match event {
                     Event::Server(server, token) => drop(servers.insert(server.0, token.as_str())?),
                     Event::ServerRemoved(server) => drop(servers.remove(server.0)?),
+                    Event::Spent(vote) => drop(spent.insert(row::key(vote).as_bytes(), ())?),
                     Event::Vote(_) | Event::VoteRemoved(_) => {}
                 }
             }
@@ -183,6 +205,9 @@ pub(super) fn write(
             for row in votes.extract_from_if(..&end[..], |_, ()| true)?.take(rows_max) {
                 row?;
                 rows += 1;
+            }
+            for row in write.open_table(SPENT)?.extract_from_if(..&end[..], |_, ()| true)?.take(rows_max) {
+                row?;
             }
         }
     }

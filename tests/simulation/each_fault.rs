@@ -82,10 +82,10 @@ fn open(disk: &Arc<SimulatedDisk>) -> Result<EmbeddedStore, StoreError> {
 
 /// What every commit keeps besides.
 fn besides() -> Kept {
-    let (shown_ms, latest_removed) = (u64::from(AT) * 1_000, Some(UnixSeconds(AT + 9)));
+    let shown_ms = u64::from(AT) * 1_000;
     let cuts = vec![Cut { beyond: UnixSeconds(AT), to: UnixSeconds(AT - 3_600) }];
     let settings = Settings { cooldown: Cooldown::USUAL, ipv6_prefix: Ipv6Prefix::USUAL };
-    Kept { shown_ms, settled_ms: shown_ms - 7, settings, cuts, latest_removed }
+    Kept { shown_ms, settled_ms: shown_ms - 7, settings, cuts }
 }
 
 /// One commit.
@@ -114,18 +114,21 @@ impl Rows {
     fn after(&self, change: &Change) -> Rows {
         let mut rows = self.0.clone();
         let Change::Of(events) = change else {
-            rows.retain(|row| !matches!(row, Event::Vote(vote) if vote.voted_at.0 <= AT + DROPPED));
+            rows.retain(
+                |row| !matches!(row, Event::Vote(vote) | Event::Spent(vote) if vote.voted_at.0 <= AT + DROPPED),
+            );
             return Rows::new(rows);
         };
         for event in events {
             match event {
-                Event::Vote(_) => {}
+                Event::Vote(_) | Event::Spent(_) => {}
                 Event::VoteRemoved(gone) => rows.retain(|row| *row != Event::Vote(*gone)),
                 Event::Server(id, _) | Event::ServerRemoved(id) => {
                     rows.retain(|row| !matches!(row, Event::Server(other, _) if other == id));
                 }
             }
-            rows.extend(Some(event.clone()).filter(|event| matches!(event, Event::Vote(_) | Event::Server(..))));
+            let is_kept = !matches!(event, Event::VoteRemoved(_) | Event::ServerRemoved(_));
+            rows.extend(Some(event.clone()).filter(|_| is_kept));
         }
         Rows::new(rows)
     }
@@ -271,7 +274,7 @@ impl Owner {
     fn live(&mut self) -> Result<(), Killed> {
         self.open()?;
         self.change(&votes([20]))?;
-        let gone = [Event::VoteRemoved(vote(7, 7)), Event::ServerRemoved(ServerId(2))];
+        let gone = [Event::VoteRemoved(vote(7, 7)), Event::Spent(vote(7, 7)), Event::ServerRemoved(ServerId(2))];
         let new = [Event::Vote(vote(21, 7)), server(1, "other"), server(3, "three")];
         self.change(&Change::Of([gone.as_slice(), &new].concat()))?;
         self.change(&Change::Drop)?;
