@@ -69,7 +69,7 @@ fn the_service_does_what_the_contract_says() {
 #[test]
 fn a_step_forward_ends_nothing_for_good_after_a_failed_sync() {
     let settings = Settings { cooldown_s: 86_400, prefix: 64 };
-    let ballot = Ballot { server: 0, addresses: vec![2], ago_s: None, is_record: false };
+    let ballot = Ballot { server: 0, addresses: vec![2], ago_s: None, is_again: false, is_record: false };
     let mut operations = vec![
         Operation::Ask(vec![Ask::List { server: 0 }, Ask::Vote(ballot)]),
         Operation::Disk(Trouble::SyncsFail(2)),

@@ -216,7 +216,8 @@ impl Machine {
             if answers.len() != asked {
                 return Err(format!("{request:?}: answered by {answers:?}"));
             }
-            if !is_dead && answers.contains(&Answer::InDoubt) && self.has_recovered() {
+            let is_refused = answers.iter().any(|answer| matches!(answer, Answer::Refused | Answer::InDoubt));
+            if !is_dead && is_refused && self.has_recovered() {
                 return Err(format!("{request:?}: refused, though the disk has been well for a minute"));
             }
             is_taken |= answers.iter().any(is_commit);

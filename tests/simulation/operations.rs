@@ -139,6 +139,8 @@ pub(crate) struct Ballot {
     pub(crate) addresses: Vec<usize>,
     /// So many seconds before now; none for now.
     pub(crate) ago_s: Option<i64>,
+    /// In place of that it has the instant of the latest vote of its first address, if there was one.
+    pub(crate) is_again: bool,
     pub(crate) is_record: bool,
 }
 
@@ -241,6 +243,8 @@ fn ballot(random: &mut Random, is_record: bool) -> Ballot {
         server: random.below(SERVERS),
         addresses: (0..count).map(|_| random.below(ADDRESSES)).collect(),
         ago_s,
+        // Not drawn anew, so that a seed stays what it was. No picked age is among them.
+        is_again: ago_s.is_some_and(|ago_s| ago_s % 8 == 6),
         is_record,
     }
 }

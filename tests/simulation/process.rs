@@ -280,8 +280,10 @@ fn vote(asked: &Asked) -> Vote {
 fn answers_of(request: &Request, reply: Reply) -> Vec<Answer> {
     let one = |answer| vec![answer];
     match (request, reply) {
-        (Request::Batch(asked), Reply::StoreUnavailable | Reply::StoreSilent) => vec![Answer::InDoubt; asked.len()],
-        (_, Reply::StoreUnavailable | Reply::StoreSilent) => one(Answer::InDoubt),
+        (Request::Batch(asked), Reply::StoreUnavailable) => vec![Answer::Refused; asked.len()],
+        (Request::Batch(asked), Reply::StoreSilent) => vec![Answer::InDoubt; asked.len()],
+        (_, Reply::StoreUnavailable) => one(Answer::Refused),
+        (_, Reply::StoreSilent) => one(Answer::InDoubt),
         (Request::Vote(_) | Request::Batch(_), Reply::Votes(outcomes)) => outcomes.into_iter().map(voted).collect(),
         (Request::Cancel(..), Reply::Cancelled(cancelled)) => one(match cancelled {
             Some(true) => Answer::Cancelled,

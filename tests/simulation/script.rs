@@ -267,10 +267,8 @@ fn asked(machine: &Machine, ballot: &Ballot) -> Asked {
     let now = machine.clocks.reading().wall_ms / 1_000;
     let ago_s = if ballot.is_record { Some(ballot.ago_s.unwrap_or(0)) } else { ballot.ago_s };
     let addresses: Vec<IpAddr> = ballot.addresses.iter().map(|address| machine.address(*address)).collect();
-    Asked {
-        server: id(ballot.server),
-        addresses,
-        voted_at: ago_s.map(|ago_s| now - ago_s),
-        is_record: ballot.is_record,
-    }
+    let server = id(ballot.server);
+    let again = machine.model.latest(server, addresses[0]).filter(|_| ballot.is_again);
+    let voted_at = again.or(ago_s.map(|ago_s| now - ago_s));
+    Asked { server, addresses, voted_at, is_record: ballot.is_record }
 }

@@ -53,6 +53,8 @@ pub(crate) enum Answer {
         token: String,
     },
     Removed,
+    /// 503: it has not happened.
+    Refused,
     /// 503, or none: it may have happened or not.
     InDoubt,
 }
@@ -78,10 +80,6 @@ pub(crate) struct Model {
     stored: Worlds,
     /// Instants that a vote of the pair certainly had, and those that one may have had.
     used: BTreeMap<(u32, Voter), (BTreeSet<i64>, BTreeSet<i64>)>,
-    /// A start has the latest instant that was used, and perhaps not by which pair: up to it none has to be free.
-    used_until: i64,
-    /// The same of a server that was removed.
-    removed_until: BTreeMap<u32, i64>,
     /// For how long the requests at hand, or the start, have been under way.
     pub(crate) took_ms: i64,
 }
@@ -95,8 +93,6 @@ impl Model {
             shown: Worlds::new(),
             stored: Worlds::new(),
             used: BTreeMap::new(),
-            used_until: i64::MIN,
-            removed_until: BTreeMap::new(),
             took_ms: 0,
         }
     }
@@ -143,8 +139,9 @@ impl Model {
     }
 
     fn forget_instants(&mut self) {
-        for (certain, perhaps) in self.used.values_mut() {
-            perhaps.append(certain);
+        for ((server, voter), (certain, mut perhaps)) in std::mem::take(&mut self.used) {
+            perhaps.extend(certain);
+            self.used.entry((server, voter.under(self.settings.prefix))).or_default().1.append(&mut perhaps);
         }
     }
 
@@ -243,9 +240,13 @@ impl Model {
         let cooldown_s = self.settings.cooldown_s;
         let instants = match (answer, asked.voted_at) {
             (Answer::Recorded { voted_at, .. }, _) => Span::exactly(*voted_at),
-            (Answer::InDoubt, Some(voted_at)) => Span::exactly(voted_at),
-            // In doubt, without an instant of its own: it has any of those that are allowed.
-            (Answer::InDoubt, None) => Span { lo: now.lo, hi: now.hi + AHEAD_MAX_S },
+            (Answer::InDoubt, Some(voted_at)) if asked.is_record => Span::exactly(voted_at),
+            // In doubt, it has any of those that are allowed.
+            (Answer::InDoubt, _) => {
+                let from = asked.voted_at.map_or(now, Span::exactly);
+                let free = (from.hi..=now.hi + AHEAD_MAX_S).find(|at| !self.has_had(asked.server, &voters, *at).1);
+                Span { hi: free.unwrap_or(from.hi.max(now.hi + AHEAD_MAX_S)), ..from }
+            }
             _ => return Ok(()),
         };
         let is_acknowledged = answer != &Answer::InDoubt;
@@ -296,6 +297,7 @@ impl Model {
             | Answer::Unchanged
             | Answer::InCooldown { .. }
             | Answer::UnknownServer
+            | Answer::Refused
             | Answer::InDoubt => {}
             _ => return Err("is no answer to a vote".into()),
         }
@@ -303,7 +305,7 @@ impl Model {
             let cooldowns: Vec<_> = voters.iter().map(|voter| world.cooldown(*voter, now)).collect();
             let is_listed = world.token.is_some();
             match *answer {
-                Answer::InDoubt => true,
+                Answer::Refused | Answer::InDoubt => true,
                 Answer::UnknownServer => !is_listed,
                 Answer::Invalid => true,
                 Answer::TooManyChanges => is_listed,
@@ -364,12 +366,16 @@ impl Model {
         }
     }
 
+    /// The latest instant that a vote certainly had.
+    pub(crate) fn latest(&self, server: u32, address: IpAddr) -> Option<i64> {
+        self.used.get(&(server, self.voter(address))).and_then(|(certain, _)| certain.last().copied())
+    }
+
     /// Whether a vote of one of the voters has certainly, or perhaps, had this instant.
     fn has_had(&self, server: u32, voters: &BTreeSet<Voter>, at: i64) -> (bool, bool) {
         let mut used = voters.iter().filter_map(|voter| self.used.get(&(server, *voter)));
         let (certain, perhaps) = (used.clone().any(|used| used.0.contains(&at)), used.any(|used| used.1.contains(&at)));
-        let is_removed = self.removed_until.get(&server).is_some_and(|until| at <= *until);
-        (certain, certain || perhaps || at <= self.used_until || is_removed)
+        (certain, certain || perhaps)
     }
 
     /// A vote was to be cancelled.
@@ -381,7 +387,7 @@ impl Model {
                 Answer::Cancelled => world.token.is_some() && !ends.is_empty(),
                 Answer::NoCooldown => !is_certain,
                 Answer::UnknownServer => world.token.is_none(),
-                Answer::InDoubt => true,
+                Answer::Refused | Answer::InDoubt => true,
                 _ => false,
             }
         };
@@ -406,6 +412,7 @@ impl Model {
         let is_acknowledged = match answer {
             Answer::Listed { token: listed } if listed == token => true,
             Answer::InDoubt => false,
+            Answer::Refused => return Ok(()),
             _ => return Err(format!("listing {server} with {token}: {answer:?}")),
         };
         self.change(server, is_acknowledged, |world| world.token = Some(token.to_owned()));
@@ -417,16 +424,15 @@ impl Model {
         let fits = |world: &mut World| match answer {
             Answer::Removed => world.token.is_some(),
             Answer::UnknownServer => world.token.is_none(),
-            Answer::InDoubt => true,
+            Answer::Refused | Answer::InDoubt => true,
             _ => false,
         };
         self.keep(server, fits).map_err(|worlds| format!("removal of {server}: {answer:?} with {worlds:?}"))?;
         if matches!(answer, Answer::Removed | Answer::InDoubt) {
             self.change(server, *answer == Answer::Removed, World::remove);
-            let of_server = self.used.iter().filter(|((of, _), _)| *of == server);
-            let used = of_server.flat_map(|(_, (certain, perhaps))| certain.iter().chain(perhaps));
-            let until = used.copied().max().unwrap_or(i64::MIN);
-            self.removed_until.entry(server).and_modify(|held| *held = until.max(*held)).or_insert(until);
+            // Of the instants of votes that were not cancelled the contract says nothing.
+            let of_server = self.used.iter_mut().filter(|((of, _), _)| *of == server);
+            of_server.for_each(|(_, (certain, perhaps))| perhaps.append(certain));
         }
         Ok(())
     }
@@ -441,9 +447,10 @@ impl Model {
     ) -> Result<(), String> {
         let wall_ms = Span { lo: wall_ms, hi: wall_ms + self.took_ms };
         let wall = Span { lo: wall_ms.lo.div_euclid(1_000) - 1, hi: wall_ms.hi.div_euclid(1_000) + 1 };
+        let by_rows = !self.time.has_noted();
         let lives = |worlds: &[World]| {
-            let is_certain = worlds.iter().all(|world| world.live(wall).0);
-            (is_certain, worlds.iter().any(|world| world.live(wall).1))
+            let is_certain = worlds.iter().all(|world| world.live(wall, by_rows).0);
+            (is_certain, worlds.iter().any(|world| world.live(wall, by_rows).1))
         };
         let of_all = self.stored.values().map(|worlds| lives(worlds));
         let (is_any, is_perhaps) = of_all.fold((false, false), |all, one| (all.0 || one.0, all.1 || one.1));
@@ -465,8 +472,6 @@ impl Model {
     /// The service has become ready.
     pub(crate) fn start(&mut self, options: Settings, reading: Reading) {
         self.shown.clone_from(&self.stored);
-        let used = self.used.values().flat_map(|(certain, perhaps)| certain.iter().chain(perhaps));
-        self.used_until = used.copied().max().unwrap_or(i64::MIN);
         let turns = self.time.start(reading, self.took_ms);
         let now = self.now();
         let was = self.settings;

@@ -220,6 +220,11 @@ impl Time {
         turns
     }
 
+    /// Whether the store certainly knows of every step.
+    pub(crate) fn has_noted(&self) -> bool {
+        self.is_healthy_for(KEPT_MS)
+    }
+
     fn is_healthy_for(&self, ms: i64) -> bool {
         self.healthy_since_ms.is_some_and(|since_ms| self.last.boot_ms - since_ms >= ms)
     }
@@ -316,7 +321,9 @@ impl Time {
     pub(crate) fn start(&mut self, reading: Reading, took_ms: i64) -> Vec<Turn> {
         let kept_ms = self.kept_ms;
         // A store that keeps no time yet was not used before.
-        let gap_ms = if kept_ms.lo == NEVER_MS { 0 } else { reading.wall_ms - kept_ms.lo };
+        let behind_ms = self.latest_ms.plus(-reading.wall_ms);
+        let stands_still_ms = if behind_ms.hi <= LARGE_STEP_MS { behind_ms.hi.max(0) } else { 0 };
+        let gap_ms = if kept_ms.lo == NEVER_MS { 0 } else { reading.wall_ms + stands_still_ms - kept_ms.lo };
         let step_ms = reading.wall_ms - self.last.wall_ms - (reading.boot_ms - self.last.boot_ms);
         self.last = reading;
         self.back = None;
@@ -334,14 +341,13 @@ impl Time {
         let ended = kept_ms.seconds();
         let never = Span::exactly(1 << 50);
         let mut turns = vec![Turn::Back { ended, now: never }];
-        let behind_ms = self.latest_ms.plus(-reading.wall_ms);
         self.may_stand_still_at(self.latest_ms);
         if behind_ms.hi <= LARGE_STEP_MS {
             self.shown_ms.lo = self.shown_ms.lo.max(self.latest_ms.lo);
         } else {
             let line_ms = self.latest_ms.plus(-reading.boot_ms);
             self.back = Some(Back { line_ms, until_ms: reading.boot_ms, by_ms, was_ahead_ms: gap_ms });
-            self.kept_ms = self.certain_ms().or(kept_ms);
+            (self.kept_ms, self.latest_ms) = (self.certain_ms().or(kept_ms), self.shown_ms.or(self.latest_ms));
             let now_ms = Span { hi: self.shown_ms.hi + took_ms, ..self.shown_ms };
             turns = vec![Turn::Back { ended, now: now_ms.seconds() }];
             if behind_ms.lo <= LARGE_STEP_MS {

@@ -201,10 +201,9 @@ impl World {
             }
         }
         for votes in settled.values_mut() {
-            // One that was cut may be the latest by its instant.
-            let latest_by = |vote: &Vote| vote.before.unwrap_or(vote.ends).hi.max(vote.ends.hi);
-            let (latest, perhaps) = (votes.iter().map(|vote| vote.ends.lo).max(), votes.iter().map(latest_by).max());
-            votes.retain(|vote| Some(latest_by(vote)) >= latest);
+            let ends = || votes.iter().map(|vote| vote.ends);
+            let (latest, perhaps) = (ends().map(|ends| ends.lo).max(), ends().map(|ends| ends.hi).max());
+            votes.retain(|vote| Some(vote.ends.hi) >= latest);
             if votes.len() > 1 {
                 votes.iter_mut().for_each(|vote| vote.is_doubted |= Some(vote.ends.lo) < perhaps);
             }
@@ -221,11 +220,12 @@ impl World {
         }
     }
 
-    /// Whether any vote is certainly live, or perhaps: a row that a step back has cut need not say so yet.
-    pub(crate) fn live(&self, now: Span) -> (bool, bool) {
+    /// Whether any vote is certainly live, or perhaps. Where the store does not know of a step back, a row that it has cut
+    /// is as it was.
+    pub(crate) fn live(&self, now: Span, by_rows: bool) -> (bool, bool) {
         let mut votes = self.votes.values().flatten();
         let is_certain = votes.clone().any(|vote| vote.is_certainly_live(now));
         let by_row = |vote: &Vote| vote.before.is_some_and(|before| now.lo < before.hi);
-        (is_certain, votes.any(|vote| vote.is_perhaps_live(now) || by_row(vote)))
+        (is_certain, votes.any(|vote| vote.is_perhaps_live(now) || by_rows && by_row(vote)))
     }
 }
