@@ -49,8 +49,8 @@ def pooled(runs, name):
     return sum(run[name] * run["requests"] for run in runs) / requests
 
 
-def ratio(runs, others, name):
-    """The median, over the rounds, of this run's figure against the other's of the same round.
+def ratios(runs, others, name):
+    """This run's figure against the other's of the same round, for each round that both have.
 
     `others` is one or more lists of runs: the least figure of each round is what counts.
     """
@@ -58,5 +58,4 @@ def ratio(runs, others, name):
     for other in others:
         for run in other:
             best[run["round"]] = min(run[name], best.get(run["round"], run[name]))
-    found = [run[name] / best[run["round"]] for run in runs if best.get(run["round"])]
-    return statistics.median(found) if found else None
+    return [run[name] / best[run["round"]] for run in runs if best.get(run["round"])]

@@ -39,8 +39,7 @@ class Session:
             if name in plan.ALONE:
                 self._alone(name, *plan.ALONE[name])
         variants = {variant["key"]: variant["runs"] for variant in self.results["variants"]}
-        latencies, memories = self.results["latency"], self.results["memory"]
-        self.results["targets"] = target.rows(variants, latencies, memories, self._ratios, self._options.cooldowns)
+        self.results["targets"] = target.rows(variants, self.results["memory"], self._ratios)
         self.results["variants"].sort(key=lambda variant: plan.SCENARIOS.index(variant["scenario"]))
 
     def _group(self, group):
