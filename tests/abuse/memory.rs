@@ -1,6 +1,7 @@
 //! What a client can make the server hold: endless sections, partial heads, idle connections.
 
-use super::{GET, ask};
+use super::{GET, ask, assert_refusal};
+use crate::util::answers::CONTENT_TOO_LARGE;
 use crate::util::client::Client;
 use crate::util::figures::{connections_affordable, one_worker, report, resident_kib};
 use crate::util::server::Server;
@@ -60,6 +61,23 @@ fn endless_sections_are_refused_in_little_memory() {
     let grown = resident_kib(server.pid()).saturating_sub(before);
     report(format_args!("{} endless sections: {grown} KiB more", endless.len()));
     ask(&mut Client::connect(server.public()));
+}
+
+/// Bodies over the bound that are sent whole before the answer is looked at: within the bound of
+/// lingering every send succeeds, the answer is there in full, and the end is orderly.
+#[test]
+fn a_refusal_reaches_a_client_that_sends_all_first() {
+    let server = one_worker(&[]);
+    for size in [70_000, 200_000, 500_000] {
+        let head = format!("POST /api/vote/1/status/1.2.3.4 HTTP/1.1\r\nHost: h\r\nContent-Length: {size}\r\n\r\n");
+        let mut client = Client::connect(server.public());
+        client.send(head);
+        for _ in 0..size / 10_000 {
+            client.send([b'b'; 10_000]);
+        }
+        assert_refusal(&client.read_response(false), &CONTENT_TOO_LARGE);
+        client.expect_closed();
+    }
 }
 
 /// A head over its bound that is pipelined behind answered requests loses none of their answers.

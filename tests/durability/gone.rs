@@ -169,6 +169,33 @@ fn a_directory_that_is_covered_by_a_mount() {
     goes_and_comes_back(go, |_, _| drop(disk.take()));
 }
 
+#[test]
+fn a_link_to_another_store() {
+    let go = |data: &Path, aside: &Path| {
+        let other = aside.with_extension("other");
+        drop(furnished(&other, 1));
+        rename(data, aside);
+        std::os::unix::fs::symlink(other, data).expect("a link can be made");
+    };
+    let come_back = |data: &Path, aside: &Path| {
+        fs::remove_file(data).expect("the link is there");
+        rename(aside, data);
+    };
+    goes_and_comes_back(go, come_back);
+}
+
+#[test]
+fn a_second_name_of_the_file_is_no_loss() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (server, mut ledger) = voted(folder.path(), 5);
+    fs::hard_link(store_file(folder.path()), folder.path().join("backup")).expect("a link can be made");
+    let until = Instant::now() + Duration::from_millis(1_200);
+    for number in (100..).take_while(|_| Instant::now() < until) {
+        ledger.cast_all(&server, number..number + 1);
+    }
+    assert_eq!(trouble(&server), None);
+}
+
 /// Regression: without the note a start after a kill took the store for damaged.
 #[test]
 fn small_files_beside_the_store_are_made_again() {
