@@ -53,9 +53,7 @@ impl CutVotes {
 
     /// Votes are recorded until now that no step has cut.
     pub(super) fn pass(&mut self, now: UnixSeconds) {
-        if let Some(last) = self.steps.last_mut() {
-            last.beyond = now;
-        }
+        self.steps.iter_mut().for_each(|step| step.beyond = now.max(step.beyond));
     }
 
     /// See [`crate::store::Kept::cuts`].

@@ -126,10 +126,10 @@ impl Recorder {
 
     /// A store with a live vote takes no other settings, unless that was asked for.
     fn check_settings(&self, past: &Past) -> Result<(), StoreError> {
-        let Some(kept) = &past.kept else { return Ok(()) };
-        let (was, settings, now) =
-            (kept.settings, self.settings(), self.clock.now().wall.max(seconds(kept.settled_ms)));
-        let has_live = past.newest.is_some_and(|newest| now < was.cooldown.expires_at(kept.cut(newest)));
+        let Some(Kept { settings: was, settled_ms, .. }) = past.kept else { return Ok(()) };
+        let (settings, now) = (self.settings(), self.clock.now().wall.max(seconds(settled_ms)));
+        // By its row: where a step back has cut it, one that was cast since may be live.
+        let has_live = past.newest.is_some_and(|newest| now < was.cooldown.expires_at(newest));
         if was == settings || !has_live || self.accepts.settings {
             return Ok(());
         }

@@ -216,21 +216,48 @@ fn of_votes_that_fall_into_one_network_the_latest_as_it_was_cut_stays() {
     assert_eq!(bench.rows(), [200 - 3_600], "the row of the earlier vote has gone");
 }
 
-/// Regression: by its row a vote that had ended was live, and under a longer length it was so for readers.
+/// Regression: under a longer length a vote that was cut and had ended was live for readers.
 #[test]
 fn a_vote_that_was_cut_and_has_ended_stays_ended_under_other_settings() {
-    for accepts in [false, true] {
-        let readers = HandReaders::at(START);
-        let mut bench = at_work(&readers);
-        bench.set(-6 * HOUR_MS);
-        readers.pass_ms(5_400_000);
-        let mut bench = Bench::with(&bench.disk, &readers, settings(120, 64));
-        bench.recorder.accepts.settings = accepts;
-        bench.step();
-        assert!(bench.readiness.is_ready());
-        assert_eq!(bench.all_ends(), [None; 10]);
-        assert!(bench.rows().is_empty(), "{:?}", bench.rows());
-    }
+    let readers = HandReaders::at(START);
+    let mut bench = at_work(&readers);
+    bench.set(-6 * HOUR_MS);
+    readers.pass_ms(5_400_000);
+    let mut bench = Bench::with(&bench.disk, &readers, settings(120, 64));
+    bench.recorder.accepts.settings = true;
+    bench.step();
+    assert!(bench.readiness.is_ready());
+    assert_eq!(bench.all_ends(), [None; 10]);
+    assert!(bench.rows().is_empty(), "{:?}", bench.rows());
+}
+
+/// Regression: the newest row was one that a step back had cut, and a start with other settings was ready.
+#[test]
+fn a_vote_that_was_cast_after_a_step_back_refuses_other_settings() {
+    let readers = HandReaders::at(START);
+    let mut bench = at_work(&readers);
+    bench.set(-6 * HOUR_MS);
+    bench.pass(300_000);
+    bench.cast(50);
+    readers.pass_ms(5_200_000);
+    let mut other = Bench::with(&bench.disk, &readers, settings(120, 64));
+    other.recorder.step(Vec::new()).expect_err("a vote is live");
+}
+
+/// Regression: a start took votes that were cast after two steps back for ones that the first of them had cut.
+#[test]
+fn a_vote_that_was_cast_after_two_steps_back_is_not_cut_by_a_start() {
+    let readers = HandReaders::at(START);
+    let mut bench = at_work(&readers);
+    bench.set(-HOUR_MS);
+    bench.pass(300_000);
+    bench.cast(50);
+    bench.set(-200_000);
+    bench.pass(250_000);
+    bench.cast(60);
+    let ends = bench.ends(60);
+    assert_eq!(ends, Some(540 - 3_600 + 350 + 5_400));
+    assert_eq!(bench.killed().ends(60), ends);
 }
 
 /// Regression: the store kept the time without the step forward alone, and after a restart the newest votes were cut.

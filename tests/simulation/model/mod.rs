@@ -447,10 +447,9 @@ impl Model {
     ) -> Result<(), String> {
         let wall_ms = Span { lo: wall_ms, hi: wall_ms + self.took_ms };
         let wall = Span { lo: wall_ms.lo.div_euclid(1_000) - 1, hi: wall_ms.hi.div_euclid(1_000) + 1 };
-        let by_rows = !self.time.has_noted();
         let lives = |worlds: &[World]| {
-            let is_certain = worlds.iter().all(|world| world.live(wall, by_rows).0);
-            (is_certain, worlds.iter().any(|world| world.live(wall, by_rows).1))
+            let is_certain = worlds.iter().all(|world| world.live(wall).0);
+            (is_certain, worlds.iter().any(|world| world.live(wall).1))
         };
         let of_all = self.stored.values().map(|worlds| lives(worlds));
         let (is_any, is_perhaps) = of_all.fold((false, false), |all, one| (all.0 || one.0, all.1 || one.1));

@@ -43,6 +43,11 @@ impl Span {
         Span { lo: self.lo.min(other.lo), hi: self.hi.max(other.hi) }
     }
 
+    /// It goes further on one side.
+    fn stretched(self, by: i64) -> Span {
+        Span { lo: self.lo + by.min(0), hi: self.hi + by.max(0) }
+    }
+
     pub(crate) fn contains(self, value: i64) -> bool {
         (self.lo..=self.hi).contains(&value)
     }
@@ -79,8 +84,9 @@ pub(crate) enum Turn {
 struct Forward {
     /// How far the time is ahead of what is certain.
     ahead_ms: Span,
-    /// How far small steps have set the clock back since: the time without the step need not have followed them.
-    unset_ms: i64,
+    /// How far small steps have led since, on the whole forward and back: the time without the step need not have
+    /// followed them.
+    small_ms: Span,
     /// Until then it certainly may be taken back, and from `by_ms` on certainly not (boot time).
     until_ms: i64,
     by_ms: i64,
@@ -196,7 +202,7 @@ impl Time {
         } else {
             // A small step back: the time stands still.
             self.last = reading;
-            self.forward.iter_mut().for_each(|forward| forward.unset_ms += (-step_ms).max(0));
+            self.forward.iter_mut().for_each(|forward| forward.small_ms = forward.small_ms.stretched(step_ms));
             let unset_ms = reading.wall_ms - step_ms + TOLERANCE_MS;
             let hi = self.shown_ms.hi.max(shown_ms.hi).max(unset_ms);
             self.shown_ms = Span { lo: self.shown_ms.lo.max(shown_ms.lo), hi };
@@ -220,20 +226,15 @@ impl Time {
         turns
     }
 
-    /// Whether the store certainly knows of every step.
-    pub(crate) fn has_noted(&self) -> bool {
-        self.is_healthy_for(KEPT_MS)
-    }
-
     fn is_healthy_for(&self, ms: i64) -> bool {
         self.healthy_since_ms.is_some_and(|since_ms| self.last.boot_ms - since_ms >= ms)
     }
 
     fn step_back(&mut self, reading: Reading, line_ms: i64, step_ms: i64) -> Turn {
         let ended_ms = self.certain_ms();
-        let without_ms = self.forward.map(|Forward { ahead_ms, unset_ms, .. }| Span {
-            lo: self.shown_ms.lo - ahead_ms.hi,
-            hi: self.shown_ms.hi - ahead_ms.lo + unset_ms,
+        let without_ms = self.forward.map(|Forward { ahead_ms, small_ms, .. }| Span {
+            lo: self.shown_ms.lo - ahead_ms.hi - small_ms.hi,
+            hi: self.shown_ms.hi - ahead_ms.lo - small_ms.lo,
         });
         let boot_ms = reading.boot_ms;
         let (until_ms, by_ms) = (boot_ms + HOLD_MS.0, boot_ms + HOLD_MS.1);
@@ -250,7 +251,7 @@ impl Time {
             let left_ms = forward.ahead_ms.plus(-step_ms);
             if left_ms.hi > RETURN_MS {
                 let ahead_ms = Span { lo: 0, hi: left_ms.hi };
-                self.forward = Some(Forward { ahead_ms, unset_ms: 0, until_ms: boot_ms, by_ms });
+                self.forward = Some(Forward { ahead_ms, small_ms: Span::exactly(0), until_ms: boot_ms, by_ms });
             }
         }
         self.back = Some(back);
@@ -271,7 +272,12 @@ impl Time {
         let boot_ms = self.last.boot_ms;
         let (until_ms, by_ms) = (boot_ms + HOLD_MS.0, boot_ms + HOLD_MS.1);
         let Some(back) = self.back.take() else {
-            let before = self.forward.unwrap_or(Forward { ahead_ms: Span::exactly(0), unset_ms: 0, until_ms, by_ms });
+            let before = self.forward.unwrap_or(Forward {
+                ahead_ms: Span::exactly(0),
+                small_ms: Span::exactly(0),
+                until_ms,
+                by_ms,
+            });
             let ahead_ms = before.ahead_ms.plus(step_ms);
             self.forward = Some(Forward { ahead_ms, until_ms: before.until_ms, by_ms, ..before });
             return None;
@@ -287,7 +293,7 @@ impl Time {
         self.back = Some(Back { by_ms, ..back }).filter(|_| !is_back);
         let before_ms = self.forward.map_or(0, |forward| forward.ahead_ms.hi);
         let ahead_ms = Span { lo: 0, hi: (before_ms + step_ms).max(back.was_ahead_ms) };
-        self.forward = Some(Forward { ahead_ms, unset_ms: 0, until_ms: boot_ms, by_ms });
+        self.forward = Some(Forward { ahead_ms, small_ms: Span::exactly(0), until_ms: boot_ms, by_ms });
         Some(Turn::PerhapsReturned)
     }
 
@@ -335,8 +341,8 @@ impl Time {
             let still_ahead_ms = |held: Forward| (held.ahead_ms.lo + step_ms.min(0)).max(0);
             let ahead_ms = Span { lo: forward.map_or(0, still_ahead_ms), hi: gap_ms };
             let until_ms = forward.map_or(reading.boot_ms, |held| held.until_ms);
-            let unset_ms = forward.map_or(0, |held| held.unset_ms) + (-step_ms).max(0);
-            self.forward = Some(Forward { ahead_ms, unset_ms, until_ms, by_ms });
+            let small_ms = forward.map_or(Span::exactly(0), |held| held.small_ms).stretched(step_ms.min(0));
+            self.forward = Some(Forward { ahead_ms, small_ms, until_ms, by_ms });
         }
         let ended = kept_ms.seconds();
         let never = Span::exactly(1 << 50);

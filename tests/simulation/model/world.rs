@@ -220,12 +220,11 @@ impl World {
         }
     }
 
-    /// Whether any vote is certainly live, or perhaps. Where the store does not know of a step back, a row that it has cut
-    /// is as it was.
-    pub(crate) fn live(&self, now: Span, by_rows: bool) -> (bool, bool) {
+    /// Whether any vote is certainly live, or perhaps: a row that a step back has cut need not say so yet.
+    pub(crate) fn live(&self, now: Span) -> (bool, bool) {
         let mut votes = self.votes.values().flatten();
         let is_certain = votes.clone().any(|vote| vote.is_certainly_live(now));
         let by_row = |vote: &Vote| vote.before.is_some_and(|before| now.lo < before.hi);
-        (is_certain, votes.any(|vote| vote.is_perhaps_live(now) || by_rows && by_row(vote)))
+        (is_certain, votes.any(|vote| vote.is_perhaps_live(now) || by_row(vote)))
     }
 }
