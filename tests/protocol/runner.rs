@@ -69,7 +69,7 @@ impl<'c> Attempt<'c> {
             own <= CUT_EVERYWHERE_MAX
                 || *cut <= CUT_NEAR_THE_ENDS
                 || cut + CUT_NEAR_THE_ENDS > own
-                || cut % CUT_STRIDE == 0
+                || cut.is_multiple_of(CUT_STRIDE)
         };
         let cuts = (1..=own).filter(is_cut);
         cuts.map(|cut| Attempt::new(case, format!("cut at {cut}"), vec![cut], true, cut % 2 == 0)).collect()

@@ -319,7 +319,7 @@ fn trial(mut owner: Owner, fault: Fault, at: u64) -> Option<u64> {
     owner.is_killed_when_told = false;
     owner.disk.set_look(None);
     // The next process with a vote, and one behind a power cut.
-    for (number, cuts_power) in [(30, at % 2 == 0), (31, true)] {
+    for (number, cuts_power) in [(30, at.is_multiple_of(2)), (31, true)] {
         owner.disk.locked().faults = Faults::default();
         owner.end(cuts_power);
         owner.well(|owner| {
