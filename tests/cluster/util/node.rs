@@ -47,15 +47,17 @@ impl Node {
 
     /// A server on a Redis of its own, for tests that know nothing of nodes.
     pub(crate) fn alone(args: &[&str]) -> Server {
-        // As the one in memory: with what `args` say of the cooldown.
-        let minutes = args.iter().skip_while(|&&arg| arg != "--cooldown-minutes").nth(1).unwrap_or(&"90");
+        // As the one in memory: with the settings that `args` have.
+        let is_setting = |pair: &&[&str]| ["--cooldown-minutes", "--ipv6-prefix"].contains(&pair[0]);
+        let settings = args.windows(2).filter(is_setting).flatten().copied();
         let engine = Engine::start(&[]);
-        let made = client(&["cluster", "init", "--store", &engine.url(), "--cooldown-minutes", minutes]);
+        let url = engine.url();
+        let made = client(&["cluster", "init", "--store", &url].into_iter().chain(settings).collect::<Vec<_>>());
         assert!(made.status.success(), "{}", made.stderr);
         let folder = folder();
         let mut command = Server::command();
         command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]);
-        command.arg("--data-dir").arg(folder.path()).args(["--store", &engine.url()]).args(args);
+        command.arg("--data-dir").arg(folder.path()).args(["--store", &url]).args(args);
         let mut server = Server::spawn(command);
         server.ground = Some(Box::new((engine, folder)));
         server
