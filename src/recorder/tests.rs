@@ -396,6 +396,15 @@ fn the_time_is_noted_again_once_the_disk_works() {
     assert!(age_ms <= 61_000, "the time was noted {age_ms} ms ago");
 }
 
+#[test]
+fn a_row_is_dropped_in_the_second_in_which_its_cooldown_is_over() {
+    let mut bench = at_work(&HandReaders::at(START));
+    bench.pass((5_399 - 540) * 1_000);
+    assert_eq!(bench.rows()[0], 0);
+    bench.pass(1_000);
+    assert_eq!(bench.rows()[0], 60);
+}
+
 /// Regression: the store was written anew without the rows that could not be dropped, and the gauge said for ever that
 /// the store fails.
 #[test]
