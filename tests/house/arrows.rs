@@ -1,4 +1,4 @@
-//! Who imports from whom, file by file: no circle.
+//! Imports, file by file: they make no circle.
 
 use super::ROOTS;
 use super::source::{Source, follow, name_at, paths, words};

@@ -131,7 +131,7 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Ends the waiting request whose time is nearest to its end.
+    /// Ends the waiting request with the nearest end.
     fn end_next_waiting(&mut self) -> bool {
         let Some(key) = self.deadlines.next_waiting().and_then(|index| self.connections.key_of(index)) else {
             return false;

@@ -93,7 +93,7 @@ fn ask_on(habit: Habit, kept: &mut Kept, notes: &Notes<Seen>) {
     }
 }
 
-/// Each vote is recorded once, and seen at once by whoever asks.
+/// Each vote is recorded once, and every reader sees it at once.
 fn vote_on(is_kept: bool, key: &Control, [control, public]: &mut [Kept; 2], notes: &Notes<Seen>) {
     let number = {
         let mut seen = notes.open();
