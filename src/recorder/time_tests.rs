@@ -160,10 +160,11 @@ fn a_step_back_revives_nothing_that_had_ended() {
     let readers = HandReaders::at(START);
     for is_failing in [false, true] {
         let mut bench = at_work(&readers);
+        // Then its row is in the store when the clock steps.
+        bench.disk.0.lock().is_failing = is_failing;
         bench.pass(5_400_000 - 540_000);
         let ended = bench.all_ends().iter().filter(|ends| ends.is_none()).count();
         assert_eq!(ended, 1, "the first has just ended");
-        bench.disk.0.lock().is_failing = is_failing;
         bench.set(-HOUR_MS);
         bench.disk.0.lock().is_failing = false;
         assert_eq!(bench.ends(0), None);

@@ -360,6 +360,27 @@ fn a_note_that_cannot_be_read_makes_no_empty_store() {
     assert!(matches!(&refused, Err(StoreError::Unusable(why)) if why.contains("is gone")), "{refused:?}");
 }
 
+/// Something else takes the file away, or empties it, while a commit is in its sync: nobody is told that it was kept.
+#[test]
+fn a_file_that_goes_or_is_emptied_within_a_commit_keeps_nothing() {
+    let strikes: [fn(&mut Disk); 2] = [|disk| disk.move_away(STORE, ELSEWHERE), |disk| disk.replace(STORE, b"")];
+    for strike in strikes {
+        let mut owner = Owner::furnished();
+        owner.well(Owner::open);
+        let header = |disk: &Disk| disk.content(STORE).map(|content| content[..320].to_vec());
+        let disk = Arc::clone(&owner.disk);
+        let mut before = Some(header(&disk.locked()));
+        owner.disk.set_look(Some(Box::new(move || {
+            let mut disk = disk.locked();
+            if before.take_if(|before| *before != header(&disk)).is_some() {
+                strike(&mut disk);
+            }
+        })));
+        let told = owner.store().commit(&[Event::Vote(vote(20, 20))], &besides());
+        assert!(matches!(told, Err(StoreError::InDoubt(_))), "{told:?}");
+    }
+}
+
 /// Random damage to a file; says what was done.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     let used: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
