@@ -81,3 +81,19 @@ fn a_step_forward_ends_nothing_for_good_after_a_failed_sync() {
     operations.push(Operation::ComeBack);
     assert_eq!(run(0, settings, &operations).map_err(|finding| finding.what), Ok(()));
 }
+
+/// Regression: the rows that a step back had cut were written before the clock was followed, and where the disk took its
+/// time, so did a small step back: the time stood still later than it had to.
+#[test]
+fn a_slow_disk_does_not_keep_the_time_from_standing_still() {
+    let settings = Settings { cooldown_s: 86_400, prefix: 64 };
+    let ballot = Ballot { server: 0, addresses: vec![2], ago_s: None, is_again: false, is_record: false };
+    let operations = [
+        Operation::Ask(vec![Ask::List { server: 0 }, Ask::Vote(ballot)]),
+        Operation::Disk(Trouble::SyncTakes(4_000)),
+        Operation::Step { ms: -600_000 },
+        Operation::Drift { ppm: -400 },
+        Operation::Pause { ms: 5_300_000 },
+    ];
+    assert_eq!(run(0, settings, &operations).map_err(|finding| finding.what), Ok(()));
+}

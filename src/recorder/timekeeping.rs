@@ -48,9 +48,14 @@ impl Recorder {
         if self.provisional.take_if(|step| now_ms >= step.until_ms).is_some() {
             self.cut.settle();
         }
+        self.follow_clock();
+        // Last: a disk may hold it up, which the time must not wait for.
         if self.provisional.is_none() {
             self.write_cut();
         }
+    }
+
+    fn follow_clock(&mut self) {
         let drift_ms = self.clock.drift_ms();
         if drift_ms.abs() < STEP_MIN_MS && !self.clock.stands_still() {
             return;

@@ -358,6 +358,9 @@ impl Machine {
                 self.model.look(self.clocks.reading());
             }
             process.close();
+            if is_ready {
+                self.model.look(self.clocks.reading());
+            }
         }
         self.is_over |= self.is_unproven;
         let is_dead = self.disk.locked().is_dead();

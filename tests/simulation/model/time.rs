@@ -43,11 +43,6 @@ impl Span {
         Span { lo: self.lo.min(other.lo), hi: self.hi.max(other.hi) }
     }
 
-    /// It goes further on one side.
-    fn stretched(self, by: i64) -> Span {
-        Span { lo: self.lo + by.min(0), hi: self.hi + by.max(0) }
-    }
-
     pub(crate) fn contains(self, value: i64) -> bool {
         (self.lo..=self.hi).contains(&value)
     }
@@ -84,9 +79,6 @@ pub(crate) enum Turn {
 struct Forward {
     /// How far the time is ahead of what is certain.
     ahead_ms: Span,
-    /// How far small steps have led since, on the whole forward and back: the time without the step need not have
-    /// followed them.
-    small_ms: Span,
     /// Until then it certainly may be taken back, and from `by_ms` on certainly not (boot time).
     until_ms: i64,
     by_ms: i64,
@@ -110,6 +102,11 @@ pub(crate) struct Time {
     shown_ms: Span,
     forward: Option<Forward>,
     back: Option<Back>,
+    /// What the time was before each of the steps that may still be taken back, minus boot time. Where one is, a small
+    /// step back may be left of it, for which the time stands still.
+    lines_ms: Vec<Span>,
+    /// When the last of them is for good (boot time).
+    lines_by_ms: i64,
     /// What the store keeps: the time without a step forward that is held, and the latest that it has shown.
     kept_ms: Span,
     latest_ms: Span,
@@ -125,6 +122,8 @@ impl Time {
             shown_ms: Span::around(reading.wall_ms, TOLERANCE_MS),
             forward: None,
             back: None,
+            lines_ms: Vec::new(),
+            lines_by_ms: 0,
             kept_ms: Span { lo: NEVER_MS, hi: reading.wall_ms },
             latest_ms: Span { lo: NEVER_MS, hi: reading.wall_ms },
             healthy_since_ms: None,
@@ -193,16 +192,22 @@ impl Time {
         let line_ms = self.last.wall_ms - self.last.boot_ms;
         let shown_ms = Span::around(reading.wall_ms, TOLERANCE_MS);
         let mut turns = Vec::new();
-        if step_ms < -LARGE_STEP_MS {
-            turns.push(self.step_back(reading, line_ms, -step_ms));
-        } else if step_ms > LARGE_STEP_MS {
-            self.last = reading;
-            self.shown_ms = shown_ms;
-            turns.extend(self.step_forward(step_ms));
+        if step_ms.abs() > LARGE_STEP_MS {
+            let ended = self.certain();
+            if reading.boot_ms >= self.lines_by_ms {
+                self.lines_ms.clear();
+            }
+            self.lines_ms.push(Span { lo: line_ms - TOLERANCE_MS, hi: self.shown_ms.hi - self.last.boot_ms });
+            (self.last, self.shown_ms) = (reading, shown_ms);
+            self.may_stand_still(0);
+            turns.extend(if step_ms < 0 {
+                Some(self.step_back(ended, line_ms, -step_ms))
+            } else {
+                self.step_forward(step_ms)
+            });
         } else {
             // A small step back: the time stands still.
             self.last = reading;
-            self.forward.iter_mut().for_each(|forward| forward.small_ms = forward.small_ms.stretched(step_ms));
             let unset_ms = reading.wall_ms - step_ms + TOLERANCE_MS;
             let hi = self.shown_ms.hi.max(shown_ms.hi).max(unset_ms);
             self.shown_ms = Span { lo: self.shown_ms.lo.max(shown_ms.lo), hi };
@@ -230,13 +235,8 @@ impl Time {
         self.healthy_since_ms.is_some_and(|since_ms| self.last.boot_ms - since_ms >= ms)
     }
 
-    fn step_back(&mut self, reading: Reading, line_ms: i64, step_ms: i64) -> Turn {
-        let ended_ms = self.certain_ms();
-        let without_ms = self.forward.map(|Forward { ahead_ms, small_ms, .. }| Span {
-            lo: self.shown_ms.lo - ahead_ms.hi - small_ms.hi,
-            hi: self.shown_ms.hi - ahead_ms.lo - small_ms.lo,
-        });
-        let boot_ms = reading.boot_ms;
+    fn step_back(&mut self, ended: Span, line_ms: i64, step_ms: i64) -> Turn {
+        let boot_ms = self.last.boot_ms;
         let (until_ms, by_ms) = (boot_ms + HOLD_MS.0, boot_ms + HOLD_MS.1);
         let line_ms = Span::exactly(line_ms);
         let mut back = Back { line_ms, until_ms, by_ms, was_ahead_ms: 0 };
@@ -251,41 +251,29 @@ impl Time {
             let left_ms = forward.ahead_ms.plus(-step_ms);
             if left_ms.hi > RETURN_MS {
                 let ahead_ms = Span { lo: 0, hi: left_ms.hi };
-                self.forward = Some(Forward { ahead_ms, small_ms: Span::exactly(0), until_ms: boot_ms, by_ms });
+                self.forward = Some(Forward { ahead_ms, until_ms: boot_ms, by_ms });
             }
         }
         self.back = Some(back);
-        self.last = reading;
-        self.shown_ms = Span::around(reading.wall_ms, TOLERANCE_MS);
-        if let Some(without_ms) = without_ms {
-            self.may_stand_still_at(without_ms);
-        }
         // The kept time follows at once where the disk takes it.
         (self.kept_ms, self.latest_ms) = match self.healthy_since_ms {
             Some(_) => (self.certain_ms(), self.shown_ms),
             None => (self.kept_ms.or(self.certain_ms()), self.latest_ms.or(self.shown_ms)),
         };
-        Turn::Back { ended: ended_ms.seconds(), now: self.now() }
+        Turn::Back { ended, now: self.now() }
     }
 
     fn step_forward(&mut self, step_ms: i64) -> Option<Turn> {
         let boot_ms = self.last.boot_ms;
         let (until_ms, by_ms) = (boot_ms + HOLD_MS.0, boot_ms + HOLD_MS.1);
         let Some(back) = self.back.take() else {
-            let before = self.forward.unwrap_or(Forward {
-                ahead_ms: Span::exactly(0),
-                small_ms: Span::exactly(0),
-                until_ms,
-                by_ms,
-            });
+            let before = self.forward.unwrap_or(Forward { ahead_ms: Span::exactly(0), until_ms, by_ms });
             let ahead_ms = before.ahead_ms.plus(step_ms);
-            self.forward = Some(Forward { ahead_ms, until_ms: before.until_ms, by_ms, ..before });
+            self.forward = Some(Forward { ahead_ms, until_ms: before.until_ms, by_ms });
             return None;
         };
         let line_ms = self.last.wall_ms - boot_ms;
         let is_back = (line_ms - back.line_ms.hi).abs() <= LARGE_STEP_MS - 2 * TOLERANCE_MS;
-        self.may_stand_still_at(back.line_ms.plus(boot_ms + TOLERANCE_MS));
-        self.may_stand_still_at(back.line_ms.plus(boot_ms + TOLERANCE_MS - back.was_ahead_ms));
         if is_back && boot_ms < back.until_ms {
             return Some(Turn::Returned);
         }
@@ -293,15 +281,18 @@ impl Time {
         self.back = Some(Back { by_ms, ..back }).filter(|_| !is_back);
         let before_ms = self.forward.map_or(0, |forward| forward.ahead_ms.hi);
         let ahead_ms = Span { lo: 0, hi: (before_ms + step_ms).max(back.was_ahead_ms) };
-        self.forward = Some(Forward { ahead_ms, small_ms: Span::exactly(0), until_ms: boot_ms, by_ms });
+        self.forward = Some(Forward { ahead_ms, until_ms: boot_ms, by_ms });
         Some(Turn::PerhapsReturned)
     }
 
-    /// What is left of a step that was taken back may be a small step back, for which the time stands still.
-    fn may_stand_still_at(&mut self, time_ms: Span) {
-        let longest_ms = self.last.wall_ms + LARGE_STEP_MS + TOLERANCE_MS;
-        if time_ms.lo <= longest_ms {
-            self.shown_ms.hi = self.shown_ms.hi.max(time_ms.hi.min(longest_ms));
+    /// After a large step or a start, which may have read the clock so long after the last reading.
+    fn may_stand_still(&mut self, took_ms: i64) {
+        self.lines_by_ms = self.last.boot_ms + took_ms + HOLD_MS.1;
+        let longest_ms = self.last.wall_ms + took_ms + LARGE_STEP_MS + TOLERANCE_MS;
+        for time_ms in self.lines_ms.iter().map(|line_ms| line_ms.plus(self.last.boot_ms)) {
+            if time_ms.lo <= longest_ms {
+                self.shown_ms.hi = self.shown_ms.hi.max(time_ms.hi.min(longest_ms));
+            }
         }
     }
 
@@ -341,13 +332,14 @@ impl Time {
             let still_ahead_ms = |held: Forward| (held.ahead_ms.lo + step_ms.min(0)).max(0);
             let ahead_ms = Span { lo: forward.map_or(0, still_ahead_ms), hi: gap_ms };
             let until_ms = forward.map_or(reading.boot_ms, |held| held.until_ms);
-            let small_ms = forward.map_or(Span::exactly(0), |held| held.small_ms).stretched(step_ms.min(0));
-            self.forward = Some(Forward { ahead_ms, small_ms, until_ms, by_ms });
+            self.forward = Some(Forward { ahead_ms, until_ms, by_ms });
         }
         let ended = kept_ms.seconds();
         let never = Span::exactly(1 << 50);
         let mut turns = vec![Turn::Back { ended, now: never }];
-        self.may_stand_still_at(self.latest_ms);
+        let line_ms = |time_ms: Span| Span { hi: time_ms.hi + TOLERANCE_MS, ..time_ms }.plus(-reading.boot_ms);
+        self.lines_ms = vec![line_ms(kept_ms), line_ms(self.latest_ms)];
+        self.may_stand_still(took_ms);
         if behind_ms.hi <= LARGE_STEP_MS {
             self.shown_ms.lo = self.shown_ms.lo.max(self.latest_ms.lo);
         } else {
