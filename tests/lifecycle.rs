@@ -76,10 +76,9 @@ fn a_port_in_use_is_refused() {
 
 #[test]
 fn the_start_lines_are_all_of_standard_output() {
-    let mut server = Server::in_memory(&[]);
+    let server = Server::in_memory(&[]);
     get(server.public(), "/nothing");
-    server.signal(Signal::TERM);
-    assert_eq!(server.wait_exit(DEADLINE).code(), Some(0));
+    let server = server.stop();
     let stdout = server.stdout();
     let mut lines: Vec<&str> = stdout.lines().collect();
     lines.sort_unstable();

@@ -12,9 +12,8 @@ use serde_json::Value;
 use std::process::Command;
 
 /// Ends the server and gives all that it has told.
-fn told_until_the_end(mut server: Server) -> String {
-    server.signal(Signal::TERM);
-    assert!(server.wait_exit(DEADLINE).success());
+fn told_until_the_end(server: Server) -> String {
+    let server = server.stop();
     // The last line, which is read by another thread.
     await_line(&server, "stopped after ");
     server.stderr()
@@ -66,10 +65,9 @@ fn start_and_stop_say_what_runs() {
 #[test]
 fn a_level_hides_what_is_less_grave() {
     for (level, is_told) in [("error", false), ("warn", false), ("info", true), ("debug", true)] {
-        let mut server = Server::listed(&["--log-level", level]);
+        let server = Server::listed(&["--log-level", level]);
         server.control_client().post("/v1/votes/batch?mode=cast", r#"{"server_id":28,"ip":"203.0.113.7"}"#);
-        server.signal(Signal::TERM);
-        assert!(server.wait_exit(DEADLINE).success());
+        let server = server.stop();
         if is_told {
             await_line(&server, "stopped after ");
         }

@@ -1,12 +1,10 @@
 //! Where listening sockets come from: IPv6 beside IPv4, and sockets that a service manager passes.
 //! Black box; knows the command line and the manager's environment.
 
-use crate::util::DEADLINE;
 use crate::util::client::{Client, get};
 use crate::util::endpoint::Endpoint;
 use crate::util::server::{Ended, Server, expect_failure, expect_refusal};
 use crate::util::watch::Watching;
-use rustix::process::Signal;
 use std::fs::File;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -73,13 +71,12 @@ fn a_passed_socket_stands_in_for_its_role() {
     let mut early = Client::connect(address);
     early.send("GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n");
     let kept = socket.try_clone().expect("a descriptor");
-    let mut server = passing(socket, "public", &["--control", "127.0.0.1:0", "--workers", "3"]).expect("it starts");
+    let server = passing(socket, "public", &["--control", "127.0.0.1:0", "--workers", "3"]).expect("it starts");
     assert_eq!(server.public(), address);
     assert_eq!(early.read_response(false).status, 404);
     assert!((0..20).all(|_| answers(address)), "every worker has it");
-    server.signal(Signal::TERM);
     drop(early);
-    assert_eq!(server.wait_exit(DEADLINE).code(), Some(0), "{}", server.stderr());
+    server.stop();
     // The process is gone, and whoever comes waits for the next one.
     let mut late = Client::connect(address);
     late.send("GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -93,14 +90,13 @@ fn a_passed_socket_may_be_a_unix_one_and_the_control_listeners() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("control");
     let socket = UnixListener::bind(&path).expect("bound");
-    let mut server = passing(socket, "control", &["--listen", "127.0.0.1:0"]).expect("it starts");
+    let server = passing(socket, "control", &["--listen", "127.0.0.1:0"]).expect("it starts");
     assert_eq!(*server.control_endpoint(), Endpoint::Unix(path.clone()));
     let mut client = Client::connect(server.control_endpoint());
     client.send("GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_eq!(client.read_response(false).status, 200);
     drop(client);
-    server.signal(Signal::TERM);
-    assert_eq!(server.wait_exit(DEADLINE).code(), Some(0), "{}", server.stderr());
+    server.stop();
     assert!(path.exists(), "it is the manager's");
 }
 

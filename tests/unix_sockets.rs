@@ -1,13 +1,11 @@
 //! Listeners on Unix sockets: the contract over them, their files and permissions, what stands in
 //! the way of one, and what is left behind.
 
-use crate::util::DEADLINE;
 use crate::util::answers::{CAN_VOTE, prepare};
 use crate::util::checks;
 use crate::util::client::{Client, exchange, get};
 use crate::util::endpoint::Endpoint;
 use crate::util::server::{Server, expect_failure, expect_refusal, run_to_end};
-use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -67,11 +65,10 @@ fn permissions_are_as_told_and_the_files_go_with_the_service() {
     for (args, expected) in [(&[][..], 0o660), (&["--listen-mode", "0600"], 0o600), (&["--listen-mode", "777"], 0o777)]
     {
         let place = Place::new();
-        let mut server = place.serve(args);
+        let server = place.serve(args);
         assert_eq!(mode(&place.path("public")), expected);
         assert_eq!(mode(&place.path("control")), expected);
-        server.signal(Signal::TERM);
-        assert_eq!(server.wait_exit(DEADLINE).code(), Some(0), "{}", server.stderr());
+        server.stop();
         assert!(place.left().is_empty(), "{:?}", place.left());
     }
     for wrong in ["", "0888", "1777", "+77", "-1", "rw"] {
@@ -83,9 +80,7 @@ fn permissions_are_as_told_and_the_files_go_with_the_service() {
 #[test]
 fn a_file_that_was_left_is_replaced() {
     let place = Place::new();
-    let mut killed = place.serve(&[]);
-    killed.signal(Signal::KILL);
-    killed.wait_exit(DEADLINE);
+    drop(place.serve(&[]));
     assert_eq!(place.left().len(), 2, "a killed process takes nothing away");
     let server = place.serve(&[]);
     assert_eq!(get(&server.publics()[0], "/nothing").status, 404);
@@ -195,7 +190,6 @@ fn the_subcommands_reach_it() {
     }
     assert_eq!(fs::read_to_string(backup).expect("it was written").lines().count(), 2);
     // A killed process leaves files on which nobody answers; later there are none.
-    server.signal(Signal::KILL);
     drop(server);
     for _ in 0..2 {
         let ended = run(&["server", "list"]);

@@ -3,30 +3,21 @@
 
 use super::GET;
 use crate::util::answers::CAN_VOTE;
-use crate::util::client::Client;
+use crate::util::client::{Client, get};
 use crate::util::endpoint::Endpoint;
 use crate::util::figures::{connections_affordable, one_worker, report};
+use crate::util::load::{Caller, Load, Notes};
 use crate::util::needs::is_long;
 use crate::util::server::Server;
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::{scope, sleep};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// A member of a crowd comes from here where it is to be told from who means well.
 pub(crate) const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
-
-/// Has a crowd end, where a test fails too.
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
 
 /// A connection that takes next to nothing of what it is sent.
 pub(crate) fn connect_from(source: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
@@ -38,15 +29,12 @@ pub(crate) fn connect_from(source: Ipv4Addr, to: SocketAddr) -> std::io::Result<
 }
 
 /// Keeps `count` connections on which `says` was said, and opens each anew that was closed, until told
-/// to end. Gives how often it came anew.
-fn hold(source: Ipv4Addr, to: SocketAddr, count: usize, says: &[u8], is_over: &AtomicBool) -> usize {
+/// to end. Tells how often it came anew.
+fn hold(source: Ipv4Addr, to: SocketAddr, count: usize, says: &[u8]) -> Load<usize> {
     let mut crowd: Vec<Option<TcpStream>> = (0..count).map(|_| None).collect();
-    let mut opened = 0;
-    while !is_over.load(Ordering::Relaxed) {
+    let says = says.to_vec();
+    let keep_on = move |opened: &Notes<usize>| {
         for member in &mut crowd {
-            if is_over.load(Ordering::Relaxed) {
-                break;
-            }
             // What it is told is read as far as it has come; the end of that is the end of it.
             let is_closed = member.as_mut().is_none_or(|stream| {
                 let read = stream.read(&mut [0; 2_048]);
@@ -54,17 +42,17 @@ fn hold(source: Ipv4Addr, to: SocketAddr, count: usize, says: &[u8], is_over: &A
                     && !matches!(read, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
             });
             if is_closed && let Ok(mut stream) = connect_from(source, to) {
-                let said = says.strip_suffix(b"deaf").unwrap_or(says);
+                let said = says.strip_suffix(b"deaf").unwrap_or(&says);
                 stream.set_nonblocking(true).expect("a socket takes that");
                 // One that was closed at once comes again.
                 let _sent = stream.write(said);
                 *member = Some(stream);
-                opened += 1;
+                *opened.open() += 1;
             }
         }
         sleep(Duration::from_millis(1));
-    }
-    opened
+    };
+    Load::start([Box::new(keep_on) as Caller<usize>])
 }
 
 /// Requests of one who means well, each on a connection of its own: how many were not answered 200,
@@ -89,22 +77,17 @@ fn ask_for(time: Duration, endpoint: &Endpoint) -> (usize, usize, Duration) {
 #[test]
 fn a_crowd_of_one_address_ends_its_own_and_not_who_is_slow() {
     let server = one_worker(&["--max-connections", "50"]);
-    let is_over = AtomicBool::new(false);
-    scope(|scope| {
-        let end = End(&is_over);
-        let crowd = scope.spawn(|| hold(ELSEWHERE, server.public(), 100, b"GET / HTTP/1.1\r\nHo", &is_over));
-        sleep(Duration::from_millis(300));
-        let mut slow = Client::connect(server.public());
-        for piece in GET.chunks(4) {
-            slow.send(piece);
-            sleep(Duration::from_millis(100));
-        }
-        assert_eq!(slow.read_response(false).text(), CAN_VOTE.body);
-        drop(end);
-        let opened = crowd.join().expect("no panic");
-        report(format_args!("a slow head of {} ms beside {opened} that never end", GET.len() / 4 * 100));
-        assert!(opened > 200, "{opened}");
-    });
+    let crowd = hold(ELSEWHERE, server.public(), 100, b"GET / HTTP/1.1\r\nHo");
+    sleep(Duration::from_millis(300));
+    let mut slow = Client::connect(server.public());
+    for piece in GET.chunks(4) {
+        slow.send(piece);
+        sleep(Duration::from_millis(100));
+    }
+    assert_eq!(slow.read_response(false).text(), CAN_VOTE.body);
+    let opened = crowd.stop();
+    report(format_args!("a slow head of {} ms beside {opened} that never end", GET.len() / 4 * 100));
+    assert!(opened > 200, "{opened}");
 }
 
 /// What is said without a key, on how many connections.
@@ -132,40 +115,34 @@ fn whoever_has_no_key_delays_no_vote() {
     /// service. A crowd that holds places would hold them for longer than this.
     const LONGEST: Duration = Duration::from_secs(5);
     let server = one_worker(&[]);
-    let voters = AtomicUsize::new(0);
+    let mut voters = (0x0A00_0000..).map(Ipv4Addr::from_bits);
     for (place, (kind, count, says)) in (2..).zip(kinds()) {
         // Each from its own, so that it finds ports at once.
         let source = Ipv4Addr::new(127, 0, 1, place);
         let count = connections_affordable(count);
-        let is_over = AtomicBool::new(false);
-        scope(|scope| {
-            let end = End(&is_over);
-            let crowd = scope.spawn(|| hold(source, server.control(), count, &says, &is_over));
-            sleep(Duration::from_millis(300));
-            let mut waits = Vec::new();
-            let until = Instant::now() + Duration::from_millis(1_200);
-            while Instant::now() < until {
-                let voter = Ipv4Addr::from_bits(voters.fetch_add(1, Ordering::Relaxed) as u32 + 0x0A00_0000);
-                let since = Instant::now();
-                assert_eq!(server.control_client().cast(1, voter).status, 201, "{kind}");
-                waits.push(since.elapsed());
-                let since = Instant::now();
-                let ready = crate::util::client::get(server.control(), "/readyz");
-                assert_eq!(ready.status, 200, "{kind}: {ready:?}");
-                waits.push(since.elapsed());
-            }
-            drop(end);
-            let opened = crowd.join().expect("no panic");
-            waits.sort();
-            let (median, longest) = (waits[waits.len() / 2], waits[waits.len() - 1]);
-            report(format_args!(
-                "{count} connections without a key, {kind}, opened {opened} times: {} votes and probes, median {:.1} ms, longest {:.1} ms",
-                waits.len(),
-                median.as_secs_f64() * 1e3,
-                longest.as_secs_f64() * 1e3
-            ));
-            assert!(longest <= LONGEST, "{kind}: {longest:?}");
-        });
+        let crowd = hold(source, server.control(), count, &says);
+        sleep(Duration::from_millis(300));
+        let mut waits = Vec::new();
+        let until = Instant::now() + Duration::from_millis(1_200);
+        while Instant::now() < until {
+            let since = Instant::now();
+            assert_eq!(server.control_client().cast(1, voters.next().expect("one more")).status, 201, "{kind}");
+            waits.push(since.elapsed());
+            let since = Instant::now();
+            let ready = get(server.control(), "/readyz");
+            assert_eq!(ready.status, 200, "{kind}: {ready:?}");
+            waits.push(since.elapsed());
+        }
+        let opened = crowd.stop();
+        waits.sort();
+        let (median, longest) = (waits[waits.len() / 2], waits[waits.len() - 1]);
+        report(format_args!(
+            "{count} connections without a key, {kind}, opened {opened} times: {} votes and probes, median {:.1} ms, longest {:.1} ms",
+            waits.len(),
+            median.as_secs_f64() * 1e3,
+            longest.as_secs_f64() * 1e3
+        ));
+        assert!(longest <= LONGEST, "{kind}: {longest:?}");
     }
 }
 
@@ -185,7 +162,7 @@ fn uploads_that_stand_still_leave_room_for_a_vote() {
         .collect();
     for voter in 1..20 {
         assert_eq!(control.cast(1, [203, 0, 113, voter]).status, 201);
-        assert_eq!(crate::util::client::get(server.control(), "/readyz").status, 200);
+        assert_eq!(get(server.control(), "/readyz").status, 200);
     }
     drop(uploads);
 }
@@ -312,27 +289,22 @@ pub(crate) fn with_descriptors(descriptors: usize, workers: &str) -> Server {
 fn never_stalls(descriptors: usize, workers: &str) {
     let server = with_descriptors(descriptors, workers);
     let count = connections_affordable(descriptors * 5 / 4);
-    let is_over = AtomicBool::new(false);
-    scope(|scope| {
-        let end = End(&is_over);
-        let on_control = scope.spawn(|| hold(ELSEWHERE, server.control(), count / 4, b"GET / HT", &is_over));
-        let crowd = scope.spawn(|| hold(ELSEWHERE, server.public(), count, b"GET / HTTP/1.1\r\nHo", &is_over));
-        sleep(Duration::from_millis(1_000));
-        let (asked, failed, longest) = ask_for(Duration::from_secs(1), &server.publics()[0]);
-        assert_eq!(server.control_client().cast(1, [203, 0, 113, 7]).status, 201);
-        let page = crate::util::client::get(server.control(), "/metrics");
-        drop(end);
-        let opened = crowd.join().expect("no panic") + on_control.join().expect("no panic");
-        let shortages = page.text().lines().filter(|line| line.starts_with("vote_status_accept_shortages_total"));
-        let shortages: Vec<&str> = shortages.filter(|line| !line.ends_with(" 0")).collect();
-        report(format_args!(
-            "{descriptors} descriptors, {workers} workers: {opened} opened by a crowd of {count}; {failed} of {asked} requests without a 200, longest {} ms",
-            longest.as_millis()
-        ));
-        assert!(failed * 100 <= asked, "{failed} of {asked}");
-        assert_eq!(shortages, [""; 0], "newcomers had to wait for a descriptor");
-        assert!(longest < Duration::from_secs(4), "{longest:?}");
-    });
+    let on_control = hold(ELSEWHERE, server.control(), count / 4, b"GET / HT");
+    let crowd = hold(ELSEWHERE, server.public(), count, b"GET / HTTP/1.1\r\nHo");
+    sleep(Duration::from_millis(1_000));
+    let (asked, failed, longest) = ask_for(Duration::from_secs(1), &server.publics()[0]);
+    assert_eq!(server.control_client().cast(1, [203, 0, 113, 7]).status, 201);
+    let page = get(server.control(), "/metrics");
+    let opened = crowd.stop() + on_control.stop();
+    let shortages = page.text().lines().filter(|line| line.starts_with("vote_status_accept_shortages_total"));
+    let shortages: Vec<&str> = shortages.filter(|line| !line.ends_with(" 0")).collect();
+    report(format_args!(
+        "{descriptors} descriptors, {workers} workers: {opened} opened by a crowd of {count}; {failed} of {asked} requests without a 200, longest {} ms",
+        longest.as_millis()
+    ));
+    assert!(failed * 100 <= asked, "{failed} of {asked}");
+    assert_eq!(shortages, [""; 0], "newcomers had to wait for a descriptor");
+    assert!(longest < Duration::from_secs(4), "{longest:?}");
 }
 
 #[test]

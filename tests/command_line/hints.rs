@@ -1,9 +1,7 @@
 //! What is told of a slip of the hand, of a service that listens too openly, and of options before they count.
 
 use crate::command_line::{expect_failure, expect_quiet, folder, say, text};
-use crate::util::DEADLINE;
 use crate::util::server::{Server, run_to_end};
-use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
@@ -70,11 +68,8 @@ fn warnings(data: &Path, args: &[&str], key: &str) -> Vec<String> {
     let mut command = Server::command();
     command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir", text(data)]).args(args);
     command.env("VOTE_STATUS_CONTROL_KEY", key);
-    let mut server = Server::spawn(command);
     // A process that ends waits for its last lines.
-    server.signal(Signal::TERM);
-    assert_eq!(server.wait_exit(DEADLINE).code(), Some(0));
-    let stderr = server.stderr();
+    let stderr = Server::spawn(command).stop().stderr();
     stderr.lines().filter_map(|line| line.split_once(" WARN ")).map(|(_, text)| text.to_owned()).collect()
 }
 

@@ -5,9 +5,8 @@ use crate::util::answers::NOT_READY;
 use crate::util::client::get;
 use crate::util::ledger::{Ledger, serve, try_serve, voted};
 use crate::util::server::{Server, expect_failure};
-use crate::util::{DEADLINE, wait_until};
+use crate::util::wait_until;
 use redb::{Database, Key, TableDefinition, Value};
-use rustix::process::Signal;
 use std::borrow::Borrow;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -21,15 +20,8 @@ pub(crate) fn store_file(folder: &Path) -> PathBuf {
 /// A directory with a server and some votes, and the service ended in order.
 pub(crate) fn furnished(folder: &Path, votes: u32) -> Ledger {
     let (server, ledger) = voted(folder, votes);
-    stop(server);
+    server.stop();
     ledger
-}
-
-/// Ends the service as its operator does.
-pub(crate) fn stop(mut server: Server) {
-    server.signal(Signal::TERM);
-    let status = server.wait_exit(DEADLINE);
-    assert!(status.success(), "{status:?}");
 }
 
 /// Requires that the process stays and answers the safe 503, and that `/readyz` and one log line say
@@ -205,7 +197,7 @@ fn no_start_on_what_is_no_store_of_this_version() {
         for _ in 0..2 {
             let mut server = serve(folder.path(), &[]);
             expect_not_ready(&mut server, reason, &store_file(folder.path()).display().to_string(), word, what);
-            stop(server);
+            server.stop();
         }
     }
 }
@@ -218,11 +210,11 @@ fn a_copy_that_was_put_back_is_served() {
     let copy = fs::read(store_file(folder.path())).expect("the file can be read");
     let server = serve(folder.path(), &[]);
     ledger.clone().cast_all(&server, 100..101);
-    stop(server);
+    server.stop();
     fs::write(store_file(folder.path()), b"damaged").expect("the file can be damaged");
     let mut server = serve(folder.path(), &[]);
     expect_not_ready(&mut server, "store_unusable", "votes.redb", "put back a copy", "a damaged file");
-    stop(server);
+    server.stop();
     fs::write(store_file(folder.path()), copy).expect("a copy can be put back");
     // As the line says, and nothing more: what else has to be done stands in it.
     let mut server = serve(folder.path(), &[]);
@@ -278,10 +270,7 @@ fn what_others_may_read_or_write_is_warned_of() {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(directory_mode)).expect("a mode");
         let mut command = Server::on(folder.path());
         command.env_remove("VOTE_STATUS_CONTROL_KEY");
-        let mut server = Server::spawn(command);
-        server.signal(Signal::TERM);
-        assert!(server.wait_exit(DEADLINE).success());
-        let told = server.stderr();
+        let told = Server::spawn(command).stop().stderr();
         for words in expected {
             assert!(told.contains(words), "no {words:?} in {told}");
         }

@@ -6,66 +6,50 @@ use crate::durability::files::{await_ready, furnished, store_file};
 use crate::durability::small_disk::SmallDisk;
 use crate::util::client::get;
 use crate::util::control::Control;
-use crate::util::ledger::{Ledger, SERVER, address, next_votes, serve, voted};
+use crate::util::ledger::{Ledger, Pair, SERVER, address, next_votes, serve, voted};
+use crate::util::load::{Caller, Load, Notes};
 use crate::util::server::{Server, run_to_end};
 use crate::util::time::now_unix;
 use crate::util::wait_until;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{JoinHandle, sleep, spawn};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// A vote that is asked for so long after the file has gone is not answered 201.
 const TOLD_MAX: Duration = Duration::from_secs(1);
 
-/// Votes one after the other, each with when it was asked for and what was answered.
-struct Load {
-    is_over: Arc<AtomicBool>,
-    thread: JoinHandle<Vec<(u32, Instant, u16, i64)>>,
+/// Votes one after the other, each with when it was asked for, what was answered, and its instant.
+type Asked = Vec<(Pair, Instant, u16, i64)>;
+
+fn voting(control: Control) -> Load<Asked> {
+    let mut pairs = (1_000..).map(|number| (SERVER, address(number)));
+    let cast = move |asked: &Notes<Asked>| {
+        let (pair, at, voted_at) = (pairs.next().expect("one more"), Instant::now(), now_unix());
+        let status = control.cast_at(pair.0, &pair.1.to_string(), voted_at).status;
+        asked.open().push((pair, at, status, voted_at));
+        sleep(Duration::from_millis(1));
+    };
+    Load::start([Box::new(cast) as Caller<Asked>])
 }
 
-impl Load {
-    fn start(control: Control, first: u32) -> Load {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let over = Arc::clone(&is_over);
-        let thread = spawn(move || {
-            let mut asked = Vec::new();
-            let mut number = first;
-            while !over.load(Ordering::Relaxed) {
-                let (at, voted_at) = (Instant::now(), now_unix());
-                let status = control.cast_at(SERVER, &address(number).to_string(), voted_at).status;
-                asked.push((number, at, status, voted_at));
-                number += 1;
-                sleep(Duration::from_millis(1));
-            }
-            asked
-        });
-        Load { is_over, thread }
-    }
-
-    /// The votes that were taken go into `ledger`, the others are as refused; none may have been taken
-    /// from `TOLD_MAX` after `gone` on until `back`.
-    fn stop(self, ledger: &mut Ledger, gone: Instant, back: Option<Instant>) {
-        self.is_over.store(true, Ordering::Relaxed);
-        let asked = self.thread.join().expect("the load has ended");
-        let (mut late, mut refused) = (0, 0);
-        for (number, at, status, voted_at) in asked {
-            let pair = (SERVER, address(number));
-            match status {
-                201 => drop(ledger.recorded.insert(pair, voted_at)),
-                503 => ledger.refused.push(pair),
-                _ => panic!("{status}"),
-            }
-            refused += u32::from(status == 503);
-            let is_late = at > gone + TOLD_MAX && back.is_none_or(|back| at < back);
-            late += u32::from(status == 201 && is_late);
+/// The votes that were taken go into `ledger`, the others are as refused; none may have been taken
+/// from `TOLD_MAX` after `gone` on until `back`.
+fn stop(load: Load<Asked>, ledger: &mut Ledger, gone: Instant, back: Option<Instant>) {
+    let (mut late, mut refused) = (0, 0);
+    for (pair, at, status, voted_at) in load.stop() {
+        match status {
+            201 => drop(ledger.recorded.insert(pair, voted_at)),
+            503 => ledger.refused.push(pair),
+            _ => panic!("{status}"),
         }
-        println!("{} recorded, {refused} refused, {late} recorded too late", ledger.recorded.len());
-        assert!(refused > 0, "it was noticed");
-        assert_eq!(late, 0, "recorded in a file that is gone");
+        refused += u32::from(status == 503);
+        let is_late = at > gone + TOLD_MAX && back.is_none_or(|back| at < back);
+        late += u32::from(status == 201 && is_late);
     }
+    println!("{} recorded, {refused} refused, {late} recorded too late", ledger.recorded.len());
+    assert!(refused > 0, "it was noticed");
+    assert_eq!(late, 0, "recorded in a file that is gone");
 }
 
 fn trouble(server: &Server) -> Option<String> {
@@ -82,9 +66,9 @@ fn wait_for_trouble(server: &Server, is_wanted: bool) {
 }
 
 /// A server and some votes, and more being cast.
-fn under_load(data: &Path) -> (Server, Ledger, Load) {
+fn under_load(data: &Path) -> (Server, Ledger, Load<Asked>) {
     let (server, ledger) = voted(data, 100);
-    let load = Load::start(server.control_client(), 1_000);
+    let load = voting(server.control_client());
     sleep(Duration::from_millis(300));
     (server, ledger, load)
 }
@@ -103,7 +87,7 @@ fn a_deleted_directory_takes_no_votes_and_can_be_exported() {
     assert!(gone.elapsed() < TOLD_MAX + Duration::from_secs(2), "{:?}", gone.elapsed());
     sleep(TOLD_MAX + Duration::from_millis(300));
     let message = trouble(&server).expect("it lasts");
-    load.stop(&mut ledger, gone, None);
+    stop(load, &mut ledger, gone, None);
     ledger.expect(&server, "from memory");
 
     // As the line says.
@@ -132,7 +116,7 @@ fn goes_and_comes_back(go: impl FnOnce(&Path, &Path), come_back: impl FnOnce(&Pa
     come_back(&data, &aside);
     wait_for_trouble(&server, false);
     sleep(Duration::from_millis(200));
-    load.stop(&mut ledger, gone, Some(back));
+    stop(load, &mut ledger, gone, Some(back));
     ledger.cast_all(&server, 900..901);
     assert_eq!(get(server.control_endpoint(), "/readyz").json(), serde_json::json!({"ready": true}));
     ledger.expect(&server, "back again");

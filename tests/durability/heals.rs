@@ -5,6 +5,7 @@
 use crate::durability::small_disk::SmallDisk;
 use crate::util::control::Control;
 use crate::util::ledger::{COOLDOWN_S, Ledger, SERVER, address, next_votes, serve, voted};
+use crate::util::load::{Caller, Load, Notes};
 use crate::util::needs::is_long;
 use crate::util::server::Server;
 use crate::util::time::now_unix;
@@ -12,9 +13,7 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{JoinHandle, sleep, spawn};
+use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
 /// Votes are taken so soon after the old ones have expired; on a loaded machine too.
@@ -25,33 +24,13 @@ const FULL_S_MIN: i64 = 6;
 const BATCH_LINES: u32 = 20_000;
 
 /// Another writer on the same disk: whatever is free, it takes at once.
-struct Greedy {
-    is_over: Arc<AtomicBool>,
-    thread: JoinHandle<u64>,
-}
-
-impl Greedy {
-    fn start(path: PathBuf, pause: Duration) -> Greedy {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let over = Arc::clone(&is_over);
-        let thread = spawn(move || {
-            let mut file = File::create(path).expect("a file can be made");
-            let mut taken = 0;
-            while !over.load(Ordering::Relaxed) {
-                match file.write(&[1; 4_096]) {
-                    Ok(bytes) => taken += bytes as u64,
-                    Err(_) => sleep(pause),
-                }
-            }
-            taken
-        });
-        Greedy { is_over, thread }
-    }
-
-    fn stop(self) -> u64 {
-        self.is_over.store(true, Ordering::Relaxed);
-        self.thread.join().expect("the writer has ended")
-    }
+fn greedy(path: PathBuf, pause: Duration) -> Load<u64> {
+    let mut file = File::create(path).expect("a file can be made");
+    let write = move |taken: &Notes<u64>| match file.write(&[1; 4_096]) {
+        Ok(bytes) => *taken.open() += bytes as u64,
+        Err(_) => sleep(pause),
+    };
+    Load::start([Box::new(write) as Caller<u64>])
 }
 
 /// Processor time that a process has used, and what it has read, in bytes: proc_pid_stat(5) and
@@ -120,7 +99,7 @@ fn run(trial: &Trial) {
     });
     let (mut server, expires_at, kept) = filled.expect("the disk is full in time");
     let mut control = server.control_client();
-    let greedy = greedy_pause.map(|pause| Greedy::start(disk.0.join("greedy"), pause));
+    let greedy = greedy_pause.map(|pause| greedy(disk.0.join("greedy"), pause));
     sleep(Duration::from_secs(1));
     if is_killed {
         drop(server);
@@ -161,7 +140,7 @@ fn run(trial: &Trial) {
         ledger.cast_all(&server, number..number + 1);
         sleep(Duration::from_millis(20));
     }
-    let taken = greedy.map(Greedy::stop);
+    let taken = greedy.map(Load::stop);
     println!(
         "{} KB, {kept} votes, other writer {taken:?}: healed after {healed_ms} ms; while full {:.1} % of a core, {:.0} KB/s read",
         bytes >> 10,

@@ -1,7 +1,7 @@
 //! The wall clock steps under a running process or between two, by a library that is loaded before the system's
 //! and reads the step from a file. Black box; the recorder's unit tests hold the rules themselves.
 
-use crate::durability::files::{expect_not_ready, stop};
+use crate::durability::files::expect_not_ready;
 use crate::util::client::get;
 use crate::util::ledger::{COOLDOWN_S, Pair, SERVER, address, next_votes};
 use crate::util::needs::{faketime_library, left_out};
@@ -120,7 +120,7 @@ fn a_step_back_is_followed_and_cuts_cooldowns_for_good() {
     scene.step(&server, -HOUR_S);
     let shown = scene.expect_cut(&server);
     assert_eq!(server.control_client().cast(SERVER, address(0)).status, 409);
-    stop(server);
+    server.stop();
     let server = scene.start(&[]);
     assert_eq!(scene.expect_cut(&server), shown, "after a restart");
 }
@@ -128,7 +128,7 @@ fn a_step_back_is_followed_and_cuts_cooldowns_for_good() {
 #[test]
 fn a_clock_that_is_accepted_revives_nothing_and_is_kept() {
     let Some(mut scene) = Scene::new() else { return };
-    stop(furnished(&scene));
+    furnished(&scene).stop();
     scene.write_step(-HOUR_S);
     expect_behind(&scene, "an hour behind");
     let server = scene.start(&["--accept-clock"]);

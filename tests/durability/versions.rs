@@ -1,6 +1,5 @@
 //! A store of each version is read: see [`crate::util::kept`].
 
-use crate::durability::files::stop;
 use crate::util::kept::{LATER_S, MOMENT_S, expect_all, furnish, kept};
 use crate::util::needs::{faketime_library, left_out};
 use crate::util::server::Server;
@@ -34,7 +33,7 @@ fn a_store_of_every_version_is_read() {
         let data = folder.path().join("made");
         let server = serve_at(&data, &library, MOMENT_S);
         furnish(&server.control_client());
-        stop(server);
+        server.stop();
         copy_store(&data, own);
     });
     for version in kept {

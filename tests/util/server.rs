@@ -189,6 +189,15 @@ impl Server {
         wait(&mut self.child, deadline).unwrap_or_else(|| panic!("the server still runs after {deadline:?}"))
     }
 
+    /// Ends it as its operator does; it must end in order. What it has written is there.
+    #[track_caller]
+    pub(crate) fn stop(mut self) -> Server {
+        self.signal(Signal::TERM);
+        let status = self.wait_exit(DEADLINE);
+        assert_eq!(status.code(), Some(0), "{status:?}: {}", self.stderr());
+        self
+    }
+
     /// Whether the process still runs.
     pub(crate) fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("the child can be waited for").is_none()
