@@ -15,7 +15,7 @@ pub(crate) const STORE: &str = "votes.redb";
 pub(crate) const ELSEWHERE: &str = "elsewhere.redb";
 /// The first second of each simulation.
 const BEGIN_S: i64 = 1_795_000_000;
-/// A service on a well disk takes votes again after this long: its pauses grow, to seconds.
+/// A service on a well disk takes votes again after this long, and what its last try took: its pauses grow, to seconds.
 const RECOVERS_MS: i64 = 60_000;
 /// A start on a well disk is done after this long.
 const STARTS_MS: i64 = 30_000;
@@ -29,6 +29,8 @@ pub(crate) struct Machine {
     pub(crate) off_ms: i64,
     /// Since when (boot time) nothing is wrong with the disk.
     well_since_ms: Option<i64>,
+    /// The longest that a step has taken since the disk was well for long.
+    longest_step_ms: i64,
     /// A file that was emptied or replaced in place was not written anew yet, as far as is known.
     is_unproven: bool,
     /// What is kept may be lost by the contract's leave: the simulation is over.
@@ -58,6 +60,7 @@ impl Machine {
             process: None,
             off_ms: 0,
             well_since_ms: None,
+            longest_step_ms: 0,
             is_unproven: false,
             is_over: false,
             backup: None,
@@ -110,7 +113,7 @@ impl Machine {
     /// Whether the disk has been well for so long that everything works.
     fn has_recovered(&self) -> bool {
         let boot_ms = self.clocks.reading().boot_ms;
-        self.well_since_ms.is_some_and(|since_ms| boot_ms - since_ms >= RECOVERS_MS)
+        self.well_since_ms.is_some_and(|since_ms| boot_ms - since_ms >= RECOVERS_MS + self.longest_step_ms)
     }
 
     /// Something other than a fault has happened to the disk.
@@ -165,6 +168,8 @@ impl Machine {
         let looks = std::mem::take(&mut *process.looks.lock().expect("no look panics"));
         let is_new = !process.was_ready && process.readiness.is_ready() && !is_dead;
         self.model.took_ms = after.boot_ms - reading.boot_ms;
+        let before_ms = if self.has_recovered() { 0 } else { self.longest_step_ms };
+        self.longest_step_ms = before_ms.max(self.model.took_ms);
         let (options, accepts) = (process.options, process.accepts);
         let trouble = process.trouble();
         process.was_ready |= is_new;

@@ -2,9 +2,11 @@
 //! doubt, which servers are listed, and what the service may answer. Written from the contract's words, and knows
 //! nothing of the code that it judges.
 
+mod instants;
 pub(crate) mod time;
 pub(crate) mod world;
 
+use instants::Instants;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use time::{Reading, Span, Time, Turn};
@@ -78,8 +80,7 @@ pub(crate) struct Model {
     shown: Worlds,
     /// What may be seen after a start.
     stored: Worlds,
-    /// Instants that a vote of the pair certainly had, and those that one may have had.
-    used: BTreeMap<(u32, Voter), (BTreeSet<i64>, BTreeSet<i64>)>,
+    instants: Instants,
     /// For how long the requests at hand, or the start, have been under way.
     pub(crate) took_ms: i64,
 }
@@ -92,7 +93,7 @@ impl Model {
             time: Time::new(reading),
             shown: Worlds::new(),
             stored: Worlds::new(),
-            used: BTreeMap::new(),
+            instants: Instants::default(),
             took_ms: 0,
         }
     }
@@ -111,7 +112,7 @@ impl Model {
     pub(crate) fn look(&mut self, reading: Reading) {
         let turns = self.time.look(reading);
         if turns.iter().any(|turn| matches!(turn, Turn::Back { .. })) {
-            self.forget_instants();
+            self.instants.doubt(self.settings.prefix);
         }
         self.turn(&turns);
     }
@@ -120,11 +121,7 @@ impl Model {
         let cooldown_s = self.settings.cooldown_s;
         let (certain, kept) = (self.time.certain(), self.time.kept());
         self.shown.values_mut().flatten().for_each(|world| world.turn(turns, certain, cooldown_s));
-        let in_store = |turn: &Turn| match *turn {
-            Turn::Back { ended, now } => Turn::Back { ended: self.time.ended_in_store(ended), now },
-            other => other,
-        };
-        let turns: Vec<Turn> = turns.iter().map(in_store).collect();
+        let turns: Vec<Turn> = turns.iter().map(|turn| self.time.in_store(*turn)).collect();
         self.stored.values_mut().flatten().for_each(|world| world.turn(&turns, kept, cooldown_s));
     }
 
@@ -135,13 +132,6 @@ impl Model {
             let stored = self.stored.entry(*server).or_default();
             let lost: Vec<World> = worlds.iter().filter(|world| !stored.contains(world)).cloned().collect();
             stored.extend(lost);
-        }
-    }
-
-    fn forget_instants(&mut self) {
-        for ((server, voter), (certain, mut perhaps)) in std::mem::take(&mut self.used) {
-            perhaps.extend(certain);
-            self.used.entry((server, voter.under(self.settings.prefix))).or_default().1.append(&mut perhaps);
         }
     }
 
@@ -244,7 +234,7 @@ impl Model {
             // In doubt, it has any of those that are allowed.
             (Answer::InDoubt, _) => {
                 let from = asked.voted_at.map_or(now, Span::exactly);
-                let free = (from.hi..=now.hi + AHEAD_MAX_S).find(|at| !self.has_had(asked.server, &voters, *at).1);
+                let free = self.instants.free(asked.server, &voters, from.hi..=now.hi + AHEAD_MAX_S);
                 Span { hi: free.unwrap_or(from.hi.max(now.hi + AHEAD_MAX_S)), ..from }
             }
             _ => return Ok(()),
@@ -254,7 +244,13 @@ impl Model {
         if ends.hi <= now.lo || asked.voted_at.is_some_and(|at| at > now.hi + AHEAD_MAX_S) {
             return Ok(());
         }
-        (instants.lo..=instants.hi).for_each(|at| self.use_instant(asked.server, &voters, at, is_acknowledged));
+        let worlds = self.shown.get(&asked.server).map_or(&[][..], Vec::as_slice);
+        for voter in &voters {
+            // Of two votes that are recorded the later stays, and the earlier was none then.
+            let is_later = |world: &World| world.cooldown(*voter, now).1.iter().any(|other| other.hi > ends.lo);
+            let is_certain = is_acknowledged && !(asked.is_record && worlds.iter().any(is_later));
+            (instants.lo..=instants.hi).for_each(|at| self.instants.note(asked.server, *voter, at, is_certain));
+        }
         self.change(asked.server, is_acknowledged, |world| {
             let is_taken = !asked.is_record && voters.iter().any(|voter| world.cooldown(*voter, now).0);
             if world.token.is_some() && !is_taken {
@@ -262,17 +258,6 @@ impl Model {
             }
         });
         Ok(())
-    }
-
-    fn use_instant(&mut self, server: u32, voters: &BTreeSet<Voter>, at: i64, is_certain: bool) {
-        for voter in voters {
-            let (certain, perhaps) = self.used.entry((server, *voter)).or_default();
-            if is_certain {
-                certain.insert(at)
-            } else {
-                perhaps.insert(at)
-            };
-        }
     }
 
     /// Whether a vote may be answered so; the worlds in which it may not go.
@@ -346,12 +331,12 @@ impl Model {
         if voted_at < from.lo || voted_at > (now.hi + AHEAD_MAX_S).max(from.lo) {
             return Err("has an instant that is not within 5 s of the clock".into());
         }
-        if self.has_had(asked.server, voters, voted_at).0 {
+        if self.instants.is_used(asked.server, voters, voted_at) {
             return Err("has the instant of a vote that was cancelled".into());
         }
         // One that brings its instant may be moved behind the last that was cancelled.
         let first = if asked.voted_at.is_some() { from.hi.max(voted_at - 1) } else { from.hi };
-        match (first..voted_at).find(|at| !self.has_had(asked.server, voters, *at).1) {
+        match self.instants.free(asked.server, voters, first..=voted_at - 1) {
             Some(free) => Err(format!("but {free} is free")),
             None => Ok(()),
         }
@@ -360,7 +345,7 @@ impl Model {
     fn may_be_too_many(&self, asked: &Asked, voters: &BTreeSet<Voter>) -> Result<(), String> {
         let now = self.now();
         let from = asked.voted_at.unwrap_or(now.hi);
-        match (from..=now.lo + AHEAD_MAX_S).find(|at| !self.has_had(asked.server, voters, *at).1) {
+        match self.instants.free(asked.server, voters, from..=now.lo + AHEAD_MAX_S) {
             Some(free) => Err(format!("but {free} is free")),
             None => Ok(()),
         }
@@ -368,14 +353,7 @@ impl Model {
 
     /// The latest instant that a vote certainly had.
     pub(crate) fn latest(&self, server: u32, address: IpAddr) -> Option<i64> {
-        self.used.get(&(server, self.voter(address))).and_then(|(certain, _)| certain.last().copied())
-    }
-
-    /// Whether a vote of one of the voters has certainly, or perhaps, had this instant.
-    fn has_had(&self, server: u32, voters: &BTreeSet<Voter>, at: i64) -> (bool, bool) {
-        let mut used = voters.iter().filter_map(|voter| self.used.get(&(server, *voter)));
-        let (certain, perhaps) = (used.clone().any(|used| used.0.contains(&at)), used.any(|used| used.1.contains(&at)));
-        (certain, certain || perhaps)
+        self.instants.latest(server, self.voter(address))
     }
 
     /// A vote was to be cancelled.
@@ -401,7 +379,7 @@ impl Model {
             let ends: Vec<Span> = worlds.iter().flat_map(|world| world.cooldown(voter, now).1).collect();
             let is_shown = |at: &i64| ends.iter().any(|ends| ends.contains(at + self.settings.cooldown_s));
             let shown: Vec<i64> = (now.lo..=now.hi + AHEAD_MAX_S).filter(is_shown).collect();
-            shown.iter().for_each(|at| self.use_instant(server, &[voter].into(), *at, false));
+            shown.iter().for_each(|at| self.instants.note(server, voter, *at, false));
             self.change(server, *answer == Answer::Cancelled, |world| world.cancel(voter, now));
         }
         Ok(())
@@ -431,8 +409,7 @@ impl Model {
         if matches!(answer, Answer::Removed | Answer::InDoubt) {
             self.change(server, *answer == Answer::Removed, World::remove);
             // Of the instants of votes that were not cancelled the contract says nothing.
-            let of_server = self.used.iter_mut().filter(|((of, _), _)| *of == server);
-            of_server.for_each(|(_, (certain, perhaps))| perhaps.append(certain));
+            self.instants.doubt_server(server);
         }
         Ok(())
     }
@@ -476,17 +453,19 @@ impl Model {
         let was = self.settings;
         let (longer_s, is_other) = (options.cooldown_s - was.cooldown_s, options != was);
         self.settings = options;
-        // The rows say so with the next commit.
         let is_back = self.time.is_back();
+        self.stored.values_mut().flatten().for_each(World::rows_may_be_cut);
         self.shown.values_mut().flatten().for_each(|world| world.start(now, was.cooldown_s, is_back));
         for world in self.shown.values_mut().chain(self.stored.values_mut()).flatten() {
             world.turn(&turns, self.time.kept(), was.cooldown_s);
+        }
+        if is_back || is_other {
+            self.instants.doubt(options.prefix);
         }
         if is_other {
             self.shown.values_mut().flatten().for_each(|world| world.settle(now, longer_s, options.prefix));
             // Other settings are kept before anything is answered.
             self.stored.clone_from(&self.shown);
-            self.forget_instants();
         }
     }
 }

@@ -140,9 +140,14 @@ impl Time {
         self.shown_ms.seconds()
     }
 
-    /// What has ended for good, in the store, by a step back at this time: what the store could not note it does not know.
-    pub(crate) fn ended_in_store(&self, ended: Span) -> Span {
-        if self.healthy_since_ms.is_some() { ended } else { Span { lo: ended.lo.min(self.kept().lo), ..ended } }
+    /// What a turn means for the votes in the store: what it could not note it does not know.
+    pub(crate) fn in_store(&self, turn: Turn) -> Turn {
+        match turn {
+            _ if self.healthy_since_ms.is_some() => turn,
+            Turn::Back { ended, now } => Turn::Back { ended: Span { lo: ended.lo.min(self.kept().lo), ..ended }, now },
+            Turn::Returned => Turn::PerhapsReturned,
+            other => other,
+        }
     }
 
     /// What of the time is certain, in seconds: a vote that has ended by then has ended for good.

@@ -177,9 +177,16 @@ impl World {
     pub(crate) fn start(&mut self, now: Span, cooldown_s: i64, is_back: bool) {
         for vote in self.votes.values_mut().flatten() {
             if let Some(before) = vote.before {
-                vote.ends = vote.ends.or(before.at_most(now.plus(cooldown_s)));
+                vote.ends = vote.ends.or(before.at_most(now.plus(cooldown_s + AHEAD_MAX_S)));
                 vote.before = vote.before.filter(|_| is_back);
             }
+        }
+    }
+
+    /// From a start on, the rows of what was cut before it may say so.
+    pub(crate) fn rows_may_be_cut(&mut self) {
+        for vote in self.votes.values_mut().flatten() {
+            vote.before = vote.before.map(|before| before.or(vote.ends));
         }
     }
 
@@ -201,8 +208,8 @@ impl World {
             }
         }
         for votes in settled.values_mut() {
-            let ends = || votes.iter().map(|vote| vote.ends);
-            let (latest, perhaps) = (ends().map(|ends| ends.lo).max(), ends().map(|ends| ends.hi).max());
+            let latest = votes.iter().filter(|vote| !vote.is_doubted).map(|vote| vote.ends.lo).max();
+            let perhaps = votes.iter().map(|vote| vote.ends.hi).max();
             votes.retain(|vote| Some(vote.ends.hi) >= latest);
             if votes.len() > 1 {
                 votes.iter_mut().for_each(|vote| vote.is_doubted |= Some(vote.ends.lo) < perhaps);
