@@ -14,25 +14,14 @@ use crate::vote::time::{UnixSeconds, VOTE_AHEAD_MAX_S};
 pub(super) struct CutVotes {
     /// The steps back, in their order: they cut the rows alike after a restart.
     steps: Vec<Cut>,
-    rows: HashMap<Pair, CutVote>,
-}
-
-/// A vote with a cooldown that was cut.
-#[derive(Debug)]
-pub(super) struct CutVote {
-    /// As its row has it.
-    pub(super) row: Cooling,
-    /// It stays cut, whatever the clock does: the row is to say so as soon as the store takes that.
-    pub(super) is_settled: bool,
+    /// The votes as their rows have them.
+    rows: HashMap<Pair, Cooling>,
 }
 
 impl CutVotes {
-    /// The votes that steps before this start have cut for good.
-    pub(super) fn before(steps: &[Cut], rows: impl Iterator<Item = (Pair, Cooling)>) -> Self {
-        let rows = rows.map(|(pair, row)| (pair, CutVote { row, is_settled: true })).collect();
-        let mut cut = Self { steps: steps.to_vec(), rows };
-        cut.end_steps();
-        cut
+    /// What these steps before this start have cut is so for good, and some rows do not say so yet.
+    pub(super) fn before(steps: &[Cut]) -> Self {
+        Self { steps: steps.to_vec(), rows: HashMap::new() }
     }
 
     /// A step has cut these. One that was cut before keeps its row.
@@ -42,13 +31,8 @@ impl CutVotes {
         self.steps.truncate(CUTS_MAX - 1);
         self.steps.push(step);
         for (pair, row) in rows {
-            self.rows.entry(pair).or_insert(CutVote { row, is_settled: false });
+            self.rows.entry(pair).or_insert(row);
         }
-    }
-
-    /// The steps until now are for good.
-    pub(super) fn settle(&mut self) {
-        self.rows.values_mut().for_each(|vote| vote.is_settled = true);
     }
 
     /// Votes are recorded until now that no step has cut.
@@ -63,17 +47,17 @@ impl CutVotes {
 
     /// The vote of a pair as its row has it, if it was cut.
     pub(super) fn row(&self, pair: Pair) -> Option<Cooling> {
-        self.rows.get(&pair).map(|vote| vote.row)
+        self.rows.get(&pair).copied()
     }
 
     /// The votes as their rows have them.
     pub(super) fn rows(&self) -> impl Iterator<Item = (Pair, Cooling)> {
-        self.rows.iter().map(|(pair, vote)| (*pair, vote.row))
+        self.rows.iter().map(|(pair, row)| (*pair, *row))
     }
 
     /// The votes of a server as their rows have them.
     pub(super) fn of_server(&self, server: ServerId) -> impl Iterator<Item = Cooling> {
-        self.rows.values().map(|vote| vote.row).filter(move |row| row.pair.server == server)
+        self.rows.values().copied().filter(move |row| row.pair.server == server)
     }
 
     /// The vote of this pair was removed, and its row with it.
@@ -83,13 +67,12 @@ impl CutVotes {
     }
 
     /// Takes out those that `goes` says, as their rows have them.
-    pub(super) fn take(&mut self, goes: impl Fn(&CutVote) -> bool) -> Vec<Cooling> {
-        let taken = self.rows.extract_if(|_, vote| goes(vote)).map(|(_, vote)| vote.row).collect();
-        self.end_steps();
-        taken
+    pub(super) fn take(&mut self, goes: impl Fn(&Cooling) -> bool) -> Vec<Cooling> {
+        self.rows.extract_if(|_, row| goes(row)).map(|(_, row)| row).collect()
     }
 
-    fn end_steps(&mut self) {
+    /// The store has the rows of all votes that were taken out.
+    pub(super) fn end_steps(&mut self) {
         if self.rows.is_empty() {
             self.steps.clear();
         }

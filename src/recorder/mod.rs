@@ -332,6 +332,7 @@ impl Recorder {
             return Err(if is_in_doubt { Reply::StoreSilent } else { Reply::StoreUnavailable });
         }
         self.kept_by = settings;
+        self.cut.end_steps();
         self.noted_at_ms = start.monotonic_ms;
         if !self.owed.is_empty() {
             self.live.counters.commit_us.record(self.clock.now().monotonic_us - start.monotonic_us);

@@ -182,7 +182,7 @@ impl Recorder {
                 Event::VoteRemoved(_) | Event::ServerRemoved(_) => {}
             }
         })?;
-        let Reading { loader, servers, conflict, unlisted, mut removed, mut cut, .. } = reading;
+        let Reading { loader, servers, conflict, unlisted, mut removed, cut, .. } = reading;
         let superseded = loader.finish();
         if let Some(server) = conflict {
             return Err(StoreError::Unusable(format!("two servers have one token, one of them is {server}")));
@@ -195,11 +195,7 @@ impl Recorder {
         self.live.publish(servers);
         // Of two votes of one network the earlier goes: cancelling the later one must not bring it back.
         removed.extend(superseded.into_iter().map(|entry| StoredVote::of(entry, cooldown)));
-        let table = &self.live.table;
-        let is_earlier = |row: &mut StoredVote| table.held(row.pair).is_some_and(|held| held.pair != row.pair);
-        removed.extend(cut.extract_if(.., is_earlier));
-        let cut = cut.iter().map(|row| (table.looked_up(row.pair), row.cooling(cooldown)));
-        self.cut = CutVotes::before(kept.map_or(&[], |kept| kept.cuts.as_slice()), cut);
+        self.cut = CutVotes::before(kept.map_or(&[], |kept| kept.cuts.as_slice()));
         self.kept_by = was;
         if is_changed {
             log::warn!(
@@ -208,6 +204,7 @@ impl Recorder {
             );
         }
         self.owed.extend(removed.into_iter().map(Event::VoteRemoved));
+        self.owe_cut(cut.iter().map(|row| row.cooling(cooldown)));
         if let Some(kept) = kept {
             self.take_clock(kept);
         }
@@ -230,8 +227,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Goes from the time that was shown last to that of the clock, as by a step. Rows whose cooldowns a step back had
-    /// cut before this start say so from now on.
+    /// Goes from the time that was shown last to that of the clock, as by a step.
     fn take_clock(&mut self, kept: &Kept) {
         let wall_ms = self.clock.wall_ms().cast_signed();
         let (shown_ms, settled_ms) = (kept.shown_ms.cast_signed(), kept.settled_ms.cast_signed());
@@ -239,7 +235,6 @@ impl Recorder {
         if is_large(shown_ms - settled_ms) {
             self.provisional = self.provisional_step(settled_ms - self.clock.now().monotonic_ms.cast_signed(), true);
         }
-        self.write_cut();
         let drift_ms = wall_ms - self.clock.wall_ms().cast_signed();
         let cut = if is_large(drift_ms) {
             self.step_clock(drift_ms)

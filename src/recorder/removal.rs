@@ -84,7 +84,7 @@ impl Recorder {
         for (server, is_removed) in removed {
             if is_removed {
                 // By the instants of their rows.
-                self.restore_cut(|vote| vote.row.pair.server == server);
+                self.restore_cut(|row| row.pair.server == server);
                 self.removals.add(self.live.table.of_server(server));
             } else {
                 self.removals.forget(server);

@@ -155,6 +155,24 @@ fn what_a_step_back_has_cut_for_good_stays_cut_while_the_store_fails() {
     assert_eq!((bench.all_ends(), bench.killed().all_ends()), (cut.clone(), cut), "and the rows say so");
 }
 
+/// Regression: a start could not write how they were cut, and while a step of that start was provisional no commit did, until
+/// the time had gone past their instants. Behind the next start they were as long as before the step back.
+#[test]
+fn what_a_start_could_not_write_goes_with_the_next_commit() {
+    let readers = HandReaders::at(START);
+    let mut bench = at_work(&readers);
+    bench.set(-HOUR_MS);
+    bench.pass(20_000);
+    let cut = bench.all_ends();
+    bench.disk.0.lock().commits_failing = u32::MAX;
+    readers.step_ms(HOUR_MS);
+    let mut again = bench.killed();
+    again.disk.0.lock().commits_failing = 0;
+    again.pass(40_000);
+    assert!(matches!(again.cast(50), VoteOutcome::Recorded(_)));
+    assert_eq!((again.all_ends(), again.killed().all_ends()), (cut.clone(), cut));
+}
+
 #[test]
 fn a_step_back_revives_nothing_that_had_ended() {
     let readers = HandReaders::at(START);

@@ -6,10 +6,9 @@
 //! before a step back goes in the commit that notes the new time.
 
 use super::Recorder;
-use super::cut::CutVote;
 use crate::clock::{Now, STANDSTILL_MAX_US};
 use crate::store::{Cut, Event, StoredVote};
-use crate::vote::table::SHARDS;
+use crate::vote::table::{Cooling, SHARDS};
 use crate::vote::time::UnixSeconds;
 
 /// A smaller difference between the two clocks is the reading's own error, in milliseconds.
@@ -45,17 +44,13 @@ impl Recorder {
     /// Follows the system's wall clock, and takes a step for good once it was provisional for long enough.
     pub(super) fn keep_clock(&mut self) {
         let now_ms = self.clock.now().monotonic_ms;
-        if self.provisional.take_if(|step| now_ms >= step.until_ms).is_some() {
-            self.cut.settle();
-        }
-        self.follow_clock();
-        // Last: a disk may hold it up, which the time must not wait for.
+        self.provisional.take_if(|step| now_ms >= step.until_ms);
         if self.provisional.is_none() {
-            self.write_cut();
+            // Votes of removed servers are found in the store by their instants, which change here.
+            let listed = self.live.directory.snapshot();
+            let rows = self.cut.take(|row| listed.contains(row.pair.server));
+            self.owe_cut(rows);
         }
-    }
-
-    fn follow_clock(&mut self) {
         let drift_ms = self.clock.drift_ms();
         if drift_ms.abs() < STEP_MIN_MS && !self.clock.stands_still() {
             return;
@@ -89,7 +84,7 @@ impl Recorder {
         if drift_ms < 0 {
             self.forget_over();
         } else if self.provisional.is_some() {
-            self.restore_cut(|vote| !vote.is_settled);
+            self.restore_cut(|_| true);
         }
         let step_ms = left.map_or(drift_ms, |time_ms| time_ms - wall_ms);
         self.clock.adjust(step_ms);
@@ -139,29 +134,19 @@ impl Recorder {
     }
 
     /// Has the cooldowns that were cut last as long as their rows say.
-    pub(super) fn restore_cut(&mut self, goes: impl Fn(&CutVote) -> bool) {
+    pub(super) fn restore_cut(&mut self, goes: impl Fn(&Cooling) -> bool) {
         for row in self.cut.take(goes) {
             self.live.table.insert(row.pair, row.expires_at);
         }
+        self.cut.end_steps();
     }
 
-    /// Has the rows of cooldowns that were cut say so, in one commit. Where that fails it is tried again.
-    pub(super) fn write_cut(&mut self) {
-        if self.cut.steps().is_empty() {
-            return;
-        }
-        // Votes of removed servers are found in the store by their instants, which change here.
-        while self.remove_part() {}
-        if self.is_store_gone() || !self.may_try(self.clock.now()) {
-            return;
-        }
-        let cut = std::mem::take(&mut self.cut);
-        let removed = cut.rows().map(|(_, row)| Event::VoteRemoved(StoredVote::of(row, self.cooldown)));
-        let held = cut.rows().filter_map(|(pair, _)| self.live.table.held(pair));
-        let kept = held.map(|held| Event::Vote(StoredVote::of(held, self.cooldown)));
-        let events = removed.chain(kept).collect();
-        if self.write(events).is_err() {
-            self.cut = cut;
+    /// These cooldowns stay as they were cut, whatever the clock does: their rows say so with the next commit.
+    pub(super) fn owe_cut(&mut self, rows: impl IntoIterator<Item = Cooling>) {
+        for row in rows {
+            let held = self.live.table.held(row.pair).filter(|held| held.pair == row.pair);
+            let [row, held] = [Some(row), held].map(|vote| vote.map(|vote| StoredVote::of(vote, self.cooldown)));
+            self.owed.extend(row.map(Event::VoteRemoved).into_iter().chain(held.map(Event::Vote)));
         }
     }
 
