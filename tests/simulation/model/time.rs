@@ -213,6 +213,10 @@ impl Time {
         } else {
             // A small step back: the time stands still.
             self.last = reading;
+            if let Some(Forward { ahead_ms, .. }) = &mut self.forward {
+                // The time without the step need not have followed it.
+                *ahead_ms = Span { lo: (ahead_ms.lo + step_ms.min(0)).max(0), hi: ahead_ms.hi + step_ms.max(0) };
+            }
             let unset_ms = reading.wall_ms - step_ms + TOLERANCE_MS;
             let hi = self.shown_ms.hi.max(shown_ms.hi).max(unset_ms);
             self.shown_ms = Span { lo: self.shown_ms.lo.max(shown_ms.lo), hi };
@@ -283,7 +287,7 @@ impl Time {
             return Some(Turn::Returned);
         }
         // It may come back yet.
-        self.back = Some(Back { by_ms, ..back }).filter(|_| !is_back);
+        self.back = Some(Back { by_ms, ..back });
         let before_ms = self.forward.map_or(0, |forward| forward.ahead_ms.hi);
         let ahead_ms = Span { lo: 0, hi: (before_ms + step_ms).max(back.was_ahead_ms) };
         self.forward = Some(Forward { ahead_ms, until_ms: boot_ms, by_ms });
@@ -325,7 +329,7 @@ impl Time {
         // A store that keeps no time yet was not used before.
         let behind_ms = self.latest_ms.plus(-reading.wall_ms);
         let stands_still_ms = if behind_ms.hi <= LARGE_STEP_MS { behind_ms.hi.max(0) } else { 0 };
-        let gap_ms = if kept_ms.lo == NEVER_MS { 0 } else { reading.wall_ms + stands_still_ms - kept_ms.lo };
+        let gap_ms = if kept_ms.lo == NEVER_MS { 0 } else { reading.wall_ms + took_ms + stands_still_ms - kept_ms.lo };
         let step_ms = reading.wall_ms - self.last.wall_ms - (reading.boot_ms - self.last.boot_ms);
         self.last = reading;
         self.back = None;
