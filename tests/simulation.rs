@@ -17,7 +17,7 @@ mod script;
 mod seam;
 
 use model::Settings;
-use operations::{Ask, Ballot, Operation, Trouble};
+use operations::{Ask, Ballot, End, Operation, Trouble};
 use script::{case, run, shrink, tell};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,6 +94,30 @@ fn a_slow_disk_does_not_keep_the_time_from_standing_still() {
         Operation::Step { ms: -600_000 },
         Operation::Drift { ppm: -400 },
         Operation::Pause { ms: 5_300_000 },
+    ];
+    assert_eq!(run(0, settings, &operations).map_err(|finding| finding.what), Ok(()));
+}
+
+/// Regression: on a full disk the row of a vote that a step forward had ended left before the table had swept it. Where
+/// the clock came back, a vote for several addresses was acknowledged without the one that the table had, and it had no
+/// vote after a restart.
+#[test]
+fn what_a_full_disk_has_dropped_is_not_taken_for_recorded() {
+    let settings = Settings { cooldown_s: 86_400, prefix: 64 };
+    let ballot = Ballot { server: 2, addresses: vec![5, 1], ago_s: None, is_again: false, is_record: false };
+    let later = Ballot { addresses: vec![5], ..ballot.clone() };
+    let record = Ballot { addresses: vec![1, 0], ago_s: Some(2_803), is_record: true, ..ballot.clone() };
+    let operations = [
+        Operation::Ask(vec![Ask::List { server: 2 }]),
+        Operation::Ask(vec![Ask::Vote(ballot)]),
+        Operation::Step { ms: 604_800_000 },
+        Operation::Ask(vec![Ask::Vote(later)]),
+        Operation::Disk(Trouble::Full),
+        Operation::Pass { ms: 5_000 },
+        Operation::ComeBack,
+        Operation::Disk(Trouble::Heals),
+        Operation::Ask(vec![Ask::Vote(record)]),
+        Operation::Restart { end: End::Kill, off_ms: 0, step_ms: 0, accepts_clock: false },
     ];
     assert_eq!(run(0, settings, &operations).map_err(|finding| finding.what), Ok(()));
 }

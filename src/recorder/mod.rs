@@ -12,7 +12,7 @@ use crate::limits::COMMIT_EVENTS_MAX;
 use crate::readiness::Readiness;
 use crate::store::{Event, Kept, Store, StoreError};
 use crate::vote::settings::Settings;
-use crate::vote::table::Cooling;
+use crate::vote::table::{Cooling, SHARDS};
 use crate::vote::time::{Cooldown, UnixSeconds};
 
 mod cancelled;
@@ -412,6 +412,10 @@ impl Recorder {
             // that is written anew leaves it out.
             Ok(0) => self.drop_patience.is_failing = false,
             Ok(rows) => {
+                if over_by > self.over_by() {
+                    // The clock may come back: what the table holds then has to be in the store.
+                    self.live.table.sweep(over_by, SHARDS);
+                }
                 self.drop_patience.note(&dropped, now, self.clock.now());
                 self.live.counters.dropped.add(*rows as u64);
                 self.drop_rows = (2 * rows_max).min(DROP_ROWS_PER_TICK);
