@@ -7,38 +7,6 @@ use crate::util::random::Random;
 pub(crate) const SERVERS: usize = 3;
 pub(crate) const ADDRESSES: usize = 12;
 
-/// What is drawn. A kind is switched off only while the service does not do yet what the contract says of it:
-/// * `steps`: the rules of the contract's section "Time" for steps of the clock.
-const DRAWS: Draws =
-    Draws { steps: true, flips: true, failed_syncs: true, destroyed_files: true, removals_beside_votes: true };
-
-struct Draws {
-    /// The wall clock is set while the service runs, or between two runs.
-    steps: bool,
-    /// A vote and its cancellation within one second.
-    flips: bool,
-    /// A sync fails, or a volume under the file system is full.
-    failed_syncs: bool,
-    /// The file is emptied or replaced in place.
-    destroyed_files: bool,
-    /// A removal in one commit with other changes.
-    removals_beside_votes: bool,
-}
-
-fn is_drawn(operation: &Operation) -> bool {
-    let is_removal = |ask: &Ask| matches!(ask, Ask::Remove { .. });
-    match operation {
-        Operation::Ask(asks) => DRAWS.removals_beside_votes || asks.len() == 1 || !asks.iter().any(is_removal),
-        Operation::Flip { .. } => DRAWS.flips,
-        Operation::Step { .. } | Operation::ComeBack => DRAWS.steps,
-        Operation::Restart { step_ms, .. } => DRAWS.steps || *step_ms == 0,
-        Operation::Kill { kill: Kill::AtSync { fails: true, .. }, .. }
-        | Operation::Disk(Trouble::SyncsFail(_) | Trouble::ThinAndFull) => DRAWS.failed_syncs,
-        Operation::Disk(Trouble::Emptied | Trouble::Restored) => DRAWS.destroyed_files,
-        _ => true,
-    }
-}
-
 /// One thing that happens. Plain data, so that a case can be cut down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
@@ -182,7 +150,6 @@ pub(crate) fn draw(random: &mut Random, count: usize) -> Vec<Operation> {
     while operations.len() < count {
         operations.push(one(random, leaning));
     }
-    operations.retain(is_drawn);
     operations
 }
 
