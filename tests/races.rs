@@ -90,25 +90,6 @@ fn one_of_many_servers_gets_the_token() {
     }
 }
 
-#[test]
-fn casts_and_cancels_of_one_pair_take_turns() {
-    let server = Server::listed(&[]);
-    let control = server.control_client();
-    let mut works = ["cast", "cancel", "cast", "cancel"];
-    let done = at_once(&mut works, |work| {
-        let once = || match *work {
-            "cast" => control.cast(28, [203, 0, 113, 7]).status == 201,
-            _ => control.delete("/v1/votes/28/203.0.113.7").status == 200,
-        };
-        (0..500).filter(|_| once()).count()
-    });
-    let (casts, cancels) = (done[0] + done[2], done[1] + done[3]);
-    let left = get(server.public(), "/api/vote/28/status/203.0.113.7").json();
-    let left = usize::from(left["can_vote"] == false);
-    assert_eq!(casts, cancels + left, "{casts} recorded, {cancels} cancelled");
-    assert!(cancels > 0, "nothing was recorded and cancelled");
-}
-
 /// Does `work` with each of `items` on a thread each, all let go together. Nothing can fail
 /// before they are, so that no thread waits for one that is gone.
 fn at_once<T: Send, R: Send>(items: &mut [T], work: impl Fn(&mut T) -> R + Sync) -> Vec<R> {

@@ -125,22 +125,6 @@ fn without_descriptors_nothing_spins_and_service_resumes() {
     assert_eq!(good.read_response(false).text(), CAN_VOTE.body);
 }
 
-#[test]
-fn connections_reset_at_once_do_no_harm() {
-    let server = one_worker(&[]);
-    let mut good = Client::connect(server.public());
-    for round in 0..1_000 {
-        let client = Client::connect(server.public());
-        client.socket().set_linger(Some(Duration::ZERO)).expect("a socket may linger for no time");
-        if round % 2 == 0 {
-            let mut client = client;
-            client.send(GET.repeat(20));
-        }
-    }
-    ask(&mut good);
-    ask(&mut Client::connect(server.public()));
-}
-
 /// How long one client takes for some requests, each of which waits for the answer to the one before.
 fn time_of_some(client: &mut Client) -> Duration {
     let since = Instant::now();

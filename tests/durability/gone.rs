@@ -154,21 +154,6 @@ fn a_directory_that_is_covered_by_a_mount() {
 }
 
 #[test]
-fn a_link_to_another_store() {
-    let go = |data: &Path, aside: &Path| {
-        let other = aside.with_extension("other");
-        drop(furnished(&other, 1));
-        rename(data, aside);
-        std::os::unix::fs::symlink(other, data).expect("a link can be made");
-    };
-    let come_back = |data: &Path, aside: &Path| {
-        fs::remove_file(data).expect("the link is there");
-        rename(aside, data);
-    };
-    goes_and_comes_back(go, come_back);
-}
-
-#[test]
 fn a_second_name_of_the_file_is_no_loss() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (server, mut ledger) = voted(folder.path(), 5);
