@@ -214,6 +214,26 @@ fn a_vote_that_was_cut_goes_with_its_row() {
     assert_eq!(bench.all_ends(), [None; 10]);
 }
 
+/// They are found in the store by their instants, which would be others by then.
+#[test]
+fn votes_that_wait_for_their_removal_keep_their_rows_when_a_step_back_is_for_good() {
+    let mut bench = Bench::listed(&HandReaders::at(START));
+    let vote = |address| Vote { server: ServerName::Id(SERVER), voter: voter(address).into(), voted_at: None };
+    // The last few are of a second part.
+    bench.ask(Command::Votes((0..8_200).map(vote).collect(), Mode::Cast));
+    assert_eq!(bench.ask(Command::Remove(SERVER)), Reply::Removed(Some(SERVER)));
+    bench.disk.0.lock().commits_failing = u32::MAX;
+    assert_eq!(bench.rows(), [0; 8]);
+    bench.set(-HOUR_MS);
+    bench.pass(601_000);
+    bench.disk.0.lock().commits_failing = 0;
+    bench.pass(40_000);
+    bench.list();
+    assert_eq!(bench.rows(), [0_i64; 0]);
+    bench.set(-HOUR_MS);
+    assert_eq!(bench.killed().all_ends(), [None; 10]);
+}
+
 /// Regression: the vote with the later row stayed, though a step back had cut it, and the later vote of the network ended
 /// with it.
 #[test]
