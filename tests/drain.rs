@@ -1,17 +1,14 @@
-//! Going away: what SIGTERM does to idle connections, to requests under way, to newcomers, and
-//! under load. Black box; knows signals and exit statuses.
+//! Going away: what SIGTERM does to idle connections, to requests under way and to newcomers; under load in
+//! `restart`. Black box; knows signals and exit statuses.
 
+use crate::util::DEADLINE;
 use crate::util::answers::CAN_VOTE;
 use crate::util::client::{Client, get};
-use crate::util::figures::report;
 use crate::util::response::Response;
 use crate::util::server::Server;
-use crate::util::{DEADLINE, wait_until};
 use rustix::process::{Resource, Signal};
-use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::{scope, sleep};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const GET: &[u8] = b"GET /api/vote/28/status/1.2.3.4 HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -230,64 +227,4 @@ fn a_pipeline_is_cut_between_two_answers() {
     slow.expect_closed();
     assert!(count == 2_000 || last.says_close(), "{count} answers, the last {last:?}");
     assert_ends_well(&mut server, SOON);
-}
-
-/// One more request and its answer, whole.
-fn try_ask(client: &mut Client) -> io::Result<Response> {
-    client.try_send(GET)?;
-    let response = client.try_read_response(false)?;
-    assert_eq!(response.text(), CAN_VOTE.body, "{response:?}");
-    Ok(response)
-}
-
-/// Asks on one connection until it ends; panics at anything but answers and an orderly end.
-fn ask_until_closed(addr: SocketAddr, answered: &AtomicUsize) {
-    let mut client = Client::connect(addr);
-    loop {
-        match try_ask(&mut client) {
-            Ok(response) => {
-                answered.fetch_add(1, Ordering::Relaxed);
-                if response.says_close() {
-                    return client.expect_closed();
-                }
-            }
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return,
-            Err(error) => panic!("instead of an answer or an orderly end: {error}"),
-        }
-    }
-}
-
-/// Asks on a new connection each time until none is taken; panics at half an answer.
-fn ask_until_refused(addr: SocketAddr, answered: &AtomicUsize) {
-    while let Ok(mut client) = Client::try_connect(addr) {
-        match try_ask(&mut client) {
-            Ok(_) => drop(answered.fetch_add(1, Ordering::Relaxed)),
-            // Taken by the kernel and not by the server any more.
-            Err(error) => assert_ne!(error.kind(), ErrorKind::InvalidData, "{error}"),
-        }
-    }
-}
-
-#[test]
-fn under_load_clients_see_whole_answers_and_closed_connections() {
-    let mut server = Server::listed(&[]);
-    let addr = server.public();
-    let (kept, fresh) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    scope(|scope| {
-        for _ in 0..16 {
-            scope.spawn(|| ask_until_closed(addr, &kept));
-        }
-        for _ in 0..2 {
-            scope.spawn(|| ask_until_refused(addr, &fresh));
-        }
-        let enough = || kept.load(Ordering::Relaxed) >= 2_000 && fresh.load(Ordering::Relaxed) >= 100;
-        wait_until("many are answered", enough);
-        server.signal(Signal::TERM);
-    });
-    assert_ends_well(&mut server, SOON);
-    report(format_args!(
-        "SIGTERM under load: {} answers on kept connections, {} on fresh ones, no half answer",
-        kept.into_inner(),
-        fresh.into_inner()
-    ));
 }

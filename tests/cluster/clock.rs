@@ -6,14 +6,12 @@ use crate::cluster::util::node::{Node, command, folder, init};
 use crate::cluster::util::oracle::{COOLDOWN_S, settle};
 use crate::cluster::util::resp::Redis;
 use crate::util::ledger::{address, next_votes};
-use crate::util::needs::faketime_library;
-use crate::util::needs::has;
+use crate::util::needs::{fake_clock, faketime_library, has, shim};
 use crate::util::server::Server;
 use crate::util::time::rfc3339;
 use crate::util::wait_until;
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
 /// The clock of Redis, so many seconds from the machine's. (Debian's libfaketime and the allocator of
 /// Redis wait for each other at the start.)
@@ -38,11 +36,7 @@ int gettimeofday(struct timeval *restrict now, void *restrict zone) {
 
 /// Gives a Redis that is not started yet a clock so many seconds from the machine's, and where to write another step.
 pub(crate) fn give_clock(engine: &mut Engine, step_s: i64) -> PathBuf {
-    let (source, library) = (engine.folder().join("clock.c"), engine.folder().join("clock.so"));
-    fs::write(&source, SHIM).expect("the folder takes a file");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-shared", "-fPIC", "-O2", "-o"]).args([&library, &source]);
-    assert!(compiler.status().expect("cc can be run").success(), "the shim is right");
+    let library = shim(engine.folder(), SHIM);
     let step_file = engine.folder().join("step");
     fs::write(&step_file, step_s.to_string()).expect("the step can be written");
     engine.set_environment("LD_PRELOAD", &library.to_string_lossy());
@@ -180,15 +174,14 @@ fn a_step_of_the_clock_of_redis_is_followed_by_all() {
 
 #[test]
 fn a_node_with_a_wrong_clock_answers_as_the_others() {
-    let Some(engine) = has(&["faketime"]).then(|| Engine::try_store(&[])).flatten() else { return };
+    let Some((library, engine)) = faketime_library().zip(Engine::try_store(&[])) else { return };
     let right = Node::start(&engine.url(), &[]);
     right.add_servers(1);
     right.control().cast(1, address(1));
     for wrong_s in ["-7200", "+7200"] {
         let folder = folder();
         let mut command = command(folder.path(), &engine.url(), &[]);
-        command.env("LD_PRELOAD", faketime_library().expect("faketime is here")).env("FAKETIME", wrong_s);
-        command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
+        fake_clock(&mut command, &library, "FAKETIME", wrong_s);
         let wrong = Node::from_server(Server::spawn(command), folder);
         let number = if wrong_s.starts_with('-') { 2 } else { 3 };
         assert_eq!(cast(&mut engine.connect(), &wrong, number), 201, "{wrong_s}");

@@ -4,12 +4,10 @@
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::Node;
 use crate::util::client::get;
-use crate::util::needs::has;
+use crate::util::promtool::expect_well;
 use crate::util::watch::Watching;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write;
-use std::process::{Command, Stdio};
 
 const FILES: &[&str] = &["contrib/prometheus/cluster-alerts.yml", "contrib/grafana/vote-status-cluster.json"];
 
@@ -42,10 +40,7 @@ fn what_alerts_and_dashboard_ask_for_is_there() {
 /// `GET /v1/watch` shows what a node answers itself, and the votes and changes of all.
 #[test]
 fn a_watcher_sees_the_votes_of_all_nodes() {
-    if !has(&["redis-server"]) {
-        return;
-    }
-    let engine = Engine::store(&[]);
+    let Some(engine) = Engine::try_store(&[]) else { return };
     let nodes = Node::start_many(2, &engine.url(), &[]);
     let mut watching = Watching::begin(nodes[0].server(), "");
     nodes[1].control().add_server(28, "demo");
@@ -62,24 +57,11 @@ fn a_watcher_sees_the_votes_of_all_nodes() {
 
 #[test]
 fn promtool_finds_nothing_wrong() {
-    if !has(&["redis-server", "promtool"]) {
-        return;
-    }
-    let engine = Engine::store(&[]);
+    let Some(engine) = Engine::try_store(&[]) else { return };
     let node = Node::start(&engine.url(), &[]);
     node.add_servers(1);
     node.control().cast(1, [192, 0, 2, 1]);
-    let metrics = node.control().get("/metrics");
-    let mut promtool = Command::new("promtool");
-    promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = promtool.spawn().expect("promtool can be run");
-    child.stdin.take().expect("its input").write_all(&metrics.body).expect("promtool reads");
-    let output = child.wait_with_output().expect("promtool ends");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.is_empty(), "{said}");
-    for args in [["check", "rules", "cluster-alerts.yml"], ["test", "rules", "cluster-alerts_test.yml"]] {
-        let output = Command::new("promtool").args(args).current_dir("contrib/prometheus").output();
-        let output = output.expect("promtool can be run");
-        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    }
+    expect_well(&["check", "metrics"], node.control().get("/metrics").text());
+    expect_well(&["check", "rules", "contrib/prometheus/cluster-alerts.yml"], "");
+    expect_well(&["test", "rules", "contrib/prometheus/cluster-alerts_test.yml"], "");
 }

@@ -54,27 +54,6 @@ fn the_exact_body_of_a_batch_without_faults() {
     );
 }
 
-#[test]
-fn a_batch_of_servers() {
-    let server = Server::listed(&[]);
-    let control = server.control_client();
-    let lines = r#"{"server_id":1,"token":"one"}
-{"server_id":2,"token":"one"}
-{"server_id":28,"token":"demo"}
-{"server_id":3}
-{"server_id":4,"token":"not a token"}
-{"server_id":28,"ip":"203.0.113.1"}"#;
-    let summary = control.post("/v1/servers/batch", lines).json();
-    assert_eq!(summary["recorded"], 2, "{summary}");
-    assert_eq!(summary["unchanged"], 1, "{summary}");
-    assert_eq!(summary["invalid"], 2, "{summary}");
-    assert_eq!(summary["skipped"], 1, "{summary}");
-    assert_eq!(summary["errors"][0]["line"], 2, "{summary}");
-    assert_eq!(summary["errors"][0]["error"], "token_in_use", "{summary}");
-    assert_eq!(summary["errors"][1]["error"], "invalid_token", "{summary}");
-    assert_eq!(control.get("/v1/servers/3").json()["token"].as_str().map(str::len), Some(32));
-}
-
 /// Blank lines count as lines, a line that is too long is one bad line of however many bytes, and
 /// nothing of it is held.
 #[test]
@@ -106,14 +85,6 @@ fn a_line_without_end_takes_no_memory_and_its_neighbours_count() {
     let grown = held().saturating_sub(begin);
     println!("{grown} KiB more for a line of {LONG_BYTES}");
     assert!(grown < 8 * 1024, "{grown} KiB more for a line of {LONG_BYTES}");
-}
-
-/// Regression: a line was bounded only where it came in two reads.
-#[test]
-fn a_line_is_bounded_however_it_comes() {
-    let line = format!(r#"{{"server_id":28,"ip":"203.0.113.1"{}}}"#, " ".repeat(5_000));
-    let summary = Server::listed(&[]).control_client().post("/v1/votes/batch", &(line + "\n")).json();
-    assert_eq!((summary["recorded"].as_u64(), summary["invalid"].as_u64()), (Some(0), Some(1)), "{summary}");
 }
 
 /// Regression: `"voted_at":null`, what a database gives for a time that it does not know, and a vote

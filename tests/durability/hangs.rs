@@ -4,7 +4,7 @@
 use crate::durability::files::furnished;
 use crate::util::client::{Client, get};
 use crate::util::ledger::{Ledger, SERVER, address};
-use crate::util::needs::has;
+use crate::util::needs::{has, shim};
 use crate::util::response::Response;
 use crate::util::server::Server;
 use crate::util::time::now_unix;
@@ -12,7 +12,6 @@ use crate::util::wait_until;
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::thread::scope;
 use std::time::{Duration, Instant};
 
@@ -64,13 +63,8 @@ int fsync(int file) { return hang_or(SYS_fsync, file); }
 
 /// The service on `data`, with syncs that files in `folder` command.
 pub(crate) fn serve_shimmed(folder: &Path, data: &Path) -> Server {
-    let (source, library) = (folder.join("hang.c"), folder.join("hang.so"));
-    fs::write(&source, SHIM).expect("the folder takes a file");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-shared", "-fPIC", "-O2", "-o"]).args([&library, &source]);
-    assert!(compiler.status().expect("cc can be run").success(), "the shim is right");
     let mut command = Server::on(data);
-    command.env("LD_PRELOAD", &library).env("HANG_FOLDER", folder).args(["--drain-timeout", "3"]);
+    command.env("LD_PRELOAD", shim(folder, SHIM)).env("HANG_FOLDER", folder).args(["--drain-timeout", "3"]);
     Server::spawn(command)
 }
 

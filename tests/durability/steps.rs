@@ -4,7 +4,7 @@
 use crate::durability::files::expect_not_ready;
 use crate::util::client::get;
 use crate::util::ledger::{COOLDOWN_S, Pair, SERVER, address, next_votes};
-use crate::util::needs::{faketime_library, left_out};
+use crate::util::needs::{fake_clock, faketime_library};
 use crate::util::server::Server;
 use crate::util::time::{imf_fixdate, now_unix, rfc3339};
 use crate::util::wait_until;
@@ -18,18 +18,15 @@ const SLACK_S: i64 = 2;
 /// A data directory, and the file that says how far the clock is from the system's.
 struct Scene {
     folder: tempfile::TempDir,
-    library: PathBuf,
+    faketime: PathBuf,
     step_s: i64,
 }
 
 impl Scene {
     /// `None`, said aloud, where the library is not installed.
     fn new() -> Option<Scene> {
-        let Some(library) = faketime_library() else {
-            left_out("libfaketime is not installed here");
-            return None;
-        };
-        let mut scene = Scene { folder: tempfile::tempdir().expect("a temporary folder"), library, step_s: 0 };
+        let faketime = faketime_library()?;
+        let mut scene = Scene { folder: tempfile::tempdir().expect("a temporary folder"), faketime, step_s: 0 };
         scene.write_step(0);
         Some(scene)
     }
@@ -53,8 +50,8 @@ impl Scene {
     fn start(&self, more: &[&str]) -> Server {
         let mut command = Server::on(&self.data());
         command.args(more);
-        command.env("LD_PRELOAD", &self.library).env("FAKETIME_TIMESTAMP_FILE", self.step_file());
-        command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
+        command.env("FAKETIME_NO_CACHE", "1");
+        fake_clock(&mut command, &self.faketime, "FAKETIME_TIMESTAMP_FILE", self.step_file());
         Server::spawn(command)
     }
 

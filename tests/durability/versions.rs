@@ -1,7 +1,7 @@
 //! A store of each version is read: see [`crate::util::kept`].
 
 use crate::util::kept::{LATER_S, MOMENT_S, expect_all, furnish, kept};
-use crate::util::needs::{faketime_library, left_out};
+use crate::util::needs::{fake_clock, faketime_library};
 use crate::util::server::Server;
 use crate::util::time::now_unix;
 use std::fs;
@@ -18,16 +18,13 @@ fn copy_store(from: &Path, to: &Path) {
 /// A service whose clock is at this moment.
 fn serve_at(data: &Path, library: &Path, moment_s: i64) -> Server {
     let mut command = Server::on(data);
-    command.env("LD_PRELOAD", library).env("FAKETIME", format!("{:+}", moment_s - now_unix()));
-    command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
+    fake_clock(&mut command, library, "FAKETIME", format!("{:+}", moment_s - now_unix()));
     Server::spawn(command)
 }
 
 #[test]
 fn a_store_of_every_version_is_read() {
-    let Some(library) = faketime_library() else {
-        return left_out("libfaketime is not installed here");
-    };
+    let Some(library) = faketime_library() else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let kept = kept(|own| {
         let data = folder.path().join("made");

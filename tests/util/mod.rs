@@ -14,6 +14,7 @@ pub(crate) mod load;
 pub(crate) mod needs;
 pub(crate) mod package;
 pub(crate) mod patience;
+pub(crate) mod promtool;
 pub(crate) mod random;
 pub(crate) mod response;
 pub(crate) mod server;

@@ -3,6 +3,7 @@
 //! has the counting tests try N times as often, `VOTE_STATUS_TEST_LONG=1` runs long ones at full length.
 
 use std::env::{var, var_os};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
@@ -49,11 +50,31 @@ fn is_installed(program: &str) -> bool {
     folders.split(':').any(|folder| Path::new(folder).join(program).exists())
 }
 
-/// Where Debian's `faketime` puts the library that gives a process another clock.
+/// Where Debian's `faketime` puts the library that gives a process another clock; `left_out` where it is not.
 pub(crate) fn faketime_library() -> Option<PathBuf> {
-    let folders = fs::read_dir("/usr/lib").ok()?;
-    let mut found = folders.filter_map(|folder| Some(folder.ok()?.path().join("faketime/libfaketime.so.1")));
-    found.find(|path| path.exists())
+    let folders = fs::read_dir("/usr/lib").into_iter().flatten();
+    let mut paths = folders.filter_map(|folder| Some(folder.ok()?.path().join("faketime/libfaketime.so.1")));
+    let found = paths.find(|path| path.exists());
+    if found.is_none() {
+        left_out("libfaketime is not installed here");
+    }
+    found
+}
+
+/// Gives `command` the wall clock that this variable of faketime says. The monotonic one stays.
+pub(crate) fn fake_clock(command: &mut Command, library: &Path, variable: &str, value: impl AsRef<OsStr>) {
+    command.env("LD_PRELOAD", library).env(variable, value);
+    command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
+}
+
+/// Makes a library of these lines of C, to be loaded before the system's.
+pub(crate) fn shim(folder: &Path, lines: &str) -> PathBuf {
+    let (source, library) = (folder.join("shim.c"), folder.join("shim.so"));
+    fs::write(&source, lines).expect("the folder takes a file");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-O2", "-o"]).args([&library, &source]);
+    assert!(compiler.status().expect("cc can be run").success(), "the shim is right");
+    library
 }
 
 /// So many rounds, or as many times more as the environment asks for.
