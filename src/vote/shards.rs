@@ -20,7 +20,7 @@ pub const SHARDS: usize = 1_024;
 const _: () = assert!(SHARDS.is_power_of_two());
 
 /// A voter at a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pair {
     /// The listed server.
     pub server: ServerId,

@@ -8,20 +8,17 @@
 //! This module knows neither connections nor answers: a bell takes tickets. While no request waits, a vote costs one
 //! look at a number.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 use parking_lot::Mutex;
 
-use crate::lists::{Ends, Links};
 use crate::vote::table::Pair;
 
 /// Wakes the owners of these tickets; never waits. One for each thread that serves.
 pub type Bell = Arc<dyn Fn(Vec<u64>) + Send + Sync>;
-
-/// Once no request waits, the memory for more slots than this is given back.
-const SLOTS_KEPT: usize = 64;
 
 /// What became of a request that asked to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,29 +41,20 @@ impl WaitOutcome {
 }
 
 struct Waiter {
-    pair: Pair,
     ticket: u64,
     bell: Bell,
 }
 
 #[derive(Default)]
-struct Ledger {
-    /// The waiters of each pair.
-    chains: HashMap<Pair, Ends>,
-    /// By slot; none where it is free, and where its request is not registered, or was rung for.
-    waiters: Links<Waiter>,
-    /// How many slots there are, and which of them are free.
-    slots: u32,
-    free: Vec<u32>,
-}
-
-#[derive(Default)]
 struct SharedList {
-    /// Requests that wait, or are about to look whether they have to. Written under the ledger's lock.
+    /// Requests that wait, or are about to look whether they have to.
     waiting: AtomicUsize,
     slots: AtomicUsize,
+    /// Slots that were taken so far: each has a number of its own.
+    taken: AtomicU64,
     outcomes: [AtomicU64; WaitOutcome::ALL.len()],
-    ledger: Mutex<Ledger>,
+    /// By the pair that a request waits for, and by the number of its slot. A request that was rung for is not here.
+    waiters: Mutex<BTreeMap<(Pair, u64), Waiter>>,
 }
 
 /// Where requests wait. Cheap to clone: all clones are one list.
@@ -76,7 +64,9 @@ pub struct WaitingList(Arc<SharedList>);
 /// A slot in the list, until it is dropped.
 pub struct WaitingSlot {
     list: WaitingList,
-    index: u32,
+    number: u64,
+    /// For which it was registered last.
+    pair: Option<Pair>,
     outcome: WaitOutcome,
 }
 
@@ -101,12 +91,11 @@ impl WaitingList {
     /// Takes a slot; `None` where all are taken.
     #[must_use]
     pub fn enter(&self) -> Option<WaitingSlot> {
-        let mut ledger = self.0.ledger.lock();
-        if self.waiting() >= self.slots() {
-            return None;
-        }
-        self.0.waiting.fetch_add(1, Ordering::Relaxed);
-        Some(WaitingSlot { list: self.clone(), index: ledger.take_slot(), outcome: WaitOutcome::Ended })
+        let slots = self.slots();
+        let take = |waiting| (waiting < slots).then_some(waiting + 1);
+        self.0.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
+        let number = self.0.taken.fetch_add(1, Ordering::Relaxed);
+        Some(WaitingSlot { list: self.clone(), number, pair: None, outcome: WaitOutcome::Ended })
     }
 
     /// Counts a request that asked to wait; one that has a slot is counted as it leaves.
@@ -124,40 +113,32 @@ impl WaitingList {
     /// addresses.
     #[inline]
     pub fn tell(&self, pair: Pair) {
-        if self.is_used() {
-            self.ring(|ledger| ledger.unregister(pair));
-        }
+        self.ring((pair, 0)..=(pair, u64::MAX), |_| true);
     }
 
     /// Rings for the requests that wait for these pairs: more has changed than a vote, and their answers may differ.
     pub fn tell_where(&self, is_meant: impl Fn(Pair) -> bool) {
-        if self.is_used() {
-            self.ring(|ledger| {
-                let pairs: Vec<Pair> = ledger.chains.keys().copied().filter(|pair| is_meant(*pair)).collect();
-                pairs.into_iter().flat_map(|pair| ledger.unregister(pair)).collect()
-            });
-        }
+        self.ring(.., is_meant);
     }
 
-    /// To be asked behind the change that is to be told of.
+    /// Collects under the lock, and rings outside of it. To be called behind the change that is to be told of.
     #[inline]
-    fn is_used(&self) -> bool {
+    fn ring(&self, among: impl RangeBounds<(Pair, u64)>, is_meant: impl Fn(Pair) -> bool) {
         // With the fence in `register`: either the look that follows there sees the change, or this one sees that a
         // request waits.
         fence(Ordering::SeqCst);
-        self.waiting() > 0
-    }
-
-    /// Collects under the lock, and rings outside of it.
-    fn ring(&self, unregister: impl FnOnce(&mut Ledger) -> Vec<Waiter>) {
-        let rung = unregister(&mut self.0.ledger.lock());
+        if self.waiting() == 0 {
+            return;
+        }
         let mut rounds: Vec<(Bell, Vec<u64>)> = Vec::new();
-        for Waiter { bell, ticket, .. } in rung {
+        let mut waiters = self.0.waiters.lock();
+        for (_, Waiter { bell, ticket }) in waiters.extract_if(among, |(pair, _), _| is_meant(*pair)) {
             match rounds.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &bell)) {
                 Some((_, tickets)) => tickets.push(ticket),
                 None => rounds.push((bell, vec![ticket])),
             }
         }
+        drop(waiters);
         for (bell, tickets) in rounds {
             bell(tickets);
         }
@@ -168,8 +149,17 @@ impl WaitingSlot {
     /// Has the bell rung with `ticket`, once, for the next vote for `pair`. The table has to be looked at after
     /// this: a vote that is shown from now on rings.
     pub fn register(&mut self, pair: Pair, bell: &Bell, ticket: u64) {
-        self.list.0.ledger.lock().register(self.index, pair, Arc::clone(bell), ticket);
+        self.unregister();
+        self.pair = Some(pair);
+        let waiter = Waiter { ticket, bell: Arc::clone(bell) };
+        self.list.0.waiters.lock().insert((pair, self.number), waiter);
         fence(Ordering::SeqCst);
+    }
+
+    fn unregister(&mut self) {
+        if let Some(pair) = self.pair.take() {
+            self.list.0.waiters.lock().remove(&(pair, self.number));
+        }
     }
 
     /// Gives the slot up. One that is dropped without this has [`WaitOutcome::Ended`].
@@ -182,52 +172,9 @@ impl Drop for WaitingSlot {
     // Few requests wait: the others meet no more of this than a comparison.
     #[cold]
     fn drop(&mut self) {
+        self.unregister();
         self.list.count(self.outcome);
-        let mut ledger = self.list.0.ledger.lock();
-        ledger.give_back(self.index);
         self.list.0.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Ledger {
-    fn take_slot(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
-            self.slots += 1;
-            self.slots - 1
-        })
-    }
-
-    fn give_back(&mut self, index: u32) {
-        self.unlink(index);
-        self.free.push(index);
-        if self.free.len() == self.slots as usize && self.free.len() > SLOTS_KEPT {
-            *self = Self::default();
-        }
-    }
-
-    fn register(&mut self, index: u32, pair: Pair, bell: Bell, ticket: u64) {
-        self.unlink(index);
-        let chain = self.chains.entry(pair).or_insert(Ends::EMPTY);
-        self.waiters.push(chain, index, Waiter { pair, ticket, bell });
-    }
-
-    fn unlink(&mut self, index: u32) {
-        let Some(pair) = self.waiters.get(index).map(|waiter| waiter.pair) else { return };
-        let Some(chain) = self.chains.get_mut(&pair) else { return };
-        self.waiters.remove(chain, index);
-        if chain.front().is_none() {
-            self.chains.remove(&pair);
-        }
-    }
-
-    /// Takes out the waiters of `pair`, the oldest first.
-    fn unregister(&mut self, pair: Pair) -> Vec<Waiter> {
-        let mut chain = self.chains.remove(&pair).unwrap_or(Ends::EMPTY);
-        let next = || {
-            let front = chain.front()?;
-            self.waiters.remove(&mut chain, front)
-        };
-        std::iter::from_fn(next).collect()
     }
 }
 
