@@ -110,7 +110,9 @@ fn the_coding_is_the_one_that_is_asked_for() {
     for (lines, is_gzipped) in [
         ("Accept-Encoding: gzip, deflate, br, zstd\r\n", true),
         ("Accept-Encoding: br\r\nAccept-Encoding: x-gzip\r\n", true),
+        ("Accept-Encoding: br;q=1.0, GZip ; q=0.001\r\n", true),
         ("Accept-Encoding: gzip;q=0\r\n", false),
+        ("Accept-Encoding: identity;q=0.5, gzip;q=0.000, gzipped\r\n", false),
         ("X-Accept-Encoding: gzip\r\nA: Accept-Encoding: gzip\r\n", false),
     ] {
         for page in &PAGES {
@@ -137,7 +139,7 @@ fn what_the_client_has_is_not_sent_again() {
         let gzip = "Accept-Encoding: gzip\r\n";
         for (lines, status) in [
             (format!("If-None-Match: \"{tag}\"\r\n"), 304),
-            (format!("If-None-Match: W/\"{tag}\"\r\n"), 304),
+            (format!("If-None-Match: \"x,y\",W/\"{tag}\" ,\"c\"\r\n"), 304),
             (format!("If-None-Match: \"a\"\r\nIf-None-Match:\"{tag}\"\r\n"), 304),
             ("If-None-Match: *\r\n".to_owned(), 304),
             (format!("If-None-Match: \"{tag}-gzip\"\r\n{gzip}"), 304),
