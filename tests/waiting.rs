@@ -68,7 +68,7 @@ fn holds(server: &Server, endpoint: &Endpoint) {
 
 fn told_in_every_form(server: &Server, endpoint: &Endpoint) {
     let path = |host: u8| format!("/api/vote/28/status/203.0.113.{host}?wait=50");
-    let by_token = "/api/servers/demo/vote-status/%32%30%33.0.113.4/?_=1&wait=999999";
+    let by_token = "/api/servers/demo/vote-status/%32%30%33.0.113.4/?_=1&wait=099999999999999999999";
     let requests = [
         (1, request("GET", &path(1)), false),
         (2, request("HEAD", &path(2)), false),
@@ -116,6 +116,7 @@ fn all_else_comes_at_once(server: &Server, endpoint: &Endpoint) {
         ("GET /api/vote/28/status/203.0.113.9?wait=0", 200),
         ("GET /api/vote/28/status/203.0.113.9?wait=5s", 200),
         ("GET /api/vote/28/status/203.0.113.9?wait=5&wait=5", 200),
+        ("GET /api/vote/28/status/203.0.113.9?await=5&wait", 200),
         ("GET /api/vote/28/status/203.0.113.9?_=5", 200),
         ("GET /api/vote/29/status/203.0.113.9?wait=50", 404),
         ("GET /api/vote/028/status/203.0.113.9?wait=50", 400),

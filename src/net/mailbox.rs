@@ -72,21 +72,3 @@ impl Mailbox {
         std::mem::swap(&mut *self.letters.lock(), into);
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use mio::{Poll, Token};
-
-    use super::{Letter, Mailbox};
-
-    #[test]
-    fn a_ring_for_very_many_is_one_letter() {
-        let poll = Poll::new().expect("a poll");
-        let mailbox = Mailbox::new(&poll, Token(0)).expect("a mailbox");
-        mailbox.bell()((0..15_000).collect());
-        let mut letters = Vec::new();
-        mailbox.take(&mut letters);
-        let [Letter::Ring(tickets)] = &letters[..] else { panic!("{} letters", letters.len()) };
-        assert!(tickets.iter().copied().eq(0..15_000));
-    }
-}

@@ -191,7 +191,7 @@ impl DirectoryView {
 
 #[cfg(test)]
 mod tests {
-    use super::{Directory, Snapshot};
+    use super::Snapshot;
     use crate::vote::id::{ServerId, Token};
 
     fn token(text: &str) -> Token {
@@ -212,29 +212,5 @@ mod tests {
         assert_eq!(servers.find(b"other"), None);
         assert!(!servers.contains(ServerId(28)) && servers.contains(ServerId(29)));
         assert_eq!(servers.len(), 1);
-    }
-
-    #[test]
-    fn listings_go_on_after_an_id() {
-        let mut servers = Snapshot::default();
-        for id in [5, 1, 9] {
-            servers.insert(ServerId(id), token(&format!("t{id}")));
-        }
-        let ids = |after| servers.iter_after(after).map(|(server, _)| server.0).collect::<Vec<_>>();
-        assert_eq!(ids(None), [1, 5, 9]);
-        assert_eq!(ids(Some(ServerId(1))), [5, 9]);
-        assert_eq!(ids(Some(ServerId(9))), [0_u32; 0]);
-    }
-
-    #[test]
-    fn a_view_sees_a_publication_at_once() {
-        let mut directory = Directory::default();
-        let mut view = directory.view();
-        assert!(!view.current().contains(ServerId(1)));
-        let mut next = Snapshot::clone(&directory.snapshot());
-        next.insert(ServerId(1), token("one"));
-        directory.publish(next);
-        assert!(view.current().contains(ServerId(1)));
-        assert_eq!(view.clone().current().find(b"one"), Some(ServerId(1)));
     }
 }

@@ -137,19 +137,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn server_ids() {
-        assert_eq!(ServerId::parse(b"0"), Ok(ServerId(0)));
-        assert_eq!(ServerId::parse(b"28"), Ok(ServerId(28)));
-        assert_eq!(ServerId::parse(b"4294967295"), Ok(ServerId(4_294_967_295)));
-        for too_large in ["4294967296", "99999999999", "18446744073709551617"] {
-            assert_eq!(ServerId::parse(too_large.as_bytes()), Err(ServerIdError::TooLarge), "{too_large}");
-        }
-        for invalid in ["", "00", "028", "-1", "+1", " 1", "1 ", "0x1", "1e3", "1.0", "²", "99999999999x"] {
-            assert_eq!(ServerId::parse(invalid.as_bytes()), Err(ServerIdError::Invalid), "{invalid}");
-        }
-    }
-
     proptest! {
         #[test]
         fn server_ids_and_tokens_are_those_of_the_standard_library(text in "[0-9]{0,11}|[+-]?[0-9]{1,3}|[ -~é]{0,3}") {
@@ -165,29 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn server_ids_at_the_start() {
-        for (text, expected) in [
-            ("28/status", Some((28, 2))),
-            ("0", Some((0, 1))),
-            ("4294967295 ", Some((4_294_967_295, 10))),
-            ("4294967296", None),
-            // The eleventh digit is what follows: no caller takes it for the end of a segment.
-            ("12345678901", Some((1_234_567_890, 10))),
-            ("028", None),
-            ("/", None),
-            ("", None),
-        ] {
-            let expected = expected.map(|(id, digits)| (ServerId(id), digits));
-            assert_eq!(ServerId::parse_prefix(text.as_bytes()), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn tokens() {
-        assert!(is_token(b"a") && is_token(b"AZaz09-._~") && is_token(&[b'x'; 128]));
-        for bad in [&b""[..], &[b'x'; 129], b"a b", b"a/b", b"a%20", "é".as_bytes(), b"a\0"] {
-            assert!(!is_token(bad), "{bad:?}");
-        }
+    fn a_token_is_drawn_as_digits_and_printed_nowhere() {
         assert_eq!(Token::from_random([0xA5; 16]).as_str(), "a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5");
         assert_eq!(format!("{:?}", Token::new("secret")), "Some(Token(…))");
     }

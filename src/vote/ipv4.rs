@@ -82,31 +82,6 @@ mod tests {
         std::str::from_utf8(bytes).ok()?.parse::<Ipv4Addr>().ok().map(|address| Ipv4(address.to_bits()))
     }
 
-    #[test]
-    fn spellings() {
-        for (text, expected) in [
-            ("203.0.113.7", Some(0xCB00_7107)),
-            ("0.0.0.0", Some(0)),
-            ("255.255.255.255", Some(0xFFFF_FFFF)),
-            ("::1", None),
-            ("203.0.113.07", None),
-            ("203.0.113", None),
-            ("203.0.113.7.", None),
-            (".203.0.113.7", None),
-            ("203.0.113.256", None),
-            ("203.0.113.1000", None),
-            ("0x7f.0.0.1", None),
-            ("2130706433", None),
-            ("203.0.113.7\n", None),
-            ("203. 0.113.7", None),
-            ("+203.0.113.7", None),
-            ("", None),
-            (" ", None),
-        ] {
-            assert_eq!(Ipv4::parse(text.as_bytes()), expected.map(Ipv4), "{text:?}");
-        }
-    }
-
     proptest! {
         #[test]
         fn near_misses_parse_as_in_the_standard_library(text in "[0-9]{0,4}(\\.[0-9]{0,4}){2,4}[ .0-9a-f:]?") {

@@ -22,19 +22,6 @@ fn pair(server: u32, number: u32) -> Pair {
 }
 
 #[test]
-fn a_pair_is_in_cooldown_until_its_expiry_and_not_at_it() {
-    let mut table = CooldownTable::default();
-    let view = table.view();
-    table.insert(pair(28, 7), UnixSeconds(1_000));
-    assert_eq!(view.live(pair(28, 7), UnixSeconds(999)), Some(UnixSeconds(1_000)));
-    assert_eq!(view.live(pair(28, 7), UnixSeconds(1_000)), None);
-    assert_eq!(view.live(pair(7, 28), UnixSeconds(999)), None);
-    assert_eq!(table.sweep(UnixSeconds(999), SHARDS), 0);
-    assert_eq!(table.sweep(UnixSeconds(1_000), SHARDS), 1);
-    assert!(view.is_empty());
-}
-
-#[test]
 fn a_servers_entries_are_found_and_only_those() {
     let mut table = CooldownTable::default();
     for address in 0..100 {

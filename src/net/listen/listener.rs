@@ -172,12 +172,4 @@ mod tests {
             UnixStream::connect(&path).unwrap_or_else(|error| panic!("round {round}: {error}"));
         }
     }
-
-    #[test]
-    fn all_of_ipv6_is_all_of_ipv4_too_unless_that_has_the_port() {
-        let [ipv6, ipv4, other] = ["[::]:80", "0.0.0.0:80", "0.0.0.0:81"]
-            .map(|address| address.parse::<ListenAddress>().expect("an address"));
-        assert_eq!(Families::beside(&ipv6, &[ipv6.clone(), ipv4]), Families::Ipv6Only);
-        assert_eq!(Families::beside(&ipv6, &[ipv6.clone(), other]), Families::Both);
-    }
 }
