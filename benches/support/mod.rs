@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use vote_status::http::head::HeadLimits;
-use vote_status::http::session::{Context, Session, SessionCall, SessionLimits, Ticket, Waiting};
+use vote_status::http::session::{Session, SessionCall, Ticket, Waiting};
 use vote_status::public::{PublicService, StatusReader};
 use vote_status::readiness::Readiness;
 use vote_status::vote::address::VoterAddress;
@@ -79,7 +79,7 @@ pub(crate) const HEADS: [(&str, &str); 3] = [("curl", CURL), ("guzzle", GUZZLE),
 pub(crate) struct Bench {
     service: PublicService,
     session: Session<PublicService>,
-    limits: SessionLimits,
+    limits: HeadLimits,
     out: Vec<u8>,
 }
 
@@ -98,8 +98,7 @@ impl Bench {
         let reader = StatusReader::new(directory.view(), table.view(), readiness);
         let (list, watch) = (WaitingList::default(), WatchBoard::default().post());
         let service = PublicService::new(reader, cooldown, 65_536, list, Arc::new(|_| {}), watch);
-        let head = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
-        let limits = SessionLimits { head, unsent_bytes_max: 65_536 };
+        let limits = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
         Self { service, session: Session::default(), limits, out: Vec::with_capacity(4_096) }
     }
 
@@ -107,11 +106,18 @@ impl Bench {
     #[inline]
     pub(crate) fn answer(&mut self, request: &[u8]) -> &[u8] {
         self.out.clear();
-        let context = Context { now: NOW, ticket: Ticket(0), waiting: Waiting::Allowed, client: &None };
-        let (service, limits, out) = (&mut self.service, &self.limits, &mut self.out);
         // As a worker calls it while nobody watches.
-        let mut call = SessionCall { service, context, limits, closing: false, out };
-        let advanced = self.session.advance(request, &mut call);
+        let mut call = SessionCall {
+            service: &mut self.service,
+            now: NOW,
+            ticket: Ticket(0),
+            waiting: Waiting::Allowed,
+            limits: self.limits,
+            unsent_bytes_max: 65_536,
+            closing: false,
+            out: &mut self.out,
+        };
+        let advanced = self.session.advance(request, &None, &mut call);
         assert_eq!(advanced.consumed, request.len());
         &self.out
     }

@@ -9,7 +9,7 @@ use httparse::{EMPTY_HEADER, Response, Status};
 use vote_status::http::body::TRAILER_BYTES_MAX;
 use vote_status::http::fault::Fault;
 use vote_status::http::head::HeadLimits;
-use vote_status::http::session::{Context, Next, Session, SessionCall, SessionLimits, Ticket, Waiting, is_head_method};
+use vote_status::http::session::{Next, Session, SessionCall, Ticket, Waiting, is_head_method};
 use vote_status::pages::{self, DocumentForm};
 use vote_status::public::{PublicService, StatusReader};
 use vote_status::readiness::Readiness;
@@ -33,8 +33,6 @@ const BOUNDS: [Bounds; 2] =
 const INTERIM_BYTES_MAX: usize = 26;
 /// Longer inputs are not tried byte by byte.
 const BYTEWISE_BYTES_MAX: usize = 400;
-
-const CONTEXT: Context<'_> = Context { now: NOW, ticket: Ticket(1), waiting: Waiting::Allowed, client: &None };
 
 thread_local! {
     /// The same services for all inputs, as a worker has: an answer leaves no trace in them.
@@ -87,7 +85,8 @@ fn check_within(service: &mut PublicService, bounds: Bounds, closing: bool, data
 /// One connection without its socket, as an engine drives it.
 struct Client {
     session: Session<PublicService>,
-    limits: SessionLimits,
+    limits: HeadLimits,
+    unsent_bytes_max: usize,
     /// No answer that is expected is longer.
     answer_bytes_max: usize,
     closing: bool,
@@ -99,10 +98,11 @@ struct Client {
 }
 
 impl Client {
-    fn new(head: HeadLimits, unsent_bytes_max: usize, answer_bytes_max: usize, closing: bool) -> Self {
+    fn new(limits: HeadLimits, unsent_bytes_max: usize, answer_bytes_max: usize, closing: bool) -> Self {
         Self {
             session: Session::default(),
-            limits: SessionLimits { head, unsent_bytes_max },
+            limits,
+            unsent_bytes_max,
             answer_bytes_max,
             closing,
             held: Vec::new(),
@@ -135,10 +135,9 @@ impl Client {
     fn advance(&mut self, service: &mut PublicService) {
         loop {
             let mut out = Vec::new();
-            let (limits, closing) = (&self.limits, self.closing);
-            let mut call = SessionCall { service, context: CONTEXT, limits, closing, out: &mut out };
-            let advanced = self.session.advance(&self.held, &mut call);
-            assert!(out.len() < self.limits.unsent_bytes_max + self.answer_bytes_max, "lets too much wait");
+            let mut call = call(self.limits, self.unsent_bytes_max, self.closing, service, &mut out);
+            let advanced = self.session.advance(&self.held, &None, &mut call);
+            assert!(out.len() < self.unsent_bytes_max + self.answer_bytes_max, "lets too much wait");
             self.held.drain(..advanced.consumed);
             self.answered += advanced.answered as usize;
             self.heard.extend_from_slice(&out);
@@ -147,7 +146,7 @@ impl Client {
                 Next::Parked { .. } | Next::Waiting(_) => panic!("a status request never waits"),
                 Next::Close { .. } => return self.is_closed = true,
                 Next::Input => {
-                    let held_max = TRAILER_BYTES_MAX.max(self.limits.head.head_bytes_max + 2);
+                    let held_max = TRAILER_BYTES_MAX.max(self.limits.head_bytes_max + 2);
                     assert!(self.held.len() < held_max, "holds more than its longest part");
                     return;
                 }
@@ -158,11 +157,21 @@ impl Client {
     /// The peer sends no more: what is begun is answered, an empty line is nothing.
     fn end(&mut self, service: &mut PublicService, out: &mut Vec<u8>) {
         if !self.session.is_between_requests() || !matches!(self.held[..], [] | [b'\r'] | [b'\r', b'\n']) {
-            let (limits, closing) = (&self.limits, self.closing);
-            let mut call = SessionCall { service, context: CONTEXT, limits, closing, out };
-            self.session.refuse(Fault::BadRequest, is_head_method(&self.held), &mut call);
+            let mut call = call(self.limits, self.unsent_bytes_max, self.closing, service, out);
+            self.session.refuse(Fault::BadRequest, is_head_method(&self.held), &None, &mut call);
         }
     }
+}
+
+fn call<'a>(
+    limits: HeadLimits,
+    unsent_bytes_max: usize,
+    closing: bool,
+    service: &'a mut PublicService,
+    out: &'a mut Vec<u8>,
+) -> SessionCall<'a, PublicService> {
+    let (now, ticket, waiting) = (NOW, Ticket(1), Waiting::Allowed);
+    SessionCall { service, now, ticket, waiting, limits, unsent_bytes_max, closing, out }
 }
 
 fn assert_same(heard: &[u8], expected: &[u8]) {

@@ -151,27 +151,31 @@ pub trait Service {
     fn goes_away(&mut self) {}
 }
 
-/// Bounds on a session.
-#[derive(Clone, Copy, Debug)]
-pub struct SessionLimits {
-    /// Bounds on a head.
-    pub head: HeadLimits,
-    /// Stop before the next request while so many bytes wait in the output.
-    pub unsent_bytes_max: usize,
-}
-
 /// What a session is lent to handle some input.
 pub struct SessionCall<'a, S: Service> {
     /// Answers requests.
     pub service: &'a mut S,
-    /// The moment, and the client.
-    pub context: Context<'a>,
-    /// Bounds on the session.
-    pub limits: &'a SessionLimits,
+    /// The wall clock.
+    pub now: UnixSeconds,
+    /// The name of the connection.
+    pub ticket: Ticket,
+    /// Whether its request may wait.
+    pub waiting: Waiting,
+    /// Bounds on a head.
+    pub limits: HeadLimits,
+    /// Stop before the next request while so many bytes wait in the output.
+    pub unsent_bytes_max: usize,
     /// The next answer is the last.
     pub closing: bool,
     /// Where answers are appended.
     pub out: &'a mut Vec<u8>,
+}
+
+impl<S: Service> SessionCall<'_, S> {
+    #[inline]
+    fn context<'c>(&self, client: &'c dyn Client) -> Context<'c> {
+        Context { now: self.now, ticket: self.ticket, waiting: self.waiting, client }
+    }
 }
 
 /// What a session wants next.
@@ -269,20 +273,20 @@ impl<S: Service> Session<S> {
 
     /// Handles every whole request in `input`, up to the bound on waiting output.
     #[inline]
-    pub fn advance(&mut self, input: &[u8], call: &mut SessionCall<'_, S>) -> Advanced {
+    pub fn advance(&mut self, input: &[u8], client: &dyn Client, call: &mut SessionCall<'_, S>) -> Advanced {
         let mut consumed = 0;
         let mut answered = 0;
         self.whole_bytes = call.out.len();
         let next = loop {
-            if call.out.len() >= call.limits.unsent_bytes_max {
+            if call.out.len() >= call.unsent_bytes_max {
                 break Next::Output;
             }
             let rest = &input[consumed..];
             let flow = match &mut self.phase {
                 Phase::Head if rest.is_empty() => break Next::Input,
-                Phase::Head => self.head(rest, call, &mut consumed),
-                Phase::Content { .. } => self.content(rest, call, &mut consumed),
-                Phase::Answer { .. } => self.answer(call),
+                Phase::Head => self.head(rest, client, call, &mut consumed),
+                Phase::Content { .. } => self.content(rest, client, call, &mut consumed),
+                Phase::Answer { .. } => self.answer(client, call),
                 // A client that did not ask for the end may be sending the next request, or content that is not read.
                 Phase::Closed => break Next::Close { linger: call.closing || self.leaves_content || !rest.is_empty() },
             };
@@ -299,31 +303,45 @@ impl<S: Service> Session<S> {
 
     /// Ends the session with `fault` in answer to the request that is under way. What a panic may
     /// have left of an answer is taken back.
-    pub fn refuse(&mut self, fault: Fault, head_only: bool, call: &mut SessionCall<'_, S>) {
+    pub fn refuse(&mut self, fault: Fault, head_only: bool, client: &dyn Client, call: &mut SessionCall<'_, S>) {
         let head_only = match &self.phase {
             Phase::Content { framing, .. } | Phase::Answer { framing, .. } => framing.head_only,
             Phase::Head | Phase::Closed => head_only,
         };
         self.phase = Phase::Closed;
         call.out.truncate(self.whole_bytes);
-        call.service.refuse(fault, Framing::last(head_only), &call.context, call.out);
+        let context = call.context(client);
+        call.service.refuse(fault, Framing::last(head_only), &context, call.out);
     }
 
-    fn refuse_and_close(&mut self, fault: Fault, head_only: bool, call: &mut SessionCall<'_, S>) -> ControlFlow<Next> {
-        self.refuse(fault, head_only, call);
+    fn refuse_and_close(
+        &mut self,
+        fault: Fault,
+        head_only: bool,
+        client: &dyn Client,
+        call: &mut SessionCall<'_, S>,
+    ) -> ControlFlow<Next> {
+        self.refuse(fault, head_only, client, call);
         Break(Next::Close { linger: true })
     }
 
     #[inline]
-    fn head(&mut self, input: &[u8], call: &mut SessionCall<'_, S>, consumed: &mut usize) -> ControlFlow<Next> {
+    fn head(
+        &mut self,
+        input: &[u8],
+        client: &dyn Client,
+        call: &mut SessionCall<'_, S>,
+        consumed: &mut usize,
+    ) -> ControlFlow<Next> {
         // A reference, not a move: the processor stalls on a copy of fields that were written one by one just before.
-        let parsed = head::parse(input, call.limits.head);
+        let parsed = head::parse(input, call.limits);
         let (head, bytes) = match &parsed {
             Section::Complete(head, bytes) => (head, *bytes),
             Section::Partial => return Break(Next::Input),
-            Section::Rejected(fault) => return self.refuse_and_close(*fault, is_head_method(input), call),
+            Section::Rejected(fault) => return self.refuse_and_close(*fault, is_head_method(input), client, call),
         };
-        let Begun { mut exchange, is_keyed, content } = call.service.begin(head, &call.context);
+        let context = call.context(client);
+        let Begun { mut exchange, is_keyed, content } = call.service.begin(head, &context);
         *consumed += bytes;
         let mut framing = Framing::of(head, call.closing);
         self.is_keyed |= is_keyed;
@@ -332,7 +350,7 @@ impl<S: Service> Session<S> {
             Content::Read(bytes_max) => {
                 match Decoder::new(head.length, bytes_max) {
                     Ok(decoder) => self.phase = Phase::Content { exchange, decoder, framing },
-                    Err(fault) => return self.refuse_and_close(fault, framing.head_only, call),
+                    Err(fault) => return self.refuse_and_close(fault, framing.head_only, client, call),
                 }
                 if head.expects_continue {
                     call.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -345,7 +363,7 @@ impl<S: Service> Session<S> {
                 framing.connection = ConnectionField::Close;
             }
         }
-        let step = call.service.answer(&mut exchange, framing, &call.context, call.out);
+        let step = call.service.answer(&mut exchange, framing, &context, call.out);
         if step != Step::Done {
             self.phase = Phase::Answer { exchange, framing, is_begun: step == Step::More };
         }
@@ -353,17 +371,24 @@ impl<S: Service> Session<S> {
     }
 
     #[inline(never)]
-    fn content(&mut self, input: &[u8], call: &mut SessionCall<'_, S>, consumed: &mut usize) -> ControlFlow<Next> {
+    fn content(
+        &mut self,
+        input: &[u8],
+        client: &dyn Client,
+        call: &mut SessionCall<'_, S>,
+        consumed: &mut usize,
+    ) -> ControlFlow<Next> {
         let Phase::Content { exchange, decoder, framing, .. } = &mut self.phase else { return Continue(()) };
         let piece = match decoder.decode(input) {
             Ok(piece) => piece,
-            Err(fault) => return self.refuse_and_close(fault, false, call),
+            Err(fault) => return self.refuse_and_close(fault, false, client, call),
         };
         *consumed += piece.consumed;
         let intake = if piece.content.is_empty() {
             Intake::Open
         } else {
-            call.service.content(exchange, piece.content, &call.context)
+            let context = call.context(client);
+            call.service.content(exchange, piece.content, &context)
         };
         if piece.ended {
             let framing = *framing;
@@ -382,17 +407,18 @@ impl<S: Service> Session<S> {
     /// Answers a request that had to wait, or goes on with an answer that has parts. Apart, as is content: an ordinary
     /// request takes fewer instructions for it.
     #[inline(never)]
-    fn answer(&mut self, call: &mut SessionCall<'_, S>) -> ControlFlow<Next> {
+    fn answer(&mut self, client: &dyn Client, call: &mut SessionCall<'_, S>) -> ControlFlow<Next> {
         let Phase::Answer { exchange, framing, is_begun } = &mut self.phase else { return Continue(()) };
         if call.closing && !*is_begun {
             framing.connection = ConnectionField::Close;
         }
         let framing = *framing;
-        let step = call.service.answer(exchange, framing, &call.context, call.out);
+        let context = call.context(client);
+        let step = call.service.answer(exchange, framing, &context, call.out);
         *is_begun |= step == Step::More;
-        if step == Step::Done && call.context.waiting == Waiting::TimeIsUp {
+        if step == Step::Done && call.waiting == Waiting::TimeIsUp {
             // That was for this request. The next one has its own time.
-            call.context.waiting = Waiting::Allowed;
+            call.waiting = Waiting::Allowed;
         }
         self.after(step, framing)
     }

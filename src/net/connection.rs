@@ -11,29 +11,8 @@ use super::counters::{CloseCause, EngineCounters};
 use super::deadline::{Awaited, Class};
 use super::stream::Stream;
 use crate::http::fault::Fault;
-use crate::http::session::{
-    Advanced, Client, Context, Next, Service, Session, SessionCall, SessionLimits, Ticket, Waiting, is_head_method,
-};
-use crate::http::wait::WaitSeconds;
+use crate::http::session::{Advanced, Client, Next, Service, Session, SessionCall, Waiting, is_head_method};
 use crate::limits::LINGER_BYTES_MAX;
-use crate::vote::time::UnixSeconds;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ConnectionState {
-    /// Reads what the client sends.
-    Reading,
-    /// Has input that is to be worked through before more is read.
-    Working,
-    /// Has a request that waits for another thread; once woken, it works on.
-    Parked {
-        /// See [`crate::http::session::Step::Parked`].
-        ends_with_input: bool,
-    },
-    /// Has a request that waits for a vote, for so long at most; nothing behind it is read meanwhile.
-    Waiting(WaitSeconds),
-    /// Sends what is left and shuts its side. Then it drops up to so many bytes that still come in, and closes.
-    Leaving { linger_bytes: usize },
-}
 
 /// What the poll has told of the end of the input. A read that is short is not the last one where there is
 /// something to tell.
@@ -67,38 +46,10 @@ pub struct TurnProgress {
     pub has_flushed: bool,
 }
 
-/// What a turn lends to the session of the connection that it serves.
-pub struct Lent<'w, S: Service> {
-    /// Answers requests.
-    pub service: &'w mut S,
-    /// The wall clock.
-    pub now: UnixSeconds,
-    /// The name of the connection.
-    pub ticket: Ticket,
-    /// Whether its request may wait.
-    pub waiting: Waiting,
-    /// Bounds on the session.
-    pub limits: &'w SessionLimits,
-    /// The next answer is the last.
-    pub closing: bool,
-    /// Where answers are appended. It is shared by all connections of a worker, and empty between two.
-    pub out: &'w mut Vec<u8>,
-}
-
-impl<S: Service> Lent<'_, S> {
-    /// The same, to answer this client.
-    #[inline]
-    fn call<'a>(&'a mut self, client: &'a Stream) -> SessionCall<'a, S> {
-        let Self { now, ticket, waiting, limits, closing, .. } = *self;
-        let context = Context { now, ticket, waiting, client };
-        SessionCall { service: &mut *self.service, context, limits, closing, out: &mut *self.out }
-    }
-}
-
 /// What a turn lends to the connection that it serves.
 pub struct TurnContext<'w, S: Service> {
-    /// For its session.
-    pub lent: Lent<'w, S>,
+    /// For its session. The output is shared by all connections of a worker, and empty between two.
+    pub call: SessionCall<'w, S>,
     /// At most so much is read.
     pub read_bytes_max: usize,
     /// Where reads go. It is shared by all connections of a worker.
@@ -115,7 +66,10 @@ pub struct Connection<S: Service> {
     session: Session<S>,
     /// Begun and not whole; or, where there is work or will be, not looked at yet.
     input: Vec<u8>,
-    state: ConnectionState,
+    /// What the session wants next. Nothing behind a request that waits for a vote is read meanwhile.
+    next: Next,
+    /// Of a connection that is closed: up to so many bytes that still come in are dropped first.
+    linger_bytes: usize,
     /// The kernel may hold more input, or the end of it.
     is_readable: bool,
     input_end: InputEnd,
@@ -131,7 +85,8 @@ impl<S: Service> Connection<S> {
             stream,
             session: Session::default(),
             input: Vec::new(),
-            state: ConnectionState::Reading,
+            next: Next::Input,
+            linger_bytes: 0,
             is_readable: true,
             input_end: InputEnd::Unseen,
             has_asked: false,
@@ -163,20 +118,20 @@ impl<S: Service> Connection<S> {
     /// There may be news of what its request waits for.
     pub fn wake(&mut self) {
         if self.is_parked() || self.is_waiting() {
-            self.state = ConnectionState::Working;
+            self.next = Next::Output;
         }
     }
 
     /// Whether its request waits for a vote.
     #[must_use]
     pub const fn is_waiting(&self) -> bool {
-        matches!(self.state, ConnectionState::Waiting(_))
+        matches!(self.next, Next::Waiting(_))
     }
 
     /// Whether its request waits for another thread.
     #[must_use]
     pub const fn is_parked(&self) -> bool {
-        matches!(self.state, ConnectionState::Parked { .. })
+        matches!(self.next, Next::Parked { .. })
     }
 
     /// Whether the client has shown the key.
@@ -194,7 +149,7 @@ impl<S: Service> Connection<S> {
     /// Whether nothing was asked that is not answered yet. An empty line before a request is none.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        matches!(self.state, ConnectionState::Reading | ConnectionState::Working)
+        matches!(self.next, Next::Input | Next::Output)
             && matches!(self.input[..], [] | [b'\r'] | [b'\r', b'\n'])
             && !self.has_unsent()
             && self.session.is_between_requests()
@@ -216,19 +171,20 @@ impl<S: Service> Connection<S> {
     /// place of the answer to what may have been done already.
     #[must_use]
     pub const fn can_be_refused(&self) -> bool {
-        use ConnectionState::{Parked, Reading, Working};
-        matches!(self.state, Reading | Working | Parked { .. }) && !self.has_unsent() && !self.session.owes_an_answer()
+        matches!(self.next, Next::Input | Next::Output | Next::Parked { .. })
+            && !self.has_unsent()
+            && !self.session.owes_an_answer()
     }
 
     /// What the connection has a deadline for; `None` for no deadline.
     #[must_use]
     pub fn awaited(&self) -> Option<Awaited> {
-        let class = match self.state {
+        let class = match self.next {
             _ if self.has_unsent() => Class::Write,
-            ConnectionState::Leaving { .. } => Class::Linger,
-            ConnectionState::Parked { .. } => return None,
-            ConnectionState::Waiting(seconds) => Class::Waiting(seconds),
-            ConnectionState::Reading | ConnectionState::Working => match self.is_idle() {
+            Next::Close { .. } => Class::Linger,
+            Next::Parked { .. } => return None,
+            Next::Waiting(seconds) => Class::Waiting(seconds),
+            Next::Input | Next::Output => match self.is_idle() {
                 true if self.has_asked => Class::Idle,
                 true => Class::Fresh,
                 false => Class::Request,
@@ -255,12 +211,12 @@ impl<S: Service> Connection<S> {
     pub fn check_invariants(&self) {
         let has_input = !self.input.is_empty();
         assert!(has_input || self.input.capacity() == 0, "no memory is used for no input");
-        match self.state {
-            ConnectionState::Reading | ConnectionState::Working => {}
-            ConnectionState::Parked { .. } | ConnectionState::Waiting(_) => {
+        match self.next {
+            Next::Input | Next::Output => {}
+            Next::Parked { .. } | Next::Waiting(_) => {
                 assert!(!self.session.is_between_requests(), "a request is what waits")
             }
-            ConnectionState::Leaving { .. } => assert!(!has_input, "nothing more is read"),
+            Next::Close { .. } => assert!(!has_input, "nothing more is read"),
         }
     }
 
@@ -273,20 +229,18 @@ impl<S: Service> Connection<S> {
                 Err(_gone) => return Verdict::Close(CloseCause::Broken),
             }
         }
-        match self.state {
-            ConnectionState::Working => self.work(turn),
-            ConnectionState::Reading if self.is_readable => self.read(turn),
-            ConnectionState::Waiting(_) if turn.lent.closing || self.input_end == InputEnd::Shut => {
+        match self.next {
+            Next::Output => self.work(turn),
+            Next::Input if self.is_readable => self.read(turn),
+            Next::Waiting(_) if turn.call.closing || self.input_end == InputEnd::Shut => {
                 self.conclude(Waiting::Ended, turn)
             }
-            ConnectionState::Parked { ends_with_input: true }
-                if self.input_end != InputEnd::Unseen && self.stream.has_ended() =>
-            {
+            Next::Parked { ends_with_input: true } if self.input_end != InputEnd::Unseen && self.stream.has_ended() => {
                 Verdict::Close(CloseCause::Done)
             }
-            ConnectionState::Reading | ConnectionState::Waiting(_) | ConnectionState::Parked { .. } => Verdict::Wait,
-            ConnectionState::Leaving { linger_bytes } if turn.progress.has_flushed => self.shut(linger_bytes, turn),
-            ConnectionState::Leaving { linger_bytes } => self.linger(linger_bytes, turn),
+            Next::Input | Next::Waiting(_) | Next::Parked { .. } => Verdict::Wait,
+            Next::Close { .. } if turn.progress.has_flushed => self.shut(turn),
+            Next::Close { .. } => self.linger(turn),
         }
     }
 
@@ -295,15 +249,15 @@ impl<S: Service> Connection<S> {
         if !self.is_waiting() || self.has_unsent() {
             return self.serve(turn);
         }
-        turn.lent.waiting = waiting;
+        turn.call.waiting = waiting;
         self.work(turn)
     }
 
     /// Answers the request under way with `fault` and closes.
     pub fn refuse(&mut self, fault: Fault, turn: &mut TurnContext<'_, S>) -> Verdict {
         let head_only = is_head_method(&self.input);
-        self.session.refuse(fault, head_only, &mut turn.lent.call(&self.stream));
-        self.leave(LINGER_BYTES_MAX, turn)
+        self.session.refuse(fault, head_only, &self.stream, &mut turn.call);
+        self.leave(true, turn)
     }
 
     /// Says that all slots are taken, and closes.
@@ -323,7 +277,7 @@ impl<S: Service> Connection<S> {
                 // A short read has emptied the kernel's buffer: no second read to be told so.
                 self.is_readable = self.input_end != InputEnd::Unseen || bytes == free_bytes;
                 let input = &turn.read_buffer[..begun + bytes];
-                let advanced = self.session.advance(input, &mut turn.lent.call(&self.stream));
+                let advanced = self.session.advance(input, &self.stream, &mut turn.call);
                 keep(&mut self.input, &input[advanced.consumed..]);
                 self.after(advanced, turn)
             }
@@ -339,7 +293,7 @@ impl<S: Service> Connection<S> {
     /// Goes on with input that had to wait.
     fn work(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         let input = std::mem::take(&mut self.input);
-        let advanced = self.session.advance(&input, &mut turn.lent.call(&self.stream));
+        let advanced = self.session.advance(&input, &self.stream, &mut turn.call);
         keep(&mut self.input, &input[advanced.consumed..]);
         self.after(advanced, turn)
     }
@@ -356,53 +310,49 @@ impl<S: Service> Connection<S> {
     fn after(&mut self, advanced: Advanced, turn: &mut TurnContext<'_, S>) -> Verdict {
         turn.progress.has_answered |= advanced.answered > 0;
         self.has_asked |= advanced.answered > 0;
-        self.state = match advanced.next {
-            Next::Close { linger } => {
-                return self.leave(if linger || self.is_readable { LINGER_BYTES_MAX } else { 0 }, turn);
-            }
-            Next::Input => ConnectionState::Reading,
-            Next::Output => ConnectionState::Working,
-            Next::Parked { ends_with_input } => ConnectionState::Parked { ends_with_input },
-            Next::Waiting(seconds) => ConnectionState::Waiting(seconds),
-        };
-        if self.stream.send(turn.lent.out, false, turn.counters).is_err() {
+        self.next = advanced.next;
+        if let Next::Close { linger } = advanced.next {
+            return self.leave(linger || self.is_readable, turn);
+        }
+        if self.stream.send(turn.call.out, false, turn.counters).is_err() {
             return Verdict::Close(CloseCause::Broken);
         }
-        let may_go_on = match self.state {
-            ConnectionState::Working => true,
-            ConnectionState::Reading => self.is_readable,
+        let may_go_on = match self.next {
+            Next::Output => true,
+            Next::Input => self.is_readable,
             // A client that sends nothing more may have gone: its request does not wait.
-            ConnectionState::Waiting(_) => self.input_end == InputEnd::Shut,
-            ConnectionState::Parked { ends_with_input } => ends_with_input && self.input_end != InputEnd::Unseen,
-            ConnectionState::Leaving { .. } => false,
+            Next::Waiting(_) => self.input_end == InputEnd::Shut,
+            Next::Parked { ends_with_input } => ends_with_input && self.input_end != InputEnd::Unseen,
+            Next::Close { .. } => false,
         };
         if may_go_on && !self.has_unsent() { Verdict::Again } else { Verdict::Wait }
     }
 
-    /// Sends what there is as the last, and goes; up to so many bytes of the input are read and dropped.
-    fn leave(&mut self, linger_bytes: usize, turn: &mut TurnContext<'_, S>) -> Verdict {
-        self.state = ConnectionState::Leaving { linger_bytes };
+    /// Sends what there is as the last, and goes; where it has to `linger`, input is read and dropped before.
+    fn leave(&mut self, linger: bool, turn: &mut TurnContext<'_, S>) -> Verdict {
+        self.next = Next::Close { linger };
+        self.linger_bytes = if linger { LINGER_BYTES_MAX } else { 0 };
         self.input = Vec::new();
-        match self.stream.send(turn.lent.out, true, turn.counters) {
+        match self.stream.send(turn.call.out, true, turn.counters) {
             Err(_gone) => Verdict::Close(CloseCause::Broken),
             Ok(()) if self.has_unsent() => Verdict::Wait,
-            Ok(()) => self.shut(linger_bytes, turn),
+            Ok(()) => self.shut(turn),
         }
     }
 
-    fn shut(&mut self, linger_bytes: usize, turn: &mut TurnContext<'_, S>) -> Verdict {
+    fn shut(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         // Also where nothing is dropped: what has come since the last read would have the kernel reset the
         // connection when it is closed, and drop the answer that is to go out with the end.
-        if self.stream.shut().is_err() || linger_bytes == 0 {
+        if self.stream.shut().is_err() || self.linger_bytes == 0 {
             return Verdict::Close(CloseCause::Done);
         }
-        self.linger(linger_bytes, turn)
+        self.linger(turn)
     }
 
-    fn linger(&mut self, linger_bytes: usize, turn: &mut TurnContext<'_, S>) -> Verdict {
+    fn linger(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         match self.stream.read(turn.read_buffer, turn.counters) {
-            Ok(bytes) if bytes > 0 && bytes <= linger_bytes => {
-                self.state = ConnectionState::Leaving { linger_bytes: linger_bytes - bytes };
+            Ok(bytes) if bytes > 0 && bytes <= self.linger_bytes => {
+                self.linger_bytes -= bytes;
                 Verdict::Again
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Verdict::Wait,

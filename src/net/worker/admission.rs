@@ -144,7 +144,7 @@ impl<S: Service> Worker<S> {
     /// Answers a waiting request, and closes behind the answer.
     pub(super) fn end_waiting(&mut self, key: SlabKey) {
         self.turn(key, |connection, turn| {
-            turn.lent.closing = true;
+            turn.call.closing = true;
             connection.conclude(Waiting::Ended, turn)
         });
     }

@@ -25,11 +25,11 @@ use crate::clock::{Clock, Now};
 use crate::http::body::TRAILER_BYTES_MAX;
 use crate::http::fault::Fault;
 use crate::http::head::HeadLimits;
-use crate::http::session::{Service, SessionLimits, Ticket, Waiting};
+use crate::http::session::{Service, SessionCall, Ticket, Waiting};
 use crate::limits::{EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, READ_BYTES_MAX, RESUMED_PER_TURN, WOKEN_PER_TURN};
 use crate::net::account::Account;
 use crate::net::budget::Budget;
-use crate::net::connection::{Connection, Lent, TurnContext, TurnProgress, Verdict};
+use crate::net::connection::{Connection, TurnContext, TurnProgress, Verdict};
 use crate::net::counters::{CloseCause, EngineCounters};
 use crate::net::deadline::{Class, Deadlines};
 use crate::net::listen::Role;
@@ -101,7 +101,6 @@ pub struct Worker<S: Service> {
     clock: Clock,
     service: S,
     settings: WorkerSettings,
-    session_limits: SessionLimits,
     listeners: Vec<Listening>,
     connections: Slab<Occupant<S>>,
     deadlines: Deadlines,
@@ -143,10 +142,6 @@ impl<S: Service> Worker<S> {
             pending.push(Listening { listener, is_pending: false });
         }
         let limits = settings.limits;
-        let session_limits = SessionLimits {
-            head: HeadLimits { head_bytes_max: limits.head_bytes_max, header_lines_max: limits.header_lines_max },
-            unsent_bytes_max: settings.turn_bytes_max,
-        };
         let deadlines = Deadlines::new(|class| match class {
             Class::Request => limits.head_timeout_ms,
             Class::Idle | Class::Fresh => limits.idle_timeout_ms,
@@ -167,7 +162,6 @@ impl<S: Service> Worker<S> {
             now: clock.now(),
             clock,
             settings,
-            session_limits,
             listeners: pending,
             connections: Slab::default(),
             deadlines,
@@ -324,19 +318,20 @@ impl<S: Service> Worker<S> {
         let Some(occupant) = self.connections.get_mut(key) else { return };
         let connection = &mut occupant.connection;
         let (grant, moved_bytes) = (self.account.grant(), self.counters.moved_bytes());
-        self.session_limits.unsent_bytes_max = grant.unsent_bytes.min(self.settings.turn_bytes_max);
-        let lent = Lent {
+        let Limits { head_bytes_max, header_lines_max, .. } = self.settings.limits;
+        let call = SessionCall {
             service: &mut self.service,
             now: self.now.wall,
             ticket: Ticket(key.packed()),
             waiting: self.drain.map_or(Waiting::Allowed, |drain| drain.waiting(self.now.monotonic_ms)),
-            limits: &self.session_limits,
+            limits: HeadLimits { head_bytes_max, header_lines_max },
+            unsent_bytes_max: grant.unsent_bytes.min(self.settings.turn_bytes_max),
             closing: self.drain.is_some(),
             out: &mut self.out,
         };
         let (read_buffer, read_bytes_max) = (&mut *self.read_buffer, grant.read_bytes);
         let progress = TurnProgress::default();
-        let mut turn = TurnContext { lent, read_bytes_max, read_buffer, counters: &self.counters, progress };
+        let mut turn = TurnContext { call, read_bytes_max, read_buffer, counters: &self.counters, progress };
         // A panic is the fault of one request; no other connection may suffer from it.
         let verdict = catch_unwind(AssertUnwindSafe(|| act(connection, &mut turn)))
             .or_else(|_panic| catch_unwind(AssertUnwindSafe(|| connection.refuse(Fault::Internal, &mut turn))));
