@@ -13,7 +13,7 @@ use super::feed_error::FeedError;
 use super::follower::{FeedDoor, FollowerMessage};
 use super::identity;
 use super::link::{LinkError, StoreRole};
-use super::offset::Offsets;
+use super::offset;
 use super::peers::Peers;
 use super::primary::Primary;
 use super::reason::{Reason, RebuildCause};
@@ -74,7 +74,8 @@ pub struct Feed {
     peers: Peers,
     heartbeat_at_ms: u64,
     heartbeats: usize,
-    offsets: Offsets,
+    /// The store's time minus the monotonic clock, in microseconds.
+    offset_us: Option<i64>,
     /// The store's process that was seen last, and how many keys it had dropped by then.
     evicted: Option<(String, u64)>,
     /// Whether the store has dropped keys since the state was read.
@@ -100,7 +101,7 @@ impl Feed {
             reoffer: Reoffer::default(),
             heartbeat_at_ms: 0,
             heartbeats: 0,
-            offsets: Offsets::default(),
+            offset_us: None,
             evicted: None,
             is_eaten: false,
             is_strange_told: false,
@@ -297,7 +298,8 @@ impl Feed {
     /// were over are not: the store is asked which.
     fn keep_clock(&mut self, head: &LogEnd, sent_us: u64, received_us: u64) -> Result<(), FeedError> {
         let us = |us: u64| i64::try_from(us).unwrap_or(i64::MAX);
-        let offset_us = self.offsets.add(head.now_us, us(sent_us), us(received_us));
+        let offset_us = offset::estimate(self.offset_us, head.now_us, us(sent_us), us(received_us));
+        self.offset_us = Some(offset_us);
         let drift_us = offset_us - self.door.clock.offset_us();
         if drift_us.abs() >= DRIFT_MIN_US {
             self.door.tell(FollowerMessage::Time(offset_us))?;
