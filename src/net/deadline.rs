@@ -214,22 +214,6 @@ mod tests {
         Class::Waiting(WaitSeconds::at_most(seconds).expect("a second at least"))
     }
 
-    /// A turn for each of thousands costs several times what the answers do.
-    #[test]
-    fn waiting_requests_end_together_and_none_too_early() {
-        let mut deadlines = deadlines();
-        for (index, now_ms) in [(0, 250), (1, 251), (2, 400), (3, 500), (4, 501)] {
-            deadlines.set(index, waiting(1).into(), now_ms);
-        }
-        let mut expired =
-            |now_ms| std::iter::from_fn(|| deadlines.expire(now_ms)).map(|(index, _)| index).collect::<Vec<_>>();
-        assert!(expired(499).is_empty());
-        assert_eq!(expired(500), [0]);
-        assert!(expired(749).is_empty());
-        assert_eq!(expired(750), [1, 2, 3]);
-        assert_eq!(expired(1_000), [4]);
-    }
-
     proptest! {
         #[test]
         fn they_behave_as_a_list(steps in vec((0..6u32, 0..8usize), 0..200)) {

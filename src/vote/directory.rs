@@ -188,29 +188,3 @@ impl DirectoryView {
         Arc::clone(&self.snapshot)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Snapshot;
-    use crate::vote::id::{ServerId, Token};
-
-    fn token(text: &str) -> Token {
-        Token::new(text).expect("a token")
-    }
-
-    #[test]
-    fn a_token_names_one_server_and_an_old_one_none() {
-        let mut servers = Snapshot::default();
-        assert!(servers.insert(ServerId(28), token("demo")));
-        assert!(!servers.insert(ServerId(29), token("demo")), "taken");
-        assert!(servers.insert(ServerId(28), token("demo")), "its own");
-        assert!(servers.insert(ServerId(28), token("other")));
-        assert_eq!(servers.find(b"demo"), None);
-        assert_eq!(servers.find(b"other"), Some(ServerId(28)));
-        assert!(servers.insert(ServerId(29), token("demo")), "free again");
-        assert_eq!(servers.remove(ServerId(28)), Some(token("other")));
-        assert_eq!(servers.find(b"other"), None);
-        assert!(!servers.contains(ServerId(28)) && servers.contains(ServerId(29)));
-        assert_eq!(servers.len(), 1);
-    }
-}

@@ -159,17 +159,20 @@ impl<K: PairKey> Shards<K> {
     }
 
     #[inline]
-    pub(super) fn expires_at(&self, key: K) -> Option<UnixSeconds> {
+    fn find(&self, key: K) -> Option<Packed<K>> {
         let hash = self.hash(key);
         let entries = self.shard(hash).entries.read();
-        entries.find(hash, |entry| entry.key.is_same(key, self.mask)).map(|entry| entry.expires_at)
+        entries.find(hash, |entry| entry.key.is_same(key, self.mask)).copied()
+    }
+
+    #[inline]
+    pub(super) fn expires_at(&self, key: K) -> Option<UnixSeconds> {
+        self.find(key).map(|entry| entry.expires_at)
     }
 
     /// The entry of the voter of a key, under the key that it was put in with.
     pub(super) fn held(&self, key: K) -> Option<Cooling> {
-        let hash = self.hash(key);
-        let entries = self.shard(hash).entries.read();
-        entries.find(hash, |entry| entry.key.is_same(key, self.mask)).map(|entry| entry.cooling())
+        self.find(key).map(Packed::cooling)
     }
 
     pub(super) fn len(&self) -> usize {
