@@ -16,50 +16,31 @@ const AGAIN_MS: u64 = 60_000;
 
 /// What is wrong with one thing, and what was said of it. One thread notes, everybody may look.
 #[derive(Debug, Default)]
-pub struct FailureLog(Mutex<FailureState>);
-
-#[derive(Debug, Default)]
-struct FailureState {
-    said: Option<LoggedFailure>,
-    now: Option<(Reason, String)>,
-}
+pub struct FailureLog(Mutex<Option<LoggedFailure>>);
 
 #[derive(Debug)]
 struct LoggedFailure {
     since_ms: u64,
     last_ms: u64,
-    is_lost: bool,
     /// What was said of this time.
     meanwhile: &'static str,
-    /// The kind of the last one, and since when it has been that.
-    reason: Reason,
+    /// The last one, and since when it has been of its kind.
+    error: LinkError,
     reason_since_ms: u64,
     /// When a line was written of which kind.
     told: Vec<(Reason, u64)>,
+    /// It was only of a connection, and another connection to the same store works.
+    is_forgotten: bool,
 }
 
 impl LoggedFailure {
-    fn new(error: &LinkError, now_ms: u64, meanwhile: &'static str) -> Self {
-        let (reason, is_lost) = (error.reason(), false);
-        Self {
-            since_ms: now_ms,
-            last_ms: now_ms,
-            is_lost,
-            meanwhile,
-            reason,
-            reason_since_ms: now_ms,
-            told: Vec::new(),
-        }
-    }
-
     /// Notes one more; whether it has to be told.
     fn note(&mut self, error: &LinkError, now_ms: u64) -> bool {
         let reason = error.reason();
-        if self.reason != reason {
-            (self.reason, self.reason_since_ms) = (reason, now_ms);
+        if self.error.reason() != reason {
+            self.reason_since_ms = now_ms;
         }
-        self.last_ms = now_ms;
-        self.is_lost = matches!(error, LinkError::Lost(..)) || reason.passes();
+        (self.error, self.last_ms, self.is_forgotten) = (error.clone(), now_ms, false);
         let lasts = !reason.passes() || now_ms >= self.reason_since_ms + PASSING_MS;
         let is_due = lasts && !self.told.iter().any(|(told, at_ms)| *told == reason && now_ms < at_ms + AGAIN_MS);
         if is_due {
@@ -68,39 +49,51 @@ impl LoggedFailure {
         }
         is_due
     }
+
+    fn is_over(&self, now_ms: u64) -> bool {
+        let is_lost = matches!(self.error, LinkError::Lost(..)) || self.error.reason().passes();
+        is_lost || now_ms >= self.last_ms + QUIET_MS
+    }
 }
 
 impl FailureLog {
     /// Notes how it went just now, and says it where it is new.
     pub fn note(&self, error: Option<&LinkError>, now_ms: u64, meanwhile: &'static str) {
         let mut noted = self.0.lock();
-        match (error, &mut noted.said) {
-            (None, Some(said)) if said.is_lost || now_ms >= said.last_ms + QUIET_MS => {
-                if !said.told.is_empty() {
-                    let seconds = now_ms.saturating_sub(said.since_ms) / 1_000;
-                    log::info!("the store answers again, after {seconds} s in which {}", said.meanwhile);
-                }
-                *noted = FailureState::default();
+        if let Some(error) = error {
+            let failure = noted.get_or_insert_with(|| LoggedFailure {
+                since_ms: now_ms,
+                last_ms: now_ms,
+                meanwhile,
+                error: error.clone(),
+                reason_since_ms: now_ms,
+                told: Vec::new(),
+                is_forgotten: false,
+            });
+            if failure.note(error, now_ms) {
+                log::error!("{error}; until it is well again {meanwhile}");
             }
-            (None, _) => {}
-            (Some(error), said) => {
-                if said.get_or_insert_with(|| LoggedFailure::new(error, now_ms, meanwhile)).note(error, now_ms) {
-                    log::error!("{error}; until it is well again {meanwhile}");
-                }
-                noted.now = Some((error.reason(), error.to_string()));
-            }
+        } else if let Some(over) = noted.take_if(|failure| failure.is_over(now_ms))
+            && !over.told.is_empty()
+        {
+            let seconds = now_ms.saturating_sub(over.since_ms) / 1_000;
+            log::info!("the store answers again, after {seconds} s in which {}", over.meanwhile);
         }
     }
 
     /// What is wrong, and the line that says it.
     #[must_use]
     pub fn get(&self) -> Option<(Reason, String)> {
-        self.0.lock().now.clone()
+        let noted = self.0.lock();
+        let failure = noted.as_ref().filter(|failure| !failure.is_forgotten)?;
+        Some((failure.error.reason(), failure.error.to_string()))
     }
 
     /// Forgets a reason that was only of a connection: another connection to the same store works.
     pub fn forget_connection(&self) {
-        self.0.lock().now.take_if(|(reason, _)| reason.is_of_connection());
+        if let Some(failure) = &mut *self.0.lock() {
+            failure.is_forgotten |= failure.error.reason().is_of_connection();
+        }
     }
 }
 
@@ -112,7 +105,7 @@ mod tests {
 
     /// What has been told, in the order of the kinds' last lines.
     fn told(log: &FailureLog) -> Vec<Reason> {
-        log.0.lock().said.iter().flat_map(|said| said.told.iter().map(|(reason, _)| *reason)).collect()
+        log.0.lock().iter().flat_map(|failure| failure.told.iter().map(|(reason, _)| *reason)).collect()
     }
 
     fn kind(log: &FailureLog) -> Option<Reason> {
@@ -122,7 +115,7 @@ mod tests {
     #[test]
     fn a_refusal_now_and_then_is_told_once() {
         let log = FailureLog::default();
-        let is_open = || log.0.lock().said.is_some();
+        let is_open = || log.0.lock().is_some();
         let refused = LinkError::Refused(Reason::Memory, "OOM".into());
         log.note(Some(&refused), 0, "");
         log.note(None, 10, "");

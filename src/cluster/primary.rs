@@ -40,8 +40,8 @@ impl Primary {
         Err(LinkError::Lost(Reason::Role, why))
     }
 
-    /// Another connection to the same machine. A name may stand for several machines, and votes have to be of the one
-    /// whose log is followed.
+    /// Another connection to the same machine. A name may stand for several machines, and votes have to come from the
+    /// machine that has the log.
     ///
     /// # Errors
     /// Where the name leads to another machine.
@@ -210,10 +210,7 @@ fn hear_of(address: &StoreAddress, link: &mut StoreLink) {
     let mut heard = Vec::new();
     for range in items(&reply).unwrap_or_default() {
         for machine in items(range).unwrap_or_default().iter().skip(2) {
-            let Some([name, port, ..]) = items(machine) else { continue };
-            let port = number(port).and_then(|port| u16::try_from(port).ok());
-            let Some((name, port)) = text(name).filter(|name| !name.is_empty()).zip(port) else { continue };
-            let host = Host { name: name.to_owned(), port };
+            let Some(host) = read_host(machine).filter(|host| !host.name.is_empty()) else { continue };
             if !heard.contains(&host) && heard.len() < HEARD_OF_MAX {
                 heard.push(host);
             }
@@ -255,15 +252,16 @@ fn named_by_most(named: &[Host], asked: usize) -> Option<&Host> {
 fn ask(address: &StoreAddress, sentinel: &Host, primary: &str) -> Result<Option<Host>, LinkError> {
     let mut link = StoreLink::connect(&address.sentinel_access, sentinel, SENTINEL_TIMEOUT)?;
     let reply = link.ask(cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(primary))?;
-    match items(&reply) {
-        Some([name, port]) => {
-            let host = text(name).zip(number(port).and_then(|port| u16::try_from(port).ok()));
-            host.map(|(name, port)| Some(Host { name: name.to_owned(), port }))
-                .ok_or_else(|| link.strange("an address"))
-        }
-        _ if reply == Value::Nil => Ok(None),
-        _ => Err(link.strange("an address")),
+    match read_host(&reply) {
+        None if reply != Value::Nil => Err(link.strange("an address")),
+        host => Ok(host),
     }
+}
+
+/// A machine in a reply: its name, its port, and what is of no use here.
+fn read_host(reply: &Value) -> Option<Host> {
+    let [name, port, ..] = items(reply)? else { return None };
+    Some(Host { name: text(name)?.to_owned(), port: u16::try_from(number(port)?).ok()? })
 }
 
 #[cfg(test)]
