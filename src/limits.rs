@@ -1,9 +1,8 @@
 //! Every bound of the service, with why. What an operator may change is in [`Limits`].
 
-/// One read takes at most this much, and so does one turn of work for one connection.
-pub const READ_BYTES_MAX: usize = 64 * 1024;
-/// A connection on which more than this waits to be sent is not read from.
-pub const UNSENT_BYTES_MAX: usize = 64 * 1024;
+/// One read takes at most this much, and so does one turn of work for one connection: where more waits to be sent, the
+/// connection is not read from.
+pub const TURN_BYTES_MAX: usize = 64 * 1024;
 /// Default bound on the memory of all connections together; less on a small machine: see the next.
 pub const BUFFER_BYTES_MAX_DEFAULT: u64 = 256 * 1024 * 1024;
 /// By default, the memory of all connections is at most the machine's divided by this.
@@ -93,8 +92,8 @@ pub const PAGE_SERVERS_DEFAULT: usize = 100;
 /// See [`PAGE_SERVERS_DEFAULT`].
 pub const PAGE_SERVERS_MAX: usize = 1_000;
 
-const _: () = assert!(UNSENT_BYTES_MAX >= 16 * 1024, "room for an answer");
-const _: () = assert!(LINGER_BYTES_MAX >= READ_BYTES_MAX);
+const _: () = assert!(TURN_BYTES_MAX >= 16 * 1024, "room for an answer");
+const _: () = assert!(LINGER_BYTES_MAX >= TURN_BYTES_MAX);
 
 /// Bounds that are options of `serve`.
 #[derive(Clone, Copy, Debug)]

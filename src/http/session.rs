@@ -274,18 +274,17 @@ impl<S: Service> Session<S> {
     /// Handles every whole request in `input`, up to the bound on waiting output.
     #[inline]
     pub fn advance(&mut self, input: &[u8], client: &dyn Client, call: &mut SessionCall<'_, S>) -> Advanced {
-        let mut consumed = 0;
+        let mut rest = input;
         let mut answered = 0;
         self.whole_bytes = call.out.len();
         let next = loop {
             if call.out.len() >= call.unsent_bytes_max {
                 break Next::Output;
             }
-            let rest = &input[consumed..];
             let flow = match &mut self.phase {
                 Phase::Head if rest.is_empty() => break Next::Input,
-                Phase::Head => self.head(rest, client, call, &mut consumed),
-                Phase::Content { .. } => self.content(rest, client, call, &mut consumed),
+                Phase::Head => self.head(&mut rest, client, call),
+                Phase::Content { .. } => self.content(&mut rest, client, call),
                 Phase::Answer { .. } => self.answer(client, call),
                 // A client that did not ask for the end may be sending the next request, or content that is not read.
                 Phase::Closed => break Next::Close { linger: call.closing || self.leaves_content || !rest.is_empty() },
@@ -298,7 +297,7 @@ impl<S: Service> Session<S> {
                 break next;
             }
         };
-        Advanced { consumed, answered, next }
+        Advanced { consumed: input.len() - rest.len(), answered, next }
     }
 
     /// Ends the session with `fault` in answer to the request that is under way. What a panic may
@@ -326,13 +325,8 @@ impl<S: Service> Session<S> {
     }
 
     #[inline]
-    fn head(
-        &mut self,
-        input: &[u8],
-        client: &dyn Client,
-        call: &mut SessionCall<'_, S>,
-        consumed: &mut usize,
-    ) -> ControlFlow<Next> {
+    fn head(&mut self, rest: &mut &[u8], client: &dyn Client, call: &mut SessionCall<'_, S>) -> ControlFlow<Next> {
+        let input = *rest;
         // A reference, not a move: the processor stalls on a copy of fields that were written one by one just before.
         let parsed = head::parse(input, call.limits);
         let (head, bytes) = match &parsed {
@@ -342,7 +336,7 @@ impl<S: Service> Session<S> {
         };
         let context = call.context(client);
         let Begun { mut exchange, is_keyed, content } = call.service.begin(head, &context);
-        *consumed += bytes;
+        *rest = &input[bytes..];
         let mut framing = Framing::of(head, call.closing);
         self.is_keyed |= is_keyed;
         match content {
@@ -371,19 +365,13 @@ impl<S: Service> Session<S> {
     }
 
     #[inline(never)]
-    fn content(
-        &mut self,
-        input: &[u8],
-        client: &dyn Client,
-        call: &mut SessionCall<'_, S>,
-        consumed: &mut usize,
-    ) -> ControlFlow<Next> {
+    fn content(&mut self, rest: &mut &[u8], client: &dyn Client, call: &mut SessionCall<'_, S>) -> ControlFlow<Next> {
         let Phase::Content { exchange, decoder, framing, .. } = &mut self.phase else { return Continue(()) };
-        let piece = match decoder.decode(input) {
+        let piece = match decoder.decode(rest) {
             Ok(piece) => piece,
             Err(fault) => return self.refuse_and_close(fault, false, client, call),
         };
-        *consumed += piece.consumed;
+        *rest = &rest[piece.consumed..];
         let intake = if piece.content.is_empty() {
             Intake::Open
         } else {

@@ -4,10 +4,12 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use super::budget::{Budget, Grant, PublishedUsage, SIZES, size_of};
+use super::budget::{Budget, NOBODY, PublishedUsage, SIZES, size_of};
 use super::listen::Role;
 use super::mailbox::Mailbox;
+use crate::limits::TURN_BYTES_MAX;
 use crate::lists::{Ends, Links};
 
 /// What one connection uses.
@@ -25,8 +27,7 @@ pub struct Account {
     links: Links<Usage>,
     queues: [Ends; SIZES],
     used_bytes: u64,
-    told_bytes: u64,
-    grant: Grant,
+    grant_bytes: usize,
     /// At the last look, all connections together used more than the bound.
     is_over: bool,
 }
@@ -42,16 +43,15 @@ impl Account {
             links: Links::default(),
             queues: [Ends::EMPTY; SIZES],
             used_bytes: 0,
-            told_bytes: 0,
-            grant: Grant::FULL,
+            grant_bytes: TURN_BYTES_MAX,
             is_over: false,
         }
     }
 
-    /// What one connection may take up in one turn now.
+    /// So much may be read of one connection in one turn now, and answered before what waits has been sent.
     #[must_use]
-    pub const fn grant(&self) -> Grant {
-        self.grant
+    pub const fn grant_bytes(&self) -> usize {
+        self.grant_bytes
     }
 
     /// Takes note of what a connection uses. `has_moved` where bytes went over its wire since the
@@ -74,7 +74,7 @@ impl Account {
         }
         let count = |bytes: Option<NonZeroU32>| bytes.map_or(0, |bytes| u64::from(bytes.get()));
         self.used_bytes = self.used_bytes + count(bytes) - count(before);
-        if self.used_bytes.abs_diff(self.told_bytes) >= self.budget.piece_bytes() {
+        if self.used_bytes.abs_diff(self.told_bytes()) >= self.budget.piece_bytes() {
             self.tell();
         }
     }
@@ -99,12 +99,10 @@ impl Account {
 
     /// Makes known what has changed, and learns what others use. Once a turn.
     pub fn tell(&mut self) {
-        if self.used_bytes != self.told_bytes {
-            self.budget.tell(self.told_bytes, self.used_bytes);
-            self.told_bytes = self.used_bytes;
-            self.published.set_used(self.used_bytes);
+        if self.used_bytes != self.told_bytes() {
+            self.budget.tell(&self.published, self.used_bytes);
         }
-        self.grant = self.budget.grant();
+        self.grant_bytes = self.budget.grant_bytes();
         self.is_over = self.budget.used_bytes() > self.budget.bytes_max();
     }
 
@@ -132,18 +130,21 @@ impl Account {
 
     /// A letter that asked for it has been read.
     pub fn clear_told(&self) {
-        self.published.clear_told();
+        self.published.is_told.store(false, Ordering::Relaxed);
     }
 
     fn show_front(&self, size: usize) {
         let front = self.queues[size].front().and_then(|front| self.links.get(front));
-        self.published.set_front(size, front.map(|usage| usage.since_ms));
+        self.published.since_ms[size].store(front.map_or(NOBODY, |usage| usage.since_ms), Ordering::Relaxed);
+    }
+
+    fn told_bytes(&self) -> u64 {
+        self.published.used_bytes.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
-        self.budget.tell(self.told_bytes, 0);
         self.budget.leave(&self.published);
     }
 }

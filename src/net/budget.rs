@@ -16,13 +16,13 @@ use parking_lot::Mutex;
 
 use super::listen::Role;
 use super::mailbox::{Letter, Mailbox};
-use crate::limits::{BUFFER_PIECE_BYTES, READ_BYTES_MAX, STALLED_MS, TURN_BYTES_MIN, UNSENT_BYTES_MAX};
+use crate::limits::{BUFFER_PIECE_BYTES, STALLED_MS, TURN_BYTES_MAX, TURN_BYTES_MIN};
 
 /// Sizes, each up to twice the one before it: the first up to 2 KiB, the last without an end.
 pub const SIZES: usize = 16;
 
 /// In the published usage: no connection is of this size.
-const NOBODY: u64 = u64::MAX;
+pub(super) const NOBODY: u64 = u64::MAX;
 
 /// A connection that has not moved for a while counts as if it used so many times more, as a power of two.
 const STALLED_WEIGHT: u32 = 2;
@@ -48,25 +48,11 @@ struct Member {
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct PublishedUsage {
-    used_bytes: AtomicU64,
-    /// For each size: when the one that has stood still longest last moved.
-    since_ms: [AtomicU64; SIZES],
+    pub(super) used_bytes: AtomicU64,
+    /// For each size: when the one that has stood still longest last moved, or [`NOBODY`].
+    pub(super) since_ms: [AtomicU64; SIZES],
     /// Has been told to give something up, and has not looked yet.
-    is_told: AtomicBool,
-}
-
-/// What one connection may take up in one turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// Read at once.
-    pub read_bytes: usize,
-    /// Answered, before what waits has been sent.
-    pub unsent_bytes: usize,
-}
-
-impl Grant {
-    /// Where there is room.
-    pub const FULL: Self = Self { read_bytes: READ_BYTES_MAX, unsent_bytes: UNSENT_BYTES_MAX };
+    pub(super) is_told: AtomicBool,
 }
 
 impl Budget {
@@ -93,18 +79,18 @@ impl Budget {
         BUFFER_PIECE_BYTES.min(self.bytes_max / 64)
     }
 
-    /// Takes note of what a worker uses now, and used when it last said so.
-    pub(super) fn tell(&self, before: u64, now: u64) {
+    /// Takes note of what a worker uses now.
+    pub(super) fn tell(&self, published: &PublishedUsage, now: u64) {
+        let before = published.used_bytes.swap(now, Ordering::Relaxed);
         // Wraps where it becomes less.
         self.used_bytes.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
     }
 
     /// The full amount while half of the budget is free, and half as much for each eighth that is used beyond that.
-    pub(super) fn grant(&self) -> Grant {
+    pub(super) fn grant_bytes(&self) -> usize {
         let eighths = self.used_bytes().saturating_mul(8) / self.bytes_max;
         let halvings = eighths.saturating_sub(3).min(8) as u32;
-        let most = |bytes: usize| (bytes >> halvings).max(TURN_BYTES_MIN);
-        Grant { read_bytes: most(READ_BYTES_MAX), unsent_bytes: most(UNSENT_BYTES_MAX) }
+        (TURN_BYTES_MAX >> halvings).max(TURN_BYTES_MIN)
     }
 
     /// Whether a connection has to give something up.
@@ -127,6 +113,7 @@ impl Budget {
 
     /// A worker that has ended.
     pub(super) fn leave(&self, published: &Arc<PublishedUsage>) {
+        self.tell(published, 0);
         self.members.lock().retain(|member| !Arc::ptr_eq(&member.published, published));
     }
 
@@ -159,20 +146,6 @@ impl PublishedUsage {
     fn new() -> Self {
         let since_ms = std::array::from_fn(|_| AtomicU64::new(NOBODY));
         Self { used_bytes: AtomicU64::new(0), since_ms, is_told: AtomicBool::new(false) }
-    }
-
-    /// Since when the first of a size has stood still.
-    pub(super) fn set_front(&self, size: usize, since_ms: Option<u64>) {
-        self.since_ms[size].store(since_ms.unwrap_or(NOBODY), Ordering::Relaxed);
-    }
-
-    pub(super) fn set_used(&self, bytes: u64) {
-        self.used_bytes.store(bytes, Ordering::Relaxed);
-    }
-
-    /// The worker looks now: from here on another worker may tell it again.
-    pub(super) fn clear_told(&self) {
-        self.is_told.store(false, Ordering::Relaxed);
     }
 
     /// The weight of the heaviest, and its size.

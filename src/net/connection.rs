@@ -260,12 +260,6 @@ impl<S: Service> Connection<S> {
         self.leave(true, turn)
     }
 
-    /// Says that all slots are taken, and closes.
-    pub fn turn_away(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
-        turn.counters.turned_away.add(1);
-        self.refuse(Fault::NotReady, turn)
-    }
-
     fn read(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         let begun = self.input.len();
         let buffer = &mut *turn.read_buffer;

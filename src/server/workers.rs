@@ -14,7 +14,7 @@ use super::threads::{ThreadKind, start_worker};
 use super::{Config, Engine, ServerError};
 use crate::control::metrics::WorkerSource;
 use crate::control::{ControlParts, ControlService};
-use crate::limits::UNSENT_BYTES_MAX;
+use crate::limits::TURN_BYTES_MAX;
 use crate::net::counters::{EngineCounters, ResponseCounters};
 use crate::net::listen::Role;
 #[cfg(feature = "may_minihttp")]
@@ -44,7 +44,7 @@ impl Run {
             limits,
             connections_max,
             turned_away_max: shares.turned_away_max,
-            turn_bytes_max: UNSENT_BYTES_MAX,
+            turn_bytes_max: TURN_BYTES_MAX,
             extra_slots: 0,
         };
         let sockets = self.sockets.take(Role::Public, workers).map_err(ServerError::Engine)?;

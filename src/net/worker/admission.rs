@@ -99,7 +99,8 @@ impl<S: Service> Worker<S> {
         }
         let key = self.connections.insert(Occupant::new(Connection::new(stream)));
         if is_full {
-            self.turn(key, Connection::turn_away);
+            self.counters.turned_away.add(1);
+            self.refuse(key, Fault::NotReady);
         } else {
             self.serve(key);
         }
@@ -196,7 +197,7 @@ impl<S: Service> Worker<S> {
             }
             match self.deadlines.awaited(key.index) {
                 Some(Awaited { class: Class::Request, is_keyed: false }) => {
-                    self.turn(key, |connection, turn| connection.refuse(Fault::RequestTimeout, turn));
+                    self.refuse(key, Fault::RequestTimeout);
                     // The kernel does not take the answer.
                     if self.deadlines.class(key.index).is_some_and(|class| class != Class::Linger) {
                         self.close(key, CloseCause::Overload);

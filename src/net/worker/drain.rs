@@ -72,26 +72,15 @@ impl<S: Service> Worker<S> {
         let look_at_ms = ask_until_ms;
         self.drain = Some(Drain { ask_until_ms, accept_until_ms, wait_until_ms, stop_at_ms, is_held, look_at_ms });
         self.service.goes_away();
-        self.answer_waiting();
+        // Requests that wait for a vote are answered as they stand, some in each turn: newcomers are still to be answered.
+        let waiting = self.keys_where(Connection::is_waiting);
+        self.woken.extend(waiting);
     }
 
-    /// Requests that wait for a vote are answered as they stand.
-    fn answer_waiting(&mut self) {
-        for key in self.connections.keys() {
-            // Some in each turn: newcomers are still to be answered.
-            if self.connection(key).is_some_and(|connection| connection.is_waiting()) {
-                self.woken.push_back(key);
-            }
-        }
-    }
-
-    /// What waits for another thread is not waited for any longer.
-    fn answer_parked(&mut self) {
-        for key in self.connections.keys() {
-            if self.connection(key).is_some_and(|connection| connection.is_parked()) {
-                self.wake(key);
-            }
-        }
+    fn keys_where(&mut self, is_meant: impl Fn(&Connection<S>) -> bool) -> Vec<SlabKey> {
+        let mut keys = self.connections.keys();
+        keys.retain(|key| self.connection(*key).is_some_and(|connection| is_meant(connection)));
+        keys
     }
 
     /// Others may hold the same socket, so closing it alone would leave it in this poll. Where
@@ -104,11 +93,8 @@ impl<S: Service> Worker<S> {
 
     /// Closes idle connections of a kind; a question that is already there is answered.
     fn close_idle(&mut self, of_kind: impl Fn(&Connection<S>) -> bool) {
-        for key in self.connections.keys() {
-            let Some(connection) = self.connection(key) else { continue };
-            if connection.is_idle() && of_kind(connection) {
-                self.close_if_idle(key, CloseCause::Done);
-            }
+        for key in self.keys_where(|connection| connection.is_idle() && of_kind(connection)) {
+            self.close_if_idle(key, CloseCause::Done);
         }
     }
 
@@ -116,7 +102,8 @@ impl<S: Service> Worker<S> {
         let Some(drain) = self.drain else { return };
         let now_ms = self.now.monotonic_ms;
         if now_ms >= drain.wait_until_ms {
-            self.answer_parked();
+            // What waits for another thread is not waited for any longer.
+            self.keys_where(Connection::is_parked).into_iter().for_each(|key| self.wake(key));
         }
         if drain.is_held && !self.listeners.is_empty() {
             return self.see_out(drain);

@@ -1,7 +1,6 @@
 //! What must hold at the end of each turn. Only builds that check it have this file.
 
 use super::Worker;
-use super::occupant::PollInterest;
 use crate::http::session::Service;
 use crate::net::slab::SlabKey;
 
@@ -29,7 +28,7 @@ impl<S: Service> Worker<S> {
     fn check_occupant(&mut self, key: SlabKey) -> bool {
         let Some(occupant) = self.connections.get_mut(key) else { return false };
         // It has had its first turn.
-        if occupant.interest != PollInterest::Nothing {
+        if occupant.registration.is_some() {
             occupant.connection.check_invariants();
             let used_bytes = occupant.connection.used_bytes(&self.service);
             assert_eq!(occupant.is_counted, used_bytes > 0, "a connection that uses memory is known");

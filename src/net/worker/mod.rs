@@ -26,7 +26,7 @@ use crate::http::body::TRAILER_BYTES_MAX;
 use crate::http::fault::Fault;
 use crate::http::head::HeadLimits;
 use crate::http::session::{Service, SessionCall, Ticket, Waiting};
-use crate::limits::{EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, READ_BYTES_MAX, RESUMED_PER_TURN, WOKEN_PER_TURN};
+use crate::limits::{EVENTS_PER_TURN, LINGER_TIMEOUT_MS, Limits, RESUMED_PER_TURN, TURN_BYTES_MAX, WOKEN_PER_TURN};
 use crate::net::account::Account;
 use crate::net::budget::Budget;
 use crate::net::connection::{Connection, TurnContext, TurnProgress, Verdict};
@@ -151,7 +151,7 @@ impl<S: Service> Worker<S> {
         });
         // What a session leaves for the next read is a head or a trailer that is not whole.
         let kept_bytes_max = limits.head_bytes_max.max(TRAILER_BYTES_MAX) + 2;
-        let read_bytes_max = READ_BYTES_MAX + kept_bytes_max;
+        let read_bytes_max = TURN_BYTES_MAX + kept_bytes_max;
         Ok(Self {
             service: service(&mailbox),
             account: Account::new(budget, role, mailbox.clone()),
@@ -312,12 +312,16 @@ impl<S: Service> Worker<S> {
         self.turn(key, Connection::serve);
     }
 
+    fn refuse(&mut self, key: SlabKey, fault: Fault) {
+        self.turn(key, |connection, turn| connection.refuse(fault, turn));
+    }
+
     /// Gives one connection its turn, and does what comes of it.
     #[inline]
     fn turn(&mut self, key: SlabKey, act: impl FnOnce(&mut Connection<S>, &mut TurnContext<'_, S>) -> Verdict) {
         let Some(occupant) = self.connections.get_mut(key) else { return };
         let connection = &mut occupant.connection;
-        let (grant, moved_bytes) = (self.account.grant(), self.counters.moved_bytes());
+        let (grant_bytes, moved_bytes) = (self.account.grant_bytes(), self.counters.moved_bytes());
         let Limits { head_bytes_max, header_lines_max, .. } = self.settings.limits;
         let call = SessionCall {
             service: &mut self.service,
@@ -325,11 +329,11 @@ impl<S: Service> Worker<S> {
             ticket: Ticket(key.packed()),
             waiting: self.drain.map_or(Waiting::Allowed, |drain| drain.waiting(self.now.monotonic_ms)),
             limits: HeadLimits { head_bytes_max, header_lines_max },
-            unsent_bytes_max: grant.unsent_bytes.min(self.settings.turn_bytes_max),
+            unsent_bytes_max: grant_bytes.min(self.settings.turn_bytes_max),
             closing: self.drain.is_some(),
             out: &mut self.out,
         };
-        let (read_buffer, read_bytes_max) = (&mut *self.read_buffer, grant.read_bytes);
+        let (read_buffer, read_bytes_max) = (&mut *self.read_buffer, grant_bytes);
         let progress = TurnProgress::default();
         let mut turn = TurnContext { call, read_bytes_max, read_buffer, counters: &self.counters, progress };
         // A panic is the fault of one request; no other connection may suffer from it.
@@ -397,9 +401,7 @@ impl<S: Service> Worker<S> {
         while let Some((index, class)) = self.deadlines.expire(self.now.monotonic_ms) {
             let Some(key) = self.connections.key_of(index) else { continue };
             match class {
-                Class::Request => {
-                    self.turn(key, |connection, turn| connection.refuse(Fault::RequestTimeout, turn));
-                }
+                Class::Request => self.refuse(key, Fault::RequestTimeout),
                 Class::Idle | Class::Fresh => {
                     self.close_if_idle(key, CloseCause::Idle);
                 }

@@ -9,15 +9,13 @@ use crate::http::session::Service;
 use crate::net::connection::Connection;
 use crate::net::slab::SlabKey;
 
-/// What the poll reports of a connection.
+/// What is reported of a connection besides its input, and by which poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PollInterest {
-    /// Nothing: it is not registered. Most newcomers ask one question and go before they are.
-    Nothing,
-    /// That there is something to read.
-    Reading,
-    /// That, and that the kernel takes more output.
-    ReadingAndWriting,
+pub(super) struct Registration {
+    /// By the one of the clients that have shown the key.
+    is_keyed: bool,
+    /// That the kernel takes more output.
+    has_output: bool,
 }
 
 /// The occupant of a slot.
@@ -27,45 +25,36 @@ pub(super) struct Occupant<S: Service> {
     pub(super) is_counted: bool,
     /// It is queued for its next turn already.
     pub(super) is_queued: bool,
-    pub(super) interest: PollInterest,
-    /// The poll that reports it is the one of the clients that have shown the key.
-    is_keyed: bool,
+    /// Most newcomers ask one question and go before they are registered.
+    pub(super) registration: Option<Registration>,
 }
 
 impl<S: Service> Occupant<S> {
     pub(super) const fn new(connection: Connection<S>) -> Self {
-        Self { connection, is_counted: false, is_queued: false, interest: PollInterest::Nothing, is_keyed: false }
+        Self { connection, is_counted: false, is_queued: false, registration: None }
     }
 
     /// Sees to it that a poll reports what is to happen to the connection: `keyed` once the client has shown the key.
     pub(super) fn register(&mut self, poll: &Poll, keyed: &Poll, key: SlabKey) -> io::Result<()> {
-        let is_keyed = self.connection.is_keyed();
+        let (is_keyed, has_output) = (self.connection.is_keyed(), self.connection.has_unsent());
         let socket = self.connection.stream().socket();
-        if is_keyed && !self.is_keyed && self.interest != PollInterest::Nothing {
-            poll.registry().deregister(&mut SourceFd(&socket))?;
-            self.interest = PollInterest::Nothing;
-        }
-        self.is_keyed = is_keyed;
-        let poll = if is_keyed { keyed } else { poll };
-        let wants_write = self.connection.has_unsent();
-        let is_new = match self.interest {
-            PollInterest::Nothing => true,
-            PollInterest::Reading if wants_write => false,
-            PollInterest::Reading | PollInterest::ReadingAndWriting => return Ok(()),
-        };
+        let (mut source, token) = (SourceFd(&socket), Token(key.packed() as usize));
         // Priority is urgent data. Asked for, so that it is known: see Connection::note_event.
         let readable = Interest::READABLE | Interest::PRIORITY;
-        let (own, interest) = if wants_write {
-            (PollInterest::ReadingAndWriting, readable | Interest::WRITABLE)
-        } else {
-            (PollInterest::Reading, readable)
-        };
-        self.interest = own;
-        let token = Token(key.packed() as usize);
-        if is_new {
-            poll.registry().register(&mut SourceFd(&socket), token, interest)
-        } else {
-            poll.registry().reregister(&mut SourceFd(&socket), token, interest)
+        let interest = if has_output { readable | Interest::WRITABLE } else { readable };
+        let registry = if is_keyed { keyed.registry() } else { poll.registry() };
+        match self.registration.replace(Registration { is_keyed, has_output }) {
+            None => registry.register(&mut source, token, interest),
+            Some(before) if before.is_keyed != is_keyed => {
+                poll.registry().deregister(&mut source)?;
+                registry.register(&mut source, token, interest)
+            }
+            Some(before) if has_output && !before.has_output => registry.reregister(&mut source, token, interest),
+            // Output that is taken again and again is no reason for a call each time.
+            before => {
+                self.registration = before;
+                Ok(())
+            }
         }
     }
 }

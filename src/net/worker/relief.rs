@@ -47,7 +47,7 @@ impl<S: Service> Worker<S> {
             self.end_waiting(key);
         } else if connection.can_be_refused() {
             self.counters.cut_answered.add(1);
-            self.turn(key, |connection, turn| connection.refuse(Fault::NotReady, turn));
+            self.refuse(key, Fault::NotReady);
         } else {
             self.close(key, CloseCause::Memory);
         }
