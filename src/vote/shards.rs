@@ -159,20 +159,20 @@ impl<K: PairKey> Shards<K> {
     }
 
     #[inline]
-    fn find(&self, key: K) -> Option<Packed<K>> {
+    fn find<T>(&self, key: K, read: impl Fn(&Packed<K>) -> T) -> Option<T> {
         let hash = self.hash(key);
         let entries = self.shard(hash).entries.read();
-        entries.find(hash, |entry| entry.key.is_same(key, self.mask)).copied()
+        entries.find(hash, |entry| entry.key.is_same(key, self.mask)).map(read)
     }
 
     #[inline]
     pub(super) fn expires_at(&self, key: K) -> Option<UnixSeconds> {
-        self.find(key).map(|entry| entry.expires_at)
+        self.find(key, |entry| entry.expires_at)
     }
 
     /// The entry of the voter of a key, under the key that it was put in with.
     pub(super) fn held(&self, key: K) -> Option<Cooling> {
-        self.find(key).map(Packed::cooling)
+        self.find(key, |entry| entry.cooling())
     }
 
     pub(super) fn len(&self) -> usize {
