@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::clock::Clock;
 use crate::http::fault::Fault;
-use crate::http::head::Head;
+use crate::http::head::{Head, Method};
 use crate::http::response::Framing;
 use crate::http::route;
 use crate::http::session::{Begun, Content, Context, Intake, Service, Step, Waiting};
@@ -42,7 +42,7 @@ use batch::BatchRequest;
 use export::Export;
 use metrics::Sources;
 use reply::{ControlAnswer, RETRY_SOON, ServerBody, ServersBody};
-use request::{CommandRequest, KeyedRequest, OpenRequest, Query};
+use request::{CommandRequest, KeyedRequest, Query};
 use watch::{WatchDesk, WatchStream};
 
 /// The control key, once it is known: it may stand in a file that cannot be read yet.
@@ -144,15 +144,18 @@ impl ControlService {
         (!is_shown).then(ControlAnswer::unauthorized)
     }
 
-    fn open(&mut self, ask: OpenRequest, head: &Head<'_>) -> Task {
-        match ask {
+    /// What is asked without the key.
+    fn open(&mut self, path: &[u8], head: &Head<'_>) -> Result<Task, ControlAnswer> {
+        let task: fn(&mut Self, &Head<'_>) -> Task = match path {
             // Needs no key, as it shows nothing by itself: what it fetches needs the key.
-            OpenRequest::Page => Task::page(&pages::CONTROL, head),
-            OpenRequest::OpenApi => Task::page(&pages::CONTROL_OPENAPI, head),
-            OpenRequest::Health => Task::Answer(ControlAnswer::json(200, &json!({ "alive": true }))),
-            OpenRequest::Ready => Task::Answer(self.ready()),
-            OpenRequest::Metrics => Task::Answer(self.metrics()),
-        }
+            b"/" => |_, head| Task::page(&pages::CONTROL, head),
+            b"/openapi.json" => |_, head| Task::page(&pages::CONTROL_OPENAPI, head),
+            b"/healthz" => |_, _| Task::Answer(ControlAnswer::json(200, &json!({ "alive": true }))),
+            b"/readyz" => |service, _| Task::Answer(service.ready()),
+            b"/metrics" => |service, _| Task::Answer(service.metrics()),
+            _ => return Err(ControlAnswer::fault(Fault::NotFound)),
+        };
+        request::by_method(head, "GET, HEAD", [(Method::Get, task)]).map(|task| task(self, head))
     }
 
     fn keyed(&mut self, ask: KeyedRequest<'_>, head: &Head<'_>, context: &Context<'_>) -> Task {
@@ -324,7 +327,7 @@ impl Service for ControlService {
     fn begin(&mut self, head: &Head<'_>, context: &Context<'_>) -> Begun<ControlExchange> {
         let path = route::decode(head.path);
         let (task, is_keyed) = match request::behind_key(&path) {
-            None => (request::open(&path, head).map_or_else(Task::Answer, |ask| self.open(ask, head)), false),
+            None => (self.open(&path, head).unwrap_or_else(Task::Answer), false),
             Some(path) => {
                 let refusal = self.refusal(head);
                 let is_keyed = refusal.is_none();

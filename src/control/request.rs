@@ -12,21 +12,6 @@ use crate::vote::id::ServerId;
 use crate::vote::table::Pair;
 use crate::watch::WatchFilter;
 
-/// What is asked without the key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpenRequest {
-    /// `GET /`
-    Page,
-    /// `GET /openapi.json`
-    OpenApi,
-    /// `GET /healthz`
-    Health,
-    /// `GET /readyz`
-    Ready,
-    /// `GET /metrics`
-    Metrics,
-}
-
 /// What the recorder is asked for, before its content is read.
 pub enum CommandRequest {
     /// `POST /v1/votes`
@@ -66,22 +51,6 @@ const ERRORS_MAX: usize = 10_000;
 #[must_use]
 pub fn behind_key(path: &[u8]) -> Option<&[u8]> {
     path.strip_prefix(b"/v1").filter(|rest| rest.is_empty() || rest.starts_with(b"/"))
-}
-
-/// Reads what is asked by a decoded path that is not behind the key.
-///
-/// # Errors
-/// The answer to what cannot be asked.
-pub fn open(path: &[u8], head: &Head<'_>) -> Result<OpenRequest, ControlAnswer> {
-    let ask = match path {
-        b"/" => OpenRequest::Page,
-        b"/openapi.json" => OpenRequest::OpenApi,
-        b"/healthz" => OpenRequest::Health,
-        b"/readyz" => OpenRequest::Ready,
-        b"/metrics" => OpenRequest::Metrics,
-        _ => return Err(ControlAnswer::fault(Fault::NotFound)),
-    };
-    by_method(head, "GET, HEAD", [(Method::Get, ask)])
 }
 
 /// Reads what is asked by the part of a decoded path that [`behind_key`] gives.
@@ -132,7 +101,7 @@ pub fn keyed<'a>(path: &[u8], head: &Head<'a>) -> Result<KeyedRequest<'a>, Contr
     }
 }
 
-fn by_method<T, const METHODS: usize>(
+pub(super) fn by_method<T, const METHODS: usize>(
     head: &Head<'_>,
     allow: &'static str,
     asks: [(Method, T); METHODS],
