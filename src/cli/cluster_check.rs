@@ -9,13 +9,12 @@ use clap::ArgMatches;
 use serde_json::json;
 
 use super::client::ControlClient;
-use super::node_client::{self, Held, NodeDigest};
+use super::node_client::{self, Held};
 use super::{CliError, Exit, say, store};
-use crate::cluster::mirror::Mirror;
+use crate::cluster::mirror::{Mirror, NodeDigest, ToldDigest};
 use crate::vote::address::VoterAddress;
-use crate::vote::digest::Digest;
 use crate::vote::id::{ServerId, Token};
-use crate::vote::table::{CooldownTable, Pair, SHARDS};
+use crate::vote::table::{CooldownTable, Cooling, SHARDS};
 use crate::vote::time::UnixSeconds;
 
 /// The clocks of the node and of this machine may differ by a second, and a vote may end in that second: so the
@@ -65,10 +64,6 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     Ok(Exit::Negative)
 }
 
-fn hex(sum: u64) -> String {
-    format!("{sum:016x}")
-}
-
 /// Something that the one holds and the other does not, or not so.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Difference {
@@ -115,17 +110,20 @@ fn differences(client: &ControlClient, mirror: &mut Mirror) -> Result<BTreeSet<D
     mirror.advance(None).map_err(CliError::new)?;
     let mut found = BTreeSet::new();
     compare_servers(&servers, mirror, &mut found);
+    let (store, mut shard) = (&mirror.state.full.table, Vec::new());
     // Once from each side: a vote that only one of the two has is found from that side alone.
-    compare_votes(&votes, &mirror.state.full.table, now, &mut |pair, voted_at, other| {
-        let (server, address) = (pair.server.0, pair.address);
-        let of = |end: UnixSeconds| cooldown.voted_at(end).0;
-        found.insert(Difference::Vote { server, address, node: Some(of(voted_at)), store: other.map(of) });
-    });
-    compare_votes(&mirror.state.full.table, &votes, now, &mut |pair, voted_at, other| {
-        let (server, address) = (pair.server.0, pair.address);
-        let of = |end: UnixSeconds| cooldown.voted_at(end).0;
-        found.insert(Difference::Vote { server, address, node: other.map(of), store: Some(of(voted_at)) });
-    });
+    for (own, other) in [(&votes, store), (store, &votes)] {
+        for index in 0..SHARDS {
+            shard.clear();
+            own.view().copy_shard(index, now, &mut shard);
+            let differs = |held: &&Cooling| other.expires_at(held.pair) != Some(held.expires_at);
+            for Cooling { pair, .. } in shard.iter().filter(differs) {
+                let of = |table: &CooldownTable| table.expires_at(*pair).map(|end| cooldown.voted_at(end).0);
+                let (server, address) = (pair.server.0, pair.address);
+                found.insert(Difference::Vote { server, address, node: of(&votes), store: of(store) });
+            }
+        }
+    }
     Ok(found)
 }
 
@@ -144,49 +142,25 @@ fn compare_servers(node: &BTreeMap<ServerId, Token>, mirror: &Mirror, found: &mu
     }
 }
 
-fn compare_votes(
-    own: &CooldownTable,
-    other: &CooldownTable,
-    now: UnixSeconds,
-    found: &mut dyn FnMut(Pair, UnixSeconds, Option<UnixSeconds>),
-) {
-    let (view, mut shard) = (own.view(), Vec::new());
-    for index in 0..SHARDS {
-        shard.clear();
-        view.copy_shard(index, now, &mut shard);
-        for entry in &shard {
-            let held = other.expires_at(entry.pair);
-            if held != Some(entry.expires_at) {
-                found(entry.pair, entry.expires_at, held);
-            }
-        }
-    }
-}
-
 fn say_verdict(
     is_json: bool,
     is_equal: bool,
     node: &NodeDigest,
-    own: &Digest,
+    own: &ToldDigest,
     differences: &[Difference],
 ) -> Result<Exit, CliError> {
-    let sides = [&node.state, own];
     if is_json {
-        let [node_side, store_side] = sides.map(|side| {
-            let (servers_digest, votes_digest) = (hex(side.servers_sum), hex(side.votes_sum));
-            json!({ "servers": side.servers, "servers_digest": servers_digest, "votes": side.votes, "votes_digest": votes_digest })
-        });
         return say(json!({
             "equal": is_equal,
             "n": node.n,
-            "node": node_side,
-            "store": store_side,
+            "node": node.state,
+            "store": own,
             "differences": differences.iter().map(Difference::to_string).collect::<Vec<_>>(),
         }));
     }
-    let [node_side, store_side] = sides.map(|side| {
-        let Digest { servers, servers_sum, votes, votes_sum } = side;
-        format!("{servers} servers {} and {votes} votes {}", hex(*servers_sum), hex(*votes_sum))
+    let [node_side, store_side] = [&node.state, own].map(|side| {
+        let ToldDigest { servers, servers_digest, votes, votes_digest } = side;
+        format!("{servers} servers {servers_digest} and {votes} votes {votes_digest}")
     });
     let verdict = if is_equal { "equal" } else { "different" };
     say(format_args!("{verdict} at entry {}: node {node_side}, store {store_side}", node.n))?;

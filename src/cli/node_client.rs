@@ -11,10 +11,10 @@ use serde::de::{DeserializeOwned, Deserializer, Error};
 use super::CliError;
 use super::client::ControlClient;
 use super::lines::Lines;
+use crate::cluster::mirror::NodeDigest;
 use crate::control::body::{self, BodyLine};
 use crate::recorder::command::ServerName;
 use crate::store::StoredVote;
-use crate::vote::digest::Digest;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::table::Pair;
@@ -33,39 +33,6 @@ pub(super) struct Standing {
     /// How many bits of an IPv6 address tell one voter from another.
     #[serde(deserialize_with = "prefix")]
     pub ipv6_prefix: Ipv6Prefix,
-}
-
-/// `GET /v1/cluster/digest`
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct NodeDigest {
-    /// The store that it follows.
-    pub store_id: String,
-    /// The number of the last entry of the store's log that its state holds.
-    pub n: u64,
-    /// The id of that entry.
-    pub id: String,
-    /// The second at which the digest was made.
-    pub now: u32,
-    /// The digest.
-    #[serde(flatten, with = "ToldDigest")]
-    pub state: Digest,
-}
-
-/// How a digest is told.
-#[derive(Deserialize)]
-#[serde(remote = "Digest")]
-struct ToldDigest {
-    servers: u64,
-    #[serde(rename = "servers_digest", deserialize_with = "sum")]
-    servers_sum: u64,
-    votes: u64,
-    #[serde(rename = "votes_digest", deserialize_with = "sum")]
-    votes_sum: u64,
-}
-
-/// Sixteen hexadecimal digits.
-fn sum<'de, D: Deserializer<'de>>(digits: D) -> Result<u64, D::Error> {
-    u64::from_str_radix(&String::deserialize(digits)?, 16).map_err(Error::custom)
 }
 
 /// Where a node stands.

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use crate::clock::Clock;
 use crate::cluster::entry::{EntryId, Position};
 use crate::cluster::feed_error::FeedError;
+use crate::cluster::mirror::NodeDigest;
 use crate::cluster::state::{self, FullState};
 use crate::cluster::status::SharedStatus;
 use crate::readiness::Readiness;
@@ -422,17 +423,9 @@ impl Follower {
     fn digest(&self) -> Value {
         let (now, position) = (self.clock.now().wall, *self.status.position.lock());
         let digest = Digest::of(&self.live.directory.snapshot(), &self.live.table.view(), self.cooldown, now);
-        let sum = |sum: u64| Value::from(format!("{sum:016x}"));
-        json!({
-            "store_id": self.status.store.get(),
-            "id": position.id.to_string(),
-            "n": position.n,
-            "now": now.0,
-            "servers": digest.servers,
-            "servers_digest": sum(digest.servers_sum),
-            "votes": digest.votes,
-            "votes_digest": sum(digest.votes_sum),
-        })
+        let store_id = self.status.store.get().cloned().unwrap_or_default();
+        let (n, id) = (position.n, position.id.to_string());
+        json!(NodeDigest { store_id, n, id, now: now.0, state: digest.into() })
     }
 
     fn sweep(&mut self) {
