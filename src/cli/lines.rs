@@ -1,6 +1,6 @@
 //! The lines of a file with their numbers, within bounded memory.
 
-use std::io::{self, BufRead, ErrorKind};
+use std::io::{self, BufRead, Read};
 
 use crate::limits::BATCH_LINE_BYTES_MAX;
 
@@ -11,7 +11,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 pub(super) struct Lines<R> {
     reader: R,
     number: u64,
-    /// The line at hand, without its end: at most `bytes_max`.
+    /// The line at hand, without its end: at most `bytes_max` and a byte.
     line: Vec<u8>,
     bytes_max: usize,
     bytes_read: u64,
@@ -48,30 +48,17 @@ impl<R: BufRead> Lines<R> {
     /// The reader's.
     pub(super) fn next(&mut self) -> io::Result<Option<TextLine<'_>>> {
         self.line.clear();
-        let (mut is_overlong, mut is_whole, start) = (false, false, self.bytes_read);
-        while !is_whole {
-            let available = match self.reader.fill_buf() {
-                Ok(available) => available,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            };
-            if available.is_empty() {
-                break;
-            }
-            let end = memchr::memchr(b'\n', available);
-            let piece = &available[..end.unwrap_or(available.len())];
-            is_overlong |= self.line.len() + piece.len() > self.bytes_max;
-            if !is_overlong {
-                self.line.extend_from_slice(piece);
-            }
-            is_whole = end.is_some();
-            let used = piece.len() + usize::from(is_whole);
-            self.bytes_read += used as u64;
-            self.reader.consume(used);
-        }
-        if self.bytes_read == start {
+        let room = self.bytes_max as u64 + 1;
+        let mut read = self.reader.by_ref().take(room).read_until(b'\n', &mut self.line)?;
+        if read == 0 {
             return Ok(None);
         }
+        let is_whole = self.line.pop_if(|last| *last == b'\n').is_some();
+        let is_overlong = !is_whole && self.line.len() > self.bytes_max;
+        if is_overlong {
+            read += self.reader.skip_until(b'\n')?;
+        }
+        self.bytes_read += read as u64;
         self.number += 1;
         let mut text = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
         if self.number == 1 {
