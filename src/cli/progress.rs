@@ -1,11 +1,8 @@
 //! How far a long command is, with rate and time left, where standard error is a terminal.
 
 use std::io::{IsTerminal, Write, stderr};
-use std::thread;
-use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::readiness::Readiness;
 
 /// The least time between two drawings: faster, nobody could read it.
 const DRAW_PERIOD_MS: u64 = 200;
@@ -50,7 +47,7 @@ impl Drop for Progress {
 }
 
 fn told(bytes: u64, bytes_total: Option<u64>, lines: u64, elapsed_ms: u64) -> String {
-    let rate = rate(lines, elapsed_ms);
+    let rate = lines as f64 * 1e3 / elapsed_ms.max(1) as f64;
     match bytes_total {
         Some(total) => {
             // A file may grow while it is read.
@@ -62,38 +59,11 @@ fn told(bytes: u64, bytes_total: Option<u64>, lines: u64, elapsed_ms: u64) -> St
     }
 }
 
-fn rate(count: u64, elapsed_ms: u64) -> f64 {
-    count as f64 * 1e3 / elapsed_ms.max(1) as f64
-}
-
 /// Writes `text` over the line of the cursor.
 fn draw(text: &str) {
     let mut terminal = stderr().lock();
     // A terminal that is closed misses nothing.
     let _closed = write!(terminal, "\r\x1b[K{text}").and_then(|()| terminal.flush());
-}
-
-/// A load shorter than this is not worth a line.
-const LOAD_PATIENCE: Duration = Duration::from_millis(500);
-
-/// Shows how far the load at the start is, where standard error is a terminal and it takes a while.
-pub(super) fn show_load(readiness: Readiness) {
-    if !stderr().is_terminal() {
-        return;
-    }
-    let watch = move || {
-        let clock = Clock::new();
-        thread::sleep(LOAD_PATIENCE);
-        while !readiness.is_loaded() {
-            let (rows, elapsed_ms) = (readiness.loaded_rows(), clock.now().monotonic_ms);
-            let rate = rate(rows, elapsed_ms);
-            draw(&format!("loading: {rows} rows, {rate:.0}/s, {} s", elapsed_ms / 1_000));
-            thread::sleep(Duration::from_millis(DRAW_PERIOD_MS));
-        }
-        draw("");
-    };
-    // Without the thread there is no line, and nothing else is missing.
-    let _watching = thread::Builder::new().name("progress".into()).spawn(watch);
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use signal_hook::iterator::Signals;
 
 use super::logger::Logger;
 use super::serve_options::{self, Keeping, ServeOptions};
-use super::{CliError, Exit, check_config, demo, exposure, hint, one, progress};
+use super::{CliError, Exit, check_config, demo, exposure, hint, one};
 use crate::control::ControlKey;
 use crate::net::listen::Role;
 use crate::net::listen::address::ListenAddress;
@@ -42,7 +42,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
 }
 
 fn serve(options: ServeOptions) -> Result<Exit, CliError> {
-    let (key, readiness) = (&options.key, options.config.readiness.clone());
+    let key = &options.key;
     if let Some(mistake) = &options.mistake {
         log::warn!("an option does nothing: {mistake}");
     }
@@ -50,12 +50,11 @@ fn serve(options: ServeOptions) -> Result<Exit, CliError> {
         key.look_or_generate()?;
     }
     if !key.is_in_data_dir() {
-        key.seek(readiness.clone());
+        key.seek(options.config.readiness.clone());
     }
     let announcer = start_announcer(options.is_demo.then(|| key.key().clone()))?;
     let store = store(&options);
     let events = catch_signals(reloader(&options))?;
-    progress::show_load(readiness);
     let announce = |address: &ListenAddress, role: Role| {
         if role == Role::Control {
             exposure::warn_of_control(address);
