@@ -131,8 +131,8 @@ fn requests(page: &mut MetricsText, sources: &Sources) {
     let name = "vote_status_requests_total";
     page.family(name, "Status requests by variant and outcome.");
     let mut by_status = BTreeMap::<(&str, u16), u64>::new();
-    for variant in Variant::ALL {
-        for outcome in Outcome::ALL {
+    for (variant, label) in Variant::ALL {
+        for (outcome, status, word) in Outcome::ALL {
             // A server's number is never a wrong token, nor a token a wrong number.
             let exists = match outcome {
                 Outcome::InvalidServerId | Outcome::UnknownServer => variant == Variant::Id,
@@ -140,11 +140,11 @@ fn requests(page: &mut MetricsText, sources: &Sources) {
                 _ => true,
             };
             let total: u64 = sources.answers.iter().map(|answers| answers.requests(variant, outcome)).sum();
-            *by_status.entry((Role::Public.name(), outcome.status())).or_default() += total;
-            let mut labels = vec![("variant", variant.label())];
-            match outcome.status() {
-                200 => labels.push(("outcome", outcome.word())),
-                _ => labels.extend([("outcome", "refused"), ("error", outcome.word())]),
+            *by_status.entry((Role::Public.name(), status)).or_default() += total;
+            let mut labels = vec![("variant", label)];
+            match status {
+                200 => labels.push(("outcome", word)),
+                _ => labels.extend([("outcome", "refused"), ("error", word)]),
             }
             if exists {
                 page.sample(name, &labels, total);

@@ -29,51 +29,37 @@ pub enum Outcome {
 }
 
 impl Variant {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Id, Self::Token];
+    /// Both in their order, with the label.
+    pub const ALL: [(Self, &'static str); 2] = [(Self::Id, "id"), (Self::Token, "token")];
 
     /// The label.
     #[must_use]
     pub const fn label(self) -> &'static str {
-        match self {
-            Self::Id => "id",
-            Self::Token => "token",
-        }
+        Self::ALL[self as usize].1
     }
 }
 
 impl Outcome {
-    /// Every outcome.
-    pub const ALL: [Self; 6] = [
-        Self::CanVote,
-        Self::InCooldown,
-        Self::InvalidIp,
-        Self::InvalidServerId,
-        Self::UnknownServer,
-        Self::UnknownToken,
+    /// Every outcome in its order, with the status of the response and the word for it; of a refusal, that of the error.
+    pub const ALL: [(Self, u16, &'static str); 6] = [
+        (Self::CanVote, 200, "can_vote"),
+        (Self::InCooldown, 200, "in_cooldown"),
+        (Self::InvalidIp, 400, "invalid_ip"),
+        (Self::InvalidServerId, 400, "invalid_server_id"),
+        (Self::UnknownServer, 404, "unknown_server"),
+        (Self::UnknownToken, 404, "unknown_token"),
     ];
-
-    /// The word for it; of a refusal, that of the error.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::CanVote => "can_vote",
-            Self::InCooldown => "in_cooldown",
-            Self::InvalidIp => "invalid_ip",
-            Self::InvalidServerId => "invalid_server_id",
-            Self::UnknownServer => "unknown_server",
-            Self::UnknownToken => "unknown_token",
-        }
-    }
 
     /// The status of the response.
     #[must_use]
     pub const fn status(self) -> u16 {
-        match self {
-            Self::CanVote | Self::InCooldown => 200,
-            Self::InvalidIp | Self::InvalidServerId => 400,
-            Self::UnknownServer | Self::UnknownToken => 404,
-        }
+        Self::ALL[self as usize].1
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        Self::ALL[self as usize].2
     }
 }
 
@@ -95,5 +81,11 @@ impl AnswerCounters {
     #[must_use]
     pub fn requests(&self, variant: Variant, outcome: Outcome) -> u64 {
         self.requests[variant as usize][outcome as usize].get()
+    }
+
+    /// All status requests.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.requests.iter().flatten().map(Counter::get).sum()
     }
 }

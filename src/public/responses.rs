@@ -81,29 +81,15 @@ pub enum Health {
 }
 
 impl Health {
-    const ALL: [Self; 3] = [Self::Alive, Self::Ready, Self::NotReady];
+    /// Each in its order, with the status that tells it and the body.
+    const ALL: [(Self, u16, &'static str); 3] = [
+        (Self::Alive, 200, r#"{"status":"alive"}"#),
+        (Self::Ready, 200, r#"{"status":"ready"}"#),
+        (Self::NotReady, 503, r#"{"status":"not_ready"}"#),
+    ];
 
-    /// The status that tells it.
-    #[must_use]
-    pub const fn status(self) -> u16 {
-        match self {
-            Self::Alive | Self::Ready => 200,
-            Self::NotReady => 503,
-        }
-    }
-
-    const fn body(self) -> &'static str {
-        match self {
-            Self::Alive => r#"{"status":"alive"}"#,
-            Self::Ready => r#"{"status":"ready"}"#,
-            Self::NotReady => r#"{"status":"not_ready"}"#,
-        }
-    }
-
-    fn fields(self) -> Vec<(&'static str, &'static str)> {
-        let mut fields = COMMON.to_vec();
-        fields.extend((self == Self::NotReady).then_some(RETRY_AFTER));
-        fields
+    const fn status(self) -> u16 {
+        Self::ALL[self as usize].1
     }
 }
 
@@ -117,25 +103,20 @@ pub enum PublicDocument {
 }
 
 impl PublicDocument {
-    const ALL: [Self; 2] = [Self::Documentation, Self::OpenApi];
+    /// Each in its order, with its path and the page itself.
+    const ALL: [(Self, &'static [u8], &'static Document); 2] =
+        [(Self::Documentation, b"/", &pages::PUBLIC), (Self::OpenApi, b"/openapi.json", &pages::OPENAPI)];
 
     /// What is at a decoded path.
     #[must_use]
     pub fn at(path: &[u8]) -> Option<Self> {
-        match path {
-            b"/" => Some(Self::Documentation),
-            b"/openapi.json" => Some(Self::OpenApi),
-            _ => None,
-        }
+        Self::ALL.into_iter().find(|(_, own, _)| *own == path).map(|(page, ..)| page)
     }
 
     /// The page itself.
     #[must_use]
     pub const fn document(self) -> &'static Document {
-        match self {
-            Self::Documentation => &pages::PUBLIC,
-            Self::OpenApi => &pages::OPENAPI,
-        }
+        Self::ALL[self as usize].2
     }
 }
 
@@ -173,6 +154,7 @@ impl<T> ResponseSet<T> {
             make(status, fields, answer::safe_body(cooldown, message, word).as_bytes())
         };
         let refused = |outcome: Outcome, message| safe(outcome.status(), outcome.word(), message, &COMMON);
+        let with = |field: Option<(&'static str, &'static str)>| COMMON.into_iter().chain(field).collect::<Vec<_>>();
         let options = [
             COMMON[1],
             COMMON[2],
@@ -182,10 +164,10 @@ impl<T> ResponseSet<T> {
             ("Access-Control-Allow-Headers", "*"),
             ("Access-Control-Max-Age", "86400"),
         ];
-        let page = |page: PublicDocument, form: DocumentForm| {
-            let mut fields = page.document().fields(form);
+        let page = |page: &Document, form: DocumentForm| {
+            let mut fields = page.fields(form);
             fields.push(COMMON[2]);
-            make(form.status(), &fields, page.document().body(form))
+            make(form.status(), &fields, page.body(form))
         };
         Self {
             cooldown,
@@ -195,14 +177,13 @@ impl<T> ResponseSet<T> {
             invalid_server_id: refused(Outcome::InvalidServerId, "Identifiant de serveur invalide"),
             unknown_server: refused(Outcome::UnknownServer, "Serveur inconnu"),
             unknown_token: refused(Outcome::UnknownToken, "Token inconnu"),
-            pages: PublicDocument::ALL.map(|asked| DocumentForm::ALL.map(|form| page(asked, form))),
+            pages: PublicDocument::ALL.map(|(.., asked)| DocumentForm::ALL.map(|form| page(asked, form))),
             options: make(204, &options, b""),
-            health: Health::ALL.map(|health| make(health.status(), &health.fields(), health.body().as_bytes())),
-            faults: Fault::ALL.map(|(fault, status, word)| {
-                let mut fields = COMMON.to_vec();
-                fields.extend(extra_field(fault));
-                safe(status, word, message(fault), &fields)
+            health: Health::ALL.map(|(health, status, body)| {
+                make(status, &with((health == Health::NotReady).then_some(RETRY_AFTER)), body.as_bytes())
             }),
+            faults: Fault::ALL
+                .map(|(fault, status, word)| safe(status, word, message(fault), &with(extra_field(fault)))),
         }
     }
 

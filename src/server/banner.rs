@@ -3,7 +3,6 @@
 use super::Config;
 use super::state::Run;
 use crate::control::metrics::Sources;
-use crate::metrics::answers::{Outcome, Variant};
 
 /// Says that the service answers from a loaded state.
 pub(super) fn say_ready(run: &mut Run) {
@@ -33,12 +32,7 @@ pub(super) fn say_ready(run: &mut Run) {
 
 /// Says that the service has ended in order.
 pub(super) fn say_stopped(sources: &Sources, seconds: u32) {
-    let requests: u64 = sources
-        .answers
-        .iter()
-        .flat_map(|answers| Variant::ALL.map(|variant| Outcome::ALL.map(|outcome| answers.requests(variant, outcome))))
-        .flatten()
-        .sum();
+    let requests: u64 = sources.answers.iter().map(|answers| answers.total()).sum();
     let votes = sources.recorder.votes().find(|(outcome, _)| *outcome == "recorded").map_or(0, |(_, votes)| votes);
     log::info!("stopped after {seconds} s: {requests} status requests answered, {votes} votes recorded");
 }
