@@ -172,7 +172,7 @@ impl PublicService {
         watch: WatchPost,
     ) -> Self {
         let (waits, responses) = (WorkerWaits::new(list, bell), DatedResponses::new(cooldown));
-        let observer = QuestionObserver::new(reader.directory.clone(), reader.cooldowns.clone(), watch);
+        let observer = QuestionObserver::new(watch);
         Self { reader, responses, skip_body_bytes_max, waits, observer, is_observed: false }
     }
 }
@@ -192,7 +192,7 @@ impl Service for PublicService {
     fn begin(&mut self, head: &Head<'_>, context: &Context<'_>) -> Begun<PublicExchange> {
         let reply = self.reader.reply(head, context.now);
         if self.is_observed {
-            self.observer.begun(head, context.ticket);
+            self.observer.begun(head, context.ticket, &mut self.reader);
         }
         let has_content = head.length != Length::None;
         let exchange = if has_content || head.query.is_some() {

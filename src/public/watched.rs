@@ -4,15 +4,13 @@
 
 use std::collections::HashMap;
 
-use super::PublicReply;
+use super::{PublicReply, StatusReader};
 use crate::http::head::Head;
 use crate::http::route;
 use crate::http::session::{Context, Ticket};
 use crate::metrics::answers::Variant;
 use crate::vote::answer::{Question, ServerKey};
-use crate::vote::directory::DirectoryView;
 use crate::vote::id::ServerId;
-use crate::vote::table::CooldownView;
 use crate::watch::{Seen, TokenBeginning, WatchPost, WatchedQuestion};
 
 /// Paths that mean something else than a question.
@@ -20,8 +18,6 @@ const OTHER_PATHS: [&str; 5] = ["*", "/", "/openapi.json", "/healthz", "/readyz"
 
 /// Tells watchers of public requests. No token that a server has and no key is in it.
 pub(super) struct QuestionObserver {
-    directory: DirectoryView,
-    cooldowns: CooldownView,
     watch: WatchPost,
     /// Questions that are told of and not answered yet, by their connection. Beside the exchanges: those would
     /// carry something for nobody with each request.
@@ -29,37 +25,9 @@ pub(super) struct QuestionObserver {
 }
 
 impl QuestionObserver {
-    /// An observer that reads these views, and tells `watch`.
-    pub(super) fn new(directory: DirectoryView, cooldowns: CooldownView, watch: WatchPost) -> Self {
-        Self { directory, cooldowns, watch, begun: HashMap::new() }
-    }
-
-    /// What was asked; `None` where there is nothing to watch.
-    fn question(&mut self, head: &Head<'_>) -> Option<WatchedQuestion> {
-        let decoded = route::decode(head.path);
-        let Some(Question { server, address }) = route::question(&decoded) else {
-            // A path that is nothing here may be a question by the wrong path.
-            return (!OTHER_PATHS.iter().any(|path| path.as_bytes() == head.path)).then(WatchedQuestion::default);
-        };
-        let servers = self.directory.current();
-        let address = address.map(|address| self.cooldowns.voter(address));
-        let mut asked = WatchedQuestion { address, ..WatchedQuestion::default() };
-        match server {
-            ServerKey::Token(token) => {
-                asked.variant = Some(Variant::Token.label());
-                asked.server = servers.find(token);
-                if asked.server.is_none() {
-                    asked.token_begins = TokenBeginning::of(token, servers);
-                }
-            }
-            ServerKey::Id(server) => {
-                asked.variant = Some(Variant::Id.label());
-                // A number that is a token in the wrong place is not told.
-                let is_secret = |server: &ServerId| servers.find(server.to_string().as_bytes()).is_some();
-                asked.server = server.ok().filter(|server| servers.contains(*server) || !is_secret(server));
-            }
-        }
-        Some(asked)
+    /// An observer that tells `watch`.
+    pub(super) fn new(watch: WatchPost) -> Self {
+        Self { watch, begun: HashMap::new() }
     }
 
     /// A turn of the loop begins. Whether the observer is to be told of anything in it.
@@ -70,11 +38,11 @@ impl QuestionObserver {
 
     /// The service has taken a request's head.
     #[cold]
-    pub(super) fn begun(&mut self, head: &Head<'_>, ticket: Ticket) {
+    pub(super) fn begun(&mut self, head: &Head<'_>, ticket: Ticket, reader: &mut StatusReader) {
         // What is left of a request that was never answered makes room.
         self.begun.remove(&ticket);
         if self.watch.look()
-            && let Some(asked) = self.question(head)
+            && let Some(asked) = question(head, reader)
         {
             self.begun.insert(ticket, asked);
         }
@@ -95,12 +63,41 @@ impl QuestionObserver {
     }
 }
 
+/// What was asked; `None` where there is nothing to watch.
+fn question(head: &Head<'_>, reader: &mut StatusReader) -> Option<WatchedQuestion> {
+    let decoded = route::decode(head.path);
+    let Some(Question { server, address }) = route::question(&decoded) else {
+        // A path that is nothing here may be a question by the wrong path.
+        return (!OTHER_PATHS.iter().any(|path| path.as_bytes() == head.path)).then(WatchedQuestion::default);
+    };
+    let servers = reader.directory.current();
+    let address = address.map(|address| reader.cooldowns.voter(address));
+    let mut asked = WatchedQuestion { address, ..WatchedQuestion::default() };
+    match server {
+        ServerKey::Token(token) => {
+            asked.variant = Some(Variant::Token.label());
+            asked.server = servers.find(token);
+            if asked.server.is_none() {
+                asked.token_begins = TokenBeginning::of(token, servers);
+            }
+        }
+        ServerKey::Id(server) => {
+            asked.variant = Some(Variant::Id.label());
+            // A number that is a token in the wrong place is not told.
+            let is_secret = |server: &ServerId| servers.find(server.to_string().as_bytes()).is_some();
+            asked.server = server.ok().filter(|server| servers.contains(*server) || !is_secret(server));
+        }
+    }
+    Some(asked)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::QuestionObserver;
+    use super::{QuestionObserver, StatusReader};
     use crate::http::field::Section;
     use crate::http::head::{self, HeadLimits};
     use crate::http::session::Ticket;
+    use crate::readiness::Readiness;
     use crate::vote::directory::Directory;
     use crate::vote::table::CooldownTable;
     use crate::watch::{WatchBoard, WatchFilter};
@@ -110,14 +107,15 @@ mod tests {
         let board = WatchBoard::default();
         let _watcher = board.sit(WatchFilter::default()).expect("a place");
         let (directory, table) = (Directory::default(), CooldownTable::default());
-        let mut observer = QuestionObserver::new(directory.view(), table.view(), board.post());
+        let mut reader = StatusReader::new(directory.view(), table.view(), Readiness::default());
+        let mut observer = QuestionObserver::new(board.post());
         let limits = HeadLimits { head_bytes_max: 1_024, header_lines_max: 10 };
         let Section::Complete(head, _) = head::parse(b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n", limits) else {
             panic!("it is whole");
         };
         for number in 0..3 {
             assert!(observer.turn_begins());
-            observer.begun(&head, Ticket(number));
+            observer.begun(&head, Ticket(number), &mut reader);
         }
         assert_eq!(observer.begun.len(), 3);
         for number in 0..3 {
