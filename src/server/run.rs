@@ -44,7 +44,7 @@ impl Run {
     fn serve(mut self) -> Result<Ended, ServerError> {
         loop {
             self.manager.tell(&self.config.readiness);
-            match self.next_event(Some(self.at_ms(MANAGER_MS)))? {
+            match self.next_event(self.at_ms(MANAGER_MS))? {
                 Some(ServerEvent::Stop) => return self.stop(),
                 Some(ServerEvent::Ended(kind)) => return Err(ServerError::Thread(kind)),
                 Some(ServerEvent::Loaded(_)) => return Err(ServerError::Thread(ThreadKind::Recorder)),

@@ -104,24 +104,19 @@ impl Run {
         start_thread(kind, work, self.events.sender.clone())
     }
 
-    /// Waits until the recorder has read its state, at most until that instant.
-    fn wait_until_loaded(&self, until_ms: u64) -> Result<LoadProgress, ServerError> {
-        match self.next_event(Some(until_ms))? {
-            Some(ServerEvent::Loaded(loaded)) => loaded.map(|()| LoadProgress::Loaded).map_err(ServerError::Store),
-            Some(ServerEvent::Stop) => Ok(LoadProgress::Stopped),
-            Some(ServerEvent::Ended(kind)) => Err(ServerError::Thread(kind)),
-            None => Ok(LoadProgress::UnderWay),
-        }
-    }
-
     /// Waits until the store is read, until a trouble comes up or is settled, or for so long.
     fn wait_for_news(&self, was_hindered: bool, patience_ms: u64) -> Result<LoadProgress, ServerError> {
         let until_ms = self.at_ms(patience_ms);
         loop {
             let is_late = self.clock.now().monotonic_ms >= until_ms;
-            let progress = self.wait_until_loaded(until_ms.min(self.at_ms(HINDERED_POLL_MS)))?;
-            if progress != LoadProgress::UnderWay || is_late || self.is_hindered() != was_hindered {
-                return Ok(progress);
+            match self.next_event(until_ms.min(self.at_ms(HINDERED_POLL_MS)))? {
+                Some(ServerEvent::Loaded(loaded)) => {
+                    return loaded.map(|()| LoadProgress::Loaded).map_err(ServerError::Store);
+                }
+                Some(ServerEvent::Stop) => return Ok(LoadProgress::Stopped),
+                Some(ServerEvent::Ended(kind)) => return Err(ServerError::Thread(kind)),
+                None if is_late || self.is_hindered() != was_hindered => return Ok(LoadProgress::UnderWay),
+                None => {}
             }
         }
     }

@@ -13,6 +13,9 @@ use crate::clock::Clock;
 use crate::control::metrics::Sources;
 use crate::net::budget::Budget;
 
+/// The instant that never comes.
+pub(super) const NEVER_MS: u64 = u64::MAX;
+
 /// The running parts.
 pub(super) struct Run {
     pub(super) config: Config,
@@ -76,27 +79,14 @@ impl Run {
     }
 
     /// The next event; `None` where there is none until that instant.
-    pub(super) fn next_event(&self, until_ms: Option<u64>) -> Result<Option<ServerEvent>, ServerError> {
-        let receiver = &self.events.receiver;
-        let news = match until_ms {
-            // This run has a sender itself, so the end never comes.
-            None => receiver.recv().ok(),
-            Some(until_ms) => {
-                let left_ms = until_ms.saturating_sub(self.clock.now().monotonic_ms);
-                receiver.recv_timeout(Duration::from_millis(left_ms)).ok()
-            }
-        };
-        news.transpose()
+    pub(super) fn next_event(&self, until_ms: u64) -> Result<Option<ServerEvent>, ServerError> {
+        let left_ms = until_ms.saturating_sub(self.clock.now().monotonic_ms);
+        // This run has a sender itself, so the end never comes.
+        self.events.receiver.recv_timeout(Duration::from_millis(left_ms)).ok().transpose()
     }
 
-    /// Waits until `count` threads of a kind have ended, until that instant if there is one; others may end
-    /// meanwhile.
-    pub(super) fn wait_for(
-        &mut self,
-        kind: ThreadKind,
-        count: usize,
-        until_ms: Option<u64>,
-    ) -> Result<Ended, ServerError> {
+    /// Waits until `count` threads of a kind have ended, or until that instant; others may end meanwhile.
+    pub(super) fn wait_for(&mut self, kind: ThreadKind, count: usize, until_ms: u64) -> Result<Ended, ServerError> {
         while self.ended.iter().filter(|ended| **ended == kind).count() < count {
             match self.next_event(until_ms)? {
                 None => return Ok(Ended::Overdue),

@@ -1,6 +1,6 @@
 //! The stop: what is under way is answered, then every thread is waited for.
 
-use super::state::Run;
+use super::state::{NEVER_MS, Run};
 use super::threads::{Serving, ThreadKind};
 use super::{Config, Ended, Role, ServerError, banner, notify};
 use crate::limits::DRAIN_GRACE_MS;
@@ -27,7 +27,7 @@ impl Run {
         if self.close_listeners()? == Ended::AtOnce {
             return Ok(Ended::AtOnce);
         }
-        let ended = self.wait_for(ThreadKind::Recorder, 1, Some(until_ms))?;
+        let ended = self.wait_for(ThreadKind::Recorder, 1, until_ms)?;
         if ended == Ended::Overdue {
             log::error!(
                 "the store did not end within --drain-timeout (does the disk hang?): the process ends without it; changes that were answered 503 may have been recorded or not"
@@ -72,19 +72,19 @@ impl Run {
             // Its clients may go meanwhile: once the public listeners are closed, newcomers wait for its end.
             drain(control, None, control_timeout_ms, is_control_held);
         }
-        if self.wait_for(ThreadKind::Worker, self.public.len(), Some(control_from_ms))? == Ended::AtOnce {
+        if self.wait_for(ThreadKind::Worker, self.public.len(), control_from_ms)? == Ended::AtOnce {
             return Ok(Ended::AtOnce);
         }
         if let Some(control) = &self.control {
             drain(control, Some(0), control_timeout_ms, is_control_held);
         }
         // It ends by itself in its time, and so do the workers.
-        self.wait_for(ThreadKind::Control, self.control.iter().len(), None)
+        self.wait_for(ThreadKind::Control, self.control.iter().len(), NEVER_MS)
     }
 
     /// Waits for the workers, and takes the socket files away.
     fn close_listeners(&mut self) -> Result<Ended, ServerError> {
-        let ended = self.wait_for(ThreadKind::Worker, self.public.len(), None)?;
+        let ended = self.wait_for(ThreadKind::Worker, self.public.len(), NEVER_MS)?;
         if ended != Ended::AtOnce {
             self.sockets.remove_files();
         }
