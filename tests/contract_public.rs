@@ -4,9 +4,8 @@
 pub(crate) mod cooldown;
 mod pages;
 
-use crate::util::answers::{IN_COOLDOWN, prepare};
+use crate::util::answers::prepare;
 use crate::util::checks;
-use crate::util::client::get;
 use crate::util::server::Server;
 use crate::util::watch::Watching;
 
@@ -30,15 +29,4 @@ fn what_is_awaited_is_decided_when_it_is_answered_while_somebody_watches_too() {
     let server = Server::in_memory(&["--workers", "1"]);
     let _watching = Watching::begin(&server, "");
     checks::decided_when_it_is_answered(&server, checks::BY_LENGTH);
-}
-
-#[test]
-fn all_public_listeners_answer_alike() {
-    let server = Server::in_memory(&["--listen", "127.0.0.1:0", "--listen", "[::1]:0"]);
-    let body = prepare(&server).body(&IN_COOLDOWN);
-    assert_eq!(server.publics().len(), 3);
-    for addr in server.publics() {
-        let response = get(addr, "/api/vote/28/status/203.0.113.8");
-        assert_eq!(response.text(), body, "{addr}");
-    }
 }

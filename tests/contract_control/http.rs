@@ -158,19 +158,6 @@ fn a_body_may_be_a_mebibyte_and_no_more() {
 }
 
 #[test]
-fn the_body_is_asked_for_where_the_client_waits() {
-    let server = Server::listed(&[]);
-    let request = server.control_client().request_bytes("POST", "/v1/votes", Some(""));
-    let mut client = Client::connect(server.control());
-    client.send(request.replace("Content-Length: 0", "Expect: 100-continue\r\nContent-Length: 42"));
-    let interim = client.read_response(false);
-    assert_eq!(interim.raw_head, "HTTP/1.1 100 Continue\r\n\r\n");
-    client.send(VOTE);
-    assert_eq!(client.read_response(false).status, 201);
-    client.expect_open();
-}
-
-#[test]
 fn pipelined_commands_are_answered_in_order() {
     let server = Server::listed(&[]);
     let control = server.control_client();

@@ -31,18 +31,6 @@ fn a_vote_is_recorded_once_in_a_cooldown() {
     }
 }
 
-#[test]
-fn a_vote_is_given_now_unless_it_says_when() {
-    let server = Server::listed(&[]);
-    let control = server.control_client();
-    let before = now_unix();
-    let body = control.cast(28, [203, 0, 113, 7]).json();
-    let after = now_unix();
-    let voted_at = (before..=after).find(|&at| body["voted_at"] == rfc3339(at).as_str());
-    let voted_at = voted_at.unwrap_or_else(|| panic!("{before} to {after}, not {body}"));
-    assert_eq!(body["next_vote_at"], rfc3339(voted_at + COOLDOWN).as_str());
-}
-
 /// The forms of instants are those of `vote::time` and `control::body`; one of each kind comes over the wire.
 #[test]
 fn a_vote_is_recorded_as_its_body_says() {
