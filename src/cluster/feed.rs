@@ -80,8 +80,6 @@ pub struct Feed {
     evicted: Option<(String, u64)>,
     /// Whether the store has dropped keys since the state was read.
     is_eaten: bool,
-    /// Whether it was said that others write to the log.
-    is_strange_told: bool,
     backoff: Duration,
 }
 
@@ -104,7 +102,6 @@ impl Feed {
             offset_us: None,
             evicted: None,
             is_eaten: false,
-            is_strange_told: false,
             backoff: BACKOFF_MIN,
         }
     }
@@ -405,14 +402,13 @@ impl Feed {
         let read = known.tail.advance(&mut primary.link, is_patient)?;
         let (is_all, strange) = (read.is_all, read.strange);
         let is_news = !read.entries.is_empty() || !strange.is_empty();
-        self.door.status.strange.add(strange.len() as u64);
-        if let (Some(id), false) = (strange.first(), self.is_strange_told) {
+        if let (Some(id), 0) = (strange.first(), self.door.status.strange.get()) {
             let host = primary.link.host();
             log::error!(
                 "STRANGE entry {id} in the log of the store at {host}: another program wrote it; the node skips such entries, find that program"
             );
-            self.is_strange_told = true;
         }
+        self.door.status.strange.add(strange.len() as u64);
         if !read.entries.is_empty() {
             self.door.status.events.add(read.entries.len() as u64);
             let events = self.listings.take_in(read.entries);
