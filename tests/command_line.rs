@@ -11,6 +11,7 @@ mod import;
 mod watch;
 
 use crate::util::client::get;
+use crate::util::package::text;
 use crate::util::server::{Ended, Server, expect_failure, run_to_end};
 use crate::util::stub::Stub;
 use crate::util::time::{now_unix, rfc3339};
@@ -46,10 +47,6 @@ fn expect_quiet(ended: &Ended, status: i32) -> &str {
     assert_eq!(ended.status.code(), Some(status), "{ended:?}");
     assert_eq!(ended.stderr, "", "{ended:?}");
     &ended.stdout
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a temporary path is UTF-8")
 }
 
 /// A file that is there as long as its folder.

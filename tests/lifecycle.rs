@@ -4,6 +4,7 @@ use crate::util::answers::CAN_VOTE;
 use crate::util::client::{Client, get};
 use crate::util::control::Control;
 use crate::util::endpoint::Endpoint;
+use crate::util::package::text;
 use crate::util::server::{Server, expect_refusal, run_to_end};
 use crate::util::{DEADLINE, wait_until};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -326,10 +327,6 @@ fn without_key(args: &[&str]) -> Command {
     let mut command = Server::serve(args);
     command.env_remove("VOTE_STATUS_CONTROL_KEY");
     command
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a temporary path is UTF-8")
 }
 
 fn cooldown_minutes(server: &Server) -> i64 {

@@ -97,26 +97,6 @@ fn votes_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn a_cancelled_vote_is_gone() {
-    let server = Server::listed(&[]);
-    let control = server.control_client();
-    let path = "/v1/votes/28/203.0.113.7";
-    expect_error("before", &control.delete(path), 404, "no_cooldown");
-    assert_eq!(control.cast(28, [203, 0, 113, 7]).status, 201);
-    assert_eq!(control.cast(28, [203, 0, 113, 8]).status, 201);
-    let cancelled = json!({ "cancelled": true });
-    expect("cancel", &control.delete(path), 200, &cancelled);
-    for (ip, can_vote) in [("203.0.113.7", true), ("203.0.113.8", false)] {
-        let status = get(server.public(), &format!("/api/vote/28/status/{ip}")).json();
-        assert_eq!(status["can_vote"], can_vote, "{ip}");
-    }
-    expect_error("again", &control.delete(path), 404, "no_cooldown");
-    assert_eq!(control.cast(28, [203, 0, 113, 7]).status, 201);
-    let mapped = "/v1/votes/28/%3A%3Affff%3A203.0.113.7";
-    expect("mapped", &control.delete(mapped), 200, &cancelled);
-}
-
-#[test]
 fn a_vote_that_is_live_is_shown() {
     let server = Server::listed(&[]);
     let control = server.control_client();

@@ -1,6 +1,7 @@
 //! Small file systems, which a test can fill.
 
 use crate::util::needs::left_out;
+use crate::util::package::text;
 use crate::util::wait_until;
 use std::fs::{self, File};
 use std::io::Write;
@@ -110,10 +111,6 @@ impl Drop for ThinDisk {
         let _unmounted = run("umount", &[text(&self.at)]);
         assert!(run("losetup", &["-d", &self.device]) || panicking(), "{} stays", self.device);
     }
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a temporary path is UTF-8")
 }
 
 fn run(program: &str, arguments: &[&str]) -> bool {

@@ -1,7 +1,12 @@
-//! The files of this package. Tests run in its folder.
+//! The files of this package, and paths. Tests run in its folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// A path as a command line has it.
+pub(crate) fn text(path: &Path) -> &str {
+    path.to_str().expect("a temporary path is UTF-8")
+}
 
 /// The text of a file.
 pub(crate) fn read_text(path: impl AsRef<Path>) -> String {
