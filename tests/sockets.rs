@@ -63,41 +63,20 @@ fn ipv6_and_ipv4_have_one_port_each_for_itself() {
     }
 }
 
+/// What was not passed is bound as ever. That what was passed outlives the process is in `restart`.
 #[test]
-fn a_passed_socket_stands_in_for_its_role() {
-    let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = socket.local_addr().expect("bound");
-    // It waits there from before the process is.
-    let mut early = Client::connect(address);
-    early.send("GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n");
-    let kept = socket.try_clone().expect("a descriptor");
-    let server = passing(socket, "public", &["--control", "127.0.0.1:0", "--workers", "3"]).expect("it starts");
-    assert_eq!(server.public(), address);
-    assert_eq!(early.read_response(false).status, 404);
-    assert!((0..20).all(|_| answers(address)), "every worker has it");
-    drop(early);
-    server.stop();
-    // The process is gone, and whoever comes waits for the next one.
-    let mut late = Client::connect(address);
-    late.send("GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n");
-    let next = passing(kept, "public", &["--control", "127.0.0.1:0"]).expect("it starts");
-    assert_eq!(late.read_response(false).status, 404);
-    drop(next);
-}
-
-#[test]
-fn a_passed_socket_may_be_a_unix_one_and_the_control_listeners() {
+fn a_passed_socket_stands_in_for_its_role_alone() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("control");
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = socket.local_addr().expect("bound");
+    let server = passing(socket, "public", &["--control", "127.0.0.1:0", "--workers", "3"]).expect("it starts");
+    assert_eq!(server.public(), address);
+    assert!((0..20).all(|_| answers(address)) && answers(server.control()), "every worker has it");
     let socket = UnixListener::bind(&path).expect("bound");
     let server = passing(socket, "control", &["--listen", "127.0.0.1:0"]).expect("it starts");
-    assert_eq!(*server.control_endpoint(), Endpoint::Unix(path.clone()));
-    let mut client = Client::connect(server.control_endpoint());
-    client.send("GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n");
-    assert_eq!(client.read_response(false).status, 200);
-    drop(client);
-    server.stop();
-    assert!(path.exists(), "it is the manager's");
+    assert_eq!(*server.control_endpoint(), Endpoint::Unix(path));
+    assert!(answers(server.control_endpoint()) && answers(server.public()));
 }
 
 #[test]
