@@ -1,6 +1,5 @@
 //! What one commit carries: each command is checked against the state and against those before it in the same step.
 
-use super::Respond;
 use super::command::{Command, Mode, NewServer, Reply, ServerName, Tokens, Vote, VoteOutcome};
 use super::tests::{Bench, Disk, SERVER, START, settings, voter};
 use crate::clock::HandReaders;
@@ -10,25 +9,13 @@ use crate::vote::ipv6::Ipv6Network;
 use crate::vote::table::Pair;
 use crate::vote::time::UnixSeconds;
 use crate::waiting::Bell;
-use crate::watch::WatchFilter;
+use crate::watch::{Seen, WatchFilter};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 
 fn vote(address: u32, voted_at: Option<u32>, mode: Mode) -> Command {
     let (server, voted_at) = (ServerName::Id(SERVER), voted_at.map(UnixSeconds));
     Command::Votes(vec![Vote { server, voter: voter(address).into(), voted_at }], mode)
-}
-
-/// Carries these commands out in one step.
-fn together(bench: &mut Bench, commands: Vec<Command>) -> Vec<Reply> {
-    let (sender, replies) = channel();
-    let asked = commands.into_iter().map(|command| {
-        let sender = sender.clone();
-        (command, Box::new(move |reply| sender.send(reply).expect("the test waits")) as Respond)
-    });
-    bench.recorder.step(asked.collect()).expect("it goes on");
-    replies.try_iter().collect()
 }
 
 /// Clients tell two votes apart by their instants.
@@ -36,7 +23,7 @@ fn together(bench: &mut Bench, commands: Vec<Command>) -> Vec<Reply> {
 fn a_vote_behind_a_cancellation_in_one_commit_is_of_a_later_second() {
     let mut bench = Bench::listed(&HandReaders::at(START));
     let cast = || vote(1, None, Mode::Cast);
-    let replies = together(&mut bench, vec![cast(), Command::Cancel(SERVER, voter(1)), cast()]);
+    let replies = bench.together(vec![cast(), Command::Cancel(SERVER, voter(1)), cast()]);
     let instants: Vec<u32> = replies
         .iter()
         .filter_map(|reply| match reply {
@@ -94,7 +81,7 @@ fn a_bell_rings_once_there_is_what_it_tells_of() {
     bench.cast_from(votes);
     slot.register(pair, &bell, 1);
     let anew = NewServer { server: SERVER, token: Token::new("anew") };
-    together(&mut bench, vec![Command::Remove(SERVER), Command::Servers(vec![anew], Tokens::Keep)]);
+    bench.together(vec![Command::Remove(SERVER), Command::Servers(vec![anew], Tokens::Keep)]);
     assert_eq!(*seen.lock(), [(false, true), (true, false)]);
 }
 
@@ -108,4 +95,16 @@ fn a_watcher_sees_nothing_of_a_vote_that_was_not_kept() {
     bench.disk.0.lock().commits_failing = 1;
     assert_eq!(bench.ask(vote(2, None, Mode::Cast)), Reply::StoreUnavailable);
     assert!(board.take().sightings.is_empty());
+}
+
+#[test]
+fn a_watcher_sees_a_vote_in_place_of_another_and_no_cancellation() {
+    let mut bench = Bench::listed(&HandReaders::at(START));
+    let board = bench.recorder.live().board.clone();
+    let _seat = board.sit(WatchFilter::default()).expect("a seat");
+    for ago_s in [1_000, 500] {
+        bench.ask(vote(1, Some(START - ago_s), Mode::Record));
+    }
+    let seen: Vec<_> = board.take().sightings.into_iter().map(|sighting| sighting.seen).collect();
+    assert!(matches!(seen[..], [Seen::Vote { .. }, Seen::Vote { .. }]), "{seen:?}");
 }

@@ -442,6 +442,8 @@ fn drop_ended(store: &mut dyn Store, kept: &Kept, ended_by: UnixSeconds, rows_ma
 #[cfg(test)]
 mod batch_tests;
 #[cfg(test)]
+mod removal_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod time_tests;

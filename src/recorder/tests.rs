@@ -7,7 +7,7 @@ use std::thread;
 use parking_lot::Mutex;
 
 use super::command::{Command, Mode, NewServer, Reply, ServerName, Tokens, Vote, VoteOutcome};
-use super::{Accepts, OpenStore, Recorder, RecorderHandle};
+use super::{Accepts, OpenStore, Recorder, RecorderHandle, Respond};
 use crate::clock::{Clock, HandReaders};
 use crate::readiness::{Readiness, Trouble};
 use crate::store::{Event, Kept, Past, Store, StoreError, StoredVote};
@@ -154,10 +154,18 @@ impl Bench {
     }
 
     pub(super) fn ask(&mut self, command: Command) -> Reply {
+        self.together(vec![command]).pop().expect("it is answered within the step")
+    }
+
+    /// Carries these commands out in one step.
+    pub(super) fn together(&mut self, commands: Vec<Command>) -> Vec<Reply> {
         let (sender, replies) = channel();
-        let respond = Box::new(move |reply| sender.send(reply).expect("it is waited for"));
-        self.recorder.step(vec![(command, respond)]).expect("it goes on");
-        replies.try_recv().expect("it is answered within the step")
+        let asked = commands.into_iter().map(|command| {
+            let sender = sender.clone();
+            (command, Box::new(move |reply| sender.send(reply).expect("it is waited for")) as Respond)
+        });
+        self.recorder.step(asked.collect()).expect("it goes on");
+        replies.try_iter().collect()
     }
 
     pub(super) fn list(&mut self) -> Reply {
