@@ -24,20 +24,19 @@ const WITHOUT_TIME: &str = "voted_at is missing: a vote that is taken over says 
 /// What a line's token takes beside the line, about, in bytes.
 const TOKEN_BYTES: usize = 48;
 
-/// Which kind of line a batch is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BatchKind {
+/// The kind of line that a batch is for, and such lines until they are sent.
+pub enum Gathered {
     /// `POST /v1/votes/batch`
-    Votes(Mode),
+    Votes(Vec<Vote>, Mode),
     /// `POST /v1/servers/batch`
-    Servers(Tokens),
+    Servers(Vec<NewServer>, Tokens),
 }
 
-impl BatchKind {
-    const fn word(self) -> &'static str {
+impl Gathered {
+    const fn word(&self) -> &'static str {
         match self {
-            Self::Votes(_) => "invalid_vote",
-            Self::Servers(_) => "invalid_server",
+            Self::Votes(..) => "invalid_vote",
+            Self::Servers(..) => "invalid_server",
         }
     }
 }
@@ -53,13 +52,11 @@ pub type SubmitCommand<'a> = &'a dyn Fn(Command) -> Option<Receiver<Reply>>;
 
 /// One batch between its first byte and its answer.
 pub struct BatchRequest {
-    kind: BatchKind,
+    gathered: Gathered,
     /// A line whose end has not come yet.
     partial: Vec<u8>,
     is_overlong: bool,
     line: u64,
-    votes: Vec<Vote>,
-    servers: Vec<NewServer>,
     lines: Vec<u64>,
     under_way: VecDeque<UnderWay>,
     is_store_unavailable: bool,
@@ -71,14 +68,12 @@ pub struct BatchRequest {
 impl BatchRequest {
     /// A batch before its first line.
     #[must_use]
-    pub fn new(kind: BatchKind, errors_max: usize) -> Self {
+    pub fn new(gathered: Gathered, errors_max: usize) -> Self {
         Self {
-            kind,
+            gathered,
             partial: Vec::new(),
             is_overlong: false,
             line: 0,
-            votes: Vec::new(),
-            servers: Vec::new(),
             lines: Vec::new(),
             under_way: VecDeque::new(),
             is_store_unavailable: false,
@@ -92,9 +87,12 @@ impl BatchRequest {
     #[must_use]
     pub fn used_bytes(&self) -> usize {
         let under_way: usize = self.under_way.iter().map(|command| command.lines.len()).sum();
-        let servers = self.servers.capacity() * size_of::<NewServer>();
+        let gathered = match &self.gathered {
+            Gathered::Votes(votes, _) => votes.capacity() * size_of::<Vote>(),
+            Gathered::Servers(servers, _) => servers.capacity() * size_of::<NewServer>(),
+        };
         let line_bytes = size_of::<u64>() + size_of::<Vote>().max(size_of::<NewServer>()) + size_of::<VoteOutcome>();
-        let gathered = self.votes.capacity() * size_of::<Vote>() + servers + self.lines.capacity() * size_of::<u64>();
+        let gathered = gathered + self.lines.capacity() * size_of::<u64>();
         self.partial.capacity() + gathered + under_way * (line_bytes + TOKEN_BYTES) + self.summary.used_bytes()
     }
 
@@ -145,9 +143,9 @@ impl BatchRequest {
     /// Tells the log what has changed; votes are counted elsewhere.
     fn note(&self) {
         let Summary { recorded, unchanged, invalid, .. } = self.summary;
-        let (what, level) = match self.kind {
-            BatchKind::Servers(_) => ("servers", log::Level::Info),
-            BatchKind::Votes(_) => ("votes", log::Level::Debug),
+        let (what, level) = match self.gathered {
+            Gathered::Servers(..) => ("servers", log::Level::Info),
+            Gathered::Votes(..) => ("votes", log::Level::Debug),
         };
         log::log!(level, "a batch of {what}: {recorded} recorded, {unchanged} unchanged, {invalid} invalid");
     }
@@ -182,13 +180,13 @@ impl BatchRequest {
         if text.is_empty() || self.is_store_unavailable {
             return;
         }
-        match (body::line(text, self.kind.word()), self.kind) {
+        match (body::line(text, self.gathered.word()), &mut self.gathered) {
             // Recorded as of now, the same file would move its votes each time.
-            (Ok(BodyLine::Vote(Vote { voted_at: None, .. })), BatchKind::Votes(Mode::Record)) => {
+            (Ok(BodyLine::Vote(Vote { voted_at: None, .. })), Gathered::Votes(_, Mode::Record)) => {
                 return self.summary.refuse(self.line, "invalid_vote", WITHOUT_TIME);
             }
-            (Ok(BodyLine::Vote(vote)), BatchKind::Votes(_)) => self.votes.push(vote),
-            (Ok(BodyLine::Server(server)), BatchKind::Servers(_)) => self.servers.push(server),
+            (Ok(BodyLine::Vote(vote)), Gathered::Votes(votes, _)) => votes.push(vote),
+            (Ok(BodyLine::Server(server)), Gathered::Servers(servers, _)) => servers.push(server),
             (Ok(_), _) => {
                 self.summary.skipped += 1;
                 return;
@@ -206,9 +204,9 @@ impl BatchRequest {
         if self.lines.is_empty() {
             return;
         }
-        let command = match self.kind {
-            BatchKind::Votes(mode) => Command::Votes(std::mem::take(&mut self.votes), mode),
-            BatchKind::Servers(tokens) => Command::Servers(std::mem::take(&mut self.servers), tokens),
+        let command = match &mut self.gathered {
+            Gathered::Votes(votes, mode) => Command::Votes(std::mem::take(votes), *mode),
+            Gathered::Servers(servers, tokens) => Command::Servers(std::mem::take(servers), *tokens),
         };
         let lines = std::mem::take(&mut self.lines);
         match ask(command) {
@@ -273,6 +271,6 @@ impl BatchRequest {
 
     fn refuse_overlong(&mut self) {
         let message = format!("the line is longer than {BATCH_LINE_BYTES_MAX} bytes");
-        self.summary.refuse(self.line, self.kind.word(), &message);
+        self.summary.refuse(self.line, self.gathered.word(), &message);
     }
 }

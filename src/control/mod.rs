@@ -168,7 +168,7 @@ impl ControlService {
             }
             (KeyedRequest::Cluster, Some(shared)) => Task::Answer(ControlAnswer::json(200, &shared.standing())),
             (KeyedRequest::Command(ask), _) => Task::Gather { ask, body: Vec::new() },
-            (KeyedRequest::Batch(kind, errors_max), _) => Task::Batch(BatchRequest::new(kind, errors_max)),
+            (KeyedRequest::Batch(lines, errors_max), _) => Task::Batch(BatchRequest::new(lines, errors_max)),
             (KeyedRequest::ShowVote(pair), _) => Task::Answer(self.show_vote(pair, context.now)),
             (KeyedRequest::ListServers(after, limit), _) => Task::Answer(self.list(after, limit)),
             (KeyedRequest::ShowServer(server), _) => Task::Answer(self.show(server)),

@@ -1,6 +1,6 @@
 //! What a control request asks for, by its path and method.
 
-use super::batch::BatchKind;
+use super::batch::Gathered;
 use super::reply::ControlAnswer;
 use crate::http::fault::Fault;
 use crate::http::head::{Head, Method};
@@ -27,7 +27,7 @@ pub enum KeyedRequest<'a> {
     /// Content, once it is whole, becomes a command for the recorder.
     Command(CommandRequest),
     /// `POST /v1/votes/batch` or `POST /v1/servers/batch`; how many refused lines are told one by one.
-    Batch(BatchKind, usize),
+    Batch(Gathered, usize),
     /// `GET /v1/votes/{server_id}/{ip}`
     ShowVote(Pair),
     /// `GET /v1/servers?after=ID&limit=N`
@@ -71,7 +71,7 @@ pub fn keyed<'a>(path: &[u8], head: &Head<'a>) -> Result<KeyedRequest<'a>, Contr
         [b"cluster", b"digest"] => get(whole(Command::Digest)),
         [b"votes"] => post(command(CommandRequest::Vote(query.mode(Mode::Cast)?))),
         [b"votes", b"batch"] => {
-            post(KeyedRequest::Batch(BatchKind::Votes(query.mode(Mode::Record)?), query.errors_max()?))
+            post(KeyedRequest::Batch(Gathered::Votes(Vec::new(), query.mode(Mode::Record)?), query.errors_max()?))
         }
         [b"votes", id, ip] => {
             // The method first: what has no such method is told so, whatever its path names.
@@ -86,7 +86,9 @@ pub fn keyed<'a>(path: &[u8], head: &Head<'a>) -> Result<KeyedRequest<'a>, Contr
             })
         }
         [b"servers"] => get(KeyedRequest::ListServers(query.number("after")?.map(ServerId), query.size("limit")?)),
-        [b"servers", b"batch"] => post(KeyedRequest::Batch(BatchKind::Servers(query.tokens()?), query.errors_max()?)),
+        [b"servers", b"batch"] => {
+            post(KeyedRequest::Batch(Gathered::Servers(Vec::new(), query.tokens()?), query.errors_max()?))
+        }
         [b"servers", id] => {
             let id = server_id(id)?;
             let methods = [
