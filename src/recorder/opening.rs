@@ -248,6 +248,9 @@ impl Recorder {
                 "the clock is taken as it is (--accept-clock): it says {now}, and the store was used at {settled}, {} s later; {cut} cooldowns were cut to their length, and what had ended by then stays ended; leave the option out from now on",
                 (settled_ms - wall_ms).unsigned_abs().div_ceil(1_000)
             );
+        }
+        if drift_ms < -BEHIND_MAX_MS {
+            // What this step has cut stays cut at the next start, whatever the clock says by then.
             self.note_time();
         }
     }

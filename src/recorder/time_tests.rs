@@ -75,6 +75,20 @@ fn a_step_forward_is_held_across_restarts() {
     assert_eq!((killed.all_ends(), killed.ends(50)), (ends, again.ends(50)));
 }
 
+/// Regression: the cut was in memory alone, so a kill soon after it made the vote last anew from the next start on.
+#[test]
+fn what_a_start_behind_a_held_step_forward_has_cut_stays_so_at_the_next() {
+    let readers = HandReaders::at(START);
+    let mut bench = at_work(&readers);
+    bench.set(168 * HOUR_MS);
+    bench.cast(50);
+    readers.step_ms(-5 * HOUR_MS);
+    let bench = bench.killed();
+    assert_eq!(bench.ends(50), Some(540 + 163 * 3_600 + 5_400));
+    readers.pass_ms(2 * HOUR_MS);
+    assert_eq!(bench.killed().ends(50), None);
+}
+
 #[test]
 fn a_step_forward_that_lasts_is_for_good_after_ten_minutes() {
     let readers = HandReaders::at(START);
