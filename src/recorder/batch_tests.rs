@@ -63,6 +63,13 @@ fn a_vote_is_at_most_five_seconds_ahead_and_younger_than_the_cooldown() {
 /// The bell rings for the voter of the vote's network.
 #[test]
 fn a_bell_rings_once_there_is_what_it_tells_of() {
+    for votes_again in [false, true] {
+        expect_bells(votes_again);
+    }
+}
+
+/// `votes_again`: in the commit of the new listing, by the pair that is waited for.
+fn expect_bells(votes_again: bool) {
     let mut bench = Bench::with(&Disk::default(), &HandReaders::at(START), settings(90, 48));
     bench.step();
     bench.list();
@@ -81,8 +88,12 @@ fn a_bell_rings_once_there_is_what_it_tells_of() {
     bench.cast_from(votes);
     slot.register(pair, &bell, 1);
     let anew = NewServer { server: SERVER, token: Token::new("anew") };
-    bench.together(vec![Command::Remove(SERVER), Command::Servers(vec![anew], Tokens::Keep)]);
+    let vote = Vote { server: ServerName::Id(SERVER), voter: waits.into(), voted_at: None };
+    let mut commands = vec![Command::Remove(SERVER), Command::Servers(vec![anew], Tokens::Keep)];
+    commands.extend(votes_again.then(|| Command::Votes(vec![vote], Mode::Cast)));
+    bench.together(commands);
     assert_eq!(*seen.lock(), [(false, true), (true, false)]);
+    assert_eq!(bench.ends_of(waits).is_some(), votes_again);
 }
 
 #[test]
