@@ -1,4 +1,4 @@
-//! Votes of removed servers, which go in parts and whose rows a step of the clock may have left behind.
+//! Votes of removed servers: they go in parts, and a step of the clock may have left their rows behind.
 
 use super::command::{Command, Mode, NewServer, Reply, ServerName, Tokens, Vote};
 use super::tests::{Bench, Disk, SERVER, START, settings, voter};
