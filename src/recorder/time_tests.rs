@@ -5,6 +5,7 @@ use super::tests::{Bench, Disk, SERVER, START, at_work, settings, voter};
 use crate::clock::HandReaders;
 use crate::vote::address::VoterAddress;
 use crate::vote::ipv6::Ipv6Network;
+use std::sync::Arc;
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -140,16 +141,23 @@ fn a_start_after_a_step_back_shows_what_was_shown() {
     assert_eq!(again.killed().all_ends(), cut, "from then on it is constant");
 }
 
+/// At work, with a clock that has been an hour back for 20 s, and a disk that takes nothing from then on; with the ends of
+/// the cooldowns that this has cut.
+fn cut_on_a_failing_disk(readers: &Arc<HandReaders>) -> (Bench, Vec<Option<i64>>) {
+    let mut bench = at_work(readers);
+    bench.set(-HOUR_MS);
+    bench.pass(20_000);
+    let cut = bench.all_ends();
+    bench.disk.0.lock().commits_failing = u32::MAX;
+    (bench, cut)
+}
+
 /// Regression: cooldowns that a step back before the start had cut were longer again after the next step forward, where
 /// the store had not taken the rows yet.
 #[test]
 fn what_a_step_back_has_cut_for_good_stays_cut_while_the_store_fails() {
     let readers = HandReaders::at(START);
-    let mut bench = at_work(&readers);
-    bench.set(-HOUR_MS);
-    bench.pass(20_000);
-    let cut = bench.all_ends();
-    bench.disk.0.lock().commits_failing = u32::MAX;
+    let (bench, cut) = cut_on_a_failing_disk(&readers);
     readers.step_ms(200_000);
     let mut again = bench.killed();
     assert!(again.readiness.is_ready());
@@ -174,11 +182,7 @@ fn what_a_step_back_has_cut_for_good_stays_cut_while_the_store_fails() {
 #[test]
 fn what_a_start_could_not_write_goes_with_the_next_commit() {
     let readers = HandReaders::at(START);
-    let mut bench = at_work(&readers);
-    bench.set(-HOUR_MS);
-    bench.pass(20_000);
-    let cut = bench.all_ends();
-    bench.disk.0.lock().commits_failing = u32::MAX;
+    let (bench, cut) = cut_on_a_failing_disk(&readers);
     readers.step_ms(HOUR_MS);
     let mut again = bench.killed();
     again.disk.0.lock().commits_failing = 0;

@@ -145,8 +145,8 @@ impl Recorder {
     pub(super) fn owe_cut(&mut self, rows: impl IntoIterator<Item = Cooling>) {
         for row in rows {
             let held = self.live.table.held(row.pair).filter(|held| held.pair == row.pair);
-            let [row, held] = [Some(row), held].map(|vote| vote.map(|vote| StoredVote::of(vote, self.cooldown)));
-            self.owed.extend(row.map(Event::VoteRemoved).into_iter().chain(held.map(Event::Vote)));
+            self.owed.push(Event::VoteRemoved(StoredVote::of(row, self.cooldown)));
+            self.owed.extend(held.map(|held| Event::Vote(StoredVote::of(held, self.cooldown))));
         }
     }
 
