@@ -10,14 +10,15 @@ COPY . .
 RUN target=$(rustc -vV | sed -n 's/^host: //p') \
     && RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked \
         --features "$FEATURES" --target "$target" \
-    && mkdir -p /image/data \
+    && install -d -m 700 /image/volume/data \
     && cp "target/$target/release/vote-status" /image/vote-status \
     && /image/vote-status --version
 
 FROM scratch
 COPY --from=build /image/vote-status /vote-status
-# The volume is made with the owner that it has here.
-COPY --from=build --chown=65532:65532 /image/data /data
+# The volume gets the owner and the mode of /data. `COPY` keeps modes inside a directory, and makes the directory
+# itself with 755: votes and key would be readable by others.
+COPY --from=build --chown=65532:65532 /image/volume /
 USER 65532:65532
 # Inside the container the control listener is open to all that can reach it there: publish its port to
 # 127.0.0.1 only, or to nobody. The drain ends within the 10 s that `docker stop` waits. Only behind the proxy:
