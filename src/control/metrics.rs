@@ -8,7 +8,6 @@ use std::sync::Arc;
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 
-use super::watch::WatchCounters;
 use crate::http::fault::Fault;
 use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
 use crate::metrics::{Counter, Histogram, MetricsText, SharedCounter};
@@ -21,6 +20,7 @@ use crate::recorder::shared::SharedStore;
 use crate::vote::table::FamilyCounts;
 use crate::vote::time::UnixSeconds;
 use crate::waiting::{WaitOutcome, WaitingList};
+use crate::watch::WatchBoard;
 
 /// Where the page finds its figures: the counters of every thread, and what is true for the whole run.
 #[derive(Clone)]
@@ -41,8 +41,8 @@ pub struct Sources {
     pub waiting: WaitingList,
     /// Lines of the log that were dropped.
     pub log_dropped: Arc<SharedCounter>,
-    /// The watchers, and what was sent to them.
-    pub watch: Arc<WatchCounters>,
+    /// The watchers of questions and votes.
+    pub watch: WatchBoard,
 }
 
 /// One worker and the service that it runs.
@@ -263,12 +263,12 @@ fn votes(page: &mut MetricsText, recorder: &RecorderCounters) {
     page.single("vote_status_commit_failures_total", "Commits that failed.", failures);
 }
 
-fn watch(page: &mut MetricsText, counters: &WatchCounters) {
-    let WatchCounters { watchers, lines, dropped } = counters;
-    page.single("vote_status_watchers", "Clients that watch questions and votes.", watchers.get());
-    page.single("vote_status_watch_lines_total", "Lines written for watchers.", lines.get());
+fn watch(page: &mut MetricsText, board: &WatchBoard) {
+    let [watchers, lines, dropped] = board.counted();
+    page.single("vote_status_watchers", "Clients that watch questions and votes.", watchers);
+    page.single("vote_status_watch_lines_total", "Lines written for watchers.", lines);
     let help = "Lines that watchers missed because they did not take them in time.";
-    page.single("vote_status_watch_dropped_total", help, dropped.get());
+    page.single("vote_status_watch_dropped_total", help, dropped);
 }
 
 fn state(page: &mut MetricsText, recorder: &RecorderCounters, readiness: &Readiness, cooldowns: FamilyCounts) {

@@ -26,7 +26,6 @@ use crate::vote::directory::DirectoryView;
 use crate::vote::id::{ServerId, Token, is_same_secret};
 use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
-use crate::watch::WatchBoard;
 
 pub mod batch;
 pub mod body;
@@ -84,8 +83,6 @@ pub struct ControlParts {
     pub responses: Arc<ResponseCounters>,
     /// The store that is shared with other nodes, if one is.
     pub shared: Option<Arc<dyn SharedStore>>,
-    /// The watchers of questions and votes.
-    pub board: WatchBoard,
     /// The service's time.
     pub clock: Clock,
 }
@@ -129,8 +126,7 @@ impl ControlService {
     /// A service that is woken through `mailbox`.
     #[must_use]
     pub fn new(parts: ControlParts, mailbox: Mailbox) -> Self {
-        let counters = Arc::clone(&parts.sources.watch);
-        let desk = WatchDesk::new(parts.board.clone(), mailbox.clone(), counters);
+        let desk = WatchDesk::new(parts.sources.watch.clone(), mailbox.clone());
         Self { parts, mailbox, desk, metrics_page: None }
     }
 

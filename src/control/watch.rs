@@ -1,39 +1,22 @@
 //! `GET /v1/watch`: what is asked and recorded, a line each, for as long as somebody reads it.
 //!
-//! The control worker takes what all threads have seen, and shares it out to the watchers. A
-//! watcher that does not take its lines has a bound on what waits for it; what is beyond is counted, and
-//! told once there is room. Nobody else waits for that.
+//! The control worker looks from time to time what waits for each watcher, and wakes its connection.
 
 use std::io::Write;
-use std::sync::Arc;
 
 use super::reply::ControlAnswer;
 use super::stream::{append_lines, append_stream_end, append_stream_head};
 use crate::clock::Now;
 use crate::http::response::Framing;
 use crate::http::session::{Step, Ticket};
-use crate::metrics::Counter;
 use crate::net::mailbox::{Letter, Mailbox};
 use crate::watch::{PACE_MS, WATCHERS_MAX, WatchBoard, WatchFilter, WatchSeat};
 
-/// How many bytes of lines may wait for one watcher: some hundred lines. The account of what connections use
-/// leaves them out, as they grow while other connections are served, and watchers are few.
-const WAITING_BYTES_MAX: usize = 64 * 1024;
 /// A watcher is sent a line at least this often, in milliseconds: to one that has gone without a word the sending
 /// fails, and its place is free again.
 const ALIVE_MS: u64 = 15_000;
 
 const PARKED: Step = Step::Parked { ends_with_input: true };
-/// What is counted of watching; only the control worker writes it.
-#[derive(Debug, Default)]
-pub struct WatchCounters {
-    /// The present watchers.
-    pub watchers: Counter,
-    /// Lines that were sent on their way.
-    pub lines: Counter,
-    /// Lines that somebody has missed.
-    pub dropped: Counter,
-}
 
 /// One answer to a watcher, from its head to its end.
 pub struct WatchStream {
@@ -41,20 +24,16 @@ pub struct WatchStream {
     is_begun: bool,
 }
 
-/// What waits for one watcher.
+/// The connection of one watcher.
 struct Place {
-    filter: WatchFilter,
     ticket: Ticket,
-    lines: Vec<u8>,
-    /// Lines that did not fit since the last that did.
-    dropped: u64,
     /// When it was last sent something.
     told_at_ms: u64,
     /// It was woken, and has not taken its lines since.
     is_woken: bool,
 }
 
-/// Where what was seen is shared out.
+/// Where watchers are woken.
 pub struct WatchDesk {
     board: WatchBoard,
     mailbox: Mailbox,
@@ -62,14 +41,13 @@ pub struct WatchDesk {
     next_round_ms: u64,
     /// All streams come to their end.
     is_closed: bool,
-    counters: Arc<WatchCounters>,
 }
 
 impl WatchDesk {
     /// The desk of the worker that is reached by `mailbox`.
     #[must_use]
-    pub fn new(board: WatchBoard, mailbox: Mailbox, counters: Arc<WatchCounters>) -> Self {
-        Self { board, mailbox, places: Default::default(), next_round_ms: 0, is_closed: false, counters }
+    pub fn new(board: WatchBoard, mailbox: Mailbox) -> Self {
+        Self { board, mailbox, places: Default::default(), next_round_ms: 0, is_closed: false }
     }
 
     /// One more watcher.
@@ -77,21 +55,17 @@ impl WatchDesk {
     /// # Errors
     /// The answer where there are as many as there may be.
     pub fn begin(&mut self, filter: WatchFilter, ticket: Ticket, now_ms: u64) -> Result<WatchStream, ControlAnswer> {
-        // What was seen before is not for it.
-        self.share_out();
         let Some(seat) = self.board.sit(filter) else {
             let message = format!("{WATCHERS_MAX} watch already: end one of them, or try again when one has gone");
             return Err(ControlAnswer::error(503, "too_many_watchers", &message).with(("Retry-After", "5")));
         };
-        let place = Place { filter, ticket, lines: Vec::new(), dropped: 0, told_at_ms: now_ms, is_woken: false };
-        self.places[seat.index()] = Some(place);
+        self.places[seat.index()] = Some(Place { ticket, told_at_ms: now_ms, is_woken: false });
         Ok(WatchStream { seat, is_begun: false })
     }
 
     /// Has every stream end in order, and those that are still to come at once.
     pub fn close(&mut self) {
         self.is_closed = true;
-        self.share_out();
         self.places.iter().flatten().for_each(|place| self.mailbox.send(Letter::Wake(place.ticket)));
     }
 
@@ -101,43 +75,17 @@ impl WatchDesk {
         self.places.iter().any(Option::is_some).then_some(PACE_MS)
     }
 
-    /// Shares out what was seen and wakes the watchers that it is for, once in a while.
+    /// Wakes the watchers for which something waits, once in a while.
     pub fn turn_begins(&mut self, now_ms: u64) {
-        if now_ms >= self.next_round_ms {
-            self.next_round_ms = now_ms + PACE_MS;
-            self.share_out();
-            self.wake(now_ms);
+        if now_ms < self.next_round_ms {
+            return;
         }
-    }
-
-    fn share_out(&mut self) {
-        let seats = self.board.filters();
-        for (place, seat) in self.places.iter_mut().zip(seats) {
+        self.next_round_ms = now_ms + PACE_MS;
+        for (place, has_news) in self.places.iter_mut().zip(self.board.has_news()) {
             // Its connection has gone.
-            *place = place.take().filter(|_| seat.is_some());
-        }
-        let taken = self.board.take();
-        let mut line = Vec::new();
-        for sighting in taken.sightings {
-            line.clear();
-            // A Vec takes whatever is written to it.
-            let _written = write!(line, "{sighting}");
-            for place in self.places.iter_mut().flatten().filter(|place| place.filter.fits(&sighting.seen)) {
-                place.add(&line, &self.counters);
-            }
-        }
-        for (place, more) in self.places.iter_mut().zip(taken.dropped) {
-            if let Some(place) = place {
-                place.dropped += more;
-                self.counters.dropped.add(more);
-            }
-        }
-        self.counters.watchers.set(self.places.iter().flatten().count() as u64);
-    }
-
-    fn wake(&mut self, now_ms: u64) {
-        for place in self.places.iter_mut().flatten().filter(|place| !place.is_woken) {
-            if !place.lines.is_empty() || place.dropped > 0 || now_ms >= place.told_at_ms + ALIVE_MS {
+            *place = place.take().filter(|_| has_news.is_some());
+            let Some(place) = place.as_mut().filter(|place| !place.is_woken) else { continue };
+            if has_news == Some(true) || now_ms >= place.told_at_ms + ALIVE_MS {
                 place.is_woken = true;
                 self.mailbox.send(Letter::Wake(place.ticket));
             }
@@ -154,9 +102,9 @@ impl WatchDesk {
         }
         let Some(place) = &mut self.places[stream.seat.index()] else { return Step::Done };
         place.is_woken = false;
-        let mut lines = std::mem::take(&mut place.lines);
-        place.tell_dropped(&mut lines);
+        let mut lines = stream.seat.take().into_bytes();
         if lines.is_empty() && now.monotonic_ms >= place.told_at_ms + ALIVE_MS {
+            // A Vec takes whatever is written to it.
             let _written = writeln!(lines, r#"{{"at":"{}","kind":"alive"}}"#, now.wall);
         }
         if !lines.is_empty() {
@@ -171,40 +119,17 @@ impl WatchDesk {
     }
 }
 
-impl Place {
-    fn add(&mut self, line: &[u8], counters: &WatchCounters) {
-        if self.lines.len() + line.len() > WAITING_BYTES_MAX {
-            self.dropped += 1;
-            return counters.dropped.add(1);
-        }
-        let mut lines = std::mem::take(&mut self.lines);
-        self.tell_dropped(&mut lines);
-        lines.extend_from_slice(line);
-        self.lines = lines;
-        counters.lines.add(1);
-    }
-
-    /// Where lines were dropped, puts one in their place that says how many.
-    fn tell_dropped(&mut self, lines: &mut Vec<u8>) {
-        let dropped = std::mem::take(&mut self.dropped);
-        if dropped > 0 {
-            let _written = writeln!(lines, r#"{{"kind":"dropped","lines":{dropped}}}"#);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{ALIVE_MS, PARKED, WAITING_BYTES_MAX, WatchDesk};
+    use super::{ALIVE_MS, PARKED, WatchDesk};
     use crate::clock::Now;
     use crate::http::response::{ConnectionField, Framing};
     use crate::http::session::Ticket;
     use crate::net::mailbox::Mailbox;
     use crate::vote::id::ServerId;
     use crate::vote::time::UnixSeconds;
-    use crate::watch::{PACE_MS, QUEUE_SIGHTINGS_MAX, Seen, WatchBoard, WatchFilter};
+    use crate::watch::{PACE_MS, Seen, WAITING_BYTES_MAX, WatchBoard, WatchFilter};
     use mio::{Poll, Token};
-    use std::sync::Arc;
 
     const FRAMING: Framing = Framing { head_only: false, http_1_0: true, connection: ConnectionField::Close };
 
@@ -216,19 +141,15 @@ mod tests {
     fn who_takes_nothing_is_told_what_it_has_missed() {
         let poll = Poll::new().expect("a poll");
         let mailbox = Mailbox::new(&poll, Token(0)).expect("a mailbox");
-        let (board, counters) = (WatchBoard::default(), Arc::default());
-        let mut desk = WatchDesk::new(board.clone(), mailbox, Arc::clone(&counters));
+        let board = WatchBoard::default();
+        let mut desk = WatchDesk::new(board.clone(), mailbox);
         let mut post = board.post();
         let mut watchers: Vec<_> =
             (0..3).filter_map(|number| desk.begin(WatchFilter::default(), Ticket(number), 0).ok()).collect();
         assert!(post.look());
         let mut now_ms = 0;
         let mut rounds = |desk: &mut WatchDesk, sightings: usize| {
-            for number in 0..sightings {
-                if number % QUEUE_SIGHTINGS_MAX == 0 {
-                    now_ms += PACE_MS;
-                    desk.turn_begins(now_ms);
-                }
+            for _ in 0..sightings {
                 post.note(UnixSeconds(1_795_178_096), Seen::Registration(ServerId(1_000_000)));
             }
             now_ms += PACE_MS;
@@ -238,10 +159,7 @@ mod tests {
         const LINE: &str = r#"{"at":"2026-11-20T12:34:56Z","kind":"registration","server_id":1000000}"#;
         const SEEN: usize = 100_000;
         let now_ms = rounds(&mut desk, SEEN);
-        for stream in &watchers {
-            let held_bytes = desk.places[stream.seat.index()].as_ref().map_or(0, |place| place.lines.capacity());
-            assert!(held_bytes <= 2 * WAITING_BYTES_MAX, "{held_bytes}");
-        }
+        assert!(watchers[1].seat.take().capacity() <= 2 * WAITING_BYTES_MAX);
         let mut out = Vec::new();
         assert_eq!(desk.append(&mut watchers[0], FRAMING, at(now_ms), &mut out), PARKED);
         let fit = WAITING_BYTES_MAX / (LINE.len() + 1);
@@ -249,7 +167,7 @@ mod tests {
         let body = told.split_once("\r\n\r\n").expect("a head").1;
         let missed = format!(r#"{{"kind":"dropped","lines":{}}}"#, SEEN - fit);
         assert_eq!(body, format!("{}{missed}\n", format!("{LINE}\n").repeat(fit)));
-        assert_eq!((counters.watchers.get(), counters.dropped.get()), (3, 3 * (SEEN - fit) as u64));
+        assert_eq!(board.counted(), [3, 3 * fit, 3 * (SEEN - fit)].map(|count| count as u64));
         // What comes next is whole again, for a watcher that has taken its lines.
         let now_ms = rounds(&mut desk, 1);
         let mut out = Vec::new();
@@ -258,17 +176,17 @@ mod tests {
         // The places of watchers that have gone are seen to be free.
         watchers.truncate(1);
         rounds(&mut desk, 0);
-        assert_eq!(counters.watchers.get(), 1);
+        assert_eq!((board.counted()[0], desk.places.iter().flatten().count()), (1, 1));
         drop(watchers);
         rounds(&mut desk, 0);
-        assert_eq!((counters.watchers.get(), desk.rest_ms()), (0, None));
+        assert_eq!((board.counted()[0], desk.rest_ms()), (0, None));
     }
 
     #[test]
     fn a_line_says_that_there_is_somebody() {
         let poll = Poll::new().expect("a poll");
         let mailbox = Mailbox::new(&poll, Token(0)).expect("a mailbox");
-        let mut desk = WatchDesk::new(WatchBoard::default(), mailbox.clone(), Arc::default());
+        let mut desk = WatchDesk::new(WatchBoard::default(), mailbox.clone());
         let mut stream = desk.begin(WatchFilter::default(), Ticket(7), 0).expect("a place");
         desk.append(&mut stream, FRAMING, at(0), &mut Vec::new());
         let woken_at = |desk: &mut WatchDesk, now_ms| {

@@ -265,13 +265,13 @@ impl Recorder {
 
     /// Commits changes that were checked, shows them, and answers; whether they are durable.
     fn round(&mut self, mut changes: Changes, replies: Vec<(Respond, Reply)>) -> bool {
-        self.live.stage(&changes.events, self.cooldown, self.clock.now().wall);
+        let (seen, now) = (self.live.seen(&changes.events, self.cooldown), self.clock.now().wall);
         let outcome = self.commit(std::mem::take(&mut changes.events));
         let is_durable = outcome.is_ok();
         if is_durable {
             self.apply(changes);
+            seen.into_iter().for_each(|seen| self.live.watch.note(now, seen));
         }
-        self.live.watch.finish_staged(is_durable);
         self.answer(replies, &outcome);
         is_durable
     }

@@ -4,15 +4,16 @@ use std::collections::HashSet;
 
 use super::live_state::LiveState;
 use crate::store::Event;
-use crate::vote::time::{Cooldown, UnixSeconds};
+use crate::vote::time::Cooldown;
 use crate::watch::Seen;
 
 impl LiveState {
-    /// Stages what there is to see of `events`, which come upon the present servers; see
-    /// [`crate::watch::WatchPost::finish_staged`].
-    pub fn stage(&mut self, events: &[Event], cooldown: Cooldown, now: UnixSeconds) {
+    /// What there is to see of `events`, which come upon the present servers: to be noted once they are shown.
+    #[must_use]
+    pub fn seen(&mut self, events: &[Event], cooldown: Cooldown) -> Vec<Seen> {
+        let mut all = Vec::new();
         if !self.watch.look() {
-            return;
+            return all;
         }
         let (before, table) = (self.directory.snapshot(), &self.table);
         let mut listed = HashSet::new();
@@ -40,7 +41,10 @@ impl LiveState {
                 Event::Server(server, _) => Seen::Rotation(*server),
                 Event::ServerRemoved(server) => Seen::Removal(*server),
             };
-            self.watch.stage(now, seen);
+            if self.watch.is_wanted(&seen) {
+                all.push(seen);
+            }
         }
+        all
     }
 }

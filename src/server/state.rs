@@ -55,7 +55,7 @@ impl Run {
             recorder: Arc::clone(&write_side.counters),
             waiting: views.waiting.clone(),
             log_dropped: Arc::clone(&config.log_dropped),
-            watch: Arc::default(),
+            watch: views.board.clone(),
         };
         let run = Self {
             config,

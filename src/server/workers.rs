@@ -127,7 +127,6 @@ impl Run {
             cooldown,
             body_bytes_max: limits.body_bytes_max,
             shared: self.views.shared.clone(),
-            board: self.views.board.clone(),
             clock: self.clock.clone(),
         };
         let make = |mailbox: &Mailbox| ControlService::new(control, mailbox.clone());

@@ -1,12 +1,13 @@
-//! Live sight of what is asked and recorded: what can be seen, what each watcher watches for, and the queues
-//! between the threads that see something and the one that tells it. Knows no socket, and of a token
-//! never more than how one that no server has begins.
+//! Live sight of what is asked and recorded: what can be seen, what each watcher watches for, and the lines
+//! that wait for each. Knows no socket, and of a token never more than how one that no server has begins.
 //!
 //! Most of the time nobody watches. A thread that could see something then reads one number a turn,
-//! and nothing is kept. Where somebody does, what fits no watcher is not kept either.
+//! and nothing is kept. Where somebody does, what fits no watcher is not kept either. A watcher that does not take
+//! its lines has a bound on what waits for it: what is beyond is counted, and told once there is room.
 
 mod line;
 
+use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,9 +22,8 @@ use crate::vote::time::UnixSeconds;
 
 /// Watchers at a time: what is seen is compared with what each of them watches for.
 pub const WATCHERS_MAX: usize = 8;
-/// What waits of one thread until it is told, some 200 KB. It is taken every [`PACE_MS`], so one thread can
-/// see some 40,000 things a second before any is dropped.
-pub const QUEUE_SIGHTINGS_MAX: usize = 2_048;
+/// How many bytes of lines may wait for one watcher: some hundred lines.
+pub const WAITING_BYTES_MAX: usize = 64 * 1024;
 /// How often what was seen is told, in milliseconds: at once for a reader, and seldom enough
 /// that a busy service spends next to nothing on it.
 pub const PACE_MS: u64 = 50;
@@ -139,8 +139,6 @@ impl Seen {
     }
 }
 
-type Seats = [Option<WatchFilter>; WATCHERS_MAX];
-
 /// The watchers, and what was seen for them. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct WatchBoard(Arc<BoardState>);
@@ -149,42 +147,30 @@ pub struct WatchBoard(Arc<BoardState>);
 struct BoardState {
     /// Changes whenever a watcher comes or goes.
     version: AtomicU64,
-    seats: Mutex<Seats>,
-    queues: Mutex<Vec<Arc<Mutex<WatchQueue>>>>,
-    /// Counts what was seen: the queues are told in this order.
-    order: AtomicU64,
+    seats: Mutex<[Option<Seat>; WATCHERS_MAX]>,
+    lines: AtomicU64,
+    dropped: AtomicU64,
 }
 
-/// At most [`QUEUE_SIGHTINGS_MAX`] sightings.
-#[derive(Debug, Default)]
-struct WatchQueue {
-    /// Each with its rank among those of all queues.
-    sightings: Vec<(u64, Sighting)>,
-    /// What found the queue full, by the watchers that it was for.
-    dropped: [u64; WATCHERS_MAX],
+/// What waits for one watcher.
+#[derive(Debug)]
+struct Seat {
+    filter: WatchFilter,
+    /// At most [`WAITING_BYTES_MAX`], and a line that says how many were dropped.
+    lines: String,
+    /// Lines that did not fit since the last that did.
+    dropped: u64,
 }
 
-impl WatchQueue {
-    fn push(&mut self, order: u64, sighting: Sighting, seats: &Seats) {
-        if self.sightings.len() < QUEUE_SIGHTINGS_MAX {
-            return self.sightings.push((order, sighting));
+impl Seat {
+    /// Where lines were dropped, puts one in their place that says how many.
+    fn tell_dropped(&mut self) {
+        let dropped = std::mem::take(&mut self.dropped);
+        if dropped > 0 {
+            // A String takes whatever is written to it.
+            let _written = writeln!(self.lines, r#"{{"kind":"dropped","lines":{dropped}}}"#);
         }
-        let fits = |seat: &Option<WatchFilter>| seat.is_some_and(|filter| filter.fits(&sighting.seen));
-        self.dropped.iter_mut().zip(seats).for_each(|(sum, seat)| *sum += u64::from(fits(seat)));
     }
-
-    fn add_dropped(&mut self, dropped: [u64; WATCHERS_MAX]) {
-        self.dropped.iter_mut().zip(dropped).for_each(|(sum, more)| *sum += more);
-    }
-}
-
-/// What was seen since it was last asked for.
-#[derive(Debug, Default)]
-pub struct Taken {
-    /// In the order in which it was seen: nothing before what it came of.
-    pub sightings: Vec<Sighting>,
-    /// What was not kept, by the watchers that it was for.
-    pub dropped: [u64; WATCHERS_MAX],
 }
 
 impl WatchBoard {
@@ -193,45 +179,47 @@ impl WatchBoard {
     pub fn sit(&self, filter: WatchFilter) -> Option<WatchSeat> {
         let mut seats = self.0.seats.lock();
         let index = seats.iter().position(Option::is_none)?;
-        seats[index] = Some(filter);
+        seats[index] = Some(Seat { filter, lines: String::new(), dropped: 0 });
         self.0.version.fetch_add(1, Ordering::Release);
         Some(WatchSeat { board: self.clone(), index })
-    }
-
-    /// What each watcher watches for, by seat.
-    #[must_use]
-    pub fn filters(&self) -> [Option<WatchFilter>; WATCHERS_MAX] {
-        *self.0.seats.lock()
     }
 
     /// For one more thread that sees something.
     #[must_use]
     pub fn post(&self) -> WatchPost {
-        let queue = Arc::default();
-        self.0.queues.lock().push(Arc::clone(&queue));
-        WatchPost { board: self.clone(), queue, ..WatchPost::default() }
+        WatchPost { board: self.clone(), ..WatchPost::default() }
     }
 
-    /// Takes all that was seen.
+    /// Whether something waits for the watcher in each seat that is taken.
     #[must_use]
-    pub fn take(&self) -> Taken {
-        let mut queues = self.0.queues.lock();
-        let mut all = WatchQueue::default();
-        let mut lists = Vec::new();
-        {
-            // All of them at one moment: a client that learns of a vote and then asks has its question behind the vote.
-            let locked: Vec<_> = queues.iter().map(|queue| queue.lock()).collect();
-            for mut queue in locked {
-                lists.push(std::mem::take(&mut queue.sightings));
-                all.add_dropped(std::mem::take(&mut queue.dropped));
+    pub fn has_news(&self) -> [Option<bool>; WATCHERS_MAX] {
+        let has_news = |seat: &Seat| !seat.lines.is_empty() || seat.dropped > 0;
+        std::array::from_fn(|index| self.0.seats.lock()[index].as_ref().map(has_news))
+    }
+
+    /// The present watchers, the lines that were written for watchers, and the lines that watchers have missed.
+    #[must_use]
+    pub fn counted(&self) -> [u64; 3] {
+        let watchers = self.0.seats.lock().iter().flatten().count() as u64;
+        [watchers, self.0.lines.load(Ordering::Relaxed), self.0.dropped.load(Ordering::Relaxed)]
+    }
+
+    fn add(&self, sighting: &Sighting) {
+        let mut line = String::new();
+        for seat in self.0.seats.lock().iter_mut().flatten().filter(|seat| seat.filter.fits(&sighting.seen)) {
+            // A flood of questions is counted, and not written out for nobody.
+            if line.is_empty() && seat.lines.len() < WAITING_BYTES_MAX {
+                line = sighting.to_string();
+            }
+            if line.is_empty() || seat.lines.len() + line.len() > WAITING_BYTES_MAX {
+                seat.dropped += 1;
+                self.0.dropped.fetch_add(1, Ordering::Relaxed);
+            } else {
+                seat.tell_dropped();
+                seat.lines.push_str(&line);
+                self.0.lines.fetch_add(1, Ordering::Relaxed);
             }
         }
-        // A thread that has ended sees nothing more.
-        queues.retain(|queue| Arc::strong_count(queue) > 1);
-        let mut ordered: Vec<_> = lists.into_iter().flatten().collect();
-        ordered.sort_unstable_by_key(|(order, _)| *order);
-        let sightings = ordered.into_iter().map(|(_, sighting)| sighting).collect();
-        Taken { sightings, dropped: all.dropped }
     }
 }
 
@@ -248,6 +236,15 @@ impl WatchSeat {
     pub const fn index(&self) -> usize {
         self.index
     }
+
+    /// Takes the lines that wait.
+    #[must_use]
+    pub fn take(&self) -> String {
+        let mut seats = self.board.0.seats.lock();
+        let Some(seat) = &mut seats[self.index] else { return String::new() };
+        seat.tell_dropped();
+        std::mem::take(&mut seat.lines)
+    }
 }
 
 impl Drop for WatchSeat {
@@ -261,13 +258,9 @@ impl Drop for WatchSeat {
 #[derive(Debug, Default)]
 pub struct WatchPost {
     board: WatchBoard,
-    queue: Arc<Mutex<WatchQueue>>,
-    /// As it was when `seats` was copied.
+    /// As it was when `filters` were copied.
     version: u64,
-    seats: Seats,
-    is_watched: bool,
-    /// What will have been seen once it has happened.
-    staged: WatchQueue,
+    filters: Vec<WatchFilter>,
 }
 
 impl WatchPost {
@@ -276,49 +269,23 @@ impl WatchPost {
     pub fn look(&mut self) -> bool {
         let version = self.board.0.version.load(Ordering::Acquire);
         if version != self.version {
-            self.seats = self.board.filters();
+            self.filters = self.board.0.seats.lock().iter().flatten().map(|seat| seat.filter).collect();
             self.version = version;
-            self.is_watched = self.seats.iter().any(Option::is_some);
         }
-        self.is_watched
+        !self.filters.is_empty()
+    }
+
+    /// Whether somebody watches for that.
+    #[must_use]
+    pub fn is_wanted(&self, seen: &Seen) -> bool {
+        self.filters.iter().any(|filter| filter.fits(seen))
     }
 
     /// Notes something for its watchers.
     pub fn note(&self, at: UnixSeconds, seen: Seen) {
         if self.is_wanted(&seen) {
-            let order = self.next();
-            self.queue.lock().push(order, Sighting { at, seen }, &self.seats);
+            self.board.add(&Sighting { at, seen });
         }
-    }
-
-    /// Keeps something back until [`WatchPost::finish_staged`] says whether it has happened.
-    pub fn stage(&mut self, at: UnixSeconds, seen: Seen) {
-        if self.is_wanted(&seen) {
-            let order = self.next();
-            self.staged.push(order, Sighting { at, seen }, &self.seats);
-        }
-    }
-
-    /// What was staged has happened, or never will.
-    pub fn finish_staged(&mut self, has_happened: bool) {
-        if self.staged.sightings.is_empty() {
-            return;
-        }
-        let WatchQueue { sightings, dropped } = std::mem::take(&mut self.staged);
-        if has_happened {
-            let mut queue = self.queue.lock();
-            // Its order is that of the moment in which it is seen.
-            sightings.into_iter().for_each(|(_, sighting)| queue.push(self.next(), sighting, &self.seats));
-            queue.add_dropped(dropped);
-        }
-    }
-
-    fn is_wanted(&self, seen: &Seen) -> bool {
-        self.seats.iter().flatten().any(|filter| filter.fits(seen))
-    }
-
-    fn next(&self) -> u64 {
-        self.board.0.order.fetch_add(1, Ordering::Relaxed)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is queued, dropped, and told in which order.
 
-use super::{QUEUE_SIGHTINGS_MAX, Seen, TokenBeginning, WATCHERS_MAX, WatchBoard, WatchFilter};
+use super::{Seen, Sighting, TokenBeginning, WAITING_BYTES_MAX, WatchBoard, WatchFilter};
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::time::UnixSeconds;
@@ -20,64 +20,46 @@ fn nothing_is_kept_where_nobody_watches() {
     let board = WatchBoard::default();
     let mut post = board.post();
     assert!(!post.look());
-    let seat = board.sit(WatchFilter::default());
+    let seat = board.sit(WatchFilter::default()).expect("a seat");
     assert!(post.look());
     post.note(AT, registration(1));
-    assert_eq!(board.take().sightings.len(), 1);
+    assert_eq!(seat.take().lines().count(), 1);
     drop(seat);
     assert!(!post.look());
     post.note(AT, registration(1));
-    assert_eq!(board.take().sightings, []);
+    assert_eq!(board.counted(), [0, 1, 0]);
 }
 
 #[test]
 fn what_does_not_fit_is_counted_for_whom_it_was() {
     let board = WatchBoard::default();
     let mut post = board.post();
-    let _seats = [board.sit(of(1)), board.sit(WatchFilter::default())];
+    let [first, all] = [of(1), WatchFilter::default()].map(|filter| board.sit(filter).expect("a seat"));
     assert!(post.look());
+    post.note(AT, registration(1));
+    let fit = WAITING_BYTES_MAX / first.take().len();
+    assert_eq!(all.take().lines().count(), 1);
     for server in [1, 2] {
-        for _ in 0..QUEUE_SIGHTINGS_MAX {
-            post.note(AT, registration(server));
-        }
+        (0..fit).for_each(|_| post.note(AT, registration(server)));
     }
     post.note(AT, registration(1));
-    let taken = board.take();
-    assert_eq!(taken.sightings.len(), QUEUE_SIGHTINGS_MAX);
-    assert_eq!(taken.dropped[..3], [1, QUEUE_SIGHTINGS_MAX as u64 + 1, 0]);
-    assert_eq!(board.take().dropped, [0; WATCHERS_MAX]);
-    // The same for what is staged.
-    for _ in 0..=QUEUE_SIGHTINGS_MAX {
-        post.stage(AT, registration(1));
+    for (seat, dropped) in [(first, 1), (all, fit + 1)] {
+        let told = seat.take();
+        assert_eq!(told.lines().count(), fit + 1);
+        assert_eq!(told.lines().last(), Some(&*format!(r#"{{"kind":"dropped","lines":{dropped}}}"#)));
+        assert_eq!(seat.take(), "");
     }
-    assert_eq!(board.take().sightings, []);
-    post.finish_staged(true);
-    let taken = board.take();
-    assert_eq!((taken.sightings.len(), taken.dropped[0]), (QUEUE_SIGHTINGS_MAX, 1));
-    post.stage(AT, registration(1));
-    post.finish_staged(false);
-    post.finish_staged(true);
-    assert_eq!(board.take().sightings, []);
 }
 
 #[test]
 fn the_order_is_that_in_which_it_was_seen() {
     let board = WatchBoard::default();
-    let mut posts = [board.post(), board.post(), board.post()];
-    let _seat = board.sit(WatchFilter::default());
+    let mut posts = [board.post(), board.post()];
+    let seat = board.sit(WatchFilter::default()).expect("a seat");
     assert!(posts.iter_mut().all(|post| post.look()));
-    // Staged until the second half is seen.
-    posts[0].stage(AT, registration(50));
-    for number in 0..100 {
-        if number == 50 {
-            posts[0].finish_staged(true);
-        } else {
-            posts[1 + number % 2].note(AT, registration(number));
-        }
-    }
-    let expected: Vec<Seen> = (0..100).map(registration).collect();
-    let seen: Vec<Seen> = board.take().sightings.into_iter().map(|sighting| sighting.seen).collect();
-    assert_eq!(seen, expected);
+    (0..100).for_each(|number| posts[number % 2].note(AT, registration(number)));
+    let expected: String = (0..100).map(|number| Sighting { at: AT, seen: registration(number) }.to_string()).collect();
+    assert_eq!(seat.take(), expected);
 }
 
 #[test]

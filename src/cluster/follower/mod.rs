@@ -315,7 +315,7 @@ impl Follower {
     }
 
     fn change(&mut self, events: &[Event]) {
-        self.live.stage(events, self.cooldown, self.clock.now().wall);
+        let (seen, now) = (self.live.seen(events, self.cooldown), self.clock.now().wall);
         let current = self.live.directory.snapshot();
         let mut servers = Cow::Borrowed(&*current);
         for event in events {
@@ -324,7 +324,7 @@ impl Follower {
         if let Cow::Owned(next) = servers {
             self.live.publish(next);
         }
-        self.live.watch.finish_staged(true);
+        seen.into_iter().for_each(|seen| self.live.watch.note(now, seen));
         events.iter().filter_map(state::voted).for_each(|pair| self.live.tell(pair));
     }
 
