@@ -1,10 +1,7 @@
 //! The tables in the store's file: what a commit writes, and what a start reads. Knows the library's
 //! transactions; not where the file is, nor what becomes of one that fails.
 
-use redb::{
-    AccessGuard, Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition,
-    TableError, TableHandle, WriteTransaction,
-};
+use redb::{AccessGuard, Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
 
 use super::{Cut, Event, Kept, Past, StoredVote, row};
 use crate::vote::id::{ServerId, Token};
@@ -117,8 +114,7 @@ pub(super) fn replay(
     }
     let first = row::first_after(since);
     for (table, event) in [(VOTES, Event::Vote as fn(StoredVote) -> Event), (SPENT, Event::Spent as _)] {
-        let Some(rows) = open(&read, table)? else { continue };
-        for row in rows.range(&first[..]..)? {
+        for row in read.open_table(table)?.range(&first[..]..)? {
             let Some(vote) = row::vote(row?.0.value()) else { return Ok(false) };
             visit(event(vote));
         }
@@ -130,20 +126,11 @@ pub(super) fn replay(
 pub(super) fn has_cast(database: &Database, until: UnixSeconds) -> Result<bool, redb::Error> {
     let (read, end) = (database.begin_read()?, row::first_after(until));
     for table in [VOTES, SPENT] {
-        let Some(rows) = open(&read, table)? else { continue };
-        if rows.range(..&end[..])?.next().transpose()?.is_some() {
+        if read.open_table(table)?.range(..&end[..])?.next().transpose()?.is_some() {
             return Ok(true);
         }
     }
     Ok(false)
-}
-
-/// A table of votes. In a store of an earlier build none is spent.
-fn open(read: &ReadTransaction, table: Votes) -> Result<Option<ReadOnlyTable<&'static [u8], ()>>, redb::Error> {
-    match read.open_table(table) {
-        Err(TableError::TableDoesNotExist(_)) if table.name() == SPENT.name() => Ok(None),
-        rows => Ok(Some(rows?)),
-    }
 }
 
 /// See [`super::Store::past`].
