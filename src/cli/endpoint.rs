@@ -2,18 +2,17 @@
 //! socket behind `unix:`. Knows how to reach it and what to say where that fails, not what is asked.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ArgMatches;
-use ureq::config::{Config, ConfigBuilder};
+use ureq::config::ConfigBuilder;
 use ureq::http::Uri;
 #[cfg(feature = "tls")]
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::typestate::AgentScope;
-use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport};
 use ureq::{Agent, Error};
 
@@ -62,7 +61,8 @@ impl Endpoint {
         match text.strip_prefix("unix:") {
             Some("") => return fail("a path is wanted behind unix:"),
             Some(path) => {
-                let base = "http://localhost".to_owned();
+                // A path needs no look-up, but the client wants an address.
+                let base = "http://127.0.0.1".to_owned();
                 return Ok(Self { socket: Some(path.into()), ..Self::at(text.to_owned(), base) });
             }
             None => {}
@@ -108,7 +108,7 @@ impl Endpoint {
         let config = config.tls_config(TlsConfig::builder().root_certs(self.authorities.clone()).build());
         let config = config.build();
         match &self.socket {
-            Some(path) => Agent::with_parts(config, UnixConnector { path: path.clone() }, NoResolver),
+            Some(path) => Agent::with_parts(config, UnixConnector { path: path.clone() }, DefaultResolver::default()),
             None => config.new_agent(),
         }
     }
@@ -235,18 +235,6 @@ fn timed_out(error: std::io::Error, timeout: NextTimeout) -> Error {
     }
 }
 
-/// A resolver for socket files: a path needs no look-up, but the client wants an address.
-#[derive(Debug)]
-struct NoResolver;
-
-impl Resolver for NoResolver {
-    fn resolve(&self, _uri: &Uri, _config: &Config, _timeout: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
-        let mut found = self.empty();
-        found.push(SocketAddr::from(([127, 0, 0, 1], 0)));
-        Ok(found)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::Endpoint;
@@ -265,6 +253,6 @@ mod tests {
         assert_eq!(Endpoint::parse("https://a", "--url").is_ok(), cfg!(feature = "tls"));
         let site = Endpoint::parse("unix:/run/a b", "--url").unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(site.name(), "unix:/run/a b");
-        assert_eq!(site.uri("/v1"), "http://localhost/v1");
+        assert_eq!(site.uri("/v1"), "http://127.0.0.1/v1");
     }
 }
