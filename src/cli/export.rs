@@ -62,14 +62,6 @@ fn is_closed_from_the_start() -> io::Result<bool> {
     Ok(is_null && fcntl_getfl(&out)?.contains(OFlags::RDWR))
 }
 
-/// How an export into a file ends.
-enum CopyEnd {
-    /// All lines were copied, or why not.
-    Copied(Result<u64, CliError>),
-    /// A signal came.
-    Stopped,
-}
-
 /// Exports into a file, and removes what there is of it where a signal or a failure ends that.
 fn into_file(client: ControlClient, path: &Path, target: &Path) -> Result<(), CliError> {
     let fail = |error| unwritable(path, &error);
@@ -78,19 +70,20 @@ fn into_file(client: ControlClient, path: &Path, target: &Path) -> Result<(), Cl
     // Two exports into one file have a name each: the last one that is whole stays.
     let whole = WholeFile::create(target, &format!(".{}.partial", process::id())).map_err(fail)?;
     let mut out = whole.writer().map_err(fail)?;
+    // What became of the copy; `None` where a signal came first.
     let (ended, received) = channel();
     let (stopped, name) = (ended.clone(), path.to_owned());
     // Both threads end with the process. The copy may wait for the service when the signal comes.
-    thread::spawn(move || signals.forever().next().map(|_| stopped.send(CopyEnd::Stopped)));
-    thread::spawn(move || ended.send(CopyEnd::Copied(copy(&client, &mut out, &name))));
+    thread::spawn(move || signals.forever().next().map(|_| stopped.send(None)));
+    thread::spawn(move || ended.send(Some(copy(&client, &mut out, &name))));
     match received.recv() {
-        Ok(CopyEnd::Copied(lines)) => {
+        Ok(Some(lines)) => {
             let lines = lines?;
             whole.finish().map_err(fail)?;
             eprintln!("vote-status: {lines} lines exported to {}", path.display());
             Ok(())
         }
-        Ok(CopyEnd::Stopped) | Err(_) => {
+        Ok(None) | Err(_) => {
             if stderr().is_terminal() {
                 // The progress and "^C" are on this line.
                 eprintln!();

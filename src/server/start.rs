@@ -45,11 +45,7 @@ impl Run {
         }
         self.start_public()?;
         self.start_control(handle)?;
-        if early == LoadProgress::UnderWay && !are_passed {
-            self.wait_for_news(false, LOAD_PATIENCE_MS)
-        } else {
-            Ok(early)
-        }
+        if are_passed { Ok(early) } else { self.wait_for_news(false, LOAD_PATIENCE_MS) }
     }
 
     /// Waits for the rest of the load, and calls `announce` as soon as something is in its way, since
