@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::panic;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, Builder};
 use std::time::Duration;
@@ -17,7 +17,6 @@ use serde::Serialize;
 use super::CliError;
 use crate::clock;
 use crate::limits::{LOG_FLUSH_MS, LOG_QUEUE_MAX};
-use crate::metrics::SharedCounter;
 use crate::vote::time::UnixSeconds;
 
 /// How lines are spelled.
@@ -61,7 +60,7 @@ pub(super) struct Logger {
     lines: SyncSender<Vec<u8>>,
     /// Lines that were taken and are not written yet.
     unwritten: Arc<AtomicUsize>,
-    dropped: Arc<SharedCounter>,
+    dropped: Arc<AtomicU64>,
 }
 
 #[derive(Serialize)]
@@ -104,7 +103,7 @@ impl Logger {
     }
 
     /// How many lines found the queue full, and were dropped.
-    pub(super) fn dropped(&self) -> Arc<SharedCounter> {
+    pub(super) fn dropped(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.dropped)
     }
 
@@ -113,7 +112,7 @@ impl Logger {
         self.unwritten.fetch_add(1, Ordering::AcqRel);
         if self.lines.try_send(line).is_err() {
             self.unwritten.fetch_sub(1, Ordering::AcqRel);
-            self.dropped.add(1);
+            self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -211,7 +210,7 @@ mod tests {
         for _ in 0..LOG_QUEUE_MAX + 3 {
             logger.push(b"a\n".to_vec());
         }
-        assert_eq!(logger.dropped.get(), 3);
+        assert_eq!(logger.dropped.load(Ordering::Relaxed), 3);
         // Nobody writes: the wait ends all the same.
         logger.flush();
         let unwritten = Arc::clone(&logger.unwritten);

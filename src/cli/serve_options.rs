@@ -4,6 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use clap::ArgMatches;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -13,7 +14,6 @@ use super::key::{self, ServiceKey};
 use super::store::{self, StoreOptions};
 use super::{CliError, demo, machine, one};
 use crate::limits::{CONNECTIONS_MAX_DEFAULT, Limits, Shares};
-use crate::metrics::SharedCounter;
 use crate::net::listen::address::ListenAddress;
 use crate::net::listen::{Role, systemd_sockets};
 use crate::readiness::Readiness;
@@ -54,7 +54,7 @@ impl ServeOptions {
     pub(super) fn parse(
         matches: &ArgMatches,
         passed: Vec<(Role, OwnedFd)>,
-        log_dropped: Arc<SharedCounter>,
+        log_dropped: Arc<AtomicU64>,
     ) -> Result<Self, CliError> {
         let (data_dir, keeping, limits) = (one::<PathBuf>(matches, "data-dir")?, keeping(matches)?, limits(matches)?);
         let (is_demo, engine, workers) = (matches.get_flag("demo"), one(matches, "engine")?, one(matches, "workers")?);

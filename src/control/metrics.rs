@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 
 use crate::http::fault::Fault;
 use crate::metrics::answers::{AnswerCounters, Outcome, Variant};
-use crate::metrics::{Counter, Histogram, MetricsText, SharedCounter};
+use crate::metrics::{Counter, Histogram, MetricsText};
 use crate::net::budget::Budget;
 use crate::net::counters::{CloseCause, EngineCounters, ResponseCounters};
 use crate::net::listen::Role;
@@ -40,7 +41,7 @@ pub struct Sources {
     /// Where requests wait for votes.
     pub waiting: WaitingList,
     /// Lines of the log that were dropped.
-    pub log_dropped: Arc<SharedCounter>,
+    pub log_dropped: Arc<AtomicU64>,
     /// The watchers of questions and votes.
     pub watch: WatchBoard,
 }
@@ -95,7 +96,7 @@ pub fn metrics(
     event_loops(&mut page, sources);
     votes(&mut page, &sources.recorder);
     let help = "Lines of the log that were dropped because their reader was too slow.";
-    page.single("vote_status_log_dropped_total", help, sources.log_dropped.get());
+    page.single("vote_status_log_dropped_total", help, sources.log_dropped.load(Ordering::Relaxed));
     watch(&mut page, &sources.watch);
     state(&mut page, &sources.recorder, readiness, cooldowns);
     if let Some(shared) = shared {

@@ -33,23 +33,6 @@ impl Counter {
     }
 }
 
-/// A number that many threads add to, for rare events: they all write one cache line.
-#[derive(Debug, Default)]
-pub struct SharedCounter(AtomicU64);
-
-impl SharedCounter {
-    /// Adds.
-    pub fn add(&self, more: u64) {
-        self.0.fetch_add(more, Ordering::Relaxed);
-    }
-
-    /// The number.
-    #[must_use]
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// How many values fell at or below each of some bounds.
 #[derive(Debug)]
 pub struct Histogram<const BOUNDS: usize> {

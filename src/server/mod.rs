@@ -14,10 +14,10 @@ use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use crate::control::ControlKey;
 use crate::limits::{Limits, Shares};
-use crate::metrics::SharedCounter;
 use crate::net::listen::Role;
 use crate::net::listen::address::ListenAddress;
 use crate::readiness::Readiness;
@@ -67,7 +67,7 @@ pub struct Config {
     /// What is under way after that is given so long, in milliseconds.
     pub drain_timeout_ms: u64,
     /// Lines of the log that were dropped, to be told of.
-    pub log_dropped: Arc<SharedCounter>,
+    pub log_dropped: Arc<AtomicU64>,
     /// How the store is called in the log.
     pub store: String,
     /// A demonstration's commands, recorded before the service is ready.
