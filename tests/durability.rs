@@ -9,8 +9,6 @@ mod full;
 mod gone;
 mod hangs;
 mod heals;
-mod removal;
-mod retention;
 mod settings;
 mod small_disk;
 mod starts;

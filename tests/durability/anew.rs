@@ -1,17 +1,14 @@
 //! The store's file counts no longer: a sync has failed, or something else has written to the file. The
 //! service writes the store anew from memory, takes votes again, and loses nothing, whatever comes next.
 
-use crate::durability::crash::{cast_until_closed, note_all};
 use crate::durability::files::{furnished, store_file};
 use crate::durability::hangs::serve_shimmed;
 use crate::durability::small_disk::ThinDisk;
 use crate::util::client::get;
-use crate::util::ledger::{Ledger, SERVER, serve, voted};
+use crate::util::ledger::{Ledger, serve, voted};
 use crate::util::needs::has;
 use crate::util::server::Server;
-use std::fs::{self, File};
-use std::path::Path;
-use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -33,33 +30,21 @@ fn error_lines(server: &Server) -> usize {
     server.stderr().lines().filter(|line| line.contains(" ERROR ")).count()
 }
 
-/// What something else does to the file, and whether votes are cast then. Where nobody votes, the look every half a
-/// second finds it. Regression: 30 of 30 votes were acknowledged and lost.
+/// Regression: 30 of 30 votes were acknowledged and lost.
 #[test]
 fn a_file_that_something_else_has_written_to_is_written_anew() {
-    type Change = fn(&Path, &[u8]);
-    let empty: Change = |file, _| drop(File::create(file).expect("it can be emptied"));
-    let restore: Change = |file, backup| fs::write(file, backup).expect("it can be written");
-    for (what, change, is_voted) in [
-        ("emptied", empty, true),
-        ("a backup copied over it", restore, true),
-        ("emptied while nobody votes", empty, false),
-    ] {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let file = store_file(folder.path());
-        let (server, mut ledger) = voted(folder.path(), 20);
-        let backup = fs::read(&file).expect("it can be read");
-        ledger.cast_all(&server, 20..30);
-        change(&file, &backup);
-        if is_voted {
-            cast_again(&mut ledger, &server);
-            assert_eq!(get(server.control(), "/readyz").json(), serde_json::json!({"ready": true}), "{what}");
-        }
-        server.wait_for_lines(ANEW, 1);
-        assert_eq!(error_lines(&server), 1, "{what}: {}", server.stderr());
-        ledger.expect(&server, what);
-        ledger.expect_after_kill(server, folder.path(), what);
-    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = store_file(folder.path());
+    let (server, mut ledger) = voted(folder.path(), 20);
+    let backup = fs::read(&file).expect("it can be read");
+    ledger.cast_all(&server, 20..30);
+    fs::write(file, backup).expect("it can be written");
+    cast_again(&mut ledger, &server);
+    assert_eq!(get(server.control(), "/readyz").json(), serde_json::json!({"ready": true}));
+    server.wait_for_lines(ANEW, 1);
+    assert_eq!(error_lines(&server), 1, "{}", server.stderr());
+    ledger.expect(&server, "from memory");
+    ledger.expect_after_kill(server, folder.path(), "a backup copied over the file");
 }
 
 /// A line for each change of state, and pauses that grow: not a pair of lines for each vote that met a failure.
@@ -121,38 +106,22 @@ fn while_no_sync_succeeds_no_vote_is_taken_and_status_is_served() {
     }
 }
 
-/// Votes on a thin volume whose pool is full for three seconds, or until a sync fails and the process is killed before
-/// it can note that. Whether the volume and the store have healed. `None` where none can be mounted.
-fn is_healed(votes: u32, is_killed: bool) -> Option<bool> {
+/// Votes on a thin volume whose pool is full for three seconds. Whether the volume and the store have healed. `None`
+/// where none can be mounted.
+fn is_healed(votes: u32) -> Option<bool> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut volume = ThinDisk::mount(folder.path(), 24 << 20, 64 << 20)?;
     let (data, what) = (volume.data(), format!("{votes} votes"));
-    let (mut server, mut ledger) = (serve_shimmed(folder.path(), &data), Ledger::default());
-    server.control_client().add_server(SERVER, "demo");
-    ledger.cast_all(&server, 0..votes);
+    let (server, mut ledger) = voted(&data, votes);
     volume.pool.fill();
-    if is_killed {
-        fs::write(folder.path().join("kill"), "").expect("the folder takes a file");
-        let (next, answered) = (AtomicU32::new(votes), AtomicUsize::new(0));
-        note_all(&mut ledger, cast_until_closed(&server.control_client(), server.control(), &next, &answered));
-    } else {
-        let refused = (votes..LATER / 2).find(|number| !ledger.try_cast(&server, *number)).expect("it is full");
-        let until = Instant::now() + Duration::from_secs(3);
-        for number in (refused + 1..LATER).take_while(|_| Instant::now() < until) {
-            ledger.try_cast(&server, number);
-            sleep(Duration::from_millis(5));
-        }
+    let refused = (votes..LATER / 2).find(|number| !ledger.try_cast(&server, *number)).expect("it is full");
+    let until = Instant::now() + Duration::from_secs(3);
+    for number in (refused + 1..LATER).take_while(|_| Instant::now() < until) {
+        ledger.try_cast(&server, number);
+        sleep(Duration::from_millis(5));
     }
     volume.pool.free();
     let is_broken = volume.is_broken();
-    if is_killed {
-        drop(server);
-        if is_broken {
-            return Some(false);
-        }
-        server = serve(&data, &[]);
-        ledger.expect(&server, &format!("{what}, what the kernel shows"));
-    }
     if !is_broken {
         cast_again(&mut ledger, &server);
     }
@@ -165,28 +134,14 @@ fn is_healed(votes: u32, is_killed: bool) -> Option<bool> {
     Some(!is_broken && is_anew)
 }
 
-fn expect_healed(is_killed: bool) {
-    if !has(&["cc"]) {
-        return;
-    }
+/// Regression: votes were acknowledged again, and after umount and mount all were lost.
+#[test]
+fn a_thin_volume_that_was_full_for_three_seconds_loses_nothing() {
     let mut healed = 0;
     for votes in [250, 300, 400, 500, 600, 700] {
-        let Some(is_healed) = is_healed(votes, is_killed) else { return };
+        let Some(is_healed) = is_healed(votes) else { return };
         healed += u32::from(is_healed);
     }
     println!("{healed} volumes have healed");
     assert!(healed > 0, "no volume has healed");
-}
-
-/// Regression: votes were acknowledged again, and after umount and mount all were lost.
-#[test]
-fn a_thin_volume_that_was_full_for_three_seconds_loses_nothing() {
-    expect_healed(false);
-}
-
-/// Regression: the next process believed what the kernel showed, and took votes; after umount and mount the store was
-/// damaged.
-#[test]
-fn a_kill_in_the_sync_that_a_full_thin_volume_fails_loses_nothing() {
-    expect_healed(true);
 }

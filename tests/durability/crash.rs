@@ -20,7 +20,7 @@ const CONNECTIONS: usize = 32;
 const ANSWERED_MAX: usize = 300;
 
 /// What one connection sent, with the instant, and whether it was answered.
-pub(crate) type Sent = Vec<(Pair, i64, bool)>;
+type Sent = Vec<(Pair, i64, bool)>;
 
 #[test]
 fn what_was_answered_survives_kill_9() {
@@ -39,7 +39,7 @@ fn what_was_answered_survives_kill_9() {
     assert!(all.recorded.len() > all.unanswered.len(), "hardly any vote was answered");
 }
 
-pub(crate) fn note_all(ledger: &mut Ledger, sent: Sent) {
+fn note_all(ledger: &mut Ledger, sent: Sent) {
     for (pair, voted_at, is_answered) in sent {
         let votes = if is_answered { &mut ledger.recorded } else { &mut ledger.unanswered };
         votes.insert(pair, voted_at);
@@ -70,7 +70,7 @@ fn cast_until_killed(mut server: Server, next: &AtomicU32, kill: &Kill) -> Sent 
     })
 }
 
-pub(crate) fn cast_until_closed(control: &Control, addr: SocketAddr, next: &AtomicU32, answered: &AtomicUsize) -> Sent {
+fn cast_until_closed(control: &Control, addr: SocketAddr, next: &AtomicU32, answered: &AtomicUsize) -> Sent {
     let mut sent = Sent::new();
     let Ok(mut client) = Client::try_connect(addr) else { return sent };
     loop {

@@ -109,8 +109,7 @@ type NoStore = (&'static str, fn(&Path), &'static str, &'static str);
 
 /// Regression: a store that was gone was taken for a first start, and every cooldown was forgotten. A store of another
 /// version is refused by its number, and is not called damaged.
-const NO_STORES: [NoStore; 12] = [
-    ("emptied", |folder| replace(folder, ""), "store_unusable", "damaged"),
+const NO_STORES: [NoStore; 10] = [
     ("a text", |folder| replace(folder, &"no votes in here\n".repeat(1_000)), "store_unusable", "damaged"),
     (
         "an empty file without a note",
@@ -178,12 +177,6 @@ const NO_STORES: [NoStore; 12] = [
         |folder| insert(folder, META, "schema", 2),
         "store_unusable",
         "a build before the first release (schema 2, this one reads 3)",
-    ),
-    (
-        "the oldest version's",
-        |folder| insert(folder, META, "schema", 1),
-        "store_unusable",
-        "a build before the first release (schema 1, this one reads 3)",
     ),
 ];
 

@@ -1,11 +1,9 @@
-//! No room on the disk, by a limit on the size of files and by a small file system: votes are
-//! refused, status is served, nothing acknowledged is lost, and it goes on when there is room.
+//! No room for the file, by a limit on the size of files: votes are refused, status is served, nothing
+//! acknowledged is lost, and it goes on when there is room.
 
-use crate::durability::files::{furnished, store_file};
-use crate::durability::small_disk::{SmallDisk, ThinDisk};
+use crate::durability::files::store_file;
 use crate::util::client::get;
-use crate::util::ledger::{COOLDOWN_S, Ledger, Pair, SERVER, address, next_votes, serve, voted};
-use crate::util::needs::left_out;
+use crate::util::ledger::{COOLDOWN_S, Ledger, Pair, SERVER, address, next_votes, voted};
 use crate::util::server::{Server, run_to_end};
 use crate::util::time::now_unix;
 use rustix::process::Resource;
@@ -57,10 +55,11 @@ fn expect_few_lines(server: &Server) {
     assert!((1..=3).contains(&lines), "{lines} lines:\n{}", server.stderr());
 }
 
-/// The service on a disk that becomes full, and has room again.
-fn run_full(folder: &Path, fill: impl FnOnce(&Server), free: impl FnOnce(&Server)) {
-    let (server, mut ledger) = voted(folder, 20);
-    fill(&server);
+#[test]
+fn votes_wait_for_room_under_a_size_limit() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (server, mut ledger) = voted(folder.path(), 20);
+    limit(&server, Some(bytes(folder.path())));
     let full_at = (20..CAST_MAX).find(|number| !ledger.try_cast(&server, *number)).expect("it never was full");
     for number in full_at + 1..=full_at + CAST_WHEN_FULL {
         ledger.try_cast(&server, number);
@@ -70,25 +69,12 @@ fn run_full(folder: &Path, fill: impl FnOnce(&Server), free: impl FnOnce(&Server
     expect_few_lines(&server);
     println!("full after {} votes, {} refused", full_at - 1, ledger.refused.len());
 
-    free(&server);
+    limit(&server, None);
     let number = ledger.cast_until_taken(&server, full_at + CAST_WHEN_FULL + 1, AGAIN_MAX);
     ledger.cast_all(&server, number..number + 1);
     assert_eq!(get(server.control(), "/readyz").json(), json!({"ready": true}));
     ledger.expect(&server, "when there is room again");
-    ledger.expect_after_kill(server, folder, "a disk that was full");
-}
-
-#[test]
-fn votes_wait_for_room_under_a_size_limit() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    run_full(folder.path(), |server| limit(server, Some(bytes(folder.path()))), |server| limit(server, None));
-}
-
-#[test]
-fn votes_wait_for_room_on_a_small_disk() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let Some(disk) = SmallDisk::mount(folder.path().join("disk"), 1 << 20) else { return };
-    run_full(&disk.0.join("data"), |_| disk.fill(), |_| disk.free());
+    ledger.expect_after_kill(server, folder.path(), "a disk that was full");
 }
 
 /// Expired votes cannot be dropped without room either; nobody is told that 20 times a second.
@@ -115,39 +101,4 @@ fn a_drop_that_fails_is_said_once() {
     expect_few_lines(&server);
     limit(&server, None);
     Ledger::default().cast_until_taken(&server, 1, AGAIN_MAX);
-}
-
-#[test]
-fn a_start_without_room_serves_status() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut ledger = furnished(folder.path(), 50);
-    // In blocks of 512 bytes, below what the file has already.
-    let script = format!(r#"ulimit -f {}; trap "" XFSZ; exec "$0" "$@""#, bytes(folder.path()) / 1_024);
-    let server = Server::spawn(Server::under(&["sh", "-c", &script], Server::on(folder.path())));
-    ledger.expect(&server, "without room");
-    for number in 100..110 {
-        ledger.try_cast(&server, number);
-    }
-    ledger.expect(&server, "without room, after some casts");
-}
-
-/// What a file system does that has met an error of its own.
-#[test]
-fn a_file_system_that_goes_read_only_takes_no_votes_and_serves_status() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let Some(mut volume) = ThinDisk::mount(folder.path(), 24 << 20, 16 << 20) else { return };
-    let data = volume.data();
-    let (server, mut ledger) = voted(&data, 20);
-    if !volume.make_read_only() {
-        return left_out("no file system can be made read-only here");
-    }
-    // The vote that finds it may be in doubt.
-    for number in 100..110 {
-        assert!(!ledger.try_cast(&server, number), "nothing is durable");
-    }
-    expect_no_votes(&server, "the store ");
-    ledger.expect(&server, "from memory");
-    drop(server);
-    volume.mount_again();
-    ledger.expect(&serve(&data, &[]), "after umount and mount");
 }

@@ -3,7 +3,6 @@
 //! saved, and once the right file is back votes are taken again.
 
 use crate::durability::files::{await_ready, furnished, store_file};
-use crate::durability::small_disk::SmallDisk;
 use crate::util::client::get;
 use crate::util::control::Control;
 use crate::util::ledger::{Ledger, Pair, SERVER, address, next_votes, serve, voted};
@@ -103,17 +102,23 @@ fn a_deleted_directory_takes_no_votes_and_can_be_exported() {
     assert!(!data.exists(), "nothing is made where something may be put back");
 }
 
-/// Each way to go and to come back, under load: there is a data directory, and a free name beside it.
-fn goes_and_comes_back(go: impl FnOnce(&Path, &Path), come_back: impl FnOnce(&Path, &Path)) {
+fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    fs::rename(from, to).expect("it can be moved");
+}
+
+/// A copy is another file: what is in memory is not what it holds.
+#[test]
+fn a_file_that_is_moved_and_a_copy_and_the_file_put_back() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (data, aside) = (folder.path().join("data"), folder.path().join("aside"));
     let (server, mut ledger, load) = under_load(&data);
-    go(&data, &aside);
+    rename(store_file(&data), &aside);
+    fs::copy(&aside, store_file(&data)).expect("it can be copied");
     let gone = Instant::now();
     wait_for_trouble(&server, true);
     sleep(TOLD_MAX);
     let back = Instant::now();
-    come_back(&data, &aside);
+    rename(aside, store_file(&data));
     wait_for_trouble(&server, false);
     sleep(Duration::from_millis(200));
     stop(load, &mut ledger, gone, Some(back));
@@ -121,36 +126,6 @@ fn goes_and_comes_back(go: impl FnOnce(&Path, &Path), come_back: impl FnOnce(&Pa
     assert_eq!(get(server.control_endpoint(), "/readyz").json(), serde_json::json!({"ready": true}));
     ledger.expect(&server, "back again");
     ledger.expect_after_kill(server, &data, "back again");
-}
-
-fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) {
-    fs::rename(from, to).expect("it can be moved");
-}
-
-#[test]
-fn a_directory_that_is_moved_and_put_back() {
-    goes_and_comes_back(|data, aside| rename(data, aside), |data, aside| rename(aside, data));
-}
-
-/// A copy is another file: what is in memory is not what it holds.
-#[test]
-fn a_file_that_is_moved_and_a_copy_and_the_file_put_back() {
-    let go = |data: &Path, aside: &Path| {
-        rename(store_file(data), aside);
-        fs::copy(aside, store_file(data)).expect("it can be copied");
-    };
-    goes_and_comes_back(go, |data, aside| rename(aside, store_file(data)));
-}
-
-#[test]
-fn a_directory_that_is_covered_by_a_mount() {
-    let disk = std::cell::RefCell::new(None);
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    if SmallDisk::mount(folder.path().join("disk"), 1 << 20).is_none() {
-        return;
-    }
-    let go = |data: &Path, _: &Path| drop(disk.replace(SmallDisk::mount(data.to_owned(), 1 << 20)));
-    goes_and_comes_back(go, |_, _| drop(disk.take()));
 }
 
 #[test]

@@ -91,11 +91,6 @@ impl ThinDisk {
         assert!(self.attach(), "it can be mounted");
     }
 
-    /// Has it behave as after an error of its own: it takes no more writes, though files are open for them.
-    pub(crate) fn make_read_only(&self) -> bool {
-        run("mount", &["-o", "remount,abort", &self.device, text(&self.at)])
-    }
-
     /// Whether it takes no writes any more: its own journal met the full pool.
     pub(crate) fn is_broken(&self) -> bool {
         File::create(self.at.join("probe")).is_err()

@@ -4,69 +4,21 @@
 use crate::durability::files::{await_ready, expect_not_ready, furnished};
 use crate::durability::small_disk::SmallDisk;
 use crate::util::DEADLINE;
-use crate::util::ledger::{Ledger, serve};
-use crate::util::needs::left_out;
+use crate::util::ledger::serve;
 use crate::util::server::Server;
-use rustix::process::geteuid;
-use std::fs::{self, Permissions};
+use std::fs;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::Command;
-
-/// Nobody's, on every Linux.
-const NOBODY: u32 = 65_534;
-
-/// Waits for what is mended, and then all is there.
-fn expect_waited_for(data: &Path, ledger: &Ledger, word: &str, mend: impl FnOnce()) {
-    let mut server = serve(data, &[]);
-    expect_not_ready(&mut server, "store_unavailable", &data.display().to_string(), word, word);
-    mend();
-    await_ready(&server);
-    ledger.expect(&server, word);
-    server.stop();
-}
 
 #[test]
-fn a_disk_that_is_read_only_or_full_is_waited_for() {
+fn a_disk_that_is_read_only_is_waited_for() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let Some(disk) = SmallDisk::mount(folder.path().join("data"), 16 << 20) else { return };
     let ledger = furnished(&disk.0, 3);
     disk.remount("ro");
-    expect_waited_for(&disk.0, &ledger, "Read-only file system", || disk.remount("rw"));
-    for entry in fs::read_dir(&disk.0).expect("it can be read") {
-        fs::remove_file(entry.expect("an entry").path()).expect("it can be removed");
-    }
-    disk.fill();
-    expect_waited_for(&disk.0, &Ledger::default(), "No space left on device", || disk.free());
-}
-
-#[test]
-fn a_directory_that_may_not_be_read_is_waited_for() {
-    if !geteuid().is_root() {
-        return left_out("only root may start a process of another user");
-    }
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let data = folder.path().join("data");
-    let ledger = furnished(&data, 3);
-    let set = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
-    set(folder.path(), 0o755);
-    set(&data, 0o700);
-    let mut start = Server::on(&data);
-    start.uid(NOBODY);
-    // A binary that nobody else may read says nothing of the directory.
-    if !Command::new(start.get_program()).arg("--version").uid(NOBODY).output().is_ok_and(|run| run.status.success()) {
-        return left_out("another user may not run the binary");
-    }
-    let mut server = Server::spawn(start);
-    let (name, what) = (data.display().to_string(), "another user's directory");
-    expect_not_ready(&mut server, "store_unavailable", &name, "Permission denied", what);
-    for entry in fs::read_dir(&data).expect("it can be read") {
-        chown(entry.expect("an entry").path(), Some(NOBODY), None).expect("an owner");
-    }
-    chown(&data, Some(NOBODY), None).expect("an owner");
+    let (mut server, what) = (serve(&disk.0, &[]), "Read-only file system");
+    expect_not_ready(&mut server, "store_unavailable", &disk.0.display().to_string(), what, what);
+    disk.remount("rw");
     await_ready(&server);
     ledger.expect(&server, what);
     server.stop();
