@@ -64,6 +64,8 @@ fn the_documented_user_can_do_what_nodes_do_and_no_harm() {
     let ended = run(&["reseed", "--control-url", &node.control_url()]);
     assert!(ended.status.success(), "{}", ended.stderr);
     node.wait_until_recording(1);
+    let again = run(&["reseed", "--control-url", &node.control_url()]);
+    assert_eq!(again.status.code(), Some(2), "what is full is not filled: {}", again.stderr);
     let after = settle(&mut redis, &[&node], "after a reseed by this user");
     assert!(truth.votes.iter().all(|(pair, voted_at)| after.votes.get(pair) == Some(voted_at)));
     let log = redis.ask(&["ACL", "LOG", "128"]);

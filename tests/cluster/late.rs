@@ -35,6 +35,7 @@ fn a_cancellation_that_was_held_up_ends_no_later_vote() {
     let again = near.control().cast(1, address(1));
     assert_eq!(again.status, 409, "{again:?}");
     settle(&mut redis, &[&near, &far], "once all has come");
+    assert!(far.rebuilds_after_start().abs() < f64::EPSILON, "nothing was missed, nothing is built anew");
 }
 
 /// Regression: a node that was paused with a cancellation in its socket carried it out once it went on, long after its

@@ -1,52 +1,11 @@
-//! The primary dies and a replica is promoted that lacks the last votes, because the link between
-//! the two was down: what nodes have seen comes back, and what was confirmed was never away.
+//! A store with replicas: what they confirm is told of every vote, and the first of them alarms nobody.
 
-use crate::cluster::util::engine::{Engine, url};
-use crate::cluster::util::load::SERVERS;
+use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::Node;
-use crate::cluster::util::oracle::{Truth, settle};
-use crate::cluster::util::proxy::{Mode, Proxy};
+use crate::cluster::util::oracle::settle;
 use crate::util::ledger::address;
-use crate::util::load::Load;
 use crate::util::wait_until;
 use rustix::process::Signal;
-
-/// Votes that only the old primary has.
-const BEHIND: usize = 100;
-
-#[test]
-fn a_promoted_replica_gets_back_what_it_lacked_and_lacked_nothing_confirmed() {
-    let Some(mut primary) = Engine::try_store(&[]) else { return };
-    let link = Proxy::to(primary.addr());
-    let replica = Engine::replica_of(link.addr(), &[]);
-    let road = Proxy::to(primary.addr());
-    let nodes = Node::start_many(2, &url(road.addr()), &["--store-wait-replicas", "1", "--store-wait-ms", "50"]);
-    nodes[0].add_servers(SERVERS);
-    let load = Load::voting(&[&nodes[0], &nodes[1]], 16, 0, 0);
-    load.wait_for_more(300);
-    link.set(Mode::Hole);
-    load.wait_for_more(BEHIND);
-    road.set(Mode::Cut);
-    let before = load.known().clone();
-    primary.kill();
-    let mut redis = replica.connect();
-    redis.ask(&["REPLICAOF", "NO", "ONE"]);
-    let kept = Truth::in_redis(&mut redis);
-    let lost: Vec<_> = before.recorded.keys().filter(|pair| !kept.votes.contains_key(pair)).collect();
-    road.aim(replica.addr());
-    road.set(Mode::Pass);
-    load.wait_for_more(100);
-    let tally = load.stop();
-    let truth = settle(&mut redis, &[&nodes[0], &nodes[1]], "after the promotion");
-    assert!(nodes.iter().all(|node| node.rebuilds("history") >= 1.0), "a new history was seen");
-    assert!(lost.len() >= BEHIND / 2, "the link was not cut");
-    assert!(lost.iter().all(|pair| tally.unconfirmed.contains(pair)), "a confirmed vote was lost");
-    assert!(before.unconfirmed.len() < before.recorded.len(), "no vote was confirmed");
-    for (pair, voted_at) in &tally.recorded {
-        assert_eq!(truth.votes.get(pair), Some(voted_at), "{pair:?}");
-    }
-    assert_eq!(tally.doubles, []);
-}
 
 /// Only a vote that was new was told to be unconfirmed: one that was there already, and any in a batch,
 /// looked as if it were on two machines.

@@ -2,11 +2,11 @@
 //! others in the log, functions of another hand, rights that are missing.
 
 use crate::cluster::util::engine::{Engine, add_documented_user};
-use crate::cluster::util::library::CODE;
 use crate::cluster::util::node::{Node, init};
 use crate::cluster::util::oracle::settle;
 use crate::util::ledger::address;
 use crate::util::wait_until;
+use vote_status::cluster::functions::CODE;
 
 const LOG: &str = "vs:{0}:log";
 

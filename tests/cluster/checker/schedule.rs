@@ -288,19 +288,3 @@ fn what_needs_another_fault_before_it_is_drawn_as_well() {
     ];
     assert!(counts.iter().all(|count| *count >= 40), "{counts:?}");
 }
-
-#[test]
-fn a_schedule_follows_from_its_seed() {
-    let of = |seed| random(&mut Random::seeded(seed), 200);
-    assert_eq!(of(7), of(7));
-    assert_ne!(of(7), of(8));
-    assert_eq!(of(7).last(), Some(&Step::Settle));
-    // A node that is killed gets no step but its start.
-    let mut shape = Shape::default();
-    for step in of(9) {
-        if let Step::Vote(node, _) | Step::Ask(node, _) | Step::Cut(node) = step {
-            assert!(!shape.killed[node], "{step:?}");
-        }
-        shape.note(&step);
-    }
-}

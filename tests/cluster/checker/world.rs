@@ -2,7 +2,6 @@
 //! each behind a proxy in place of its network. Sends what a step says, and tells the model what came.
 
 use crate::cluster::checker::NODES;
-use crate::cluster::checker::figures::Figures;
 use crate::cluster::checker::model::{Claim, Model, Violation};
 use crate::cluster::checker::schedule::{CROWD, GOES, SERVERS, Step};
 use crate::cluster::util::engine::{Engine, url};
@@ -52,7 +51,6 @@ pub(crate) struct World {
     pub(super) model: Model,
     /// Pairs of all crowds.
     pub(super) crowds: Vec<Pair>,
-    pub(crate) figures: Figures,
 }
 
 impl World {
@@ -82,7 +80,6 @@ impl World {
             cooldown_s,
             model,
             crowds: Vec::new(),
-            figures: Figures::default(),
         };
         let first = world.node(0).expect("it runs").control();
         for server in 1..=SERVERS {
@@ -138,11 +135,9 @@ impl World {
             }
             Step::Settle => self.settle(),
             Step::HangUp { stopped, other, pair, ms } => {
-                self.figures.count_fault(step);
                 self.hang_up(*stopped, *other, *pair, Duration::from_millis(*ms))
             }
             fault => {
-                self.figures.count_fault(step);
                 self.stage(fault);
                 self.ask_all()
             }
@@ -152,9 +147,7 @@ impl World {
     /// Has a node do something; `None` where it does not run, and `Some(None)` where no answer came.
     fn tell(&mut self, node: usize, method: &str, path: &str, body: Option<&str>) -> Option<Option<Response>> {
         let running = self.node(node)?;
-        let answered = exchange(running, running.control().request_bytes(method, path, body));
-        self.figures.operations += 1;
-        Some(answered)
+        Some(exchange(running, running.control().request_bytes(method, path, body)))
     }
 
     /// The same for what may record a vote of these: where no answer came, nobody knows.
@@ -178,7 +171,6 @@ impl World {
 
     fn crowd(&mut self, node: usize, pairs: &[Pair]) -> Result<(), Violation> {
         let Some(Place::Running(running)) = &self.places[node] else { return Ok(()) };
-        self.figures.operations += pairs.len() as u64;
         pairs.iter().for_each(|pair| self.model.sent(*pair));
         let sent = now_unix();
         let cast = |pair: &Pair| running.control().request_bytes("POST", "/v1/votes", Some(&body(&[*pair])));
@@ -201,7 +193,6 @@ impl World {
         let now = now_unix();
         match response.status {
             201 => {
-                self.figures.votes += 1;
                 self.model.recorded(pairs, node, voted_at(response), sent..=now)?;
                 pairs.iter().try_for_each(|pair| self.ask(node, *pair))
             }
@@ -227,7 +218,6 @@ impl World {
         self.model.sent(pair);
         let sent = now_unix();
         let running: Vec<usize> = self.running().into_iter().cycle().take(2 * NODES).collect();
-        self.figures.operations += running.len() as u64;
         let ask = |node: usize| {
             let node = self.node(node).expect("it runs");
             exchange(node, node.control().request_bytes("POST", "/v1/votes", Some(&body(&[pair]))))
@@ -266,7 +256,6 @@ impl World {
             }
             _ => return Err(format!("a record of {pair:?}: {response:?}")),
         }
-        self.figures.votes += u64::from(response.status == 201);
         self.ask(node, pair)
     }
 
@@ -316,7 +305,6 @@ impl World {
         let Some(running) = self.node(node) else { return Ok(()) };
         let path = format!("/api/vote/{}/status/{}", pair.0, pair.1);
         let response = get(running.server().public(), &path);
-        self.figures.operations += 1;
         let next = response.json()["next_vote_at"].as_str().map(str::to_owned);
         self.check(node, pair, next).map_err(|violation| format!("{violation}: {response:?}"))
     }
@@ -339,7 +327,6 @@ impl World {
                 self.ask(node, pair)?;
             }
             let shown = self.node(node).map(|running| next_votes(running.server(), &self.crowds));
-            self.figures.operations += self.crowds.len() as u64;
             for (pair, next) in self.crowds.iter().zip(shown.into_iter().flatten()) {
                 self.check(node, *pair, next)?;
             }

@@ -2,7 +2,6 @@
 //! truth to compare with. It knows no test.
 
 pub(crate) mod engine;
-pub(crate) mod library;
 pub(crate) mod load;
 pub(crate) mod node;
 pub(crate) mod oracle;

@@ -1,0 +1,122 @@
+//! The functions that the service puts into Redis, called by hand: what one atomic step promises holds for whatever
+//! calls it. At most one vote of a pair counts, and a vote is there whole or not at all.
+
+use crate::cluster::util::engine::Engine;
+use crate::cluster::util::resp::{Redis, Value};
+use crate::util::DEADLINE;
+use std::fs::{self, OpenOptions};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::scope;
+use std::time::Instant;
+use vote_status::cluster::functions::CODE;
+
+/// Cuts of the file, from its end.
+const CUTS: usize = 6;
+/// The id of the store, which is made by hand as well.
+const STORE: &str = "by-hand";
+/// Servers with votes.
+const SERVERS: u32 = 20;
+/// A cooldown short enough to see many votes of one pair, in seconds.
+const SHORT_S: u32 = 1;
+/// So many votes of pairs that had voted before are enough.
+const AGAIN: usize = 100;
+
+/// The library with a cooldown of a second, called as fast as four callers can: a pair is accepted again, and never
+/// sooner. Two votes of one race would have no second between them.
+#[test]
+fn no_pair_is_accepted_again_within_its_cooldown() {
+    let Some(engine) = Engine::try_start(&[]) else { return };
+    load(&mut engine.connect(), SHORT_S);
+    let votes: Vec<(u32, u32)> = (0..100).map(|nth| (1 + nth % SERVERS, nth)).collect();
+    let (taken, until) = (AtomicUsize::new(0), Instant::now() + DEADLINE);
+    let call = || {
+        let mut redis = engine.connect();
+        let mut accepted = Vec::new();
+        while taken.load(Ordering::Relaxed) < votes.len() + AGAIN {
+            assert!(Instant::now() < until, "hardly any is accepted again");
+            let answers = cast_all(&mut redis, &votes);
+            let new = votes.iter().zip(answers).filter_map(|(vote, answer)| Some((*vote, answer?)));
+            let before = accepted.len();
+            accepted.extend(new);
+            taken.fetch_add(accepted.len() - before, Ordering::Relaxed);
+        }
+        accepted
+    };
+    let mut accepted: Vec<_> = scope(|threads| {
+        let started: Vec<_> = (0..4).map(|_| threads.spawn(call)).collect();
+        started.into_iter().flat_map(|caller| caller.join().expect("a caller failed")).collect()
+    });
+    accepted.sort_unstable();
+    let again = accepted.windows(2).filter(|two| two[0].0 == two[1].0).map(|two| two[1].1 - two[0].1);
+    let least = again.min().expect("pairs are accepted again");
+    assert!(least >= i64::from(SHORT_S), "{least} s");
+}
+
+/// A power cut may leave any part of the file's end. Event and claim of a vote go together.
+#[test]
+fn a_torn_file_loses_a_vote_whole_or_not_at_all() {
+    let Some(mut engine) = Engine::try_start(&["--appendfsync", "always"]) else { return };
+    let mut redis = engine.connect();
+    load(&mut redis, 5_400);
+    for ip in 0..50 {
+        assert!(cast_all(&mut redis, &[(1, ip)])[0].is_some());
+    }
+    engine.kill();
+    let file = incremental_file(&engine);
+    let whole = fs::read(&file).expect("the file can be read");
+    let last_multi = whole.windows(5).rposition(|part| part == b"MULTI").expect("the last vote is there");
+    // All over the last vote's effects: behind its first word, its middle, all but its last byte.
+    for cut in 1..=CUTS {
+        let length = last_multi + (whole.len() - last_multi) * cut / (CUTS + 1);
+        fs::write(&file, &whole).expect("the file can be written");
+        let torn = OpenOptions::new().write(true).open(&file).expect("the file can be opened");
+        torn.set_len(length as u64).expect("the file can be cut");
+        engine.run();
+        let mut redis = engine.connect();
+        let (events, claims) = (redis.ask(&["XLEN", "vs:{0}:log"]), redis.ask(&["ZCARD", "vs:{0}:s:1"]));
+        assert_eq!((events.number(), claims.number()), (49, 49), "cut at {length} of {}", whole.len());
+        engine.kill();
+    }
+}
+
+/// The part of the append-only file that is being written.
+fn incremental_file(engine: &Engine) -> PathBuf {
+    let entries = fs::read_dir(engine.appendonly_folder()).expect("the folder can be read");
+    let mut found = entries.map(|entry| entry.expect("an entry").path());
+    found.find(|path| path.to_string_lossy().ends_with(".incr.aof")).expect("it is there")
+}
+
+/// Makes an empty Redis a store with a cooldown in seconds.
+fn load(redis: &mut Redis, cooldown_s: u32) {
+    redis.ask(&["FUNCTION", "LOAD", CODE]);
+    redis.ask(&["HSET", "vs:{0}:meta", "store", STORE, "schema", "2", "cd", &cooldown_s.to_string(), "v6", "64"]);
+    for server in 1..=SERVERS {
+        redis.ask(&["HSET", "vs:{0}:dir", &server.to_string(), &format!("v1;token-{server}")]);
+    }
+}
+
+/// Casts votes in one write; the second of each that is accepted, by the clock of Redis.
+fn cast_all(redis: &mut Redis, votes: &[(u32, u32)]) -> Vec<Option<i64>> {
+    let [log, dir, tok, meta, gone] = ["log", "dir", "tok", "meta", "gone"].map(|name| format!("vs:{{0}}:{name}"));
+    // To be done until then, in milliseconds since 1970.
+    let always = "9000000000000";
+    let commands: Vec<_> =
+        votes.iter().map(|(server, ip)| [format!("vs:{{0}}:s:{server}"), server.to_string(), ip.to_string()]).collect();
+    let words: Vec<_> = commands
+        .iter()
+        .map(|[claims, server, ip]| {
+            let keys = ["FCALL", "vote_status_vote", "6", &log, claims, &dir, &tok, &meta, &gone];
+            [&keys[..], &[STORE, always, server, "cast", "", ip]].concat()
+        })
+        .collect();
+    let slices: Vec<&[&str]> = words.iter().map(Vec::as_slice).collect();
+    redis.pipeline(&slices).expect("Redis answers").iter().map(accepted_at).collect()
+}
+
+/// 0 is recorded, 2 is in cooldown; both say since when.
+fn accepted_at(reply: &Value) -> Option<i64> {
+    let fields = reply.list();
+    assert!(matches!(fields[0].number(), 0 | 2), "{reply:?}");
+    (fields[0].number() == 0).then(|| fields[1].number())
+}
