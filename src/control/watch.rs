@@ -2,8 +2,6 @@
 //!
 //! The control worker looks from time to time what waits for each watcher, and wakes its connection.
 
-use std::io::Write;
-
 use super::reply::ControlAnswer;
 use super::stream::{append_lines, append_stream_end, append_stream_head};
 use crate::clock::Now;
@@ -11,10 +9,6 @@ use crate::http::response::Framing;
 use crate::http::session::{Step, Ticket};
 use crate::net::mailbox::{Letter, Mailbox};
 use crate::watch::{PACE_MS, WATCHERS_MAX, WatchBoard, WatchFilter, WatchSeat};
-
-/// A watcher is sent a line at least this often, in milliseconds: to one that has gone without a word the sending
-/// fails, and its place is free again.
-const ALIVE_MS: u64 = 15_000;
 
 const PARKED: Step = Step::Parked { ends_with_input: true };
 
@@ -24,20 +18,10 @@ pub struct WatchStream {
     is_begun: bool,
 }
 
-/// The connection of one watcher.
-struct Place {
-    ticket: Ticket,
-    /// When it was last sent something.
-    told_at_ms: u64,
-    /// It was woken, and has not taken its lines since.
-    is_woken: bool,
-}
-
 /// Where watchers are woken.
 pub struct WatchDesk {
     board: WatchBoard,
     mailbox: Mailbox,
-    places: [Option<Place>; WATCHERS_MAX],
     next_round_ms: u64,
     /// All streams come to their end.
     is_closed: bool,
@@ -47,7 +31,7 @@ impl WatchDesk {
     /// The desk of the worker that is reached by `mailbox`.
     #[must_use]
     pub fn new(board: WatchBoard, mailbox: Mailbox) -> Self {
-        Self { board, mailbox, places: Default::default(), next_round_ms: 0, is_closed: false }
+        Self { board, mailbox, next_round_ms: 0, is_closed: false }
     }
 
     /// One more watcher.
@@ -55,41 +39,38 @@ impl WatchDesk {
     /// # Errors
     /// The answer where there are as many as there may be.
     pub fn begin(&mut self, filter: WatchFilter, ticket: Ticket, now_ms: u64) -> Result<WatchStream, ControlAnswer> {
-        let Some(seat) = self.board.sit(filter) else {
+        let Some(seat) = self.board.sit(filter, ticket.0, now_ms) else {
             let message = format!("{WATCHERS_MAX} watch already: end one of them, or try again when one has gone");
             return Err(ControlAnswer::error(503, "too_many_watchers", &message).with(("Retry-After", "5")));
         };
-        self.places[seat.index()] = Some(Place { ticket, told_at_ms: now_ms, is_woken: false });
         Ok(WatchStream { seat, is_begun: false })
     }
 
     /// Has every stream end in order, and those that are still to come at once.
     pub fn close(&mut self) {
         self.is_closed = true;
-        self.places.iter().flatten().for_each(|place| self.mailbox.send(Letter::Wake(place.ticket)));
+        self.wake(u64::MAX);
     }
 
     /// How long the worker may rest, in milliseconds: while somebody watches, until the next round.
     #[must_use]
     pub fn rest_ms(&self) -> Option<u64> {
-        self.places.iter().any(Option::is_some).then_some(PACE_MS)
+        let [watchers, ..] = self.board.counted();
+        (watchers > 0).then_some(PACE_MS)
     }
 
     /// Wakes the watchers for which something waits, once in a while.
     pub fn turn_begins(&mut self, now_ms: u64) {
-        if now_ms < self.next_round_ms {
-            return;
+        if now_ms >= self.next_round_ms {
+            self.next_round_ms = now_ms + PACE_MS;
+            self.wake(now_ms);
         }
-        self.next_round_ms = now_ms + PACE_MS;
-        for (place, has_news) in self.places.iter_mut().zip(self.board.has_news()) {
-            // Its connection has gone.
-            *place = place.take().filter(|_| has_news.is_some());
-            let Some(place) = place.as_mut().filter(|place| !place.is_woken) else { continue };
-            if has_news == Some(true) || now_ms >= place.told_at_ms + ALIVE_MS {
-                place.is_woken = true;
-                self.mailbox.send(Letter::Wake(place.ticket));
-            }
-        }
+    }
+
+    /// Wakes the watchers that are due by then.
+    fn wake(&self, now_ms: u64) {
+        let due = self.board.due(now_ms).into_iter();
+        due.for_each(|ticket| self.mailbox.send(Letter::Wake(Ticket(ticket))));
     }
 
     /// Appends the head, and the lines that wait for this watcher.
@@ -100,17 +81,7 @@ impl WatchDesk {
                 return Step::Done;
             }
         }
-        let Some(place) = &mut self.places[stream.seat.index()] else { return Step::Done };
-        place.is_woken = false;
-        let mut lines = stream.seat.take().into_bytes();
-        if lines.is_empty() && now.monotonic_ms >= place.told_at_ms + ALIVE_MS {
-            // A Vec takes whatever is written to it.
-            let _written = writeln!(lines, r#"{{"at":"{}","kind":"alive"}}"#, now.wall);
-        }
-        if !lines.is_empty() {
-            place.told_at_ms = now.monotonic_ms;
-            append_lines(framing, &lines, out);
-        }
+        append_lines(framing, stream.seat.take(now.wall, now.monotonic_ms).as_bytes(), out);
         if !self.is_closed {
             return PARKED;
         }
@@ -121,14 +92,14 @@ impl WatchDesk {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALIVE_MS, PARKED, WatchDesk};
+    use super::{PARKED, WatchDesk};
     use crate::clock::Now;
     use crate::http::response::{ConnectionField, Framing};
     use crate::http::session::Ticket;
     use crate::net::mailbox::Mailbox;
     use crate::vote::id::ServerId;
     use crate::vote::time::UnixSeconds;
-    use crate::watch::{PACE_MS, Seen, WAITING_BYTES_MAX, WatchBoard, WatchFilter};
+    use crate::watch::{ALIVE_MS, PACE_MS, Seen, WAITING_BYTES_MAX, WatchBoard, WatchFilter};
     use mio::{Poll, Token};
 
     const FRAMING: Framing = Framing { head_only: false, http_1_0: true, connection: ConnectionField::Close };
@@ -159,7 +130,7 @@ mod tests {
         const LINE: &str = r#"{"at":"2026-11-20T12:34:56Z","kind":"registration","server_id":1000000}"#;
         const SEEN: usize = 100_000;
         let now_ms = rounds(&mut desk, SEEN);
-        assert!(watchers[1].seat.take().capacity() <= 2 * WAITING_BYTES_MAX);
+        assert!(watchers[1].seat.take(UnixSeconds(0), 0).capacity() <= 2 * WAITING_BYTES_MAX);
         let mut out = Vec::new();
         assert_eq!(desk.append(&mut watchers[0], FRAMING, at(now_ms), &mut out), PARKED);
         let fit = WAITING_BYTES_MAX / (LINE.len() + 1);
@@ -176,9 +147,8 @@ mod tests {
         // The places of watchers that have gone are seen to be free.
         watchers.truncate(1);
         rounds(&mut desk, 0);
-        assert_eq!((board.counted()[0], desk.places.iter().flatten().count()), (1, 1));
+        assert_eq!((board.counted()[0], desk.rest_ms()), (1, Some(PACE_MS)));
         drop(watchers);
-        rounds(&mut desk, 0);
         assert_eq!((board.counted()[0], desk.rest_ms()), (0, None));
     }
 

@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn what_would_be_told_of_a_request_goes_with_its_connection() {
         let board = WatchBoard::default();
-        let _watcher = board.sit(WatchFilter::default()).expect("a place");
+        let _watcher = board.sit(WatchFilter::default(), 0, 0).expect("a place");
         let (directory, table) = (Directory::default(), CooldownTable::default());
         let mut reader = StatusReader::new(directory.view(), table.view(), Readiness::default());
         let mut observer = QuestionObserver::new(board.post());

@@ -100,23 +100,23 @@ fn expect_bells(votes_again: bool) {
 fn a_watcher_sees_nothing_of_a_vote_that_was_not_kept() {
     let mut bench = Bench::listed(&HandReaders::at(START));
     let board = bench.recorder.live().board.clone();
-    let seat = board.sit(WatchFilter::default()).expect("a seat");
+    let seat = board.sit(WatchFilter::default(), 0, 0).expect("a seat");
     bench.cast(1);
-    assert_eq!(seat.take().lines().count(), 1);
+    assert_eq!(seat.take(UnixSeconds(START), 0).lines().count(), 1);
     bench.disk.0.lock().commits_failing = 1;
     assert_eq!(bench.ask(vote(2, None, Mode::Cast)), Reply::StoreUnavailable);
-    assert_eq!(seat.take(), "");
+    assert_eq!(seat.take(UnixSeconds(START), 0), "");
 }
 
 #[test]
 fn a_watcher_sees_a_vote_in_place_of_another_and_no_cancellation() {
     let mut bench = Bench::listed(&HandReaders::at(START));
     let board = bench.recorder.live().board.clone();
-    let seat = board.sit(WatchFilter::default()).expect("a seat");
+    let seat = board.sit(WatchFilter::default(), 0, 0).expect("a seat");
     for ago_s in [1_000, 500] {
         bench.ask(vote(1, Some(START - ago_s), Mode::Record));
     }
-    let seen = seat.take();
+    let seen = seat.take(UnixSeconds(START), 0);
     assert_eq!(seen.lines().filter(|line| line.contains(r#""kind":"vote""#)).count(), 2, "{seen}");
     assert_eq!(seen.lines().count(), 2, "{seen}");
 }

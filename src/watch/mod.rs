@@ -24,6 +24,9 @@ use crate::vote::time::UnixSeconds;
 pub const WATCHERS_MAX: usize = 8;
 /// How many bytes of lines may wait for one watcher: some hundred lines.
 pub const WAITING_BYTES_MAX: usize = 64 * 1024;
+/// A watcher is sent a line at least this often, in milliseconds: to one that has gone without a word the sending
+/// fails, and its seat is free again.
+pub const ALIVE_MS: u64 = 15_000;
 /// How often what was seen is told, in milliseconds: at once for a reader, and seldom enough
 /// that a busy service spends next to nothing on it.
 pub const PACE_MS: u64 = 50;
@@ -156,10 +159,16 @@ struct BoardState {
 #[derive(Debug)]
 struct Seat {
     filter: WatchFilter,
+    /// Names the watcher's connection.
+    ticket: u64,
     /// At most [`WAITING_BYTES_MAX`], and a line that says how many were dropped.
     lines: String,
     /// Lines that did not fit since the last that did.
     dropped: u64,
+    /// When the watcher was last sent something.
+    told_at_ms: u64,
+    /// The watcher was woken, and has not taken its lines since.
+    is_woken: bool,
 }
 
 impl Seat {
@@ -174,12 +183,13 @@ impl Seat {
 }
 
 impl WatchBoard {
-    /// A seat for one more watcher, until it is dropped; `None` where all are taken.
+    /// A seat for one more watcher, whose connection has this ticket, until it is dropped; `None` where all are taken.
     #[must_use]
-    pub fn sit(&self, filter: WatchFilter) -> Option<WatchSeat> {
+    pub fn sit(&self, filter: WatchFilter, ticket: u64, now_ms: u64) -> Option<WatchSeat> {
         let mut seats = self.0.seats.lock();
         let index = seats.iter().position(Option::is_none)?;
-        seats[index] = Some(Seat { filter, lines: String::new(), dropped: 0 });
+        let (lines, dropped) = Default::default();
+        seats[index] = Some(Seat { filter, ticket, lines, dropped, told_at_ms: now_ms, is_woken: false });
         self.0.version.fetch_add(1, Ordering::Release);
         Some(WatchSeat { board: self.clone(), index })
     }
@@ -190,11 +200,20 @@ impl WatchBoard {
         WatchPost { board: self.clone(), ..WatchPost::default() }
     }
 
-    /// Whether something waits for the watcher in each seat that is taken.
+    /// The tickets of the watchers to wake: something waits for them, or they were sent nothing for [`ALIVE_MS`].
     #[must_use]
-    pub fn has_news(&self) -> [Option<bool>; WATCHERS_MAX] {
-        let has_news = |seat: &Seat| !seat.lines.is_empty() || seat.dropped > 0;
-        std::array::from_fn(|index| self.0.seats.lock()[index].as_ref().map(has_news))
+    pub fn due(&self, now_ms: u64) -> Vec<u64> {
+        let mut seats = self.0.seats.lock();
+        let is_due = |seat: &&mut Seat| {
+            let has_news = !seat.lines.is_empty() || seat.dropped > 0;
+            !seat.is_woken && (has_news || now_ms >= seat.told_at_ms + ALIVE_MS)
+        };
+        let due = seats.iter_mut().flatten().filter(is_due);
+        due.map(|seat| {
+            seat.is_woken = true;
+            seat.ticket
+        })
+        .collect()
     }
 
     /// The present watchers, the lines that were written for watchers, and the lines that watchers have missed.
@@ -231,18 +250,19 @@ pub struct WatchSeat {
 }
 
 impl WatchSeat {
-    /// Which one it is.
+    /// Takes the lines that wait, or one that says that the service is there where none was sent for long.
     #[must_use]
-    pub const fn index(&self) -> usize {
-        self.index
-    }
-
-    /// Takes the lines that wait.
-    #[must_use]
-    pub fn take(&self) -> String {
+    pub fn take(&self, at: UnixSeconds, now_ms: u64) -> String {
         let mut seats = self.board.0.seats.lock();
         let Some(seat) = &mut seats[self.index] else { return String::new() };
+        seat.is_woken = false;
         seat.tell_dropped();
+        if seat.lines.is_empty() && now_ms >= seat.told_at_ms + ALIVE_MS {
+            let _written = writeln!(seat.lines, r#"{{"at":"{at}","kind":"alive"}}"#);
+        }
+        if !seat.lines.is_empty() {
+            seat.told_at_ms = now_ms;
+        }
         std::mem::take(&mut seat.lines)
     }
 }

@@ -20,10 +20,10 @@ fn nothing_is_kept_where_nobody_watches() {
     let board = WatchBoard::default();
     let mut post = board.post();
     assert!(!post.look());
-    let seat = board.sit(WatchFilter::default()).expect("a seat");
+    let seat = board.sit(WatchFilter::default(), 0, 0).expect("a seat");
     assert!(post.look());
     post.note(AT, registration(1));
-    assert_eq!(seat.take().lines().count(), 1);
+    assert_eq!(seat.take(AT, 0).lines().count(), 1);
     drop(seat);
     assert!(!post.look());
     post.note(AT, registration(1));
@@ -34,20 +34,20 @@ fn nothing_is_kept_where_nobody_watches() {
 fn what_does_not_fit_is_counted_for_whom_it_was() {
     let board = WatchBoard::default();
     let mut post = board.post();
-    let [first, all] = [of(1), WatchFilter::default()].map(|filter| board.sit(filter).expect("a seat"));
+    let [first, all] = [of(1), WatchFilter::default()].map(|filter| board.sit(filter, 0, 0).expect("a seat"));
     assert!(post.look());
     post.note(AT, registration(1));
-    let fit = WAITING_BYTES_MAX / first.take().len();
-    assert_eq!(all.take().lines().count(), 1);
+    let fit = WAITING_BYTES_MAX / first.take(AT, 0).len();
+    assert_eq!(all.take(AT, 0).lines().count(), 1);
     for server in [1, 2] {
         (0..fit).for_each(|_| post.note(AT, registration(server)));
     }
     post.note(AT, registration(1));
     for (seat, dropped) in [(first, 1), (all, fit + 1)] {
-        let told = seat.take();
+        let told = seat.take(AT, 0);
         assert_eq!(told.lines().count(), fit + 1);
         assert_eq!(told.lines().last(), Some(&*format!(r#"{{"kind":"dropped","lines":{dropped}}}"#)));
-        assert_eq!(seat.take(), "");
+        assert_eq!(seat.take(AT, 0), "");
     }
 }
 
@@ -55,11 +55,11 @@ fn what_does_not_fit_is_counted_for_whom_it_was() {
 fn the_order_is_that_in_which_it_was_seen() {
     let board = WatchBoard::default();
     let mut posts = [board.post(), board.post()];
-    let seat = board.sit(WatchFilter::default()).expect("a seat");
+    let seat = board.sit(WatchFilter::default(), 0, 0).expect("a seat");
     assert!(posts.iter_mut().all(|post| post.look()));
     (0..100).for_each(|number| posts[number % 2].note(AT, registration(number)));
     let expected: String = (0..100).map(|number| Sighting { at: AT, seen: registration(number) }.to_string()).collect();
-    assert_eq!(seat.take(), expected);
+    assert_eq!(seat.take(AT, 0), expected);
 }
 
 #[test]
