@@ -11,7 +11,8 @@ use serde_json::json;
 use super::client::ControlClient;
 use super::node_client::{self, Held};
 use super::{CliError, Exit, say, store};
-use crate::cluster::mirror::{Mirror, NodeDigest, ToldDigest};
+use crate::cluster::digest::{Digest, NodeDigest};
+use crate::cluster::mirror::Mirror;
 use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::{CooldownTable, Cooling, SHARDS};
@@ -146,7 +147,7 @@ fn say_verdict(
     is_json: bool,
     is_equal: bool,
     node: &NodeDigest,
-    own: &ToldDigest,
+    own: &Digest,
     differences: &[Difference],
 ) -> Result<Exit, CliError> {
     if is_json {
@@ -159,7 +160,7 @@ fn say_verdict(
         }));
     }
     let [node_side, store_side] = [&node.state, own].map(|side| {
-        let ToldDigest { servers, servers_digest, votes, votes_digest } = side;
+        let Digest { servers, servers_digest, votes, votes_digest } = side;
         format!("{servers} servers {servers_digest} and {votes} votes {votes_digest}")
     });
     let verdict = if is_equal { "equal" } else { "different" };

@@ -11,7 +11,7 @@ use serde::de::{DeserializeOwned, Deserializer, Error};
 use super::CliError;
 use super::client::ControlClient;
 use super::lines::Lines;
-use crate::cluster::mirror::NodeDigest;
+use crate::cluster::digest::NodeDigest;
 use crate::control::body::{self, BodyLine};
 use crate::recorder::command::ServerName;
 use crate::store::StoredVote;

@@ -1,15 +1,13 @@
-//! A state read from the store as a node reads it, to be compared with one, and the digest by which that is done.
-
-use serde::{Deserialize, Serialize};
+//! A state read from the store as a node reads it, to be compared with one.
 
 use super::address::StoreAddress;
 use super::admin;
+use super::digest::Digest;
 use super::link::LinkError;
 use super::primary::Primary;
 use super::reason::Reason;
 use super::snapshot::{self, StoreState};
 use crate::readiness::Readiness;
-use crate::vote::digest::Digest;
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::table::CooldownTable;
 use crate::vote::time::{Cooldown, UnixSeconds};
@@ -56,43 +54,7 @@ impl Mirror {
 
     /// The digest of what is live at `now`.
     #[must_use]
-    pub fn digest(&self, now: UnixSeconds) -> ToldDigest {
-        Digest::of(&self.state.full.servers, &self.state.full.table.view(), self.cooldown, now).into()
+    pub fn digest(&self, now: UnixSeconds) -> Digest {
+        Digest::of(&self.state.full.servers, &self.state.full.table.view(), self.cooldown, now)
     }
-}
-
-/// A digest as it is told.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct ToldDigest {
-    /// How many servers.
-    pub servers: u64,
-    /// Their sum.
-    pub servers_digest: String,
-    /// How many votes.
-    pub votes: u64,
-    /// Their sum.
-    pub votes_digest: String,
-}
-
-impl From<Digest> for ToldDigest {
-    fn from(Digest { servers, servers_sum, votes, votes_sum }: Digest) -> Self {
-        let [servers_digest, votes_digest] = [servers_sum, votes_sum].map(|sum| format!("{sum:016x}"));
-        Self { servers, servers_digest, votes, votes_digest }
-    }
-}
-
-/// `GET /v1/cluster/digest`
-#[derive(Deserialize, Serialize)]
-pub struct NodeDigest {
-    /// The store that the node follows.
-    pub store_id: String,
-    /// The number of the last entry of the store's log that its state holds.
-    pub n: u64,
-    /// The id of that entry.
-    pub id: String,
-    /// The second at which the digest was made.
-    pub now: u32,
-    /// The digest.
-    #[serde(flatten)]
-    pub state: ToldDigest,
 }

@@ -22,6 +22,7 @@ pub mod admin;
 pub mod bulk_reader;
 pub mod calls;
 pub mod decider;
+pub mod digest;
 pub mod entry;
 pub mod failure_log;
 pub mod feed;

@@ -4,7 +4,6 @@
 
 pub mod address;
 pub mod answer;
-pub mod digest;
 pub mod directory;
 pub mod id;
 pub mod ipv4;

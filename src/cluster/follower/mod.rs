@@ -19,9 +19,9 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::clock::Clock;
+use crate::cluster::digest::{Digest, NodeDigest};
 use crate::cluster::entry::{EntryId, Position};
 use crate::cluster::feed_error::FeedError;
-use crate::cluster::mirror::NodeDigest;
 use crate::cluster::state::{self, FullState};
 use crate::cluster::status::SharedStatus;
 use crate::readiness::Readiness;
@@ -29,7 +29,6 @@ use crate::recorder::command::{Recorded, Reply, VoteOutcome};
 use crate::recorder::live_state::LiveState;
 use crate::recorder::{RecorderHandle, Respond, SWEEP_SHARDS_PER_TICK, TICK_MS};
 use crate::store::{Event, StoreError, StoredVote};
-use crate::vote::digest::Digest;
 use crate::vote::directory::{DirectoryView, Snapshot};
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::table::{CooldownView, Pair};
@@ -422,10 +421,10 @@ impl Follower {
     /// The digest of all that is viewed, and of which moment.
     fn digest(&self) -> Value {
         let (now, position) = (self.clock.now().wall, *self.status.position.lock());
-        let digest = Digest::of(&self.live.directory.snapshot(), &self.live.table.view(), self.cooldown, now);
+        let state = Digest::of(&self.live.directory.snapshot(), &self.live.table.view(), self.cooldown, now);
         let store_id = self.status.store.get().cloned().unwrap_or_default();
         let (n, id) = (position.n, position.id.to_string());
-        json!(NodeDigest { store_id, n, id, now: now.0, state: digest.into() })
+        json!(NodeDigest { store_id, n, id, now: now.0, state })
     }
 
     fn sweep(&mut self) {

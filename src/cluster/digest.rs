@@ -1,60 +1,60 @@
 //! A digest of a state that does not depend on the order in which its entries are met: two states with the same
 //! entries have the same digest. For comparing, not against forgery.
 
-use super::address::VoterAddress;
-use super::directory::Snapshot;
-use super::id::{ServerId, Token};
-use super::table::{CooldownView, Cooling, Pair, SHARDS};
-use super::time::{Cooldown, UnixSeconds};
+use serde::{Deserialize, Serialize};
+
+use crate::vote::address::VoterAddress;
+use crate::vote::directory::Snapshot;
+use crate::vote::id::{ServerId, Token};
+use crate::vote::table::{CooldownView, Pair, SHARDS};
+use crate::vote::time::{Cooldown, UnixSeconds};
 
 /// A state in two numbers and two sums.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Digest {
     /// Listed servers.
     pub servers: u64,
     /// Their ids and tokens.
-    pub servers_sum: u64,
+    pub servers_digest: String,
     /// Votes that were live.
     pub votes: u64,
     /// Their servers, addresses and instants.
-    pub votes_sum: u64,
+    pub votes_digest: String,
 }
 
 impl Digest {
     /// The digest of servers and of the votes live at `now`.
     #[must_use]
     pub fn of(servers: &Snapshot, cooldowns: &CooldownView, cooldown: Cooldown, now: UnixSeconds) -> Self {
-        let mut digest = Self::default();
-        for (server, token) in servers.iter_after(None) {
-            digest.add_server(server, token);
-        }
-        let mut shard = Vec::new();
-        for index in 0..SHARDS {
-            shard.clear();
+        let listed = servers.iter_after(None).map(|(server, token)| of_server(server, token));
+        let live = (0..SHARDS).flat_map(|index| {
+            let mut shard = Vec::new();
             cooldowns.copy_shard(index, now, &mut shard);
-            for Cooling { pair, expires_at } in &shard {
-                digest.add_vote(*pair, cooldown.voted_at(*expires_at));
-            }
-        }
-        digest
+            shard
+        });
+        let live = live.map(|entry| of_vote(entry.pair, cooldown.voted_at(entry.expires_at)));
+        let ((servers, servers_digest), (votes, votes_digest)) = (summed(listed), summed(live));
+        Self { servers, servers_digest, votes, votes_digest }
     }
+}
 
-    fn add_server(&mut self, server: ServerId, token: &Token) {
-        self.servers += 1;
-        let sum = mix(mix(u64::from(server.0)).wrapping_add(fnv1a(token.as_str().as_bytes())));
-        self.servers_sum = self.servers_sum.wrapping_add(sum);
-    }
+/// How many they are, and their sum as it is told.
+fn summed(parts: impl Iterator<Item = u64>) -> (u64, String) {
+    let (count, sum) = parts.fold((0, 0_u64), |(count, sum), part| (count + 1, sum.wrapping_add(part)));
+    (count, format!("{sum:016x}"))
+}
 
-    fn add_vote(&mut self, pair: Pair, voted_at: UnixSeconds) {
-        self.votes += 1;
-        let server = u64::from(pair.server.0) << 32;
-        let packed = match pair.address {
-            VoterAddress::V4(address) => server | u64::from(address.0),
-            VoterAddress::V6(network) => server.wrapping_add(mix(network.0)),
-        };
-        let sum = mix(mix(packed).wrapping_add(u64::from(voted_at.0)));
-        self.votes_sum = self.votes_sum.wrapping_add(sum);
-    }
+fn of_server(server: ServerId, token: &Token) -> u64 {
+    mix(mix(u64::from(server.0)).wrapping_add(fnv1a(token.as_str().as_bytes())))
+}
+
+fn of_vote(pair: Pair, voted_at: UnixSeconds) -> u64 {
+    let server = u64::from(pair.server.0) << 32;
+    let packed = match pair.address {
+        VoterAddress::V4(address) => server | u64::from(address.0),
+        VoterAddress::V6(network) => server.wrapping_add(mix(network.0)),
+    };
+    mix(mix(packed).wrapping_add(u64::from(voted_at.0)))
 }
 
 /// The finaliser of SplitMix64: every bit of the input moves half of the output's.
@@ -66,6 +66,22 @@ const fn mix(mut bits: u64) -> u64 {
 
 fn fnv1a(text: &[u8]) -> u64 {
     text.iter().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3))
+}
+
+/// `GET /v1/cluster/digest`
+#[derive(Deserialize, Serialize)]
+pub struct NodeDigest {
+    /// The store that the node follows.
+    pub store_id: String,
+    /// The number of the last entry of the store's log that its state holds.
+    pub n: u64,
+    /// The id of that entry.
+    pub id: String,
+    /// The second at which the digest was made.
+    pub now: u32,
+    /// The digest.
+    #[serde(flatten)]
+    pub state: Digest,
 }
 
 #[cfg(test)]
