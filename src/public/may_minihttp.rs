@@ -76,7 +76,6 @@ pub fn run(letters: &Receiver<Letter>) -> io::Result<()> {
 }
 
 /// Answers requests on one event loop of the second engine.
-#[derive(Clone)]
 pub struct PublicParts {
     reader: StatusReader,
     answers: Arc<ResponseSet<Ahead>>,
@@ -92,21 +91,16 @@ struct Ahead {
 }
 
 impl PublicParts {
-    /// A service that answers at this reader.
+    /// A service at each of these readers. All have the same answers.
     #[must_use]
-    pub fn new(reader: StatusReader, cooldown: Cooldown) -> Self {
+    pub fn at(readers: impl Iterator<Item = StatusReader>, cooldown: Cooldown) -> Vec<Self> {
         let make = |status, fields: HeaderFields<'_>, body: &[u8]| {
             // Lines must live for ever: some hundred short ones, made once.
             let line = |(name, value): &(&str, &str)| &*format!("{name}: {value}").leak();
             Ahead { status, lines: fields.iter().map(line).collect(), body: body.to_owned() }
         };
-        Self { reader, answers: Arc::new(ResponseSet::new(cooldown, make)), filled: Vec::new() }
-    }
-
-    /// The same answers, given at another reader.
-    #[must_use]
-    pub fn at(&self, reader: StatusReader) -> Self {
-        Self { reader, answers: Arc::clone(&self.answers), filled: Vec::new() }
+        let answers = Arc::new(ResponseSet::new(cooldown, make));
+        readers.map(|reader| Self { reader, answers: Arc::clone(&answers), filled: Vec::new() }).collect()
     }
 
     /// What this service counts.

@@ -70,9 +70,8 @@ impl Run {
         let Config { limits, shares, cooldown, workers, .. } = self.config;
         let readiness = self.config.readiness.clone();
         let reader =
-            || StatusReader::new(self.views.directory.clone(), self.views.cooldowns.clone(), readiness.clone());
-        let service = may_minihttp::PublicParts::new(reader(), cooldown);
-        let services: Vec<_> = (0..workers).map(|_| service.at(reader())).collect();
+            |_| StatusReader::new(self.views.directory.clone(), self.views.cooldowns.clone(), readiness.clone());
+        let services = may_minihttp::PublicParts::at((0..workers).map(reader), cooldown);
         for PublicCounters { answers, responses } in services.iter().map(may_minihttp::PublicParts::counters) {
             self.sources.answers.push(answers);
             // What only an engine can count stays at zero: the second one does not count.
