@@ -76,8 +76,6 @@ impl fmt::Display for CliError {
     }
 }
 
-impl std::error::Error for CliError {}
-
 /// Does what the arguments ask, writing results to standard output.
 ///
 /// # Errors

@@ -68,8 +68,6 @@ impl fmt::Display for NoAddress {
     }
 }
 
-impl std::error::Error for NoAddress {}
-
 const WANTED: NoAddress = NoAddress(
     "redis://[user[:password]@]host[:6379][/db] or redis+sentinel://[user[:password]@]host[:26379],…/master-name[/db] is wanted, with rediss for TLS",
 );

@@ -54,8 +54,6 @@ impl fmt::Display for LinkError {
     }
 }
 
-impl std::error::Error for LinkError {}
-
 /// An open connection.
 pub struct StoreLink {
     /// With room for replies on their way.

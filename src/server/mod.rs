@@ -147,5 +147,3 @@ impl fmt::Display for ServerError {
         }
     }
 }
-
-impl std::error::Error for ServerError {}

@@ -92,8 +92,6 @@ impl fmt::Display for StoreError {
     }
 }
 
-impl std::error::Error for StoreError {}
-
 /// A step back of the clock, as it cuts rows that do not say so yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
