@@ -7,12 +7,12 @@ use std::thread;
 use clap::ArgMatches;
 
 use super::{CliError, exposure, one};
+use crate::cluster::RedisStore;
 use crate::cluster::access::{Secret, StoreAccess};
 use crate::cluster::address::StoreAddress;
 use crate::cluster::primary::Primary;
 #[cfg(feature = "tls")]
 use crate::cluster::tls::TlsFiles;
-use crate::cluster::{Confirmation, RedisStore};
 use crate::server::StoreChoice;
 
 /// The environment variable of the user, if the address does not.
@@ -37,11 +37,11 @@ pub(super) struct StoreOptions {
 /// Where the address is none, or a password cannot be read.
 pub(super) fn options(matches: &ArgMatches) -> Result<StoreOptions, CliError> {
     let wait_ms = one(matches, "store-wait-ms")?;
-    let replicas = one(matches, "store-wait-replicas")?;
+    let is_confirmed = one::<u32>(matches, "store-wait-replicas")? > 0;
     let typed = StoreAddress::parse(&one::<String>(matches, "store")?);
     let redis = RedisStore {
         address: address(matches)?,
-        confirmation: (replicas > 0).then_some(Confirmation { replicas, wait_ms }),
+        confirm_ms: is_confirmed.then_some(wait_ms),
         id_path: one::<PathBuf>(matches, "data-dir")?.join("store.id"),
         stale_max_ms: matches.get_one("stale-max").copied(),
         ipv6_prefix: one(matches, "ipv6-prefix")?,

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
 
-use super::Confirmation;
 use super::address::StoreAddress;
 use super::calls::{self, Change, Term};
 use super::entry::{EntryId, ListingId};
@@ -55,7 +54,8 @@ struct Under {
 pub struct StoreDecider {
     address: StoreAddress,
     door: FeedDoor,
-    confirmation: Option<Confirmation>,
+    /// How long a replica is waited for, which is to hold the votes too, in milliseconds.
+    confirm_ms: Option<u64>,
     primary: Option<Primary>,
     /// How many connections the feed had made when `primary` was connected.
     epoch: u64,
@@ -65,8 +65,8 @@ pub struct StoreDecider {
 impl StoreDecider {
     /// One that has not connected yet.
     #[must_use]
-    pub fn new(address: StoreAddress, door: FeedDoor, confirmation: Option<Confirmation>) -> Self {
-        Self { address, door, confirmation, primary: None, epoch: 0, retry_at_ms: 0 }
+    pub fn new(address: StoreAddress, door: FeedDoor, confirm_ms: Option<u64>) -> Self {
+        Self { address, door, confirm_ms, primary: None, epoch: 0, retry_at_ms: 0 }
     }
 
     /// What became of each command, in their order: see [`Submitter::run`](super::follower::submitter::Submitter::run).
@@ -110,8 +110,7 @@ impl StoreDecider {
     }
 
     fn patience(&self) -> Duration {
-        let wait_ms = self.confirmation.map_or(0, |confirmation| confirmation.wait_ms);
-        TIMEOUT * PATIENCE + Duration::from_millis(wait_ms)
+        TIMEOUT * PATIENCE + Duration::from_millis(self.confirm_ms.unwrap_or_default())
     }
 
     /// Sees to a connection that can be trusted: where the feed has had to connect anew, this does so too.
@@ -202,7 +201,7 @@ impl StoreDecider {
         let Some(primary) = &mut self.primary else {
             return Err(LinkError::Lost(Reason::Unreachable, "the store does not answer".into()));
         };
-        let wait = self.confirmation.map(wait);
+        let wait = self.confirm_ms.map(wait);
         let (replies, lost) = primary.link.ask_all(calls.iter().map(|call| &call.question).chain(&wait));
         let mut refused = None;
         for (index, call) in calls.iter().enumerate() {
@@ -218,9 +217,9 @@ impl StoreDecider {
             };
             under[call.command].parts[call.part] = part;
         }
-        if self.confirmation.is_some() {
+        if self.confirm_ms.is_some() {
             let confirmed = replies.get(calls.len()).and_then(|reply| reply.as_ref().ok());
-            if lost.is_some() || !self.is_enough(confirmed) || !self.confirms_unchanged(calls, under) {
+            if lost.is_some() || !is_held(confirmed) || !self.confirms_unchanged(calls, under) {
                 self.mark_unconfirmed(calls, under);
             }
         }
@@ -237,12 +236,6 @@ impl StoreDecider {
         answer
     }
 
-    /// Whether so many replicas are as many as were asked for.
-    fn is_enough(&self, replicas: Option<&Value>) -> bool {
-        let wanted = self.confirmation.map_or(0, |confirmation| confirmation.replicas);
-        replicas.and_then(super::entry::number).is_some_and(|replicas| replicas >= u64::from(wanted))
-    }
-
     /// Has replicas confirm votes that were there already. Newer stores confirm only what was written on this
     /// connection, so something is written that changes nothing.
     fn confirms_unchanged(&mut self, calls: &[Call], under: &[Under]) -> bool {
@@ -250,15 +243,15 @@ impl StoreDecider {
             let part = &under[call.command].parts[call.part];
             matches!(part, Reply::Votes(votes) if matches!(votes[..], [VoteOutcome::Unchanged(_)]))
         };
-        let (Some(primary), Some(confirmation)) = (&mut self.primary, self.confirmation) else { return true };
+        let (Some(primary), Some(wait_ms)) = (&mut self.primary, self.confirm_ms) else { return true };
         if !calls.iter().any(is_there) {
             return true;
         }
-        let (replies, lost) = primary.link.ask_all([calls::touch(&self.door.clock.now()), wait(confirmation)]);
+        let (replies, lost) = primary.link.ask_all([calls::touch(&self.door.clock.now()), wait(wait_ms)]);
         if lost.is_some() {
             self.primary = None;
         }
-        matches!(replies.as_slice(), [Ok(_), Ok(replicas)] if self.is_enough(Some(replicas)))
+        matches!(replies.as_slice(), [Ok(_), Ok(replicas)] if is_held(Some(replicas)))
     }
 
     fn mark_unconfirmed(&self, calls: &[Call], under: &mut [Under]) {
@@ -296,11 +289,16 @@ impl StoreDecider {
     }
 }
 
-/// Waits for replicas to hold what was written before on the connection.
-fn wait(Confirmation { replicas, wait_ms }: Confirmation) -> Cmd {
+/// Waits for a replica to hold what was written before on the connection.
+fn wait(wait_ms: u64) -> Cmd {
     let mut command = cmd("WAIT");
-    command.arg(replicas).arg(wait_ms);
+    command.arg(1).arg(wait_ms);
     command
+}
+
+/// Whether the reply to [`wait`] says that a replica holds it.
+fn is_held(replicas: Option<&Value>) -> bool {
+    replicas.and_then(super::entry::number).is_some_and(|replicas| replicas > 0)
 }
 
 /// The calls that these commands need. The outcome of a part that needs none is noted at once.

@@ -54,22 +54,13 @@ use feed::Feed;
 use follower::Follower;
 use view::ClusterView;
 
-/// Votes are held by so many replicas before they count as confirmed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Confirmation {
-    /// How many; at least one.
-    pub replicas: u32,
-    /// How long is waited for them, in milliseconds; at least one.
-    pub wait_ms: u64,
-}
-
 /// The store that a node is to share, and how.
 #[derive(Clone)]
 pub struct RedisStore {
     /// Where it is.
     pub address: StoreAddress,
-    /// What confirms a vote besides the primary.
-    pub confirmation: Option<Confirmation>,
+    /// A vote is confirmed once a replica holds it too; how long is waited for that, in milliseconds.
+    pub confirm_ms: Option<u64>,
     /// Where the id of the store is kept over restarts.
     pub id_path: PathBuf,
     /// A node whose state is older than this, in milliseconds, is not ready.
@@ -96,11 +87,11 @@ impl RedisStore {
     /// A node on this store.
     #[must_use]
     pub fn open(self, clock: &Clock, cooldown: Cooldown, readiness: Readiness) -> Node {
-        let Self { address, confirmation, id_path, stale_max_ms, ipv6_prefix } = self;
+        let Self { address, confirm_ms, id_path, stale_max_ms, ipv6_prefix } = self;
         let (recorder, submitter, door, handle) =
             Follower::parts(clock.clone(), cooldown, ipv6_prefix, readiness, stale_max_ms);
         let view = ClusterView { status: recorder.status(), clock: clock.clone(), cooldown, ipv6_prefix };
-        let mut decider = StoreDecider::new(address.clone(), door.clone(), confirmation);
+        let mut decider = StoreDecider::new(address.clone(), door.clone(), confirm_ms);
         let feed = Feed::new(address, door, id_path);
         Node {
             recorder,
