@@ -3,36 +3,37 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use super::{Seen, Sighting, WatchedQuestion};
+use super::{Seen, WatchedQuestion};
 use crate::vote::table::Pair;
 
-impl Display for Sighting {
+/// All but the instant, which comes first.
+impl Display for Seen {
     fn fmt(&self, out: &mut Formatter<'_>) -> Result {
-        let kind = match self.seen {
-            Seen::Question { .. } => "question",
-            Seen::Vote { .. } => "vote",
-            Seen::Cancellation(_) => "cancellation",
-            Seen::Registration(_) => "registration",
-            Seen::Rotation(_) => "rotation",
-            Seen::Removal(_) => "removal",
+        let kind = match self {
+            Self::Question { .. } => "question",
+            Self::Vote { .. } => "vote",
+            Self::Cancellation(_) => "cancellation",
+            Self::Registration(_) => "registration",
+            Self::Rotation(_) => "rotation",
+            Self::Removal(_) => "removal",
         };
-        write!(out, r#"{{"at":"{}","kind":"{kind}""#, self.at)?;
-        match &self.seen {
-            Seen::Question { asked, answer, status, peer } => {
+        write!(out, r#""kind":"{kind}""#)?;
+        match self {
+            Self::Question { asked, answer, status, peer } => {
                 asked_about(asked, out)?;
                 write!(out, r#","answer":"{answer}","status":{status}"#)?;
                 text("peer", peer.as_ref(), out)?;
             }
-            Seen::Vote { pair, voted_at, expires_at } => {
+            Self::Vote { pair, voted_at, expires_at } => {
                 about(pair, out)?;
                 write!(out, r#","voted_at":"{voted_at}","next_vote_at":"{expires_at}""#)?;
             }
-            Seen::Cancellation(pair) => about(pair, out)?,
-            Seen::Registration(server) | Seen::Rotation(server) | Seen::Removal(server) => {
+            Self::Cancellation(pair) => about(pair, out)?,
+            Self::Registration(server) | Self::Rotation(server) | Self::Removal(server) => {
                 write!(out, r#","server_id":{server}"#)?;
             }
         }
-        out.write_str("}\n")
+        Ok(())
     }
 }
 

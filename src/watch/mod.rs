@@ -31,15 +31,6 @@ pub const ALIVE_MS: u64 = 15_000;
 /// that a busy service spends next to nothing on it.
 pub const PACE_MS: u64 = 50;
 
-/// Something that was seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
-    /// In which second, by the service's time.
-    pub at: UnixSeconds,
-    /// What it was.
-    pub seen: Seen,
-}
-
 /// What can be seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
@@ -223,12 +214,12 @@ impl WatchBoard {
         [watchers, self.0.lines.load(Ordering::Relaxed), self.0.dropped.load(Ordering::Relaxed)]
     }
 
-    fn add(&self, sighting: &Sighting) {
+    fn add(&self, at: UnixSeconds, seen: &Seen) {
         let mut line = String::new();
-        for seat in self.0.seats.lock().iter_mut().flatten().filter(|seat| seat.filter.fits(&sighting.seen)) {
+        for seat in self.0.seats.lock().iter_mut().flatten().filter(|seat| seat.filter.fits(seen)) {
             // A flood of questions is counted, and not written out for nobody.
             if line.is_empty() && seat.lines.len() < WAITING_BYTES_MAX {
-                line = sighting.to_string();
+                line = format!("{{\"at\":\"{at}\",{seen}}}\n");
             }
             if line.is_empty() || seat.lines.len() + line.len() > WAITING_BYTES_MAX {
                 seat.dropped += 1;
@@ -304,7 +295,7 @@ impl WatchPost {
     /// Notes something for its watchers.
     pub fn note(&self, at: UnixSeconds, seen: Seen) {
         if self.is_wanted(&seen) {
-            self.board.add(&Sighting { at, seen });
+            self.board.add(at, &seen);
         }
     }
 }
