@@ -201,17 +201,16 @@ impl Follower {
             is_ending: false,
         };
         let door = FeedDoor {
-            messages: sender.clone(),
+            messages: sender,
             unseen: Arc::clone(&recorder.unseen),
             cooldowns: recorder.live.table.view(),
             directory: recorder.live.directory.view(),
             status: Arc::clone(&recorder.status),
             readiness,
-            clock: clock.clone(),
+            clock,
             cooldown,
         };
-        let status = Arc::clone(&recorder.status);
-        let submitter = Submitter { requests, recorder: sender, clock, status };
+        let submitter = Submitter { requests, door: door.clone() };
         (recorder, submitter, door, handle)
     }
 

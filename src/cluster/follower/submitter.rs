@@ -1,13 +1,10 @@
 //! Takes commands to the shared store, which decides them, and what it decided to the recorder.
 //! Knows nothing of the table: what was decided reaches it by the store's feed, like everything else.
 
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::Receiver;
 
-use super::{FollowerMessage, Settled};
-use crate::clock::Clock;
+use super::{FeedDoor, FollowerMessage, Settled};
 use crate::cluster::entry::EntryId;
-use crate::cluster::status::SharedStatus;
 use crate::recorder::command::{Command, Reply};
 use crate::recorder::queue::Request;
 
@@ -28,9 +25,7 @@ pub struct Decided {
 /// The thread between control and store.
 pub struct Submitter {
     pub(super) requests: Receiver<Request>,
-    pub(super) recorder: SyncSender<FollowerMessage>,
-    pub(super) clock: Clock,
-    pub(super) status: Arc<SharedStatus>,
+    pub(super) door: FeedDoor,
 }
 
 impl Submitter {
@@ -44,7 +39,7 @@ impl Submitter {
             }
         }
         // The recorder may have gone first: then it needs no telling.
-        let _gone = self.recorder.send(FollowerMessage::NoMoreRequests);
+        let _gone = self.door.tell(FollowerMessage::NoMoreRequests);
     }
 
     /// Has everything that waits decided together; `None` where the recorder is gone.
@@ -55,7 +50,7 @@ impl Submitter {
         let mut next = Some(first);
         while let Some(Request { command, respond, .. }) = next {
             if command == Command::Digest {
-                self.recorder.send(FollowerMessage::Digest(respond)).ok()?;
+                self.door.tell(FollowerMessage::Digest(respond)).ok()?;
             } else {
                 let votes = if let Command::Votes(votes, _) = &command { votes.len() } else { 0 };
                 size += votes.max(1);
@@ -67,15 +62,15 @@ impl Submitter {
         if commands.is_empty() {
             return Some(());
         }
-        let (start_us, history) = (self.clock.now().monotonic_us, self.status.history.get());
-        let decided = if self.status.is_waking(self.clock.now().monotonic_ms) {
+        let (start_us, history) = (self.door.clock.now().monotonic_us, self.door.status.history.get());
+        let decided = if self.door.status.is_waking(self.door.clock.now().monotonic_ms) {
             let refused = || Decided { reply: Reply::StoreUnavailable, entry: None, entries: 0 };
             commands.iter().map(|_| refused()).collect()
         } else {
             decide(commands)
         };
         debug_assert_eq!(decided.len(), asked.len());
-        let settled_us = self.clock.now().monotonic_us;
+        let settled_us = self.door.clock.now().monotonic_us;
         let entries = decided.iter().map(|decided| decided.entries).sum();
         let settled = asked.into_iter().zip(decided).map(|((respond, votes), Decided { reply, entry, .. })| Settled {
             reply,
@@ -86,6 +81,6 @@ impl Submitter {
             respond,
         });
         let group = FollowerMessage::Settled { settled: settled.collect(), entries, took_us: settled_us - start_us };
-        self.recorder.send(group).ok()
+        self.door.tell(group).ok()
     }
 }
