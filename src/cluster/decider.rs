@@ -39,7 +39,6 @@ struct Call {
     /// Which part of it.
     part: usize,
     change: Change,
-    question: Cmd,
 }
 
 /// What becomes of one command.
@@ -90,23 +89,12 @@ impl StoreDecider {
         self.connect()?;
         let servers = self.resolve(&commands, &store)?;
         let now_us = self.door.clock.now().monotonic_us;
-        let calls = plan(commands, under, &servers, (&store, &self.terms()), (&self.door.cooldowns, now_us));
+        let calls = plan(commands, under, &servers, &self.door.cooldowns, now_us);
         let mut refused = None;
         for chunk in calls.chunks(CALLS_AT_ONCE) {
-            refused = self.ask(chunk, under)?.or(refused);
+            refused = self.ask(chunk, under, &store)?.or(refused);
         }
         refused.map_or(Ok(()), Err)
-    }
-
-    /// Until when the store is to do what is sent to it in the first go, and in each that follows, in
-    /// milliseconds of its clock: as long as a reply is waited for.
-    fn terms(&self) -> impl Fn(usize) -> u64 + use<> {
-        let patience_ms = u64::try_from(self.patience().as_millis()).unwrap_or(u64::MAX);
-        let now_ms = self.door.clock.wall_ms();
-        move |calls_before| {
-            let goes = 1 + (calls_before / CALLS_AT_ONCE) as u64;
-            now_ms.saturating_add(goes.saturating_mul(patience_ms)).saturating_sub(CLOCKS_APART_MS)
-        }
     }
 
     fn patience(&self) -> Duration {
@@ -197,12 +185,16 @@ impl StoreDecider {
 
     /// Asks some calls in one go, and notes what became of each. Gives one of the refusals, if
     /// there were any.
-    fn ask(&mut self, calls: &[Call], under: &mut [Under]) -> Result<Option<LinkError>, LinkError> {
+    fn ask(&mut self, calls: &[Call], under: &mut [Under], store: &str) -> Result<Option<LinkError>, LinkError> {
+        // The store is to do it as long as a reply is waited for.
+        let patience_ms = u64::try_from(self.patience().as_millis()).unwrap_or(u64::MAX);
+        let until_ms = self.door.clock.wall_ms().saturating_add(patience_ms).saturating_sub(CLOCKS_APART_MS);
+        let term = Term { store, until_ms: Some(until_ms) };
         let Some(primary) = &mut self.primary else {
             return Err(LinkError::Lost(Reason::Unreachable, "the store does not answer".into()));
         };
         let wait = self.confirm_ms.map(wait);
-        let (replies, lost) = primary.link.ask_all(calls.iter().map(|call| &call.question).chain(&wait));
+        let (replies, lost) = primary.link.ask_all(calls.iter().map(|call| call.change.question(term)).chain(wait));
         let mut refused = None;
         for (index, call) in calls.iter().enumerate() {
             let part = match replies.get(index) {
@@ -306,15 +298,12 @@ fn plan(
     commands: Vec<Command>,
     under: &mut [Under],
     servers: &HashMap<Token, ServerId>,
-    (store, until_ms): (&str, &dyn Fn(usize) -> u64),
-    (cooldowns, now_us): (&CooldownView, u64),
+    cooldowns: &CooldownView,
+    now_us: u64,
 ) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for (command, asked) in commands.into_iter().enumerate() {
-        let mut add = |part, change: Change| {
-            let question = change.question(Term { store, until_ms: Some(until_ms(calls.len())) });
-            calls.push(Call { command, part, change, question });
-        };
+        let mut add = |part, change: Change| calls.push(Call { command, part, change });
         match asked {
             Command::Votes(votes, mode) => {
                 for (part, Vote { server, voter, voted_at }) in votes.into_iter().enumerate() {
