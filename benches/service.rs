@@ -104,6 +104,7 @@ fn threads(criterion: &mut Criterion) {
     group.finish();
 }
 
+#[expect(clippy::disallowed_methods, reason = "time is what it measures")]
 fn read_from(view: &CooldownView, threads: u32, rounds: u64) -> Duration {
     let start = Instant::now();
     thread::scope(|scope| {

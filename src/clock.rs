@@ -33,6 +33,7 @@ pub trait Readers: Send + Sync {
 struct SystemReaders;
 
 impl Readers for SystemReaders {
+    #[expect(clippy::disallowed_methods, reason = "the one place")]
     fn wall_us(&self) -> i64 {
         // Before 1970 there is no time to tell; the epoch is the nearest.
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

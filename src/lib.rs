@@ -13,7 +13,10 @@
 //! * [`server`] starts all of it in order, and stops it in order.
 //! * [`cli`] is the command line.
 #![forbid(unsafe_code)]
+// Only the command line prints.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
 
+#[allow(clippy::print_stderr, clippy::print_stdout)]
 pub mod cli;
 pub mod clock;
 #[cfg(feature = "redis")]

@@ -1,5 +1,7 @@
 //! The integration tests: the real binary over real sockets, each test with a server of its own.
 //! One test binary, a module a subject. What needs no socket is tested beside the code.
+// The tests read the system's clock by themselves, and say what they expect where it matters.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod abuse;
 #[cfg(feature = "redis")]
