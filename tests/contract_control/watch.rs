@@ -3,10 +3,7 @@
 use crate::contract_control::expect_error;
 use crate::util::DEADLINE;
 use crate::util::client::{Client, exchange, get};
-use crate::util::figures::resident_kib;
-use crate::util::needs::is_long;
 use crate::util::server::Server;
-use crate::util::wait_until;
 use crate::util::watch::{Watching, until_watched};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
@@ -178,30 +175,4 @@ fn eight_watch_and_a_place_is_free_again_once_one_has_gone() {
         until_watched(&server, 8);
     }
     expect_error("the ninth again", &ninth(), 503, "too_many_watchers");
-}
-
-/// What is told has a bound for each watcher, and a vote is recorded as ever. That nobody waits for a watcher is in
-/// `watch::tests`, where nobody takes what is noted.
-#[test]
-fn watchers_that_do_not_read_hold_little() {
-    let questions = if is_long() { 100_000 } else { 5_000 };
-    let server = server();
-    let mut client = Client::connect(server.public());
-    let watching = [(); 3].map(|()| Watching::begin_narrow(&server));
-    let before_kib = resident_kib(server.pid());
-    for _ in 0..questions {
-        client.send("GET /api/vote/28/status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert_eq!(client.read_response(false).status, 200);
-    }
-    assert_eq!(server.control_client().cast(28, [203, 0, 113, 7]).status, 201);
-    let grown_kib = resident_kib(server.pid()).saturating_sub(before_kib);
-    let missed = server.metric("vote_status_watch_dropped_total");
-    println!("memory: +{grown_kib} KiB; {missed} lines missed");
-    assert!(grown_kib <= 8 * 1024, "{grown_kib} KiB");
-    // Of everything that was asked each has a line, or is told that it has missed it.
-    wait_until("all is told", || {
-        let [lines, dropped] = ["vote_status_watch_lines_total", "vote_status_watch_dropped_total"];
-        server.metric(lines) + server.metric(dropped) >= 3 * (questions + 1)
-    });
-    drop(watching);
 }

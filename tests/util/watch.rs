@@ -1,7 +1,6 @@
 //! A watcher: `GET /v1/watch`, its lines one by one.
 
 use crate::util::DEADLINE;
-use crate::util::endpoint::connect_narrow;
 use crate::util::server::Server;
 use socket2::Socket;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,15 +13,7 @@ pub(crate) struct Watching(BufReader<TcpStream>);
 impl Watching {
     /// Watches by this query; what happens from then on is seen.
     pub(crate) fn begin(server: &Server, query: &str) -> Watching {
-        Self::begin_with(TcpStream::connect(server.control()).expect("the control listener"), query)
-    }
-
-    /// The same, with so little room in the kernel that who does not read is soon behind.
-    pub(crate) fn begin_narrow(server: &Server) -> Watching {
-        Self::begin_with(connect_narrow(server.control(), None).expect("the control listener").into(), "")
-    }
-
-    fn begin_with(mut stream: TcpStream, query: &str) -> Watching {
+        let mut stream = TcpStream::connect(server.control()).expect("the control listener");
         stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
         let request = format!("GET /v1/watch{query} HTTP/1.0\r\nAuthorization: Bearer {}\r\n\r\n", Server::KEY);
         stream.write_all(request.as_bytes()).expect("sent");
