@@ -67,39 +67,3 @@ impl<R: BufRead> Lines<R> {
         Ok(Some(TextLine { number: self.number, text: (!is_overlong).then_some(text) }))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::io::{BufReader, Read};
-
-    use super::Lines;
-    use crate::limits::BATCH_LINE_BYTES_MAX;
-
-    fn read(text: &[u8], step: usize) -> Vec<(u64, Option<Vec<u8>>)> {
-        let mut lines = Lines::new(BufReader::with_capacity(step, text.take(u64::MAX)));
-        let mut read = Vec::new();
-        while let Some(line) = lines.next().expect("memory can be read") {
-            read.push((line.number, line.text.map(<[u8]>::to_vec)));
-        }
-        assert_eq!(lines.bytes_read(), text.len() as u64);
-        read
-    }
-
-    #[test]
-    fn lines_have_their_numbers_however_they_are_cut() {
-        let long = "x".repeat(BATCH_LINE_BYTES_MAX);
-        let text = format!("\u{feff}a\r\n\n{long}\n{long}y\nb\rc\nlast");
-        for step in [1, 2, 3, 7, 4_096, 100_000] {
-            let expected = [
-                (1, Some(b"a".to_vec())),
-                (2, Some(b"".to_vec())),
-                (3, Some(long.clone().into_bytes())),
-                (4, None),
-                (5, Some(b"b\rc".to_vec())),
-                (6, Some(b"last".to_vec())),
-            ];
-            assert_eq!(read(text.as_bytes(), step), expected, "step {step}");
-        }
-        assert_eq!(read(b"", 8), []);
-    }
-}
