@@ -294,36 +294,3 @@ impl DatedResponses {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{DatedResponses, Health, PublicDocument, PublicReply};
-    use crate::http::fault::Fault;
-    use crate::http::response::Framing;
-    use crate::metrics::answers::Variant;
-    use crate::pages::DocumentForm;
-    use crate::vote::answer::Answer;
-    use crate::vote::time::{Cooldown, UnixSeconds};
-
-    #[test]
-    fn every_answer_that_was_made_ahead_is_of_this_second() {
-        let now = UnixSeconds(1_795_178_096);
-        let mut responses = DatedResponses::new(Cooldown::from_minutes(10_080).expect("in range"));
-        let cooling =
-            [1, 99, 999, 9_999, 10_080].map(|minutes| Answer::InCooldown { expires_at: now.plus(minutes * 60) });
-        let others =
-            [Answer::CanVote, Answer::InvalidIp, Answer::InvalidServerId, Answer::UnknownServer, Answer::UnknownToken];
-        let answers = cooling.into_iter().chain(others).map(|answer| PublicReply::Status(Variant::Id, answer));
-        let pages = [PublicDocument::Documentation, PublicDocument::OpenApi]
-            .into_iter()
-            .flat_map(|page| DocumentForm::ALL.map(|form| PublicReply::Page(page, form)));
-        let health = [Health::Alive, Health::Ready, Health::NotReady].map(PublicReply::Health);
-        let aside = Fault::ALL.map(|(fault, ..)| PublicReply::Refused(fault)).into_iter().chain([PublicReply::Options]);
-        for reply in answers.chain(pages).chain(health).chain(aside) {
-            let mut out = Vec::new();
-            responses.append(reply, Framing::last(true), now, &mut out);
-            let head = String::from_utf8(out).expect("a head is text");
-            assert!(head.contains("\r\nDate: Fri, 20 Nov 2026 12:34:56 GMT\r\n"), "{reply:?}: {head}");
-        }
-    }
-}
