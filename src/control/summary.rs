@@ -121,22 +121,6 @@ mod tests {
     use super::Summary;
     use crate::limits::BATCH_ANSWER_BYTES_MAX;
 
-    fn told(summary: &Summary) -> Vec<u64> {
-        summary.told.keys().copied().collect()
-    }
-
-    #[test]
-    fn the_first_lines_are_told_whichever_come_first() {
-        let mut summary = Summary::new(3);
-        for line in [9, 5, 7, 8, 2, 6, 10] {
-            summary.refuse(line, "invalid_vote", "why");
-        }
-        assert_eq!(told(&summary), [2, 5, 6]);
-        let mut none = Summary::new(0);
-        none.refuse(1, "invalid_vote", "why");
-        assert!(told(&none).is_empty());
-    }
-
     #[test]
     fn the_answer_has_its_bound_and_no_line_is_told_behind_one_that_is_not() {
         for message in ["x".repeat(1_000), "\"".repeat(1_000), "\u{1b}\\".repeat(500), "é\"".repeat(300), String::new()]
@@ -149,7 +133,7 @@ mod tests {
             let answer = serde_json::to_vec(&summary).expect("it has a spelling");
             assert!(answer.len() <= BATCH_ANSWER_BYTES_MAX, "{} bytes of {message:.9}", answer.len());
             assert!(answer.len() > BATCH_ANSWER_BYTES_MAX / 2, "{} bytes of {message:.9}", answer.len());
-            let told = told(&summary);
+            let told: Vec<u64> = summary.told.keys().copied().collect();
             let expected: Vec<u64> = (1..20).chain(100..).take(told.len()).collect();
             assert_eq!(told, expected, "{message:.9}");
         }
