@@ -68,15 +68,11 @@ mod tests {
     #[test]
     fn an_echo_is_short_and_plain() {
         for (text, expected) in [
-            ("", ""),
-            ("demo", "demo"),
             ("0123456789", "0123456789"),
             ("0123456789a", "0123456…"),
             ("éééééé", "ééé…"),
-            ("ééééé", "ééééé"),
             ("123456789é", "1234567…"),
             ("a\n\0b", "a\u{fffd}\u{fffd}b"),
-            ("\u{1b}[31mred", "\u{fffd}[31mred"),
             ("\u{1b}[31mred!", "\u{fffd}[31m…"),
             ("\u{9b}2J\u{202e}", "\u{fffd}2J\u{fffd}"),
             ("\u{10ffff}\u{10ffff}\u{10ffff}", "\u{10ffff}…"),

