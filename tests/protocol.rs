@@ -19,7 +19,6 @@ use crate::util::figures::report;
 use crate::util::server::Server;
 use case::Case;
 use runner::{Target, told};
-use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::time::Instant;
 
@@ -107,12 +106,4 @@ fn limits_follow_their_options() {
     assert_eq!([status(target(1_100)), status(target(2_000))], [404, 414]);
     assert_eq!([status(lines(5)), status(lines(6))], [200, 431]);
     assert_eq!([status(body(10)), status(body(11))], [200, 413]);
-}
-
-#[test]
-fn cases_have_names_of_their_own() {
-    let mut names = HashSet::new();
-    for case in cases() {
-        assert!(names.insert(case.name.clone()), "twice: {}", case.name);
-    }
 }

@@ -2,8 +2,8 @@
 //! compares byte for byte. The tests of the listeners call them.
 
 use crate::util::answers::{
-    BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, EXPECTATION_FAILED, HEADERS_TOO_LARGE, METHOD_NOT_ALLOWED, NOT_FOUND,
-    NOT_IMPLEMENTED, OPTIONS, OTHER_METHODS, OneVote, Outcome, URI_TOO_LONG, VERSION_NOT_SUPPORTED, answer_to, rows,
+    BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, EXPECTATION_FAILED, METHOD_NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED,
+    OPTIONS, OTHER_METHODS, OneVote, Outcome, VERSION_NOT_SUPPORTED, answer_to, rows,
 };
 use crate::util::client::{Client, get};
 use crate::util::endpoint::Endpoint;
@@ -79,10 +79,7 @@ pub(crate) const PATH: &str = "/api/vote/28/status/203.0.113.7";
 pub(crate) fn whole_contract(endpoint: &Endpoint, vote: &OneVote) {
     every_path_and_method(endpoint, vote);
     every_kind_of_request(endpoint);
-    heads_past_their_limits(endpoint);
-    body_asked_about(endpoint);
     answers_in_one_write(endpoint, vote);
-    half_a_close(endpoint);
 }
 
 /// What a browser or a client says that it would like. An HTML page pays a reward, so no path of the interface gives one.
@@ -135,33 +132,6 @@ pub(crate) fn every_kind_of_request(endpoint: &Endpoint) {
         client.send(&request);
         expect(&request, &mut client, outcome, *after);
     }
-}
-
-/// Heads just within and past their limits.
-pub(crate) fn heads_past_their_limits(endpoint: &Endpoint) {
-    let lines = |count: usize| "X-Line: 1\r\n".repeat(count);
-    let big = "b".repeat(17_000);
-    for (request, outcome, after) in [
-        // Host and 99 more make the hundred that is served.
-        (format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n{}\r\n", lines(99)), &CAN_VOTE, Open),
-        (format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n{}\r\n", lines(100)), &HEADERS_TOO_LARGE, Closed),
-        (format!("GET {PATH} HTTP/1.1\r\nHost: a\r\nX-Big: {big}\r\n\r\n"), &HEADERS_TOO_LARGE, Closed),
-        (format!("GET {PATH}?{big} HTTP/1.1\r\nHost: a\r\n\r\n"), &URI_TOO_LONG, Closed),
-    ] {
-        let mut client = Client::connect(endpoint);
-        client.send(&request);
-        expect(&request, &mut client, outcome, after);
-    }
-}
-
-/// A client that waits for `100 Continue`.
-pub(crate) fn body_asked_about(endpoint: &Endpoint) {
-    let mut client = Client::connect(endpoint);
-    client.send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"));
-    let interim = client.read_response(false);
-    assert_eq!(interim.raw_head, "HTTP/1.1 100 Continue\r\n\r\n");
-    client.send("body");
-    expect("the answer after 100", &mut client, &CAN_VOTE, Open);
 }
 
 /// How content is framed, and its two halves.
@@ -241,16 +211,6 @@ pub(crate) fn answers_in_one_write(endpoint: &Endpoint, vote: &OneVote) {
         assert_eq!(response.text(), outcome.body.replace("NEXT", &next), "{path}");
     }
     client.expect_open();
-}
-
-/// A client that shuts its sending side behind its request.
-pub(crate) fn half_a_close(endpoint: &Endpoint) {
-    let mut client = Client::connect(endpoint);
-    client.send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n\r\n"));
-    client.shutdown_write();
-    let response = client.read_response(false);
-    assert_eq!(response.text(), CAN_VOTE.body);
-    client.expect_closed();
 }
 
 /// Reads the answer, checks all of it, and then that the connection is left as it says.
