@@ -219,37 +219,6 @@ fn answered_at_the_head(server: &Server, head: &str, status: u16) {
     }
 }
 
-/// No content: the connection goes on. Content that is wanted, or of a request that changes something, is read.
-#[test]
-fn what_has_no_content_or_wants_it_keeps_its_connection() {
-    let server = one_worker(&[]);
-    let mut client = Client::connect(server.control());
-    let vote = r#"{"server_id":1,"ip":"203.0.113.9"}"#;
-    let asked = [
-        ("GET /healthz", "", 200),
-        ("GET /healthz", "0", 200),
-        ("GET /nothing", "0", 404),
-        ("POST /metrics", "0", 405),
-        ("POST /v1/votes", vote, 201),
-        ("DELETE /v1/votes/1/203.0.113.9", "{}", 200),
-        ("POST /v1/servers/1/token", "{}", 200),
-        ("GET /v1/servers/1", "", 200),
-    ];
-    for (line, content, status) in asked {
-        let framing = match content {
-            "" => String::new(),
-            "0" => "\r\nContent-Length: 0".to_owned(),
-            content => format!("\r\nContent-Length: {}", content.len()),
-        };
-        let content = if content == "0" { "" } else { content };
-        let key = Server::KEY;
-        client.send(format!("{line} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {key}{framing}\r\n\r\n{content}"));
-        let response = client.read_response(false);
-        assert_eq!((response.status, response.says_close()), (status, false), "{line}: {response:?}");
-    }
-    client.expect_open();
-}
-
 /// The others, who were told 503 for want of memory, were counted with them.
 #[test]
 fn newcomers_that_are_turned_away_are_counted() {

@@ -1,6 +1,6 @@
 //! What a client can make the server hold: endless sections, partial heads, idle connections.
 
-use super::{GET, ask, assert_refusal};
+use super::{ask, assert_refusal};
 use crate::util::answers::CONTENT_TOO_LARGE;
 use crate::util::client::Client;
 use crate::util::figures::{connections_affordable, one_worker, report, resident_kib};
@@ -85,23 +85,6 @@ fn a_refusal_reaches_a_client_that_sends_all_first() {
     }
 }
 
-/// A head over its bound that is pipelined behind answered requests loses none of their answers.
-#[test]
-fn answers_before_a_refusal_arrive() {
-    let server = one_worker(&[]);
-    for _ in 0..20 {
-        let mut client = Client::connect(server.public());
-        let refused = [b"GET /".to_vec(), vec![b'a'; 200_000]].concat();
-        client.send([GET.repeat(100), refused].concat());
-        for _ in 0..100 {
-            assert_eq!(client.read_response(false).status, 200);
-        }
-        let response = client.read_response(false);
-        assert_eq!(response.status, 414, "{response:?}");
-        client.expect_closed();
-    }
-}
-
 fn received_bytes(server: &Server) -> u64 {
     server.metric(r#"vote_status_received_bytes_total{listener="public"}"#)
 }
@@ -131,18 +114,11 @@ fn partial_heads_hold_no_more_than_the_limit() {
     ask(&mut Client::connect(server.public()));
 }
 
-/// How many idle connections are opened: an environment variable may ask for more than the test
-/// takes by itself, as far as descriptors allow.
-fn idle_connections() -> usize {
-    let asked = std::env::var("VOTE_STATUS_TEST_IDLE_CONNECTIONS");
-    asked.map_or(5_000, |asked| asked.parse().expect("a number of connections"))
-}
-
 /// Connections that have had their answer and stay.
 #[test]
 fn idle_connections_hold_little_memory() {
     const EACH_MAX: u64 = 1024;
-    let count = connections_affordable(idle_connections());
+    let count = connections_affordable(5_000);
     let server = one_worker(&["--idle-timeout", "120", "--max-connections", "18000"]);
     let mut warm: Vec<Client> = (0..64).map(|_| Client::connect(server.public())).collect();
     for client in &mut warm {

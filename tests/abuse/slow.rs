@@ -102,18 +102,6 @@ fn the_deadline_of_a_later_request_starts_with_its_first_byte() {
 }
 
 #[test]
-fn answers_before_a_request_that_does_not_end_arrive() {
-    let server = one_worker(&["--head-timeout", "1"]);
-    let mut client = Client::connect(server.public());
-    client.send([GET, GET, b"GET /api"].concat());
-    for _ in 0..2 {
-        assert_eq!(client.read_response(false).text(), CAN_VOTE.body);
-    }
-    assert_refusal(&client.read_response(false), &REQUEST_TIMEOUT);
-    client.expect_closed();
-}
-
-#[test]
 fn an_idle_connection_is_closed_without_a_word() {
     let server = one_worker(&["--idle-timeout", "1"]);
     let mut never_asked = Client::connect(server.public());
