@@ -76,20 +76,6 @@ fn one_of_many_overlapping_voters_is_recorded_whole() {
     }
 }
 
-#[test]
-fn one_of_many_servers_gets_the_token() {
-    let server = Server::in_memory(&[]);
-    let control = server.control_client();
-    for round in 0..5 {
-        let body = format!(r#"{{"token":"token-{round}"}}"#);
-        let first = round * CALLERS + 1;
-        let mut ids: Vec<usize> = (first..first + CALLERS).collect();
-        let statuses = at_once(&mut ids, |id| control.put(&format!("/v1/servers/{id}"), &body).status);
-        let count = |wanted| statuses.iter().filter(|&&status| status == wanted).count();
-        assert_eq!((count(201), count(409)), (1, CALLERS - 1), "round {round}");
-    }
-}
-
 /// Does `work` with each of `items` on a thread each, all let go together. Nothing can fail
 /// before they are, so that no thread waits for one that is gone.
 fn at_once<T: Send, R: Send>(items: &mut [T], work: impl Fn(&mut T) -> R + Sync) -> Vec<R> {

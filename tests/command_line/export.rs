@@ -1,12 +1,11 @@
 //! `export`: whole or not at all, and what it gives another service takes.
 
-use crate::command_line::{COOLDOWN, expect_failure, expect_quiet, parse, run, say, shell, status, text};
+use crate::command_line::{expect_failure, expect_quiet, run, say, shell, text};
 use crate::util::server::Server;
 use crate::util::stub::Stub;
 use crate::util::time::{now_unix, rfc3339};
 use crate::util::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
@@ -170,32 +169,4 @@ fn a_stream_that_is_cut_leaves_no_file() {
     // The same with its last chunk is taken: it is the end that the others lack.
     let stub = Stub::answering(Vec::leak(format!("{whole}0\r\n\r\n").into_bytes()));
     assert_eq!(expect_quiet(&say(&["export", "-", "--control-url", &stub.url()], &[]), 0), line);
-}
-
-#[test]
-fn what_is_exported_into_an_empty_directory_gives_the_same_answers() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let data = folder.path().join("data");
-    let (from, to) = (Server::in_memory(&[]), Server::start(&["--data-dir", text(&data)]));
-    let control = from.control_client();
-    let now = now_unix();
-    let mut lines = String::new();
-    for id in 1..=5_u32 {
-        control.add_server(id, &format!("token-{id}"));
-        for last in 0..40 {
-            let voted_at = now - 100 * last - i64::from(id);
-            lines += &format!("{{\"server_id\":{id},\"ip\":\"198.51.100.{last}\",\"voted_at\":{voted_at}}}\n");
-        }
-    }
-    assert_eq!(control.post("/v1/votes/batch", &lines).json()["recorded"], 200);
-    let pipe = format!("\"$0\" export - | \"$0\" import - --json --control-url http://{}", to.control());
-    let ended = shell(&from, &pipe, folder.path());
-    let summary = parse(expect_quiet(&ended, 0));
-    assert_eq!((&summary["servers"]["recorded"], &summary["votes"]["recorded"]), (&5.into(), &200.into()));
-    let exported = |server: &Server| -> BTreeSet<String> {
-        expect_quiet(&run(server, &["export", "-"]), 0).lines().map(str::to_owned).collect()
-    };
-    assert_eq!(exported(&from), exported(&to));
-    let next = |server: &Server| status(server, 5, "198.51.100.39")["next_vote_at"].clone();
-    assert_eq!((next(&from), next(&to)), (rfc3339(now - 3_905 + COOLDOWN).into(), next(&from)));
 }
