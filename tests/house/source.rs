@@ -229,12 +229,3 @@ fn comments_and_quotes_are_no_code() {
     let expected = "a(\"        \", ' ', '  ', b\" \", r#\"  \"#)     \n        fn f<'a>(x: &'a T) {}";
     assert_eq!(source.code, expected);
 }
-
-#[test]
-fn test_modules_are_no_product() {
-    let text = "fn a() {}\n#[cfg(test)]\n#[path = \"x_tests.rs\"]\nmod tests;\nfn b() {}\n#[cfg(test)]\nmod more {\n    fn c() {}\n}\nfn d() {}\n";
-    let product = Source::new("src/x.rs", text).product;
-    let kept: Vec<_> = ["a", "b", "c", "d"].into_iter().filter(|name| words(&product, name).count() == 1).collect();
-    assert_eq!(kept, ["a", "b", "d"]);
-    assert!(Source::new("src/x_tests.rs", text).product.trim().is_empty());
-}
