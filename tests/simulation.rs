@@ -71,7 +71,7 @@ fn a_step_forward_ends_nothing_for_good_after_a_failed_sync() {
     let settings = Settings { cooldown_s: 86_400, prefix: 64 };
     let ballot = Ballot { server: 0, addresses: vec![2], ago_s: None, is_again: false, is_record: false };
     let mut operations = vec![
-        Operation::Ask(vec![Ask::List { server: 0 }, Ask::Vote(ballot)]),
+        Operation::Ask(vec![Ask::List { server: 0 }, Ask::Votes(vec![ballot])]),
         Operation::Disk(Trouble::SyncsFail(2)),
         Operation::Pass { ms: 640_000 },
         Operation::Step { ms: 86_400_000 },
@@ -89,7 +89,7 @@ fn a_slow_disk_does_not_keep_the_time_from_standing_still() {
     let settings = Settings { cooldown_s: 86_400, prefix: 64 };
     let ballot = Ballot { server: 0, addresses: vec![2], ago_s: None, is_again: false, is_record: false };
     let operations = [
-        Operation::Ask(vec![Ask::List { server: 0 }, Ask::Vote(ballot)]),
+        Operation::Ask(vec![Ask::List { server: 0 }, Ask::Votes(vec![ballot])]),
         Operation::Disk(Trouble::SyncTakes(4_000)),
         Operation::Step { ms: -600_000 },
         Operation::Drift { ppm: -400 },
@@ -109,14 +109,14 @@ fn what_a_full_disk_has_dropped_is_not_taken_for_recorded() {
     let record = Ballot { addresses: vec![1, 0], ago_s: Some(2_803), is_record: true, ..ballot.clone() };
     let operations = [
         Operation::Ask(vec![Ask::List { server: 2 }]),
-        Operation::Ask(vec![Ask::Vote(ballot)]),
+        Operation::Ask(vec![Ask::Votes(vec![ballot])]),
         Operation::Step { ms: 604_800_000 },
-        Operation::Ask(vec![Ask::Vote(later)]),
+        Operation::Ask(vec![Ask::Votes(vec![later])]),
         Operation::Disk(Trouble::Full),
         Operation::Pass { ms: 5_000 },
         Operation::ComeBack,
         Operation::Disk(Trouble::Heals),
-        Operation::Ask(vec![Ask::Vote(record)]),
+        Operation::Ask(vec![Ask::Votes(vec![record])]),
         Operation::Restart { end: End::Kill, off_ms: 0, step_ms: 0, accepts_clock: false },
     ];
     assert_eq!(run(0, settings, &operations).map_err(|finding| finding.what), Ok(()));

@@ -91,6 +91,7 @@ mod tests {
     use crate::vote::directory::Snapshot;
     use crate::vote::id::{ServerId, Token};
     use crate::vote::ipv4::Ipv4;
+    use crate::vote::ipv6::Ipv6Network;
     use crate::vote::table::{CooldownTable, Pair};
     use crate::vote::time::{Cooldown, UnixSeconds};
 
@@ -107,7 +108,11 @@ mod tests {
         let digest = |votes: &[(u32, u32, u32)]| {
             let mut table = CooldownTable::default();
             for (server, address, voted_at) in votes {
-                let pair = Pair { server: ServerId(*server), address: VoterAddress::V4(Ipv4(*address)) };
+                let address = match address % 2 {
+                    0 => VoterAddress::V4(Ipv4(*address)),
+                    _ => VoterAddress::V6(Ipv6Network(u64::from(*address))),
+                };
+                let pair = Pair { server: ServerId(*server), address };
                 table.insert(pair, cooldown.expires_at(UnixSeconds(*voted_at)));
             }
             let mut servers = Snapshot::default();
@@ -119,6 +124,7 @@ mod tests {
         assert_eq!(digest(&[one, other, (1, 9, 994_600)]), digest(&[one, other]), "over at now");
         assert_ne!(digest(&[one, (1, 8, 999_002)]), digest(&[one, other]));
         assert_ne!(digest(&[one, (2, 8, 999_001)]), digest(&[one, other]));
+        assert_ne!(digest(&[(1, 9, 999_000), other]), digest(&[one, other]));
         assert_eq!(digest(&[one, other]).votes, 2);
         assert_eq!(digest(&[]).servers, 1);
     }

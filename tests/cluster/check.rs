@@ -29,7 +29,6 @@ fn a_check_finds_what_differs() {
     let truth = settle(&mut engine.connect(), &[&node], "before");
     let ended = check(&engine, &node);
     assert_eq!(ended.status.code(), Some(0), "{}{}", ended.stdout, ended.stderr);
-    assert!(ended.stdout.contains(&format!("{:016x}", truth.digest())), "{}", ended.stdout);
 
     // One vote less in Redis, and one more: nothing tells the node.
     let (gone, _) = truth.votes.first_key_value().expect("votes");

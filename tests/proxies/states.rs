@@ -1,15 +1,13 @@
-//! Each proxy in each state that the service can be in: away, frozen, not ready, full, and restarted
-//! under load. Whatever is asked, it is answered with the safe body or the truth, in a caller's time.
+//! Each proxy in each state that the service can be in: away, frozen, and not ready. Whatever is asked, it is answered
+//! with the safe body or the truth, in a caller's time.
 
 use crate::proxies::away::{TOKEN_PATH, expect_away};
 use crate::proxies::expected::{AWAY, Answer};
 use crate::proxies::front::{Front, Kind};
 use crate::proxies::{before, curl, each_proxy, expect};
-use crate::util::answers::{CAN_VOTE, IN_COOLDOWN, Outcome, prepare};
+use crate::util::answers::{CAN_VOTE, Outcome, prepare};
 use crate::util::checks::PATH;
 use crate::util::client::{Client, exchange, get};
-use crate::util::endpoint::free_port;
-use crate::util::load::{Caller, Load};
 use crate::util::patience::in_time;
 use crate::util::server::Server;
 use crate::util::stub::Stub;
@@ -18,11 +16,8 @@ use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread::{scope, sleep};
-use std::time::{Duration, Instant};
-
-/// Each proxy is to be caught by a restart at another moment.
-const POLL: Duration = Duration::from_millis(20);
+use std::thread::scope;
+use std::time::Instant;
 
 /// What is asked in each state, as the first request of a connection.
 const ASKED: &[&str] = &[
@@ -133,93 +128,6 @@ fn ask(label: &str, kind: Kind, addr: SocketAddr, request: &str) {
     }
     client.send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n\r\n"));
     expect_away(label, &in_time(label, || client.read_response(false)), false);
-}
-
-/// Every connection of the service is taken by others: the proxy's own get the service's 503, or theirs.
-#[test]
-fn a_full_service_is_answered_through_each_proxy() {
-    for kind in [Kind::Nginx, Kind::Haproxy, Kind::Caddy] {
-        let server = Server::in_memory(&["--max-connections", "4", "--workers", "1"]);
-        prepare(&server);
-        let Some(front) = before(kind, &server) else { continue };
-        let mut held: Vec<Client> = (0..4).map(|_| Client::connect(server.public())).collect();
-        held.iter_mut().for_each(|client| client.send("G"));
-        for count in 0..20 {
-            let response = get(front.plain, PATH);
-            let answers = [&CAN_VOTE].into_iter().chain(AWAY);
-            let outcome = answers.into_iter().find(|outcome| is(outcome, &response.status.to_string()));
-            let outcome = outcome.unwrap_or_else(|| panic!("{kind:?} {count}: {response:?}"));
-            expect(&format!("{kind:?} {count}"), &response, Answer::Safe(outcome), "", false);
-        }
-    }
-}
-
-/// Ended in order and killed, three times each, while callers ask on kept and on new connections.
-#[test]
-fn a_restart_under_load_is_answered_through_each_proxy() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let (public, data) = (free_port(), folder.path().display().to_string());
-    let start = || {
-        let mut command = Server::command();
-        command.args(["serve", "--control", "127.0.0.1:0", "--data-dir", &data]);
-        Server::spawn({
-            command.args(["--listen", &public.to_string(), "--drain-delay", "0", "--drain-timeout", "1"]);
-            command
-        })
-    };
-    let mut server = start();
-    let next = prepare(&server).next();
-    let fronts: Vec<Front> = [Kind::Nginx, Kind::Haproxy, Kind::Caddy]
-        .into_iter()
-        .filter_map(|kind| Front::start(kind, &[public]))
-        .collect();
-    if fronts.is_empty() {
-        return;
-    }
-    let callers = fronts.iter().flat_map(|front| [true, false].map(|is_kept| asking(front.plain, is_kept, &next)));
-    let load = Load::start(callers);
-    for signal in [Signal::TERM, Signal::KILL].repeat(3) {
-        let answered = load.known()[0];
-        server.signal(signal);
-        server.wait_exit(DEADLINE);
-        server = start();
-        let until = Instant::now() + DEADLINE;
-        while load.known()[0] < answered + 20 && Instant::now() < until {
-            sleep(POLL);
-        }
-    }
-    let [true_answers, safe_answers] = load.stop();
-    println!("{true_answers} true answers, {safe_answers} safe ones over 6 restarts, none missing");
-}
-
-/// Asks, and counts the truth and the safe body. Panics on anything else, and on no answer.
-fn asking(addr: SocketAddr, is_kept: bool, next: &str) -> Caller<[u32; 2]> {
-    let (mut kept, next) = (Client::connect(addr), next.to_owned());
-    Box::new(move |counts| {
-        for (path, outcome) in [(PATH, &CAN_VOTE), (TOKEN_PATH, &IN_COOLDOWN)] {
-            let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
-            let response = if is_kept {
-                kept.send(request);
-                kept.read_response(false)
-            } else {
-                exchange(addr, request)
-            };
-            let is_true = response.status == 200;
-            if is_true {
-                // The minutes that are left go down while this runs; the instant does not.
-                let told = response.json();
-                assert_eq!(told["can_vote"], outcome == &CAN_VOTE, "{response:?}");
-                assert!(outcome == &CAN_VOTE || told["next_vote_at"] == next, "{response:?}");
-            } else {
-                expect_away("restarted", &response, false);
-            }
-            counts.open()[usize::from(!is_true)] += 1;
-            if is_kept && response.says_close() {
-                kept = Client::connect(addr);
-            }
-        }
-        sleep(Duration::from_millis(1));
-    })
 }
 
 /// What is no `GET` is sent once, whatever becomes of it: nothing is done twice.

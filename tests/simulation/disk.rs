@@ -367,10 +367,9 @@ impl Disk {
         self.is_dead = true;
     }
 
-    /// The process is gone, and its locks. What it has written stays cached.
+    /// The process is gone. What it has written stays cached.
     pub(crate) fn kill(&mut self) {
         self.handles.clear();
-        self.inodes.values_mut().for_each(|inode| inode.locked_by = None);
         self.is_dead = false;
         self.faults.kill = None;
     }

@@ -215,7 +215,7 @@ impl Machine {
         let in_doubt = |asked: usize| vec![Answer::InDoubt; asked];
         let mut is_taken = false;
         for (index, request) in requests.iter().enumerate() {
-            let asked = if let Request::Batch(asked) = request { asked.len() } else { 1 };
+            let asked = if let Request::Votes(asked) = request { asked.len() } else { 1 };
             // Who has died has told nobody anything.
             let answers = if is_dead { in_doubt(asked) } else { answers[index].clone() };
             if answers.len() != asked {
@@ -228,8 +228,7 @@ impl Machine {
             is_taken |= answers.iter().any(is_commit);
             moments.push(self.model.clone());
             match request {
-                Request::Vote(asked) => self.model.vote(asked, &answers[0])?,
-                Request::Batch(asked) => {
+                Request::Votes(asked) => {
                     for (asked, answer) in asked.iter().zip(&answers) {
                         self.model.vote(asked, answer)?;
                     }
@@ -278,8 +277,11 @@ impl Machine {
         let mut asking = Vec::new();
         for request in requests {
             let votes: Vec<(u32, IpAddr)> = match request {
-                Request::Vote(asked) => asked.addresses.iter().map(|address| (asked.server, *address)).collect(),
-                Request::Batch(asked) => asked.iter().map(|asked| (asked.server, asked.addresses[0])).collect(),
+                Request::Votes(asked) => {
+                    let each =
+                        asked.iter().flat_map(|asked| asked.addresses.iter().map(|address| (asked.server, *address)));
+                    each.collect()
+                }
                 Request::Cancel(server, address) => vec![(*server, *address)],
                 Request::List(server, token) => {
                     let by_token =

@@ -85,9 +85,8 @@ pub(crate) enum Trouble {
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
-    Vote(Ballot),
     /// Of one mode.
-    Batch(Vec<Ballot>),
+    Votes(Vec<Ballot>),
     Cancel {
         server: usize,
         address: usize,
@@ -186,11 +185,11 @@ fn ask(random: &mut Random) -> Ask {
     match random.below(20) {
         0..=9 => {
             let is_record = random.below(6) == 0;
-            Ask::Vote(ballot(random, is_record))
+            Ask::Votes(vec![ballot(random, is_record)])
         }
         10..=12 => {
             let is_record = random.below(2) == 0;
-            Ask::Batch((0..1 + random.below(5)).map(|_| ballot(random, is_record)).collect())
+            Ask::Votes((0..1 + random.below(5)).map(|_| ballot(random, is_record)).collect())
         }
         13..=15 => Ask::Cancel { server: random.below(SERVERS), address: random.below(ADDRESSES) },
         16 | 17 => Ask::Remove { server: random.below(SERVERS) },

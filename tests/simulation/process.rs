@@ -30,8 +30,8 @@ use vote_status::waiting::{Bell, WaitingList, WaitingSlot};
 /// What a caller asks of the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    Vote(Asked),
-    Batch(Vec<Asked>),
+    /// Of one mode.
+    Votes(Vec<Asked>),
     Cancel(u32, IpAddr),
     List(u32, String),
     Remove(u32),
@@ -253,8 +253,7 @@ fn seconds(at: i64) -> UnixSeconds {
 
 fn command(request: &Request) -> Command {
     match request {
-        Request::Vote(asked) => Command::Votes(vec![vote(asked)], mode(asked)),
-        Request::Batch(asked) => Command::Votes(asked.iter().map(vote).collect(), mode(&asked[0])),
+        Request::Votes(asked) => Command::Votes(asked.iter().map(vote).collect(), mode(&asked[0])),
         Request::Cancel(server, address) => Command::Cancel(ServerId(*server), voter_address(*address)),
         Request::List(server, token) => {
             let server = NewServer { server: ServerId(*server), token: Token::new(token) };
@@ -280,11 +279,11 @@ fn vote(asked: &Asked) -> Vote {
 fn answers_of(request: &Request, reply: Reply) -> Vec<Answer> {
     let one = |answer| vec![answer];
     match (request, reply) {
-        (Request::Batch(asked), Reply::StoreUnavailable) => vec![Answer::Refused; asked.len()],
-        (Request::Batch(asked), Reply::StoreSilent) => vec![Answer::InDoubt; asked.len()],
+        (Request::Votes(asked), Reply::StoreUnavailable) => vec![Answer::Refused; asked.len()],
+        (Request::Votes(asked), Reply::StoreSilent) => vec![Answer::InDoubt; asked.len()],
         (_, Reply::StoreUnavailable) => one(Answer::Refused),
         (_, Reply::StoreSilent) => one(Answer::InDoubt),
-        (Request::Vote(_) | Request::Batch(_), Reply::Votes(outcomes)) => outcomes.into_iter().map(voted).collect(),
+        (Request::Votes(_), Reply::Votes(outcomes)) => outcomes.into_iter().map(voted).collect(),
         (Request::Cancel(..), Reply::Cancelled(cancelled)) => one(match cancelled {
             Some(true) => Answer::Cancelled,
             Some(false) => Answer::NoCooldown,

@@ -112,7 +112,7 @@ fn carry_out(machine: &mut Machine, operation: &Operation) -> Result<(), String>
             let (id, address) = (id(*server), machine.address(*address));
             let asked = Asked { server: id, addresses: vec![address], voted_at: None, is_record: false };
             for _ in 0..*rounds {
-                ask_all(machine, &[Request::Vote(asked.clone())])?;
+                ask_all(machine, &[Request::Votes(vec![asked.clone()])])?;
                 machine.check_all()?;
                 ask_all(machine, &[Request::Cancel(id, address)])?;
                 machine.check_all()?;
@@ -252,8 +252,7 @@ fn id(server: usize) -> u32 {
 
 fn request(machine: &mut Machine, ask: &Ask) -> Request {
     match ask {
-        Ask::Vote(ballot) => Request::Vote(asked(machine, ballot)),
-        Ask::Batch(ballots) => Request::Batch(ballots.iter().map(|ballot| asked(machine, ballot)).collect()),
+        Ask::Votes(ballots) => Request::Votes(ballots.iter().map(|ballot| asked(machine, ballot)).collect()),
         Ask::Cancel { server, address } => Request::Cancel(id(*server), machine.address(*address)),
         Ask::List { server } => {
             let tokens = &mut machine.tokens[server + 1];

@@ -18,17 +18,6 @@ fn synced(disk: &mut Disk, content: &[u8]) -> u64 {
 }
 
 #[test]
-fn what_is_synced_outlasts_a_power_cut() {
-    for seed in 0..100 {
-        let mut disk = Disk::new(seed);
-        synced(&mut disk, b"synced");
-        disk.cut_power();
-        let handle = disk.open("a", false).unwrap();
-        assert_eq!(read(&mut disk, handle), b"synced");
-    }
-}
-
-#[test]
 fn what_is_not_synced_is_kept_lost_or_torn() {
     let (mut kept, mut lost, mut torn) = (0, 0, 0);
     for seed in 0..100 {
@@ -106,25 +95,6 @@ fn a_full_disk_takes_what_has_room_and_a_thin_one_says_so_at_the_sync() {
     disk.faults.is_thin_and_full = false;
     disk.evict();
     assert_eq!(read(&mut disk, handle)[PAGE..], [0; PAGE]);
-}
-
-#[test]
-fn a_lock_goes_with_its_handle_and_with_the_process() {
-    let mut disk = Disk::new(7);
-    let handle = synced(&mut disk, b"x");
-    disk.lock(handle).unwrap();
-    let second = disk.open("a", false).unwrap();
-    disk.lock(second).unwrap_err();
-    disk.close(handle);
-    disk.lock(second).unwrap();
-    disk.faults.kill = Some(Kill::AtOperation(1));
-    disk.write(second, 0, b"y").unwrap();
-    disk.write(second, 0, b"z").unwrap_err();
-    assert!(disk.is_dead());
-    disk.kill();
-    let third = disk.open("a", false).unwrap();
-    disk.lock(third).unwrap();
-    assert_eq!(read(&mut disk, third), b"y");
 }
 
 #[test]
