@@ -274,23 +274,6 @@ fn a_store_that_cannot_be_opened_is_tried_again_with_growing_pauses() {
 }
 
 #[test]
-fn a_clock_that_is_behind_is_waited_for_and_nothing_is_written() {
-    let (disk, readers) = (Disk::default(), HandReaders::at(START));
-    let known_ms = u64::from(START + 10) * 1_000;
-    let kept = Kept { shown_ms: known_ms, settled_ms: known_ms, settings: settings(90, 64), cuts: Vec::new() };
-    disk.0.lock().kept = Some(kept.clone());
-    let mut bench = Bench::new(&disk, &readers);
-    for passed_s in 0..9 {
-        assert_eq!(bench.step(), 100, "{passed_s}");
-        assert!(bench.readiness.has(Trouble::ClockBehind) && !bench.readiness.is_ready(), "{passed_s}");
-        assert_eq!(disk.0.lock().kept, Some(kept.clone()));
-        readers.pass_ms(1_000);
-    }
-    bench.step();
-    assert!(bench.readiness.is_ready() && bench.readiness.gravest().is_none());
-}
-
-#[test]
 fn a_step_answers_and_says_when_it_is_to_be_called_again() {
     let readers = HandReaders::at(START);
     let mut bench = Bench::listed(&readers);

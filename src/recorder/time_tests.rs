@@ -9,27 +9,6 @@ use std::sync::Arc;
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// Regression: of 1,000 live votes and a clock that was 6 h back for one second, none was live afterwards.
-#[test]
-fn a_clock_that_is_back_for_a_second_changes_no_cooldown() {
-    let readers = HandReaders::at(START);
-    let mut bench = at_work(&readers);
-    let (ends, rows) = (bench.all_ends(), bench.rows());
-    for step_ms in [-6 * HOUR_MS, -61_000, -90 * 60_000, 30 * HOUR_MS, 61_000] {
-        bench.set(step_ms);
-        assert_eq!(bench.rows(), rows, "{step_ms}: nothing has left the store");
-        bench.sweep();
-        if step_ms < 0 {
-            let longest = i64::from(bench.clock.now().wall.0) - i64::from(START) + 5_400 + 5;
-            assert!(bench.all_ends().iter().all(|ends| ends.is_some_and(|ends| ends <= longest)), "{step_ms}");
-        }
-        bench.set(-step_ms);
-        assert_eq!(bench.all_ends(), ends, "{step_ms}");
-        assert_eq!(bench.killed().all_ends(), ends, "{step_ms}, after a kill");
-        assert_eq!(bench.rows(), rows, "{step_ms}: nor has it later");
-    }
-}
-
 /// Regression: the newest votes were cut, and their `next_vote_at` changed.
 #[test]
 fn small_steps_back_change_no_cooldown_and_no_reader_sees_time_go_back() {
@@ -91,18 +70,6 @@ fn what_a_start_behind_a_held_step_forward_has_cut_stays_so_at_the_next() {
 }
 
 #[test]
-fn a_step_forward_that_lasts_is_for_good_after_ten_minutes() {
-    let readers = HandReaders::at(START);
-    let mut bench = at_work(&readers);
-    bench.set(2 * HOUR_MS);
-    bench.pass(600_000);
-    bench.sweep();
-    assert_eq!(bench.rows(), [0_i64; 0]);
-    bench.set(-2 * HOUR_MS);
-    assert_eq!(bench.all_ends(), [None; 10], "what has ended stays ended");
-}
-
-#[test]
 fn a_step_back_that_lasts_is_written_after_ten_minutes_in_one_commit() {
     let readers = HandReaders::at(START);
     let mut bench = at_work(&readers);
@@ -122,23 +89,6 @@ fn a_step_back_that_lasts_is_written_after_ten_minutes_in_one_commit() {
     assert_eq!(bench.all_ends(), cut);
     bench.set(6 * HOUR_MS);
     assert_eq!(bench.all_ends(), [None; 10], "the step back was for good");
-}
-
-/// The time that the store keeps follows a step back at once, and what was shown stays so over a restart.
-#[test]
-fn a_start_after_a_step_back_shows_what_was_shown() {
-    let readers = HandReaders::at(START);
-    let mut bench = at_work(&readers);
-    bench.set(-HOUR_MS);
-    bench.cast(50);
-    let cut = bench.all_ends();
-    bench.pass(20_000);
-    let mut again = bench.killed();
-    assert!(again.readiness.is_ready());
-    assert_eq!((again.all_ends(), again.ends(50)), (cut.clone(), bench.ends(50)));
-    assert!(again.rows().iter().all(|row| *row <= 540 - 3_600 + 20), "the rows say so: {:?}", again.rows());
-    again.pass(5_000);
-    assert_eq!(again.killed().all_ends(), cut, "from then on it is constant");
 }
 
 /// At work, with a clock that has been an hour back for 20 s, and a disk that takes nothing from then on; with the ends of
@@ -449,23 +399,6 @@ fn a_server_without_a_vote_in_this_second_leaves_it_free() {
     bench.ask(Command::Remove(SERVER));
     bench.list();
     assert!(matches!(bench.cast(50), VoteOutcome::Recorded(recorded) if recorded.voted_at == now));
-}
-
-#[test]
-fn an_accepted_clock_is_a_step_back_and_can_come_back() {
-    let readers = HandReaders::at(START);
-    let ends = at_work(&readers).all_ends();
-    let bench = at_work(&readers);
-    let shifted: Vec<_> = ends.iter().map(|ends| ends.map(|ends| ends + 540)).collect();
-    assert_eq!(bench.all_ends(), shifted);
-    readers.step_ms(-6 * HOUR_MS);
-    let mut start = Bench::new(&bench.disk, &readers);
-    start.recorder.accepts.clock = true;
-    start.step();
-    assert!(start.readiness.is_ready());
-    assert!(start.all_ends().iter().all(Option::is_some));
-    start.set(6 * HOUR_MS);
-    assert_eq!(start.all_ends(), shifted);
 }
 
 /// Regression: 400 rounds of vote and cancellation stamped a vote 398 s ahead of the clock, and the next start blamed
