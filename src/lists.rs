@@ -88,37 +88,3 @@ impl<T> Links<T> {
         Some(item)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{Ends, Links};
-    use proptest::collection::vec;
-    use proptest::prelude::{prop_assert_eq, proptest};
-
-    proptest! {
-        #[test]
-        fn they_keep_the_order_in_which_slots_were_put_in(steps in vec((0..3usize, 0..8u32), 0..100)) {
-            let (mut links, mut lists) = (Links::default(), [Ends::EMPTY; 3]);
-            let mut model: [Vec<u32>; 3] = Default::default();
-            for (list, index) in steps {
-                let was = links.get(index).copied();
-                prop_assert_eq!(was, model.iter().position(|slots| slots.contains(&index)));
-                match was {
-                    None => {
-                        links.push(&mut lists[list], index, list);
-                        model[list].push(index);
-                    }
-                    Some(own) => {
-                        prop_assert_eq!(links.remove(&mut lists[own], index), Some(own));
-                        model[own].retain(|other| *other != index);
-                    }
-                }
-                for (list, slots) in lists.iter().zip(&model) {
-                    prop_assert_eq!(&links.iter(*list).collect::<Vec<_>>(), slots);
-                    prop_assert_eq!(list.front(), slots.first().copied());
-                }
-                prop_assert_eq!(links.items().count(), model.iter().map(Vec::len).sum::<usize>());
-            }
-        }
-    }
-}

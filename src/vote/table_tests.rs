@@ -22,40 +22,6 @@ fn pair(server: u32, number: u32) -> Pair {
 }
 
 #[test]
-fn a_servers_entries_are_found_and_only_those() {
-    let mut table = CooldownTable::default();
-    for address in 0..100 {
-        table.insert(pair(1, address), UnixSeconds(50));
-        table.insert(pair(2, address), UnixSeconds(50));
-    }
-    let found = table.of_server(ServerId(1));
-    assert_eq!(found.len(), 100);
-    assert!(found.iter().all(|entry| entry.pair.server == ServerId(1)));
-    for entry in found {
-        assert!(table.remove(entry.pair));
-        assert!(!table.remove(entry.pair));
-    }
-    assert_eq!(table.view().len(), 100);
-}
-
-#[test]
-fn an_exchange_shows_the_shadow_to_views_made_before() {
-    let mut table = CooldownTable::default();
-    let view = table.view();
-    let mut shadow = view.shadow();
-    for address in 0..1_000 {
-        table.insert(pair(1, address), UnixSeconds(50));
-        shadow.insert(pair(2, address), UnixSeconds(60));
-    }
-    table.exchange(&mut shadow);
-    assert_eq!(view.len(), 1_000);
-    assert_eq!(view.live(pair(2, 999), UnixSeconds(10)), Some(UnixSeconds(60)));
-    assert_eq!(view.live(pair(1, 999), UnixSeconds(10)), None);
-    assert_eq!(shadow.expires_at(pair(1, 999)), Some(UnixSeconds(50)));
-    assert_eq!(shadow.expires_at(pair(2, 999)), None);
-}
-
-#[test]
 #[should_panic(expected = "the table is no shadow of this one")]
 fn only_a_shadow_is_exchanged() {
     CooldownTable::default().exchange(&mut CooldownTable::default());
