@@ -181,15 +181,6 @@ mod tests {
     use super::{Readiness, Trouble};
 
     #[test]
-    fn a_stop_during_the_load_makes_nothing_known() {
-        let readiness = Readiness::default();
-        readiness.set_stopping();
-        assert!(readiness.is_stopping() && !readiness.is_loaded() && !readiness.is_ready());
-        readiness.set_ready();
-        assert!(readiness.is_stopping() && readiness.is_loaded() && !readiness.is_ready());
-    }
-
-    #[test]
     fn a_state_that_is_too_old_is_loaded_and_not_ready() {
         let readiness = Readiness::default();
         readiness.set_ready();
