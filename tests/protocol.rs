@@ -15,12 +15,10 @@ mod urgent;
 
 use crate::util::checks::{Closed, expect_response};
 use crate::util::client::{Client, exchange};
-use crate::util::figures::report;
 use crate::util::server::Server;
 use case::Case;
-use runner::{Target, told};
+use runner::Target;
 use std::net::Ipv4Addr;
-use std::time::Instant;
 
 /// One worker, so that the runner knows what has been read; deadlines out of a slow machine's way.
 const OPTIONS: [&str; 6] = ["--workers", "1", "--head-timeout", "120", "--idle-timeout", "120"];
@@ -42,11 +40,11 @@ fn server() -> Server {
 
 #[test]
 fn the_table_holds() {
-    let (server, cases, started) = (server(), cases(), Instant::now());
-    let (failures, connections) = Target::new(server.public()).run(&cases);
-    let seconds = started.elapsed().as_secs_f32();
-    report(format_args!("protocol table: {} cases, {connections} connections, {seconds:.1} s", cases.len()));
-    assert!(failures.is_empty(), "{}", told(&failures));
+    let server = server();
+    let failures = Target::new(server.public()).run(&cases());
+    // One cause often shows in hundreds of cuts.
+    let first = &failures[..failures.len().min(60)];
+    assert!(failures.is_empty(), "{} failures, the first of them:\n{}", failures.len(), first.join("\n"));
 }
 
 /// Nobody who speaks something else is left to wait for the deadline of a head.

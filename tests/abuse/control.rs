@@ -5,7 +5,7 @@ use super::ask;
 use crate::util::DEADLINE;
 use crate::util::client::Client;
 use crate::util::endpoint::connect_narrow;
-use crate::util::figures::{one_worker, peak_kib, report, resident_kib};
+use crate::util::figures::{one_worker, peak_kib, resident_kib};
 use crate::util::server::Server;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
@@ -73,7 +73,6 @@ fn what_the_control_listener_holds_has_a_bound() {
         assert_eq!(cast.status, 201, "{what}: {cast:?}");
         ask(&mut Client::connect(server.public()));
         let grown = peak_kib(server.pid()).saturating_sub(before);
-        report(format_args!("{COUNT} {what}: {most} of {BUDGET_KIB} KiB held, {grown} KiB more at most"));
         assert!(most <= BUDGET_KIB, "{what}: {most} KiB held");
         assert!(grown <= BUDGET_KIB + BESIDES_KIB, "{what}: {grown} KiB more");
         drop(begun);

@@ -3,7 +3,7 @@
 use super::{ask, assert_refusal};
 use crate::util::answers::CONTENT_TOO_LARGE;
 use crate::util::client::Client;
-use crate::util::figures::{connections_affordable, one_worker, report, resident_kib};
+use crate::util::figures::{connections_affordable, one_worker, resident_kib};
 use crate::util::server::Server;
 use crate::util::wait_until;
 use std::net::SocketAddr;
@@ -58,8 +58,6 @@ fn endless_sections_are_refused_in_little_memory() {
         let grown = resident_kib(server.pid()).saturating_sub(before);
         assert!(grown <= GROWN_MAX_KIB, "endless {what}: {grown} KiB more");
     }
-    let grown = resident_kib(server.pid()).saturating_sub(before);
-    report(format_args!("{} endless sections: {grown} KiB more", endless.len()));
     ask(&mut Client::connect(server.public()));
 }
 
@@ -107,7 +105,6 @@ fn partial_heads_hold_no_more_than_the_limit() {
     }
     wait_until("what was sent is read", || received_bytes(&server) >= (count * head.len()) as u64);
     let each = (resident_kib(server.pid()) - before) * 1024 / count as u64;
-    report(format_args!("{count} partial heads of {PARTIAL} bytes: {each} bytes each"));
     assert!(each <= 16 * 1024 + 2 * 1024, "{each} bytes each");
     assert!(each >= PARTIAL as u64 / 2, "{each} bytes each: they cannot have been read");
     drop(clients);
@@ -132,7 +129,6 @@ fn idle_connections_hold_little_memory() {
     }
     let grown = resident_kib(server.pid()).saturating_sub(before);
     let each = grown * 1024 / count as u64;
-    report(format_args!("{count} idle connections: {each} bytes each"));
     assert!(each <= EACH_MAX, "{each} bytes each");
     for client in clients.iter_mut().step_by(97) {
         ask(client);

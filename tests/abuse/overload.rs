@@ -5,7 +5,7 @@ use super::crowds::{ELSEWHERE, connect_from, with_descriptors};
 use super::{GET, ask, assert_refusal};
 use crate::util::answers::{CAN_VOTE, NOT_READY, REQUEST_TIMEOUT};
 use crate::util::client::{Client, exchange};
-use crate::util::figures::{connections_affordable, one_worker, report};
+use crate::util::figures::{connections_affordable, one_worker};
 use crate::util::wait_until;
 use rustix::process::Resource;
 use std::ops::RangeInclusive;
@@ -103,7 +103,6 @@ fn without_descriptors_nothing_spins_and_service_resumes() {
     let (start, before) = (Instant::now(), shortages(&mut control));
     sleep(WATCHED);
     let (after, watched_ms) = (shortages(&mut control), start.elapsed().as_millis());
-    report(format_args!("no descriptor left: {} tries in {watched_ms} ms", after - before));
     assert!(after > before, "no newcomer was refused a descriptor");
     let most = 2 * (watched_ms / PAUSE_MS + 2);
     assert!(u128::from(after - before) <= most, "{} tries in {watched_ms} ms, at most {most}", after - before);
@@ -169,6 +168,5 @@ fn slow_heads_do_not_slow_others_down() {
             break ratio;
         }
     };
-    report(format_args!("beside {count} slow heads: {ratio:.2} of the rate alone, after {turns} turns"));
     assert!(ratio >= AT_LEAST, "{ratio:.2} of the rate alone");
 }

@@ -5,7 +5,7 @@ use super::{GET, ask, assert_refusal};
 use crate::util::DEADLINE;
 use crate::util::answers::{CAN_VOTE, REQUEST_TIMEOUT};
 use crate::util::client::Client;
-use crate::util::figures::{one_worker, report, resident_kib};
+use crate::util::figures::{one_worker, resident_kib};
 use crate::util::server::Server;
 use std::io::{ErrorKind, Write};
 use std::mem::MaybeUninit;
@@ -40,7 +40,6 @@ fn drip(client: &mut Client, start: &[u8], drip: &[u8]) -> Duration {
 fn assert_in_time(kept: Duration, what: &str) {
     assert!(kept >= EARLIEST, "{what}: given up after {kept:?} already");
     assert!(kept < LATEST, "{what}: not given up after {kept:?}");
-    report(format_args!("{what}: kept for {} ms of 1,000", kept.as_millis()));
 }
 
 /// Every way to begin a request and not to end it, each on a connection of its own at once.
@@ -158,11 +157,6 @@ fn a_peer_that_takes_no_answers_is_closed() {
     }
     let kept = since.elapsed();
     let allowed = PEERS as u64 * 256 + 4_096;
-    report(format_args!(
-        "{PEERS} peers that take no answers: {grown_max} KiB at most, all closed after {} ms, {} KiB of requests each",
-        kept.as_millis(),
-        sent.iter().sum::<usize>() / PEERS / 1024
-    ));
     assert!(grown_max <= allowed, "{grown_max} KiB more, {allowed} allowed");
     assert!(kept >= EARLIEST, "closed after {kept:?} already");
     ask(&mut Client::connect(server.public()));

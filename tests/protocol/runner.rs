@@ -18,8 +18,6 @@ const WAVE: usize = 256;
 const CUT_EVERYWHERE_MAX: usize = 700;
 const CUT_NEAR_THE_ENDS: usize = 150;
 const CUT_STRIDE: usize = 6_007;
-/// Failures told in full; one cause often shows in hundreds of cuts.
-const TOLD_MAX: usize = 60;
 
 /// The listener of a running server with a single worker, which makes [`Target::settle`] exact.
 pub(super) struct Target {
@@ -81,15 +79,12 @@ impl Target {
         Target { addr, settler: Client::connect(addr) }
     }
 
-    /// Runs every case in every way; the failures, told in words, and the number of connections it took.
-    pub(super) fn run(&mut self, cases: &[Case]) -> (Vec<String>, usize) {
+    /// Runs every case in every way; the failures, told in words.
+    pub(super) fn run(&mut self, cases: &[Case]) -> Vec<String> {
         let mut failures = Vec::new();
         let mut sound = Vec::new();
-        let mut connections = 0;
         for case in cases {
-            let attempts = Attempt::uncut(case);
-            connections += attempts.len();
-            let failed = self.wave(&attempts);
+            let failed = self.wave(&Attempt::uncut(case));
             if failed.is_empty() {
                 sound.push(case);
             }
@@ -102,17 +97,14 @@ impl Target {
                 .filter(|case| case.bytes.len() <= CUT_EVERYWHERE_MAX)
                 .map(|case| Attempt::byte_by_byte(case))
                 .collect();
-            connections += attempts.len();
             failures.extend(self.wave(&attempts));
         }
         for case in sound {
-            let attempts = Attempt::cut_everywhere(case);
-            connections += attempts.len();
-            for wave in attempts.chunks(WAVE) {
+            for wave in Attempt::cut_everywhere(case).chunks(WAVE) {
                 failures.extend(self.wave(wave));
             }
         }
-        (failures, connections)
+        failures
     }
 
     /// Opens the attempts' connections and sends their pieces in step. The server has read one
@@ -134,9 +126,8 @@ impl Target {
         for (attempt, mut client) in attempts.iter().zip(clients) {
             if let Err(failure) = Self::compare(attempt, &mut client) {
                 let Attempt { case, way, bytes, .. } = attempt;
-                let bytes = shorten(&bytes.escape_ascii().to_string());
-                let failure = shorten(&failure);
-                failures.push(format!("{}, {way}: {failure}\n    sent {bytes}", case.name));
+                let bytes = bytes.escape_ascii().to_string();
+                failures.push(format!("{}, {way}: {failure:.900}\n    sent {bytes:.900}", case.name));
             }
         }
         failures
@@ -221,21 +212,4 @@ fn send_piece(attempt: &Attempt, client: &mut Client, step: usize) {
         // Refused where the server has closed and lingered to its end, which is fine as well.
         let _ = client.socket().shutdown(std::net::Shutdown::Write);
     }
-}
-
-/// Long bodies and heads say nothing in their middle.
-fn shorten(text: &str) -> String {
-    let chars = text.chars().count();
-    if chars <= 900 {
-        return text.to_owned();
-    }
-    let start: String = text.chars().take(400).collect();
-    let end: String = text.chars().skip(chars - 400).collect();
-    format!("{start} … {end}")
-}
-
-/// The failures as one text for a panic.
-pub(super) fn told(failures: &[String]) -> String {
-    let told: Vec<&str> = failures.iter().take(TOLD_MAX).map(String::as_str).collect();
-    format!("{} failures, the first of them:\n{}", failures.len(), told.join("\n"))
 }
