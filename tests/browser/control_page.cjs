@@ -2,9 +2,9 @@
 "use strict";
 const assert = require("node:assert/strict");
 const {
-  DESK, PHONE, SETTINGS, isAccessible, tabTo, typeInto, sees, screenshot,
+  DESK, PHONE, SETTINGS, isAccessible, tabTo, typeInto, sees,
 } = require("./harness.cjs");
-const { steady, wavy } = require("./metrics.cjs");
+const { scrape } = require("./metrics.cjs");
 
 const POLL_SECONDS = 2;
 const ANSWER_MS_MAX = 10_000;
@@ -14,21 +14,21 @@ const PLOTS = [
 ];
 
 /** Figures of a made-up service, one poll further each time they are asked for. */
-const figures = (sample, state = {}) => async (page) => {
+const figures = (state = {}) => async (page) => {
   state.polls = 0;
   await page.route("**/metrics", (route) => {
     if (state.fails) return route.abort("connectionrefused");
     const seconds = POLL_SECONDS * state.polls++;
-    return route.fulfill({ body: sample(seconds, Math.floor(Date.now() / 1000) - 7384), contentType: "text/plain" });
+    return route.fulfill({ body: scrape(seconds, Math.floor(Date.now() / 1000) - 7384), contentType: "text/plain" });
   });
 };
 
 /** The browser's clock in our hands: the page polls as often as we let it. */
-const withClock = (sample, state) => async (page) => {
+const withClock = (state) => async (page) => {
   const start = Date.now();
   await page.clock.install({ time: start });
   await page.clock.pauseAt(start + 1000);
-  await figures(sample, state)(page);
+  await figures(state)(page);
 };
 
 /** Goes on by so many polls, each seen through to its point in the lines. */
@@ -72,9 +72,9 @@ const plots = async (page) => {
 };
 
 /** The lines move, keep 15 minutes, and a pointer reads them. */
-const history = (name) => async (page) => {
+async function history(page) {
   await letPoll(page, 460);
-  const path = page.locator("figure").first().locator(".area path").first();
+  const path = page.locator("figure", { hasText: PLOTS[2] }).locator(".area path").first();
   const points = (await path.getAttribute("d")).split(/[ML]/).length - 1;
   assert.ok(points === 450, `${points} points are drawn`);
   const before = await path.getAttribute("d");
@@ -82,25 +82,23 @@ const history = (name) => async (page) => {
   assert.notEqual(await path.getAttribute("d"), before);
   await page.clock.resume();
   await isAccessible(page);
-  await screenshot(page, `control-${name}`);
   const newest = await legend(page, PLOTS[2]);
   await tabTo(page, ".area");
   for (let steps = 0; steps < 10; steps += 1) await page.keyboard.press("PageUp");
   await sees(page, "#when", /^– at \d\d:\d\d:\d\d$/);
   assert.notEqual(await legend(page, PLOTS[2]), newest);
-  await screenshot(page, `control-${name}-cursor`, false);
   await page.keyboard.press("Escape");
   await sees(page, "#when", "");
-};
+}
 
 /** What /readyz says in place of the service. */
-const stands = (status, body, sample = steady) => async (page) => {
-  await withClock(sample)(page);
+const stands = (status, body) => async (page) => {
+  await withClock()(page);
   await page.route("**/readyz", (route) => route.fulfill({ status, json: body }));
 };
 
 /** The page is red and says why, and is never live meanwhile. */
-const troubled = (name, health, texts) => async (page) => {
+const troubled = (health, texts) => async (page) => {
   await letPoll(page, 2);
   await sees(page, "#health", health);
   assert.equal(await page.locator("#health").getAttribute("data-state"), "bad");
@@ -110,7 +108,6 @@ const troubled = (name, health, texts) => async (page) => {
   assert.ok(r > g + 80 && r > b + 80, `${red} is no red`);
   await page.clock.resume();
   await isAccessible(page);
-  await screenshot(page, `control-${name}`, false);
 };
 
 /** What was in the way has gone. */
@@ -121,13 +118,6 @@ async function recovers(page) {
   await letPoll(page, 1);
   await sees(page, "#health", "● live");
   assert.equal(await page.locator("#trouble").isVisible(), false);
-}
-
-/** A real store whose file was taken away. */
-async function storeGone(page) {
-  await sees(page, "#health", "✕ votes are refused");
-  await sees(page, "#trouble-reason", "The store’s file is no longer at its path.");
-  await sees(page, "#trouble-message", /votes\.redb/);
 }
 
 /** A 429 is for later, of the service and of a proxy: nothing of it is final, and no key is taken on trust. */
@@ -202,7 +192,7 @@ async function keys(page) {
 }
 
 /** From the first look to the cancelled vote, by the keyboard alone. */
-const votes = (name, ip) => async (page) => {
+const votes = (ip) => async (page) => {
   const press = async (action) => {
     await tabTo(page, `[value=${action}]`);
     await page.keyboard.press("Enter");
@@ -223,7 +213,6 @@ const votes = (name, ip) => async (page) => {
   await press("lookUp");
   await sees(page, "#verdict", `${ip} is in cooldown for server 28`);
   await isAccessible(page);
-  await screenshot(page, `control-${name}-cooldown`);
   page.once("dialog", (dialog) => dialog.dismiss());
   await press("cancel");
   await sees(page, "#verdict", `${ip} is in cooldown for server 28`);
@@ -253,7 +242,7 @@ async function refusals(page) {
 }
 
 /** Servers are listed, added and given another token; one that is there keeps its own unless that is asked for. */
-const servers = (name, id) => async (page) => {
+const servers = (id) => async (page) => {
   await enter(page);
   const row = (number) => page.locator("#list tr", { has: page.locator(`th:text-is("${number}")`) });
   await row(28).waitFor();
@@ -283,7 +272,6 @@ const servers = (name, id) => async (page) => {
   const status = async (token) => (await fetch(`${SETTINGS.publicUrl}/api/servers/${token}/vote-status/203.0.113.7`)).status;
   assert.deepEqual([await status(made), await status(rotated)], [404, 200]);
   await isAccessible(page);
-  await screenshot(page, `control-${name}-servers`);
   await page.locator("#forget").click();
   assert.equal((await page.content()).includes(rotated), false);
 };
@@ -308,7 +296,7 @@ async function manyServers(page) {
 }
 
 /** In a French browser nothing of the page's own is left in English, whatever the language of its menus. */
-const french = (name, ip) => async (page) => {
+const french = (ip) => async (page) => {
   const asked = (path) => fetch(`${SETTINGS.publicUrl}${path}`);
   await letPoll(page, 10);
   assert.equal(await page.locator("html").getAttribute("lang"), "fr");
@@ -350,11 +338,10 @@ const french = (name, ip) => async (page) => {
   const text = await page.locator("body").innerText();
   assert.equal(english.exec(text.replace(/vote-status/, ""))?.[0], undefined, text);
   await isAccessible(page);
-  await screenshot(page, name);
 };
 
 /** Lines come as it happens, by the filter that was set, until they are stopped; nothing of them is secret. */
-const watches = (name) => async (page) => {
+const watches = (ip) => async (page) => {
   const ask = (path) => fetch(`${SETTINGS.publicUrl}${path}`);
   const rows = () => page.locator("#lines tbody tr").allInnerTexts();
   const comes = (text) => page.locator("#lines tbody tr", { hasText: text }).first().waitFor();
@@ -369,13 +356,12 @@ const watches = (name) => async (page) => {
   assert.equal((await rows()).length, 1);
   assert.match((await rows())[0], /^\d\d:\d\d:\d\d\t28\t203\.0\.113\.91\tcan vote\t127\.0\.0\.1:\d+$/);
   const headers = { Authorization: `Bearer ${SETTINGS.controlKey}` };
-  const body = JSON.stringify({ server_id: 28, ip: `203.0.113.${80 + name.length}` });
+  const body = JSON.stringify({ server_id: 28, ip: ip });
   assert.equal((await fetch(`${SETTINGS.controlUrl}/v1/votes`, { method: "POST", headers, body })).status, 201);
   await comes("vote");
-  await ask(`/api/vote/28/status/203.0.113.${80 + name.length}`);
+  await ask(`/api/vote/28/status/${ip}`);
   await comes("in cooldown");
   await isAccessible(page);
-  await screenshot(page, `control-watch-${name}`);
   await page.locator("#watch-stop").click();
   await sees(page, "#watch-state", "Stopped.");
   await page.locator("#watch-server").fill("");
@@ -412,7 +398,6 @@ async function realFigures(page) {
     assert.ok(tiles.some((tile) => tile.startsWith(`${name}\n`)), `${name} is not told`);
   }
   assert.deepEqual(tiles.filter((tile) => /(–|NaN|undefined)$/.test(tile)), []);
-  await screenshot(page, "control-own-figures");
 }
 
 /** The first language of the list is French, and the browser itself is English. */
@@ -423,42 +408,42 @@ const frenchList = (before) => async (page) => {
 
 const REFUSED = { ready: true, votes: false, reason: "store_failing", message: "no room on the disk: make room" };
 const silent = {};
-const before = figures(steady);
+const before = figures();
 const CHECKS = [
   { name: "loads", run: loads, before },
-  { name: "plots", run: plots, before: withClock(steady) },
-  { name: "silence", run: silence(silent), before: withClock(steady, silent), expected: ["CONNECTION_REFUSED"] },
+  { name: "plots", run: plots, before: withClock() },
+  { name: "silence", run: silence(silent), before: withClock(silent), expected: ["CONNECTION_REFUSED"] },
   { name: "keys", run: keys, before, expected: ["status of 401"] },
   { name: "refusals", run: refusals, before,
     expected: ["404", "422"] },
-  { name: "history, 1280-light", run: history("1280-light"), before: withClock(wavy) },
-  { name: "history, 1280-dark", run: history("1280-dark"), before: withClock(wavy), scheme: "dark" },
-  { name: "history, 360-light", run: history("360-light"), before: withClock(wavy), viewport: PHONE },
+  { name: "history, 1280-light", run: history, before: withClock() },
+  { name: "history, 360-dark", run: history, before: withClock(), viewport: PHONE, scheme: "dark" },
   { name: "the service's own figures", run: realFigures },
-  { name: "watches, 1280-light", run: watches("1280-light"), before, viewport: DESK, expected: ["400"] },
-  { name: "watches, 360-dark", run: watches("360-dark"), before, viewport: PHONE, scheme: "dark", expected: ["400"] },
-  { name: "votes, 1280-light", run: votes("1280-light", "203.0.113.81"), before, viewport: DESK, expected: ["404", "409"] },
-  { name: "servers, 1280-light", run: servers("1280-light", "501"), before, viewport: DESK, expected: ["404", "422"] },
-  { name: "servers, 360-dark", run: servers("360-dark", "502"), before, viewport: PHONE, scheme: "dark", expected: ["404", "422"] },
-  { name: "French", run: french("control-french", "203.0.113.84"), before: withClock(steady), locale: "fr-FR", expected: ["404", "409"] },
-  { name: "French in an English browser", run: french("control-french-list", "203.0.113.85"), before: frenchList(withClock(steady)), locale: "en-US", expected: ["404", "409"] },
+  { name: "watches, 1280-light", run: watches("203.0.113.90"), before, viewport: DESK, expected: ["400"] },
+  { name: "watches, 360-dark", run: watches("203.0.113.88"), before, viewport: PHONE, scheme: "dark", expected: ["400"] },
+  { name: "votes, 1280-light", run: votes("203.0.113.81"), before, viewport: DESK, expected: ["404", "409"] },
+  { name: "servers, 1280-light", run: servers("501"), before, viewport: DESK, expected: ["404", "422"] },
+  { name: "servers, 360-dark", run: servers("502"), before, viewport: PHONE, scheme: "dark", expected: ["404", "422"] },
+  { name: "French", run: french("203.0.113.84"), before: withClock(), locale: "fr-FR", expected: ["404", "409"] },
+  { name: "French in an English browser", run: french("203.0.113.85"), before: frenchList(withClock()), locale: "en-US", expected: ["404", "409"] },
   { name: "not ready", before: stands(503, { ready: false, votes: false, reason: "loading", message: "wait until that is done" }),
-    run: troubled("not-ready", "✕ not ready", { title: "The service is not ready.", reason: "The state is being loaded.", message: "wait until that is done" }),
+    run: troubled("✕ not ready", { title: "The service is not ready.", reason: "The state is being loaded.", message: "wait until that is done" }),
     expected: ["503"] },
   { name: "stopping", before: stands(503, { ready: false, reason: "stopping" }), expected: ["503"], scheme: "dark",
-    run: troubled("stopping", "✕ not ready", { title: "The service is not ready.", reason: "The service is stopping." }) },
+    run: troubled("✕ not ready", { title: "The service is not ready.", reason: "The service is stopping." }) },
   { name: "votes refused", before: stands(200, REFUSED), viewport: PHONE,
-    run: troubled("votes-refused", "✕ votes are refused", {
+    run: troubled("✕ votes are refused", {
       title: "Votes are refused. Status requests are answered.", reason: "The store takes no changes, as on a full disk.", message: REFUSED.message }) },
+  { name: "store gone", before: stands(200, { ...REFUSED, reason: "store_gone" }),
+    run: troubled("✕ votes are refused", { reason: "The store’s file is no longer at its path.", message: REFUSED.message }) },
   { name: "votes refused, French", before: stands(200, { ...REFUSED, reason: "no_replicas" }), locale: "fr-FR",
-    run: troubled("votes-refused-french", "✕ votes refusés", {
+    run: troubled("✕ votes refusés", {
       title: "Les votes sont refusés. Les demandes de statut ont leur réponse.",
       reason: "Le stockage partagé ne fait pas ce qui lui est demandé : no_replicas.", message: REFUSED.message }) },
   { name: "recovers", run: recovers, before: stands(200, REFUSED) },
-  { name: "store gone", run: storeGone, address: SETTINGS.goneUrl },
   { name: "too many", run: tooMany, before, expected: ["429"] },
   { name: "the order on a phone", run: phoneOrder, before, viewport: PHONE },
-  { name: "votes, 360-dark", run: votes("360-dark", "203.0.113.82"), before, viewport: PHONE, scheme: "dark", expected: ["404", "409"] },
+  { name: "votes, 360-dark", run: votes("203.0.113.82"), before, viewport: PHONE, scheme: "dark", expected: ["404", "409"] },
   // The last: it leaves servers behind.
   { name: "many servers", run: manyServers, before },
 ];

@@ -13,7 +13,6 @@ const ROOT = path.resolve(__dirname, "../..");
 const SETTINGS = {
   publicUrl: process.env.PUBLIC_URL,
   controlUrl: process.env.CONTROL_URL,
-  goneUrl: process.env.GONE_URL,
   controlKey: process.env.CONTROL_KEY,
   coolingIp: process.env.COOLING_IP,
   screenshots: process.env.SCREENSHOTS,
@@ -44,7 +43,7 @@ async function withPage(browser, { address, viewport = DESK, scale = 1, scheme =
   });
   page.on("pageerror", (fault) => faults.push(String(fault.stack)));
   page.on("request", (request) => {
-    const origins = [SETTINGS.publicUrl, SETTINGS.controlUrl, SETTINGS.goneUrl, "data:"];
+    const origins = [SETTINGS.publicUrl, SETTINGS.controlUrl, "data:"];
     if (!origins.some((origin) => request.url().startsWith(origin))) faults.push(`asks ${request.url()}`);
   });
   await before?.(page);
@@ -102,10 +101,6 @@ async function sees(page, selector, expected) {
   return assert.fail(`${selector} shows ${JSON.stringify(text)}, not ${expected}`);
 }
 
-async function screenshot(page, name, fullPage = true) {
-  await page.screenshot({ path: path.join(SETTINGS.screenshots, `${name}.png`), fullPage });
-}
-
 module.exports = {
-  DESK, PHONE, ROOT, SETTINGS, launch, withPage, isAccessible, tabTo, typeInto, sees, screenshot,
+  DESK, PHONE, ROOT, SETTINGS, launch, withPage, isAccessible, tabTo, typeInto, sees,
 };

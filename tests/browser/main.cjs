@@ -36,7 +36,7 @@ async function main() {
     }
   }
   await browser.close();
-  console.log(`${failures} failures; screenshots in ${SETTINGS.screenshots}`);
+  console.log(`${failures} failures; pictures in ${SETTINGS.screenshots}`);
   process.exitCode = failures === 0 ? 0 : 1;
 }
 

@@ -2,8 +2,12 @@
 // that the operator's page reads; the service has the same in its own list.
 "use strict";
 
-/** The text of one scrape, `seconds` after the start. */
-function scrape({ seconds, startedAt = 0, canVote, inCooldown, refused, votes, cooldowns, open, commits }) {
+/**
+ * The text of one scrape, `seconds` after the start: every second 500 + 500 times "can vote", 50 "in cooldown",
+ * 4 refused, 20 votes, 10 commits.
+ */
+function scrape(seconds, startedAt) {
+  const [canVote, inCooldown, refused, votes, commits] = [500, 50, 4, 20, 10].map((each) => each * seconds);
   const bucket = (le) => `vote_status_commit_duration_seconds_bucket{le="${le}"}`;
   return [
     "# HELP vote_status_requests_total Status requests.",
@@ -19,9 +23,9 @@ function scrape({ seconds, startedAt = 0, canVote, inCooldown, refused, votes, c
     `vote_status_parse_errors_total{listener="public",kind="host"} ${Math.floor(seconds / 20)}`,
     `vote_status_votes_total{outcome="recorded"} ${votes}`,
     `vote_status_votes_total{outcome="in_cooldown"} ${Math.floor(votes / 10)}`,
-    `vote_status_cooldowns ${cooldowns}`,
+    `vote_status_cooldowns ${108_000 + votes}`,
     "vote_status_servers 1234",
-    `vote_status_connections_open{listener="public"} ${open}`,
+    'vote_status_connections_open{listener="public"} 640',
     'vote_status_connections_open{listener="control"} 3',
     "# TYPE vote_status_commit_duration_seconds histogram",
     // Half of the commits take up to 1 ms, the other half up to 2 ms.
@@ -42,21 +46,4 @@ function scrape({ seconds, startedAt = 0, canVote, inCooldown, refused, votes, c
   ].join("\n");
 }
 
-/** A steady day: every second 500 + 500 times "can vote", 50 "in cooldown", 4 refused, 20 votes, 10 commits. */
-function steady(seconds, startedAt) {
-  const grown = { canVote: 500, inCooldown: 50, refused: 4, votes: 20, commits: 10 };
-  const counters = Object.fromEntries(Object.entries(grown).map(([name, each]) => [name, each * seconds]));
-  return scrape({ seconds, startedAt, ...counters, cooldowns: 108_000, open: 640 });
-}
-
-/** A day with its hours: waves, a burst of errors. For the eye. */
-function wavy(seconds, startedAt) {
-  const wave = (each, phase) => Math.floor(each * (seconds + 60 * Math.sin(seconds / 90 + phase)));
-  const burst = 40 * Math.min(Math.max(seconds - 500, 0), 60);
-  return scrape({
-    seconds, startedAt, canVote: wave(900, 0), inCooldown: wave(210, 1), refused: wave(4, 2) + burst,
-    votes: wave(20, 1), commits: 2 * wave(5, 1), cooldowns: 90_000 + 20 * seconds, open: Math.round(640 + 90 * Math.sin(seconds / 70)),
-  });
-}
-
-module.exports = { steady, wavy };
+module.exports = { scrape };

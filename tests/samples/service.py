@@ -96,9 +96,9 @@ def arguments(description):
 
 
 @contextlib.contextmanager
-def running(binary, *keeping):
-    """The demonstration, or what these options keep, on ports of the system's choice."""
-    command = [binary, "serve", *(keeping or ["--demo"]), "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]
+def running(binary):
+    """The demonstration, on ports of the system's choice."""
+    command = [binary, "serve", "--demo", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]
     environment = {**os.environ, "VOTE_STATUS_CONTROL_KEY": KEY}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True)
     # A service that never says where it listens is killed, which ends the reading below.
