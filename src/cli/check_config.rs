@@ -50,7 +50,7 @@ pub(super) fn run(options: &ServeOptions) -> Result<Exit, CliError> {
     log::logger().flush();
     let public: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
     let (public, control, mode) = (public.join(", "), &config.control, mode(options, &config.store));
-    let (minutes, bits) = (config.cooldown.minutes(), options.ipv6_prefix.bits());
+    let (minutes, bits) = (config.settings.cooldown.minutes(), config.settings.ipv6_prefix.bits());
     say(format_args!(
         "the options are good: public {public}; control {control}; {mode}; cooldown {minutes} minutes; IPv6 prefix {bits} bits"
     ))

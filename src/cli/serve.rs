@@ -90,7 +90,7 @@ fn store(options: &ServeOptions) -> StoreChoice {
         return store.choice(&options.data_dir);
     }
     let open = own_store(options, export_options, seek_key);
-    StoreChoice::Own { open, accepts: options.accepts, ipv6_prefix: options.ipv6_prefix }
+    StoreChoice::Own { open, accepts: options.accepts }
 }
 
 /// Opens the store when it is called.

@@ -19,7 +19,7 @@ use crate::net::listen::{Role, systemd_sockets};
 use crate::readiness::Readiness;
 use crate::recorder::Accepts;
 use crate::server::{Config, Engine};
-use crate::vote::ipv6::Ipv6Prefix;
+use crate::vote::settings::Settings;
 
 /// What `serve` was told.
 pub(super) struct ServeOptions {
@@ -30,7 +30,6 @@ pub(super) struct ServeOptions {
     pub(super) is_demo: bool,
     pub(super) requires_store: bool,
     pub(super) accepts: Accepts,
-    pub(super) ipv6_prefix: Ipv6Prefix,
     /// An option that the service can run with, and that does not do what it says.
     pub(super) mistake: Option<String>,
 }
@@ -73,7 +72,10 @@ impl ServeOptions {
             listen_mode: one(matches, "listen-mode")?,
             engine,
             workers,
-            cooldown: one(matches, "cooldown-minutes")?,
+            settings: Settings {
+                cooldown: one(matches, "cooldown-minutes")?,
+                ipv6_prefix: one(matches, "ipv6-prefix")?,
+            },
             control_key: key.key().clone(),
             limits,
             shares,
@@ -94,8 +96,7 @@ impl ServeOptions {
         let requires_store = matches.get_flag("require-store");
         let accepts =
             Accepts { clock: matches.get_flag("accept-clock"), settings: matches.get_flag("accept-settings") };
-        let ipv6_prefix = one(matches, "ipv6-prefix")?;
-        let options = Self { config, key, data_dir, keeping, is_demo, requires_store, accepts, ipv6_prefix, mistake };
+        let options = Self { config, key, data_dir, keeping, is_demo, requires_store, accepts, mistake };
         if options.uses_data_dir() {
             key::refuse_file(&options.data_dir)?;
         }

@@ -44,7 +44,6 @@ pub(super) fn options(matches: &ArgMatches) -> Result<StoreOptions, CliError> {
         confirm_ms: is_confirmed.then_some(wait_ms),
         id_path: one::<PathBuf>(matches, "data-dir")?.join("store.id"),
         stale_max_ms: matches.get_one("stale-max").copied(),
-        ipv6_prefix: one(matches, "ipv6-prefix")?,
     };
     Ok(StoreOptions { redis, shows_password: typed.is_ok_and(|typed| typed.access.password != Secret::None) })
 }

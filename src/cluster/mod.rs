@@ -13,8 +13,7 @@ use std::sync::Arc;
 use crate::clock::Clock;
 use crate::readiness::Readiness;
 use crate::recorder::RecorderHandle;
-use crate::vote::ipv6::Ipv6Prefix;
-use crate::vote::time::Cooldown;
+use crate::vote::settings::Settings;
 
 pub mod access;
 pub mod address;
@@ -65,8 +64,6 @@ pub struct RedisStore {
     pub id_path: PathBuf,
     /// A node whose state is older than this, in milliseconds, is not ready.
     pub stale_max_ms: Option<u64>,
-    /// How many bits of an IPv6 address tell one voter from another: it has to be the store's.
-    pub ipv6_prefix: Ipv6Prefix,
 }
 
 /// The parts of a node, before its threads are started.
@@ -84,13 +81,12 @@ pub struct Node {
 }
 
 impl RedisStore {
-    /// A node on this store.
+    /// A node on this store, which has these settings.
     #[must_use]
-    pub fn open(self, clock: &Clock, cooldown: Cooldown, readiness: Readiness) -> Node {
-        let Self { address, confirm_ms, id_path, stale_max_ms, ipv6_prefix } = self;
-        let (recorder, submitter, door, handle) =
-            Follower::parts(clock.clone(), cooldown, ipv6_prefix, readiness, stale_max_ms);
-        let view = ClusterView { status: recorder.status(), clock: clock.clone(), cooldown, ipv6_prefix };
+    pub fn open(self, clock: &Clock, settings: Settings, readiness: Readiness) -> Node {
+        let Self { address, confirm_ms, id_path, stale_max_ms } = self;
+        let (recorder, submitter, door, handle) = Follower::parts(clock.clone(), settings, readiness, stale_max_ms);
+        let view = ClusterView { status: recorder.status(), clock: clock.clone(), settings };
         let mut decider = StoreDecider::new(address.clone(), door.clone(), confirm_ms);
         let feed = Feed::new(address, door, id_path);
         Node {

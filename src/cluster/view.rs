@@ -10,8 +10,7 @@ use super::status::SharedStatus;
 use crate::clock::Clock;
 use crate::metrics::MetricsText;
 use crate::recorder::shared::SharedStore;
-use crate::vote::ipv6::Ipv6Prefix;
-use crate::vote::time::Cooldown;
+use crate::vote::settings::Settings;
 
 /// A view of where the node stands.
 pub struct ClusterView {
@@ -19,10 +18,8 @@ pub struct ClusterView {
     pub status: Arc<SharedStatus>,
     /// To tell how old the state may be.
     pub clock: Clock,
-    /// The cooldown's length.
-    pub cooldown: Cooldown,
-    /// How many bits of an IPv6 address tell one voter from another.
-    pub ipv6_prefix: Ipv6Prefix,
+    /// What the votes are read by.
+    pub settings: Settings,
 }
 
 impl ClusterView {
@@ -56,8 +53,8 @@ impl SharedStore for ClusterView {
         let position = *self.status.position.lock();
         json!({
             "store_id": self.status.store.get(),
-            "cooldown_minutes": self.cooldown.minutes(),
-            "ipv6_prefix": self.ipv6_prefix.bits(),
+            "cooldown_minutes": self.settings.cooldown.minutes(),
+            "ipv6_prefix": self.settings.ipv6_prefix.bits(),
             "following": self.status.is_following(),
             "id": position.id.to_string(),
             "n": position.n,
@@ -134,11 +131,12 @@ mod tests {
     use crate::metrics::MetricsText;
     use crate::recorder::shared::SharedStore;
     use crate::vote::ipv6::Ipv6Prefix;
+    use crate::vote::settings::Settings;
     use crate::vote::time::Cooldown;
 
     fn view() -> ClusterView {
-        let cooldown = Cooldown::from_minutes(90).expect("in range");
-        ClusterView { status: Arc::default(), clock: Clock::new(), cooldown, ipv6_prefix: Ipv6Prefix::USUAL }
+        let settings = Settings { cooldown: Cooldown::USUAL, ipv6_prefix: Ipv6Prefix::USUAL };
+        ClusterView { status: Arc::default(), clock: Clock::new(), settings }
     }
 
     /// The items of its list, by kind and labels, and the families of a page.

@@ -14,8 +14,6 @@ use crate::recorder::shared::SharedStore;
 use crate::recorder::{Accepts, OpenStore, Recorder, RecorderHandle};
 use crate::store::StoreError;
 use crate::vote::directory::DirectoryView;
-use crate::vote::ipv6::Ipv6Prefix;
-use crate::vote::settings::Settings;
 use crate::vote::table::CooldownView;
 use crate::waiting::WaitingList;
 use crate::watch::WatchBoard;
@@ -28,8 +26,6 @@ pub enum StoreChoice {
         open: OpenStore,
         /// What this start takes as it is.
         accepts: Accepts,
-        /// By how many bits IPv6 voters are told apart.
-        ipv6_prefix: Ipv6Prefix,
     },
     /// By a service that other nodes use as well.
     #[cfg(feature = "redis")]
@@ -41,6 +37,7 @@ pub enum StoreChoice {
 pub(super) struct Views {
     pub(super) directory: DirectoryView,
     pub(super) cooldowns: CooldownView,
+    pub(super) counters: Arc<RecorderCounters>,
     pub(super) waiting: WaitingList,
     /// The watchers of what is asked and recorded.
     pub(super) board: WatchBoard,
@@ -53,6 +50,7 @@ impl Views {
         Self {
             directory: live.directory.view(),
             cooldowns: live.table.view(),
+            counters: Arc::clone(&live.counters),
             waiting: live.waiting.clone(),
             board: live.board.clone(),
             shared,
@@ -71,7 +69,6 @@ pub(super) type Load = Box<dyn FnOnce() -> Result<Work, StoreError> + Send>;
 pub(super) struct WriteSide {
     /// What is viewed of the state.
     pub(super) views: Views,
-    pub(super) counters: Arc<RecorderCounters>,
     /// Where commands go. The recorder ends once this and its clones are dropped.
     pub(super) handle: RecorderHandle,
     pub(super) load: Load,
@@ -82,29 +79,28 @@ pub(super) struct WriteSide {
 impl WriteSide {
     /// A recorder with an empty state. A demonstration's `seed` goes into a store of this process alone.
     pub(super) fn new(store: StoreChoice, clock: &Clock, config: &mut Config) -> Self {
-        let (cooldown, readiness, seed) = (config.cooldown, &config.readiness, std::mem::take(&mut config.seed));
+        let (settings, readiness, seed) = (config.settings, &config.readiness, std::mem::take(&mut config.seed));
         match store {
-            StoreChoice::Own { open, accepts, ipv6_prefix } => {
-                let settings = Settings { cooldown, ipv6_prefix };
+            StoreChoice::Own { open, accepts } => {
                 let (mut recorder, handle) = Recorder::new(clock.clone(), settings, accepts, readiness.clone(), open);
-                let (views, counters) = (Views::of(recorder.live(), None), Arc::clone(&recorder.live().counters));
+                let views = Views::of(recorder.live(), None);
                 let load = move || {
                     recorder.load(seed)?;
                     Ok(Box::new(move || recorder.run()) as Work)
                 };
-                Self { views, counters, handle, load: Box::new(load), helpers: Vec::new() }
+                Self { views, handle, load: Box::new(load), helpers: Vec::new() }
             }
             #[cfg(feature = "redis")]
             StoreChoice::Shared(store) => {
                 let Node { mut recorder, handle, view, feed, submitter } =
-                    store.open(clock, cooldown, readiness.clone());
-                let (views, counters) = (Views::of(recorder.live(), Some(view)), Arc::clone(&recorder.live().counters));
+                    store.open(clock, settings, readiness.clone());
+                let views = Views::of(recorder.live(), Some(view));
                 let load = move || {
                     recorder.load()?;
                     Ok(Box::new(move || recorder.run()) as Work)
                 };
                 let helpers = vec![(ThreadKind::Feed, feed), (ThreadKind::Submitter, submitter)];
-                Self { views, counters, handle, load: Box::new(load), helpers }
+                Self { views, handle, load: Box::new(load), helpers }
             }
         }
     }

@@ -8,11 +8,11 @@ use crate::control::metrics::Sources;
 pub(super) fn say_ready(run: &mut Run) {
     let (servers, cooldowns) = (run.views.directory.current().len(), run.views.cooldowns.len());
     let load_ms = run.sources.recorder.load_ms.get();
-    let Config { store, cooldown, engine, workers, limits, shares, .. } = &run.config;
+    let Config { store, settings, engine, workers, limits, shares, .. } = &run.config;
     log::info!(
         "version {} ready: {servers} servers, {cooldowns} cooldowns of {} minutes, read in {load_ms} ms from {store}",
         env!("CARGO_PKG_VERSION"),
-        cooldown.minutes()
+        settings.cooldown.minutes()
     );
     let listeners: Vec<_> = run.sockets.addresses().map(|(address, role)| format!("{address} ({role})")).collect();
     log::info!("listening on {}; engine {}, {workers} workers", listeners.join(", "), engine.name());

@@ -23,7 +23,7 @@ use crate::net::listen::address::ListenAddress;
 use crate::readiness::Readiness;
 use crate::recorder::command::Command;
 use crate::store::StoreError;
-use crate::vote::time::Cooldown;
+use crate::vote::settings::Settings;
 
 mod backend;
 mod banner;
@@ -52,8 +52,8 @@ pub struct Config {
     pub engine: Engine,
     /// Public event loops.
     pub workers: usize,
-    /// The cooldown's length.
-    pub cooldown: Cooldown,
+    /// What votes are read by.
+    pub settings: Settings,
     /// The control key, which may become known later.
     pub control_key: ControlKey,
     /// Bounds.

@@ -52,7 +52,7 @@ impl Run {
             answers: Vec::new(),
             workers: Vec::new(),
             budget: Budget::new(config.limits.buffer_bytes_max),
-            recorder: Arc::clone(&write_side.counters),
+            recorder: Arc::clone(&views.counters),
             waiting: views.waiting.clone(),
             log_dropped: Arc::clone(&config.log_dropped),
             watch: views.board.clone(),

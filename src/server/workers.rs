@@ -25,6 +25,7 @@ use crate::net::worker::{WorkerParts, WorkerSettings};
 use crate::public::may_minihttp;
 use crate::public::{PublicCounters, PublicService, StatusReader};
 use crate::recorder::RecorderHandle;
+use crate::vote::settings::Settings;
 
 impl Run {
     /// Starts what serves the public listeners.
@@ -38,7 +39,7 @@ impl Run {
 
     /// Starts the workers of our engine.
     fn start_workers(&mut self) -> Result<(), ServerError> {
-        let Config { limits, shares, cooldown, workers, .. } = self.config;
+        let Config { limits, shares, settings: Settings { cooldown, .. }, workers, .. } = self.config;
         let connections_max = (shares.connections_max / workers).max(1);
         let settings = WorkerSettings {
             limits,
@@ -67,7 +68,7 @@ impl Run {
     /// free, and chosen the ports.
     #[cfg(feature = "may_minihttp")]
     fn start_may_minihttp(&mut self) -> Result<(), ServerError> {
-        let Config { limits, shares, cooldown, workers, .. } = self.config;
+        let Config { limits, shares, settings: Settings { cooldown, .. }, workers, .. } = self.config;
         let readiness = self.config.readiness.clone();
         let reader =
             |_| StatusReader::new(self.views.directory.clone(), self.views.cooldowns.clone(), readiness.clone());
@@ -102,7 +103,7 @@ impl Run {
 
     /// Starts the worker of the control listener. The recorder ends with it, which has the last handle.
     pub(super) fn start_control(&mut self, recorder: RecorderHandle) -> Result<(), ServerError> {
-        let Config { limits, shares, cooldown, .. } = self.config;
+        let Config { limits, shares, settings: Settings { cooldown, .. }, .. } = self.config;
         let settings = WorkerSettings {
             limits,
             connections_max: shares.control_connections_max,

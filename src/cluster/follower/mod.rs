@@ -30,7 +30,7 @@ use crate::recorder::live_state::LiveState;
 use crate::recorder::{RecorderHandle, Respond, SWEEP_SHARDS_PER_TICK, TICK_MS};
 use crate::store::{Event, StoreError, StoredVote};
 use crate::vote::directory::{DirectoryView, Snapshot};
-use crate::vote::ipv6::Ipv6Prefix;
+use crate::vote::settings::Settings;
 use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::Cooldown;
 
@@ -178,8 +178,7 @@ impl Follower {
     #[must_use]
     pub fn parts(
         clock: Clock,
-        cooldown: Cooldown,
-        ipv6_prefix: Ipv6Prefix,
+        Settings { cooldown, ipv6_prefix }: Settings,
         readiness: Readiness,
         stale_max_ms: Option<u64>,
     ) -> (Self, Submitter, FeedDoor, RecorderHandle) {

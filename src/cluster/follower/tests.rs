@@ -19,6 +19,7 @@ use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
 use crate::vote::ipv6::Ipv6Prefix;
+use crate::vote::settings::Settings;
 use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
 
@@ -31,9 +32,7 @@ fn at(n: u64) -> Position {
     Position { n, id: EntryId { ms: n, sequence: 0 } }
 }
 
-fn cooldown() -> Cooldown {
-    Cooldown::from_minutes(90).expect("in range")
-}
+const SETTINGS: Settings = Settings { cooldown: Cooldown::USUAL, ipv6_prefix: Ipv6Prefix::USUAL };
 
 /// Takes every vote, as the entry of number 5.
 fn yes(voted_at: UnixSeconds) -> impl FnMut(Vec<Command>) -> Vec<Decided> {
@@ -41,7 +40,7 @@ fn yes(voted_at: UnixSeconds) -> impl FnMut(Vec<Command>) -> Vec<Decided> {
         server: SERVER,
         voter: ADDRESS.into(),
         voted_at,
-        expires_at: cooldown().expires_at(voted_at),
+        expires_at: SETTINGS.cooldown.expires_at(voted_at),
         is_confirmed: true,
     };
     let reply = Reply::Votes(vec![VoteOutcome::Recorded(recorded)]);
@@ -62,8 +61,7 @@ impl Node {
     fn start() -> Self {
         let clock = Clock::new();
         let voted_at = clock.now().wall;
-        let (mut recorder, submitter, door, handle) =
-            Follower::parts(clock, cooldown(), Ipv6Prefix::USUAL, Readiness::default(), None);
+        let (mut recorder, submitter, door, handle) = Follower::parts(clock, SETTINGS, Readiness::default(), None);
         let cooldowns = recorder.live().table.view();
         let deciding = thread::spawn(move || submitter.run(yes(voted_at)));
         let recording = thread::spawn(move || {
@@ -81,7 +79,7 @@ impl Node {
 
     fn replace(&self, events: &[Event], position: Position) -> FullState {
         let mut state = FullState { table: self.door.cooldowns.shadow(), servers: Snapshot::default() };
-        state.apply(events, cooldown());
+        state.apply(events, SETTINGS.cooldown);
         let replace = |sender| FollowerMessage::Replace(Box::new(state), position, sender);
         self.door.hand_in(replace).expect("the recorder is there")
     }
@@ -140,7 +138,7 @@ fn a_vote_is_acknowledged_once_the_own_feed_has_brought_it() {
 /// Behind a large batch an entry comes late, and was answered as if the store had been silent.
 #[test]
 fn a_feed_that_is_behind_and_goes_on_is_waited_for() {
-    let (mut recorder, ..) = Follower::parts(Clock::new(), cooldown(), Ipv6Prefix::USUAL, Readiness::default(), None);
+    let (mut recorder, ..) = Follower::parts(Clock::new(), SETTINGS, Readiness::default(), None);
     let (reply, respond) = (Reply::StoreUnavailable, Box::new(|_reply| {}));
     let settled = Settled { reply, history: 0, votes: 1, entry: None, settled_ms: 10_000, respond };
     assert_eq!(recorder.due_ms(&settled), 10_050);
