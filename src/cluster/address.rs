@@ -58,26 +58,15 @@ pub struct StoreAddress {
     pub heard_of: Arc<Mutex<Vec<Host>>>,
 }
 
-/// Why a text is no address of a store. Says nothing of what was typed: it may hold a password.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoAddress(&'static str);
-
-impl fmt::Display for NoAddress {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.0)
-    }
-}
-
-const WANTED: NoAddress = NoAddress(
-    "redis://[user[:password]@]host[:6379][/db] or redis+sentinel://[user[:password]@]host[:26379],…/master-name[/db] is wanted, with rediss for TLS",
-);
+/// Why a text is no address of a store. No such reason repeats what was typed, which may hold a password.
+const WANTED: &str = "redis://[user[:password]@]host[:6379][/db] or redis+sentinel://[user[:password]@]host[:26379],…/master-name[/db] is wanted, with rediss for TLS";
 
 impl StoreAddress {
     /// Reads an address.
     ///
     /// # Errors
     /// Where it is none, or needs what is not built in.
-    pub fn parse(text: &str) -> Result<Self, NoAddress> {
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
         let (scheme, rest) = text.split_once("://").ok_or(WANTED)?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (user, hosts) = match authority.rsplit_once('@') {
@@ -91,7 +80,7 @@ impl StoreAddress {
                 let (primary, database) = path.split_once('/').unwrap_or((path, ""));
                 let sentinels = hosts(SENTINEL_PORT_DEFAULT)?;
                 if primary.is_empty() {
-                    return Err(NoAddress("the sentinels' name of the primary is missing: …/master-name"));
+                    return Err("the sentinels' name of the primary is missing: …/master-name");
                 }
                 (StoreTarget::Sentinel { sentinels, primary: primary.to_owned() }, database)
             }
@@ -108,9 +97,9 @@ impl StoreAddress {
     /// # Errors
     /// Where the address is not one of TLS.
     #[cfg(feature = "tls")]
-    pub fn set_files(&mut self, files: &super::tls::TlsFiles) -> Result<(), NoAddress> {
+    pub fn set_files(&mut self, files: &super::tls::TlsFiles) -> Result<(), &'static str> {
         if !self.access.security.is_tls() {
-            return Err(NoAddress("certificates are for an address that begins with rediss://"));
+            return Err("certificates are for an address that begins with rediss://");
         }
         self.access.security = Security::Tls(files.clone());
         self.sentinel_access.security = Security::Tls(files.clone());
@@ -119,21 +108,17 @@ impl StoreAddress {
 }
 
 #[cfg(feature = "tls")]
-fn security(is_secure: bool) -> Result<Security, NoAddress> {
+fn security(is_secure: bool) -> Result<Security, &'static str> {
     Ok(if is_secure { Security::Tls(super::tls::TlsFiles::default()) } else { Security::Clear })
 }
 
 #[cfg(not(feature = "tls"))]
-fn security(is_secure: bool) -> Result<Security, NoAddress> {
-    if is_secure {
-        Err(NoAddress("TLS to the store needs a build with the cargo feature tls"))
-    } else {
-        Ok(Security::Clear)
-    }
+fn security(is_secure: bool) -> Result<Security, &'static str> {
+    if is_secure { Err("TLS to the store needs a build with the cargo feature tls") } else { Ok(Security::Clear) }
 }
 
 /// `user:password@` and the number of the database, each as it stands in an address.
-fn access(user: &str, database: &str, security: Security) -> Result<StoreAccess, NoAddress> {
+fn access(user: &str, database: &str, security: Security) -> Result<StoreAccess, &'static str> {
     let info = format!("redis://{user}store.invalid/{database}").into_connection_info().map_err(|_| WANTED)?;
     let settings = info.redis_settings();
     let secret = |password: &str| Secret::Text(password.to_owned());
@@ -165,13 +150,13 @@ impl fmt::Debug for StoreAddress {
 }
 
 /// `host`, `host:port`, `[v6]` or `[v6]:port`.
-fn host(text: &str, port_default: u16) -> Result<Host, NoAddress> {
+fn host(text: &str, port_default: u16) -> Result<Host, &'static str> {
     let (name, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((name, "")) => (name, None),
         Some((name, port)) => (name, Some(port.strip_prefix(':').ok_or(WANTED)?)),
         None => text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port))),
     };
-    let port = port.map_or(Ok(port_default), str::parse).map_err(|_| NoAddress("the port is no number up to 65535"))?;
+    let port = port.map_or(Ok(port_default), str::parse).map_err(|_| "the port is no number up to 65535")?;
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':');
     if name.is_empty() || !name.bytes().all(is_name) {
         return Err(WANTED);
