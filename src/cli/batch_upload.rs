@@ -22,27 +22,6 @@ const LATER_TRIES: u32 = 5;
 /// Bytes in one request after which no line is added.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// What a line is.
-#[derive(Clone, Copy)]
-pub(super) enum LineKind {
-    /// A server.
-    Server,
-    /// A server with a token that replaces the one that the service has for it.
-    ServerReplaced,
-    /// A vote.
-    Vote,
-}
-
-impl LineKind {
-    const fn path(self) -> &'static str {
-        match self {
-            Self::Server => "/v1/servers/batch?errors_max=10000",
-            Self::ServerReplaced => "/v1/servers/batch?replace_tokens=1&errors_max=10000",
-            Self::Vote => "/v1/votes/batch?errors_max=10000",
-        }
-    }
-}
-
 /// What became of the lines of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct Totals {
@@ -108,7 +87,8 @@ pub(super) struct Refusal {
 
 /// Lines of one kind on their way.
 pub(super) struct UploadBatch {
-    kind: LineKind,
+    /// The call that takes them.
+    path: &'static str,
     /// At most `BYTES_MAX` and one line.
     body: Vec<u8>,
     /// The number of each line in its file, at most `LINES_MAX`.
@@ -119,8 +99,8 @@ pub(super) struct UploadBatch {
 
 impl UploadBatch {
     /// An empty batch.
-    pub(super) fn new(kind: LineKind) -> Self {
-        Self { kind, body: Vec::new(), numbers: Vec::new(), totals: Totals::default() }
+    pub(super) fn new(path: &'static str) -> Self {
+        Self { path, body: Vec::new(), numbers: Vec::new(), totals: Totals::default() }
     }
 
     /// Adds a line, which contains no line end.
@@ -183,7 +163,7 @@ impl UploadBatch {
     fn send(&self, client: &ControlClient, start: usize) -> Result<Value, CliError> {
         let mut tries = 0;
         loop {
-            let answer = client.send(Method::POST, self.kind.path(), &self.body[start..])?;
+            let answer = client.send(Method::POST, self.path, &self.body[start..])?;
             if answer.status != 429 || tries == LATER_TRIES {
                 return Ok(answer.expect(&[200])?.body);
             }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
 use serde_json::{Value, json};
 
-use super::batch_upload::{LineKind, Refusal, Totals, UploadBatch};
+use super::batch_upload::{Refusal, Totals, UploadBatch};
 use super::client::ControlClient;
 use super::csv::{CsvReader, OVERLONG, RECORD_BYTES_MAX, RecordFault};
 use super::lines::{Lines, TextLine};
@@ -32,7 +32,10 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     // So that a wrong address or key is told before any file is read.
     client.get("/v1/servers?limit=1")?.expect(&[200])?;
     let refused = RefusalLog::new(options.get_one::<PathBuf>("refused"))?;
-    let server_kind = if options.get_flag("replace-tokens") { LineKind::ServerReplaced } else { LineKind::Server };
+    let servers = match options.get_flag("replace-tokens") {
+        true => "/v1/servers/batch?replace_tokens=1&errors_max=10000",
+        false => "/v1/servers/batch?errors_max=10000",
+    };
     let mut import = Import {
         client,
         progress: Progress::new(sources.iter().map(ImportSource::bytes).sum()),
@@ -41,8 +44,8 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         refused,
         tokenless: Vec::new(),
         generated: Vec::new(),
-        servers: UploadBatch::new(server_kind),
-        votes: UploadBatch::new(LineKind::Vote),
+        servers: UploadBatch::new(servers),
+        votes: UploadBatch::new("/v1/votes/batch?errors_max=10000"),
     };
     let mut taken = TakenFile::Whole;
     for source in &sources {
