@@ -18,7 +18,6 @@ use crate::net::listen::Role;
 use crate::readiness::{Readiness, Trouble};
 use crate::recorder::counters::RecorderCounters;
 use crate::recorder::shared::SharedStore;
-use crate::vote::table::FamilyCounts;
 use crate::vote::time::UnixSeconds;
 use crate::waiting::{WaitOutcome, WaitingList};
 use crate::watch::WatchBoard;
@@ -73,12 +72,12 @@ const PARSE_FAULTS: [Fault; 7] = [
     Fault::VersionNotSupported,
 ];
 
-/// The page; `cooldowns` are the entries that the table holds.
+/// The page; `cooldowns` are the entries that the table holds of each family.
 #[must_use]
 pub fn metrics(
     sources: &Sources,
     readiness: &Readiness,
-    cooldowns: FamilyCounts,
+    cooldowns: [usize; 2],
     shared: Option<&dyn SharedStore>,
 ) -> String {
     let mut page = MetricsText::default();
@@ -272,13 +271,14 @@ fn watch(page: &mut MetricsText, board: &WatchBoard) {
     page.single("vote_status_watch_dropped_total", help, dropped);
 }
 
-fn state(page: &mut MetricsText, recorder: &RecorderCounters, readiness: &Readiness, cooldowns: FamilyCounts) {
+fn state(page: &mut MetricsText, recorder: &RecorderCounters, readiness: &Readiness, cooldowns: [usize; 2]) {
     let help = "Cooldowns held, expired ones not swept yet included.";
-    page.single("vote_status_cooldowns", help, cooldowns.v4 + cooldowns.v6);
+    page.single("vote_status_cooldowns", help, cooldowns.iter().sum::<usize>());
     let (name, help) = ("vote_status_cooldowns_by_family", "Cooldowns held, by the family of the voter's address.");
     page.family(name, help);
-    page.sample(name, &[("family", "ipv4")], cooldowns.v4);
-    page.sample(name, &[("family", "ipv6")], cooldowns.v6);
+    for (family, count) in ["ipv4", "ipv6"].into_iter().zip(cooldowns) {
+        page.sample(name, &[("family", family)], count);
+    }
     let mut single = |name: &str, help: &str, counter: &Counter| page.single(name, help, counter.get());
     single("vote_status_servers", "Listed servers.", &recorder.servers);
     single("vote_status_swept_total", "Expired cooldowns taken out of the table.", &recorder.swept);

@@ -11,7 +11,7 @@ use crate::http::session::{Context, Ticket};
 use crate::metrics::answers::Variant;
 use crate::vote::answer::{Question, ServerKey};
 use crate::vote::id::ServerId;
-use crate::watch::{Seen, TokenBeginning, WatchPost, WatchedQuestion};
+use crate::watch::{Seen, WatchPost, WatchedQuestion, token_beginning};
 
 /// Paths that mean something else than a question.
 const OTHER_PATHS: [&str; 5] = ["*", "/", "/openapi.json", "/healthz", "/readyz"];
@@ -78,7 +78,7 @@ fn question(head: &Head<'_>, reader: &mut StatusReader) -> Option<WatchedQuestio
             asked.variant = Some(Variant::Token.label());
             asked.server = servers.find(token);
             if asked.server.is_none() {
-                asked.token_begins = TokenBeginning::of(token, servers);
+                asked.token_begins = token_beginning(token, servers);
             }
         }
         ServerKey::Id(server) => {

@@ -54,15 +54,6 @@ impl TableFamilies {
     }
 }
 
-/// Entries of the table, the expired ones that no sweep has met yet included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FamilyCounts {
-    /// Of IPv4.
-    pub v4: usize,
-    /// Of IPv6.
-    pub v6: usize,
-}
-
 /// Read-only access to the table. Cheap to clone.
 #[derive(Clone)]
 pub struct CooldownView(Arc<TableFamilies>);
@@ -90,17 +81,16 @@ impl CooldownView {
         self.0.prefix
     }
 
-    /// Entries of each family.
+    /// Entries of IPv4 and of IPv6, the expired ones that no sweep has met yet included.
     #[must_use]
-    pub fn counts(&self) -> FamilyCounts {
-        FamilyCounts { v4: self.0.v4.len(), v6: self.0.v6.len() }
+    pub fn counts(&self) -> [usize; 2] {
+        [self.0.v4.len(), self.0.v6.len()]
     }
 
     /// Entries of both families.
     #[must_use]
     pub fn len(&self) -> usize {
-        let FamilyCounts { v4, v6 } = self.counts();
-        v4 + v6
+        self.counts().iter().sum()
     }
 
     /// Whether the table holds nothing.

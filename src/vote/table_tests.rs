@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, prop_assert_eq, prop_oneof, proptest};
 
-use super::{CooldownTable, Cooling, FamilyCounts, Pair, SHARDS};
+use super::{CooldownTable, Cooling, Pair, SHARDS};
 use crate::vote::address::VoterAddress;
 use crate::vote::id::ServerId;
 use crate::vote::ipv4::Ipv4;
@@ -88,7 +88,7 @@ fn ten_million_of_each_family_take_so_many_bytes_each() {
         loader.put(Cooling { pair: pair(number % 5_000, number), expires_at: UnixSeconds(10) });
     }
     assert_eq!(loader.finish(), []);
-    assert_eq!(table.view().counts(), FamilyCounts { v4: ENTRIES as usize, v6: ENTRIES as usize });
+    assert_eq!(table.view().counts(), [ENTRIES as usize; 2]);
     let [v4, v6] = table.allocated_bytes().map(|bytes| bytes as f64 / f64::from(ENTRIES));
     println!("10 million of each family: {v4:.1} bytes an IPv4 entry, {v6:.1} an IPv6 one");
     assert!(v4 < 22.5 && v6 < 29.5, "{v4} and {v6} bytes each");

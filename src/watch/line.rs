@@ -46,7 +46,7 @@ fn asked_about(asked: &WatchedQuestion, out: &mut Formatter<'_>) -> Result {
     if let Some(server) = asked.server {
         write!(out, r#","server_id":{server}"#)?;
     }
-    text("token_begins", Some(asked.token_begins.as_str()).filter(|begins| !begins.is_empty()), out)?;
+    text("token_begins", asked.token_begins.as_ref(), out)?;
     text("ip", asked.address.as_ref(), out)
 }
 

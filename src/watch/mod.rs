@@ -72,32 +72,19 @@ pub struct WatchedQuestion {
     /// The server: the one that the token names, or the number that was said, listed or not.
     pub server: Option<ServerId>,
     /// How a token begins that no server has.
-    pub token_begins: TokenBeginning,
+    pub token_begins: Option<String>,
     /// The address asked about.
     pub address: Option<VoterAddress>,
 }
 
-/// The first characters of a token that nobody has, to know it again by: four at most, half of it at most.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TokenBeginning([u8; 4]);
-
-impl TokenBeginning {
-    /// Of a token that `servers` do not have. Nothing of it where so few characters are a token themselves.
-    #[must_use]
-    pub fn of(token: &[u8], servers: &Snapshot) -> Self {
-        let legal = token.iter().take_while(|byte| is_unreserved(**byte)).count();
-        let shown = &token[..legal.min(token.len() / 2).min(4)];
-        let mut beginning = Self::default();
-        if (1..=shown.len()).all(|length| servers.find(&shown[..length]).is_none()) {
-            beginning.0[..shown.len()].copy_from_slice(shown);
-        }
-        beginning
-    }
-
-    fn as_str(&self) -> &str {
-        let length = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
-        std::str::from_utf8(&self.0[..length]).unwrap_or_default()
-    }
+/// The first characters of a token that `servers` do not have, to know it again by: four at most, half of it at most.
+/// Nothing of it where so few characters are a token themselves.
+#[must_use]
+pub fn token_beginning(token: &[u8], servers: &Snapshot) -> Option<String> {
+    let legal = token.iter().take_while(|byte| is_unreserved(**byte)).count();
+    let shown = &token[..legal.min(token.len() / 2).min(4)];
+    let is_token = (1..=shown.len()).any(|length| servers.find(&shown[..length]).is_some());
+    (!shown.is_empty() && !is_token).then(|| String::from_utf8_lossy(shown).into_owned())
 }
 
 /// What somebody watches for; by default everything.
