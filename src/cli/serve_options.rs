@@ -187,7 +187,7 @@ pub(super) fn passed() -> Result<Vec<(Role, OwnedFd)>, CliError> {
             "a socket was passed as {name:?}: name it public or control (FileDescriptorName= under systemd)"
         ))),
     };
-    taken?.into_iter().map(|passed| Ok((role(&passed.name)?, passed.socket))).collect()
+    taken?.into_iter().map(|(name, socket)| Ok((role(&name)?, socket))).collect()
 }
 
 /// How the descriptors are shared out. The process raises its limit as far as it may; some descriptors are kept for

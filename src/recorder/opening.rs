@@ -168,7 +168,7 @@ impl Recorder {
         let over_until = was.cooldown.min(settings.cooldown).voted_at(over_by);
         let since = if is_changed { UnixSeconds(0) } else { over_until };
         let (kept, cooldown, mut table) = (past.kept.as_ref(), self.cooldown, self.live.table.view().shadow());
-        let mut reading = Reading::new(table.loader(), kept, Over { until: over_until, goes: is_changed });
+        let mut reading = Reading::new(table.loader(), kept, over_until, is_changed);
         let mut cancelled = CancelledVotes::default();
         self.readiness.begin_load();
         store.replay(since, &mut |event| {
@@ -256,19 +256,14 @@ impl Recorder {
     }
 }
 
-/// Votes that a load leaves out.
-struct Over {
-    /// The last of them was cast then.
-    until: UnixSeconds,
-    /// Their rows have to go: under a longer length they would be live again.
-    goes: bool,
-}
-
 /// What a load has read so far.
 struct Reading<'t> {
     loader: Loader<'t>,
     kept: Option<&'t Kept>,
-    over: Over,
+    /// Votes are left out up to this one.
+    over_until: UnixSeconds,
+    /// Their rows have to go: under a longer length they would be live again.
+    over_goes: bool,
     servers: Snapshot,
     /// A server with another one's token.
     conflict: Option<ServerId>,
@@ -281,9 +276,9 @@ struct Reading<'t> {
 }
 
 impl<'t> Reading<'t> {
-    fn new(loader: Loader<'t>, kept: Option<&'t Kept>, over: Over) -> Self {
+    fn new(loader: Loader<'t>, kept: Option<&'t Kept>, over_until: UnixSeconds, over_goes: bool) -> Self {
         let (servers, unlisted, removed, cut) = Default::default();
-        Self { loader, kept, over, servers, conflict: None, unlisted, removed, cut }
+        Self { loader, kept, over_until, over_goes, servers, conflict: None, unlisted, removed, cut }
     }
 
     fn server(&mut self, server: ServerId, token: Token) {
@@ -294,8 +289,8 @@ impl<'t> Reading<'t> {
 
     fn vote(&mut self, row: StoredVote, cooldown: Cooldown) {
         let vote = StoredVote { voted_at: self.kept.map_or(row.voted_at, |kept| kept.cut(row.voted_at)), ..row };
-        let is_over = vote.voted_at <= self.over.until;
-        if is_over && self.over.goes {
+        let is_over = vote.voted_at <= self.over_until;
+        if is_over && self.over_goes {
             self.removed.push(row);
         } else if vote != row {
             self.cut.push(row);

@@ -143,7 +143,9 @@ impl fmt::Display for ServerError {
             }
             Self::Engine(error) => write!(formatter, "the event loop cannot run: {error}"),
             Self::Store(error) => error.fmt(formatter),
-            Self::Thread(kind) => write!(formatter, "the {kind} thread ended; this is a bug, please report it"),
+            Self::Thread(kind) => {
+                write!(formatter, "the {} thread ended; this is a bug, please report it", kind.name())
+            }
         }
     }
 }

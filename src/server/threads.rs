@@ -1,6 +1,5 @@
 //! The kinds of thread, how those that serve are started, and what they tell the main thread.
 
-use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -42,12 +41,6 @@ impl ThreadKind {
             #[cfg(feature = "redis")]
             Self::Submitter => "submitter",
         }
-    }
-}
-
-impl fmt::Display for ThreadKind {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
     }
 }
 
@@ -120,7 +113,7 @@ pub(super) fn start_thread(
     let work = move || {
         let ended = match catch_unwind(AssertUnwindSafe(run)) {
             Ok(ended) => ended,
-            Err(_) => Err(io::Error::other(format!("the {kind} thread panicked"))),
+            Err(_) => Err(io::Error::other(format!("the {} thread panicked", kind.name()))),
         };
         // The main thread outlives this one.
         let _received = events.send(ended.map(|()| ServerEvent::Ended(kind)).map_err(ServerError::Engine));

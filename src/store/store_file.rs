@@ -24,17 +24,17 @@ const CACHE_BYTES: usize = 16 << 20;
 /// A copy of the file is read by so many bytes.
 const COPY_BYTES: usize = 64 << 10;
 
-/// What a commit needs the room that is kept back for, on a full disk.
+/// What a commit needs the room that is kept back for, on a full disk, and so many hundredths of it that it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// It makes the store larger: it gets none.
-    More,
+    More = 100,
     /// It takes the place of votes that were dropped. Their pages are free, but the library may
     /// choose one that no block of the disk is behind yet. It gets half: the other half is for the
     /// next votes to be dropped.
-    Reuse,
+    Reuse = 50,
     /// It drops votes: it gets all.
-    Drop,
+    Drop = 0,
 }
 
 /// The library's header. Each commit changes it.
@@ -182,12 +182,7 @@ impl StoreFile {
     pub(super) fn begin(&self, purpose: Purpose) {
         self.is_header_written.store(false, Ordering::Relaxed);
         self.is_sync_begun.store(false, Ordering::Relaxed);
-        let percent = match purpose {
-            Purpose::More => 100,
-            Purpose::Reuse => 50,
-            Purpose::Drop => 0,
-        };
-        self.reserved_percent.store(percent, Ordering::Relaxed);
+        self.reserved_percent.store(purpose as u64, Ordering::Relaxed);
     }
 
     /// It has ended. What follows, opening and closing, may use the room that is kept back.

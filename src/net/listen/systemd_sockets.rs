@@ -7,20 +7,12 @@ use std::os::fd::OwnedFd;
 
 use listenfd::ListenFd;
 
-/// A socket, and the name under which it was passed.
-pub struct PassedSocket {
-    /// Empty where no name was given.
-    pub name: String,
-    /// The socket, listening or able to.
-    pub socket: OwnedFd,
-}
-
-/// Takes what was passed to this process; nothing the second time. To be called while the process
+/// Takes the sockets that were passed to this process, each behind its name, which may be empty; nothing the second time. To be called while the process
 /// has one thread: the environment is changed.
 ///
 /// # Errors
 /// Where something was passed that is no stream socket.
-pub fn take() -> io::Result<Vec<PassedSocket>> {
+pub fn take() -> io::Result<Vec<(String, OwnedFd)>> {
     let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');
     let mut passed = ListenFd::from_env();
@@ -29,7 +21,7 @@ pub fn take() -> io::Result<Vec<PassedSocket>> {
         let name = names.next().unwrap_or_default().to_owned();
         let tcp = passed.take_tcp_listener(index).map(|socket| socket.map(OwnedFd::from));
         let socket = tcp.or_else(|_| passed.take_unix_listener(index).map(|socket| socket.map(OwnedFd::from)))?;
-        sockets.extend(socket.map(|socket| PassedSocket { name, socket }));
+        sockets.extend(socket.map(|socket| (name, socket)));
     }
     Ok(sockets)
 }
