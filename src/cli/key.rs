@@ -218,8 +218,8 @@ fn make(path: &Path) -> io::Result<Vec<u8>> {
     path.parent().map_or(Ok(()), make_dir)?;
     let key = random_key()?;
     // A start that is cut short leaves no half of a key.
-    let mut file = WholeFile::create(path, ".new")?;
-    file.write_all(&[&key, &b"\n"[..]].concat()).and_then(|()| file.finish())?;
+    let file = WholeFile::create(path, ".new")?;
+    file.writer()?.write_all(&[&key, &b"\n"[..]].concat()).and_then(|()| file.finish())?;
     log::info!("made a control key in {}", path.display());
     Ok(key)
 }

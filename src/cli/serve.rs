@@ -149,12 +149,12 @@ fn catch_signals(reload: Option<Box<dyn Fn() + Send>>) -> Result<Events, CliErro
     if reload.is_some() {
         caught.add_signal(SIGHUP).map_err(fail)?;
     }
-    let (stopper, events) = server::events();
+    let (stop, events) = server::events();
     let work = move || {
         for signal in caught.forever() {
             match &reload {
                 Some(reload) if signal == SIGHUP => reload(),
-                _ => stopper.stop(),
+                _ => stop(),
             }
         }
     };

@@ -155,7 +155,7 @@ mod tests {
             .collect();
         let mut page = MetricsText::default();
         view().add_to(&mut page);
-        let text = page.into_text();
+        let text = page.0;
         let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
         let told: Vec<String> = families
             .map(|family| {

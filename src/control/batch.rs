@@ -41,12 +41,6 @@ impl Gathered {
     }
 }
 
-struct UnderWay {
-    reply: Receiver<Reply>,
-    /// The lines that the command was made of.
-    lines: Vec<u64>,
-}
-
 /// Sends a command to the recorder; `None` where it takes no more.
 pub type SubmitCommand<'a> = &'a dyn Fn(Command) -> Option<Receiver<Reply>>;
 
@@ -58,7 +52,8 @@ pub struct BatchRequest {
     is_overlong: bool,
     line: u64,
     lines: Vec<u64>,
-    under_way: VecDeque<UnderWay>,
+    /// Replies that are to come, each with the lines that its command was made of.
+    under_way: VecDeque<(Receiver<Reply>, Vec<u64>)>,
     is_store_unavailable: bool,
     /// Whether something of what was not acknowledged may have been recorded all the same.
     is_rest_in_doubt: bool,
@@ -86,7 +81,7 @@ impl BatchRequest {
     /// them in the end.
     #[must_use]
     pub fn used_bytes(&self) -> usize {
-        let under_way: usize = self.under_way.iter().map(|command| command.lines.len()).sum();
+        let under_way: usize = self.under_way.iter().map(|(_, lines)| lines.len()).sum();
         let gathered = match &self.gathered {
             Gathered::Votes(votes, _) => votes.capacity() * size_of::<Vote>(),
             Gathered::Servers(servers, _) => servers.capacity() * size_of::<NewServer>(),
@@ -210,16 +205,16 @@ impl BatchRequest {
         };
         let lines = std::mem::take(&mut self.lines);
         match ask(command) {
-            Some(reply) => self.under_way.push_back(UnderWay { reply, lines }),
+            Some(reply) => self.under_way.push_back((reply, lines)),
             None => self.is_store_unavailable = true,
         }
     }
 
     /// Counts what has come back.
     fn collect(&mut self) {
-        while let Some(first) = self.under_way.front() {
-            let Some(reply) = reply::arrived(&first.reply) else { return };
-            let lines = self.under_way.pop_front().map(|first| first.lines).unwrap_or_default();
+        while let Some((reply, _)) = self.under_way.front() {
+            let Some(reply) = reply::arrived(reply) else { return };
+            let lines = self.under_way.pop_front().map(|(_, lines)| lines).unwrap_or_default();
             match reply {
                 Reply::Votes(outcomes) => {
                     lines.into_iter().zip(outcomes).for_each(|(line, outcome)| self.count_vote(line, outcome));

@@ -102,7 +102,7 @@ pub fn metrics(
         shared.add_to(&mut page);
     }
     process(&mut page, sources.started_at);
-    page.into_text()
+    page.0
 }
 
 impl Sources {

@@ -68,9 +68,7 @@ impl<const BOUNDS: usize> Histogram<BOUNDS> {
 
 /// A page in the Prometheus text format.
 #[derive(Debug, Default)]
-pub struct MetricsText {
-    text: String,
-}
+pub struct MetricsText(pub String);
 
 impl MetricsText {
     /// Begins a family: its samples follow. Its name says its kind: a counter ends in `_total`, and nothing else does.
@@ -85,19 +83,19 @@ impl MetricsText {
 
     fn family_of(&mut self, name: &str, kind: &str, help: &str) {
         // A String takes whatever is written to it.
-        let _written = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        let _written = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
     /// Adds a sample; labels have constant values that need no escapes.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        self.text.push_str(name);
+        self.0.push_str(name);
         let mut separator = '{';
         for (label, text) in labels {
-            let _written = write!(self.text, "{separator}{label}=\"{text}\"");
+            let _written = write!(self.0, "{separator}{label}=\"{text}\"");
             separator = ',';
         }
         let end = if labels.is_empty() { "" } else { "}" };
-        let _written = writeln!(self.text, "{end} {value}");
+        let _written = writeln!(self.0, "{end} {value}");
     }
 
     /// A family of one sample without labels.
@@ -132,12 +130,6 @@ impl MetricsText {
         self.sample(&format!("{name}_sum"), labels, sum_of(&|part| part.sum.get()) as f64 / unit);
         self.sample(&format!("{name}_count"), labels, count);
     }
-
-    /// The page.
-    #[must_use]
-    pub fn into_text(self) -> String {
-        self.text
-    }
 }
 
 #[cfg(test)]
@@ -158,7 +150,7 @@ mod tests {
         page.histogram_family("h_seconds", "How long.");
         page.histogram("h_seconds", &[("b", "c")], 1_000.0, &parts.each_ref());
         assert_eq!(
-            page.into_text(),
+            page.0,
             "# HELP a_total How many.\n# TYPE a_total counter\na_total{b=\"c\",d=\"e\"} 7\n\
              # HELP g Now.\n# TYPE g gauge\ng 1.5\n\
              # HELP h_seconds How long.\n# TYPE h_seconds histogram\n\

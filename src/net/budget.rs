@@ -33,21 +33,15 @@ pub struct Budget {
     bytes_max: u64,
     used_bytes: AtomicU64,
     /// Looked at where it is nearly full, and where workers come and go.
-    members: Mutex<Vec<Member>>,
-}
-
-/// A worker.
-#[derive(Clone, Debug)]
-struct Member {
-    role: Role,
-    published: Arc<PublishedUsage>,
-    mailbox: Mailbox,
+    members: Mutex<Vec<Arc<PublishedUsage>>>,
 }
 
 /// What others see of a worker's account. One writer, cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct PublishedUsage {
+    role: Role,
+    mailbox: Mailbox,
     pub(super) used_bytes: AtomicU64,
     /// For each size: when the one that has stood still longest last moved, or [`NOBODY`].
     pub(super) since_ms: [AtomicU64; SIZES],
@@ -106,15 +100,15 @@ impl Budget {
 
     /// A worker whose connections use nothing yet.
     pub(super) fn join(&self, role: Role, mailbox: Mailbox) -> Arc<PublishedUsage> {
-        let published = Arc::new(PublishedUsage::new());
-        self.members.lock().push(Member { role, published: Arc::clone(&published), mailbox });
+        let published = Arc::new(PublishedUsage::new(role, mailbox));
+        self.members.lock().push(Arc::clone(&published));
         published
     }
 
     /// A worker that has ended.
     pub(super) fn leave(&self, published: &Arc<PublishedUsage>) {
         self.tell(published, 0);
-        self.members.lock().retain(|member| !Arc::ptr_eq(&member.published, published));
+        self.members.lock().retain(|member| !Arc::ptr_eq(member, published));
     }
 
     /// The size of the connection that uses most, over all workers, where it is of the worker that asks. One that has
@@ -122,16 +116,15 @@ impl Budget {
     pub(super) fn heaviest(&self, asking: &Arc<PublishedUsage>, now_ms: u64) -> Option<usize> {
         let members = self.members.lock();
         // Up to a quarter of the budget, control clients give nothing up for others.
-        let owing =
-            members.iter().filter(|member| member.role == Role::Public || self.is_past_quarter(&member.published));
-        let weighed = owing.filter_map(|member| Some((member.published.heaviest(now_ms)?, member)));
+        let owing = members.iter().filter(|member| member.role == Role::Public || self.is_past_quarter(member));
+        let weighed = owing.filter_map(|member| Some((member.heaviest(now_ms)?, member)));
         // Of two equal ones that of the asking worker: no other worker has to be woken.
-        let is_own = |member: &Member| Arc::ptr_eq(&member.published, asking);
+        let is_own = |member: &Arc<PublishedUsage>| Arc::ptr_eq(member, asking);
         let ((_, size), member) = weighed.max_by_key(|((weight, _), member)| (*weight, is_own(member)))?;
         if is_own(member) {
             return Some(size);
         }
-        if !member.published.is_told.swap(true, Ordering::Relaxed) {
+        if !member.is_told.swap(true, Ordering::Relaxed) {
             member.mailbox.send(Letter::Relieve);
         }
         None
@@ -143,9 +136,9 @@ impl Budget {
 }
 
 impl PublishedUsage {
-    fn new() -> Self {
+    fn new(role: Role, mailbox: Mailbox) -> Self {
         let since_ms = std::array::from_fn(|_| AtomicU64::new(NOBODY));
-        Self { used_bytes: AtomicU64::new(0), since_ms, is_told: AtomicBool::new(false) }
+        Self { role, mailbox, used_bytes: AtomicU64::new(0), since_ms, is_told: AtomicBool::new(false) }
     }
 
     /// The weight of the heaviest, and its size.

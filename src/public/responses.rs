@@ -124,7 +124,7 @@ impl PublicDocument {
 pub(super) struct ResponseSet<T> {
     cooldown: Cooldown,
     can_vote: T,
-    in_cooldown: [InCooldown<T>; MINUTES_DIGITS_MAX],
+    in_cooldown: [(T, Blanks); MINUTES_DIGITS_MAX],
     invalid_ip: T,
     invalid_server_id: T,
     unknown_server: T,
@@ -172,7 +172,7 @@ impl<T> ResponseSet<T> {
         Self {
             cooldown,
             can_vote: make(200, &COMMON, answer::can_vote_body(cooldown).as_bytes()),
-            in_cooldown: std::array::from_fn(|index| InCooldown::new(cooldown, index + 1, &make)),
+            in_cooldown: std::array::from_fn(|index| in_cooldown(cooldown, index + 1, &make)),
             invalid_ip: refused(Outcome::InvalidIp, "Adresse IP invalide"),
             invalid_server_id: refused(Outcome::InvalidServerId, "Identifiant de serveur invalide"),
             unknown_server: refused(Outcome::UnknownServer, "Serveur inconnu"),
@@ -195,8 +195,8 @@ impl<T> ResponseSet<T> {
             PublicReply::Status(_, Answer::InCooldown { expires_at }) => {
                 let minutes = self.cooldown.minutes_remaining(expires_at, now);
                 let digits = minutes.checked_ilog10().unwrap_or_default() as usize + 1;
-                let template = &self.in_cooldown[digits - 1];
-                return (&template.ahead, Some(Blanks { minutes, expires_at, ..template.blanks }));
+                let (ahead, blanks) = &self.in_cooldown[digits - 1];
+                return (ahead, Some(Blanks { minutes, expires_at, ..*blanks }));
             }
             PublicReply::Status(_, Answer::InvalidIp) => &self.invalid_ip,
             PublicReply::Status(_, Answer::InvalidServerId) => &self.invalid_server_id,
@@ -211,7 +211,7 @@ impl<T> ResponseSet<T> {
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        let cooling = self.in_cooldown.iter_mut().map(|template| &mut template.ahead);
+        let cooling = self.in_cooldown.iter_mut().map(|(ahead, _)| ahead);
         let single = [
             &mut self.can_vote,
             &mut self.invalid_ip,
@@ -226,21 +226,14 @@ impl<T> ResponseSet<T> {
 }
 
 /// "In cooldown" for one number of digits: its length is known, two places are left blank.
-struct InCooldown<T> {
-    ahead: T,
-    blanks: Blanks,
-}
-
-impl<T> InCooldown<T> {
-    fn new(cooldown: Cooldown, digits: usize, make: impl Fn(u16, HeaderFields<'_>, &[u8]) -> T) -> Self {
-        let (minutes, expires_at) = (10_u32.pow(u32::try_from(digits).unwrap_or_default()) - 1, UnixSeconds(0));
-        let body = answer::in_cooldown_body(cooldown, minutes, expires_at);
-        let from_end = |pattern: &str| body.len() - body.find(pattern).unwrap_or_default();
-        let minutes_from_end = from_end(&format!("{minutes} minutes"));
-        let instant_from_end = from_end(&expires_at.to_string());
-        let blanks = Blanks { minutes, expires_at, minutes_from_end, instant_from_end };
-        Self { ahead: make(200, &COMMON, body.as_bytes()), blanks }
-    }
+fn in_cooldown<T>(cooldown: Cooldown, digits: usize, make: impl Fn(u16, HeaderFields<'_>, &[u8]) -> T) -> (T, Blanks) {
+    let (minutes, expires_at) = (10_u32.pow(u32::try_from(digits).unwrap_or_default()) - 1, UnixSeconds(0));
+    let body = answer::in_cooldown_body(cooldown, minutes, expires_at);
+    let from_end = |pattern: &str| body.len() - body.find(pattern).unwrap_or_default();
+    let minutes_from_end = from_end(&format!("{minutes} minutes"));
+    let instant_from_end = from_end(&expires_at.to_string());
+    let blanks = Blanks { minutes, expires_at, minutes_from_end, instant_from_end };
+    (make(200, &COMMON, body.as_bytes()), blanks)
 }
 
 /// What depends on the vote.

@@ -38,7 +38,7 @@ mod workers;
 
 pub use backend::StoreChoice;
 pub use run::run;
-pub use threads::{Events, Stopper, ThreadKind, events};
+pub use threads::{Events, ThreadKind, events};
 
 /// Everything that `serve` was told, checked.
 pub struct Config {

@@ -57,28 +57,21 @@ pub(super) enum ServerEvent {
 /// An event, or how a thread broke.
 type News = Result<ServerEvent, ServerError>;
 
-/// The way to tell a running service that it is to stop.
-pub struct Stopper(Sender<News>);
-
-impl Stopper {
-    /// Tells it to stop; the second time, to stop at once.
-    pub fn stop(&self) {
-        // Where nobody hears it, the run is over.
-        let _heard = self.0.send(Ok(ServerEvent::Stop));
-    }
-}
-
 /// What a run learns from its threads and from outside.
 pub struct Events {
     pub(super) sender: Sender<News>,
     pub(super) receiver: Receiver<News>,
 }
 
-/// The events of one run, and how to stop it.
-#[must_use]
-pub fn events() -> (Stopper, Events) {
+/// The events of one run, and what tells it to stop; the second time, to stop at once.
+pub fn events() -> (impl Fn() + Send, Events) {
     let (sender, receiver) = channel();
-    (Stopper(sender.clone()), Events { sender, receiver })
+    let stopper = sender.clone();
+    let stop = move || {
+        // Where nobody hears it, the run is over.
+        let _heard = stopper.send(Ok(ServerEvent::Stop));
+    };
+    (stop, Events { sender, receiver })
 }
 
 /// A thread that serves, and how it is told something.

@@ -40,11 +40,6 @@ impl WaitOutcome {
         [(Self::Told, "told"), (Self::TimedOut, "timed_out"), (Self::Ended, "ended"), (Self::Refused, "refused")];
 }
 
-struct Waiter {
-    ticket: u64,
-    bell: Bell,
-}
-
 #[derive(Default)]
 struct SharedList {
     /// Requests that wait, or are about to look whether they have to.
@@ -53,8 +48,9 @@ struct SharedList {
     /// Slots that were taken so far: each has a number of its own.
     taken: AtomicU64,
     outcomes: [AtomicU64; WaitOutcome::ALL.len()],
-    /// By the pair that a request waits for, and by the number of its slot. A request that was rung for is not here.
-    waiters: Mutex<BTreeMap<(Pair, u64), Waiter>>,
+    /// By the pair that a request waits for, and by the number of its slot: its ticket and its bell. A request that was
+    /// rung for is not here.
+    waiters: Mutex<BTreeMap<(Pair, u64), (u64, Bell)>>,
 }
 
 /// Where requests wait. Cheap to clone: all clones are one list.
@@ -132,7 +128,7 @@ impl WaitingList {
         }
         let mut rounds: Vec<(Bell, Vec<u64>)> = Vec::new();
         let mut waiters = self.0.waiters.lock();
-        for (_, Waiter { bell, ticket }) in waiters.extract_if(among, |(pair, _), _| is_meant(*pair)) {
+        for (_, (ticket, bell)) in waiters.extract_if(among, |(pair, _), _| is_meant(*pair)) {
             match rounds.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &bell)) {
                 Some((_, tickets)) => tickets.push(ticket),
                 None => rounds.push((bell, vec![ticket])),
@@ -151,7 +147,7 @@ impl WaitingSlot {
     pub fn register(&mut self, pair: Pair, bell: &Bell, ticket: u64) {
         self.unregister();
         self.pair = Some(pair);
-        let waiter = Waiter { ticket, bell: Arc::clone(bell) };
+        let waiter = (ticket, Arc::clone(bell));
         self.list.0.waiters.lock().insert((pair, self.number), waiter);
         fence(Ordering::SeqCst);
     }
