@@ -49,6 +49,12 @@ fn expect_quiet(ended: &Ended, status: i32) -> &str {
     &ended.stdout
 }
 
+/// A service that answers this, whatever is asked.
+fn stub(status: &str, body: &str) -> Stub {
+    let answer = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    Stub::answering(Vec::leak(answer.into_bytes()))
+}
+
 /// A file that is there as long as its folder.
 fn write(folder: &TempDir, name: &str, content: &str) -> PathBuf {
     let path = folder.path().join(name);

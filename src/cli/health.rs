@@ -46,38 +46,3 @@ fn judge(status: u16, text: &str) -> Option<(Exit, String)> {
         _ => None,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{Exit, judge};
-
-    #[test]
-    fn verdicts() {
-        for (status, text, expected) in [
-            (200, r#"{"ready":true}"#, Some((Exit::Success, "ready"))),
-            (
-                200,
-                r#"{"ready":true,"votes":false,"reason":"store_failing","message":"no room"}"#,
-                Some((Exit::Success, "ready, but votes are refused: no room")),
-            ),
-            (
-                503,
-                r#"{"ready":false,"votes":false,"reason":"store_unavailable","message":"no such device"}"#,
-                Some((Exit::Negative, "not ready: store_unavailable: no such device")),
-            ),
-            (
-                503,
-                r#"{"ready":false,"reason":"loading","loaded_rows":7}"#,
-                Some((Exit::Negative, "not ready: loading")),
-            ),
-            (200, r#"{"ready":false,"reason":"loading"}"#, None),
-            (503, r#"{"ready":true}"#, None),
-            (503, r#"{"success":true,"can_vote":true,"error":"not_ready"}"#, None),
-            (200, "ready", None),
-        ] {
-            let verdict = judge(status, text);
-            let expected = expected.map(|(exit, line)| (exit, line.to_owned()));
-            assert_eq!(verdict, expected, "{status} {text}");
-        }
-    }
-}

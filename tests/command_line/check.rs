@@ -1,6 +1,6 @@
 //! `check`: the three outcomes, told by the exit status, over both variants of the interface.
 
-use crate::command_line::{expect_failure, expect_quiet, parse, run, run_keyless};
+use crate::command_line::{expect_failure, expect_quiet, parse, run, run_keyless, stub};
 use crate::util::server::{Ended, Server};
 use crate::util::stub::Stub;
 use crate::util::time::{now_unix, rfc3339};
@@ -84,6 +84,7 @@ fn a_body_that_is_no_json_object_is_an_invalid_answer() {
         b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 13\r\n\r\n<html></html>",
         b"HTTP/1.1 301 Moved Permanently\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 5\r\n\r\nMoved",
         b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{\"can_vote\":true",
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n[]",
     ];
     for bytes in answers {
         let stub = Stub::answering(bytes);
@@ -93,6 +94,21 @@ fn a_body_that_is_no_json_object_is_an_invalid_answer() {
         let ended = at(&stub.url(), &["--token", "demo", "--json"]);
         assert_eq!(ended.status.code(), Some(2));
         assert_eq!(parse(&ended.stdout), json!({"success": false, "can_vote": false, "message": "Réponse invalide"}));
+    }
+}
+
+#[test]
+fn one_flag_is_enough_and_none_or_an_error_tells_nothing() {
+    for (status, body, exit) in [
+        ("200 OK", r#"{"success":false,"message":"b"}"#, 1),
+        ("200 OK", r#"{"can_vote":true,"message":"a"}"#, 0),
+        ("200 OK", r#"{"success":true,"can_vote":true,"message":"c","error":"x"}"#, 2),
+        ("503 Service Unavailable", r#"{"success":true,"can_vote":true,"message":"d"}"#, 2),
+        ("200 OK", r#"{"message":"e"}"#, 2),
+        ("200 OK", "{}", 2),
+    ] {
+        let ended = at(&stub(status, body).url(), &["--server", "28"]);
+        assert_eq!((ended.status.code(), ended.stdout.trim().is_empty()), (Some(exit), false), "{body}: {ended:?}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! `health`: ready, not ready, no answer, told by the exit status; a container's health check reads
 //! nothing else.
 
-use crate::command_line::{expect_failure, expect_quiet, parse, run_keyless};
+use crate::command_line::{expect_failure, expect_quiet, parse, run_keyless, stub};
 use crate::util::server::{Ended, Server};
 use crate::util::stub::Stub;
 use crate::util::wait_until;
@@ -36,7 +36,24 @@ fn one_that_takes_no_votes_says_so() {
 }
 
 #[test]
+fn one_that_is_not_ready_is_status_1_with_its_reason() {
+    for (body, line) in [
+        (r#"{"ready":false,"reason":"loading","loaded_rows":7}"#, "not ready: loading\n"),
+        (
+            r#"{"ready":false,"reason":"store_unavailable","message":"no device"}"#,
+            "not ready: store_unavailable: no device\n",
+        ),
+    ] {
+        assert_eq!(expect_quiet(&at(&stub("503 Service Unavailable", body).url(), &[]), 1), line);
+    }
+}
+
+#[test]
 fn no_answer_or_another_s_is_status_2() {
+    // Status and flag do not agree.
+    for (status, body) in [("503 Service Unavailable", r#"{"ready":true}"#), ("200 OK", r#"{"ready":false}"#)] {
+        expect_failure(&at(&stub(status, body).url(), &[]), &["is it the control interface?"]);
+    }
     let nobody = Stub::nobody();
     expect_failure(&at(&nobody.url(), &[]), &[&nobody.url(), "--control-url"]);
     let server = Server::in_memory(&[]);
