@@ -51,18 +51,6 @@ fn a_part_that_could_not_go_goes_later() {
     assert_eq!(bench.rows().len(), 0);
 }
 
-/// For ten minutes their rows have the instants that they had before the step.
-#[test]
-fn rows_that_a_step_back_has_cut_go_with_their_server() {
-    let mut bench = Bench::listed(&HandReaders::at(START));
-    (0..3).for_each(|address| drop(bench.cast(address)));
-    bench.set(-3_600_000);
-    assert_eq!((bench.ends(0), bench.rows()), (Some(1_800), vec![0; 3]));
-    bench.ask(Command::Remove(SERVER));
-    bench.pass(1_000);
-    assert_eq!(bench.rows(), [0_i64; 0]);
-}
-
 /// Their cooldowns had ended, and would come back with the clock.
 #[test]
 fn rows_that_a_step_back_has_cut_do_not_outlive_a_new_listing() {
