@@ -3,7 +3,6 @@
 use super::{cast, cooldown, expect_can_vote, question, request, until_outcomes, until_waiting};
 use crate::util::client::{Client, get};
 use crate::util::figures::{connections_affordable, resident_kib};
-use crate::util::needs::is_long;
 use crate::util::server::Server;
 use std::time::Instant;
 
@@ -36,28 +35,6 @@ fn a_held_request_costs_little_and_leaves_nothing() {
     drop(clients);
     until_waiting(&server, 0);
     server.await_metric("vote_status_buffer_bytes", 0);
-}
-
-/// Many are begun and broken off, on one connection after the other.
-#[test]
-fn waits_that_are_broken_off_leave_nothing() {
-    let rounds = if is_long() { 10_000 } else { 20 };
-    const AT_ONCE: usize = 100;
-    let server = Server::listed(&["--workers", "2"]);
-    let round = || {
-        let mut clients: Vec<Client> = (0..AT_ONCE).map(|_| Client::connect(server.public())).collect();
-        for client in &mut clients {
-            client.send([question(7, "?wait=50"), question(8, "?wait=50")].concat());
-        }
-    };
-    round();
-    until_waiting(&server, 0);
-    let before = resident_kib(server.pid());
-    (0..rounds).for_each(|_| round());
-    until_waiting(&server, 0);
-    let more = resident_kib(server.pid()).saturating_sub(before);
-    println!("{} waits broken off: {more} KiB more", rounds * AT_ONCE);
-    assert!(more < 4 << 10, "{more} KiB");
 }
 
 /// All wait for one vote: they are told in turns, and who asks something else meanwhile is not held up.
