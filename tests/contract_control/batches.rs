@@ -83,7 +83,6 @@ fn a_line_without_end_takes_no_memory_and_its_neighbours_count() {
     let errors = [3, 4].map(|line| json!({"line": line, "error": "invalid_vote", "message": message}));
     assert_eq!((&summary["recorded"], &summary["errors"]), (&json!(3), &json!(errors)), "{summary}");
     let grown = held().saturating_sub(begin);
-    println!("{grown} KiB more for a line of {LONG_BYTES}");
     assert!(grown < 8 * 1024, "{grown} KiB more for a line of {LONG_BYTES}");
 }
 
@@ -185,7 +184,6 @@ fn what_is_told_of_a_batch_has_a_bound() {
     let summary = response.json();
     assert_eq!(summary["invalid"], 12_000);
     let errors = summary["errors"].as_array().expect("a list");
-    println!("{} lines told of in {} bytes", errors.len(), response.body.len());
     assert!(errors.len() > 3_000, "{} lines are told", errors.len());
     for (index, error) in errors.iter().enumerate() {
         let message = error["message"].as_str().expect("a text");
@@ -194,7 +192,6 @@ fn what_is_told_of_a_batch_has_a_bound() {
         assert_eq!(error["line"], index + 1, "the first lines, and no gap");
     }
     let grown = peak_kib(server.pid()).saturating_sub(begin);
-    println!("{grown} KiB more at the most");
     assert!(grown < 32 * 1024, "{grown} KiB more for one batch");
     let usual = control.post("/v1/votes/batch", &line.repeat(200)).json();
     assert_eq!(usual["errors"].as_array().map(Vec::len), Some(100), "where no number is asked for");

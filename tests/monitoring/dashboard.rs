@@ -28,7 +28,6 @@ fn every_metric_of_the_dashboard_exists() {
     let (dashboard, scrape) = (dashboard(DASHBOARDS[0].0), scrape());
     let expressions = expressions(&dashboard);
     let count: usize = expressions.iter().map(|expression| check(expression, &scrape)).sum();
-    println!("{} expressions name {count} metrics", expressions.len());
     assert!(count > 30, "{count}");
 }
 
@@ -50,7 +49,6 @@ fn each_panel_is_described_and_has_a_place() {
     for (path, panels_max) in DASHBOARDS {
         let dashboard = dashboard(path);
         let panels = dashboard["panels"].as_array().expect("panels");
-        println!("{path}: {} panels", panels.len());
         assert!(panels.len() <= panels_max, "{path}: {} panels", panels.len());
         let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64().expect("an id")).collect();
         assert_eq!(ids.len(), panels.len(), "{path}");

@@ -94,7 +94,6 @@ pub(crate) fn each_path_and_method(
     check: impl Fn(&str, &Response, &Outcome, &str, &mut Client),
 ) {
     let mut client = Client::connect(endpoint);
-    let mut count = 0;
     for (path, to_get) in rows() {
         for method in ["GET", "HEAD", "OPTIONS"].iter().chain(OTHER_METHODS) {
             let outcome = answer_to(method, to_get);
@@ -106,11 +105,9 @@ pub(crate) fn each_path_and_method(
             if outcome.closes {
                 client = Client::connect(endpoint);
             }
-            count += 1;
         }
     }
     client.expect_open();
-    println!("{count} requests");
 }
 
 /// Every path by every method, and that the connection is closed where it should be.

@@ -4,7 +4,6 @@ use super::{cast, cooldown, expect_can_vote, question, request, until_outcomes, 
 use crate::util::client::{Client, get};
 use crate::util::figures::{connections_affordable, resident_kib};
 use crate::util::server::Server;
-use std::time::Instant;
 
 fn idle(server: &Server, count: usize) -> Vec<Client> {
     let mut clients: Vec<Client> = (0..count).map(|_| Client::connect(server.public())).collect();
@@ -30,7 +29,6 @@ fn a_held_request_costs_little_and_leaves_nothing() {
     }
     until_waiting(&server, count as u64);
     let each = resident_kib(server.pid()).saturating_sub(before) * 1_024 / count as u64;
-    println!("{count} waiting requests: {each} bytes each above an idle connection");
     assert!(each <= BYTES_MAX, "{each} bytes");
     drop(clients);
     until_waiting(&server, 0);
@@ -47,13 +45,10 @@ fn a_crowd_that_waits_for_one_vote_is_told_and_lets_others_through() {
     clients.iter_mut().for_each(|client| client.send(question(7, "?wait=50")));
     until_waiting(&server, count as u64);
     let next = cast(&server, 7);
-    let since = Instant::now();
     expect_can_vote(&get(server.public(), "/api/vote/28/status/203.0.113.9"));
-    let beside = since.elapsed();
     for client in &mut clients {
         assert_eq!(client.read_response(false).text(), cooldown(&next));
     }
-    println!("{count} told within {:?}; a question beside them took {beside:?}", since.elapsed());
     until_outcomes(&server, [count as u64, 0, 0, 0]);
 }
 
