@@ -1,8 +1,7 @@
 //! CSV with a header line into the interface's JSON lines, as RFC 4180 says. Knows the names of the columns, not
 //! what may stand in them: that is the service's to judge.
 
-use std::borrow::Cow;
-
+use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 use serde_json::{Map, Value};
 
 use super::votes::instant;
@@ -24,7 +23,7 @@ const NULLS: [&str; 2] = ["NULL", "\\N"];
 pub(super) const OVERLONG: &str = "the record is longer than a MiB: is a quote not closed?";
 /// See [`is_escaped`].
 const ESCAPED: &str = "a backslash stands before a quote or a line's end: write the file as RFC 4180 says, or leave that column out of it";
-/// See [`CsvReader::fields`].
+/// See [`CsvReader::is_written_so`].
 const MISPLACED: &str =
     "a quote stands where RFC 4180 has none: quote the field and double the quote, or leave that column out of it";
 
@@ -43,10 +42,15 @@ pub(super) struct CsvReader {
     separator: u8,
     /// None for a column that is to be ignored.
     columns: Vec<Option<&'static str>>,
+    parser: Reader,
     /// The lines of the record at hand, each with its end. At most `RECORD_BYTES_MAX` and one line.
     record: Vec<u8>,
     /// Whether a quote is open at the end of `record`.
     is_open: bool,
+    /// The record's fields, one behind the other.
+    fields: Vec<u8>,
+    /// Where each field ends in `fields`.
+    ends: Vec<usize>,
 }
 
 impl CsvReader {
@@ -58,10 +62,47 @@ impl CsvReader {
     /// would be listed with tokens that nobody knows.
     pub(super) fn new(line: &[u8], ignored: &[String], may_hold_votes: bool) -> Result<Self, String> {
         let separator = SEPARATORS.into_iter().find(|separator| line.contains(separator)).unwrap_or(b',');
-        let fields = fields(line, separator);
-        let fields = fields.ok_or_else(|| format!("no CSV header of {}: {MISPLACED}", COLUMNS.join(", ")))?;
-        let columns = columns(&fields, ignored, may_hold_votes)?;
-        Ok(Self { separator, columns, record: Vec::new(), is_open: false })
+        // A line feed alone ends a record: a carriage return may stand in a text that is not quoted.
+        let parser = ReaderBuilder::new().delimiter(separator).terminator(Terminator::Any(b'\n')).build();
+        let record = [line, b"\n"].concat();
+        let (columns, fields, ends) = (Vec::new(), Vec::new(), Vec::new());
+        let mut reader = Self { separator, columns, parser, record, is_open: false, fields, ends };
+        reader.split().map_err(|why| format!("no CSV header of {}: {why}", COLUMNS.join(", ")))?;
+        reader.columns = reader.header(ignored, may_hold_votes)?;
+        reader.record.clear();
+        Ok(reader)
+    }
+
+    fn header(&self, ignored: &[String], may_hold_votes: bool) -> Result<Vec<Option<&'static str>>, String> {
+        let (mut columns, mut strange) = (Vec::new(), Vec::new());
+        for name in self.fields() {
+            let name = std::str::from_utf8(name).map_err(|_| "the header is not UTF-8".to_owned())?.trim();
+            let known = COLUMNS.into_iter().find(|column| column.eq_ignore_ascii_case(name));
+            if known.is_none() && !ignored.iter().any(|ignored| ignored.trim().eq_ignore_ascii_case(name)) {
+                strange.push(name.to_owned());
+            }
+            if known.is_some() && columns.contains(&known) {
+                return Err(format!("the column {name} is there twice"));
+            }
+            columns.push(known);
+        }
+        let Some(name) = strange.first() else { return Ok(columns) };
+        let (name, known) = (echo(name, NAME_ECHO_BYTES_MAX), COLUMNS.join(", "));
+        if columns.iter().all(Option::is_none) {
+            return Err(format!("neither a JSON object nor a CSV header: {name:?} is none of {known}"));
+        }
+        // A column of an unknown name may be the vote's address or time, unless these are there.
+        let is_whole = !may_hold_votes || ["ip", "voted_at"].iter().all(|name| columns.contains(&Some(*name)));
+        Err(match is_whole {
+            true => {
+                let strange = echo(&strange.join(","), ECHO_BYTES_MAX);
+                format!("{name:?} is none of {known}; leave columns out by --ignore-columns {strange}")
+            }
+            false => format!(
+                "{name:?} is none of {known}; rename the columns that hold the address and the time of a vote, \
+                 and leave the others out by --ignore-columns"
+            ),
+        })
     }
 
     /// Whether the next line begins a record.
@@ -88,20 +129,60 @@ impl CsvReader {
         if self.is_open {
             return Ok(None);
         }
-        let record = std::mem::take(&mut self.record);
-        // A line feed alone ends a record: a carriage return may stand in a text that is not quoted.
-        let record = record.strip_suffix(b"\n").unwrap_or(&record);
-        let fields = fields(record, self.separator).ok_or_else(|| RecordFault::Lost(MISPLACED.to_owned()))?;
-        self.object_of(&fields).map(Some).map_err(RecordFault::Refused)
+        self.split().map_err(RecordFault::Lost)?;
+        self.record.clear();
+        self.object_of_fields().map(Some).map_err(RecordFault::Refused)
     }
 
-    fn object_of(&self, fields: &[Cow<'_, [u8]>]) -> Result<Vec<u8>, String> {
-        if fields.len() != self.columns.len() {
-            return Err(format!("{} fields, but the header has {}", fields.len(), self.columns.len()));
+    fn fields(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = [0].into_iter().chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.fields[start..*end])
+    }
+
+    /// Splits the record at hand into its fields.
+    fn split(&mut self) -> Result<(), String> {
+        self.fields.resize(self.record.len(), 0);
+        self.ends.resize(self.record.len(), 0);
+        let (result, _, _, count) = self.parser.read_record(&self.record, &mut self.fields, &mut self.ends);
+        self.ends.truncate(count);
+        let is_split = matches!(result, ReadRecordResult::Record) && self.is_written_so();
+        if is_split { Ok(()) } else { Err(MISPLACED.to_owned()) }
+    }
+
+    /// Whether the fields, written as RFC 4180 says, are the record. The parser takes quotes anywhere, and what
+    /// it makes of them may not be what was meant.
+    fn is_written_so(&self) -> bool {
+        if !self.record.contains(&b'"') {
+            return true;
+        }
+        let mut written = Vec::with_capacity(self.record.len());
+        for field in self.fields() {
+            // As long as both are the same, this field begins here.
+            if self.record.get(written.len()) == Some(&b'"') {
+                written.push(b'"');
+                for piece in field.split_inclusive(|byte| *byte == b'"') {
+                    written.extend_from_slice(piece);
+                    written.extend_from_slice(if piece.ends_with(b"\"") { b"\"" } else { b"" });
+                }
+                written.push(b'"');
+            } else if field.contains(&b'"') && self.separator != b'\t' {
+                return false;
+            } else {
+                written.extend_from_slice(field);
+            }
+            written.push(self.separator);
+        }
+        written.pop();
+        self.record.strip_suffix(b"\n") == Some(&written)
+    }
+
+    fn object_of_fields(&self) -> Result<Vec<u8>, String> {
+        if self.ends.len() != self.columns.len() {
+            return Err(format!("{} fields, but the header has {}", self.ends.len(), self.columns.len()));
         }
         let is_of_votes = self.columns.contains(&Some("ip"));
         let mut object = Map::new();
-        for (column, value) in self.columns.iter().zip(fields) {
+        for (column, value) in self.columns.iter().zip(self.fields()) {
             let Some(column) = *column else { continue };
             let value = std::str::from_utf8(value).map_err(|_| format!("{column} is not UTF-8"))?.trim();
             match column {
@@ -120,81 +201,6 @@ impl CsvReader {
             }
         }
         Ok(Value::Object(object).to_string().into_bytes())
-    }
-}
-
-/// What the columns under this header are.
-fn columns(
-    header: &[Cow<'_, [u8]>],
-    ignored: &[String],
-    may_hold_votes: bool,
-) -> Result<Vec<Option<&'static str>>, String> {
-    let (mut columns, mut strange) = (Vec::new(), Vec::new());
-    for name in header {
-        let name = std::str::from_utf8(name).map_err(|_| "the header is not UTF-8".to_owned())?.trim();
-        let known = COLUMNS.into_iter().find(|column| column.eq_ignore_ascii_case(name));
-        if known.is_none() && !ignored.iter().any(|ignored| ignored.trim().eq_ignore_ascii_case(name)) {
-            strange.push(name.to_owned());
-        }
-        if known.is_some() && columns.contains(&known) {
-            return Err(format!("the column {name} is there twice"));
-        }
-        columns.push(known);
-    }
-    let Some(name) = strange.first() else { return Ok(columns) };
-    let (name, known) = (echo(name, NAME_ECHO_BYTES_MAX), COLUMNS.join(", "));
-    if columns.iter().all(Option::is_none) {
-        return Err(format!("neither a JSON object nor a CSV header: {name:?} is none of {known}"));
-    }
-    // A column of an unknown name may be the vote's address or time, unless these are there.
-    let is_whole = !may_hold_votes || ["ip", "voted_at"].iter().all(|name| columns.contains(&Some(*name)));
-    Err(match is_whole {
-        true => {
-            let strange = echo(&strange.join(","), ECHO_BYTES_MAX);
-            format!("{name:?} is none of {known}; leave columns out by --ignore-columns {strange}")
-        }
-        false => format!(
-            "{name:?} is none of {known}; rename the columns that hold the address and the time of a vote, \
-                 and leave the others out by --ignore-columns"
-        ),
-    })
-}
-
-/// The fields of a record. `None` where RFC 4180 has no such record: what was meant is not certain then.
-fn fields(record: &[u8], separator: u8) -> Option<Vec<Cow<'_, [u8]>>> {
-    let (mut fields, mut rest) = (Vec::new(), record);
-    loop {
-        let (field, behind) = match rest.strip_prefix(b"\"") {
-            Some(quoted) => unquoted(quoted)?,
-            None => {
-                let (field, behind) = rest.split_at(memchr::memchr(separator, rest).unwrap_or(rest.len()));
-                // Programs that put tabs between the columns write a quote as it is.
-                if separator != b'\t' && field.contains(&b'"') {
-                    return None;
-                }
-                (Cow::Borrowed(field), behind)
-            }
-        };
-        fields.push(field);
-        match behind.split_first() {
-            None => return Some(fields),
-            Some((end, more)) if *end == separator => rest = more,
-            Some(_) => return None,
-        }
-    }
-}
-
-/// A field behind its first quote, and what follows its last one.
-fn unquoted(mut rest: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
-    let mut field = Vec::new();
-    loop {
-        let (piece, behind) = rest.split_at(memchr::memchr(b'"', rest)?);
-        field.extend_from_slice(piece);
-        match behind.strip_prefix(b"\"\"") {
-            Some(more) => rest = more,
-            None => return Some((Cow::Owned(field), &behind[1..])),
-        }
-        field.push(b'"');
     }
 }
 
