@@ -24,7 +24,8 @@ const CACHE_BYTES: usize = 16 << 20;
 /// A copy of the file is read by so many bytes.
 const COPY_BYTES: usize = 64 << 10;
 
-/// What a commit needs the room that is kept back for, on a full disk, and so many hundredths of it that it leaves.
+/// What a commit needs the room that is kept back for, on a full disk. The value is the percentage of that room that the
+/// commit leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// It makes the store larger: it gets none.

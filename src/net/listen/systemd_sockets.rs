@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 
 use listenfd::ListenFd;
 
-/// Takes the sockets that were passed to this process, each behind its name, which may be empty; nothing the second time. To be called while the process
-/// has one thread: the environment is changed.
+/// Takes the sockets that were passed to this process, each behind its name, which may be empty; nothing the second
+/// time. To be called while the process has one thread: the environment is changed.
 ///
 /// # Errors
 /// Where something was passed that is no stream socket.
