@@ -273,6 +273,17 @@ fn a_store_that_cannot_be_opened_is_tried_again_with_growing_pauses() {
     assert!(bench.readiness.is_ready() && bench.readiness.gravest().is_none());
 }
 
+/// No service makes such a store. Served, one of the two servers would be found by no token.
+#[test]
+fn a_store_in_which_two_servers_have_one_token_is_refused() {
+    let (disk, readers) = (Disk::default(), HandReaders::at(START));
+    let token = Token::new("demo").expect("a token");
+    disk.0.lock().servers = vec![(SERVER, token.clone()), (ServerId(29), token)];
+    let mut bench = Bench::new(&disk, &readers);
+    bench.step();
+    assert_eq!(bench.readiness.gravest().map(|(trouble, _)| trouble), Some(Trouble::StoreUnusable));
+}
+
 #[test]
 fn a_step_answers_and_says_when_it_is_to_be_called_again() {
     let readers = HandReaders::at(START);
