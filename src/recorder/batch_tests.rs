@@ -3,7 +3,7 @@
 use super::command::{Command, Mode, NewServer, Reply, ServerName, Tokens, Vote, VoteOutcome};
 use super::tests::{Bench, Disk, SERVER, START, settings, voter};
 use crate::clock::HandReaders;
-use crate::vote::address::VoterAddress;
+use crate::vote::address::{Voter, VoterAddress};
 use crate::vote::id::Token;
 use crate::vote::ipv6::Ipv6Network;
 use crate::vote::table::Pair;
@@ -52,11 +52,51 @@ fn the_vote_that_was_replaced_does_not_come_back_with_a_cancellation() {
 #[test]
 fn a_vote_is_at_most_five_seconds_ahead_and_younger_than_the_cooldown() {
     let mut bench = Bench::listed(&HandReaders::at(START));
-    for (address, shift, is_taken) in [(1, 5, true), (2, 6, false), (3, -5_399, true), (4, -5_400, false)] {
+    let refused = [(6, VoteOutcome::InFuture), (-5_400, VoteOutcome::Expired)];
+    for (address, shift) in [(1, 5), (2, 6), (3, -5_399), (4, -5_400)] {
         let reply = bench.ask(vote(address, Some(START.saturating_add_signed(shift)), Mode::Cast));
         let Reply::Votes(outcomes) = &reply else { panic!("{reply:?}") };
-        assert_eq!(matches!(outcomes[..], [VoteOutcome::Recorded(_)]), is_taken, "{shift}: {reply:?}");
+        match refused.iter().find(|(refused, _)| *refused == shift) {
+            Some((_, outcome)) => assert_eq!(outcomes[..], [outcome.clone()], "{shift}"),
+            None => assert!(matches!(outcomes[..], [VoteOutcome::Recorded(_)]), "{shift}: {reply:?}"),
+        }
     }
+}
+
+/// The sweep may not have come to an entry by then.
+#[test]
+fn a_vote_is_taken_in_the_second_in_which_the_cooldown_ends() {
+    let mut bench = Bench::listed(&HandReaders::at(START));
+    let cast = |bench: &mut Bench| (0..64).map(|address| bench.cast(address)).collect::<Vec<_>>();
+    cast(&mut bench);
+    bench.readers.pass_ms(5_400_000);
+    for outcome in cast(&mut bench) {
+        assert!(matches!(outcome, VoteOutcome::Recorded(_)), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_vote_and_the_removal_of_its_server_in_one_commit_leave_nothing() {
+    let mut bench = Bench::listed(&HandReaders::at(START));
+    let other = NewServer { server: SERVER, token: Token::new("demo") };
+    bench.together(vec![
+        vote(1, None, Mode::Cast),
+        Command::Remove(SERVER),
+        Command::Servers(vec![other], Tokens::Keep),
+    ]);
+    assert_eq!((bench.ends(1), bench.rows(), bench.killed().ends(1)), (None, Vec::new(), None));
+}
+
+/// Clients that know the earlier vote by its second would take it for that one.
+#[test]
+fn a_vote_of_two_addresses_has_no_second_in_which_a_vote_of_either_was_cancelled() {
+    let mut bench = Bench::listed(&HandReaders::at(START));
+    bench.cast(2);
+    bench.ask(Command::Cancel(SERVER, voter(2)));
+    let both = Voter::new(&[voter(1), voter(2)]).expect("two addresses");
+    let both = Vote { server: ServerName::Id(SERVER), voter: both, voted_at: None };
+    bench.ask(Command::Votes(vec![both], Mode::Cast));
+    assert_eq!([bench.ends(1), bench.ends(2)], [Some(5_401); 2]);
 }
 
 /// A request that is woken looks once, so the change has to be there by then, and the votes of an earlier listing gone.
