@@ -57,7 +57,7 @@ fn a_vote_is_at_most_five_seconds_ahead_and_younger_than_the_cooldown() {
         let reply = bench.ask(vote(address, Some(START.saturating_add_signed(shift)), Mode::Cast));
         let Reply::Votes(outcomes) = &reply else { panic!("{reply:?}") };
         match refused.iter().find(|(refused, _)| *refused == shift) {
-            Some((_, outcome)) => assert_eq!(outcomes[..], [outcome.clone()], "{shift}"),
+            Some((_, outcome)) => assert_eq!(outcomes, &vec![outcome.clone()], "{shift}"),
             None => assert!(matches!(outcomes[..], [VoteOutcome::Recorded(_)]), "{shift}: {reply:?}"),
         }
     }
