@@ -331,6 +331,19 @@ fn settings_that_are_accepted_change_every_cooldown_for_good() {
     }
 }
 
+#[test]
+fn a_store_takes_other_settings_from_the_second_in_which_its_last_cooldown_ends() {
+    let readers = HandReaders::at(START);
+    let disk = voted(&readers);
+    let is_ready = |ms| {
+        readers.pass_ms(ms);
+        let mut bench = Bench::with(&disk, &readers, settings(10_080, 48));
+        // A start whose settings are refused ends.
+        bench.recorder.step(Vec::new()).is_ok() && bench.readiness.is_ready()
+    };
+    assert_eq!([is_ready(5_399_000), is_ready(1_000)], [false, true]);
+}
+
 /// Regression: what had ended before a step back was dropped under the new length, and that commit kept the new
 /// settings. Where the next one failed, a vote that had ended under the old length was live again.
 #[test]
