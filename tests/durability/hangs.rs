@@ -21,7 +21,8 @@ const MARGIN: Duration = Duration::from_secs(4);
 const LOG_LINE: &str = "the store did not end within --drain-timeout";
 
 /// Syncs that hang while there is a file `hang`, and say so by a file `hung`. While there is a file `fail`, which has two
-/// numbers, one of the first many fails, with the second for its error. (A tracer that delays a system call also delays the end of the process.)
+/// numbers, one of the first many fails, with the second for its error. (A tracer that delays a system call also delays
+/// the end of the process.)
 const SHIM: &str = r#"
 #include <errno.h>
 #include <fcntl.h>
