@@ -44,6 +44,7 @@ fn respond(request: &[u8], times: u32) {
     for _ in 0..times {
         black_box(bench.answer(black_box(request)));
     }
+    bench.check(request);
 }
 
 fn httparse(request: &[u8], times: u32) {

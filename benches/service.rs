@@ -24,6 +24,7 @@ fn respond(criterion: &mut Criterion) {
         let mut bench = Bench::new();
         group.bench_with_input(BenchmarkId::new("can_vote", name), &request, |bencher, request| {
             bencher.iter(|| black_box(bench.answer(black_box(request)).len()));
+            bench.check(request);
         });
         group.bench_with_input(BenchmarkId::new("httparse alone", name), &request, |bencher, request| {
             bencher.iter(|| {
@@ -38,6 +39,7 @@ fn respond(criterion: &mut Criterion) {
         let mut bench = Bench::new();
         group.bench_function(BenchmarkId::new(name, "curl"), |bencher| {
             bencher.iter(|| black_box(bench.answer(black_box(&request)).len()));
+            bench.check(&request);
         });
     }
     group.finish();

@@ -1,24 +1,19 @@
 //! The one place that reads the system's clocks.
 //!
-//! The time of the service is the monotonic clock plus an offset. The recorder sets the offset, so that
-//! a step of the wall clock takes effect for every reader at one moment: see `recorder`.
+//! What readers see is the output of the rule of time (`vote/lines`): the recorder reads both clocks here, and shows here
+//! what the rule says. Between two readings the time runs on by the monotonic clock.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::vote::lines::{ClockReading, Shown, seconds};
 use crate::vote::time::UnixSeconds;
 
 /// Reading both clocks takes less than this, in microseconds, unless the thread was held up.
 const READING_MAX_US: i64 = 5_000;
-
-/// A clock that goes back by no more than this is waited for, in microseconds.
-pub const STANDSTILL_MAX_US: i64 = 60_000_000;
-/// A standstill begins so much later than it is decided, in microseconds: more than a reader is held up between
-/// reading a clock and using what it has read.
-const STANDSTILL_AFTER_US: i64 = 100_000;
 
 /// The two clocks that a [`Clock`] is made of: the system's, or those of a test.
 pub trait Readers: Send + Sync {
@@ -65,21 +60,20 @@ pub struct Clock {
     time: Arc<Time>,
 }
 
-/// The time of the service, by the monotonic clock.
+/// What is shown, in two words that each reader loads: see [`Shown`].
 struct Time {
-    /// Wall clock minus monotonic clock, in microseconds: whole milliseconds would make the time of
-    /// the service lag by what is cut off on both sides.
+    /// In microseconds: whole milliseconds would make the time of the service lag by what is cut off on both sides.
     offset_us: AtomicI64,
-    /// The time is at least this, in microseconds since 1970: a clock that was set back a little is waited for. The
-    /// time goes on by itself then, whatever holds up the recorder.
     still_us: AtomicI64,
+    /// The certain line as the recorder last read it, in seconds since 1970.
+    certain_s: AtomicU32,
 }
 
 impl Time {
-    fn at_us(&self, monotonic_us: i64) -> i64 {
-        // In this order: see `Clock::follow`.
-        let running_us = self.offset_us.load(Ordering::Acquire).saturating_add(monotonic_us);
-        running_us.max(self.still_us.load(Ordering::Acquire))
+    fn shown(&self) -> Shown {
+        // In this order: see `Clock::show`.
+        let offset_us = self.offset_us.load(Ordering::Acquire);
+        Shown { offset_us, still_us: self.still_us.load(Ordering::Acquire) }
     }
 }
 
@@ -100,7 +94,8 @@ impl Clock {
     #[must_use]
     pub fn of(readers: Arc<dyn Readers>) -> Self {
         let (origin_us, wall_us) = (readers.boot_us(), readers.wall_us());
-        let time = Time { offset_us: AtomicI64::new(wall_us), still_us: AtomicI64::new(i64::MIN) };
+        let (offset_us, still_us) = (AtomicI64::new(wall_us), AtomicI64::new(i64::MIN));
+        let time = Time { offset_us, still_us, certain_s: AtomicU32::new(u32::MAX) };
         Self { readers, origin_us, time: Arc::new(time) }
     }
 
@@ -108,15 +103,15 @@ impl Clock {
     #[must_use]
     pub fn now(&self) -> Now {
         let monotonic_us = self.monotonic_us();
-        let wall = seconds(self.time.at_us(monotonic_us));
+        let wall = seconds(self.time.shown().at_us(monotonic_us));
         let monotonic_us = monotonic_us.unsigned_abs();
         Now { monotonic_ms: monotonic_us / 1_000, monotonic_us, wall }
     }
 
     /// The time of the service in milliseconds since 1970.
     #[must_use]
-    pub fn wall_ms(&self) -> u64 {
-        self.wall_us().max(0).unsigned_abs() / 1_000
+    pub fn shown_ms(&self) -> u64 {
+        self.time.shown().at_us(self.monotonic_us()).max(0).unsigned_abs() / 1_000
     }
 
     /// Microseconds since `earlier`.
@@ -126,52 +121,45 @@ impl Clock {
         self.monotonic_us().unsigned_abs().saturating_sub(earlier.monotonic_us)
     }
 
-    /// How far the system's wall clock is ahead of the time of the service, in milliseconds.
+    /// Both of the system's clocks, at one moment. `None` where the thread was held up between the two readings: then
+    /// they say nothing of each other.
     #[must_use]
-    pub fn drift_ms(&self) -> i64 {
+    pub fn read(&self) -> Option<ClockReading> {
         let before_us = self.monotonic_us();
         let wall_us = self.readers.wall_us();
-        let after_us = self.monotonic_us();
-        // The thread was held up between the two readings: their difference says nothing.
-        if after_us - before_us > READING_MAX_US {
-            return 0;
-        }
-        (wall_us - self.time.at_us(after_us)) / 1_000
+        let monotonic_us = self.monotonic_us();
+        (monotonic_us - before_us <= READING_MAX_US).then_some(ClockReading { wall_us, monotonic_us })
     }
 
-    /// Moves the time of the service by `ms`, for every reader at once.
-    pub fn adjust(&self, ms: i64) {
-        self.move_us(ms * 1_000);
+    /// Shows this time from now on, to every reader at once.
+    pub fn show(&self, shown: Shown) {
+        // A standstill before the offset, and its end behind it: a reader that meets half of the change sees no time that
+        // goes back.
+        let begins = shown.still_us > self.time.still_us.load(Ordering::Acquire);
+        if begins {
+            self.time.still_us.store(shown.still_us, Ordering::Release);
+        }
+        self.time.offset_us.store(shown.offset_us, Ordering::Release);
+        if !begins {
+            self.time.still_us.store(shown.still_us, Ordering::Release);
+        }
     }
 
-    /// Follows a clock that is `drift_us` ahead of the time of the service: forward at once, and back as well where
-    /// that is more than [`STANDSTILL_MAX_US`]. Else the time stands still until that clock has caught up, and no
-    /// reader sees it go back. Gives whether this is news: a clock that is waited for is none.
-    pub fn follow(&self, drift_us: i64) -> bool {
-        if drift_us == 0 {
-            return false;
-        }
-        let stands_still = self.stands_still();
-        let is_waited_for = (-STANDSTILL_MAX_US..0).contains(&drift_us);
-        if is_waited_for {
-            let offset_us = self.offset_us().saturating_add(drift_us);
-            if !stands_still {
-                // A little later than now: no reader has read so late a time.
-                self.time.still_us.store(self.wall_us().saturating_add(STANDSTILL_AFTER_US), Ordering::Release);
-            }
-            // Behind it: a reader that finds the new offset finds the standstill as well.
-            self.time.offset_us.store(offset_us, Ordering::Release);
-        } else {
-            self.move_us(drift_us);
-        }
-        !stands_still || drift_us < -STANDSTILL_MAX_US
+    /// The certain line is there by now.
+    pub fn show_certain(&self, certain: UnixSeconds) {
+        self.time.certain_s.store(certain.0, Ordering::Relaxed);
     }
 
-    /// Whether the time waits for a clock that is behind.
+    /// The certain line: what has ended by it has ended for good. Where nobody tells, it is the time shown.
     #[must_use]
-    pub fn stands_still(&self) -> bool {
-        let running_us = self.time.offset_us.load(Ordering::Acquire).saturating_add(self.monotonic_us());
-        running_us < self.time.still_us.load(Ordering::Acquire)
+    pub fn certain(&self) -> UnixSeconds {
+        UnixSeconds(self.time.certain_s.load(Ordering::Relaxed)).min(self.now().wall)
+    }
+
+    /// What is shown.
+    #[must_use]
+    pub fn shown(&self) -> Shown {
+        self.time.shown()
     }
 
     /// The time of the service minus the monotonic clock, in microseconds: for a node that goes by another clock
@@ -179,22 +167,13 @@ impl Clock {
     #[must_use]
     pub fn offset_us(&self) -> i64 {
         let monotonic_us = self.monotonic_us();
-        self.time.at_us(monotonic_us) - monotonic_us
+        self.time.shown().at_us(monotonic_us) - monotonic_us
     }
 
     /// The system's wall clock minus the monotonic clock, in microseconds.
     #[must_use]
     pub fn system_offset_us(&self) -> i64 {
         self.readers.wall_us() - self.monotonic_us()
-    }
-
-    fn move_us(&self, us: i64) {
-        self.time.offset_us.store(self.offset_us().saturating_add(us), Ordering::Release);
-        self.time.still_us.store(i64::MIN, Ordering::Release);
-    }
-
-    fn wall_us(&self) -> i64 {
-        self.time.at_us(self.monotonic_us())
     }
 
     fn monotonic_us(&self) -> i64 {
@@ -207,10 +186,6 @@ impl Clock {
 #[must_use]
 pub fn system_wall_ms() -> u64 {
     SystemReaders.wall_us().unsigned_abs() / 1_000
-}
-
-fn seconds(us: i64) -> UnixSeconds {
-    UnixSeconds(u32::try_from(us.max(0) / 1_000_000).unwrap_or(u32::MAX))
 }
 
 /// Clocks that a test sets.
@@ -248,45 +223,5 @@ impl Readers for HandReaders {
 
     fn boot_us(&self) -> i64 {
         self.boot_us.load(Ordering::Relaxed)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Clock, HandReaders, Readers};
-
-    /// Regression: while a sync hung the time stood still, and cooldowns that had ended were shown.
-    #[test]
-    fn the_time_goes_on_by_itself_once_the_clock_has_caught_up() {
-        let readers = HandReaders::at(1_000);
-        let clock = Clock::of(readers.clone());
-        readers.step_ms(-20);
-        assert!(clock.follow(-20_000) && clock.stands_still());
-        readers.pass_ms(30_000);
-        assert_eq!(clock.wall_ms(), 1_029_980);
-        assert!(!clock.stands_still());
-        assert_eq!(clock.drift_ms(), 0);
-    }
-
-    #[test]
-    fn a_step_back_of_a_minute_makes_the_time_stand_still_and_nobody_sees_it_go_back() {
-        let readers = HandReaders::at(1_000);
-        let clock = Clock::of(readers.clone());
-        assert!(!clock.follow(0));
-        readers.step_ms(-60_000);
-        assert!(clock.follow(clock.drift_ms() * 1_000), "it is news");
-        let mut last_ms = clock.wall_ms();
-        for _ in 0..240 {
-            readers.pass_ms(500);
-            assert!(clock.wall_ms() >= last_ms, "{} after {last_ms}", clock.wall_ms());
-            last_ms = clock.wall_ms();
-            clock.follow(clock.drift_ms() * 1_000);
-            let wall_ms = u64::try_from(readers.wall_us() / 1_000).expect("after 1970");
-            assert!(clock.wall_ms() == wall_ms.max(1_000_100), "{} at {wall_ms}", clock.wall_ms());
-        }
-        assert!(!clock.stands_still());
-        readers.step_ms(-60_001);
-        clock.follow(clock.drift_ms() * 1_000);
-        assert_eq!(clock.wall_ms(), u64::try_from(readers.wall_us() / 1_000).expect("after 1970"), "followed at once");
     }
 }

@@ -53,9 +53,30 @@ pub fn echo(text: &str, bytes_max: usize) -> String {
     echo
 }
 
+/// `text` as it may stand in one line of a terminal or a log. A character that would be obeyed or not be seen is written
+/// as JSON escapes it, so JSON on one line stays the same JSON. A tab stays.
+#[must_use]
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    let stays = |character: char| character == '\t' || is_plain(character);
+    if text.chars().all(stays) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if stays(character) {
+            shown.push(character);
+        } else {
+            // None of them is beyond four digits.
+            shown.push_str(&format!("\\u{:04x}", u32::from(character)));
+        }
+    }
+    shown.into()
+}
+
 /// Whether it is shown as it is: neither a control character nor one that changes how others are laid out.
 fn is_plain(character: char) -> bool {
-    let is_layout = matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}');
+    let is_layout =
+        matches!(character, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}');
     !character.is_control() && !is_layout && character != '\u{feff}'
 }
 
@@ -63,7 +84,7 @@ fn is_plain(character: char) -> bool {
 mod tests {
     use std::borrow::Cow;
 
-    use super::{Text, echo, object};
+    use super::{Text, echo, escaped, object};
 
     #[test]
     fn an_echo_is_short_and_plain() {
@@ -81,6 +102,20 @@ mod tests {
             assert!(told.len() <= 10, "{text:?}: {told:?}");
             assert_eq!(told, expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped_as_in_json() {
+        for (text, expected) in [
+            ("à\t\"b\\", "à\t\"b\\"),
+            ("\u{1b}]0;a\u{7}\u{9b}2J\u{7f}", r"\u001b]0;a\u0007\u009b2J\u007f"),
+            ("a\r\nb\u{2028}\u{202e}\u{61c}\u{feff}", r"a\u000d\u000ab\u2028\u202e\u061c\ufeff"),
+        ] {
+            assert_eq!(escaped(text), expected);
+        }
+        let body = "{\"message\":\"\u{9b}31m\u{202e}\"}";
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+        assert_eq!(value(&escaped(body)), value(body));
     }
 
     #[test]

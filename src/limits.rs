@@ -28,9 +28,11 @@ pub const EVENTS_PER_TURN: usize = 256;
 /// Connections that go on in a turn with what they could not finish in the one before. Thousands of long
 /// pipelines would make a turn so long that clients with one question wait for seconds.
 pub const RESUMED_PER_TURN: usize = 64;
-/// Waiting requests that are answered in one turn, out of many that wait for one vote or began together: the
-/// other connections of that worker have their turn after these.
+/// Waiting requests that are answered in one turn for one reason. There are four: a few were woken, a crowd was woken, their
+/// time is over, or their places or memory are needed. The other connections of that worker have their turn between these.
 pub const WOKEN_PER_TURN: usize = 16;
+/// No request that the poll reports at once waits for more answers to waiting requests than this.
+pub const TOLD_BEFORE_OTHERS_MAX: usize = 4 * WOKEN_PER_TURN;
 /// Waiting requests whose time is over are answered at whole multiples of this, in milliseconds: never early, and so
 /// much late at most. One turn then serves several clients, which also ask again together.
 pub const WAITS_END_EVERY_MS: u64 = 250;
@@ -47,9 +49,11 @@ pub const DRAIN_GRACE_MS: u64 = 500;
 /// Connections above the maximum that are kept just long enough to be told 503, or to take a last
 /// answer, by worker. Fewer where descriptors are few: see [`Shares`].
 pub const TURNED_AWAY_MAX: usize = 256;
-/// A client that has not taken its answer for so long, in milliseconds, is closed for newcomers before one
-/// that has begun a request.
+/// Where all places are taken, a client that says nothing or takes nothing of its answer has so long, in milliseconds:
+/// much more than a round trip. A crowd of silent connections takes no more places from waiting requests than come in it.
 pub const STUCK_MS: u64 = 1_000;
+/// The connections of one network that have not asked are a crowd where they hold more than the places divided by this.
+pub const CROWD_PART: usize = 16;
 /// How long accepting rests when the system has no descriptor left and none can be freed, in milliseconds.
 pub const ACCEPT_PAUSE_MS: u64 = 50;
 /// Descriptors kept back from `--max-connections` for the store, signals and standard streams.
@@ -80,13 +84,8 @@ pub const ECHO_BYTES_MAX: usize = 200;
 pub const BATCH_LINE_BYTES_MAX: usize = 4_096;
 /// Largest answer to a batch, in bytes: of many refused lines, the first ones are told.
 pub const BATCH_ANSWER_BYTES_MAX: usize = 1024 * 1024;
-/// Cancelled votes that are kept in mind, 16 bytes each, so that the next vote of the same pair gets another
-/// instant. Past this, only those of the present second are: a vote that is stamped now can be taken for no
-/// other.
-pub const CANCELLED_VOTES_MAX: usize = 65_536;
-/// Steps back of the clock within one hold that each leave a time above the last: the store keeps them for the next
-/// start. Past this, what only the last one had cut ends with the new one: a start shows it a little longer.
-pub const CUTS_MAX: usize = 16;
+/// Votes that are put in order at once where the store is written anew, 20 bytes each.
+pub const RENEWAL_SLICE_ROWS: usize = 1 << 20;
 /// Servers on one page of a listing unless asked otherwise, and at most.
 pub const PAGE_SERVERS_DEFAULT: usize = 100;
 /// See [`PAGE_SERVERS_DEFAULT`].

@@ -51,12 +51,6 @@ impl<T> Links<T> {
         self.0.iter().filter_map(|link| link.item.as_ref())
     }
 
-    /// The slots of a list, in the order in which they were put in.
-    pub fn iter(&self, list: Ends) -> impl Iterator<Item = u32> {
-        let behind = |index: &u32| self.0.get(*index as usize).map(|link| link.behind).filter(|next| *next != NONE);
-        std::iter::successors(list.front(), behind)
-    }
-
     /// Puts a slot that stands in no list at the end of this one.
     pub fn push(&mut self, list: &mut Ends, index: u32, item: T) {
         let at = index as usize;

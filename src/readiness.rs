@@ -19,6 +19,8 @@ pub enum Trouble {
     StoreGone,
     /// The store takes no changes now, as on a full disk: votes are not taken, status goes on.
     StoreFailing,
+    /// The store has been at one commit, or at being written anew, for too long: votes wait, status goes on.
+    StoreSlow,
     /// Another process has opened the store since this one was started.
     StoreInUse,
     /// The clock is behind the time that the store has last known.
@@ -29,11 +31,12 @@ pub enum Trouble {
 
 impl Trouble {
     /// Every trouble, the gravest first, with the word that machines know it by.
-    pub const ALL: [(Self, &'static str); 7] = [
+    pub const ALL: [(Self, &'static str); 8] = [
         (Self::StoreUnusable, "store_unusable"),
         (Self::StoreUnavailable, "store_unavailable"),
         (Self::StoreGone, "store_gone"),
         (Self::StoreFailing, "store_failing"),
+        (Self::StoreSlow, "store_slow"),
         (Self::StoreInUse, "store_in_use"),
         (Self::ClockBehind, "clock_behind"),
         (Self::ControlKey, "control_key"),
@@ -45,6 +48,33 @@ impl Trouble {
         Self::ALL[self as usize].1
     }
 }
+
+/// What the recorder does with the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// One commit.
+    Commit,
+    /// The store is written anew from memory.
+    Renewal,
+    /// A look after the store's files.
+    Upkeep,
+    /// The store is closed.
+    Closing,
+}
+
+impl Work {
+    const fn doing(self) -> &'static str {
+        match self {
+            Self::Commit => "making one commit",
+            Self::Renewal => "writing the store anew from memory",
+            Self::Upkeep => "looking after the store's files",
+            Self::Closing => "closing the store",
+        }
+    }
+}
+
+/// Work that takes longer is told, in milliseconds (contract, "A store that cannot be opened").
+const SLOW_MS: u64 = 2_000;
 
 /// A trouble that lasts.
 #[derive(Debug)]
@@ -66,6 +96,8 @@ struct State {
     loaded_rows: AtomicU64,
     /// At most one of each trouble. No request takes this lock.
     noted: Mutex<Vec<Noted>>,
+    /// What the recorder is doing, and since when in milliseconds of the monotonic clock.
+    work: Mutex<Option<(Work, u64)>>,
 }
 
 const LOADED: u8 = 1;
@@ -73,6 +105,39 @@ const STOPPING: u8 = 2;
 const STALE: u8 = 4;
 
 impl Readiness {
+    /// The recorder begins to work on the store.
+    pub fn begin(&self, work: Work, now_ms: u64) {
+        *self.0.work.lock() = Some((work, now_ms));
+    }
+
+    /// The work has ended, whatever came of it.
+    pub fn end(&self) {
+        *self.0.work.lock() = None;
+        self.clear(Trouble::StoreSlow);
+    }
+
+    /// Looks how long the recorder has been at its work: it cannot say so itself. To be called by a thread that waits for
+    /// no disk.
+    pub fn look(&self, now_ms: u64) {
+        // Under the lock: the work may end meanwhile, and the trouble ends with it.
+        let work = self.0.work.lock();
+        if let Some((work, took_ms)) = work.map(|(work, since_ms)| (work, now_ms.saturating_sub(since_ms)))
+            && took_ms > SLOW_MS
+        {
+            let (doing, took_s) = (work.doing(), took_ms / 1_000);
+            let message = format!(
+                "the recorder has been {doing} for {took_s} s: votes and changes wait; see whether the disk hangs or is overloaded"
+            );
+            self.note(Trouble::StoreSlow, &message, now_ms);
+        }
+    }
+
+    /// What the recorder is doing with the store, in words, and for how many seconds.
+    #[must_use]
+    pub fn work(&self, now_ms: u64) -> Option<(&'static str, u64)> {
+        self.0.work.lock().map(|(work, since_ms)| (work.doing(), now_ms.saturating_sub(since_ms) / 1_000))
+    }
+
     /// Something is wrong, as `message` says with the remedy. To be called each time that it is found
     /// so: what is said last is shown, and the log is told at once and then every minute.
     pub fn note(&self, trouble: Trouble, message: &str, now_ms: u64) {
@@ -178,7 +243,7 @@ impl Readiness {
 
 #[cfg(test)]
 mod tests {
-    use super::{Readiness, Trouble};
+    use super::{Readiness, Trouble, Work};
 
     #[test]
     fn a_state_that_is_too_old_is_loaded_and_not_ready() {
@@ -188,6 +253,20 @@ mod tests {
         assert!(readiness.is_stale() && readiness.is_loaded() && !readiness.is_ready());
         readiness.set_stale(false);
         assert!(!readiness.is_stale() && readiness.is_ready());
+    }
+
+    #[test]
+    fn work_that_takes_more_than_two_seconds_is_a_trouble_until_it_ends() {
+        let readiness = Readiness::default();
+        readiness.begin(Work::Commit, 1_000);
+        readiness.look(3_000);
+        assert_eq!((readiness.gravest(), readiness.work(3_000)), (None, Some(("making one commit", 2))));
+        readiness.look(3_001);
+        assert!(readiness.has(Trouble::StoreSlow));
+        readiness.end();
+        assert_eq!((readiness.gravest(), readiness.work(9_000)), (None, None));
+        readiness.look(9_000);
+        assert_eq!(readiness.gravest(), None);
     }
 
     #[test]

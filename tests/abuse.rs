@@ -7,6 +7,7 @@ mod control;
 mod crowds;
 mod memory;
 mod overload;
+mod places;
 mod slow;
 
 use crate::util::answers::{CAN_VOTE, Outcome};

@@ -8,16 +8,20 @@ mod export;
 mod health;
 mod hints;
 mod import;
+mod screen;
 mod watch;
 
 use crate::util::client::get;
+use crate::util::needs::has;
 use crate::util::package::text;
 use crate::util::server::{Ended, Server, expect_failure, run_to_end};
 use crate::util::stub::Stub;
 use crate::util::time::{now_unix, rfc3339};
 use serde_json::{Value, json};
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 const COOLDOWN: i64 = 90 * 60;
@@ -87,6 +91,46 @@ fn parse(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_else(|error| panic!("no JSON ({error}): {json:?}"))
 }
 
+/// Runs a subcommand on a terminal on which this is typed; its exit status, and what the terminal shows.
+fn on_terminal(server: &Server, command: &str, typed: &str) -> (Option<i32>, String) {
+    let program = env!("CARGO_BIN_EXE_vote-status");
+    let command = format!("{program} {command} --control-url http://{}", server.control());
+    let mut script = Command::new("script");
+    script.args(["-qec", &command, "/dev/null"]).env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
+    let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it is installed");
+    child.stdin.take().expect("a pipe").write_all(typed.as_bytes()).expect("typed");
+    let ended = child.wait_with_output().expect("it ends");
+    (ended.status.code(), String::from_utf8(ended.stdout).expect("UTF-8").replace("\r\n", "\n"))
+}
+
+/// Regression: a removal by mistake took the token with it, and nothing had said how many players it concerned.
+#[test]
+fn a_removal_is_asked_about_on_a_terminal_and_keeps_the_way_back() {
+    if !has(&["script"]) {
+        return;
+    }
+    let server = Server::listed(&[]);
+    let control = server.control_client();
+    for last in 1..=3 {
+        control.cast(28, [203, 0, 113, last]);
+    }
+    for typed in ["n\n", "\n", "\u{4}"] {
+        let (status, shown) = on_terminal(&server, "server remove 28", typed);
+        assert_eq!(status, Some(1), "{typed:?}: {shown}");
+        assert!(shown.contains("remove server 28, with 3 cooldowns? "), "{shown}");
+        assert!(shown.ends_with("vote-status: nothing was removed\n") && !shown.contains("demo"), "{shown}");
+    }
+    let way_back = "to list it again, without cooldowns: vote-status server add 28 --token demo\n";
+    let removed = "server 28 removed, with 3 cooldowns\n";
+    let (status, shown) = on_terminal(&server, "server remove 28", "y\n");
+    assert_eq!(status, Some(0), "{shown}");
+    assert!(shown.ends_with(&format!("{way_back}{removed}")), "{shown}");
+    let added = run(&server, &["server", "add", "28", "--token", "demo"]);
+    assert_eq!(expect_quiet(&added, 0), "server 28 added, token demo\n");
+    let (status, shown) = on_terminal(&server, "server remove 28 --yes", "");
+    assert_eq!((status, shown), (Some(0), format!("{way_back}{}", removed.replace('3', "0"))));
+}
+
 #[test]
 fn servers_come_and_go() {
     let server = Server::in_memory(&[]);
@@ -118,7 +162,7 @@ fn servers_come_and_go() {
     let shown = run(&server, &["server", "show", "28"]);
     assert_eq!(expect_quiet(&shown, 0), "server 28, token demo\n");
     let removed = run(&server, &["server", "remove", "28"]);
-    assert_eq!(expect_quiet(&removed, 0), "server 28 removed, with its cooldowns\n");
+    assert_eq!(expect_quiet(&removed, 0), "server 28 removed, with 0 cooldowns\n");
     for verb in ["show", "remove", "rotate"] {
         expect_failure(&run(&server, &["server", verb, "28"]), &["unknown_server"]);
     }
@@ -188,6 +232,26 @@ fn votes_are_recorded_and_cancelled() {
 }
 
 #[test]
+fn all_votes_of_an_address_are_cancelled() {
+    let server = Server::listed(&[]);
+    let control = server.control_client();
+    control.add_server(29, "other");
+    for (id, ip) in [(28, "203.0.113.7"), (29, "203.0.113.7"), (28, "2001:db8::7"), (28, "203.0.113.8")] {
+        assert_eq!(control.cast_at(id, ip, now_unix()).status, 201);
+    }
+    let cancelled = run(&server, &["cancel", "--all", "203.0.113.7"]);
+    assert_eq!(expect_quiet(&cancelled, 0), "cancelled: 2 cooldowns of 203.0.113.7\n");
+    let again = run(&server, &["cancel", "--all", "203.0.113.7"]);
+    assert_eq!(expect_quiet(&again, 1), "no cooldown: 203.0.113.7 can vote for every server\n");
+    let network = run(&server, &["cancel", "--all", "2001:db8::ffff"]);
+    assert_eq!(expect_quiet(&network, 0), "cancelled: 1 cooldown of 2001:db8::ffff\n");
+    assert_eq!(status(&server, 28, "203.0.113.8")["can_vote"], false);
+    let json = run(&server, &["cancel", "--all", "203.0.113.8", "--json"]);
+    assert_eq!(parse(expect_quiet(&json, 0)), json!({"cancelled": 1}));
+    assert_eq!(status(&server, 28, "203.0.113.8")["can_vote"], true);
+}
+
+#[test]
 fn what_the_service_refuses_is_one_line_and_status_2() {
     let server = Server::listed(&[]);
     let future = (now_unix() + 3_600).to_string();
@@ -206,6 +270,9 @@ fn what_the_service_refuses_is_one_line_and_status_2() {
         (&["votes", "get", "28", "203.0.113"], "invalid_vote"),
         (&["votes"], "subcommand"),
         (&["cancel", "28", "../../servers/28"], "invalid_vote"),
+        (&["cancel", "28"], "<IP>"),
+        (&["cancel", "--all", "../servers/28"], "invalid_vote"),
+        (&["cancel", "28", "203.0.113.7", "--all", "203.0.113.7"], "'--all <IP>'"),
         (&["server", "add", "4294967296"], "4294967296"),
         (&["server", "nonsense"], "nonsense"),
         (&["server"], "subcommand"),

@@ -4,6 +4,7 @@
 
 mod anew;
 mod crash;
+mod directory;
 mod files;
 mod full;
 mod gone;
@@ -14,3 +15,4 @@ mod small_disk;
 mod starts;
 mod steps;
 mod versions;
+mod watchdog;

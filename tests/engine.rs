@@ -92,7 +92,7 @@ fn pages_are_served() {
             assert_eq!(response.header("Content-Encoding"), coding);
             assert_eq!(response.header("Vary"), Some("Accept-Encoding"));
             assert_eq!(response.header("Access-Control-Allow-Origin"), Some("*"));
-            let policy = (path == "/").then_some(include_str!("../src/pages/public.csp"));
+            let policy = (path == "/").then_some(include_str!(concat!(env!("OUT_DIR"), "/public.html.csp")));
             assert_eq!(response.header("Content-Security-Policy"), policy);
             assert!(response.content() == page, "{path}: not the file");
         }

@@ -2,6 +2,7 @@
 //! how long things may be. Knows the text of the files, nothing else.
 
 mod arrows;
+mod commands;
 mod links;
 mod names;
 mod release;
@@ -19,6 +20,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 const FLOORS: &[(&str, u32)] = &[
     ("vote", 0),
     ("lists", 0),
+    ("slices", 0),
     ("http", 1),
     ("metrics", 1),
     ("clock", 1),
@@ -29,6 +31,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("store", 1),
     ("waiting", 1),
     ("watch", 1),
+    ("whole_file", 1),
     ("net", 2),
     ("pages", 2),
     ("recorder", 2),

@@ -11,11 +11,13 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
+use std::hint::spin_loop;
 use std::io::{PipeWriter, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 /// Arguments behind `serve` that are wrong, and a word that the complaint must have.
 const WRONG: &[(&[&str], &str)] = &[
@@ -135,6 +137,44 @@ fn a_key_is_generated_once_and_kept() {
         keys.push(key);
     }
     assert_eq!(keys[0], keys[1]);
+}
+
+/// A program that waits for `/healthz` reads the key next. Regression: in 11 of 20 first starts it answered before there was
+/// one.
+#[test]
+fn the_key_is_there_before_a_listener() {
+    for round in 0..20 {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let [data, socket] = ["data", "control"].map(|name| folder.path().join(name));
+        let more: &[&str] = [&[][..], &["--in-memory"], &["--require-store"]][round % 3];
+        if more == ["--require-store"] {
+            let mut command = Server::command();
+            command.args(["init", "--data-dir", text(&data)]);
+            assert!(run_to_end(command).status.success());
+        }
+        let mut command = Server::command();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir", text(&data)]).args(more);
+        command.args(["--control", &format!("unix:{}", text(&socket))]).env_remove("VOTE_STATUS_CONTROL_KEY");
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program can be run");
+        let until = Instant::now() + DEADLINE;
+        while !socket.exists() && Instant::now() < until {
+            spin_loop();
+        }
+        let (is_bound, key) = (socket.exists(), fs::read_to_string(data.join("control.key")));
+        child.kill().and_then(|()| child.wait()).expect("it can be ended");
+        assert!(is_bound, "round {round}: no listener in time");
+        assert!(key.as_ref().is_ok_and(|key| key.ends_with('\n')), "round {round}, {more:?}: {key:?}");
+    }
+}
+
+/// Where the store has to be there and is not, the folder may be one over which the right one is still to be mounted.
+#[test]
+fn no_key_is_made_where_the_store_is_not() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::spawn(without_key(&["--require-store", "--data-dir", text(folder.path())]));
+    wait_until("it says why", || get(server.control(), "/readyz").json()["reason"] == "store_unavailable");
+    assert_eq!(get(server.control(), "/healthz").status, 200);
+    assert!(!folder.path().join("control.key").exists());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What operators watch: a scrape is what Prometheus wants, and every metric that is told of
 //! (documentation, dashboard, alert rules) is in it, and the other way round.
 
+mod alertmanager;
 mod dashboard;
 mod documented;
 mod expression;

@@ -3,13 +3,17 @@
 //! service is asked is listed in `expected`; how they are started is in `front`.
 
 mod away;
+mod certbot;
 #[cfg(feature = "tls")]
 mod control;
 mod expected;
 mod front;
 mod haproxy;
+mod hostile;
 mod killed;
 mod limits;
+mod logs;
+mod probe;
 mod restart;
 mod site;
 mod states;

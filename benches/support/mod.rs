@@ -75,6 +75,14 @@ Accept-Language: fr-FR,fr;q=0.9,en-US;q=0.8,en;q=0.7\r\n\r\n";
 /// The three, by name.
 pub(crate) const HEADS: [(&str, &str); 3] = [("curl", CURL), ("guzzle", GUZZLE), ("browser", BROWSER)];
 
+/// What the answers to these lines begin and end with.
+const OUTCOMES: [(&str, &str, &str); 4] = [
+    (CAN_VOTE, "HTTP/1.1 200 OK\r\n", "\"next_vote_at\":null,\"cooldown_minutes\":90}"),
+    (IN_COOLDOWN, "HTTP/1.1 200 OK\r\n", "\"next_vote_at\":\"2026-11-20T13:54:56Z\",\"cooldown_minutes\":90}"),
+    (UNKNOWN_SERVER, "HTTP/1.1 404 Not Found\r\n", "\"error\":\"unknown_server\"}"),
+    (BY_TOKEN, "HTTP/1.1 200 OK\r\n", "\"next_vote_at\":null,\"cooldown_minutes\":90}"),
+];
+
 /// A service with server 28 and one address in cooldown, and a connection to it.
 pub(crate) struct Bench {
     service: PublicService,
@@ -100,6 +108,14 @@ impl Bench {
         let service = PublicService::new(reader, cooldown, 65_536, list, Arc::new(|_| {}), watch);
         let limits = HeadLimits { head_bytes_max: 16_384, header_lines_max: 100 };
         Self { service, session: Session::default(), limits, out: Vec::with_capacity(4_096) }
+    }
+
+    /// Behind a measurement: the last answer was the right one. Before it, one more call would change what is inlined.
+    pub(crate) fn check(&self, request: &[u8]) {
+        let outcome = OUTCOMES.iter().find(|(line, ..)| request.starts_with(line.as_bytes()));
+        let (line, begin, end) = outcome.expect("a line with an outcome");
+        let answer = String::from_utf8_lossy(&self.out);
+        assert!(answer.starts_with(begin) && answer.ends_with(end), "{line}{answer}");
     }
 
     /// Bytes of a request to bytes of its response.

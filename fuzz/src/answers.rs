@@ -25,7 +25,7 @@ pub const NOW: UnixSeconds = UnixSeconds(1_795_172_696);
 /// The only server that is listed.
 pub const SERVER: ServerId = ServerId(28);
 /// Its token.
-pub const TOKEN: &str = "demo";
+pub const TOKEN: &str = "a+b=";
 /// In cooldown on the server, for another 42 minutes.
 pub const COOLING: VoterAddress = VoterAddress::V4(Ipv4(0xCB00_7107));
 /// When that ends: 2026-11-20T11:46:56Z.
@@ -203,7 +203,7 @@ fn answer(head: &Head<'_>) -> Answer {
 fn page(head: &Head<'_>, is_html: bool) -> Answer {
     let document = if is_html { &pages::PUBLIC } else { &pages::OPENAPI };
     let is_gzipped = likes_gzip(head);
-    let tag = tag(document, is_gzipped);
+    let tag = made(document, DocumentForm { is_gzipped, is_known: true }, "ETag");
     let named: Vec<String> = elements(head, "if-none-match");
     let is_known = named.iter().any(|name| name == "*" || name.strip_prefix("W/").unwrap_or(name) == tag);
     let kept = format!(
@@ -216,7 +216,7 @@ fn page(head: &Head<'_>, is_html: bool) -> Answer {
     let content_type = if is_html { "text/html; charset=utf-8" } else { "application/json" };
     let coding = if is_gzipped { "Content-Encoding: gzip\r\n" } else { "" };
     let policy = if is_html {
-        let policy = include_str!("../../src/pages/public.csp");
+        let policy = made(document, DocumentForm { is_gzipped, is_known }, "Content-Security-Policy");
         format!("Content-Security-Policy: {policy}\r\nReferrer-Policy: no-referrer\r\n")
     } else {
         String::new()
@@ -227,10 +227,9 @@ fn page(head: &Head<'_>, is_html: bool) -> Answer {
     Answer { status: "200 OK", fields, body: Cow::Borrowed(body) }
 }
 
-/// It is made when the service is built, and so taken from there.
-fn tag(document: &Document, is_gzipped: bool) -> &'static str {
-    let fields = document.fields(DocumentForm { is_gzipped, is_known: true });
-    fields.into_iter().find(|(name, _)| *name == "ETag").expect("a document has a tag").1
+/// What is made when the service is built, and so taken from there.
+fn made(document: &Document, form: DocumentForm, wanted: &str) -> &'static str {
+    document.fields(form).into_iter().find(|(name, _)| *name == wanted).expect("the document has it").1
 }
 
 /// RFC 9110, 12.5.3, by floating point.

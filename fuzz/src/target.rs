@@ -34,8 +34,8 @@ fn server_id(text: &[u8]) -> Result<ServerId, ServerIdError> {
 
 /// A token of the contract's form, or the empty one, which no server has.
 fn a_token(text: &[u8]) -> &[u8] {
-    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
-    if text.len() <= 128 && text.iter().all(allowed) { text } else { b"" }
+    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+=".contains(byte);
+    if text.len() <= 128 && text.iter().all(allowed) && text != b"." && text != b".." { text } else { b"" }
 }
 
 /// A dotted quad by the standard library. What has a colon is read by it in the service as well.

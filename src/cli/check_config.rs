@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::serve_options::{Keeping, ServeOptions};
-use super::{CliError, Exit, exposure, say};
+use super::{CliError, Exit, data_dir, exposure, say};
 use crate::net::listen::listener;
 
 /// Says whether the options are good, and the mode that they give.
@@ -41,6 +41,7 @@ pub(super) fn run(options: &ServeOptions) -> Result<Exit, CliError> {
         };
         look(data_dir).map_err(fail)?;
     }
+    data_dir::refuse_other_store(options)?;
     key.look()?;
     if let Some(known) = key.key().get() {
         exposure::warn_of_key(known, options.own_data_dir());

@@ -12,6 +12,7 @@ use ureq::{Agent, Body, BodyReader, Error};
 
 use super::endpoint::{CONTROL_REMEDY, Endpoint, agent_config};
 use super::{CliError, key, one};
+use crate::http::byte::is_unreserved;
 
 /// How long an answer may take to begin: that to a batch begins once all of it is durable.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
@@ -173,7 +174,7 @@ impl HttpAnswer {
 pub(super) fn segment(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
-        if crate::vote::id::is_unreserved(byte) {
+        if is_unreserved(byte) {
             encoded.push(char::from(byte));
         } else {
             encoded.push_str(&format!("%{byte:02X}"));

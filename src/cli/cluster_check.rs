@@ -97,7 +97,7 @@ fn differences(client: &ControlClient, mirror: &mut Mirror) -> Result<BTreeSet<D
     let mut votes = mirror.state.full.table.view().shadow();
     let cooldown = mirror.cooldown;
     let now = UnixSeconds(node_client::digest(client, 0)?.now).plus(ENDING_S);
-    node_client::export(client, |held| {
+    node_client::export(client, |held, _| {
         match held {
             Held::Server(server, token) => {
                 servers.insert(server, token);

@@ -1,6 +1,6 @@
 //! `vote-status export`: everything into a file, whole or not at all, or through to where it goes on.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Read, Write, stderr, stdout};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,12 @@ use signal_hook::iterator::Signals;
 
 use super::client::ControlClient;
 use super::progress::Progress;
-use super::whole_file::WholeFile;
-use super::{CliError, Exit, one, unwritable};
+use super::{CliError, Exit, note, one, unwritable};
+use crate::whole_file::WholeFile;
 
 const BUFFER_BYTES: usize = 64 * 1024;
+/// How a file of the store's library begins.
+const STORE_BEGINS: &[u8] = b"redb";
 
 /// Streams the export to where it was asked for.
 ///
@@ -46,12 +48,22 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
 /// The path of the regular file that `path` means, without links; it may be a new one. None for anything else.
 fn regular(path: &Path) -> io::Result<Option<PathBuf>> {
     match fs::metadata(path) {
+        Ok(there) if there.is_file() && is_store(path)? => {
+            Err(io::Error::new(ErrorKind::AlreadyExists, "it is a store: give the export another name"))
+        }
         Ok(there) if there.is_file() => fs::canonicalize(path).map(Some),
         Ok(_) => Ok(None),
         // A link that leads nowhere is a mistake, and no new file.
         Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => Ok(Some(path.to_owned())),
         Err(error) => Err(error),
     }
+}
+
+/// Whether the file begins as a store's does. An export in its place would be the end of its name under a running service.
+fn is_store(path: &Path) -> io::Result<bool> {
+    let mut begins = Vec::new();
+    File::open(path)?.take(STORE_BEGINS.len() as u64).read_to_end(&mut begins)?;
+    Ok(begins == STORE_BEGINS)
 }
 
 /// Whether standard output was closed when the process began. The standard library opens `/dev/null` in its place, for
@@ -80,7 +92,7 @@ fn into_file(client: ControlClient, path: &Path, target: &Path) -> Result<(), Cl
         Ok(Some(lines)) => {
             let lines = lines?;
             whole.finish().map_err(fail)?;
-            eprintln!("vote-status: {lines} lines exported to {}", path.display());
+            note(format_args!("vote-status: {lines} lines exported to {}", path.display()));
             Ok(())
         }
         Ok(None) | Err(_) => {

@@ -1,8 +1,9 @@
 //! `vote-status import`: servers and votes out of files, line by line.
 
 use std::borrow::Cow;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, BufWriter, Write, stdin};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
@@ -15,8 +16,8 @@ use super::client::ControlClient;
 use super::csv::{CsvReader, OVERLONG, RECORD_BYTES_MAX, RecordFault};
 use super::lines::{Lines, TextLine};
 use super::progress::Progress;
-use super::{CliError, Exit, say, unwritable};
-use crate::json;
+use super::{CliError, Exit, note, say, unwritable};
+use crate::json::{self, escaped};
 use crate::limits::BATCH_LINE_BYTES_MAX;
 
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -31,7 +32,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let client = ControlClient::new(options)?;
     // So that a wrong address or key is told before any file is read.
     client.get("/v1/servers?limit=1")?.expect(&[200])?;
-    let refused = RefusalLog::new(options.get_one::<PathBuf>("refused"))?;
+    let refused = RefusalLog::new(options.get_one::<PathBuf>("refused"), &sources)?;
     let servers = match options.get_flag("replace-tokens") {
         true => "/v1/servers/batch?replace_tokens=1&errors_max=10000",
         false => "/v1/servers/batch?errors_max=10000",
@@ -58,7 +59,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     match taken {
         TakenFile::Whole => Ok(exit),
         TakenFile::Nothing(why) => {
-            eprintln!("vote-status: {why}; nothing was taken from this file");
+            note(format_args!("vote-status: {why}; nothing was taken from this file"));
             Ok(Exit::Negative)
         }
         TakenFile::Part(fault) => Err(fault),
@@ -401,10 +402,17 @@ fn is_there<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
 struct RefusalLog(Option<(BufWriter<File>, PathBuf)>);
 
 impl RefusalLog {
-    fn new(path: Option<&PathBuf>) -> Result<Self, CliError> {
-        let open = |path: &PathBuf| match File::create(path) {
-            Ok(file) => Ok((BufWriter::new(file), path.clone())),
-            Err(error) => Err(unwritable(path, &error)),
+    fn new(path: Option<&PathBuf>, sources: &[ImportSource]) -> Result<Self, CliError> {
+        let file_id = |path: &PathBuf| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+        let open = |path: &PathBuf| {
+            if file_id(path).is_some_and(|id| sources.iter().any(|source| file_id(&source.path) == Some(id))) {
+                let path = path.display();
+                return Err(CliError::new(format_args!("{path} is imported: give --refused another file")));
+            }
+            match File::create(path) {
+                Ok(file) => Ok((BufWriter::new(file), path.clone())),
+                Err(error) => Err(unwritable(path, &error)),
+            }
         };
         path.map(open).transpose().map(Self)
     }
@@ -413,10 +421,10 @@ impl RefusalLog {
         let Refusal { line, word, message } = refusal;
         let text = format!("{}: line {line}: {word}: {message}", source.name());
         match &mut self.0 {
-            Some((file, path)) => writeln!(file, "{text}").map_err(|error| unwritable(path, &error)),
+            Some((file, path)) => writeln!(file, "{}", escaped(&text)).map_err(|error| unwritable(path, &error)),
             None => {
                 progress.clear();
-                eprintln!("{text}");
+                note(text);
                 Ok(())
             }
         }

@@ -12,12 +12,12 @@ use std::thread;
 use std::time::Duration;
 
 use super::CliError;
-use super::whole_file::WholeFile;
 use crate::clock::Clock;
 use crate::control::ControlKey;
 use crate::random;
 use crate::readiness::{Readiness, Trouble};
 use crate::vote::id::Token;
+use crate::whole_file::WholeFile;
 
 /// The environment variable of the key.
 pub(super) const VARIABLE: &str = "VOTE_STATUS_CONTROL_KEY";
@@ -119,6 +119,16 @@ impl ServiceKey {
             self.key.set(generate()?);
         }
         Ok(())
+    }
+
+    /// Reads the key, or makes one in the data directory, before there is a listener. Where neither works,
+    /// [`Self::seek`] says so later.
+    pub(super) fn seek_early(&self) {
+        if self.key.get().is_none()
+            && let Ok(found) = self.read_or_make()
+        {
+            self.key.set(found);
+        }
     }
 
     /// Reads the key, or makes one in the data directory. Where neither works, the trouble is noted and a

@@ -2,7 +2,6 @@
 //! thread that may wait for a reader. What is in them is said elsewhere; no line contains a token or a key.
 
 use std::any::Any;
-use std::borrow::Cow;
 use std::io::{self, Write};
 use std::panic;
 use std::sync::Arc;
@@ -16,6 +15,7 @@ use serde::Serialize;
 
 use super::CliError;
 use crate::clock;
+use crate::json::escaped;
 use crate::limits::{LOG_FLUSH_MS, LOG_QUEUE_MAX};
 use crate::vote::time::UnixSeconds;
 
@@ -34,14 +34,16 @@ impl LogFormat {
 
     fn line(self, time: &str, level: &str, message: &str) -> Vec<u8> {
         let mut line = match self {
-            Self::Text => format!("{time} {level} {}", on_one_line(message)).into(),
+            Self::Text => format!("{time} {level} {message}"),
             // Text can always be written as JSON.
             Self::Json => {
-                serde_json::to_vec(&LogLine { time, level: &level.to_lowercase(), message }).unwrap_or_default()
+                serde_json::to_string(&LogLine { time, level: &level.to_lowercase(), message }).unwrap_or_default()
             }
         };
-        line.push(b'\n');
-        line
+        // A path may contain a line end, which would begin a second line.
+        line = escaped(&line).into_owned();
+        line.push('\n');
+        line.into_bytes()
     }
 }
 
@@ -167,11 +169,6 @@ fn timestamp(unix_ms: u64) -> String {
     format!("{}.{:03}Z", seconds.trim_end_matches('Z'), unix_ms % 1_000)
 }
 
-/// The message without control characters: a path may contain a line end, which would begin a second line.
-fn on_one_line(message: &str) -> Cow<'_, str> {
-    if message.contains(char::is_control) { message.replace(char::is_control, " ").into() } else { message.into() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::{LogFormat, Logger, literal, timestamp, write};
@@ -184,13 +181,13 @@ mod tests {
     fn a_line_in_both_spellings() {
         let time = timestamp(1_795_178_096_007);
         for (format, expected) in [
-            (LogFormat::Text, "2026-11-20T12:34:56.007Z INFO it is \"ready\"\n"),
+            (LogFormat::Text, "2026-11-20T12:34:56.007Z INFO it is\\u000a\"ready\"\\u202e\n"),
             (
                 LogFormat::Json,
-                "{\"time\":\"2026-11-20T12:34:56.007Z\",\"level\":\"info\",\"message\":\"it is\\n\\\"ready\\\"\"}\n",
+                "{\"time\":\"2026-11-20T12:34:56.007Z\",\"level\":\"info\",\"message\":\"it is\\n\\\"ready\\\"\\u202e\"}\n",
             ),
         ] {
-            let line = format.line(&time, "INFO", "it is\n\"ready\"");
+            let line = format.line(&time, "INFO", "it is\n\"ready\"\u{202e}");
             assert_eq!(String::from_utf8(line).expect("text"), expected);
         }
     }

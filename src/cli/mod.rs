@@ -8,6 +8,8 @@ use std::path::Path;
 use clap::ArgMatches;
 use clap::error::ErrorKind;
 
+use crate::json::escaped;
+
 mod args;
 mod batch_upload;
 mod check;
@@ -18,6 +20,7 @@ mod cluster;
 #[cfg(feature = "redis")]
 mod cluster_check;
 mod csv;
+mod data_dir;
 mod demo;
 mod endpoint;
 mod export;
@@ -44,7 +47,6 @@ mod servers;
 mod store;
 mod votes;
 mod watch;
-mod whole_file;
 
 pub use args::command;
 #[cfg(feature = "man")]
@@ -65,8 +67,8 @@ pub struct CliError(String);
 
 impl CliError {
     fn new(message: impl fmt::Display) -> Self {
-        // Parts of it may come from elsewhere and contain line ends.
-        Self(message.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
+        // Parts of it may come from elsewhere and contain line ends, or what a terminal obeys.
+        Self(escaped(&message.to_string().split_whitespace().collect::<Vec<_>>().join(" ")).into_owned())
     }
 }
 
@@ -133,15 +135,29 @@ fn one<T: Clone + Send + Sync + 'static>(options: &ArgMatches, name: &'static st
     options.get_one::<T>(name).cloned().ok_or_else(|| CliError::new(format_args!("--{name} is missing")))
 }
 
-/// Writes one line of the result.
+/// Writes one line of the result. It may quote a service, whose text a terminal must not obey.
 fn say(line: impl fmt::Display) -> Result<Exit, CliError> {
-    print(format!("{line}\n").as_bytes())
+    print(format!("{}\n", escaped(&line.to_string())).as_bytes())
+}
+
+/// Writes one line beside the result, on standard error: as [`say`].
+fn note(line: impl fmt::Display) {
+    eprintln!("{}", escaped(&line.to_string()));
 }
 
 /// Writes the result: as JSON where the options ask for that, and else in words.
 fn tell(options: &ArgMatches, json: &str, words: &str, exit: Exit) -> Result<Exit, CliError> {
-    say(if options.get_flag("json") { json } else { words })?;
+    if options.get_flag("json") {
+        say(on_one_line(json))?
+    } else {
+        say(words)?
+    };
     Ok(exit)
+}
+
+/// JSON without line ends, which stand only between its values.
+fn on_one_line(json: &str) -> String {
+    json.replace(['\n', '\r', '\t'], " ")
 }
 
 fn print(bytes: &[u8]) -> Result<Exit, CliError> {

@@ -89,23 +89,26 @@ pub(super) enum Held {
     Vote(StoredVote),
 }
 
-/// Everything that a node holds: its servers, then its votes.
+/// Everything that a node holds: its servers, then its votes. `visit` gets each with the bytes that were read until then.
 ///
 /// # Errors
 /// Where it cannot be asked, the stream is cut, or `visit` wants no more.
 pub(super) fn export(
     client: &ControlClient,
-    mut visit: impl FnMut(Held) -> Result<(), CliError>,
+    mut visit: impl FnMut(Held, u64) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     let url = client.url().to_owned();
     let mut lines = Lines::new(BufReader::new(client.stream("/v1/export")?));
     let cut = |error| CliError::new(format_args!("the export from {url} was cut off: {error}; try again"));
     while let Some(line) = lines.next().map_err(cut)? {
-        let strange = || CliError::new(format_args!("line {} of the export from {url} makes no sense", line.number));
+        let number = line.number;
+        let strange = || CliError::new(format_args!("line {number} of the export from {url} makes no sense"));
         let text = line.text.ok_or_else(strange)?;
-        if !text.trim_ascii().is_empty() {
-            visit(held(text).ok_or_else(strange)?)?;
+        if text.trim_ascii().is_empty() {
+            continue;
         }
+        let held = held(text).ok_or_else(strange)?;
+        visit(held, lines.bytes_read())?;
     }
     Ok(())
 }

@@ -21,10 +21,10 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         Filling::begin(&address, &standing.store_id, cooldown_s, standing.ipv6_prefix).map_err(CliError::new)?;
     let mut progress = Progress::new(None);
     let mut lines = 0;
-    node_client::export(&client, |held| {
+    node_client::export(&client, |held, bytes| {
         lines += 1;
         if lines % 1_024 == 0 {
-            progress.advance(0, 1_024);
+            progress.advance(bytes, 1_024);
         }
         match held {
             Held::Server(server, token) => filling.server(server, &token),

@@ -1,7 +1,6 @@
 //! `vote-status serve`: the options read ([`ServeOptions`]), and run.
 
 use std::io::Write;
-use std::panic;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Sender, channel};
@@ -12,18 +11,20 @@ use clap::ArgMatches;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
+use super::data_dir::quietly;
 use super::logger::Logger;
 use super::serve_options::{self, Keeping, ServeOptions};
-use super::{CliError, Exit, check_config, demo, exposure, hint, one};
+use super::{CliError, Exit, check_config, data_dir, demo, exposure, hint, one};
 use crate::control::ControlKey;
+use crate::json::escaped;
 use crate::net::listen::Role;
 use crate::net::listen::address::ListenAddress;
 use crate::recorder::OpenStore;
 use crate::server::{self, Ended, Events, StoreChoice};
+use crate::store;
 use crate::store::directory::DataDirectory;
-use crate::store::embedded::{EmbeddedStore, Wanted};
+use crate::store::embedded::{EmbeddedStore, STORE_FILE, Wanted};
 use crate::store::memory::MemoryStore;
-use crate::store::{self, StoreError};
 
 /// Serves until told to stop.
 ///
@@ -42,6 +43,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
 }
 
 fn serve(options: ServeOptions) -> Result<Exit, CliError> {
+    data_dir::refuse_other_store(&options)?;
     let key = &options.key;
     if let Some(mistake) = &options.mistake {
         log::warn!("an option does nothing: {mistake}");
@@ -51,6 +53,9 @@ fn serve(options: ServeOptions) -> Result<Exit, CliError> {
     }
     if !key.is_in_data_dir() {
         key.seek(options.config.readiness.clone());
+    } else if !options.requires_store || options.data_dir.join(STORE_FILE).exists() {
+        // Clients may read the key as soon as a listener answers.
+        key.seek_early();
     }
     let announcer = start_announcer(options.is_demo.then(|| key.key().clone()))?;
     let store = store(&options);
@@ -68,8 +73,8 @@ fn serve(options: ServeOptions) -> Result<Exit, CliError> {
     }
 }
 
-/// The store. Once it is opened the key is looked for, not before: until then the data directory may be an empty
-/// folder, over which the right one is still to be mounted.
+/// The store. Once it is opened the key is looked for, unless it is known: where the store has to be there, the data
+/// directory may be an empty folder until then, over which the right one is still to be mounted.
 fn store(options: &ServeOptions) -> StoreChoice {
     let (own_data_dir, data_dir) = (options.own_data_dir().map(Path::to_owned), options.data_dir.clone());
     let (key, readiness) = (options.key.clone(), options.config.readiness.clone());
@@ -106,26 +111,14 @@ fn own_store(
         let store: Box<dyn store::Store> = if keeps_nothing {
             Box::new(MemoryStore)
         } else {
-            Box::new(open_quietly(&data_dir, wanted, Arc::clone(&export_options))?)
+            let export_options = Arc::clone(&export_options);
+            Box::new(quietly(|| EmbeddedStore::open(DataDirectory::at(&data_dir), wanted, export_options))?)
         };
         if let Some(seek) = seek_key.take() {
             seek();
         }
         Ok(store)
     })
-}
-/// Opens the store without the usual report of a panic: a damaged file makes the library panic, and the error that
-/// comes of it is told in one line.
-fn open_quietly(
-    data_dir: &Path,
-    wanted: Wanted,
-    export_options: Arc<OnceLock<String>>,
-) -> Result<EmbeddedStore, StoreError> {
-    let hook = panic::take_hook();
-    panic::set_hook(Box::new(|_| {}));
-    let store = EmbeddedStore::open(DataDirectory::at(data_dir), wanted, export_options);
-    panic::set_hook(hook);
-    store
 }
 
 /// What SIGHUP does, if anything.
@@ -175,7 +168,8 @@ fn start_announcer(demo_key: Option<ControlKey>) -> Result<Sender<(ListenAddress
             }
             let mut out = std::io::stdout().lock();
             // A closed standard output is no reason to stop serving.
-            let _closed = writeln!(out, "listening on {address} ({role})").and_then(|()| out.flush());
+            let line = format!("listening on {address} ({role})");
+            let _closed = writeln!(out, "{}", escaped(&line)).and_then(|()| out.flush());
             announced.push((address, role));
             if let Some(key) = demo_key.as_ref().filter(|_| role == Role::Control) {
                 demo::say_what_to_try(&announced, key.get().unwrap_or_default());

@@ -1,12 +1,14 @@
 //! The options of `serve`: what they stand for on this machine, and whether they go together. No file is written and
 //! no address bound.
 
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use clap::ArgMatches;
+use clap::parser::ValueSource;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::key::{self, ServiceKey};
@@ -57,7 +59,7 @@ impl ServeOptions {
     ) -> Result<Self, CliError> {
         let (data_dir, keeping, limits) = (one::<PathBuf>(matches, "data-dir")?, keeping(matches)?, limits(matches)?);
         let (is_demo, engine, workers) = (matches.get_flag("demo"), one(matches, "engine")?, one(matches, "workers")?);
-        let listen: Vec<ListenAddress> = matches.get_many("listen").unwrap_or_default().cloned().collect();
+        let listen = listen(matches);
         let control = one(matches, "control")?;
         refuse_addresses(&passed, &listen, &control, engine)?;
         let key = ServiceKey::new(matches.get_one("control-key-file"), &data_dir)?;
@@ -116,6 +118,15 @@ impl ServeOptions {
     pub(super) fn own_data_dir(&self) -> Option<&Path> {
         (!self.keeps_nothing()).then_some(&self.data_dir)
     }
+}
+
+/// Where the public listeners are. A demonstration is for this machine alone, unless an address is given.
+fn listen(matches: &ArgMatches) -> Vec<ListenAddress> {
+    let is_given = matches.value_source("listen") != Some(ValueSource::DefaultValue);
+    if matches.get_flag("demo") && !is_given {
+        return vec![ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 8_080)))];
+    }
+    matches.get_many("listen").unwrap_or_default().cloned().collect()
 }
 
 /// Refuses a passed socket that the engine cannot take, and one address for both interfaces.

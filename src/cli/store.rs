@@ -14,6 +14,7 @@ use crate::cluster::primary::Primary;
 #[cfg(feature = "tls")]
 use crate::cluster::tls::TlsFiles;
 use crate::server::StoreChoice;
+use crate::store::SHARED_STORE_FILE;
 
 /// The environment variable of the user, if the address does not.
 const USER: &str = "VOTE_STATUS_STORE_USER";
@@ -42,7 +43,7 @@ pub(super) fn options(matches: &ArgMatches) -> Result<StoreOptions, CliError> {
     let redis = RedisStore {
         address: address(matches)?,
         confirm_ms: is_confirmed.then_some(wait_ms),
-        id_path: one::<PathBuf>(matches, "data-dir")?.join("store.id"),
+        id_path: one::<PathBuf>(matches, "data-dir")?.join(SHARED_STORE_FILE),
         stale_max_ms: matches.get_one("stale-max").copied(),
     };
     Ok(StoreOptions { redis, shows_password: typed.is_ok_and(|typed| typed.access.password != Secret::None) })

@@ -1,4 +1,4 @@
-//! `vote-status vote`, `votes get` and `cancel`: one vote.
+//! `vote-status vote`, `votes get` and `cancel`: the votes of one address.
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -55,12 +55,15 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     tell(options, &answer.text, &line, Exit::Success)
 }
 
-/// Cancels a vote.
+/// Cancels a vote, or all votes of an address.
 ///
 /// # Errors
 /// Where the service cannot be asked, or refuses for another reason than that there is none.
 pub(super) fn cancel(options: &ArgMatches) -> Result<Exit, CliError> {
     let client = ControlClient::new(options)?;
+    if let Some(ip) = options.get_one::<String>("all") {
+        return cancel_all(options, &client, ip);
+    }
     let (server, ip) = (one::<ServerId>(options, "id")?, one::<String>(options, "ip")?);
     let answer = client.delete(&format!("/v1/votes/{server}/{}", segment(&ip)))?;
     if answer.text("error") == "no_cooldown" {
@@ -68,6 +71,19 @@ pub(super) fn cancel(options: &ArgMatches) -> Result<Exit, CliError> {
     }
     let answer = answer.expect(&[200])?;
     tell(options, &answer.text, &format!("cancelled: {ip} can vote for {server}"), Exit::Success)
+}
+
+fn cancel_all(options: &ArgMatches, client: &ControlClient, ip: &str) -> Result<Exit, CliError> {
+    let answer = client.delete(&format!("/v1/voters/{}", segment(ip)))?;
+    if answer.text("error") == "no_cooldown" {
+        return tell(options, &answer.text, &format!("no cooldown: {ip} can vote for every server"), Exit::Negative);
+    }
+    let answer = answer.expect(&[200])?;
+    let cooldowns = match answer.body["cancelled"].as_u64() {
+        Some(1) => "1 cooldown".to_owned(),
+        count => format!("{} cooldowns", count.unwrap_or_default()),
+    };
+    tell(options, &answer.text, &format!("cancelled: {cooldowns} of {ip}"), Exit::Success)
 }
 
 /// An instant as the interface wants it: a number of seconds is no string.

@@ -128,7 +128,7 @@ impl Change {
 #[must_use]
 pub fn read_server(server: ServerId, reply: &Value, kept: Option<&Token>) -> Option<ServerOutcome> {
     let fields = items(reply)?;
-    let token = || Token::new(text(fields.get(1)?)?);
+    let token = || Token::stored(text(fields.get(1)?)?);
     Some(match number(fields.first()?)? {
         0 => ServerOutcome::Created(server, token()?),
         1 => ServerOutcome::Changed(server, token()?),

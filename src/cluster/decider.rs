@@ -188,7 +188,7 @@ impl StoreDecider {
     fn ask(&mut self, calls: &[Call], under: &mut [Under], store: &str) -> Result<Option<LinkError>, LinkError> {
         // The store is to do it as long as a reply is waited for.
         let patience_ms = u64::try_from(self.patience().as_millis()).unwrap_or(u64::MAX);
-        let until_ms = self.door.clock.wall_ms().saturating_add(patience_ms).saturating_sub(CLOCKS_APART_MS);
+        let until_ms = self.door.clock.shown_ms().saturating_add(patience_ms).saturating_sub(CLOCKS_APART_MS);
         let term = Term { store, until_ms: Some(until_ms) };
         let Some(primary) = &mut self.primary else {
             return Err(LinkError::Lost(Reason::Unreachable, "the store does not answer".into()));
@@ -320,6 +320,16 @@ fn plan(
                 }
             }
             Command::Cancel(server, address) => add(0, Change::Cancel(server, cooldowns.voter(address))),
+            Command::CancelAll(address) => {
+                let address = cooldowns.voter(address);
+                let parts = &mut under[command].parts;
+                // What the parts are counted onto.
+                *parts = vec![Reply::CancelledAll(0)];
+                for held in cooldowns.find(|pair| pair.address == address) {
+                    parts.push(Reply::StoreUnavailable);
+                    add(parts.len() - 1, Change::Cancel(held.pair.server, address));
+                }
+            }
             Command::Servers(news, tokens) => {
                 for (part, NewServer { server, token }) in news.into_iter().enumerate() {
                     let Some(spare) = token.clone().or_else(generate_token) else {
@@ -377,6 +387,9 @@ fn joined(one: Reply, other: Reply) -> Reply {
             all.extend(more);
             Reply::Servers(all)
         }
+        (Reply::CancelledAll(count), Reply::Cancelled(ended)) => {
+            Reply::CancelledAll(count + usize::from(ended == Some(true)))
+        }
         (Reply::StoreSilent, _) | (_, Reply::StoreSilent) => Reply::StoreSilent,
         _ => Reply::StoreUnavailable,
     }
@@ -394,6 +407,13 @@ mod tests {
         assert_eq!(reply(&[known.clone(), known.clone()], 0), Reply::Votes(vec![VoteOutcome::UnknownServer; 2]));
         assert_eq!(reply(&[known.clone(), Reply::StoreUnavailable], 0), Reply::StoreUnavailable);
         assert_eq!(reply(&[known.clone(), Reply::StoreUnavailable], 1), Reply::StoreSilent);
+        let cancelled = |ended| Reply::Cancelled(Some(ended));
+        assert_eq!(
+            reply(&[Reply::CancelledAll(0), cancelled(true), cancelled(false), cancelled(true)], 2),
+            Reply::CancelledAll(2)
+        );
+        assert_eq!(reply(&[Reply::CancelledAll(0)], 0), Reply::CancelledAll(0));
+        assert_eq!(reply(&[Reply::CancelledAll(0), cancelled(true), Reply::StoreUnavailable], 1), Reply::StoreSilent);
         assert_eq!(reply(&[Reply::StoreUnavailable, known, Reply::StoreSilent], 0), Reply::StoreSilent);
     }
 }

@@ -217,7 +217,7 @@ pub fn listing(record: &str) -> Option<ListingId> {
 #[must_use]
 pub fn token(record: &str) -> Option<Token> {
     let rest = record.strip_prefix("v1;")?;
-    Token::new(rest.split(';').next()?)
+    Token::stored(rest.split(';').next()?)
 }
 
 #[cfg(test)]
@@ -313,6 +313,9 @@ mod tests {
     fn records() {
         assert_eq!(token("v1;demo"), Token::new("demo"));
         assert_eq!(token("v1;demo;00000000000000ab;more"), Token::new("demo"));
+        assert_eq!(token("v1;a+b==;00000000000000ab"), Token::new("a+b=="));
+        // Version 1.0.0 took it.
+        assert_eq!(token("v1;..;00000000000000ab"), Token::stored(".."));
         assert_eq!(listing("v1;demo;00000000000000ab;more"), Some(ListingId(0xab)));
         assert_eq!([listing("v1;demo"), listing("v1;demo;"), listing("v1;demo;ab"), listing("")], [None; 4]);
         assert_eq!(ListingId(0xab).to_string(), "00000000000000ab");

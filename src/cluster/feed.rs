@@ -20,7 +20,7 @@ use super::reason::{Reason, RebuildCause};
 use super::reoffer::Reoffer;
 use super::snapshot::{self, Listings, LogEnd, StoreState};
 use super::stream::{self, Tail};
-use crate::clock::STANDSTILL_MAX_US;
+use crate::cluster::STANDSTILL_MAX_US;
 use crate::store::StoreError;
 
 /// How often the store is asked where its log ends, what it is and how late it is, in milliseconds.
@@ -87,6 +87,8 @@ impl Feed {
     /// One that has not connected yet.
     #[must_use]
     pub fn new(address: StoreAddress, door: FeedDoor, id_path: PathBuf) -> Self {
+        // Until the store was asked, the two clocks are taken for one.
+        door.status.clock_offset_us.store(door.clock.system_offset_us(), Ordering::Relaxed);
         Self {
             address,
             door,
@@ -296,13 +298,11 @@ impl Feed {
     fn keep_clock(&mut self, head: &LogEnd, sent_us: u64, received_us: u64) -> Result<(), FeedError> {
         let us = |us: u64| i64::try_from(us).unwrap_or(i64::MAX);
         let offset_us = offset::estimate(self.offset_us, head.now_us, us(sent_us), us(received_us));
-        self.offset_us = Some(offset_us);
+        let is_first = self.offset_us.replace(offset_us).is_none();
         let drift_us = offset_us - self.door.clock.offset_us();
-        if drift_us.abs() >= DRIFT_MIN_US {
+        if is_first || drift_us.abs() >= DRIFT_MIN_US {
             self.door.tell(FollowerMessage::Time(offset_us))?;
         }
-        let from_system_us = offset_us - self.door.clock.system_offset_us();
-        self.door.status.clock_offset_us.store(from_system_us, Ordering::Relaxed);
         if drift_us < -STANDSTILL_MAX_US && self.known.is_some() {
             return Err(FeedError::Broken(RebuildCause::Clock));
         }

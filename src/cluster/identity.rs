@@ -1,10 +1,11 @@
 //! Which store this node follows, kept over restarts: an empty or another one must not be taken for it.
 //! And which of the store's histories it followed last: in another one something may be lost.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use crate::whole_file::WholeFile;
 
 /// What was kept; `None` where there is no such file. A file that cannot be read is an error: without an id the node
 /// would follow any store.
@@ -29,12 +30,9 @@ pub(super) fn keep(path: &Path, line: &str) -> Result<(), String> {
 }
 
 fn write(path: &Path, line: &str) -> io::Result<()> {
-    let new = path.with_added_extension("new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    writeln!(file, "{line}")?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+    let file = WholeFile::create(path, ".new")?;
+    writeln!(file.writer()?, "{line}")?;
+    file.finish()
 }
 
 #[cfg(test)]

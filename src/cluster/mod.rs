@@ -46,12 +46,16 @@ pub mod stream;
 #[cfg(feature = "tls")]
 pub mod tls;
 pub mod view;
+mod watched;
 
 use address::StoreAddress;
 use decider::StoreDecider;
 use feed::Feed;
 use follower::Follower;
 use view::ClusterView;
+
+/// A store's clock that goes back by no more than this is waited for, in microseconds (contract, "Time").
+const STANDSTILL_MAX_US: i64 = 60_000_000;
 
 /// The store that a node is to share, and how.
 #[derive(Clone)]

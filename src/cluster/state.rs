@@ -35,8 +35,6 @@ pub(super) fn apply(event: &Event, table: &mut CooldownTable, servers: &mut Cow<
         Event::VoteRemoved(vote) => {
             table.remove(vote.pair);
         }
-        // The store that nodes share keeps these to itself.
-        Event::Spent(_) => {}
         Event::Server(server, token) => {
             if !servers.to_mut().insert(*server, token.clone()) {
                 // The store keeps tokens apart; only a hand in it can have done this.
@@ -45,7 +43,7 @@ pub(super) fn apply(event: &Event, table: &mut CooldownTable, servers: &mut Cow<
         }
         Event::ServerRemoved(server) => {
             servers.to_mut().remove(*server);
-            for held in table.of_server(*server) {
+            for held in table.find(|pair| pair.server == *server) {
                 table.remove(held.pair);
             }
         }

@@ -27,7 +27,7 @@ pub struct SharedStatus {
     /// How far the table has come; the recorder's to say. One value, read whole: its parts say nothing without each
     /// other.
     pub position: Mutex<Position>,
-    /// The store's clock minus this machine's, in microseconds.
+    /// The store's clock minus the monotonic clock, in microseconds; the recorder's to say, once it goes by it.
     pub clock_offset_us: AtomicI64,
     /// When the recorder was last seen to work, in milliseconds of the monotonic clock, and when that was after a pause.
     alive_ms: AtomicU64,

@@ -44,7 +44,7 @@ impl Tail {
         Self { position, cursor: position.id }
     }
 
-    /// Goes on by at most [`ENTRIES_MAX`] entries; waits for one where `is_patient`.
+    /// Goes on by at most `ENTRIES_MAX` entries; waits for one where `is_patient`.
     ///
     /// # Errors
     /// Where the log cannot be read, or does not go on from here.

@@ -74,7 +74,8 @@ impl SharedStore for ClusterView {
         page.single("vote_status_store_lag_events", "Entries of the log not applied yet, at the last look.", lag);
         let round_trip = seconds(status.round_trip_us.get() as f64);
         page.single("vote_status_store_round_trip_seconds", "Time that the store took to answer last.", round_trip);
-        let offset = seconds(status.clock_offset_us.load(Ordering::Relaxed) as f64);
+        let offset_us = status.clock_offset_us.load(Ordering::Relaxed) - self.clock.system_offset_us();
+        let offset = seconds(offset_us as f64);
         page.single("vote_status_store_clock_offset_seconds", "The store's clock minus this machine's.", offset);
 
         let owed = status.owed.get() as f64;

@@ -13,6 +13,14 @@ use crate::vote::address::{Voter, VoterAddress};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::time::UnixSeconds;
 
+/// Why a token is none.
+const TOKEN_RULE: &str = "a token is 1 to 128 characters of A-Z a-z 0-9 - . _ ~ + =, and neither . nor ..";
+/// As [`TOKEN_RULE`], for sites with base64 tokens.
+const TOKEN_HAS_SLASH: &str = "a token cannot hold /, which separates the parts of a path: put another character in its \
+    place, for example _, and give the new token to the server's owner";
+/// Why no vote names a server by a token with a slash.
+const NO_SERVER_HAS_SLASH: &str = "no server has this token: a token cannot hold /; name the server by server_id";
+
 /// Why a body or a line was not taken.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Invalid {
@@ -185,6 +193,7 @@ fn into_vote(raw: Raw<'_>) -> Result<Vote, Invalid> {
         (None, Some(token)) => match Token::new(&token) {
             Some(token) => ServerName::Token(token),
             // No server can have it.
+            None if token.contains('/') => return Err(invalid(404, "unknown_server", NO_SERVER_HAS_SLASH)),
             None => return Err(invalid(404, "unknown_server", "no server has this token")),
         },
         (Some(_), Some(_)) => return refuse("name the server by server_id or by token, not by both"),
@@ -223,8 +232,8 @@ pub fn server(id: ServerId, text: &[u8]) -> Result<NewServer, Invalid> {
 fn into_server(server: ServerId, token: Option<&str>) -> Result<NewServer, Invalid> {
     let token = match token.map(Token::new) {
         Some(None) => {
-            let rule = "a token is 1 to 128 characters of A-Z a-z 0-9 - . _ ~";
-            return Err(invalid(422, "invalid_token", rule));
+            let has_slash = token.is_some_and(|token| token.contains('/'));
+            return Err(invalid(422, "invalid_token", if has_slash { TOKEN_HAS_SLASH } else { TOKEN_RULE }));
         }
         Some(token) => token,
         None => None,
@@ -258,7 +267,7 @@ pub fn line(text: &[u8], word: &'static str) -> Result<BodyLine, Invalid> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BodyLine, Invalid, line, server, vote};
+    use super::{BodyLine, Invalid, NO_SERVER_HAS_SLASH, TOKEN_HAS_SLASH, TOKEN_RULE, line, server, vote};
     use crate::recorder::command::{NewServer, ServerName, Vote};
     use crate::vote::address::VoterAddress;
     use crate::vote::id::{ServerId, Token};
@@ -352,6 +361,7 @@ mod tests {
             (r#"{"`, expected ":7}"#, 422, &format!("unknown field ``, expected `, {fields}")),
             (&format!("{{\"{long}\":7}}"), 422, &format!("unknown field `{}…`, {fields}", &long[..61])),
             (r#"{"a\u001b":7}"#, 422, &format!("unknown field `a\u{fffd}`, {fields}")),
+            (r#"{"token":"a/b","ip":"203.0.113.7"}"#, 404, NO_SERVER_HAS_SLASH),
             (r#"{"ip":"203.0.113.7",}"#, 400, "the body is no JSON object: trailing comma"),
             (r#"{"ip":"203.0.113.7"}7"#, 400, "the body is no JSON object: trailing characters"),
             ("", 400, "the body is no JSON object: EOF while parsing a value"),
@@ -369,6 +379,7 @@ mod tests {
             (r#"{"token":null}"#, Ok(listed(None))),
             (r#"{"ip":null}"#, Err((422, "invalid_token"))),
             (r#"{"token":"demo"}"#, Ok(listed(Some("demo")))),
+            (r#"{"token":"a+b=="}"#, Ok(listed(Some("a+b==")))),
             (r#"{"server_id":28,"token":"demo"}"#, Ok(listed(Some("demo")))),
             (r#"{"server_id":29,"token":"demo"}"#, Err((422, "invalid_token"))),
             (r#"{"token":"de mo"}"#, Err((422, "invalid_token"))),
@@ -376,6 +387,15 @@ mod tests {
             (r#"{"token":7}"#, Err((422, "invalid_token"))),
         ] {
             assert_eq!(outcome(server(ServerId(28), text.as_bytes())), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_refused_token_is_told_what_to_do() {
+        for (token, expected) in [("a/b", TOKEN_HAS_SLASH), ("..", TOKEN_RULE), ("a b", TOKEN_RULE)] {
+            let text = format!(r#"{{"server_id":28,"token":"{token}"}}"#);
+            let told = [server(ServerId(28), text.as_bytes()).err(), line(text.as_bytes(), "invalid_server").err()];
+            assert_eq!(told.map(|told| told.expect("refused").message), [expected; 2], "{token}");
         }
     }
 

@@ -40,15 +40,15 @@ impl Export {
         Self { is_begun: false, stage: ExportStage::Servers(None), servers, cooldowns, cooldown }
     }
 
-    /// Appends the next part.
-    pub fn append(&mut self, framing: Framing, now: UnixSeconds, out: &mut Vec<u8>) -> Step {
+    /// Appends the next part: votes that have not ended by the `certain` line.
+    pub fn append(&mut self, framing: Framing, now: UnixSeconds, certain: UnixSeconds, out: &mut Vec<u8>) -> Step {
         if !std::mem::replace(&mut self.is_begun, true) {
             append_stream_head(framing, now, out);
             return if framing.head_only { Step::Done } else { Step::More };
         }
         let (mut lines, mut shard, mut is_over) = (Vec::new(), Vec::new(), false);
         while lines.len() < CHUNK_BYTES && !is_over {
-            is_over = !self.add_lines(now, &mut lines, &mut shard);
+            is_over = !self.add_lines(certain, &mut lines, &mut shard);
         }
         append_lines(framing, &lines, out);
         if is_over {
@@ -59,7 +59,7 @@ impl Export {
     }
 
     /// Adds the lines of some servers or of one shard; `false` at the end.
-    fn add_lines(&mut self, now: UnixSeconds, lines: &mut Vec<u8>, shard: &mut Vec<Cooling>) -> bool {
+    fn add_lines(&mut self, certain: UnixSeconds, lines: &mut Vec<u8>, shard: &mut Vec<Cooling>) -> bool {
         match self.stage {
             ExportStage::Servers(after) => {
                 let mut last = None;
@@ -73,7 +73,7 @@ impl Export {
             }
             ExportStage::Votes(index) => {
                 shard.clear();
-                if !self.cooldowns.copy_shard(index, now, shard) {
+                if !self.cooldowns.copy_shard(index, certain, shard) {
                     return false;
                 }
                 // A server that came after the export began is not in it, nor are its votes.
@@ -103,8 +103,8 @@ mod tests {
     use crate::vote::table::{CooldownTable, Pair};
     use crate::vote::time::{Cooldown, UnixSeconds};
 
-    /// Votes of a server that was struck off leave the table in parts. An import would find them again once a server of
-    /// that number is listed.
+    /// Votes of a server that was removed stay in the table until they expire. An import would find them again once a
+    /// server of that number is listed.
     #[test]
     fn votes_of_a_server_that_is_not_listed_are_left_out() {
         let (mut directory, mut table) = (Directory::default(), CooldownTable::default());
@@ -117,9 +117,8 @@ mod tests {
         }
         let mut export = Export::new(directory.snapshot(), table.view(), Cooldown::USUAL);
         let mut out = Vec::new();
-        while export.append(Framing { http_1_0: true, ..Framing::last(false) }, UnixSeconds(1_000), &mut out)
-            != Step::Done
-        {}
+        let (framing, now) = (Framing { http_1_0: true, ..Framing::last(false) }, UnixSeconds(1_000));
+        while export.append(framing, now, now, &mut out) != Step::Done {}
         let text = String::from_utf8(out).expect("it is text");
         let (_, lines) = text.split_once("\r\n\r\n").expect("a head");
         let vote = r#"{"server_id":1,"ip":"0.0.0.7","voted_at":"1970-01-01T00:10:00Z"}"#;

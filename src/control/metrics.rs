@@ -197,9 +197,11 @@ fn connections(page: &mut MetricsText, sources: &Sources) {
     family("vote_status_connections_open", "Open connections.", &|worker| worker.engine.open());
     family("vote_status_connections_max", "Connections that may be open.", &|worker| worker.connections_max as u64);
     family("vote_status_connections_accepted_total", "Accepted connections.", &|worker| worker.engine.accepted.get());
-    family("vote_status_turned_away_total", "New connections that were answered 503 for lack of room.", &|worker| {
-        worker.engine.turned_away.get()
-    });
+    family(
+        "vote_status_turned_away_total",
+        "Connections that had not asked yet and were answered 503 for lack of room.",
+        &|worker| worker.engine.turned_away.get(),
+    );
     family("vote_status_accept_shortages_total", "Times that no descriptor was free for a new connection.", &|w| {
         w.engine.accept_shortages.get()
     });
@@ -237,12 +239,17 @@ fn buffers(page: &mut MetricsText, sources: &Sources) {
 }
 
 fn event_loops(page: &mut MetricsText, sources: &Sources) {
-    let name = "vote_status_event_loop_lag_seconds";
-    page.histogram_family(name, "Turns of the event loops, by how long ready connections waited.");
-    for role in Role::ALL {
-        let parts: Vec<&Histogram<_>> = sources.of(role).map(|worker| &worker.engine.lag_us).collect();
-        page.histogram(name, &[("listener", role.name())], MICROSECONDS, &parts);
-    }
+    let mut family = |name: &str, help: &str, histogram: fn(&EngineCounters) -> &Histogram<11>| {
+        page.histogram_family(name, help);
+        for role in Role::ALL {
+            let parts: Vec<_> = sources.of(role).map(|worker| histogram(&worker.engine)).collect();
+            page.histogram(name, &[("listener", role.name())], MICROSECONDS, &parts);
+        }
+    };
+    let turns = "Turns of the event loops, by how long ready connections waited.";
+    family("vote_status_event_loop_lag_seconds", turns, |engine| &engine.lag_us);
+    let late = "Instants ten times a second, by how late an event loop was for a client of that instant.";
+    family("vote_status_lateness_seconds", late, |engine| &engine.late_us);
 }
 
 fn votes(page: &mut MetricsText, recorder: &RecorderCounters) {
@@ -253,6 +260,13 @@ fn votes(page: &mut MetricsText, recorder: &RecorderCounters) {
     }
     let cancelled = recorder.cancelled.get();
     page.single("vote_status_cancelled_total", "Cooldowns that were ended early.", cancelled);
+    let help = "Recorded votes of the address that has most of them, in a cooldown's length; never too high.";
+    page.single("vote_status_one_address_votes", help, recorder.one_address_votes.get());
+    let name = "vote_status_ended_early_total";
+    page.family(name, "Cooldowns that ended before their time, by cause.");
+    for (cause, count) in recorder.ended().by_cause() {
+        page.sample(name, &[("cause", cause)], count);
+    }
     let name = "vote_status_commit_duration_seconds";
     page.histogram_family(name, "Time of a successful commit, until it is durable.");
     page.histogram(name, &[], MICROSECONDS, &[&recorder.commit_us]);
@@ -272,7 +286,7 @@ fn watch(page: &mut MetricsText, board: &WatchBoard) {
 }
 
 fn state(page: &mut MetricsText, recorder: &RecorderCounters, readiness: &Readiness, cooldowns: [usize; 2]) {
-    let help = "Cooldowns held, expired ones not swept yet included.";
+    let help = "Cooldowns held; expired ones not swept yet and those of removed servers are included.";
     page.single("vote_status_cooldowns", help, cooldowns.iter().sum::<usize>());
     let (name, help) = ("vote_status_cooldowns_by_family", "Cooldowns held, by the family of the voter's address.");
     page.family(name, help);
@@ -284,8 +298,15 @@ fn state(page: &mut MetricsText, recorder: &RecorderCounters, readiness: &Readin
     single("vote_status_swept_total", "Expired cooldowns taken out of the table.", &recorder.swept);
     single("vote_status_dropped_total", "Expired rows dropped from the store.", &recorder.dropped);
     single("vote_status_store_bytes", "Size of the store on disk.", &recorder.store_bytes);
-    single("vote_status_store_failing", "1 while the store takes no changes.", &recorder.store_failing);
+    single("vote_status_store_commit", "Number of the store's last commit.", &recorder.store_commit);
     single("vote_status_clock_steps_total", "Steps of the wall clock.", &recorder.clock_steps);
+    single(
+        "vote_status_clock_apart_seconds",
+        "Seconds between the wall clock and the certain time; 0 while they are one. The later of the two is shown.",
+        &recorder.clock_apart_s,
+    );
+    let is_failing = u32::from(readiness.has(Trouble::StoreFailing));
+    page.single("vote_status_store_failing", "1 while the store takes no changes.", is_failing);
     let sweep_s = recorder.sweep_us.get() as f64 / MICROSECONDS;
     page.single("vote_status_sweep_seconds_total", "Time that sweeping took, in table and store.", sweep_s);
     let load_s = recorder.load_ms.get() as f64 / 1_000.0;

@@ -26,7 +26,9 @@ use crate::vote::directory::DirectoryView;
 use crate::vote::id::{ServerId, Token, is_same_secret};
 use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
+use crate::watch::{Attempt, Seen, WatchPost};
 
+mod attempts;
 pub mod batch;
 pub mod body;
 pub mod export;
@@ -37,6 +39,7 @@ mod stream;
 pub mod summary;
 pub mod watch;
 
+use attempts::AttemptObserver;
 use batch::BatchRequest;
 use export::Export;
 use metrics::Sources;
@@ -92,6 +95,8 @@ pub struct ControlService {
     parts: ControlParts,
     mailbox: Mailbox,
     desk: WatchDesk,
+    /// Where votes are told that are not recorded.
+    watch: WatchPost,
     /// The metrics page, once somebody has asked for it in this turn of the worker.
     metrics_page: Option<Vec<u8>>,
 }
@@ -127,7 +132,8 @@ impl ControlService {
     #[must_use]
     pub fn new(parts: ControlParts, mailbox: Mailbox) -> Self {
         let desk = WatchDesk::new(parts.sources.watch.clone(), mailbox.clone());
-        Self { parts, mailbox, desk, metrics_page: None }
+        let watch = parts.sources.watch.post();
+        Self { parts, mailbox, desk, watch, metrics_page: None }
     }
 
     /// Why a request behind the key is answered nothing else: the key is not known yet, or the client did not show it.
@@ -167,7 +173,7 @@ impl ControlService {
             (KeyedRequest::Batch(lines, errors_max), _) => Task::Batch(BatchRequest::new(lines, errors_max)),
             (KeyedRequest::ShowVote(pair), _) => Task::Answer(self.show_vote(pair, context.now)),
             (KeyedRequest::ListServers(after, limit), _) => Task::Answer(self.list(after, limit)),
-            (KeyedRequest::ShowServer(server), _) => Task::Answer(self.show(server)),
+            (KeyedRequest::ShowServer(server, counts), _) => Task::Answer(self.show(server, counts, context.now)),
             (KeyedRequest::Export, _) if head.http_1_0 => {
                 Task::Answer(ControlAnswer::fault(Fault::VersionNotSupported))
             }
@@ -187,7 +193,8 @@ impl ControlService {
     }
 
     fn ready(&self) -> ControlAnswer {
-        let ControlParts { readiness, shared, .. } = &self.parts;
+        let ControlParts { readiness, shared, clock, .. } = &self.parts;
+        readiness.look(clock.now().monotonic_ms);
         let is_loaded = readiness.is_loaded();
         let trouble = readiness.gravest().map(|(trouble, message)| (trouble.word(), message));
         let refusal = trouble.or_else(|| match shared {
@@ -212,7 +219,8 @@ impl ControlService {
 
     /// Made once a turn, however many ask: each would hold up the others for as long as it takes.
     fn metrics(&mut self) -> ControlAnswer {
-        let ControlParts { sources, readiness, cooldowns, shared, .. } = &self.parts;
+        let ControlParts { sources, readiness, cooldowns, shared, clock, .. } = &self.parts;
+        readiness.look(clock.now().monotonic_ms);
         let make = || metrics::metrics(sources, readiness, cooldowns.counts(), shared.as_deref()).into_bytes();
         let body = self.metrics_page.get_or_insert_with(make).clone();
         ControlAnswer {
@@ -231,9 +239,13 @@ impl ControlService {
         ControlAnswer::json(200, &ServersBody { servers, next })
     }
 
-    fn show(&mut self, server: ServerId) -> ControlAnswer {
-        match self.parts.directory.current().token(server) {
-            Some(token) => ControlAnswer::json(200, &ServerBody::new(server, token)),
+    fn show(&mut self, server: ServerId, counts: bool, now: UnixSeconds) -> ControlAnswer {
+        let ControlParts { directory, cooldowns, .. } = &mut self.parts;
+        match directory.current().token(server) {
+            Some(token) => {
+                let cooldowns = counts.then(|| cooldowns.count(|held| held == server, now));
+                ControlAnswer::json(200, &ServerBody::new(server, token).with_cooldowns(cooldowns))
+            }
             None => ControlAnswer::unknown_server(),
         }
     }
@@ -259,7 +271,13 @@ impl ControlService {
     /// Turns gathered content into a command under way.
     fn start(&self, ask: &CommandRequest, body: &[u8], context: &Context<'_>) -> Result<Task, ControlAnswer> {
         let command = match ask {
-            CommandRequest::Vote(mode) => Command::Votes(vec![body::vote(body)?], *mode),
+            CommandRequest::Vote(mode) => {
+                let vote = body::vote(body).inspect_err(|invalid| {
+                    let attempt = Attempt { outcome: invalid.word, ..Attempt::default() };
+                    self.watch.note(context.now, Seen::Attempt(attempt));
+                })?;
+                Command::Votes(vec![vote], *mode)
+            }
             CommandRequest::PutServer(server) => Command::Servers(vec![body::server(*server, body)?], Tokens::Replace),
             CommandRequest::Whole(command) => command.clone(),
         };
@@ -275,12 +293,38 @@ impl ControlService {
         }
         let (sender, receiver) = channel();
         let (mailbox, ticket) = (self.mailbox.clone(), context.ticket);
+        let observer = self.observer(&command);
+        let observed = observer.clone();
         let respond = move |reply| {
+            if let Some(observed) = observed {
+                observed.replied(&reply);
+            }
             // Where nobody receives any more, the client has gone: the vote counts all the same.
             let _client_gone = sender.send(reply);
             mailbox.send(Letter::Wake(ticket));
         };
-        self.parts.recorder.submit(command, Box::new(respond)).ok().map(|()| receiver)
+        let taken = self.parts.recorder.submit(command, Box::new(respond));
+        if let (Err(_), Some(observer)) = (taken, observer) {
+            observer.replied(&Reply::StoreUnavailable);
+        }
+        taken.ok().map(|()| receiver)
+    }
+
+    /// What tells watchers of the command's votes; `None` where nobody watches.
+    fn observer(&self, command: &Command) -> Option<Arc<AttemptObserver>> {
+        if !self.watch.is_watched() {
+            return None;
+        }
+        let votes = AttemptObserver::votes_of(command)?;
+        let ControlParts { clock, cooldown, cooldowns, directory, .. } = &self.parts;
+        Some(Arc::new(AttemptObserver {
+            votes,
+            watch: self.watch.clone(),
+            clock: clock.clone(),
+            cooldown: *cooldown,
+            cooldowns: cooldowns.clone(),
+            servers: directory.clone().shared(),
+        }))
     }
 }
 
@@ -404,7 +448,9 @@ impl Service for ControlService {
                         None => return Step::Parked { ends_with_input: false },
                     }
                 }
-                Task::Export(export) => return self.counted(export.append(framing, context.now, out)),
+                Task::Export(export) => {
+                    return self.counted(export.append(framing, context.now, self.parts.clock.certain(), out));
+                }
                 Task::Watch(stream) => {
                     let step = self.desk.append(stream, framing, self.parts.clock.now(), out);
                     return self.counted(step);
@@ -431,6 +477,7 @@ impl Service for ControlService {
 
     fn turn_begins(&mut self) {
         self.metrics_page = None;
+        self.watch.look();
         if self.desk.rest_ms().is_some() {
             self.desk.turn_begins(self.parts.clock.now().monotonic_ms);
         }

@@ -128,6 +128,8 @@ pub fn answer(reply: &Reply) -> ControlAnswer {
         Reply::Servers(outcomes) => outcomes.first().map_or_else(in_doubt, server),
         Reply::Cancelled(Some(true)) => ControlAnswer::json(200, &json!({ "cancelled": true })),
         Reply::Cancelled(Some(false)) => ControlAnswer::no_cooldown(),
+        Reply::CancelledAll(0) => ControlAnswer::error(404, "no_cooldown", "this address is in no cooldown"),
+        Reply::CancelledAll(count) => ControlAnswer::json(200, &json!({ "cancelled": count })),
         Reply::Removed(Some(server)) => ControlAnswer::json(200, &json!({ "removed": true, "server_id": server.0 })),
         Reply::Cancelled(None) | Reply::Removed(None) => ControlAnswer::unknown_server(),
         Reply::Digest(told) => ControlAnswer::json(200, told),
@@ -246,13 +248,22 @@ fn server(outcome: &ServerOutcome) -> ControlAnswer {
 pub struct ServerBody<'a> {
     server_id: u32,
     token: &'a str,
+    /// How many of its cooldowns are live, where that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cooldowns: Option<usize>,
 }
 
 impl<'a> ServerBody<'a> {
     /// The record of a listed server.
     #[must_use]
     pub fn new(server: ServerId, token: &'a Token) -> Self {
-        Self { server_id: server.0, token: token.as_str() }
+        Self { server_id: server.0, token: token.as_str(), cooldowns: None }
+    }
+
+    /// The record with the number of its live cooldowns.
+    #[must_use]
+    pub fn with_cooldowns(self, cooldowns: Option<usize>) -> Self {
+        Self { cooldowns, ..self }
     }
 }
 

@@ -32,8 +32,8 @@ pub enum KeyedRequest<'a> {
     ShowVote(Pair),
     /// `GET /v1/servers?after=ID&limit=N`
     ListServers(Option<ServerId>, Option<usize>),
-    /// `GET /v1/servers/{id}`
-    ShowServer(ServerId),
+    /// `GET /v1/servers/{id}`; whether its cooldowns are to be counted.
+    ShowServer(ServerId, bool),
     /// `GET /v1/export`
     Export,
     /// `GET /v1/watch`; the query says what is watched.
@@ -76,14 +76,15 @@ pub fn keyed<'a>(path: &[u8], head: &Head<'a>) -> Result<KeyedRequest<'a>, Contr
         [b"votes", id, ip] => {
             // The method first: what has no such method is told so, whatever its path names.
             let is_cancel = by_method(head, "GET, HEAD, DELETE", [(Method::Get, false), (Method::Delete, true)])?;
-            let address = VoterAddress::parse_user(ip);
-            let address = address
-                .ok_or_else(|| ControlAnswer::error(422, "invalid_vote", "ip must be an IPv4 or IPv6 address"))?;
-            let server = server_id(id)?;
+            let (address, server) = (voter_address(ip)?, server_id(id)?);
             Ok(match is_cancel {
                 true => whole(Command::Cancel(server, address)),
                 false => KeyedRequest::ShowVote(Pair { server, address }),
             })
+        }
+        [b"voters", ip] => {
+            by_method(head, "DELETE", [(Method::Delete, ())])?;
+            Ok(whole(Command::CancelAll(voter_address(ip)?)))
         }
         [b"servers"] => get(KeyedRequest::ListServers(query.number("after")?.map(ServerId), query.size("limit")?)),
         [b"servers", b"batch"] => {
@@ -92,7 +93,7 @@ pub fn keyed<'a>(path: &[u8], head: &Head<'a>) -> Result<KeyedRequest<'a>, Contr
         [b"servers", id] => {
             let id = server_id(id)?;
             let methods = [
-                (Method::Get, KeyedRequest::ShowServer(id)),
+                (Method::Get, KeyedRequest::ShowServer(id, query.flag("cooldowns")?)),
                 (Method::Put, command(CommandRequest::PutServer(id))),
                 (Method::Delete, whole(Command::Remove(id))),
             ];
@@ -112,6 +113,11 @@ pub(super) fn by_method<T, const METHODS: usize>(
     let method = if head.method == Method::Head { Method::Get } else { head.method };
     let found = asks.into_iter().find(|(taken, _)| *taken == method);
     found.map(|(_, ask)| ask).ok_or_else(|| ControlAnswer::method_not_allowed(allow))
+}
+
+fn voter_address(segment: &[u8]) -> Result<VoterAddress, ControlAnswer> {
+    VoterAddress::parse_user(segment)
+        .ok_or_else(|| ControlAnswer::error(422, "invalid_vote", "ip must be an IPv4 or IPv6 address"))
 }
 
 fn server_id(segment: &[u8]) -> Result<ServerId, ControlAnswer> {

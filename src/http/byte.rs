@@ -1,6 +1,6 @@
 //! Classes of bytes, by one look into a table.
 
-use crate::vote::id::is_unreserved;
+use crate::vote::id::is_token_character;
 
 /// RFC 9110 "tchar": what names and methods are made of.
 pub const TOKEN: u8 = 1;
@@ -13,8 +13,8 @@ pub const PLAIN_PATH: u8 = 1 << 2;
 /// RFC 3986 "unreserved" and "sub-delims", but for the comma: it would let one parser see a list of
 /// hosts where another sees one.
 pub const HOST: u8 = 1 << 3;
-/// RFC 3986 "unreserved": what a token is made of.
-pub const UNRESERVED: u8 = 1 << 4;
+/// What a server's token is made of.
+pub const SERVER_TOKEN: u8 = 1 << 4;
 
 static CLASSES: [u8; 256] = {
     let mut table = [0; 256];
@@ -36,14 +36,20 @@ static CLASSES: [u8; 256] = {
         if (unreserved || sub_delim) && byte != b',' {
             classes |= HOST;
         }
-        if unreserved {
-            classes |= UNRESERVED;
+        if is_token_character(byte) {
+            classes |= SERVER_TOKEN;
         }
         table[byte as usize] = classes;
         byte += 1;
     }
     table
 };
+
+/// RFC 3986 "unreserved": the characters that mean the same encoded or not.
+#[must_use]
+pub const fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
 
 const fn is_token_mark(byte: u8) -> bool {
     matches!(
@@ -103,7 +109,7 @@ pub fn visible_run(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{HOST, PLAIN_PATH, TARGET, TOKEN, UNRESERVED, is, run, visible_run};
+    use super::{HOST, PLAIN_PATH, SERVER_TOKEN, TARGET, TOKEN, is, run, visible_run};
     use proptest::prelude::{prop_assert_eq, proptest};
 
     #[test]
@@ -117,7 +123,7 @@ mod tests {
             "!$&'()*+,-./0123456789:;=@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]_abcdefghijklmnopqrstuvwxyz~"
         );
         assert_eq!(of(HOST), "!$&'()*+-.0123456789;=ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~");
-        assert_eq!(of(UNRESERVED), "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~");
+        assert_eq!(of(SERVER_TOKEN), "+-.0123456789=ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~");
         assert_eq!(run(b"ab:c", TOKEN), 2);
         assert_eq!(run(b"ab", TOKEN), 2);
     }

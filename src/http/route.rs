@@ -38,8 +38,9 @@ pub fn ordinary(bytes: &[u8]) -> Option<(Question<'_>, usize)> {
         }
         None => {
             let rest = bytes.strip_prefix(b"/api/servers/")?;
-            let (token, rest) = rest.split_at(byte::run(rest, byte::UNRESERVED));
-            let is_token = (1..=TOKEN_CHARS_MAX).contains(&token.len());
+            let (token, rest) = rest.split_at(byte::run(rest, byte::SERVER_TOKEN));
+            // A shorter one may be `.` or `..`: the other way looks closer.
+            let is_token = (3..=TOKEN_CHARS_MAX).contains(&token.len());
             (ServerKey::Token(token), rest.strip_prefix(b"/vote-status/").filter(|_| is_token)?)
         }
     };
@@ -110,7 +111,7 @@ mod tests {
         #[test]
         fn the_short_way_agrees_with_the_long_one(
             shape in prop_oneof![Just(("vote", "status")), Just(("servers", "vote-status"))],
-            key in prop_oneof![any::<u32>().prop_map(|id| id.to_string()), "[0-9]{0,12}", "[a-z~._-]{0,140}", ".{0,3}"],
+            key in prop_oneof![any::<u32>().prop_map(|id| id.to_string()), "[0-9]{0,12}", "[a-z~._+=-]{0,140}", ".{0,3}", "[.]{1,3}"],
             address in prop_oneof![any::<u32>().prop_map(|ip| Ipv4(ip).to_string()), "[0-9.:a-f]{0,16}"],
             end in prop_oneof![Just(""), Just("/"), Just("//"), Just(" ")],
         ) {

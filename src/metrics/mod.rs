@@ -64,6 +64,12 @@ impl<const BOUNDS: usize> Histogram<BOUNDS> {
         self.count.add(1);
         self.sum.add(value);
     }
+
+    /// How many values were counted, and their sum.
+    #[cfg(test)]
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        (self.count.get(), self.sum.get())
+    }
 }
 
 /// A page in the Prometheus text format.

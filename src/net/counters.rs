@@ -14,7 +14,7 @@ pub enum CloseCause {
     Idle,
     /// The peer did not take its answer in time.
     WriteTimeout,
-    /// All slots were taken; or another connection got its slot, as it did not take its answer or was leaving.
+    /// All slots were taken; or another connection got its slot, as its client did not take what it was told.
     Overload,
     /// It used most when there was no memory left, and could not be told so.
     Memory,
@@ -47,9 +47,12 @@ pub struct EngineCounters {
     /// From the moment that the poll reported something to the end of the turn, in microseconds:
     /// what became ready just after the poll has waited so long until it was looked at.
     pub lag_us: Histogram<11>,
+    /// By how much the loop was late for instants at which a client may have come, in microseconds: with all that the
+    /// thread has waited for a processor.
+    pub late_us: Histogram<11>,
     /// Times that the system had no descriptor or no memory for a newcomer.
     pub accept_shortages: Counter,
-    /// Newcomers that were told 503 because all slots were taken.
+    /// Connections that had not asked anything yet, and were told 503 because all slots were taken.
     pub turned_away: Counter,
     /// Connections that used most when there was no memory left, and could be told 503.
     pub cut_answered: Counter,
@@ -63,6 +66,7 @@ impl Default for EngineCounters {
             received_bytes: Counter::default(),
             sent_bytes: Counter::default(),
             lag_us: Histogram::new([50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 1_000_000]),
+            late_us: Histogram::new([100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 250_000, 1_000_000]),
             accept_shortages: Counter::default(),
             turned_away: Counter::default(),
             cut_answered: Counter::default(),

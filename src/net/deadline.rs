@@ -143,11 +143,6 @@ impl Deadlines {
         self.queues[awaited.queue()].front()
     }
 
-    /// The connections with a deadline of this kind, the oldest first.
-    pub fn oldest_first(&self, awaited: Awaited) -> impl Iterator<Item = u32> {
-        self.links.iter(self.queues[awaited.queue()])
-    }
-
     /// How many connections have had the last answer and have only to go.
     #[must_use]
     pub const fn lingering(&self) -> usize {
@@ -245,9 +240,7 @@ mod tests {
                 prop_assert_eq!(deadlines.next_waiting(), waiting.map(|entry| entry.0));
                 let idle = model.iter().find(|entry| entry.1 == 1).map(|entry| entry.0);
                 prop_assert_eq!(deadlines.oldest(Class::Idle.into()), idle);
-                let idle: Vec<u32> = model.iter().filter(|entry| entry.1 == 1).map(|entry| entry.0).collect();
                 prop_assert_eq!(deadlines.lingering(), model.iter().filter(|entry| entry.1 == 3).count());
-                prop_assert_eq!(deadlines.oldest_first(Class::Idle.into()).collect::<Vec<_>>(), idle);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mio::{Poll, Token, Waker};
 use parking_lot::Mutex;
@@ -18,6 +19,8 @@ pub enum Letter {
     Ring(Vec<u64>),
     /// All connections together use too much, and one of this worker's uses most.
     Relieve,
+    /// Show by this mark that the loop turns.
+    Turn(TurnMark),
     /// Stop: answer what is under way, close what is idle, take newcomers for a while.
     Drain {
         /// How long newcomers are still taken, in milliseconds; `None` for as long as no second letter ends that.
@@ -28,6 +31,23 @@ pub enum Letter {
         /// connections have gone, and then wait in the sockets for the next process.
         is_held: bool,
     },
+}
+
+/// What a loop sets in its next turn.
+#[derive(Clone, Debug, Default)]
+pub struct TurnMark(Arc<AtomicBool>);
+
+impl TurnMark {
+    /// The loop turns.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether the loop has turned.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 /// A worker's box. Cheap to clone.

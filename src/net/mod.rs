@@ -6,14 +6,15 @@
 //! ```
 //!
 //! [`worker`] is the loop, [`connection`] one client's session, [`stream`] its socket, [`slab`]
-//! where they live, [`deadline`] when they must have done something, [`listen`] the sockets that
-//! accept, and [`mailbox`] how other threads reach a loop.
+//! where they live, [`deadline`] when they must have done something, [`eviction`] which of them gives its place up,
+//! [`listen`] the sockets that accept, and [`mailbox`] how other threads reach a loop.
 
 pub mod account;
 pub mod budget;
 pub mod connection;
 pub mod counters;
 pub mod deadline;
+pub mod eviction;
 pub mod listen;
 pub mod mailbox;
 pub mod slab;

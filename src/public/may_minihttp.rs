@@ -67,9 +67,15 @@ pub fn start(addresses: Vec<SocketAddr>, services: Vec<PublicParts>, settings: &
 /// None; an engine may have some.
 pub fn run(letters: &Receiver<Letter>) -> io::Result<()> {
     while let Ok(letter) = letters.recv() {
-        if let Letter::Drain { accept_ms, timeout_ms, .. } = letter {
-            thread::sleep(Duration::from_millis(accept_ms.unwrap_or(0).saturating_add(timeout_ms.min(DRAIN_GRACE_MS))));
-            break;
+        match letter {
+            Letter::Drain { accept_ms, timeout_ms, .. } => {
+                let drain_ms = accept_ms.unwrap_or(0).saturating_add(timeout_ms.min(DRAIN_GRACE_MS));
+                thread::sleep(Duration::from_millis(drain_ms));
+                break;
+            }
+            // Its own loops cannot be asked.
+            Letter::Turn(mark) => mark.set(),
+            Letter::Wake(_) | Letter::Ring(_) | Letter::Relieve => {}
         }
     }
     Ok(())

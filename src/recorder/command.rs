@@ -62,6 +62,8 @@ pub enum Command {
     Votes(Vec<Vote>, Mode),
     /// End a cooldown early.
     Cancel(ServerId, VoterAddress),
+    /// End every cooldown of an address early, for all servers.
+    CancelAll(VoterAddress),
     /// List servers, each for itself.
     Servers(Vec<NewServer>, Tokens),
     /// Give a listed server a new token, which is generated.
@@ -101,6 +103,42 @@ pub enum VoteOutcome {
     UnknownServer,
     /// Refused for now: so many votes of this voter were cancelled that the next free second is too far ahead.
     TooManyChanges,
+}
+
+impl VoteOutcome {
+    /// What becomes of a vote, in a word: for metrics and watchers.
+    pub const WORDS: [&'static str; 8] = [
+        "recorded",
+        "unchanged",
+        "in_cooldown",
+        "expired",
+        "in_future",
+        "unknown_server",
+        "store_unavailable",
+        "too_many_changes",
+    ];
+    /// Where the word stands for a vote of which the store kept nothing, as far as is known.
+    pub const STORE_UNAVAILABLE: usize = 6;
+
+    /// Where the word of this outcome stands.
+    #[must_use]
+    pub const fn index(&self) -> usize {
+        match self {
+            Self::Recorded(_) => 0,
+            Self::Unchanged(_) => 1,
+            Self::InCooldown(..) => 2,
+            Self::Expired => 3,
+            Self::InFuture => 4,
+            Self::UnknownServer => 5,
+            Self::TooManyChanges => 7,
+        }
+    }
+
+    /// The word of this outcome.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        Self::WORDS[self.index()]
+    }
 }
 
 /// A vote as it stands in the table.
@@ -154,6 +192,8 @@ pub enum Reply {
     Votes(Vec<VoteOutcome>),
     /// To [`Command::Cancel`]: whether there was a cooldown to end; `None` for no such server.
     Cancelled(Option<bool>),
+    /// To [`Command::CancelAll`]: how many cooldowns ended with it.
+    CancelledAll(usize),
     /// To [`Command::Servers`] in order, and to [`Command::Rotate`].
     Servers(Vec<ServerOutcome>),
     /// To [`Command::Remove`]: the server that was removed; `None` where it was not listed.

@@ -1,35 +1,25 @@
 //! What the recorder counts.
 
 use super::command::{Reply, VoteOutcome};
+use super::ended::EndedEarly;
 use crate::metrics::{Counter, Histogram};
-
-/// What became of a vote, for labels.
-const OUTCOMES: [&str; 8] = [
-    "recorded",
-    "unchanged",
-    "in_cooldown",
-    "expired",
-    "in_future",
-    "unknown_server",
-    "store_unavailable",
-    "too_many_changes",
-];
-const STORE_UNAVAILABLE: usize = 6;
 
 /// Counters of the recorder; only its thread writes them.
 #[derive(Debug)]
 pub struct RecorderCounters {
-    votes: [Counter; OUTCOMES.len()],
+    votes: [Counter; VoteOutcome::WORDS.len()],
     /// Time of a commit that succeeded, in microseconds.
     pub commit_us: Histogram<10>,
     /// Changes in a commit that succeeded.
     pub commit_events: Histogram<8>,
     /// Cooldowns that were ended early.
     pub cancelled: Counter,
+    /// Cooldowns that ended before their time, in the order of [`EndedEarly::by_cause`].
+    ended: [Counter; 4],
+    /// Votes of the address that had most recorded, about.
+    pub one_address_votes: Counter,
     /// Commits that failed.
     pub commit_failures: Counter,
-    /// 1 while the store fails.
-    pub store_failing: Counter,
     /// Cooldowns that the sweep took out of the table.
     pub swept: Counter,
     /// Time that it took, the store's share included, in microseconds.
@@ -40,10 +30,14 @@ pub struct RecorderCounters {
     pub servers: Counter,
     /// Bytes that the store takes on disk.
     pub store_bytes: Counter,
+    /// Number of the store's last commit.
+    pub store_commit: Counter,
     /// Time that the load took, in milliseconds.
     pub load_ms: Counter,
     /// Steps of the wall clock that were followed.
     pub clock_steps: Counter,
+    /// How far the wall clock and the certain time are apart, in seconds; 0 while they are one.
+    pub clock_apart_s: Counter,
 }
 
 impl Default for RecorderCounters {
@@ -53,15 +47,18 @@ impl Default for RecorderCounters {
             commit_us: Histogram::new([250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 500_000, 2_500_000]),
             commit_events: Histogram::new([1, 4, 16, 64, 256, 1_024, 8_192, 65_536]),
             cancelled: Counter::default(),
+            ended: Default::default(),
+            one_address_votes: Counter::default(),
             commit_failures: Counter::default(),
-            store_failing: Counter::default(),
             swept: Counter::default(),
             sweep_us: Counter::default(),
             dropped: Counter::default(),
             servers: Counter::default(),
             store_bytes: Counter::default(),
+            store_commit: Counter::default(),
             load_ms: Counter::default(),
             clock_steps: Counter::default(),
+            clock_apart_s: Counter::default(),
         }
     }
 }
@@ -69,12 +66,23 @@ impl Default for RecorderCounters {
 impl RecorderCounters {
     /// Votes by outcome.
     pub fn votes(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        OUTCOMES.into_iter().zip(self.votes.iter().map(Counter::get))
+        VoteOutcome::WORDS.into_iter().zip(self.votes.iter().map(Counter::get))
     }
 
     /// Counts votes of which the store kept nothing, as far as is known.
     pub fn count_unavailable(&self, votes: u64) {
-        self.votes[STORE_UNAVAILABLE].add(votes);
+        self.votes[VoteOutcome::STORE_UNAVAILABLE].add(votes);
+    }
+
+    /// Counts cooldowns that have ended before their time.
+    pub fn end(&self, more: EndedEarly) {
+        self.ended.iter().zip(more.by_cause()).for_each(|(counter, (_, count))| counter.add(count));
+    }
+
+    /// Cooldowns that have ended before their time.
+    pub fn ended(&self) -> EndedEarly {
+        let [cancelled, replaced, removed, settings] = self.ended.each_ref().map(Counter::get);
+        EndedEarly { cancelled, replaced, removed, settings }
     }
 
     /// Counts what an answer says of votes.
@@ -82,19 +90,11 @@ impl RecorderCounters {
         let outcomes = match reply {
             Reply::Votes(outcomes) => outcomes,
             Reply::Cancelled(Some(true)) if is_kept => return self.cancelled.add(1),
+            Reply::CancelledAll(count) if is_kept => return self.cancelled.add(*count as u64),
             _ => return,
         };
         for outcome in outcomes {
-            let index = match outcome {
-                _ if !is_kept => STORE_UNAVAILABLE,
-                VoteOutcome::Recorded(_) => 0,
-                VoteOutcome::Unchanged(_) => 1,
-                VoteOutcome::InCooldown(..) => 2,
-                VoteOutcome::Expired => 3,
-                VoteOutcome::InFuture => 4,
-                VoteOutcome::UnknownServer => 5,
-                VoteOutcome::TooManyChanges => 7,
-            };
+            let index = if is_kept { outcome.index() } else { VoteOutcome::STORE_UNAVAILABLE };
             self.votes[index].add(1);
         }
     }

@@ -3,36 +3,39 @@
 //! Nothing here changes the table or the directory: the changes are gathered, so that they can be
 //! made durable first and applied after, or forgotten.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::cancelled::CancelledVotes;
 use super::command::{
     Command, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome, generate_token,
 };
-use super::cut::CutVotes;
-use super::removal::Removals;
+use super::ended::EndedEarly;
+use super::spent::SpentInstants;
 use crate::store::{Event, StoredVote};
-use crate::vote::address::Voter;
+use crate::vote::address::{Voter, VoterAddress};
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::{CooldownTable, Cooling, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
+use crate::watch::Seen;
 
 /// What one commit changes.
 #[derive(Default)]
 pub(super) struct Changes {
     /// For the store, in order.
     pub(super) events: Vec<Event>,
-    /// What the table will hold for each pair that changes, `None` for nothing. Pairs are named as the table looks them
-    /// up; what is held is under the voter's own address, as its row is.
-    pub(super) pairs: HashMap<Pair, Option<Cooling>>,
+    /// When the cooldown ends that the table will hold for each pair that changes, `None` for no cooldown.
+    pub(super) pairs: HashMap<Pair, Option<UnixSeconds>>,
     /// The directory that will be, once a server changed.
     pub(super) servers: Option<Snapshot>,
+    /// Servers that are removed: their votes stay until they expire, or until the server is listed again.
+    pub(super) removed: HashSet<ServerId>,
     /// Votes that are taken away.
-    pub(super) cancelled: CancelledVotes,
-    /// Servers that are removed (`true`), and those that are listed again after that (`false`).
-    pub(super) removed: HashMap<ServerId, bool>,
+    pub(super) spent: HashSet<StoredVote>,
+    /// Cooldowns that end with it before their time. Those of removed servers are counted once it is shown.
+    pub(super) ended: EndedEarly,
+    /// What watchers see of it, in order.
+    pub(super) seen: Vec<Seen>,
 }
 
 /// Changes that are gathered for one commit.
@@ -40,23 +43,34 @@ pub(super) struct Draft<'s> {
     pub(super) table: &'s CooldownTable,
     pub(super) servers: Arc<Snapshot>,
     pub(super) cooldown: Cooldown,
+    /// The time shown.
     pub(super) now: UnixSeconds,
+    /// The certain line.
+    pub(super) certain: UnixSeconds,
     /// What was taken away before.
-    pub(super) cancelled_before: &'s CancelledVotes,
-    /// Votes that are still to go with their servers.
-    pub(super) removals: &'s Removals,
-    /// Votes with rows of other instants than the table says.
-    pub(super) cut: &'s CutVotes,
+    pub(super) spent: &'s SpentInstants,
+    /// Whether the start was so short a time ago that votes wait for the instants that an earlier process has spent. A time
+    /// that stands still would make them wait for minutes.
+    pub(super) is_after_start: bool,
+    /// Servers that are not listed and may have votes.
+    pub(super) removed: &'s HashMap<ServerId, UnixSeconds>,
+    /// Whether anybody watches.
+    pub(super) is_watched: bool,
     /// What was gathered so far.
     pub(super) changes: Changes,
 }
 
 impl Draft<'_> {
-    /// Checks one command, and gathers what it changes.
-    pub(super) fn check(&mut self, command: Command) -> Reply {
-        match command {
+    /// Checks one command, and gathers what it changes. Gives the command back where it lists a server again that may
+    /// have votes of its earlier listing: these have to go first.
+    pub(super) fn check(&mut self, command: Command) -> Result<Reply, Command> {
+        Ok(match command {
             Command::Votes(votes, mode) => Reply::Votes(votes.into_iter().map(|vote| self.vote(&vote, mode)).collect()),
-            Command::Cancel(server, address) => Reply::Cancelled(self.cancel(Pair { server, address })),
+            Command::Cancel(server, address) => Reply::Cancelled(self.cancel(server, address)),
+            Command::CancelAll(address) => Reply::CancelledAll(self.cancel_all(address)),
+            Command::Servers(ref servers, _) if servers.iter().any(|new| self.may_have_votes(new.server)) => {
+                return Err(command);
+            }
             Command::Servers(servers, tokens) => {
                 Reply::Servers(servers.into_iter().map(|server| self.list(server, tokens)).collect())
             }
@@ -64,7 +78,7 @@ impl Draft<'_> {
             Command::Remove(server) => Reply::Removed(self.remove(server).then_some(server)),
             // Nodes are compared with the store that they share, and this one is nobody else's.
             Command::Digest => Reply::StoreUnavailable,
-        }
+        })
     }
 
     fn servers(&self) -> &Snapshot {
@@ -75,17 +89,30 @@ impl Draft<'_> {
         self.changes.servers.get_or_insert_with(|| Snapshot::clone(&self.servers))
     }
 
-    /// What is held for a pair, the changes of this draft included, expired or not.
-    fn held(&self, pair: Pair) -> Option<Cooling> {
-        match self.changes.pairs.get(&self.table.looked_up(pair)) {
-            Some(changed) => *changed,
-            None => self.table.held(pair),
-        }
+    fn may_have_votes(&self, server: ServerId) -> bool {
+        !self.servers().contains(server)
+            && (self.removed.contains_key(&server) || self.changes.removed.contains(&server))
     }
 
-    /// What is held for a pair that is in cooldown.
-    fn live(&self, pair: Pair) -> Option<Cooling> {
-        self.held(pair).filter(|held| self.now < held.expires_at)
+    /// The pair of an address that a command names: an IPv6 voter is its network.
+    fn pair(&self, server: ServerId, address: VoterAddress) -> Pair {
+        Pair { server, address: self.table.view().voter(address) }
+    }
+
+    /// When the cooldown of a pair ends or ended, the changes of this draft included.
+    fn expires_at(&self, pair: Pair) -> Option<UnixSeconds> {
+        self.changes.pairs.get(&pair).copied().unwrap_or_else(|| self.table.expires_at(pair))
+    }
+
+    /// When the cooldown of a pair ends that is in one.
+    fn live(&self, pair: Pair) -> Option<UnixSeconds> {
+        self.expires_at(pair).filter(|expires_at| self.now < *expires_at)
+    }
+
+    fn see(&mut self, seen: impl FnOnce() -> Seen) {
+        if self.is_watched {
+            self.changes.seen.push(seen());
+        }
     }
 
     fn vote(&mut self, vote: &Vote, mode: Mode) -> VoteOutcome {
@@ -99,20 +126,20 @@ impl Draft<'_> {
         if voted_at > self.now.plus(VOTE_AHEAD_MAX_S) {
             return VoteOutcome::InFuture;
         }
-        if expires_at <= self.now {
-            return VoteOutcome::Expired;
-        }
         match mode {
+            Mode::Cast if expires_at <= self.now => VoteOutcome::Expired,
             Mode::Cast => self.cast(server, vote),
+            // What only the later line has ended may be live again.
+            Mode::Record if expires_at <= self.certain => VoteOutcome::Expired,
             Mode::Record => self.record(server, vote, expires_at),
         }
     }
 
-    /// The pairs that a vote is for. Addresses that the table takes for one count once.
+    /// The pairs that a vote is for. Addresses of one network count once.
     fn pairs_of(&self, server: ServerId, voter: &Voter) -> Vec<Pair> {
         let mut pairs: Vec<Pair> = Vec::with_capacity(voter.addresses_len());
-        for pair in voter.addresses().map(|address| Pair { server, address }) {
-            if !pairs.iter().any(|other| self.table.looked_up(*other) == self.table.looked_up(pair)) {
+        for pair in voter.addresses().map(|address| self.pair(server, address)) {
+            if !pairs.contains(&pair) {
                 pairs.push(pair);
             }
         }
@@ -122,9 +149,9 @@ impl Draft<'_> {
     /// A vote that is cast is for all of its pairs: one of them in cooldown refuses it.
     fn cast(&mut self, server: ServerId, vote: &Vote) -> VoteOutcome {
         let pairs = self.pairs_of(server, &vote.voter);
-        let live = pairs.iter().filter_map(|pair| Some((pair.address, self.live(*pair)?.expires_at)));
-        if let Some((address, held)) = live.max_by_key(|(_, held)| *held) {
-            return VoteOutcome::InCooldown(address, held);
+        let live = pairs.iter().filter_map(|pair| Some((pair.address, self.live(*pair)?)));
+        if let Some((address, expires_at)) = live.max_by_key(|(_, expires_at)| *expires_at) {
+            return VoteOutcome::InCooldown(address, expires_at);
         }
         let Some(voted_at) = self.free_second(&pairs, vote) else { return VoteOutcome::TooManyChanges };
         let expires_at = self.cooldown.expires_at(voted_at);
@@ -135,38 +162,59 @@ impl Draft<'_> {
     /// A vote of the caller's own records: for each of its pairs the later vote stays.
     fn record(&mut self, server: ServerId, vote: &Vote, expires_at: UnixSeconds) -> VoteOutcome {
         let pairs = self.pairs_of(server, &vote.voter);
-        let held = pairs.iter().filter_map(|pair| self.live(*pair)).map(|held| held.expires_at).max();
-        let is_earlier = |pair: &&Pair| self.live(**pair).is_none_or(|held| held.expires_at < expires_at);
-        let earlier: Vec<Pair> = pairs.iter().filter(is_earlier).copied().collect();
+        let has_ended = |until: &UnixSeconds| *until <= self.certain;
+        let held = |pair: &Pair| self.expires_at(*pair).filter(|until| !has_ended(until));
+        let latest = pairs.iter().filter_map(held).max();
+        let earlier: Vec<Pair> =
+            pairs.iter().filter(|pair| held(pair).is_none_or(|until| until < expires_at)).copied().collect();
         if earlier.is_empty() {
-            return VoteOutcome::Unchanged(self.recorded(server, vote, held.unwrap_or(expires_at)));
+            return VoteOutcome::Unchanged(self.recorded(server, vote, latest.unwrap_or(expires_at)));
         }
         earlier.into_iter().for_each(|pair| self.put(pair, expires_at));
         VoteOutcome::Recorded(self.recorded(server, vote, expires_at))
     }
 
+    /// A vote for a pair; an earlier one goes.
     fn put(&mut self, pair: Pair, expires_at: UnixSeconds) {
-        // The row of the earlier vote goes: cancelling the later one must not bring it back, nor its instant.
-        if let Some(earlier) = self.live(pair) {
-            self.spend(earlier);
+        if let Some(until) = self.live(pair) {
+            let voted_at = self.cooldown.voted_at(until);
+            self.changes.ended.replaced += 1;
+            self.see(|| Seen::Replacement { pair, voted_at, expires_at: until });
         }
-        self.forget_row(pair, self.held(pair));
-        let new = Cooling { pair, expires_at };
-        self.changes.events.push(Event::Vote(StoredVote::of(new, self.cooldown)));
-        self.changes.pairs.insert(self.table.looked_up(pair), Some(new));
+        self.take_away(pair);
+        let vote = StoredVote::of(Cooling { pair, expires_at }, self.cooldown);
+        self.changes.events.push(Event::Vote(vote));
+        self.changes.pairs.insert(pair, Some(expires_at));
+        self.see(|| Seen::Vote { pair, voted_at: vote.voted_at, expires_at });
+    }
+
+    /// The vote of a pair goes, if there is one, and its instant is spent.
+    fn take_away(&mut self, pair: Pair) {
+        let Some(expires_at) = self.expires_at(pair) else { return };
+        let vote = StoredVote::of(Cooling { pair, expires_at }, self.cooldown);
+        self.changes.events.push(Event::VoteRemoved(vote));
+        self.changes.pairs.insert(pair, None);
+        if vote.voted_at >= self.now {
+            self.changes.spent.insert(vote);
+        }
     }
 
     /// The first second, from that of the vote on, in which no vote of these pairs had been cast that was taken away.
     /// `None` where that would be too far ahead of the clock. Only for a vote that is cast: one that is recorded
     /// keeps the instant of the caller's records.
     fn free_second(&self, pairs: &[Pair], vote: &Vote) -> Option<UnixSeconds> {
-        let is_taken = |pair: &Pair, at| {
-            let vote = StoredVote { pair: self.table.looked_up(*pair), voted_at: at };
-            [self.cancelled_before, &self.changes.cancelled].into_iter().any(|cancelled| cancelled.is_cancelled(vote))
-        };
         let first = vote.voted_at.unwrap_or(self.now);
+        if self.is_after_start && self.spent.may_be_spent(first, self.now) {
+            return None;
+        }
+        let is_spent = |pair: Pair, voted_at| {
+            let vote = StoredVote { pair, voted_at };
+            self.spent.is_spent(vote)
+                || self.spent.may_be_spent(voted_at, self.now)
+                || self.changes.spent.contains(&vote)
+        };
         let mut seconds = (first.0..=self.now.plus(VOTE_AHEAD_MAX_S).0).map(UnixSeconds);
-        seconds.find(|at| !pairs.iter().any(|pair| is_taken(pair, *at)))
+        seconds.find(|at| !pairs.iter().any(|pair| is_spent(*pair, *at)))
     }
 
     fn recorded(&self, server: ServerId, vote: &Vote, expires_at: UnixSeconds) -> Recorded {
@@ -174,37 +222,40 @@ impl Draft<'_> {
         Recorded { server, voter, voted_at, expires_at, is_confirmed: true }
     }
 
-    fn cancel(&mut self, pair: Pair) -> Option<bool> {
-        if !self.servers().contains(pair.server) {
+    fn cancel(&mut self, server: ServerId, address: VoterAddress) -> Option<bool> {
+        if !self.servers().contains(server) {
             return None;
         }
-        let live = self.live(pair);
-        if let Some(held) = live {
-            self.forget(held);
-            self.spend(held);
+        let pair = self.pair(server, address);
+        let is_live = self.live(pair).is_some();
+        if is_live {
+            self.take_away(pair);
+            self.changes.ended.cancelled += 1;
+            self.see(|| Seen::Cancellation(pair));
         }
-        Some(live.is_some())
+        Some(is_live)
     }
 
-    /// No later vote of the pair gets the instant of this one.
-    fn spend(&mut self, Cooling { pair, expires_at }: Cooling) {
-        let spent = StoredVote::of(Cooling { pair: self.table.looked_up(pair), expires_at }, self.cooldown);
-        self.changes.cancelled.note(spent);
-        self.changes.events.push(Event::Spent(spent));
-    }
-
-    /// The row of a pair goes. That of a vote that was cut is of another instant than what is held.
-    fn forget_row(&mut self, pair: Pair, held: Option<Cooling>) {
-        let looked_up = self.table.looked_up(pair);
-        let cut = if self.changes.pairs.contains_key(&looked_up) { None } else { self.cut.row(looked_up) };
-        if let Some(row) = cut.or(held) {
-            self.changes.events.push(Event::VoteRemoved(StoredVote::of(row, self.cooldown)));
+    /// Takes away all votes of an address, those for servers that are not listed too. Gives how many of its cooldowns
+    /// end with that.
+    fn cancel_all(&mut self, address: VoterAddress) -> usize {
+        let address = self.table.view().voter(address);
+        let mut pairs: Vec<Pair> =
+            self.table.find(|pair| pair.address == address).into_iter().map(|found| found.pair).collect();
+        pairs.extend(self.changes.pairs.keys().filter(|pair| pair.address == address));
+        pairs.sort_unstable();
+        pairs.dedup();
+        let mut cancelled = 0;
+        for pair in pairs {
+            let is_live = self.live(pair).is_some() && self.servers().contains(pair.server);
+            self.take_away(pair);
+            if is_live {
+                cancelled += 1;
+                self.changes.ended.cancelled += 1;
+                self.see(|| Seen::Cancellation(pair));
+            }
         }
-    }
-
-    fn forget(&mut self, held: Cooling) {
-        self.forget_row(held.pair, Some(held));
-        self.changes.pairs.insert(self.table.looked_up(held.pair), None);
+        cancelled
     }
 
     fn list(&mut self, new: NewServer, tokens: Tokens) -> ServerOutcome {
@@ -237,55 +288,26 @@ impl Draft<'_> {
         if self.servers().find(token.as_str().as_bytes()).is_some() {
             return ServerOutcome::TokenInUse;
         }
-        self.finish_removal(server);
+        let is_listed = self.servers().contains(server);
+        self.see(|| if is_listed { Seen::Rotation(server) } else { Seen::Registration(server) });
         self.servers_mut().insert(server, token.clone());
         self.changes.events.push(Event::Server(server, token.clone()));
         outcome(server, token)
-    }
-
-    /// What is left of an earlier server of this id goes before it is listed again.
-    fn finish_removal(&mut self, server: ServerId) {
-        let left = match self.changes.removed.get(&server) {
-            // Votes that a step back has cut and ended are in the table no longer, and may come back.
-            Some(true) => self.table.of_server(server).into_iter().chain(self.cut.of_server(server)).collect(),
-            Some(false) => return,
-            None => self.removals.of(server),
-        };
-        if left.is_empty() && !self.changes.removed.contains_key(&server) {
-            return;
-        }
-        self.forget_all(&left);
-        self.changes.removed.insert(server, false);
-    }
-
-    /// Takes these votes away, except those that this draft has taken away already.
-    pub(super) fn forget_all(&mut self, entries: &[Cooling]) {
-        for held in entries {
-            if !self.changes.pairs.contains_key(&self.table.looked_up(held.pair)) {
-                self.forget(*held);
-                // Of the others that go with a server there may be very many.
-                let voted_at = self.cooldown.voted_at(held.expires_at);
-                if (self.now..=self.now.plus(VOTE_AHEAD_MAX_S)).contains(&voted_at) {
-                    self.spend(*held);
-                }
-            }
-        }
     }
 
     fn remove(&mut self, server: ServerId) -> bool {
         if !self.servers().contains(server) {
             return false;
         }
-        // Votes of this draft go at once. Those in the table go later, in parts: see [`Removals`].
-        let cast_here: Vec<_> =
-            self.changes.pairs.values().flatten().filter(|held| held.pair.server == server).copied().collect();
-        for held in cast_here {
-            self.forget(held);
-            self.spend(held);
-        }
-        self.changes.removed.insert(server, true);
         self.servers_mut().remove(server);
+        self.changes.removed.insert(server);
         self.changes.events.push(Event::ServerRemoved(server));
+        self.see(|| Seen::Removal(server));
         true
+    }
+
+    /// Takes away votes of a server that is to be listed again.
+    pub(super) fn take_away_all(&mut self, votes: &[Cooling]) {
+        votes.iter().for_each(|held| self.take_away(held.pair));
     }
 }

@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
-use super::cancelled::CancelledVotes;
+use super::command::Reply;
 use super::counters::RecorderCounters;
-use super::cut::CutVotes;
-use crate::store::{Event, StoredVote};
+use super::ended::EndedLog;
+use super::frequent::FrequentVoters;
 use crate::vote::directory::{Directory, Snapshot};
+use crate::vote::hasher::TableHasher;
 use crate::vote::ipv6::Ipv6Prefix;
-use crate::vote::table::{CooldownTable, Pair, SHARDS};
+use crate::vote::table::{CooldownTable, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
 use crate::waiting::WaitingList;
 use crate::watch::{WatchBoard, WatchPost};
@@ -22,6 +23,10 @@ pub struct LiveState {
     pub directory: Directory,
     /// What the recorder counts.
     pub counters: Arc<RecorderCounters>,
+    /// What the log has told of cooldowns that ended before their time.
+    pub ended_log: EndedLog,
+    /// The addresses that may have most votes.
+    pub frequent: FrequentVoters,
     /// The requests that wait for votes.
     pub waiting: WaitingList,
     /// The watchers of what is asked and recorded.
@@ -33,38 +38,18 @@ pub struct LiveState {
 impl LiveState {
     /// An empty state, in which IPv6 voters are told apart by so many bits.
     #[must_use]
-    pub fn new(ipv6_prefix: Ipv6Prefix) -> Self {
-        let (board, table) = (WatchBoard::default(), CooldownTable::with_prefix(ipv6_prefix));
-        let (directory, counters, waiting) = Default::default();
-        Self { table, directory, counters, waiting, watch: board.post(), board }
+    pub fn new(ipv6_prefix: Ipv6Prefix, hasher: TableHasher) -> Self {
+        let (board, table) = (WatchBoard::default(), CooldownTable::build(hasher, ipv6_prefix));
+        let (directory, counters, ended_log, frequent, waiting) = Default::default();
+        Self { table, directory, counters, ended_log, frequent, waiting, watch: board.post(), board }
     }
 
-    /// All that a store has to keep: the listed servers, then the votes for them, as they are where the clock comes
-    /// back from a step that has cut some of them, and the instants of those that were cancelled.
-    pub(super) fn rows(
-        &self,
-        cooldown: Cooldown,
-        cut: &CutVotes,
-        cancelled: &CancelledVotes,
-    ) -> impl Iterator<Item = Event> {
-        let (servers, cooldowns) = (self.directory.snapshot(), self.table.view());
-        let listed: Vec<_> =
-            servers.iter_after(None).map(|(server, token)| Event::Server(server, token.clone())).collect();
-        let shard = move |index| {
-            let mut held = Vec::new();
-            cooldowns.copy_shard(index, UnixSeconds(0), &mut held);
-            held
-        };
-        let uncut = (0..SHARDS).flat_map(shard).filter(|held| cut.row(self.table.looked_up(held.pair)).is_none());
-        let all = uncut.chain(cut.rows().map(|(_, row)| row));
-        let votes = all.filter(move |held| servers.contains(held.pair.server));
-        let row = move |held| Event::Vote(StoredVote::of(held, cooldown));
-        listed.into_iter().chain(votes.map(row)).chain(cancelled.votes().map(Event::Spent))
-    }
-
-    /// Rings for the requests that wait for a vote for `pair`, which is in the table by now.
-    pub fn tell(&self, pair: Pair) {
-        self.waiting.tell(self.table.looked_up(pair));
+    /// Counts what an answer says of votes.
+    pub fn count(&mut self, reply: &Reply, is_kept: bool, now: UnixSeconds, cooldown: Cooldown) {
+        self.counters.count(reply, is_kept);
+        if is_kept {
+            self.counters.one_address_votes.set(self.frequent.count(reply, now, cooldown));
+        }
     }
 
     /// Shows these servers in place of those that were listed. Rings for the requests that wait for a server that was

@@ -3,53 +3,61 @@
 //! Durable, then visible, then acknowledged: see [`Recorder::step`]. It also keeps the clock,
 //! because a step of the wall clock has to meet the table at one moment.
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use crate::clock::{Clock, Now};
-use crate::limits::COMMIT_EVENTS_MAX;
-use crate::readiness::Readiness;
-use crate::store::{Event, Kept, Store, StoreError};
+use crate::limits::{COMMIT_EVENTS_MAX, RENEWAL_SLICE_ROWS};
+use crate::readiness::{Readiness, Work};
+use crate::slices::Slices;
+use crate::store::{Store, StoreError};
+use crate::vote::hasher::TableHasher;
+use crate::vote::id::ServerId;
+use crate::vote::lines::{ClockReading, TimeLines};
 use crate::vote::settings::Settings;
-use crate::vote::table::{Cooling, SHARDS};
-use crate::vote::time::{Cooldown, UnixSeconds};
+use crate::vote::table::SHARDS;
+use crate::vote::time::UnixSeconds;
 
-mod cancelled;
 pub mod command;
 pub mod counters;
-mod cut;
 mod draft;
+pub mod ended;
+pub mod frequent;
+mod health;
+mod invariants;
 pub mod live_state;
 mod opening;
-mod patience;
 pub mod queue;
-mod removal;
+mod relisting;
 pub mod shared;
-mod tending;
+mod spent;
 mod timekeeping;
-mod watched;
+mod writing;
 
-use cancelled::CancelledVotes;
 use command::{Command, Reply};
-use cut::CutVotes;
 use draft::{Changes, Draft};
+use health::{Retry, StoreHealth};
+use invariants::StoreCheck;
 use live_state::LiveState;
 use opening::LoadPhase;
-use patience::Patience;
 use queue::Request;
 pub use queue::{Overloaded, RecorderHandle, Respond};
-use removal::Removals;
-use timekeeping::ProvisionalStep;
+use relisting::Relisting;
+use spent::SpentInstants;
 
 /// How often the recorder looks at the clock and sweeps, in milliseconds.
 pub const TICK_MS: u64 = 50;
 /// Shards swept at a tick: the whole table in some 6 s.
 pub const SWEEP_SHARDS_PER_TICK: usize = 8;
-/// Expired rows dropped from the store at a tick.
-const DROP_ROWS_PER_TICK: usize = 8_192;
-/// A full disk may have no room for dropping so many at once. Then fewer are tried, but at least this many.
-const DROP_ROWS_MIN: usize = 64;
+/// Ticks that went by in one round and are made up for by the sweep behind it.
+const TICKS_MADE_UP_MAX: u64 = 32;
+/// Expired rows dropped from the store at a tick, and rows of an earlier listing taken away in one commit.
+const ROWS_PER_PART: usize = 8_192;
+/// For so long after a start votes wait for the instants that an earlier process has spent, in milliseconds: they lie at
+/// most 5 s ahead.
+const SPENT_WAIT_MS: u64 = 6_000;
 /// How often the store and its path are looked after, in milliseconds.
 const TEND_MS: u64 = 500;
 
@@ -60,10 +68,42 @@ pub type OpenStore = Box<dyn FnMut() -> Result<Box<dyn Store>, StoreError> + Sen
 /// What a start takes as it is, where it would be refused or wait otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Accepts {
-    /// A clock that is behind the store.
+    /// The wall clock counts as certain, wherever the store has noted the time.
     pub clock: bool,
     /// The settings of this start, for good, where the store was made with others.
     pub settings: bool,
+}
+
+/// Every source of chance, and the sizes of what is done at once: a simulation repeats itself by these, and makes them
+/// small.
+#[derive(Clone, Debug)]
+pub struct Tuning {
+    /// How the table finds its entries.
+    pub hasher: TableHasher,
+    /// How often the recorder looks at the clock and sweeps, in milliseconds.
+    pub tick_ms: u64,
+    /// Shards of the table swept at a tick.
+    pub sweep_shards: usize,
+    /// Votes and changes from which on a commit takes no further command, and rows from which on a time that goes back has
+    /// the store written anew.
+    pub commit_events_max: usize,
+    /// Expired rows dropped from the store at a tick, and rows of an earlier listing taken away in one commit.
+    pub part_rows: usize,
+    /// Votes that are put in order at once where the store is written anew.
+    pub renewal_slice_rows: usize,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            hasher: TableHasher::random(),
+            tick_ms: TICK_MS,
+            sweep_shards: SWEEP_SHARDS_PER_TICK,
+            commit_events_max: COMMIT_EVENTS_MAX,
+            part_rows: ROWS_PER_PART,
+            renewal_slice_rows: RENEWAL_SLICE_ROWS,
+        }
+    }
 }
 
 /// The state and its store.
@@ -78,33 +118,30 @@ pub struct Recorder {
     /// `None` until the state is loaded.
     store: Option<Box<dyn Store>>,
     clock: Clock,
-    cooldown: Cooldown,
+    /// The rule of time. Until the state is loaded it knows no store.
+    lines: TimeLines,
+    settings: Settings,
     readiness: Readiness,
     accepts: Accepts,
-    /// What the rows of the store are kept by: of this start, once a change has been committed.
-    kept_by: Settings,
-    /// A step of the clock that may be a mistake.
-    provisional: Option<ProvisionalStep>,
-    /// Cooldowns that a step back has cut.
-    cut: CutVotes,
-    /// Rows of cooldowns that have ended by then have to go before anything else is written.
-    owed_drop: Option<UnixSeconds>,
-    /// When the store last noted the time, by the monotonic clock.
-    noted_at_ms: u64,
-    next_tick_ms: u64,
-    /// Votes that were cancelled or removed lately.
-    cancelled: CancelledVotes,
-    /// Changes that the table has and the store has not: they go with the next commit.
-    owed: Vec<Event>,
-    /// When to try again a store that takes no changes.
-    patience: Patience,
-    /// When to try again to drop expired votes: a full disk may refuse that and still take votes, or the other
-    /// way round.
-    drop_patience: Patience,
-    /// Votes of removed servers, which go in parts.
-    removals: Removals,
+    tuning: Tuning,
+    health: StoreHealth,
+    /// When to drop expired votes again where that has failed: a full disk may refuse that and still take votes, or the
+    /// other way round.
+    drop_retry: Option<Retry>,
     /// Expired rows that are dropped at the next tick.
     drop_rows: usize,
+    /// Instants of votes that were taken away.
+    spent: SpentInstants,
+    /// When the state was loaded, by the monotonic clock.
+    loaded_at_ms: u64,
+    /// Servers that are not listed any more, and until when they may have votes.
+    removed: HashMap<ServerId, UnixSeconds>,
+    /// Commands that list servers again, the first in work.
+    relistings: VecDeque<Relisting>,
+    /// When the store last noted the time, by the monotonic clock.
+    noted_at_ms: u64,
+    store_check: StoreCheck,
+    next_tick_ms: u64,
     next_tend_ms: u64,
 }
 
@@ -116,69 +153,44 @@ impl Recorder {
         settings: Settings,
         accepts: Accepts,
         readiness: Readiness,
+        tuning: Tuning,
         open: OpenStore,
     ) -> (Self, RecorderHandle) {
         let (handle, requests) = RecorderHandle::new();
+        let now_us = clock.now().monotonic_us.cast_signed();
+        let reading = ClockReading { wall_us: clock.shown().at_us(now_us), monotonic_us: now_us };
         let recorder = Self {
             requests,
-            live: LiveState::new(settings.ipv6_prefix),
+            live: LiveState::new(settings.ipv6_prefix, tuning.hasher.clone()),
             open,
             start: Some(LoadPhase::default()),
             seed: Vec::new(),
             store: None,
             clock,
-            cooldown: settings.cooldown,
+            lines: TimeLines::new(reading),
+            settings,
             readiness,
             accepts,
-            kept_by: settings,
-            provisional: None,
-            cut: CutVotes::default(),
-            owed_drop: None,
+            drop_rows: tuning.part_rows,
+            tuning,
+            health: StoreHealth::default(),
+            drop_retry: None,
+            spent: SpentInstants::default(),
+            loaded_at_ms: 0,
+            removed: HashMap::new(),
+            relistings: VecDeque::new(),
             noted_at_ms: 0,
+            store_check: StoreCheck::default(),
             next_tick_ms: 0,
-            cancelled: CancelledVotes::default(),
-            owed: Vec::new(),
-            patience: Patience::default(),
-            drop_patience: Patience::default(),
-            removals: Removals::default(),
-            drop_rows: DROP_ROWS_PER_TICK,
             next_tend_ms: 0,
         };
         (recorder, handle)
-    }
-
-    fn settings(&self) -> Settings {
-        Settings { cooldown: self.cooldown, ipv6_prefix: self.live.table.view().prefix() }
     }
 
     /// What is viewed and counted.
     #[must_use]
     pub const fn live(&self) -> &LiveState {
         &self.live
-    }
-
-    /// The store, written anew if it is void and without the rows that have to go, and what is kept in it besides.
-    fn store(&mut self) -> Result<(&mut dyn Store, Kept), StoreError> {
-        self.cut.pass(self.clock.now().wall);
-        let kept = Kept {
-            shown_ms: self.clock.wall_ms(),
-            settled_ms: self.settled_ms(),
-            settings: self.kept_by,
-            cuts: self.cut.steps().to_vec(),
-        };
-        let Some(store) = &mut self.store else { return Err(StoreError::Unavailable("it is not open".to_owned())) };
-        if store.is_void() {
-            store.renew(&mut self.live.rows(self.cooldown, &self.cut, &self.cancelled), &kept)?;
-            let (servers, entries) = (self.live.directory.snapshot().len(), self.live.table.view().len());
-            log::warn!(
-                "the store was written anew from memory, with {servers} servers and up to {entries} votes; those that a step of the clock has ended or cut in the last 10 minutes are among them"
-            );
-        }
-        if let Some(ended_by) = self.owed_drop {
-            drop_ended(&mut **store, &kept, ended_by, usize::MAX)?;
-            self.owed_drop = None;
-        }
-        Ok((&mut **store, kept))
     }
 
     /// Works until the state is loaded, and records `seed`.
@@ -224,7 +236,7 @@ impl Recorder {
         while let Some(Request { command, respond, .. }) = next {
             lines += command.lines();
             asked.push((command, respond));
-            next = if lines < COMMIT_EVENTS_MAX { self.requests.try_recv().ok() } else { None };
+            next = if lines < self.tuning.commit_events_max { self.requests.try_recv().ok() } else { None };
         }
         Some(asked)
     }
@@ -236,14 +248,14 @@ impl Recorder {
     /// Until the state is loaded, each step goes on with the start, and commands are answered
     /// [`Reply::StoreUnavailable`]. From then on a step is a round, in this order and why:
     ///
-    /// 1. keep the clock: what follows happens at one moment;
+    /// 1. keep the time: what follows happens at one moment;
     /// 2. check what is asked, each command against the state and against those before it: one commit carries
     ///    all of it;
     /// 3. commit: durable before anybody sees it;
     /// 4. apply: visible before anybody is told, the requests that wait for the vote included;
     /// 5. answer;
     /// 6. sweep a little, when nobody waits on it any more;
-    /// 7. take away a part of the votes of removed servers.
+    /// 7. take away a part of what is left of servers that are to be listed again.
     ///
     /// # Errors
     /// Only before the state is loaded: the start is refused, and no further step is to be made.
@@ -256,21 +268,27 @@ impl Recorder {
                 return Ok(start.next_ms());
             }
         }
-        self.keep_clock();
+        self.keep_time();
         let (changes, replies) = self.check(asked);
         self.round(changes, replies);
         self.sweep_when_due();
-        Ok(if self.remove_part() { 0 } else { self.next_tick_ms })
+        let has_more = self.relist_part();
+        self.check_invariants();
+        Ok(if has_more { 0 } else { self.next_tick_ms })
     }
 
     /// Commits changes that were checked, shows them, and answers; whether they are durable.
     fn round(&mut self, mut changes: Changes, replies: Vec<(Respond, Reply)>) -> bool {
-        let (seen, now) = (self.live.seen(&changes.events, self.cooldown), self.clock.now().wall);
+        // Before the commit, which notes the latest of them.
+        let spent_before = (!changes.spent.is_empty()).then(|| self.spent.clone());
+        changes.spent.drain().for_each(|vote| self.spent.note(vote));
         let outcome = self.commit(std::mem::take(&mut changes.events));
         let is_durable = outcome.is_ok();
+        if let (Err(Reply::StoreUnavailable), Some(before)) = (&outcome, spent_before) {
+            self.spent = before;
+        }
         if is_durable {
             self.apply(changes);
-            seen.into_iter().for_each(|seen| self.live.watch.note(now, seen));
         }
         self.answer(replies, &outcome);
         is_durable
@@ -281,90 +299,86 @@ impl Recorder {
         if self.start.is_none() {
             self.note_time();
         }
+        self.live.ended_log.tell(self.live.counters.ended(), u64::MAX);
+        for relisting in self.relistings.drain(..) {
+            relisting.refuse();
+        }
+        if let Some(store) = &self.store {
+            log::info!("the store is closed: commit {}", store.commit_number());
+        }
+        self.readiness.begin(Work::Closing, self.clock.now().monotonic_ms);
+        drop(self.store.take());
+        self.readiness.end();
     }
 
-    /// What commands change, and what each is answered.
-    fn check(&self, asked: Vec<(Command, Respond)>) -> (Changes, Vec<(Respond, Reply)>) {
-        let mut draft = self.draft();
-        let replies = asked.into_iter().map(|(command, respond)| (respond, draft.check(command))).collect();
-        (draft.changes, replies)
+    /// What commands change, and what each is answered. A command that lists a server again may have to wait.
+    fn check(&mut self, asked: Vec<(Command, Respond)>) -> (Changes, Vec<(Respond, Reply)>) {
+        let is_watched = self.live.watch.look();
+        let mut draft = self.draft(is_watched);
+        let (mut replies, mut waiting) = (Vec::with_capacity(asked.len()), Vec::new());
+        let mut slices = Slices::default();
+        for (command, respond) in asked {
+            slices.done(command.lines());
+            match draft.check(command) {
+                Ok(reply) => replies.push((respond, reply)),
+                Err(command) => waiting.push(Relisting::new(command, respond)),
+            }
+        }
+        let changes = draft.changes;
+        self.relistings.extend(waiting);
+        (changes, replies)
     }
 
     /// An empty draft on top of the state of this moment.
-    fn draft(&self) -> Draft<'_> {
+    fn draft(&self, is_watched: bool) -> Draft<'_> {
         Draft {
             table: &self.live.table,
             servers: self.live.directory.snapshot(),
-            cooldown: self.cooldown,
+            cooldown: self.settings.cooldown,
             now: self.clock.now().wall,
-            cancelled_before: &self.cancelled,
-            removals: &self.removals,
-            cut: &self.cut,
+            certain: self.lines.certain(),
+            spent: &self.spent,
+            is_after_start: self.clock.now().monotonic_ms < self.loaded_at_ms + SPENT_WAIT_MS,
+            removed: &self.removed,
+            is_watched,
             changes: Changes::default(),
         }
     }
 
-    /// Commits what is owed together with `events`, all or nothing. Where that is not durable now, with the reply to all
-    /// that it carried.
-    fn commit(&mut self, events: Vec<Event>) -> Result<(), Reply> {
-        if events.is_empty() && self.owed.is_empty() {
-            return Ok(());
-        }
-        if self.is_store_gone() || !self.may_try(self.clock.now()) {
-            return Err(Reply::StoreUnavailable);
-        }
-        self.write(events)
-    }
-
-    /// Writes what is owed, `events`, the time and the settings of this start in one commit.
-    fn write(&mut self, events: Vec<Event>) -> Result<(), Reply> {
-        let (start, settings) = (self.clock.now(), self.settings());
-        let owed = self.owed.len();
-        self.owed.extend(events);
-        let events = std::mem::take(&mut self.owed);
-        let committed = self.store().and_then(|(store, kept)| store.commit(&events, &Kept { settings, ..kept }));
-        self.owed = events;
-        self.note_commit(&committed, start);
-        if let Err(error) = committed {
-            self.owed.truncate(owed);
-            // It failed at its sync or after it: the events may be on the disk.
-            let is_in_doubt = matches!(error, StoreError::InDoubt(_));
-            return Err(if is_in_doubt { Reply::StoreSilent } else { Reply::StoreUnavailable });
-        }
-        self.kept_by = settings;
-        self.cut.end_steps();
-        self.noted_at_ms = start.monotonic_ms;
-        if !self.owed.is_empty() {
-            self.live.counters.commit_us.record(self.clock.now().monotonic_us - start.monotonic_us);
-            self.live.counters.commit_events.record(self.owed.len() as u64);
-        }
-        self.owed.clear();
-        Ok(())
-    }
-
     /// Shows what is durable.
     fn apply(&mut self, changes: Changes) {
-        let Changes { events: _, pairs, servers, cancelled, removed } = changes;
-        self.cancelled.extend(cancelled);
-        pairs.keys().for_each(|pair| self.cut.forget(*pair));
-        // Before the directory: a server that is listed again has none of its earlier votes, whatever comes after.
-        for (pair, _) in pairs.iter().filter(|(pair, held)| held.is_none() || removed.contains_key(&pair.server)) {
-            self.live.table.remove(*pair);
+        self.note_removed(&changes);
+        let Changes { pairs, servers, seen, removed, mut ended, .. } = changes;
+        for pair in pairs.iter().filter(|(_, expires_at)| expires_at.is_none()).map(|(pair, _)| *pair) {
+            self.live.table.remove(pair);
         }
         if let Some(servers) = servers {
             self.live.publish(servers);
         }
-        for Cooling { pair, expires_at } in pairs.values().flatten() {
+        let recorded: Vec<_> = pairs.into_iter().filter_map(|(pair, until)| Some((pair, until?))).collect();
+        let mut slices = Slices::default();
+        for (pair, expires_at) in &recorded {
             self.live.table.insert(*pair, *expires_at);
+            slices.done(1);
         }
         // Last: a client that is told of one address of a vote may ask for the others.
-        pairs.into_values().flatten().for_each(|held| self.live.tell(held.pair));
-        self.note_removed_servers(removed);
+        for (pair, _) in &recorded {
+            self.live.waiting.tell(*pair);
+            slices.done(1);
+        }
+        let now = self.clock.now().wall;
+        // Their votes are left in the table. One walk of it serves a commit, however many servers are removed.
+        if !removed.is_empty() {
+            ended.removed = self.live.table.view().count(|server| removed.contains(&server), now) as u64;
+        }
+        self.live.counters.end(ended);
+        seen.into_iter().for_each(|seen| self.live.watch.note(now, seen));
     }
 
-    fn answer(&self, replies: Vec<(Respond, Reply)>, outcome: &Result<(), Reply>) {
+    fn answer(&mut self, replies: Vec<(Respond, Reply)>, outcome: &Result<(), Reply>) {
+        let now = self.clock.now().wall;
         for (respond, reply) in replies {
-            self.live.counters.count(&reply, outcome.is_ok());
+            self.live.count(&reply, outcome.is_ok(), now, self.settings.cooldown);
             respond(outcome.clone().err().unwrap_or(reply));
         }
     }
@@ -374,75 +388,43 @@ impl Recorder {
         if now.monotonic_ms < self.next_tick_ms {
             return;
         }
-        self.next_tick_ms = now.monotonic_ms + TICK_MS;
-        self.sweep(now);
+        // A round may take many ticks. What has expired meanwhile would make the table grow.
+        let ticks = 1 + ((now.monotonic_ms - self.next_tick_ms) / self.tuning.tick_ms).min(TICKS_MADE_UP_MAX);
+        self.next_tick_ms = now.monotonic_ms + self.tuning.tick_ms;
+        self.sweep(now, ticks as usize * self.tuning.sweep_shards);
         self.live.counters.sweep_us.add(self.clock.since_us(now));
     }
 
-    fn sweep(&mut self, now: Now) {
-        let is_full = self.store.as_ref().is_some_and(|store| !store.has_more_room());
-        // On a full disk ended votes may leave at once.
-        let over_by = if is_full { now.wall } else { self.over_by() };
-        let swept = self.live.table.sweep(over_by, SWEEP_SHARDS_PER_TICK);
-        self.live.counters.swept.add(swept as u64);
-        self.cancelled.prune(now.wall, self.cooldown);
-        self.live.counters.store_bytes.set(self.store.as_ref().map_or(0, |store| store.size_bytes()));
+    fn sweep(&mut self, now: Now, shards: usize) {
+        // Votes are forgotten by the certain line only.
+        let mut slices = Slices::default();
+        for _ in 0..shards.min(SHARDS) {
+            let swept = self.live.table.sweep(self.lines.certain(), 1);
+            self.live.counters.swept.add(swept as u64);
+            slices.done(swept);
+        }
+        self.spent.prune(now.wall);
+        let [bytes, commit] =
+            self.store.as_ref().map_or_else(Default::default, |store| [store.size_bytes(), store.commit_number()]);
+        self.live.counters.store_bytes.set(bytes);
+        self.live.counters.store_commit.set(commit);
         if now.monotonic_ms >= self.next_tend_ms {
             self.next_tend_ms = now.monotonic_ms + TEND_MS;
+            self.prune_removed();
+            self.live.ended_log.tell(self.live.counters.ended(), now.monotonic_ms);
             self.tend(now);
         }
         self.note_time_when_due(now);
-        self.drop_over(now, over_by);
-    }
-
-    /// Drops rows of cooldowns that are over.
-    fn drop_over(&mut self, now: Now, over_by: UnixSeconds) {
-        let store = &self.store;
-        if self.is_store_gone()
-            || self.is_store_void()
-            || !self.drop_patience.may_try(now, || store.as_ref().is_none_or(|store| store.has_more_room()))
-        {
-            return;
-        }
-        let rows_max = self.drop_rows;
-        let dropped = self.store().and_then(|(store, kept)| drop_ended(store, &kept, over_by, rows_max));
-        let was_failing = self.is_store_failing();
-        match &dropped {
-            // Nothing was written, which is no sign that the store works. But what could not be dropped has gone: a store
-            // that is written anew leaves it out.
-            Ok(0) => self.drop_patience.is_failing = false,
-            Ok(rows) => {
-                if over_by > self.over_by() {
-                    // The clock may come back: what the table holds then has to be in the store.
-                    self.live.table.sweep(over_by, SHARDS);
-                }
-                self.drop_patience.note(&dropped, now, self.clock.now());
-                self.live.counters.dropped.add(*rows as u64);
-                self.drop_rows = (2 * rows_max).min(DROP_ROWS_PER_TICK);
-                self.patience.try_now();
-            }
-            // Fewer rows change fewer pages, for which there may be room.
-            Err(_) => {
-                self.drop_patience.note(&dropped, now, self.clock.now());
-                self.drop_rows = (rows_max / 4).max(DROP_ROWS_MIN);
-            }
-        }
-        self.say_dropped(was_failing, dropped.as_ref().err());
-    }
-}
-
-/// Drops up to `rows_max` rows of cooldowns that have ended by then; how many.
-fn drop_ended(store: &mut dyn Store, kept: &Kept, ended_by: UnixSeconds, rows_max: usize) -> Result<usize, StoreError> {
-    match ended_by.0.checked_sub(kept.settings.cooldown.seconds()) {
-        Some(until) => store.drop_cast(UnixSeconds(until), rows_max, kept),
-        None => Ok(0),
+        self.drop_ended(now);
     }
 }
 
 #[cfg(test)]
 mod batch_tests;
 #[cfg(test)]
-mod removal_tests;
+mod opening_tests;
+#[cfg(test)]
+mod relisting_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

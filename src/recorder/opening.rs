@@ -2,17 +2,21 @@
 //! service, not its end: status requests are answered 503 meanwhile, which pays nobody, and opening is
 //! tried until it works.
 
-use super::cut::CutVotes;
-use super::removal::Removals;
-use super::timekeeping::{is_large, seconds};
+use std::collections::{HashMap, VecDeque};
+
+use super::ended::EndedEarly;
+use super::health::{Retry, StoreHealth};
+use super::spent::SpentInstants;
 use super::{Recorder, Respond, TEND_MS};
 use crate::readiness::Trouble;
-use crate::recorder::cancelled::CancelledVotes;
-use crate::store::{Cut, Event, Kept, Past, Store, StoreError, StoredVote};
+use crate::store::{CommitNote, Event, Store, StoreError, StoredVote};
+use crate::vote::address::VoterAddress;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
+use crate::vote::lines::{Behind, TimeChange, TimeLines, seconds};
+use crate::vote::settings::Settings;
 use crate::vote::table::{Cooling, Loader};
-use crate::vote::time::{Cooldown, UnixSeconds};
+use crate::vote::time::UnixSeconds;
 
 /// The pause before a second try, in milliseconds. It doubles with each one.
 const RETRY_MIN_MS: u64 = 100;
@@ -20,9 +24,9 @@ const RETRY_MIN_MS: u64 = 100;
 /// most half of its time may go there.
 const RETRY_MAX_MS: u64 = 5_000;
 
-/// A clock that is behind the store by no more than this, in milliseconds, is being slewed, and is taken as it
-/// is.
-const BEHIND_MAX_MS: i64 = 1_000;
+/// A process that is at its end, or `vote-status init`, may have the directory for a moment after a start, in milliseconds.
+const IN_USE_PATIENCE_MS: u64 = 1_000;
+
 /// The pause between two looks at a clock that is behind, in milliseconds.
 const CLOCK_PAUSE_MS: u64 = 100;
 
@@ -34,7 +38,7 @@ pub(super) enum LoadPhase {
     /// The store is to be opened, not before `next_ms` of the monotonic clock, after so many `tries`.
     Opening { next_ms: u64, tries: u32 },
     /// The store is open. Nothing is changed while the clock is behind it.
-    Behind { next_ms: u64, store: Box<dyn Store>, past: Past },
+    Behind { next_ms: u64, store: Box<dyn Store>, note: Option<CommitNote> },
 }
 
 impl Default for LoadPhase {
@@ -66,23 +70,30 @@ impl Recorder {
         }
         let (tries, outcome) = match start {
             LoadPhase::Opening { tries, .. } => (tries, self.open_store()),
-            LoadPhase::Behind { store, past, .. } => {
-                self.clock.adjust(self.clock.drift_ms());
-                (1, Ok((store, past)))
+            LoadPhase::Behind { mut store, note, .. } => {
+                if matches!(store.tend(), Err(StoreError::Gone(_))) {
+                    // Another store was put in its place: the right one, it may be.
+                    drop(store);
+                    (1, self.open_store())
+                } else {
+                    (1, Ok((store, note)))
+                }
             }
         };
-        match outcome.and_then(|(store, past)| self.read_in_time(store, past)) {
+        match outcome.and_then(|(store, note)| self.read_in_time(store, note)) {
             Ok(None) => {}
             Ok(behind) => return Ok(behind),
-            Err(error @ StoreError::InUse(_)) if tries == 0 => return Err(error),
+            Err(error @ StoreError::InUse(_)) if tries == 0 => {
+                let now_ms = self.clock.now().monotonic_ms;
+                if now_ms >= IN_USE_PATIENCE_MS {
+                    return Err(error);
+                }
+                return Ok(Some(LoadPhase::Opening { next_ms: now_ms + RETRY_MIN_MS, tries }));
+            }
             Err(error @ StoreError::Settings(_)) => return Err(error),
             Err(error) => {
                 self.note_unopened(&error);
-                // The next try begins with the system's clock.
-                self.clock.adjust(self.clock.drift_ms());
-                (self.store, self.provisional, self.cut) = Default::default();
-                self.owed.clear();
-                self.owed_drop = None;
+                self.store = None;
                 let end_ms = self.clock.now().monotonic_ms;
                 let pause_ms = (RETRY_MIN_MS << tries.min(10)).min(RETRY_MAX_MS).max(end_ms - start_ms);
                 return Ok(Some(LoadPhase::Opening { next_ms: end_ms + pause_ms, tries: tries + 1 }));
@@ -98,43 +109,68 @@ impl Recorder {
         Ok(None)
     }
 
-    fn open_store(&mut self) -> Result<(Box<dyn Store>, Past), StoreError> {
+    fn open_store(&mut self) -> Result<(Box<dyn Store>, Option<CommitNote>), StoreError> {
         let mut store = (self.open)()?;
-        let past = store.past()?;
-        Ok((store, past))
+        let note = store.note()?;
+        Ok((store, note))
     }
 
     /// Reads the store, unless the clock is behind it.
-    fn read_in_time(&mut self, store: Box<dyn Store>, past: Past) -> Result<Option<LoadPhase>, StoreError> {
-        self.check_settings(&past)?;
-        let (now, settled_ms) = (self.clock.now(), past.kept.as_ref().map_or(0, |kept| kept.settled_ms));
-        let behind_ms = settled_ms.saturating_sub(self.clock.wall_ms());
-        if behind_ms <= BEHIND_MAX_MS.unsigned_abs() || self.accepts.clock {
-            self.readiness.clear(Trouble::ClockBehind);
-            return self.read(store, &past).map(|()| None);
+    fn read_in_time(
+        &mut self,
+        mut store: Box<dyn Store>,
+        note: Option<CommitNote>,
+    ) -> Result<Option<LoadPhase>, StoreError> {
+        let now_ms = self.clock.now().monotonic_ms;
+        let Some(reading) = self.clock.read() else {
+            return Ok(Some(LoadPhase::Behind { next_ms: now_ms, store, note }));
+        };
+        let started = TimeLines::start(note.map(|note| note.time), reading, self.accepts.clock);
+        if let Some(note) = note.filter(|note| note.settings != self.settings) {
+            self.check_settings(&mut *store, note, started.as_ref().ok())?;
         }
+        let behind_us = match started {
+            Ok((lines, change)) => {
+                self.readiness.clear(Trouble::ClockBehind);
+                return self.read(store, note, lines, change).map(|()| None);
+            }
+            Err(Behind(behind_us)) => behind_us,
+        };
         let message = format!(
             "the clock says {}, and the store was used at {}, {} s later: set the clock right, and this goes on by itself; where the later time was the wrong one, start once with --accept-clock",
-            now.wall,
-            seconds(settled_ms),
-            behind_ms.div_ceil(1_000),
+            seconds(reading.wall_us),
+            seconds(reading.wall_us + behind_us),
+            behind_us / 1_000_000,
         );
         STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.clear(trouble));
-        self.readiness.note(Trouble::ClockBehind, &message, now.monotonic_ms);
-        Ok(Some(LoadPhase::Behind { next_ms: now.monotonic_ms + CLOCK_PAUSE_MS, store, past }))
+        self.readiness.note(Trouble::ClockBehind, &message, now_ms);
+        Ok(Some(LoadPhase::Behind { next_ms: now_ms + CLOCK_PAUSE_MS, store, note }))
     }
 
-    /// A store with a live vote takes no other settings, unless that was asked for.
-    fn check_settings(&self, past: &Past) -> Result<(), StoreError> {
-        let Some(Kept { settings: was, settled_ms, .. }) = past.kept else { return Ok(()) };
-        let (settings, now) = (self.settings(), self.clock.now().wall.max(seconds(settled_ms)));
-        // By its row: where a step back has cut it, one that was cast since may be live.
-        let has_live = past.newest.is_some_and(|newest| now < was.cooldown.expires_at(newest));
-        if was == settings || !has_live || self.accepts.settings {
+    /// A store with a live vote takes no other settings, unless that is asked for where the time is certain: by a clock
+    /// that is wrong, votes would be forgotten for good. `started` are the lines of this start, if it has any.
+    fn check_settings(
+        &self,
+        store: &mut dyn Store,
+        note: CommitNote,
+        started: Option<&(TimeLines, Option<TimeChange>)>,
+    ) -> Result<(), StoreError> {
+        let (was, settings) = (note.settings, self.settings);
+        let noted = UnixSeconds(u32::try_from(note.time.certain_ms / 1_000).unwrap_or(u32::MAX));
+        let certain = started.map_or(noted, |(lines, change)| last_of(lines, change.as_ref()).certain());
+        if !store.has_vote(was.cooldown.first_live(certain))? {
+            return Ok(());
+        }
+        if !self.accepts.settings {
+            return Err(StoreError::Settings(format!(
+                "the store was made with {was}, and this start has {settings}: start with {was}, or once with --accept-settings to give the store {settings} for good"
+            )));
+        }
+        if self.accepts.clock || started.is_some_and(|(lines, _)| lines.is_one()) {
             return Ok(());
         }
         Err(StoreError::Settings(format!(
-            "the store was made with {was}, and this start has {settings}: start with {was}, or once with --accept-settings to give the store {settings} for good"
+            "the store takes the settings {settings} only where the time is certain, as votes would be forgotten by a clock that is wrong: start with {was}, stop in order, and start with --accept-settings within a minute; or see that the clock is right, and give --accept-clock too"
         )))
     }
 
@@ -151,157 +187,165 @@ impl Recorder {
         self.readiness.note(trouble, &format!("{error}{remedy}"), self.clock.now().monotonic_ms);
     }
 
-    /// Reads all of the store, into a table apart: what fails half-way leaves nothing behind. It is read as of the
-    /// time that the store knows, and then the clock is followed.
-    fn read(&mut self, mut store: Box<dyn Store>, past: &Past) -> Result<(), StoreError> {
+    /// Reads all of the store, into a table apart: what fails half-way leaves nothing behind. Then the time goes on from
+    /// the note.
+    fn read(
+        &mut self,
+        mut store: Box<dyn Store>,
+        note: Option<CommitNote>,
+        lines: TimeLines,
+        change: Option<TimeChange>,
+    ) -> Result<(), StoreError> {
         let start = self.clock.now();
-        let settings = self.settings();
-        let was = past.kept.as_ref().map_or(settings, |kept| kept.settings);
-        let is_changed = was != settings;
-        // What was over under the old length must not come back under a longer one: a clock that is ahead is
-        // believed then.
-        let over_by = match past.kept.as_ref().map(|kept| seconds(kept.settled_ms)) {
-            Some(settled) if is_changed => settled.max(start.wall),
-            Some(settled) => settled,
-            None => start.wall,
+        let was = note.map_or(self.settings, |note| note.settings);
+        // Under another length, what was shown as ended has to stay so, and what the clock that is accepted has ended.
+        let ended_by = if was == self.settings {
+            lines.certain()
+        } else {
+            let after = last_of(&lines, change.as_ref());
+            after.now().max(change.map_or(lines.certain(), |change| change.ended_by))
         };
-        let over_until = was.cooldown.min(settings.cooldown).voted_at(over_by);
-        let since = if is_changed { UnixSeconds(0) } else { over_until };
-        let (kept, cooldown, mut table) = (past.kept.as_ref(), self.cooldown, self.live.table.view().shadow());
-        let mut reading = Reading::new(table.loader(), kept, over_until, is_changed);
-        let mut cancelled = CancelledVotes::default();
+        let first = was.cooldown.first_live(ended_by);
+        let mut table = self.live.table.view().shadow();
+        let mut reading = Reading {
+            loader: table.loader(),
+            was,
+            settings: self.settings,
+            first,
+            servers: Snapshot::default(),
+            conflict: None,
+            unlisted: HashMap::new(),
+            forgotten: 0,
+            taken: 0,
+        };
         self.readiness.begin_load();
-        store.replay(since, &mut |event| {
+        store.replay(first, &mut |event| {
             self.readiness.add_loaded_rows(1);
             match event {
                 Event::Server(server, token) => reading.server(server, token),
-                Event::Vote(row) => reading.vote(row, cooldown),
-                Event::Spent(vote) => {
-                    cancelled.note(StoredVote { pair: self.live.table.looked_up(vote.pair), ..vote });
-                }
+                Event::Vote(vote) => reading.vote(vote),
                 Event::VoteRemoved(_) | Event::ServerRemoved(_) => {}
             }
         })?;
-        let Reading { loader, servers, conflict, unlisted, mut removed, cut, .. } = reading;
-        let superseded = loader.finish();
+        let Reading { loader, servers, conflict, unlisted, forgotten, taken, .. } = reading;
+        loader.finish();
         if let Some(server) = conflict {
             return Err(StoreError::Unusable(format!("two servers have one token, one of them is {server}")));
         }
-        (self.cancelled, self.removals) = (cancelled, Removals::default());
-        self.removals.add(unlisted);
-        // From here on the store may be written to.
-        self.store = Some(store);
         self.live.table.exchange(&mut table);
         self.live.publish(servers);
-        // Of two votes of one network the earlier goes: cancelling the later one must not bring it back.
-        removed.extend(superseded.into_iter().map(|entry| StoredVote::of(entry, cooldown)));
-        self.cut = CutVotes::before(kept.map_or(&[], |kept| kept.cuts.as_slice()));
-        self.kept_by = was;
-        if is_changed {
-            log::warn!(
-                "the store has the settings {settings} for good (--accept-settings, or without a live vote); it had {was}, and {} votes have gone with that",
-                removed.len()
-            );
+        (self.removed, self.relistings) = (unlisted, VecDeque::new());
+        let commit_number = store.commit_number();
+        // Where an earlier try of this start has failed, the next commit tells whether the store works.
+        if !matches!(self.health, StoreHealth::Well { .. }) {
+            self.health = StoreHealth::Failing(Retry::default());
         }
-        self.owed.extend(removed.into_iter().map(Event::VoteRemoved));
-        self.owe_cut(cut.iter().map(|row| row.cooling(cooldown)));
-        if let Some(kept) = kept {
-            self.take_clock(kept);
+        // From here on the store may be written to.
+        self.store = Some(store);
+        self.lines = lines;
+        self.spent = SpentInstants::before_start(note.map_or(UnixSeconds(0), |note| note.spent_until), lines.now());
+        self.loaded_at_ms = start.monotonic_ms;
+        self.show_time();
+        // Another length moves the end of each; in a shorter network some give way to the latest.
+        let held = if was.cooldown == self.settings.cooldown { self.live.table.view().len() } else { 0 };
+        self.keep_start(was, [taken.saturating_sub(held), forgotten], change)?;
+        match note {
+            Some(note) => {
+                let at = seconds(1_000 * note.time.wall_ms.cast_signed());
+                log::info!("the store was last written at {at}: commit {commit_number}");
+            }
+            None => log::info!("the store is new: no earlier vote counts"),
         }
-        // Rows of a time that nobody kept.
-        let now = self.clock.now().wall;
-        self.cut(Cut { beyond: now, to: now });
-        self.keep_settings(is_changed)?;
         self.live.counters.load_ms.set(self.clock.now().monotonic_ms - start.monotonic_ms);
         Ok(())
     }
 
-    /// Keeps accepted settings before an answer is given under them: nothing may come back under the old ones. The commit
-    /// that kept them may be the one whose sync failed in the try before: what the file says of them does not count then.
-    fn keep_settings(&mut self, is_changed: bool) -> Result<(), StoreError> {
-        let is_in_doubt = self.accepts.settings && self.is_store_void();
-        if (is_changed || is_in_doubt) && self.write(Vec::new()).is_err() {
-            let settings = self.settings();
-            return Err(StoreError::Unavailable(format!("the store cannot keep the settings {settings}")));
+    /// Makes durable what this start has changed, before an answer is given by it: other settings, and a time that goes
+    /// back or counts as certain. The lines are noted in any case, if the store takes that, or soon.
+    fn keep_start(
+        &mut self,
+        was: Settings,
+        [moved, forgotten]: [usize; 2],
+        change: Option<TimeChange>,
+    ) -> Result<(), StoreError> {
+        let settings = self.settings;
+        let unavailable = |what: &str| StoreError::Unavailable(format!("the store cannot keep {what}"));
+        if was != settings {
+            let vote = |entry| Some(StoredVote::of(entry, settings.cooldown));
+            let kept = self.renew(self.lines.note(), &vote);
+            kept.map_err(|_| unavailable(&format!("the settings {settings}")))?;
+            self.live.counters.end(EndedEarly { settings: (moved + forgotten) as u64, ..EndedEarly::default() });
+            log::warn!(
+                "the store has the settings {settings} for good (--accept-settings, or without a live vote); it had {was}; {moved} cooldowns end with that, or at another time{}",
+                if forgotten > 0 {
+                    format!(", and {forgotten} IPv6 votes are forgotten: it knew their shorter networks only")
+                } else {
+                    String::new()
+                }
+            );
+        }
+        if let Some(change) = change {
+            self.change_time(&change).map_err(|_| unavailable("the time of this start"))?;
+        }
+        if self.accepts.clock {
+            log::warn!("the clock counts as certain (--accept-clock): leave the option out from now on");
+        }
+        if !self.lines.is_one() {
+            self.say_lines();
+        }
+        // A store that is void takes a while to write anew, and the end of the start is waited for.
+        if !self.is_store_void() {
+            self.note_time();
         }
         Ok(())
     }
+}
 
-    /// Goes from the time that was shown last to that of the clock, as by a step.
-    fn take_clock(&mut self, kept: &Kept) {
-        let wall_ms = self.clock.wall_ms().cast_signed();
-        let (shown_ms, settled_ms) = (kept.shown_ms.cast_signed(), kept.settled_ms.cast_signed());
-        self.clock.adjust(shown_ms - wall_ms);
-        if is_large(shown_ms - settled_ms) {
-            self.provisional = self.provisional_step(settled_ms - self.clock.now().monotonic_ms.cast_signed(), true);
-        }
-        let drift_ms = wall_ms - self.clock.wall_ms().cast_signed();
-        let cut = if is_large(drift_ms) {
-            self.step_clock(drift_ms)
-        } else {
-            self.clock.follow(drift_ms * 1_000);
-            0
-        };
-        if settled_ms - wall_ms > BEHIND_MAX_MS {
-            let (now, settled) = (self.clock.now().wall, seconds(kept.settled_ms));
-            log::warn!(
-                "the clock is taken as it is (--accept-clock): it says {now}, and the store was used at {settled}, {} s later; {cut} cooldowns were cut to their length, and what had ended by then stays ended; leave the option out from now on",
-                (settled_ms - wall_ms).unsigned_abs().div_ceil(1_000)
-            );
-        }
-        if drift_ms < -BEHIND_MAX_MS {
-            // What this step has cut stays cut at the next start, whatever the clock says by then.
-            self.note_time();
-        }
-    }
+/// The lines as they are at the end of a start.
+fn last_of<'l>(lines: &'l TimeLines, change: Option<&'l TimeChange>) -> &'l TimeLines {
+    change.map_or(lines, |change| &change.lines)
 }
 
 /// What a load has read so far.
 struct Reading<'t> {
     loader: Loader<'t>,
-    kept: Option<&'t Kept>,
-    /// Votes are left out up to this one.
-    over_until: UnixSeconds,
-    /// Their rows have to go: under a longer length they would be live again.
-    over_goes: bool,
+    was: Settings,
+    settings: Settings,
+    /// Earlier votes have ended. A store of 1.0.0 gives them all the same.
+    first: UnixSeconds,
     servers: Snapshot,
     /// A server with another one's token.
     conflict: Option<ServerId>,
-    /// Votes of removed servers that are left where the process was killed between two parts.
-    unlisted: Vec<Cooling>,
-    /// Rows that have to go.
-    removed: Vec<StoredVote>,
-    /// Rows of votes that a step back had cut.
-    cut: Vec<StoredVote>,
+    /// Servers that are not listed and have votes, and until when.
+    unlisted: HashMap<ServerId, UnixSeconds>,
+    /// Votes of IPv6 networks that are shorter than those of the settings.
+    forgotten: usize,
+    /// Votes that were taken.
+    taken: usize,
 }
 
-impl<'t> Reading<'t> {
-    fn new(loader: Loader<'t>, kept: Option<&'t Kept>, over_until: UnixSeconds, over_goes: bool) -> Self {
-        let (servers, unlisted, removed, cut) = Default::default();
-        Self { loader, kept, over_until, over_goes, servers, conflict: None, unlisted, removed, cut }
-    }
-
+impl Reading<'_> {
     fn server(&mut self, server: ServerId, token: Token) {
         if !self.servers.insert(server, token) {
             self.conflict = Some(server);
         }
     }
 
-    fn vote(&mut self, row: StoredVote, cooldown: Cooldown) {
-        let vote = StoredVote { voted_at: self.kept.map_or(row.voted_at, |kept| kept.cut(row.voted_at)), ..row };
-        let is_over = vote.voted_at <= self.over_until;
-        if is_over && self.over_goes {
-            self.removed.push(row);
-        } else if vote != row {
-            self.cut.push(row);
-        }
-        if is_over {
+    fn vote(&mut self, vote: StoredVote) {
+        if vote.voted_at < self.first {
             return;
         }
-        if self.servers.contains(vote.pair.server) {
-            self.loader.put(vote.cooling(cooldown));
-        } else {
-            self.unlisted.push(vote.cooling(cooldown));
+        let is_v6 = matches!(vote.pair.address, VoterAddress::V6(_));
+        if is_v6 && self.was.ipv6_prefix.bits() < self.settings.ipv6_prefix.bits() {
+            self.forgotten += 1;
+            return;
         }
+        let entry: Cooling = vote.cooling(self.settings.cooldown);
+        if !self.servers.contains(vote.pair.server) {
+            let until = self.unlisted.entry(vote.pair.server).or_insert(entry.expires_at);
+            *until = entry.expires_at.max(*until);
+        }
+        self.taken += 1;
+        self.loader.put(entry);
     }
 }

@@ -11,7 +11,7 @@ use crate::cluster::{Node, RedisStore};
 use crate::recorder::counters::RecorderCounters;
 use crate::recorder::live_state::LiveState;
 use crate::recorder::shared::SharedStore;
-use crate::recorder::{Accepts, OpenStore, Recorder, RecorderHandle};
+use crate::recorder::{Accepts, OpenStore, Recorder, RecorderHandle, Tuning};
 use crate::store::StoreError;
 use crate::vote::directory::DirectoryView;
 use crate::vote::table::CooldownView;
@@ -82,7 +82,9 @@ impl WriteSide {
         let (settings, readiness, seed) = (config.settings, &config.readiness, std::mem::take(&mut config.seed));
         match store {
             StoreChoice::Own { open, accepts } => {
-                let (mut recorder, handle) = Recorder::new(clock.clone(), settings, accepts, readiness.clone(), open);
+                let tuning = Tuning::default();
+                let (mut recorder, handle) =
+                    Recorder::new(clock.clone(), settings, accepts, readiness.clone(), tuning, open);
                 let views = Views::of(recorder.live(), None);
                 let load = move || {
                     recorder.load(seed)?;

@@ -34,6 +34,7 @@ mod start;
 mod state;
 mod stop;
 mod threads;
+mod watchdog;
 mod workers;
 
 pub use backend::StoreChoice;

@@ -7,10 +7,13 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
+use crate::json::escaped;
 use crate::readiness::Readiness;
 
 /// The service answers.
 pub(super) const READY: &str = "READY=1";
+/// The loops turn.
+pub(super) const WATCHDOG: &str = "WATCHDOG=1";
 /// The service is going away.
 pub(super) const STOPPING: &str = "STOPPING=1";
 
@@ -34,7 +37,10 @@ impl Manager {
     /// Tells it what is wrong, or that nothing is any more, unless it knows already.
     pub(super) fn tell(&mut self, readiness: &Readiness) {
         let trouble = readiness.gravest();
-        let status = trouble.map(|(trouble, message)| format!("STATUS=not well ({}): {message}", trouble.word()));
+        let status = trouble.map(|(trouble, message)| {
+            // A path in it may contain a line end, which would begin another assignment.
+            format!("STATUS=not well ({}): {}", trouble.word(), escaped(&message))
+        });
         if status != self.0 {
             tell(status.as_deref().unwrap_or("STATUS=well again"));
             self.0 = status;

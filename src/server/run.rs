@@ -3,13 +3,10 @@
 use super::backend::StoreChoice;
 use super::sockets::Sockets;
 use super::start::LoadProgress;
-use super::state::Run;
+use super::state::{MANAGER_MS, Run};
 use super::threads::{Events, ServerEvent, ThreadKind};
 use super::{Config, Ended, Role, ServerError, banner};
 use crate::net::listen::address::ListenAddress;
-
-/// The service manager is told of a change within so many milliseconds.
-const MANAGER_MS: u64 = 1_000;
 
 /// Runs the service until it is told to stop. `announce` is called for each listener, once it answers from a
 /// loaded state.
@@ -43,7 +40,8 @@ impl Run {
     /// Waits for what ends the run, and does that.
     fn serve(mut self) -> Result<Ended, ServerError> {
         loop {
-            self.manager.tell(&self.config.readiness);
+            self.config.readiness.look(self.clock.now().monotonic_ms);
+            self.tell_manager();
             match self.next_event(self.at_ms(MANAGER_MS))? {
                 Some(ServerEvent::Stop) => return self.stop(),
                 Some(ServerEvent::Ended(kind)) => return Err(ServerError::Thread(kind)),

@@ -3,7 +3,7 @@
 use std::thread::JoinHandle;
 
 use super::backend::{Load, WriteSide};
-use super::state::Run;
+use super::state::{MANAGER_MS, Run};
 use super::threads::{ServerEvent, ThreadKind, start_thread};
 use super::{Role, ServerError, notify};
 
@@ -13,9 +13,6 @@ const LOAD_PATIENCE_MS: u64 = 3_000;
 
 /// What is in the way of the load is looked for so often, in milliseconds.
 const HINDERED_POLL_MS: u64 = 20;
-
-/// While the store is read, the service manager is told what is wrong so often, in milliseconds.
-const LOAD_REPORT_MS: u64 = 1_000;
 
 /// Where a load stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +60,8 @@ impl Run {
             if is_hindered {
                 announce(self);
             }
-            self.manager.tell(&self.config.readiness);
-            progress = self.wait_for_news(is_hindered, LOAD_REPORT_MS)?;
+            self.tell_manager();
+            progress = self.wait_for_news(is_hindered, MANAGER_MS)?;
         }
         if progress == LoadProgress::Loaded {
             announce(self);
@@ -104,7 +101,9 @@ impl Run {
     fn wait_for_news(&self, was_hindered: bool, patience_ms: u64) -> Result<LoadProgress, ServerError> {
         let until_ms = self.at_ms(patience_ms);
         loop {
-            let is_late = self.clock.now().monotonic_ms >= until_ms;
+            let now_ms = self.clock.now().monotonic_ms;
+            self.config.readiness.look(now_ms);
+            let is_late = now_ms >= until_ms;
             match self.next_event(until_ms.min(self.at_ms(HINDERED_POLL_MS)))? {
                 Some(ServerEvent::Loaded(loaded)) => {
                     return loaded.map(|()| LoadProgress::Loaded).map_err(ServerError::Store);

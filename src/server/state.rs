@@ -8,6 +8,7 @@ use super::backend::{StoreChoice, Views, WriteSide};
 use super::notify::Manager;
 use super::sockets::Sockets;
 use super::threads::{Events, ServerEvent, Serving, ThreadKind};
+use super::watchdog::Watchdog;
 use super::{Config, Ended, ServerError};
 use crate::clock::Clock;
 use crate::control::metrics::Sources;
@@ -15,6 +16,9 @@ use crate::net::budget::Budget;
 
 /// The instant that never comes.
 pub(super) const NEVER_MS: u64 = u64::MAX;
+
+/// The main thread looks after what the service manager is told each so many milliseconds.
+pub(super) const MANAGER_MS: u64 = 1_000;
 
 /// The running parts.
 pub(super) struct Run {
@@ -33,6 +37,7 @@ pub(super) struct Run {
     /// Threads that have ended and were not waited for yet.
     pub(super) ended: Vec<ThreadKind>,
     pub(super) manager: Manager,
+    pub(super) watchdog: Watchdog,
 }
 
 impl Run {
@@ -69,8 +74,15 @@ impl Run {
             events,
             ended: Vec::new(),
             manager: Manager::default(),
+            watchdog: Watchdog::from_environment(),
         };
         Ok((run, write_side))
+    }
+
+    /// Tells the service manager what is wrong, and that the loops turn.
+    pub(super) fn tell_manager(&mut self) {
+        self.manager.tell(&self.config.readiness);
+        self.watchdog.look(self.clock.now().monotonic_ms, self.public.iter().chain(&self.control));
     }
 
     /// The instant that is `ahead_ms` milliseconds from now.
@@ -88,7 +100,9 @@ impl Run {
     /// Waits until `count` threads of a kind have ended, or until that instant; others may end meanwhile.
     pub(super) fn wait_for(&mut self, kind: ThreadKind, count: usize, until_ms: u64) -> Result<Ended, ServerError> {
         while self.ended.iter().filter(|ended| **ended == kind).count() < count {
-            match self.next_event(until_ms)? {
+            self.watchdog.look_aside(self.clock.now().monotonic_ms);
+            match self.next_event(until_ms.min(self.at_ms(MANAGER_MS)))? {
+                None if self.clock.now().monotonic_ms < until_ms => {}
                 None => return Ok(Ended::Overdue),
                 Some(ServerEvent::Stop) => return Ok(Ended::AtOnce),
                 Some(ServerEvent::Ended(kind)) => self.ended.push(kind),

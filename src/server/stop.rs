@@ -29,8 +29,11 @@ impl Run {
         }
         let ended = self.wait_for(ThreadKind::Recorder, 1, until_ms)?;
         if ended == Ended::Overdue {
+            let work = self.config.readiness.work(self.clock.now().monotonic_ms);
+            let doing = work
+                .map_or(String::new(), |(doing, seconds)| format!("; the recorder has been {doing} for {seconds} s"));
             log::error!(
-                "the store did not end within --drain-timeout (does the disk hang?): the process ends without it; changes that were answered 503 may have been recorded or not"
+                "the store did not end within --drain-timeout{doing}: the process ends without it; changes that were answered 503 may have been recorded or not"
             );
         }
         if ended == Ended::Cleanly {

@@ -5,11 +5,16 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
 
 use rustix::fs::statvfs;
 use rustix::process::{Resource, getrlimit};
 
-use super::disk::{Disk, DiskFile, DiskRoom, FileId};
+use super::disk::{Disk, DiskFile, DiskRoom, FileId, FileLook};
+
+/// A program that copies a file writes to it at least so often, unless its own disk or network hangs.
+const LOOKS_APART: Duration = Duration::from_secs(1);
 
 /// A directory of the file system.
 #[derive(Debug)]
@@ -38,6 +43,10 @@ impl Disk for DataDirectory {
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
         Ok(Arc::new(options().open(self.path(name))?))
+    }
+
+    fn open_to_read(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(File::open(self.path(name))?))
     }
 
     fn open_or_make(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
@@ -83,11 +92,29 @@ impl Disk for DataDirectory {
     fn path(&self, name: &str) -> PathBuf {
         if name.is_empty() { self.path.clone() } else { self.path.join(name) }
     }
+
+    fn target(&self, name: &str) -> Option<(Arc<dyn Disk>, String)> {
+        let link = self.path(name);
+        let target = link.is_symlink().then(|| fs::canonicalize(link).ok()).flatten()?;
+        Some((Self::at(target.parent()?), target.file_name()?.to_str()?.to_owned()))
+    }
 }
 
 impl DiskFile for File {
     fn identity(&self) -> io::Result<FileId> {
         self.metadata().map(|metadata| (metadata.dev(), metadata.ino()))
+    }
+
+    fn look(&self) -> io::Result<FileLook> {
+        let metadata = self.metadata()?;
+        let written_ns = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
+        Ok(FileLook { bytes_len: metadata.len(), written_ns })
+    }
+
+    fn is_changing(&self) -> io::Result<bool> {
+        let before = self.look()?;
+        sleep(LOOKS_APART);
+        Ok(self.look()? != before)
     }
 
     fn bytes_len(&self) -> io::Result<u64> {

@@ -32,6 +32,14 @@ pub trait Disk: Send + Sync {
     /// [`ErrorKind::NotFound`] where there is none, and what the system says.
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
 
+    /// The same for reading only.
+    ///
+    /// # Errors
+    /// As [`Disk::open`].
+    fn open_to_read(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.open(name)
+    }
+
     /// Opens the file of this name. Where there is none it is made, empty and for its owner only.
     ///
     /// # Errors
@@ -73,6 +81,12 @@ pub trait Disk: Send + Sync {
 
     /// What a person calls the file of this name; without a name, the directory.
     fn path(&self, name: &str) -> PathBuf;
+
+    /// Where the name is a link: the directory of the file that it leads to, and that file's name there. To give that name
+    /// to another file leaves the link as it is.
+    fn target(&self, _name: &str) -> Option<(Arc<dyn Disk>, String)> {
+        None
+    }
 }
 
 /// An open file. It stays what it is when its name is taken away or given to another.
@@ -82,6 +96,18 @@ pub trait DiskFile: Send + Sync {
     /// # Errors
     /// What the system says.
     fn identity(&self) -> io::Result<FileId>;
+
+    /// How it looks from outside. Two looks that differ have a write between them.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn look(&self) -> io::Result<FileLook>;
+
+    /// Whether something else is writing to it: looks twice, with a pause between.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn is_changing(&self) -> io::Result<bool>;
 
     /// Its length in bytes.
     ///
@@ -119,6 +145,15 @@ pub trait DiskFile: Send + Sync {
     /// # Errors
     /// What the system says.
     fn try_lock(&self) -> io::Result<bool>;
+}
+
+/// How a file looks from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileLook {
+    /// Its length.
+    pub bytes_len: u64,
+    /// When it was written to last, in nanoseconds of some clock.
+    pub written_ns: i128,
 }
 
 /// The room on a disk, in bytes.

@@ -1,6 +1,6 @@
 //! A store that keeps nothing: `--in-memory` and `--demo`.
 
-use super::{Event, Kept, Past, Store, StoreError};
+use super::{CommitNote, Event, Store, StoreError};
 use crate::vote::time::UnixSeconds;
 
 /// Forgets everything at the end of the process.
@@ -8,23 +8,23 @@ use crate::vote::time::UnixSeconds;
 pub struct MemoryStore;
 
 impl Store for MemoryStore {
-    fn commit(&mut self, _events: &[Event], _kept: &Kept) -> Result<(), StoreError> {
+    fn commit(&mut self, _events: &[Event], _note: &CommitNote) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn replay(&mut self, _since: UnixSeconds, _visit: &mut dyn FnMut(Event)) -> Result<(), StoreError> {
+    fn replay(&mut self, _first: UnixSeconds, _visit: &mut dyn FnMut(Event)) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn past(&mut self) -> Result<Past, StoreError> {
-        Ok(Past::default())
+    fn note(&mut self) -> Result<Option<CommitNote>, StoreError> {
+        Ok(None)
     }
 
-    fn is_lasting(&self) -> bool {
-        false
+    fn has_vote(&mut self, _first: UnixSeconds) -> Result<bool, StoreError> {
+        Ok(false)
     }
 
-    fn drop_cast(&mut self, _until: UnixSeconds, _max: usize, _kept: &Kept) -> Result<usize, StoreError> {
+    fn drop_before(&mut self, _first: UnixSeconds, _rows_max: usize, _note: &CommitNote) -> Result<usize, StoreError> {
         Ok(0)
     }
 

@@ -5,22 +5,28 @@
 
 use std::fmt;
 
+use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
+use crate::vote::lines::TimeNote;
 use crate::vote::settings::Settings;
 use crate::vote::table::{Cooling, Pair};
-use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
+use crate::vote::time::{Cooldown, UnixSeconds};
 
 pub mod commit_marker;
 pub mod directory;
 pub mod disk;
 pub mod embedded;
 pub mod memory;
+mod private_view;
 mod room;
 pub mod row;
 mod store_file;
 mod tables;
 
 pub use tables::SCHEMA;
+
+/// In the data directory of a node: the id of the store that the nodes share.
+pub const SHARED_STORE_FILE: &str = "store.id";
 
 /// A vote as it is kept. Both together are its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,8 +58,6 @@ pub enum Event {
     Vote(StoredVote),
     /// A recorded vote counts no longer: cancelled, replaced by a later one, or removed with its server.
     VoteRemoved(StoredVote),
-    /// A vote that counts no longer had this instant: no later vote of the pair gets it.
-    Spent(StoredVote),
     /// A server is listed, or has another token.
     Server(ServerId, Token),
     /// A server is listed no longer.
@@ -92,98 +96,101 @@ impl fmt::Display for StoreError {
     }
 }
 
-/// A step back of the clock, as it cuts rows that do not say so yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// Votes from after this moment were cast before the step: it cuts them.
-    pub beyond: UnixSeconds,
-    /// They end a length after this.
-    pub to: UnixSeconds,
-}
-
 /// What is written with every commit besides its changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
-    /// The latest time of the service, in milliseconds since 1970.
-    pub shown_ms: u64,
-    /// The same without a provisional step forward.
-    pub settled_ms: u64,
-    /// What the rows are kept by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitNote {
+    /// The lines of time, and the time shown.
+    pub time: TimeNote,
+    /// Votes that were taken away have instants before this one: no later vote of their pairs gets these. 0 for none.
+    pub spent_until: UnixSeconds,
+    /// What the votes are read by.
     pub settings: Settings,
-    /// Steps back, in their order.
-    pub cuts: Vec<Cut>,
 }
 
-impl Kept {
-    /// The instant that a row of a vote stands for, by the steps back that the rows do not know of.
-    pub(crate) fn cut(&self, voted_at: UnixSeconds) -> UnixSeconds {
-        let by_step = |at, step: &Cut| if at > step.beyond.plus(VOTE_AHEAD_MAX_S) { step.to } else { at };
-        self.cuts.iter().fold(voted_at, by_step)
-    }
+/// Is shown votes, one after the other.
+pub type VoteVisitor<'v> = dyn FnMut(StoredVote) + 'v;
+
+/// All that a store is to hold.
+pub struct StoreContent<'c> {
+    /// The listed servers.
+    pub servers: &'c Snapshot,
+    /// Visits every vote, in no order. It is called more than once, and visits the same votes each time.
+    pub votes: &'c dyn Fn(&mut VoteVisitor<'_>),
+    /// Votes are put in order in slices of about so many, so that the memory for it has a bound.
+    pub slice_rows: usize,
 }
 
-/// What a store knows of the time that it was used in.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Past {
-    /// What was written last; `None` where nothing was ever kept.
-    pub kept: Option<Kept>,
-    /// When the newest vote was cast.
-    pub newest: Option<UnixSeconds>,
+/// The room for more in a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoomLeft {
+    /// None for a commit of a few votes.
+    Little,
+    /// Enough for one, and about as much as when [`StoreError::Full`] was told.
+    Unchanged,
+    /// More than when [`StoreError::Full`] was told, or it was not told.
+    More,
 }
 
 /// Keeps votes and servers over restarts.
 pub trait Store: Send {
-    /// Makes all of `events`, in their order, durable with what is `kept` besides, or nothing. What came back without
-    /// an error survives a crash and a power cut.
+    /// Makes all of `events`, in their order, durable with the `note`, or nothing. What came back without an error
+    /// survives a crash and a power cut.
     ///
     /// # Errors
-    /// [`StoreError::InDoubt`]: it may have been kept. Any other: nothing was.
-    fn commit(&mut self, events: &[Event], kept: &Kept) -> Result<(), StoreError>;
+    /// [`StoreError::InDoubt`]: it may be durable. Any other: nothing is.
+    fn commit(&mut self, events: &[Event], note: &CommitNote) -> Result<(), StoreError>;
 
-    /// Gives every listed server, then every vote cast after `since`, and every instant after it that is spent.
+    /// Gives every listed server, then every vote cast at `first` or later.
     ///
     /// # Errors
     /// [`StoreError::Unusable`] where what is there cannot be believed.
-    fn replay(&mut self, since: UnixSeconds, visit: &mut dyn FnMut(Event)) -> Result<(), StoreError>;
+    fn replay(&mut self, first: UnixSeconds, visit: &mut dyn FnMut(Event)) -> Result<(), StoreError>;
 
-    /// What is known of the time before this start.
+    /// The note of the last commit; `None` where nothing was ever committed.
     ///
     /// # Errors
     /// As [`Store::replay`].
-    fn past(&mut self) -> Result<Past, StoreError>;
+    fn note(&mut self) -> Result<Option<CommitNote>, StoreError>;
 
-    /// Whether anything is kept beyond the end of the process.
-    fn is_lasting(&self) -> bool {
-        true
-    }
+    /// Whether a listed server has a vote cast at `first` or later.
+    ///
+    /// # Errors
+    /// As [`Store::replay`].
+    fn has_vote(&mut self, first: UnixSeconds) -> Result<bool, StoreError>;
 
-    /// Drops up to `rows_max` votes cast until `until`, itself included, in one commit; how many were dropped.
+    /// Drops up to `rows_max` votes cast before `first`, in one commit; how many were dropped. A store that is void has
+    /// none: it is written anew without them.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: to be tried again later.
-    fn drop_cast(&mut self, until: UnixSeconds, rows_max: usize, kept: &Kept) -> Result<usize, StoreError>;
+    fn drop_before(&mut self, first: UnixSeconds, rows_max: usize, note: &CommitNote) -> Result<usize, StoreError>;
 
-    /// Whether nothing that is kept counts any more, because a sync has failed or something else wrote to the
-    /// file: no commit is taken until [`Store::renew`].
+    /// Whether the file is to be written anew before the next commit: a sync has failed, something else wrote to it, or
+    /// an earlier version made it. No commit is taken until [`Store::renew`].
     fn is_void(&self) -> bool {
         false
     }
 
-    /// Keeps `rows`, each a server, a vote or an instant that is spent, and what is `kept` besides, in place of all that was kept.
+    /// Makes `content` durable, with the `note`, in place of all that was there.
     ///
     /// # Errors
     /// As with a commit. The store is as void as it was, and this can be tried again.
-    fn renew(&mut self, _rows: &mut dyn Iterator<Item = Event>, _kept: &Kept) -> Result<(), StoreError> {
+    fn renew(&mut self, _content: &StoreContent<'_>, _note: &CommitNote) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    /// Number of the last commit. It rises over restarts too, and falls only where another store takes the place.
+    fn commit_number(&self) -> u64 {
+        0
     }
 
     /// Bytes taken on disk, as far as is known.
     fn size_bytes(&self) -> u64;
 
-    /// After [`StoreError::Full`]: whether there is more room now than there was then. Cheap, and
-    /// not the last word: a limit on the size of files is not seen.
-    fn has_more_room(&self) -> bool {
-        true
+    /// The room that there is, as far as the disk tells. Cheap, and not the last word: a quota and a limit on the size of
+    /// files are not seen.
+    fn room(&self) -> RoomLeft {
+        RoomLeft::More
     }
 
     /// What needs looking after besides commits; to be called twice a second.

@@ -57,15 +57,13 @@ impl Room {
         self.disk.room().is_some_and(|room| room.free_bytes < SCARCE_RESERVES * wanted(room))
     }
 
-    /// Gives up `bytes`, in whole blocks, of what is kept back, down to so many hundredths of it;
-    /// whether there were any.
-    pub(super) fn give(&self, bytes: u64, reserved_percent: u64) -> bool {
-        let Some(reserved) = self.disk.room().map(|room| wanted(room) * reserved_percent / 100) else {
-            return false;
-        };
+    /// Gives up `bytes`, in whole blocks, of what is kept back; whether there were any. Asks the file: something else may
+    /// have cut it.
+    pub(super) fn give(&self, bytes: u64) -> bool {
         let mut reserve = self.reserve();
+        reserve.look();
         let left = reserve.bytes.saturating_sub(bytes.max(1).next_multiple_of(BLOCK_BYTES));
-        let given = reserve.bytes > reserved && reserve.file.as_ref().is_some_and(|file| file.set_len(left).is_ok());
+        let given = reserve.bytes > 0 && reserve.file.as_ref().is_some_and(|file| file.set_len(left).is_ok());
         if given {
             reserve.bytes = left;
         }
@@ -78,6 +76,7 @@ impl Room {
     pub(super) fn keep_back(&self, cut_spare: impl Fn(u64, u64) -> bool) {
         let Some(wanted) = self.disk.room().map(wanted) else { return };
         let mut reserve = self.reserve();
+        reserve.look();
         if reserve.bytes >= wanted {
             return;
         }
@@ -103,6 +102,13 @@ fn wanted(room: DiskRoom) -> u64 {
 }
 
 impl Reserve {
+    /// Asks the file how long it is: something else may have cut it.
+    fn look(&mut self) {
+        if let Some(Ok(bytes)) = self.file.as_ref().map(|file| file.bytes_len()) {
+            self.bytes = bytes;
+        }
+    }
+
     /// A piece more. Its bytes differ from each other: some file systems keep no room for zeros.
     fn grow(&mut self, disk: &dyn Disk) -> io::Result<()> {
         if self.file.is_none() {
@@ -119,9 +125,11 @@ impl Reserve {
         }
         let written = file.write_all_at(&piece, self.bytes);
         // What of it has found room stays: on a full disk it comes back bit by bit.
-        let length = file.bytes_len().unwrap_or(self.bytes);
+        let length = file.bytes_len()?;
+        // A device takes everything and grows never.
+        let has_grown = length > self.bytes;
         self.bytes = length.max(self.bytes);
-        written
+        written.and(if has_grown { Ok(()) } else { Err(ErrorKind::Unsupported.into()) })
     }
 }
 
@@ -129,24 +137,37 @@ impl Reserve {
 mod tests {
     use super::{BLOCK_BYTES, RESERVE_FILE, Room};
     use crate::store::directory::DataDirectory;
-    use std::fs;
+    use std::fs::{self, File};
+    use std::os::unix::fs::symlink;
 
-    /// Regression: a vote in the place of an expired one found no room on a full disk, where the library
-    /// chose a page that no block was behind yet.
+    /// Regression: where something had cut the file, its room was taken for kept back, and a full disk let no vote end.
     #[test]
-    fn half_of_what_is_kept_back_is_for_votes_in_the_place_of_others() {
+    fn what_is_kept_back_is_what_the_file_says() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let room = Room::new(DataDirectory::at(folder.path()));
         room.keep_back(|_, _| false);
-        let kept = || fs::metadata(folder.path().join(RESERVE_FILE)).expect("it is there").len();
+        let path = folder.path().join(RESERVE_FILE);
+        let kept = || fs::metadata(&path).expect("it is there").len();
         let whole = kept();
         assert!(whole > 0 && whole.is_multiple_of(BLOCK_BYTES), "{whole}");
-        assert!(!room.give(1, 100));
-        assert!(room.give(1, 50) && room.give(BLOCK_BYTES + 1, 50));
+        assert!(room.give(1) && room.give(BLOCK_BYTES + 1));
         assert_eq!(kept(), whole - 3 * BLOCK_BYTES);
-        while room.give(1, 50) {}
-        assert_eq!(kept(), whole / 2);
-        while room.give(1, 0) {}
+        File::options().write(true).open(&path).and_then(|file| file.set_len(BLOCK_BYTES)).expect("it is cut");
+        assert!(room.give(1) && !room.give(1));
         assert_eq!(kept(), 0);
+        room.keep_back(|_, _| false);
+        assert_eq!(kept(), whole);
+    }
+
+    /// Regression: a start with such a file never ended.
+    #[test]
+    fn a_device_keeps_no_room_back() {
+        for device in ["/dev/null", "/dev/zero"] {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            symlink(device, folder.path().join(RESERVE_FILE)).expect("a link");
+            let room = Room::new(DataDirectory::at(folder.path()));
+            room.keep_back(|_, _| false);
+            assert!(!room.give(1), "{device}");
+        }
     }
 }

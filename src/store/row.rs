@@ -1,6 +1,5 @@
 //! The key of a vote's row: instant, server, family of the address, address; numbers big-endian,
-//! so that keys sort by time. Of an IPv6 address the first 64 bits are kept, whatever the prefix of the
-//! present start.
+//! so that keys sort by time. An IPv6 voter is its network, in the first 64 bits.
 
 use super::{Event, StoredVote};
 use crate::vote::address::VoterAddress;
@@ -67,10 +66,10 @@ pub fn vote(key: &[u8]) -> Option<StoredVote> {
     Some(StoredVote { voted_at: UnixSeconds(word(0)), pair: Pair { server: ServerId(word(4)), address } })
 }
 
-/// Where the votes cast after `instant` begin.
+/// Where the votes cast at `instant` begin.
 #[must_use]
-pub const fn first_after(instant: UnixSeconds) -> [u8; 4] {
-    instant.plus(1).0.to_be_bytes()
+pub const fn first_at(instant: UnixSeconds) -> [u8; 4] {
+    instant.0.to_be_bytes()
 }
 
 /// The rows of `events` in the file's order, each with whether it is there after them. An import's
@@ -83,7 +82,7 @@ pub fn last_word_on_each(events: &[Event]) -> Vec<(RowKey, bool)> {
         .filter_map(|event| match event {
             Event::Vote(vote) => Some((key(vote), true)),
             Event::VoteRemoved(vote) => Some((key(vote), false)),
-            Event::Spent(_) | Event::Server(..) | Event::ServerRemoved(_) => None,
+            Event::Server(..) | Event::ServerRemoved(_) => None,
         })
         .collect();
     // Stable, and from the last event to the first: the first of each key is the last word on it.
@@ -94,7 +93,7 @@ pub fn last_word_on_each(events: &[Event]) -> Vec<(RowKey, bool)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{first_after, key, vote};
+    use super::{first_at, key, vote};
     use crate::store::StoredVote;
     use crate::vote::address::VoterAddress;
     use crate::vote::id::ServerId;
@@ -117,8 +116,8 @@ mod tests {
         assert_eq!(vote(&v6_key), Some(v6(256)));
         assert!(key(&v6(256)) > key(&v4(256)) && key(&v4(257)) > key(&v6(256)));
         for votes in [&v4 as &dyn Fn(u32) -> StoredVote, &v6] {
-            assert!(key(&votes(256)).as_bytes() < &first_after(UnixSeconds(256))[..]);
-            assert!(key(&votes(257)).as_bytes() >= &first_after(UnixSeconds(256))[..]);
+            assert!(key(&votes(255)).as_bytes() < &first_at(UnixSeconds(256))[..]);
+            assert!(key(&votes(256)).as_bytes() >= &first_at(UnixSeconds(256))[..]);
         }
     }
 

@@ -8,35 +8,22 @@
 
 use std::fmt::{self, Debug, Formatter};
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redb::backends::InMemoryBackend;
-use redb::{Builder, Database, DatabaseError, StorageBackend};
+use redb::{Builder, Database, DatabaseError, RepairSession, StorageBackend};
 
 use super::commit_marker::CommitMarker;
 use super::disk::{DiskFile, is_disk_full};
+use super::private_view::{PrivateView, ViewStep};
 use super::room::Room;
 
 /// Memory for pages of the file, in bytes. Little: questions are answered from the table.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// A copy of the file is read by so many bytes.
-const COPY_BYTES: usize = 64 << 10;
-
-/// What a commit needs the room that is kept back for, on a full disk. The value is the percentage of that room that the
-/// commit leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// It makes the store larger: it gets none.
-    More = 100,
-    /// It takes the place of votes that were dropped. Their pages are free, but the library may
-    /// choose one that no block of the disk is behind yet. It gets half: the other half is for the
-    /// next votes to be dropped.
-    Reuse = 50,
-    /// It drops votes: it gets all.
-    Drop = 0,
-}
+/// What the library says of a repair where it undoes the last commit: so much of it is done.
+const UNDOING: Range<f64> = 0.1..0.5;
 
 /// The library's header. Each commit changes it.
 const HEADER_BYTES: usize = 320;
@@ -56,8 +43,12 @@ pub(super) struct StoreFile {
     is_void: AtomicBool,
     /// Number of the last error of a read; 0 for none.
     read_error: AtomicI32,
-    /// So many hundredths of the room that is kept back are not for this commit.
-    reserved_percent: AtomicU64,
+    /// Whether what is written now may take the room that is kept back.
+    uses_reserve: AtomicBool,
+    /// What stands between the library and the file until it is known that the file may be written.
+    view: Mutex<Option<PrivateView>>,
+    /// The library has undone the last commit of the file.
+    is_undone: AtomicBool,
 }
 
 impl StoreFile {
@@ -84,7 +75,9 @@ impl StoreFile {
             is_sync_begun: AtomicBool::default(),
             is_void: AtomicBool::default(),
             read_error: AtomicI32::default(),
-            reserved_percent: AtomicU64::default(),
+            uses_reserve: AtomicBool::new(true),
+            view: Mutex::default(),
+            is_undone: AtomicBool::default(),
         };
         *file.header() = file.read_header()?;
         Ok(Arc::new(file))
@@ -98,23 +91,73 @@ impl StoreFile {
         Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(StoreBackend(Arc::clone(self)))
     }
 
-    /// Opens the library on a copy in memory, and writes to the file no more. What the library writes when it
-    /// opens a file would last, and name pages that do not: a power cut would leave neither the last commit nor
-    /// the one before.
+    /// Opens the library on the file, and writes nothing to it until [`StoreFile::settle`]. The pages that the library
+    /// writes when it opens a file would last, and name others that do not: where the file is void, a power cut would
+    /// leave neither the last commit nor the one before.
     ///
     /// # Errors
     /// What the system or the library says.
-    pub(super) fn copy(&self) -> Result<Database, DatabaseError> {
-        self.is_void.store(true, Ordering::Relaxed);
-        let copy = InMemoryBackend::new();
-        copy.set_len(self.used())?;
-        let mut piece = vec![0; COPY_BYTES];
-        for offset in (0..self.used()).step_by(COPY_BYTES) {
-            piece.truncate(usize::try_from(self.used() - offset).unwrap_or(COPY_BYTES));
-            self.file.read_exact_at(&mut piece, offset)?;
-            copy.write(offset, &piece)?;
-        }
-        Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(copy)
+    pub(super) fn look_at(self: &Arc<Self>) -> Result<Database, DatabaseError> {
+        let view = PrivateView::of(Arc::clone(&self.file))?;
+        // It may have grown since it was opened.
+        self.used.store(view.len()?, Ordering::Relaxed);
+        *self.header() = self.read_header()?;
+        *self.view() = Some(view);
+        let file = Arc::clone(self);
+        // The library tells how far it is with a repair, and undoes a commit at one place of it.
+        let undone = move |session: &mut RepairSession| {
+            file.is_undone.fetch_or(UNDOING.contains(&session.progress()), Ordering::Relaxed);
+        };
+        let mut builder = Builder::new();
+        builder.set_cache_size(CACHE_BYTES).set_repair_callback(undone);
+        builder.create_with_backend(StoreBackend(Arc::clone(self)))
+    }
+
+    /// What the library has written when it opened the file is written to the file, which it writes from now on.
+    ///
+    /// # Errors
+    /// What the system says, with the file not touched any more.
+    pub(super) fn settle(self: &Arc<Self>) -> io::Result<()> {
+        let Some(view) = self.view().take() else { return Ok(()) };
+        let through = StoreBackend(Arc::clone(self));
+        let taken = view.take_steps().into_iter().try_for_each(|step| match step {
+            ViewStep::Write(offset, data) => through.write(offset, &data),
+            ViewStep::SetLen(bytes) => through.set_len(bytes),
+            ViewStep::Sync => through.sync_data(),
+        });
+        // The library believes that all of it is written.
+        taken.inspect_err(|_| self.is_void.store(true, Ordering::Relaxed))
+    }
+
+    /// Whether the library has undone the last commit.
+    pub(super) fn is_undone(&self) -> bool {
+        self.is_undone.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing is written to it.
+    pub(super) fn is_private(&self) -> bool {
+        self.view().is_some()
+    }
+
+    /// Whether nothing has written to it since it was looked at.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn is_as_looked_at(&self) -> io::Result<bool> {
+        let view = self.view().clone();
+        view.map_or(Ok(true), |view| view.is_unchanged())
+    }
+
+    /// Whether something else is writing to it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn is_changing(&self) -> io::Result<bool> {
+        self.file.is_changing()
+    }
+
+    fn view(&self) -> MutexGuard<'_, Option<PrivateView>> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether nothing in it counts: a sync has failed, or something else wrote to it.
@@ -179,16 +222,16 @@ impl StoreFile {
         self.file.bytes_len().unwrap_or(0)
     }
 
-    /// A commit begins.
-    pub(super) fn begin(&self, purpose: Purpose) {
+    /// A commit begins. Only one that drops votes may use the room that is kept back.
+    pub(super) fn begin(&self, drops: bool) {
         self.is_header_written.store(false, Ordering::Relaxed);
         self.is_sync_begun.store(false, Ordering::Relaxed);
-        self.reserved_percent.store(purpose as u64, Ordering::Relaxed);
+        self.uses_reserve.store(drops, Ordering::Relaxed);
     }
 
     /// It has ended. What follows, opening and closing, may use the room that is kept back.
     pub(super) fn end(&self) {
-        self.reserved_percent.store(0, Ordering::Relaxed);
+        self.uses_reserve.store(true, Ordering::Relaxed);
     }
 
     /// Whether the commit that failed had come to its sync: it may be in the file.
@@ -218,10 +261,10 @@ impl StoreFile {
     /// kept back, as long as there is any for it. No more at a time, and at once: another writer takes what is
     /// free.
     fn with_reserve(&self, bytes: usize, work: impl Fn() -> io::Result<()>) -> io::Result<()> {
-        let reserved_percent = || self.reserved_percent.load(Ordering::Relaxed);
+        let uses_reserve = || self.uses_reserve.load(Ordering::Relaxed);
         loop {
             match work() {
-                Err(error) if is_disk_full(&error) && self.room.give(bytes as u64, reserved_percent()) => {}
+                Err(error) if is_disk_full(&error) && uses_reserve() && self.room.give(bytes as u64) => {}
                 outcome => return outcome,
             }
         }
@@ -239,22 +282,33 @@ impl Debug for StoreBackend {
 
 impl StorageBackend for StoreBackend {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.used())
+        let view = self.0.view().clone();
+        view.map_or_else(|| Ok(self.0.used()), |view| view.len())
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.refuse_void()?;
-        self.0.file.read_exact_at(out, offset).inspect_err(|error| {
+        let view = self.0.view().clone();
+        let read = match view {
+            Some(view) => view.read(offset, out),
+            None => self.0.refuse_void().and_then(|()| self.0.file.read_exact_at(out, offset)),
+        };
+        read.inspect_err(|error| {
             self.0.read_error.store(error.raw_os_error().unwrap_or(0), Ordering::Relaxed);
         })
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        if let Some(view) = &*self.0.view() {
+            return view.set_len(len);
+        }
         self.0.refuse_void()?;
         self.0.with_reserve(0, || self.0.set_used(len))
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        if let Some(view) = &*self.0.view() {
+            return view.sync_data();
+        }
         self.0.refuse_void()?;
         // A file that is made longer is synced as well, long before the header names the commit.
         if self.0.is_header_written.load(Ordering::Relaxed) {
@@ -267,6 +321,9 @@ impl StorageBackend for StoreBackend {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if let Some(view) = &*self.0.view() {
+            return view.write(offset, data);
+        }
         self.0.refuse_void()?;
         let header = (offset == 0).then(|| &data[..data.len().min(HEADER_BYTES)]);
         if header.is_some() {
@@ -282,6 +339,9 @@ impl StorageBackend for StoreBackend {
     }
 
     fn close(&self) -> io::Result<()> {
+        if self.0.view().is_some() {
+            return Ok(());
+        }
         self.0.refuse_void()?;
         self.0.set_used(self.0.used())
     }

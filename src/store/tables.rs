@@ -1,204 +1,328 @@
 //! The tables in the store's file: what a commit writes, and what a start reads. Knows the library's
 //! transactions; not where the file is, nor what becomes of one that fails.
 
-use redb::{AccessGuard, Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
+use std::collections::HashSet;
 
-use super::{Cut, Event, Kept, Past, StoredVote, row};
+use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
+
+use super::row::RowKey;
+use super::{CommitNote, Event, StoreContent, row};
+use crate::slices::Slices;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv6::Ipv6Prefix;
+use crate::vote::lines::TimeNote;
 use crate::vote::settings::Settings;
 use crate::vote::time::{Cooldown, UnixSeconds};
 
-type Votes = TableDefinition<'static, &'static [u8], ()>;
-
 /// The key says everything: see [`row`].
-const VOTES: Votes = TableDefinition::new("votes");
-/// Instants that no later vote gets, with the keys that the votes had: see [`Event::Spent`].
-const SPENT: Votes = TableDefinition::new("spent");
+const VOTES: TableDefinition<'static, &'static [u8], ()> = TableDefinition::new("votes");
 const SERVERS: TableDefinition<'static, u32, &str> = TableDefinition::new("servers");
 const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
-/// See [`Kept::cuts`]: their rank in the order, and both instants.
-const CUTS: TableDefinition<'static, u32, (u32, u32)> = TableDefinition::new("cuts");
 
-/// The version of the tables. Builds before 1.0.0 wrote 1 and 2.
-pub const SCHEMA: u64 = 3;
+/// The version of the tables.
+pub const SCHEMA: u64 = 4;
+/// The version that 1.0.0 wrote, which is taken over: see [`first_release`].
+pub(super) const SCHEMA_OF_FIRST_RELEASE: u64 = 3;
 const SCHEMA_KEY: &str = "schema";
 /// Number of the last commit.
 const SEQUENCE_KEY: &str = "sequence";
-/// See [`Kept::shown_ms`].
+/// Which process made it: see [`CommitName`].
+const WRITER_KEY: &str = "writer";
+/// See [`TimeNote`].
+const CERTAIN_KEY: &str = "certain_ms";
+/// See [`CERTAIN_KEY`].
+const WALL_KEY: &str = "wall_ms";
+/// See [`CERTAIN_KEY`].
 const SHOWN_KEY: &str = "shown_ms";
-/// See [`Kept::settled_ms`].
-const SETTLED_KEY: &str = "settled_ms";
+/// See [`CommitNote::spent_until`].
+const SPENT_KEY: &str = "spent_until";
 /// The settings of the store: see [`Settings`].
 const COOLDOWN_KEY: &str = "cooldown_minutes";
 /// See [`COOLDOWN_KEY`].
 const PREFIX_KEY: &str = "ipv6_prefix";
+/// A sample of one vote in so many divides them into slices.
+const SAMPLES_PER_SLICE: usize = 64;
 
-/// Votes to be dropped: until when they were cast, and how many at most.
+/// Votes to be dropped: those cast before an instant, and how many at most.
 pub(super) type Dropped = (UnixSeconds, usize);
 
-/// The version of the tables in the file, if they are ours, and the number of their last commit.
-pub(super) fn find(database: &Database) -> Result<Option<(u64, u64)>, redb::Error> {
+/// What a commit is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CommitName {
+    pub(super) sequence: u64,
+    /// Drawn by each process; 0 where an earlier version made the commit.
+    pub(super) writer: u64,
+}
+
+/// The version of the tables in the file, if they are ours, and their last commit.
+pub(super) fn find(database: &Database) -> Result<Option<(u64, CommitName)>, redb::Error> {
     let read = database.begin_read()?;
     let meta = match read.open_table(META) {
         Ok(meta) => meta,
         Err(TableError::Storage(error)) => return Err(error.into()),
         Err(_) => return Ok(None),
     };
-    let number = |key| meta.get(key).map(|value| value.map(|value| value.value()));
-    Ok(number(SCHEMA_KEY)?.zip(Some(number(SEQUENCE_KEY)?.unwrap_or(0))))
+    let (sequence, writer) = (number(&meta, SEQUENCE_KEY)?.unwrap_or(0), number(&meta, WRITER_KEY)?.unwrap_or(0));
+    Ok(number(&meta, SCHEMA_KEY)?.zip(Some(CommitName { sequence, writer })))
 }
 
-/// Makes the tables of a new file and fills them, in one transaction: with these servers and votes, as if the
-/// last commit had this number. A store in which nothing was ever kept has no `kept`.
+fn number(meta: &ReadOnlyTable<&'static str, u64>, key: &str) -> Result<Option<u64>, redb::StorageError> {
+    Ok(meta.get(key)?.map(|value| value.value()))
+}
+
+/// Makes the tables of a new file and fills them, in one transaction, as if that were this commit. A store in which
+/// nothing was ever committed has no `note`.
 pub(super) fn make(
     database: &Database,
-    rows: &mut dyn Iterator<Item = Event>,
-    sequence: u64,
-    kept: Option<&Kept>,
+    content: &StoreContent<'_>,
+    name: CommitName,
+    note: Option<&CommitNote>,
 ) -> Result<(), redb::Error> {
     let write = database.begin_write()?;
     {
         let mut servers = write.open_table(SERVERS)?;
-        let mut spent = write.open_table(SPENT)?;
-        let mut keys = Vec::new();
-        for event in rows {
-            match event {
-                Event::Server(server, token) => drop(servers.insert(server.0, token.as_str())?),
-                Event::Vote(vote) => keys.push(row::key(&vote)),
-                Event::Spent(vote) => drop(spent.insert(row::key(&vote).as_bytes(), ())?),
-                Event::ServerRemoved(_) | Event::VoteRemoved(_) => {}
-            }
+        for (server, token) in content.servers.iter_after(None) {
+            servers.insert(server.0, token.as_str())?;
         }
-        // In the file's order each page is met once.
-        keys.sort_unstable();
         let mut votes = write.open_table(VOTES)?;
-        keys.iter().try_for_each(|key| votes.insert(key.as_bytes(), ()).map(drop))?;
+        in_order(content, &mut |key| votes.insert(key.as_bytes(), ()).map(drop))?;
         let mut meta = write.open_table(META)?;
         meta.insert(SCHEMA_KEY, SCHEMA)?;
     }
-    note(&write, sequence, kept)?;
+    note_commit(&write, name, note)?;
     Ok(write.commit()?)
 }
 
-/// Writes what goes with every commit.
-fn note(write: &WriteTransaction, sequence: u64, kept: Option<&Kept>) -> Result<(), redb::Error> {
-    let mut meta = write.open_table(META)?;
-    meta.insert(SEQUENCE_KEY, sequence)?;
-    if let Some(Kept { shown_ms, settled_ms, settings, cuts }) = kept {
-        meta.insert(SHOWN_KEY, shown_ms)?;
-        meta.insert(SETTLED_KEY, settled_ms)?;
-        meta.insert(COOLDOWN_KEY, u64::from(settings.cooldown.minutes()))?;
-        meta.insert(PREFIX_KEY, u64::from(settings.ipv6_prefix.bits()))?;
-        let mut table = write.open_table(CUTS)?;
-        table.retain(|_, _| false)?;
-        for (index, Cut { beyond, to }) in (0..).zip(cuts) {
-            table.insert(index, (beyond.0, to.0))?;
+/// Visits the keys of all votes in the file's order, so that each page is met once. Goes through the votes once for each
+/// slice: of many millions the keys would take more memory than the table.
+fn in_order<E>(content: &StoreContent<'_>, visit: &mut dyn FnMut(&RowKey) -> Result<(), E>) -> Result<(), E> {
+    let each = (content.slice_rows / SAMPLES_PER_SLICE).max(1);
+    let (mut index, mut samples) = (0, Vec::new());
+    (content.votes)(&mut |vote| {
+        if index % each == 0 {
+            samples.push(row::key(&vote));
         }
+        index += 1;
+    });
+    samples.sort_unstable();
+    let ends = samples.into_iter().step_by(SAMPLES_PER_SLICE).skip(1).map(Some).chain([None]);
+    let (mut begin, mut keys) = (None, Vec::new());
+    for end in ends {
+        (content.votes)(&mut |vote| {
+            let key = row::key(&vote);
+            if begin.is_none_or(|begin| begin <= key) && end.is_none_or(|end| key < end) {
+                keys.push(key);
+            }
+        });
+        keys.sort_unstable();
+        keys.drain(..).try_for_each(|key| visit(&key))?;
+        begin = end;
     }
     Ok(())
 }
 
-/// Gives every server, then every vote cast after `since` and every instant that is spent; whether each row has a
-/// meaning.
+/// Writes what goes with every commit.
+fn note_commit(write: &WriteTransaction, name: CommitName, note: Option<&CommitNote>) -> Result<(), redb::Error> {
+    let mut meta = write.open_table(META)?;
+    meta.insert(SEQUENCE_KEY, name.sequence)?;
+    meta.insert(WRITER_KEY, name.writer)?;
+    let Some(CommitNote { time, spent_until, settings }) = note else { return Ok(()) };
+    for (key, value) in [
+        (CERTAIN_KEY, time.certain_ms),
+        (WALL_KEY, time.wall_ms),
+        (SHOWN_KEY, time.shown_ms),
+        (SPENT_KEY, u64::from(spent_until.0)),
+        (COOLDOWN_KEY, u64::from(settings.cooldown.minutes())),
+        (PREFIX_KEY, u64::from(settings.ipv6_prefix.bits())),
+    ] {
+        meta.insert(key, value)?;
+    }
+    Ok(())
+}
+
+/// Gives every server, then every vote cast at `first` or later; whether each row has a meaning.
 pub(super) fn replay(
     database: &Database,
-    since: UnixSeconds,
+    first: UnixSeconds,
     visit: &mut dyn FnMut(Event),
 ) -> Result<bool, redb::Error> {
     let read = database.begin_read()?;
     for row in read.open_table(SERVERS)?.iter()? {
         let (server, token) = row?;
-        let Some(token) = Token::new(token.value()) else { return Ok(false) };
+        let Some(token) = Token::stored(token.value()) else { return Ok(false) };
         visit(Event::Server(ServerId(server.value()), token));
     }
-    let first = row::first_after(since);
-    for (table, event) in [(VOTES, Event::Vote as fn(StoredVote) -> Event), (SPENT, Event::Spent as _)] {
-        for row in read.open_table(table)?.range(&first[..]..)? {
-            let Some(vote) = row::vote(row?.0.value()) else { return Ok(false) };
-            visit(event(vote));
-        }
+    for row in read.open_table(VOTES)?.range(&row::first_at(first)[..]..)? {
+        let Some(vote) = row::vote(row?.0.value()) else { return Ok(false) };
+        visit(Event::Vote(vote));
     }
     Ok(true)
 }
 
-/// Whether there is a vote cast until `until`, or an instant until then that is spent.
-pub(super) fn has_cast(database: &Database, until: UnixSeconds) -> Result<bool, redb::Error> {
-    let (read, end) = (database.begin_read()?, row::first_after(until));
-    for table in [VOTES, SPENT] {
-        if read.open_table(table)?.range(..&end[..])?.next().transpose()?.is_some() {
+/// Whether a listed server has a vote cast at `first` or later.
+pub(super) fn has_vote(database: &Database, first: UnixSeconds) -> Result<bool, redb::Error> {
+    let read = database.begin_read()?;
+    let mut listed = HashSet::new();
+    for row in read.open_table(SERVERS)?.iter()? {
+        listed.insert(row?.0.value());
+    }
+    for row in read.open_table(VOTES)?.range(&row::first_at(first)[..]..)? {
+        if row::vote(row?.0.value()).is_none_or(|vote| listed.contains(&vote.pair.server.0)) {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// See [`super::Store::past`].
-pub(super) fn past(database: &Database) -> Result<Past, redb::Error> {
-    let read = database.begin_read()?;
-    let meta = read.open_table(META)?;
-    let number = |key| meta.get(key).map(|value| value.map(|value| value.value()));
-    let small = |key| number(key).map(|value| value.and_then(|value| u32::try_from(value).ok()));
+/// Whether there is a vote cast before `first`.
+pub(super) fn has_vote_before(database: &Database, first: UnixSeconds) -> Result<bool, redb::Error> {
+    let end = row::first_at(first);
+    Ok(database.begin_read()?.open_table(VOTES)?.range(..&end[..])?.next().transpose()?.is_some())
+}
+
+/// See [`super::Store::note`].
+pub(super) fn note(database: &Database) -> Result<Option<CommitNote>, redb::Error> {
+    let meta = database.begin_read()?.open_table(META)?;
+    let Some(settings) = settings(&meta)? else { return Ok(None) };
+    let time = match (number(&meta, CERTAIN_KEY)?, number(&meta, WALL_KEY)?, number(&meta, SHOWN_KEY)?) {
+        (Some(certain_ms), Some(wall_ms), Some(shown_ms)) => TimeNote { certain_ms, wall_ms, shown_ms },
+        _ => return Ok(None),
+    };
+    let spent_until = number(&meta, SPENT_KEY)?.and_then(|seconds| u32::try_from(seconds).ok()).unwrap_or(0);
+    Ok(Some(CommitNote { time, spent_until: UnixSeconds(spent_until), settings }))
+}
+
+fn settings(meta: &ReadOnlyTable<&'static str, u64>) -> Result<Option<Settings>, redb::StorageError> {
+    let small = |key| number(meta, key).map(|value| value.and_then(|value| u32::try_from(value).ok()));
     let cooldown = small(COOLDOWN_KEY)?.and_then(Cooldown::from_minutes);
     let prefix = small(PREFIX_KEY)?.and_then(|bits| u8::try_from(bits).ok()).and_then(Ipv6Prefix::from_bits);
-    let settings = cooldown.zip(prefix).map(|(cooldown, ipv6_prefix)| Settings { cooldown, ipv6_prefix });
-    let kept = match (number(SHOWN_KEY)?, number(SETTLED_KEY)?, settings) {
-        (Some(shown_ms), Some(settled_ms), Some(settings)) => {
-            let cut = |(_, row): (_, AccessGuard<'_, (u32, u32)>)| row.value();
-            let rows = read.open_table(CUTS)?.iter()?.map(|row| row.map(cut)).collect::<Result<Vec<_>, _>>()?;
-            let cuts = rows.into_iter().map(|(beyond, to)| Cut { beyond: UnixSeconds(beyond), to: UnixSeconds(to) });
-            Some(Kept { shown_ms, settled_ms, settings, cuts: cuts.collect() })
-        }
-        _ => None,
-    };
-    let votes = read.open_table(VOTES)?;
-    let newest = votes.last()?.and_then(|(key, _)| row::vote(key.value())).map(|vote| vote.voted_at);
-    Ok(Past { kept, newest })
+    Ok(cooldown.zip(prefix).map(|(cooldown, ipv6_prefix)| Settings { cooldown, ipv6_prefix }))
 }
 
 /// Applies `events`, drops the rows that are due, and commits: durable when it returns.
 pub(super) fn write(
     database: &Database,
     events: &[Event],
-    sequence: u64,
+    name: CommitName,
     dropped: Option<Dropped>,
-    kept: &Kept,
+    note: &CommitNote,
 ) -> Result<usize, redb::Error> {
     let write = database.begin_write()?;
     let mut rows = 0;
     {
         let mut votes = write.open_table(VOTES)?;
+        let mut slices = Slices::default();
         for (key, is_there) in row::last_word_on_each(events) {
             if is_there {
                 votes.insert(key.as_bytes(), ())?;
             } else {
                 votes.remove(key.as_bytes())?;
             }
+            slices.done(1);
         }
         // Most commits are votes alone, and a table that is opened costs even where nothing changes.
         if events.iter().any(|event| !matches!(event, Event::Vote(_) | Event::VoteRemoved(_))) {
-            let (mut servers, mut spent) = (write.open_table(SERVERS)?, write.open_table(SPENT)?);
+            let mut servers = write.open_table(SERVERS)?;
             for event in events {
                 match event {
                     Event::Server(server, token) => drop(servers.insert(server.0, token.as_str())?),
                     Event::ServerRemoved(server) => drop(servers.remove(server.0)?),
-                    Event::Spent(vote) => drop(spent.insert(row::key(vote).as_bytes(), ())?),
                     Event::Vote(_) | Event::VoteRemoved(_) => {}
                 }
             }
         }
-        if let Some((until, rows_max)) = dropped {
-            let end = row::first_after(until);
+        if let Some((first, rows_max)) = dropped {
+            let end = row::first_at(first);
             for row in votes.extract_from_if(..&end[..], |_, ()| true)?.take(rows_max) {
                 row?;
                 rows += 1;
-            }
-            for row in write.open_table(SPENT)?.extract_from_if(..&end[..], |_, ()| true)?.take(rows_max) {
-                row?;
+                slices.done(1);
             }
         }
     }
-    note(&write, sequence, Some(kept))?;
+    note_commit(&write, name, Some(note))?;
     write.commit()?;
     Ok(rows)
+}
+
+/// The tables as 1.0.0 wrote them. Its start is read once more here, as that version would have read it; the store is
+/// then written anew.
+pub(super) mod first_release {
+    use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+
+    use super::{META, SHOWN_KEY, number, settings};
+    use crate::store::{CommitNote, Event};
+    use crate::vote::lines::TimeNote;
+    use crate::vote::time::{UnixSeconds, VOTE_AHEAD_MAX_S};
+
+    /// The time without a step that might have been a mistake: the certain line.
+    const SETTLED_KEY: &str = "settled_ms";
+    /// Steps back of the clock that the rows did not say: votes from beyond the first instant, by more than they may be
+    /// ahead, have the second one. In the order of the steps.
+    const CUTS: TableDefinition<'static, u32, (u32, u32)> = TableDefinition::new("cuts");
+
+    /// What that version kept of the time. The wall clock was followed at once, so it was where the time shown was.
+    pub(in crate::store) fn note(database: &Database) -> Result<Option<CommitNote>, redb::Error> {
+        let meta = database.begin_read()?.open_table(META)?;
+        let (shown, settled) = (number(&meta, SHOWN_KEY)?, number(&meta, SETTLED_KEY)?);
+        Ok(shown.zip(settled).zip(settings(&meta)?).map(|((shown_ms, certain_ms), settings)| CommitNote {
+            time: TimeNote { certain_ms, wall_ms: shown_ms, shown_ms },
+            spent_until: UnixSeconds(0),
+            settings,
+        }))
+    }
+
+    /// See [`super::replay`]. No vote is left out: a step back may have cut any of them.
+    pub(in crate::store) fn replay(database: &Database, visit: &mut dyn FnMut(Event)) -> Result<bool, redb::Error> {
+        let mut cuts = Vec::new();
+        for row in database.begin_read()?.open_table(CUTS)?.iter()? {
+            cuts.push(row?.1.value());
+        }
+        let cut =
+            |at: UnixSeconds| {
+                cuts.iter().fold(at, |at, (beyond, to)| {
+                    if at > UnixSeconds(*beyond).plus(VOTE_AHEAD_MAX_S) { UnixSeconds(*to) } else { at }
+                })
+            };
+        super::replay(database, UnixSeconds(0), &mut |event| match event {
+            Event::Vote(mut vote) => {
+                vote.voted_at = cut(vote.voted_at);
+                visit(Event::Vote(vote));
+            }
+            other => visit(other),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_order;
+    use crate::store::row::RowKey;
+    use crate::store::{StoreContent, StoredVote, VoteVisitor};
+    use crate::vote::address::VoterAddress;
+    use crate::vote::directory::Snapshot;
+    use crate::vote::id::ServerId;
+    use crate::vote::ipv4::Ipv4;
+    use crate::vote::table::Pair;
+    use crate::vote::time::UnixSeconds;
+
+    #[test]
+    fn slices_hold_each_vote_once_and_in_order_though_many_have_one_instant() {
+        let vote = |number: u32| StoredVote {
+            pair: Pair { server: ServerId(number % 7), address: VoterAddress::V4(Ipv4(number)) },
+            voted_at: UnixSeconds(if number.is_multiple_of(3) { number * 7_919 % 1_000 } else { 500 }),
+        };
+        for (count, slice_rows) in [(0, 64), (1, 64), (1_000, 64), (5_000, 100), (5_000, 1), (5_000, 1_000_000)] {
+            let votes = |visit: &mut VoteVisitor<'_>| (0..count).map(vote).for_each(visit);
+            let servers = Snapshot::default();
+            let mut keys: Vec<RowKey> = Vec::new();
+            let content = StoreContent { servers: &servers, votes: &votes, slice_rows };
+            let done: Result<(), ()> = in_order(&content, &mut |key| {
+                keys.push(*key);
+                Ok(())
+            });
+            assert!(done.is_ok() && keys.is_sorted_by(|one, other| one < other), "{count} by {slice_rows}");
+            assert_eq!(keys.len(), count as usize, "{count} by {slice_rows}");
+        }
+    }
 }

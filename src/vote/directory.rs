@@ -11,9 +11,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hashbrown::{HashSet, HashTable};
+use hashbrown::HashTable;
 use parking_lot::RwLock;
 
+use super::hasher::TableHasher;
 use super::id::{ServerId, Token, is_same_secret};
 
 /// One state of the directory.
@@ -22,7 +23,8 @@ pub struct Snapshot {
     /// In order of id, for listings in pages.
     by_id: BTreeMap<ServerId, Token>,
     /// The same ids, for the question that every request asks.
-    known: HashSet<u32>,
+    known: HashTable<ServerId>,
+    hasher: TableHasher,
     by_token: TokenIndex,
 }
 
@@ -31,7 +33,12 @@ impl Snapshot {
     #[must_use]
     #[inline]
     pub fn contains(&self, server: ServerId) -> bool {
-        self.known.contains(&server.0)
+        self.known.find(self.hash(server), |known| *known == server).is_some()
+    }
+
+    #[inline]
+    fn hash(&self, server: ServerId) -> u64 {
+        self.hasher.hash(server.0 as u64, 0)
     }
 
     /// The server's token.
@@ -55,10 +62,14 @@ impl Snapshot {
             Some(_same) => return true,
             None => {}
         }
-        if let Some(old) = self.by_id.insert(server, token.clone()) {
-            self.by_token.remove(&old);
+        match self.by_id.insert(server, token.clone()) {
+            Some(old) => self.by_token.remove(&old),
+            None => {
+                let Self { known, hasher, .. } = self;
+                let hash = |server: &ServerId| hasher.hash(u64::from(server.0), 0);
+                known.insert_unique(hash(&server), server, hash);
+            }
         }
-        self.known.insert(server.0);
         self.by_token.insert(token, server);
         true
     }
@@ -66,7 +77,9 @@ impl Snapshot {
     /// Removes a server; its token if it was listed.
     pub fn remove(&mut self, server: ServerId) -> Option<Token> {
         let token = self.by_id.remove(&server)?;
-        self.known.remove(&server.0);
+        if let Ok(known) = self.known.find_entry(self.hash(server), |known| *known == server) {
+            known.remove();
+        }
         self.by_token.remove(&token);
         Some(token)
     }

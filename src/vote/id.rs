@@ -63,7 +63,8 @@ impl fmt::Display for ServerId {
     }
 }
 
-/// A server's API token: 1 to 128 characters of `A-Z a-z 0-9 - . _ ~`. Cheap to clone.
+/// A server's API token: 1 to 128 characters of `A-Z a-z 0-9 - . _ ~ + =`, and neither `.` nor `..`, which mean folders
+/// in a path. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Token(Arc<str>);
 
@@ -72,6 +73,13 @@ impl Token {
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         is_token(text.as_bytes()).then(|| Self(text.into()))
+    }
+
+    /// Takes a token that a store holds: as [`Token::new`], and `.` and `..` too. Version 1.0.0 listed servers with
+    /// these; no path names them.
+    #[must_use]
+    pub fn stored(text: &str) -> Option<Self> {
+        has_token_characters(text.as_bytes()).then(|| Self(text.into()))
     }
 
     /// A token of 128 bits from the system's generator, as 32 hexadecimal digits.
@@ -97,13 +105,17 @@ impl fmt::Debug for Token {
 /// Whether `text` has the form of a token.
 #[must_use]
 pub fn is_token(text: &[u8]) -> bool {
-    (1..=TOKEN_CHARS_MAX).contains(&text.len()) && text.iter().all(|&byte| is_unreserved(byte))
+    has_token_characters(text) && !matches!(text, b"." | b"..")
 }
 
-/// RFC 3986 "unreserved": the characters that mean the same encoded or not.
+fn has_token_characters(text: &[u8]) -> bool {
+    (1..=TOKEN_CHARS_MAX).contains(&text.len()) && text.iter().all(|&byte| is_token_character(byte))
+}
+
+/// Whether a token may hold this character.
 #[must_use]
-pub const fn is_unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+pub const fn is_token_character(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'+' | b'=')
 }
 
 /// Whether two secrets are the same. The time it takes says only whether they are of one length.
@@ -139,15 +151,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn server_ids_and_tokens_are_those_of_the_standard_library(text in "[0-9]{0,11}|[+-]?[0-9]{1,3}|[ -~é]{0,3}") {
+        fn server_ids_and_tokens_are_those_of_the_standard_library(text in "[0-9]{0,11}|[+-]?[0-9]{1,3}|[ -~é]{0,3}|[.]{0,3}") {
             let digits = !text.is_empty() && text.chars().all(|digit| digit.is_ascii_digit());
             let expected = match text.parse::<u32>() {
                 _ if !digits || text.starts_with('0') && text != "0" => Err(ServerIdError::Invalid),
                 number => number.map(ServerId).map_err(|_past_the_largest| ServerIdError::TooLarge),
             };
             prop_assert_eq!(ServerId::parse(text.as_bytes()), expected);
-            let is_unreserved = |letter: char| letter.is_ascii_alphanumeric() || "-._~".contains(letter);
-            prop_assert_eq!(is_token(text.as_bytes()), !text.is_empty() && text.chars().all(is_unreserved));
+            let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "-._~+=".contains(letter);
+            let is_written_so = !text.is_empty() && text.chars().all(is_allowed);
+            prop_assert_eq!(is_token(text.as_bytes()), is_written_so && text != "." && text != "..");
+            prop_assert_eq!(Token::stored(&text).is_some(), is_written_so);
         }
     }
 

@@ -5,9 +5,11 @@
 pub mod address;
 pub mod answer;
 pub mod directory;
+pub mod hasher;
 pub mod id;
 pub mod ipv4;
 pub mod ipv6;
+pub mod lines;
 pub mod settings;
 mod shards;
 pub mod table;

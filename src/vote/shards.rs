@@ -2,13 +2,12 @@
 //! one shard's change, and a shard that grows moves only its own part. How a key is packed is the
 //! family's; everything else is written once.
 
-use std::hash::BuildHasher;
-
+use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
-use hashbrown::{DefaultHashBuilder, HashTable};
 use parking_lot::RwLock;
 
 use super::address::VoterAddress;
+use super::hasher::TableHasher;
 use super::id::ServerId;
 use super::ipv4::Ipv4;
 use super::ipv6::Ipv6Network;
@@ -38,17 +37,14 @@ pub struct Cooling {
 }
 
 /// A (server, address) pair in as few bytes as its family takes.
-pub(super) trait PairKey: Copy {
-    /// Hashes what two keys of one voter have in common. `mask` has the bits of a network that count.
-    fn hash(self, hasher: &DefaultHashBuilder, mask: u64) -> u64;
-    /// Whether both are keys of one voter.
-    fn is_same(self, other: Self, mask: u64) -> bool;
+pub(super) trait PairKey: Copy + PartialEq {
+    fn hash(self, hasher: &TableHasher) -> u64;
     /// The pair that the key stands for.
     fn pair(self) -> Pair;
 }
 
 /// An IPv4 pair: 8 bytes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ipv4Key {
     pub(super) server: ServerId,
     pub(super) address: Ipv4,
@@ -56,13 +52,8 @@ pub(super) struct Ipv4Key {
 
 impl PairKey for Ipv4Key {
     #[inline]
-    fn hash(self, hasher: &DefaultHashBuilder, _mask: u64) -> u64 {
-        hasher.hash_one(u64::from(self.server.0) << 32 | u64::from(self.address.0))
-    }
-
-    #[inline]
-    fn is_same(self, other: Self, _mask: u64) -> bool {
-        self.server == other.server && self.address == other.address
+    fn hash(self, hasher: &TableHasher) -> u64 {
+        hasher.hash(u64::from(self.server.0) << 32 | u64::from(self.address.0), 0)
     }
 
     fn pair(self) -> Pair {
@@ -70,9 +61,8 @@ impl PairKey for Ipv4Key {
     }
 }
 
-/// An IPv6 pair: 12 bytes, where a `u64` would be aligned to 16. It keeps all of the network, so that its
-/// row in the store is found again, and is looked up by the bits that count.
-#[derive(Clone, Copy)]
+/// An IPv6 pair: 12 bytes, where a `u64` would be aligned to 16.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ipv6Key {
     server: ServerId,
     network_high: u32,
@@ -91,13 +81,8 @@ impl Ipv6Key {
 
 impl PairKey for Ipv6Key {
     #[inline]
-    fn hash(self, hasher: &DefaultHashBuilder, mask: u64) -> u64 {
-        hasher.hash_one((self.server.0, self.network() & mask))
-    }
-
-    #[inline]
-    fn is_same(self, other: Self, mask: u64) -> bool {
-        self.server == other.server && (self.network() ^ other.network()) & mask == 0
+    fn hash(self, hasher: &TableHasher) -> u64 {
+        hasher.hash(self.network(), u64::from(self.server.0))
     }
 
     fn pair(self) -> Pair {
@@ -128,28 +113,25 @@ struct Shard<K> {
 
 /// The cooldowns of one family.
 pub(super) struct Shards<K> {
-    /// Another seed in every process, so that nobody can choose addresses that meet in one bucket.
-    hasher: DefaultHashBuilder,
-    /// See [`PairKey::hash`].
-    mask: u64,
+    hasher: TableHasher,
     shards: Box<[Shard<K>]>,
 }
 
 impl<K: PairKey> Shards<K> {
-    pub(super) fn new(hasher: DefaultHashBuilder, mask: u64) -> Self {
+    pub(super) fn new(hasher: TableHasher) -> Self {
         let shard = |_| Shard { entries: RwLock::new(HashTable::new()) };
-        Self { hasher, mask, shards: (0..SHARDS).map(shard).collect() }
+        Self { hasher, shards: (0..SHARDS).map(shard).collect() }
     }
 
     #[inline]
     fn hash(&self, key: K) -> u64 {
-        key.hash(&self.hasher, self.mask)
+        key.hash(&self.hasher)
     }
 
     /// The map inside takes its bucket from the low bits and its tag from the top seven, so the
     /// shard comes from the bits between.
     #[inline]
-    const fn shard_index(hash: u64) -> usize {
+    pub(super) const fn shard_index(hash: u64) -> usize {
         (hash >> 40) as usize % SHARDS
     }
 
@@ -162,17 +144,12 @@ impl<K: PairKey> Shards<K> {
     fn find<T>(&self, key: K, read: impl Fn(&Packed<K>) -> T) -> Option<T> {
         let hash = self.hash(key);
         let entries = self.shard(hash).entries.read();
-        entries.find(hash, |entry| entry.key.is_same(key, self.mask)).map(read)
+        entries.find(hash, |entry| entry.key == key).map(read)
     }
 
     #[inline]
     pub(super) fn expires_at(&self, key: K) -> Option<UnixSeconds> {
         self.find(key, |entry| entry.expires_at)
-    }
-
-    /// The entry of the voter of a key, under the key that it was put in with.
-    pub(super) fn held(&self, key: K) -> Option<Cooling> {
-        self.find(key, |entry| entry.cooling())
     }
 
     pub(super) fn len(&self) -> usize {
@@ -187,18 +164,38 @@ impl<K: PairKey> Shards<K> {
     pub(super) fn insert(&self, key: K, expires_at: UnixSeconds) {
         let (hash, new) = (self.hash(key), Packed { key, expires_at });
         let mut entries = self.shard(hash).entries.write();
-        match entries.entry(hash, |entry| entry.key.is_same(key, self.mask), |entry| self.hash(entry.key)) {
-            Slot::Occupied(mut entry) => *entry.get_mut() = new,
-            Slot::Vacant(free) => {
-                free.insert(new);
-            }
+        if let Some(entry) = entries.find_mut(hash, |entry| entry.key == key) {
+            *entry = new;
+            return;
         }
+        self.make_room(&mut entries);
+        entries.insert_unique(hash, new, |entry| self.hash(entry.key));
+    }
+
+    /// Makes room for one more entry.
+    #[inline]
+    fn make_room(&self, entries: &mut HashTable<Packed<K>>) {
+        if entries.len() >= entries.capacity() {
+            self.make_anew(entries);
+        }
+    }
+
+    /// In a map that is nearly full, entries that were removed use room up, and votes that come and expire would have it made
+    /// twice as large. It is made anew for an eighth more entries than there are.
+    #[cold]
+    #[inline(never)]
+    fn make_anew(&self, entries: &mut HashTable<Packed<K>>) {
+        let mut anew = HashTable::with_capacity(entries.len() + entries.len() / 8 + 1);
+        for entry in entries.drain() {
+            anew.insert_unique(self.hash(entry.key), entry, |entry| self.hash(entry.key));
+        }
+        *entries = anew;
     }
 
     pub(super) fn remove(&self, key: K) -> bool {
         let hash = self.hash(key);
         let mut entries = self.shard(hash).entries.write();
-        match entries.find_entry(hash, |entry| entry.key.is_same(key, self.mask)) {
+        match entries.find_entry(hash, |entry| entry.key == key) {
             Ok(entry) => {
                 entry.remove();
                 true
@@ -207,20 +204,15 @@ impl<K: PairKey> Shards<K> {
         }
     }
 
-    /// Takes the `waiting` entries of one shard in; where a voter has one already, the later of the two stays, and
-    /// the other is told.
-    fn raise(&self, index: usize, waiting: &mut Vec<Packed<K>>, superseded: &mut Vec<Cooling>) {
+    /// Takes the `waiting` entries of one shard in; where a voter has one already, the later of the two stays.
+    fn raise(&self, index: usize, waiting: &mut Vec<Packed<K>>) {
         let mut entries = self.shards[index].entries.write();
         for new in waiting.drain(..) {
-            let (hash, mask) = (self.hash(new.key), self.mask);
-            match entries.entry(hash, |entry| entry.key.is_same(new.key, mask), |entry| self.hash(entry.key)) {
+            self.make_room(&mut entries);
+            match entries.entry(self.hash(new.key), |entry| entry.key == new.key, |entry| self.hash(entry.key)) {
                 Slot::Occupied(mut old) => {
                     let old = old.get_mut();
-                    // Two of one instant are two rows where they are of two networks.
-                    if old.expires_at != new.expires_at || !old.key.is_same(new.key, u64::MAX) {
-                        let is_later = old.expires_at < new.expires_at;
-                        superseded.push(if is_later { std::mem::replace(old, new) } else { new }.cooling());
-                    }
+                    old.expires_at = old.expires_at.max(new.expires_at);
                 }
                 Slot::Vacant(free) => {
                     free.insert(new);
@@ -234,11 +226,21 @@ impl<K: PairKey> Shards<K> {
         into.extend(entries.iter().filter(|entry| now < entry.expires_at).map(|entry| entry.cooling()));
     }
 
-    pub(super) fn copy_server(&self, server: ServerId, into: &mut Vec<Cooling>) {
+    /// Copies the entries that `is_wanted`, expired or not. Walks all shards under their read locks.
+    pub(super) fn copy_where(&self, is_wanted: impl Fn(Pair) -> bool, into: &mut Vec<Cooling>) {
         for shard in &self.shards {
             let entries = shard.entries.read();
-            into.extend(entries.iter().filter(|entry| entry.key.pair().server == server).map(|entry| entry.cooling()));
+            into.extend(entries.iter().filter(|entry| is_wanted(entry.key.pair())).map(|entry| entry.cooling()));
         }
+    }
+
+    /// How many live entries are of pairs that `is_wanted`. Walks all shards under their read locks.
+    pub(super) fn count_live(&self, is_wanted: impl Fn(Pair) -> bool, now: UnixSeconds) -> usize {
+        let live = |shard: &Shard<K>| {
+            let entries = shard.entries.read();
+            entries.iter().filter(|entry| now < entry.expires_at && is_wanted(entry.key.pair())).count()
+        };
+        self.shards.iter().map(live).sum()
     }
 
     /// Drops the entries of one shard that are over; how many. The shard is locked for writing only if a read has found
@@ -251,18 +253,18 @@ impl<K: PairKey> Shards<K> {
         let mut entries = shard.entries.write();
         let (before, capacity) = (entries.len(), entries.capacity());
         entries.retain(|entry| !is_over(entry.expires_at));
-        // After a peak the memory is given back; a quarter full leaves some to grow again.
-        if capacity > 64 && entries.len() < capacity / 4 {
-            let capacity = entries.len() * 2;
+        // After a peak the memory is given back. Nothing is done where a map half as large had no room for an eighth more.
+        if capacity > 64 {
+            let capacity = entries.len() + entries.len() / 8;
             entries.shrink_to(capacity, |entry| self.hash(entry.key));
         }
         before - entries.len()
     }
 
-    pub(super) fn cut(&self, is_too_long: impl Fn(UnixSeconds) -> bool, ends_at: UnixSeconds, cut: &mut Vec<Cooling>) {
+    /// Has the entries that end after `beyond` end at `ends_at`.
+    pub(super) fn bring_back(&self, beyond: UnixSeconds, ends_at: UnixSeconds) {
         for shard in &self.shards {
-            for entry in shard.entries.write().iter_mut().filter(|entry| is_too_long(entry.expires_at)) {
-                cut.push(entry.cooling());
+            for entry in shard.entries.write().iter_mut().filter(|entry| entry.expires_at > beyond) {
                 entry.expires_at = ends_at;
             }
         }
@@ -292,18 +294,18 @@ impl<K: PairKey> ByShard<K> {
         Self(vec![Vec::new(); SHARDS])
     }
 
-    pub(super) fn put(&mut self, key: K, expires_at: UnixSeconds, into: &Shards<K>, superseded: &mut Vec<Cooling>) {
+    pub(super) fn put(&mut self, key: K, expires_at: UnixSeconds, into: &Shards<K>) {
         let index = Shards::<K>::shard_index(into.hash(key));
         let waiting = &mut self.0[index];
         waiting.push(Packed { key, expires_at });
         if waiting.len() == WAITING_MAX {
-            into.raise(index, waiting, superseded);
+            into.raise(index, waiting);
         }
     }
 
-    pub(super) fn finish(mut self, into: &Shards<K>, superseded: &mut Vec<Cooling>) {
+    pub(super) fn finish(mut self, into: &Shards<K>) {
         for (index, waiting) in self.0.iter_mut().enumerate() {
-            into.raise(index, waiting, superseded);
+            into.raise(index, waiting);
         }
     }
 }

@@ -5,18 +5,17 @@
 
 use std::sync::Arc;
 
-use hashbrown::DefaultHashBuilder;
-
 use super::address::VoterAddress;
+use super::hasher::TableHasher;
 use super::id::ServerId;
 use super::ipv4::Ipv4;
 use super::ipv6::{Ipv6Network, Ipv6Prefix};
 use super::shards::{ByShard, Ipv4Key, Ipv6Key, Shards};
 pub use super::shards::{Cooling, Pair, SHARDS};
-use super::time::{Cooldown, UnixSeconds};
+use super::time::UnixSeconds;
 
 struct TableFamilies {
-    hasher: DefaultHashBuilder,
+    hasher: TableHasher,
     prefix: Ipv6Prefix,
     v4: Shards<Ipv4Key>,
     v6: Shards<Ipv6Key>,
@@ -28,21 +27,22 @@ enum FamilyKey {
     V6(Ipv6Key),
 }
 
-impl Pair {
+impl TableFamilies {
+    /// The one entrance of addresses: an IPv6 network is cut to the prefix.
     #[inline(always)]
-    const fn key(self) -> FamilyKey {
-        match self.address {
-            VoterAddress::V4(address) => FamilyKey::V4(Ipv4Key { server: self.server, address }),
-            VoterAddress::V6(network) => FamilyKey::V6(Ipv6Key::new(self.server, network)),
+    const fn key(&self, pair: Pair) -> FamilyKey {
+        match pair.address {
+            VoterAddress::V4(address) => FamilyKey::V4(Ipv4Key { server: pair.server, address }),
+            VoterAddress::V6(network) => {
+                FamilyKey::V6(Ipv6Key::new(pair.server, Ipv6Network(network.0 & self.prefix.mask())))
+            }
         }
     }
-}
 
-impl TableFamilies {
     /// Only the path of IPv4 is inlined: with both families in it the compiler would inline neither.
     #[inline(always)]
     fn expires_at(&self, pair: Pair) -> Option<UnixSeconds> {
-        match pair.key() {
+        match self.key(pair) {
             FamilyKey::V4(key) => self.v4.expires_at(key),
             FamilyKey::V6(key) => self.expires_at_v6(key),
         }
@@ -110,6 +110,22 @@ impl CooldownView {
         true
     }
 
+    /// The entries that `is_wanted`, expired or not. Walks the table under read locks.
+    #[must_use]
+    pub fn find(&self, is_wanted: impl Fn(Pair) -> bool) -> Vec<Cooling> {
+        let mut found = Vec::new();
+        self.0.v4.copy_where(&is_wanted, &mut found);
+        self.0.v6.copy_where(&is_wanted, &mut found);
+        found
+    }
+
+    /// How many cooldowns of the servers that `is_wanted` are live at `now`. Walks the table under read locks.
+    #[must_use]
+    pub fn count(&self, is_wanted: impl Fn(ServerId) -> bool, now: UnixSeconds) -> usize {
+        let is_wanted = |pair: Pair| is_wanted(pair.server);
+        self.0.v4.count_live(is_wanted, now) + self.0.v6.count_live(is_wanted, now)
+    }
+
     /// An empty table with the same hasher and prefix, to be filled apart and then exchanged for the one that
     /// is viewed: see [`CooldownTable::exchange`].
     #[must_use]
@@ -136,12 +152,13 @@ impl CooldownTable {
     /// An empty table that tells IPv6 voters apart by so many bits.
     #[must_use]
     pub fn with_prefix(prefix: Ipv6Prefix) -> Self {
-        Self::build(DefaultHashBuilder::default(), prefix)
+        Self::build(TableHasher::random(), prefix)
     }
 
-    fn build(hasher: DefaultHashBuilder, prefix: Ipv6Prefix) -> Self {
-        let v4 = Shards::new(hasher.clone(), prefix.mask());
-        let v6 = Shards::new(hasher.clone(), prefix.mask());
+    /// An empty table that finds its entries by this hasher.
+    #[must_use]
+    pub fn build(hasher: TableHasher, prefix: Ipv6Prefix) -> Self {
+        let (v4, v6) = (Shards::new(hasher.clone()), Shards::new(hasher.clone()));
         Self { families: Arc::new(TableFamilies { hasher, prefix, v4, v6 }), sweep_at: 0 }
     }
 
@@ -151,32 +168,15 @@ impl CooldownTable {
         CooldownView(Arc::clone(&self.families))
     }
 
-    /// The pair under which the table looks up what is asked of `pair`: a network is cut to the prefix.
-    /// A module that keeps pairs beside the table keeps them under this.
-    #[must_use]
-    pub fn looked_up(&self, pair: Pair) -> Pair {
-        Pair { address: self.view().voter(pair.address), ..pair }
-    }
-
     /// When the cooldown ends or ended that the table holds for a pair.
     #[must_use]
     pub fn expires_at(&self, pair: Pair) -> Option<UnixSeconds> {
         self.families.expires_at(pair)
     }
 
-    /// The entry of a pair, expired or not: under the pair that it was put in with, which may be
-    /// another network of the same prefix.
-    #[must_use]
-    pub fn held(&self, pair: Pair) -> Option<Cooling> {
-        match pair.key() {
-            FamilyKey::V4(key) => self.families.v4.held(key),
-            FamilyKey::V6(key) => self.families.v6.held(key),
-        }
-    }
-
     /// Puts a pair into cooldown until `expires_at`, whatever the table held for it.
     pub fn insert(&mut self, pair: Pair, expires_at: UnixSeconds) {
-        match pair.key() {
+        match self.families.key(pair) {
             FamilyKey::V4(key) => self.families.v4.insert(key, expires_at),
             FamilyKey::V6(key) => self.families.v6.insert(key, expires_at),
         }
@@ -184,7 +184,7 @@ impl CooldownTable {
 
     /// Forgets a pair; whether the table held it.
     pub fn remove(&mut self, pair: Pair) -> bool {
-        match pair.key() {
+        match self.families.key(pair) {
             FamilyKey::V4(key) => self.families.v4.remove(key),
             FamilyKey::V6(key) => self.families.v6.remove(key),
         }
@@ -204,16 +204,13 @@ impl CooldownTable {
 
     /// A way to put in very many entries.
     pub fn loader(&mut self) -> Loader<'_> {
-        Loader { table: self, v4: ByShard::new(), v6: ByShard::new(), superseded: Vec::new() }
+        Loader { table: self, v4: ByShard::new(), v6: ByShard::new() }
     }
 
-    /// All entries of one server, expired or not. Walks the table under read locks.
+    /// See [`CooldownView::find`].
     #[must_use]
-    pub fn of_server(&self, server: ServerId) -> Vec<Cooling> {
-        let mut found = Vec::new();
-        self.families.v4.copy_server(server, &mut found);
-        self.families.v6.copy_server(server, &mut found);
-        found
+    pub fn find(&self, is_wanted: impl Fn(Pair) -> bool) -> Vec<Cooling> {
+        self.view().find(is_wanted)
     }
 
     /// Drops the expired entries of the next `shards` shards; how many were dropped.
@@ -228,14 +225,10 @@ impl CooldownTable {
         dropped
     }
 
-    /// Has every cooldown that would last longer than its length from `now` end at `ends_at`. Gives the entries that
-    /// were cut so, as they were. See [`Cooldown::is_too_long`].
-    pub fn cut(&mut self, now: UnixSeconds, cooldown: Cooldown, ends_at: UnixSeconds) -> Vec<Cooling> {
-        let mut cut = Vec::new();
-        let is_too_long = |expires_at| cooldown.is_too_long(expires_at, now);
-        self.families.v4.cut(is_too_long, ends_at, &mut cut);
-        self.families.v6.cut(is_too_long, ends_at, &mut cut);
-        cut
+    /// Has the cooldowns that end after `beyond` end at `ends_at`: the time goes back.
+    pub fn bring_back(&mut self, beyond: UnixSeconds, ends_at: UnixSeconds) {
+        self.families.v4.bring_back(beyond, ends_at);
+        self.families.v6.bring_back(beyond, ends_at);
     }
 }
 
@@ -244,25 +237,23 @@ pub struct Loader<'t> {
     table: &'t mut CooldownTable,
     v4: ByShard<Ipv4Key>,
     v6: ByShard<Ipv6Key>,
-    superseded: Vec<Cooling>,
 }
 
 impl Loader<'_> {
     /// Takes an entry; where the pair has one already, the later of the two stays.
     pub fn put(&mut self, Cooling { pair, expires_at }: Cooling) {
-        let (families, superseded) = (&self.table.families, &mut self.superseded);
-        match pair.key() {
-            FamilyKey::V4(key) => self.v4.put(key, expires_at, &families.v4, superseded),
-            FamilyKey::V6(key) => self.v6.put(key, expires_at, &families.v6, superseded),
+        let families = &self.table.families;
+        match families.key(pair) {
+            FamilyKey::V4(key) => self.v4.put(key, expires_at, &families.v4),
+            FamilyKey::V6(key) => self.v6.put(key, expires_at, &families.v6),
         }
     }
 
-    /// Puts in the last entries. Gives the entries that another one of the same pair has replaced.
-    pub fn finish(self) -> Vec<Cooling> {
-        let Self { table, v4, v6, mut superseded } = self;
-        v4.finish(&table.families.v4, &mut superseded);
-        v6.finish(&table.families.v6, &mut superseded);
-        superseded
+    /// Puts in the last entries.
+    pub fn finish(self) {
+        let Self { table, v4, v6 } = self;
+        v4.finish(&table.families.v4);
+        v6.finish(&table.families.v6);
     }
 }
 

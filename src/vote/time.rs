@@ -132,11 +132,10 @@ impl Cooldown {
         expires_at.minus(self.seconds())
     }
 
-    /// Whether a cooldown lasts longer than it may at `now`. A vote may be stamped a few seconds ahead of the
-    /// service's clock (the contract's bound); one from further ahead was stamped by a clock that was set back since.
+    /// The first instant of a vote whose cooldown has not ended by `now`.
     #[must_use]
-    pub const fn is_too_long(self, expires_at: UnixSeconds, now: UnixSeconds) -> bool {
-        expires_at.0 > self.expires_at(now).plus(VOTE_AHEAD_MAX_S).0
+    pub const fn first_live(self, now: UnixSeconds) -> UnixSeconds {
+        now.plus(1).minus(self.seconds())
     }
 
     /// Minutes until `expires_at`, rounded up: from 1 to the cooldown's length. A vote may be

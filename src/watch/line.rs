@@ -3,7 +3,7 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use super::{Seen, WatchedQuestion};
+use super::{Attempt, HeldCooldown, Seen, WatchedQuestion};
 use crate::vote::table::Pair;
 
 /// All but the instant, which comes first.
@@ -12,6 +12,8 @@ impl Display for Seen {
         let kind = match self {
             Self::Question { .. } => "question",
             Self::Vote { .. } => "vote",
+            Self::Attempt(_) => "attempt",
+            Self::Replacement { .. } => "replacement",
             Self::Cancellation(_) => "cancellation",
             Self::Registration(_) => "registration",
             Self::Rotation(_) => "rotation",
@@ -24,7 +26,8 @@ impl Display for Seen {
                 write!(out, r#","answer":"{answer}","status":{status}"#)?;
                 text("peer", peer.as_ref(), out)?;
             }
-            Self::Vote { pair, voted_at, expires_at } => {
+            Self::Attempt(attempt) => tried(attempt, out)?,
+            Self::Vote { pair, voted_at, expires_at } | Self::Replacement { pair, voted_at, expires_at } => {
                 about(pair, out)?;
                 write!(out, r#","voted_at":"{voted_at}","next_vote_at":"{expires_at}""#)?;
             }
@@ -43,11 +46,28 @@ fn about(pair: &Pair, out: &mut Formatter<'_>) -> Result {
 
 fn asked_about(asked: &WatchedQuestion, out: &mut Formatter<'_>) -> Result {
     text("variant", asked.variant.as_ref(), out)?;
-    if let Some(server) = asked.server {
+    named(asked.server, asked.token_begins.as_ref(), asked.address.as_ref(), out)
+}
+
+fn tried(attempt: &Attempt, out: &mut Formatter<'_>) -> Result {
+    named(attempt.server, attempt.token_begins.as_ref(), attempt.address.as_ref(), out)?;
+    text("voted_at", attempt.voted_at, out)?;
+    text("outcome", Some(attempt.outcome), out)?;
+    let Some(HeldCooldown { of, since, until }) = attempt.held else { return Ok(()) };
+    write!(out, r#","cooldown_of":"{of}","since":"{since}","next_vote_at":"{until}""#)
+}
+
+fn named(
+    server: Option<impl Display>,
+    token_begins: Option<impl Display>,
+    address: Option<impl Display>,
+    out: &mut Formatter<'_>,
+) -> Result {
+    if let Some(server) = server {
         write!(out, r#","server_id":{server}"#)?;
     }
-    text("token_begins", asked.token_begins.as_ref(), out)?;
-    text("ip", asked.address.as_ref(), out)
+    text("token_begins", token_begins, out)?;
+    text("ip", address, out)
 }
 
 /// What is not known is not there.

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::vote::address::VoterAddress;
 use crate::vote::directory::Snapshot;
-use crate::vote::id::{ServerId, is_unreserved};
+use crate::vote::id::{ServerId, is_token_character};
 use crate::vote::table::Pair;
 use crate::vote::time::UnixSeconds;
 
@@ -54,6 +54,17 @@ pub enum Seen {
         /// End of its cooldown.
         expires_at: UnixSeconds,
     },
+    /// A vote was reported and not recorded.
+    Attempt(Attempt),
+    /// A live vote gave way to a later one of the caller's records.
+    Replacement {
+        /// Of which server, from where.
+        pair: Pair,
+        /// When the vote was given that counts no longer.
+        voted_at: UnixSeconds,
+        /// When its cooldown would have ended.
+        expires_at: UnixSeconds,
+    },
     /// A vote was cancelled.
     Cancellation(Pair),
     /// A server was listed.
@@ -77,11 +88,39 @@ pub struct WatchedQuestion {
     pub address: Option<VoterAddress>,
 }
 
+/// A vote that was not recorded, for one of its addresses. The default is one of which nothing could be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attempt {
+    /// The server: the one that the token names, or the number that was said, listed or not.
+    pub server: Option<ServerId>,
+    /// How a token begins that no server has.
+    pub token_begins: Option<String>,
+    /// The voter's address.
+    pub address: Option<VoterAddress>,
+    /// When the vote was given, where the caller said that.
+    pub voted_at: Option<UnixSeconds>,
+    /// Why it was not recorded, in a word.
+    pub outcome: &'static str,
+    /// The cooldown that refused it.
+    pub held: Option<HeldCooldown>,
+}
+
+/// A cooldown that refuses a vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldCooldown {
+    /// The address in cooldown: of several that a vote names, the one that is so for longest.
+    pub of: VoterAddress,
+    /// When its vote was given.
+    pub since: UnixSeconds,
+    /// When it ends.
+    pub until: UnixSeconds,
+}
+
 /// The first characters of a token that `servers` do not have, to know it again by: four at most, half of it at most.
 /// Nothing of it where so few characters are a token themselves.
 #[must_use]
 pub fn token_beginning(token: &[u8], servers: &Snapshot) -> Option<String> {
-    let legal = token.iter().take_while(|byte| is_unreserved(**byte)).count();
+    let legal = token.iter().take_while(|byte| is_token_character(**byte)).count();
     let shown = &token[..legal.min(token.len() / 2).min(4)];
     let is_token = (1..=shown.len()).any(|length| servers.find(&shown[..length]).is_some());
     (!shown.is_empty() && !is_token).then(|| String::from_utf8_lossy(shown).into_owned())
@@ -94,7 +133,7 @@ pub struct WatchFilter {
     pub server: Option<ServerId>,
     /// Only what is about this address.
     pub address: Option<VoterAddress>,
-    /// Only questions that name no listed server.
+    /// Only questions and votes that name no listed server.
     pub is_unknown_only: bool,
 }
 
@@ -104,7 +143,10 @@ impl WatchFilter {
     pub fn fits(&self, seen: &Seen) -> bool {
         let (server, address) = match seen {
             Seen::Question { asked, .. } => (asked.server, asked.address),
-            Seen::Vote { pair, .. } | Seen::Cancellation(pair) => (Some(pair.server), Some(pair.address)),
+            Seen::Attempt(attempt) => (attempt.server, attempt.address),
+            Seen::Vote { pair, .. } | Seen::Replacement { pair, .. } | Seen::Cancellation(pair) => {
+                (Some(pair.server), Some(pair.address))
+            }
             Seen::Registration(server) | Seen::Rotation(server) | Seen::Removal(server) => (Some(*server), None),
         };
         (self.server.is_none() || self.server == server)
@@ -116,7 +158,11 @@ impl WatchFilter {
 impl Seen {
     fn names_no_server(&self) -> bool {
         const ANSWERS: [&str; 4] = ["unknown_server", "unknown_token", "invalid_server_id", "not_found"];
-        matches!(self, Self::Question { answer, .. } if ANSWERS.contains(answer))
+        match self {
+            Self::Question { answer, .. } => ANSWERS.contains(answer),
+            Self::Attempt(attempt) => attempt.server.is_none() || ANSWERS.contains(&attempt.outcome),
+            _ => false,
+        }
     }
 }
 
@@ -253,7 +299,7 @@ impl Drop for WatchSeat {
 }
 
 /// Where one thread notes what it sees. The default is watched by nobody.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct WatchPost {
     board: WatchBoard,
     /// As it was when `filters` were copied.
@@ -270,6 +316,12 @@ impl WatchPost {
             self.filters = self.board.0.seats.lock().iter().flatten().map(|seat| seat.filter).collect();
             self.version = version;
         }
+        self.is_watched()
+    }
+
+    /// Whether there were any at the last look.
+    #[must_use]
+    pub const fn is_watched(&self) -> bool {
         !self.filters.is_empty()
     }
 

@@ -70,6 +70,8 @@ fn of_a_token_that_nobody_has_there_is_a_beginning() {
     for (token, expected) in [
         ("0123456789", "0123"),
         ("01234567", "0123"),
+        ("+/=012345", "+"),
+        ("a+b=012345", "a+b="),
         ("0123456", "012"),
         ("x", ""),
         ("", ""),

@@ -255,7 +255,7 @@ const servers = (id) => async (page) => {
   await typeInto(page, "#new-server", id);
   await typeInto(page, "#new-token", "no token");
   await page.keyboard.press("Enter");
-  await sees(page, "#servers-note", "A token has 1 to 128 letters, digits or - . _ ~");
+  await sees(page, "#servers-note", "A token has 1 to 128 letters, digits or - . _ ~ + =");
   await typeInto(page, "#new-token", "");
   await page.keyboard.press("Enter");
   await sees(page, "#servers-note", new RegExp(`^Server ${id} is added\\s+\\w{32}$`));
@@ -361,6 +361,9 @@ const watches = (ip) => async (page) => {
   await comes("vote");
   await ask(`/api/vote/28/status/${ip}`);
   await comes("in cooldown");
+  /* The same vote again: it is not recorded, and the line says why. */
+  assert.equal((await fetch(`${SETTINGS.controlUrl}/v1/votes`, { method: "POST", headers, body })).status, 409);
+  await comes("vote not recorded: in cooldown, since ");
   await isAccessible(page);
   await page.locator("#watch-stop").click();
   await sees(page, "#watch-state", "Stopped.");

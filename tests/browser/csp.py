@@ -1,18 +1,12 @@
-#!/usr/bin/env python3
-"""Writes the Content-Security-Policy of each page; with --check, only tells whether they are current.
+"""What a page may do, as the service sends it: run its one script and use its one style, both named by their hash.
 
-Owns what a page may do: run its one script and use its one style, both named by their hash, and
-connect to its own service. Also holds the pages to having no outside asset.
+The hashes are computed here a second time, from the page that is served. A page loads nothing from elsewhere.
 """
 
 import base64
 import hashlib
-import pathlib
 import re
-import sys
-
-PAGES = pathlib.Path(__file__).resolve().parents[2] / "src" / "pages"
-NAMES = ("public", "control")
+import urllib.request
 
 
 def source(page, tag):
@@ -24,8 +18,10 @@ def source(page, tag):
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def policy(page):
-    """The value of the header as it is sent: without a line end, so that it can be embedded as it is."""
+def check(url):
+    """The page of a listener, and its header."""
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        page, sent = answer.read().decode("utf-8"), answer.headers["Content-Security-Policy"]
     rules = (
         "default-src 'none'",
         f"script-src {source(page, 'script')}",
@@ -36,31 +32,10 @@ def policy(page):
         "form-action 'none'",
         "frame-ancestors 'none'",
     )
-    return "; ".join(rules)
-
-
-def check_page(name, page):
-    """What the policy cannot say."""
+    if sent != "; ".join(rules):
+        raise SystemExit(f"{url}: the policy is\n  {sent}\nand should be\n  {'; '.join(rules)}")
     # The style's and the script's own addresses are none: only attributes and url() load anything.
     loads = re.findall(r"(?:\bsrc=|\burl\(|@import|<link[^>]+href=\"(?!data:))[^>]*", page)
     handlers = re.findall(r"<[^>]+\s(?:on[a-z]+|style)=", page)
     if loads or handlers:
-        raise SystemExit(f"{name}.html loads or runs something of its own accord: {loads + handlers}")
-
-
-def main():
-    stale = []
-    for name in NAMES:
-        page = (PAGES / f"{name}.html").read_text("utf-8")
-        check_page(name, page)
-        file = PAGES / f"{name}.csp"
-        wanted = policy(page)
-        if sys.argv[1:] != ["--check"]:
-            file.write_text(wanted, "utf-8")
-        elif not file.exists() or file.read_text("utf-8") != wanted:
-            stale.append(file.name)
-    if stale:
-        raise SystemExit(f"{', '.join(stale)}: not current, run tests/browser/csp.py")
-
-
-main()
+        raise SystemExit(f"{url} loads or runs something of its own accord: {loads + handlers}")

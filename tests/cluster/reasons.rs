@@ -4,6 +4,7 @@
 
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::Node;
+use crate::cluster::util::resp::Redis;
 use crate::util::ledger::address;
 use crate::util::{DEADLINE, wait_until};
 use rustix::process::Signal;
@@ -129,17 +130,19 @@ fn a_store_that_is_not_followed_says_why() {
     expect_well(&node, 13);
 
     // It looks for questions after each 1,024 commands of its file, which has to be sooner than they are given up.
-    let keys: Vec<String> = (0..10_000).map(|key| format!("key-{key}")).collect();
+    let keys: Vec<String> = (0..40_000).map(|key| format!("key-{key}")).collect();
     let sets: Vec<[&str; 3]> = keys.iter().map(|key| ["SET", key, "1"]).collect();
     let sets: Vec<&[&str]> = sets.iter().map(|words| &words[..]).collect();
-    assert_eq!(redis.pipeline(&sets).expect("it takes them").len(), 10_000);
+    assert_eq!(redis.pipeline(&sets).expect("it takes them").len(), 40_000);
     engine.kill();
     expect(&node, "feed", &["unreachable"], "does not answer");
-    // In microseconds, and each pause takes a busy machine many times that: a file that takes some seconds to read.
-    engine.add_args(&["--key-load-delay", "200"]);
+    // In microseconds, and each pause takes a busy machine many times that: it reads until it was seen, and no longer.
+    engine.add_args(&["--key-load-delay", "100"]);
     scope(|all| {
+        let addr = engine.addr();
         all.spawn(|| engine.run());
         expect(&node, "feed", &["loading"], "LOADING");
+        Redis::connect(addr).ask(&["CONFIG", "SET", "key-load-delay", "0"]);
     });
     expect_well(&node, 14);
 }

@@ -4,6 +4,9 @@
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::{Node, client};
 use crate::cluster::util::oracle::settle;
+use crate::util::client::get;
+use crate::util::needs::has;
+use crate::util::server::{Server, run_to_end};
 use crate::util::wait_until;
 use rustix::process::Signal;
 
@@ -35,6 +38,24 @@ fn a_store_that_is_filled_twice_keeps_the_first_tokens() {
     assert_ne!(held, "given-before");
 }
 
+/// Regression: on a terminal, the progress was "0.0 MB" to the end.
+#[test]
+fn a_store_that_is_filled_tells_on_a_terminal_how_much_was_read() {
+    let Some(engine) = Engine::try_store(&[]).filter(|_| has(&["script"])) else { return };
+    let node = Node::start(&engine.url(), &[]);
+    // The progress is drawn each 1,024 servers and votes.
+    let token = "t".repeat(100);
+    let lines: String = (1..=1_100).map(|id| format!("{{\"server_id\":{id},\"token\":\"{token}{id}\"}}\n")).collect();
+    assert_eq!(node.control().post("/v1/servers/batch", &lines).json()["recorded"], 1_100);
+    engine.connect().ask(&["FLUSHALL"]);
+    let mut reseed = Server::command();
+    reseed.args([engine.url(), node.control_url()]);
+    let typed = r#"exec script -qec "$0 reseed --store $1 --control-url $2" /dev/null"#;
+    let ended = run_to_end(Server::under(&["sh", "-c", typed], reseed));
+    assert!(ended.stdout.contains("0.1 MB  1024 lines"), "{ended:?}");
+    assert!(ended.stdout.contains("1100 servers and votes taken"), "{ended:?}");
+}
+
 /// A node that was only paused said of every token that was changed meanwhile that it might be lost.
 #[test]
 fn a_paused_node_raises_no_alarm_about_tokens_that_it_has_missed() {
@@ -53,4 +74,35 @@ fn a_paused_node_raises_no_alarm_about_tokens_that_it_has_missed() {
         assert!(!told.contains("have another token in the store"), "{told}");
     }
     settle(&mut engine.connect(), &[&nodes[0], &nodes[1]], "after");
+}
+
+/// Tokens with `+` and `=` pass through the log and through a read of the whole state. So does `..`, with which version
+/// 1.0.0 listed servers: it names no server, and keeps no node from the others.
+#[test]
+fn every_token_that_a_version_has_listed_is_read() {
+    let Some(engine) = Engine::try_store(&[]) else { return };
+    let nodes = Node::start_many(2, &engine.url(), &[]);
+    nodes[0].control().add_server(1, "a+b==");
+    let mut redis = engine.connect();
+    nodes[0].control().add_server(2, "of-the-second");
+    settle(&mut redis, &[&nodes[0], &nodes[1]], "before");
+    // As version 1.0.0 wrote it, for a node that reads the whole state.
+    let record = redis.ask(&["HGET", "vs:{0}:dir", "2"]).text().replace("of-the-second", "..");
+    redis.ask(&["HDEL", "vs:{0}:tok", "of-the-second"]);
+    redis.ask(&["HSET", "vs:{0}:dir", "2", &record]);
+    redis.ask(&["HSET", "vs:{0}:tok", "..", "2"]);
+    let newcomer = Node::start(&engine.url(), &[]);
+    newcomer.wait_until_following();
+    assert_eq!([token(&newcomer, 1), token(&newcomer, 2)], ["a+b==", ".."]);
+    for (node, path, status) in [
+        (&nodes[1], "/api/servers/a+b==/vote-status/203.0.113.7", 200),
+        (&newcomer, "/api/servers/a%2Bb==/vote-status/203.0.113.7", 200),
+        (&newcomer, "/api/vote/2/status/203.0.113.7", 200),
+        (&newcomer, "/api/servers/../vote-status/203.0.113.7", 404),
+    ] {
+        assert_eq!(get(node.server().public(), path).status, status, "{path}");
+    }
+    // The way out, which all nodes follow.
+    assert_eq!(newcomer.control().post("/v1/servers/2/token", "").status, 200);
+    settle(&mut redis, &[&nodes[0], &nodes[1], &newcomer], "after");
 }

@@ -44,6 +44,6 @@ fn keys_of_every_version_are_read() {
             // As docs/CLUSTER.md says of upgrades.
             engine.connect().ask(&["FUNCTION", "LOAD", "REPLACE", CODE]);
         }
-        expect_all(Node::start(&engine.url(), &[]).server(), &what);
+        expect_all(Node::start(&engine.url(), &[]).server(), &what, &[]);
     }
 }

@@ -5,6 +5,7 @@ use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::Node;
 use crate::util::client::get;
 use crate::util::promtool::expect_well;
+use crate::util::time::now_unix;
 use crate::util::watch::Watching;
 use std::collections::BTreeSet;
 use std::fs;
@@ -49,10 +50,28 @@ fn a_watcher_sees_the_votes_of_all_nodes() {
     assert_eq!(nodes[1].control().cast(28, [203, 0, 113, 7]).status, 201);
     let told = watching.told();
     assert!(told.contains(r#""kind":"vote","server_id":28,"ip":"203.0.113.7""#), "{told}");
+    // A node tells of the votes that it refused itself.
+    for node in [&nodes[1], &nodes[0]] {
+        assert_eq!(node.control().cast(28, [203, 0, 113, 7]).status, 409);
+    }
+    let told = watching.told();
+    assert!(told.contains(r#""kind":"attempt","server_id":28,"ip":"203.0.113.7","outcome":"in_cooldown""#), "{told}");
+    let later = format!(r#"{{"server_id":28,"ip":"203.0.113.7","voted_at":{}}}"#, now_unix() + 3);
+    assert_eq!(nodes[1].control().post("/v1/votes?mode=record", &later).status, 201);
+    assert!(watching.told().contains(r#""kind":"replacement","server_id":28,"ip":"203.0.113.7""#));
+    assert!(watching.told().contains(r#""kind":"vote""#));
     assert_eq!(nodes[1].control().delete("/v1/votes/28/203.0.113.7").status, 200);
     assert!(watching.told().contains(r#""kind":"cancellation""#));
     assert_eq!(nodes[1].control().post("/v1/servers/28/token", "").status, 200);
     assert!(watching.told().contains(r#""kind":"rotation""#));
+    assert_eq!(nodes[1].control().cast(28, [203, 0, 113, 8]).status, 201);
+    assert_eq!(nodes[1].control().delete("/v1/servers/28").status, 200);
+    // Each node counts what ends on all of them.
+    for node in &nodes {
+        for cause in ["cancelled", "replaced", "server_removed"] {
+            node.server().await_metric(&format!("vote_status_ended_early_total{{cause=\"{cause}\"}}"), 1);
+        }
+    }
 }
 
 #[test]

@@ -43,6 +43,17 @@ fn the_file_is_its_owners_only_and_has_every_line() {
 const LINE: &str = "{\"server_id\":28,\"token\":\"demo\"}\n";
 
 /// Regression: as root `/dev/stdout` itself was replaced.
+/// Regression: the export took the place of the store of a running service.
+#[test]
+fn a_store_is_not_replaced() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::spawn(Server::on(folder.path()));
+    let store = folder.path().join("votes.redb");
+    let before = fs::read(&store).expect("it is there");
+    expect_failure(&run(&server, &["export", text(&store)]), &[text(&store), "it is a store"]);
+    assert_eq!(fs::read(&store).expect("it is there"), before);
+}
+
 #[test]
 fn what_is_no_file_is_written_through() {
     let server = Server::listed(&[]);

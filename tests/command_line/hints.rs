@@ -131,6 +131,25 @@ fn options_are_checked_and_nothing_is_touched() {
     assert!(!folder.path().join("data").exists());
 }
 
+/// What only shows itself is for this machine, unless an address is given.
+#[test]
+fn a_demonstration_is_for_this_machine() {
+    for (args, variable, public) in [
+        (&["--demo"][..], ("VOTE_STATUS_WORKERS", "1"), "127.0.0.1:8080"),
+        (&[], ("VOTE_STATUS_DEMO", "1"), "127.0.0.1:8080"),
+        (&["--demo", "--listen", "0.0.0.0:8080"], ("VOTE_STATUS_WORKERS", "1"), "0.0.0.0:8080"),
+        (&["--demo"], ("VOTE_STATUS_LISTEN", "0.0.0.0:8080"), "0.0.0.0:8080"),
+        (&["--in-memory"], ("VOTE_STATUS_DEMO", "false"), "0.0.0.0:8080"),
+    ] {
+        let ended = say(&[&["serve", "--check-config"], args].concat(), &[variable]);
+        let said = expect_quiet(&ended, 0);
+        assert!(
+            said.starts_with(&format!("the options are good: public {public}; ")),
+            "{args:?}, {variable:?}: {said}"
+        );
+    }
+}
+
 /// Regression: each of these was good.
 #[test]
 fn options_that_do_not_work_or_not_do_what_they_say_are_not_good() {

@@ -9,6 +9,7 @@ use crate::util::stub::Stub;
 use crate::util::time::{now_unix, rfc3339};
 use serde_json::json;
 use std::fs;
+use std::os::unix::fs::symlink;
 
 #[test]
 fn twice_the_same_files_change_nothing_the_second_time() {
@@ -48,7 +49,8 @@ fn twice_the_same_files_change_nothing_the_second_time() {
 #[test]
 fn refused_lines_are_told_with_number_and_reason() {
     let (server, folder, now) = (Server::in_memory(&[]), folder(), now_unix());
-    let servers = write(&folder, "servers.csv", "server_id,token\n28,demo\n29,demo\nx,y\n30,\"\"\n31,ok\n32\n");
+    let servers =
+        write(&folder, "servers.csv", "server_id,token\n28,demo\n29,demo\nx,y\n30,\"\"\n31,a+b==\n32\n33,a/b\n");
     let long = "x".repeat(5_000);
     let votes = format!(
         "\n{{\"server_id\":28,\"ip\":\"203.0.113.1\",\"voted_at\":{now}}}\n\
@@ -67,7 +69,7 @@ fn refused_lines_are_told_with_number_and_reason() {
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     assert_eq!(
         ended.stdout,
-        "servers: 2 recorded, 0 unchanged, 4 refused (0 expired, 0 of an unknown server, 4 invalid)\n\
+        "servers: 2 recorded, 0 unchanged, 5 refused (0 expired, 0 of an unknown server, 5 invalid)\n\
          votes: 2 recorded, 0 unchanged, 6 refused (1 expired, 1 of an unknown server, 4 invalid)\n"
     );
     let expected = [
@@ -75,6 +77,7 @@ fn refused_lines_are_told_with_number_and_reason() {
         (&servers, 4, "invalid_server"),
         (&servers, 5, "token is \"\""),
         (&servers, 7, "1 fields, but the header has 2"),
+        (&servers, 8, "a token cannot hold /"),
         (&votes, 3, "unknown_server"),
         (&votes, 4, "IPv4"),
         (&votes, 5, "expired"),
@@ -95,6 +98,22 @@ fn refused_lines_are_told_with_number_and_reason() {
     let ended = run(&server, &[&args[..], &["--refused", text(&refused)]].concat());
     expect_quiet(&ended, 1);
     told(&fs::read_to_string(&refused).expect("it was written"));
+}
+
+/// Regression: the file was emptied before it was read.
+#[test]
+fn what_is_imported_is_not_written_over() {
+    let server = Server::listed(&[]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let [file, link] = ["votes.ndjson", "link"].map(|name| folder.path().join(name));
+    let vote = format!("{{\"server_id\":28,\"ip\":\"203.0.113.7\",\"voted_at\":{}}}\n", now_unix() - 60);
+    fs::write(&file, &vote).expect("it can be written");
+    symlink(&file, &link).expect("a link");
+    for refused in [&file, &link] {
+        let ended = run(&server, &["import", text(&file), "--refused", text(refused)]);
+        expect_failure(&ended, &[text(refused), "another file"]);
+        assert_eq!(fs::read_to_string(&file).expect("it is there"), vote);
+    }
 }
 
 /// Regression: a vote whose time is missing was a vote of now, each time that the file was taken in. A date as a table has

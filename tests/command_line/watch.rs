@@ -8,7 +8,7 @@ use crate::util::stub::Stub;
 use crate::util::watch::until_watched;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Instant;
@@ -27,6 +27,16 @@ impl Watch {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program can be run");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe"));
+        Watch { child, lines }
+    }
+
+    /// As [`Watch::begin`], with something on standard input.
+    fn begin_reading(url: &str, args: &[&str], input: &str) -> Watch {
+        let mut command = command(url, args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program can be run");
+        child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it is read");
         let lines = BufReader::new(child.stdout.take().expect("a pipe"));
         Watch { child, lines }
     }
@@ -100,7 +110,7 @@ fn what_is_asked_for_is_what_is_shown() {
     assert_eq!(watches[0].line()["token_begins"], "forg");
     assert_eq!(watches[1].line()["ip"], "203.0.113.8");
     let [unknown, address] = watches.map(Watch::end);
-    let begun = format!("watching the questions that name no listed server and every address at {url}; ");
+    let begun = format!("watching the questions and votes that name no listed server and every address at {url}; ");
     assert!(unknown.starts_with(&begun), "{unknown}");
     assert!(
         unknown.contains("\n1 question: 1 unknown_token.\nunknown_token: the plugin has an old token"),
@@ -108,6 +118,29 @@ fn what_is_asked_for_is_what_is_shown() {
     );
     assert!(address.starts_with(&format!("watching every server and 203.0.113.8 at {url}; ")), "{address}");
     assert!(address.contains("Server 28: asked with 203.0.113.8 (once), and no vote of these was seen"), "{address}");
+}
+
+/// A token is in no argument, which everybody on the machine sees, and in no query.
+#[test]
+fn the_server_of_a_token_that_standard_input_gives_is_watched() {
+    let server = Server::listed(&[]);
+    server.control_client().add_server(29, "a+b==");
+    let url = format!("http://{}", server.control());
+    let mut watch = Watch::begin_reading(&url, &["--token-stdin"], "a+b==\n");
+    until_watched(&server, 1);
+    for vote in [28, 29, 29] {
+        server.control_client().cast(vote, [203, 0, 113, 7]);
+    }
+    let kinds = [watch.line(), watch.line()].map(|line| (line["server_id"].clone(), line["kind"].clone()));
+    assert_eq!(kinds, [(29.into(), "vote".into()), (29.into(), "attempt".into())]);
+    let said = watch.end();
+    assert!(said.starts_with("watching server 29 and every address at "), "{said}");
+    assert!(said.contains("\n1 vote was not recorded: 1 in_cooldown.\n"), "{said}");
+    let mut unknown = Watch::begin_reading(&url, &["--token-stdin"], "forgotten\n");
+    let mut said = String::new();
+    unknown.child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("UTF-8");
+    assert_eq!(unknown.child.wait().expect("it ends").code(), Some(2), "{said}");
+    assert_eq!(said, "vote-status: no listed server has the token that standard input gave\n");
 }
 
 /// Regression: a watch of a server that is not listed showed nothing, and did not say why.
@@ -136,6 +169,41 @@ fn what_cannot_be_watched_is_a_failure_at_once() {
     expect_failure(&run_to_end(command(&nobody.url(), &[])), &[&nobody.url(), "--control-url"]);
 }
 
+/// A client that connects, once the head of its request is there.
+fn accept(listener: &TcpListener) -> TcpStream {
+    let (client, _) = listener.accept().expect("it connects");
+    let mut request = BufReader::new(client.try_clone().expect("a handle"));
+    let mut line = String::new();
+    while line != "\r\n" {
+        line.clear();
+        assert_ne!(request.read_line(&mut line).expect("a head"), 0);
+    }
+    client
+}
+
+/// What a line holds is text to a screen, in the line and in the summary.
+#[test]
+fn a_line_that_a_terminal_would_obey_is_escaped() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let mut watch = Watch::begin(&format!("http://{}", listener.local_addr().expect("an address")), &[]);
+    let mut client = accept(&listener);
+    let trick = "203.0.113.7\u{1b}[2J\u{9b}2J\u{202e}\n";
+    let seen = serde_json::json!({ "kind": "vote", "server_id": 28, "ip": trick }).to_string();
+    let chunk = format!("{:x}\r\n{seen}\n\r\n", seen.len() + 1);
+    client.write_all(format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunk}").as_bytes()).expect("sent");
+    let mut shown = String::new();
+    watch.lines.read_line(&mut shown).expect("a line");
+    assert_eq!(parse(&shown)["ip"], trick);
+    let said = watch.end();
+    assert!(said.contains(r"203.0.113.7\u001b[2J\u009b2J\u202e\u000a"), "{said:?}");
+    for text in [shown, said] {
+        assert!(
+            !text.contains(|character: char| character != '\n' && character.is_control() || character == '\u{202e}'),
+            "{text:?}"
+        );
+    }
+}
+
 /// A restart of the service is not the end of a watch, whether the stream is cut or comes to its end.
 #[test]
 fn a_lost_connection_is_tried_again() {
@@ -144,13 +212,7 @@ fn a_lost_connection_is_tried_again() {
     let mut watch = Watch::begin(&url, &[]);
     let serve = thread::spawn(move || {
         for end in ["", "0\r\n\r\n", "hold"] {
-            let (mut client, _) = listener.accept().expect("it connects");
-            let mut request = BufReader::new(client.try_clone().expect("a handle"));
-            let mut line = String::new();
-            while line != "\r\n" {
-                line.clear();
-                assert_ne!(request.read_line(&mut line).expect("a head"), 0);
-            }
+            let mut client = accept(&listener);
             let seen = r#"{"at":"2026-11-20T12:34:56Z","kind":"registration","server_id":28}"#;
             let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
             let chunk = format!("{:x}\r\n{seen}\n\r\n", seen.len() + 1);

@@ -4,7 +4,9 @@ use crate::util::client::{Client, exchange, get};
 use crate::util::server::Server;
 use crate::util::time::now_unix;
 use crate::util::{DEADLINE, wait_until};
-use std::time::Duration;
+use rustix::process::Signal;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 fn value(page: &str, sample: &str) -> u64 {
     let line = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
@@ -87,6 +89,28 @@ fn what_was_done_is_counted() {
     // What is counted after an answer has left may be read a moment before it is there.
     let turns = r#"vote_status_event_loop_lag_seconds_count{listener="public"}"#;
     wait_until(turns, || server.metric(turns) >= 23);
+}
+
+/// Regression: only the turns of the loops were measured. Where the threads had no CPU, clients waited and turns were short.
+#[test]
+fn a_loop_that_has_no_cpu_is_late() {
+    const STOPPED: Duration = Duration::from_millis(1_500);
+    let server = Server::in_memory(&["--workers", "1"]);
+    let counted = |sample: &str| server.metric(&format!("vote_status_lateness_seconds_{sample}"));
+    let over_a_second = || {
+        let quick = counted(r#"bucket{listener="public",le="1"}"#);
+        counted(r#"count{listener="public"}"#).saturating_sub(quick)
+    };
+    wait_until("the loop turns", || counted(r#"count{listener="public"}"#) > 0);
+    let before = over_a_second();
+    server.pause();
+    let since = Instant::now();
+    while since.elapsed() < STOPPED {
+        sleep(STOPPED - since.elapsed());
+    }
+    server.signal(Signal::CONT);
+    // Ten instants a second: those of the first half second were over a second late.
+    wait_until("the loop was late", || over_a_second() >= before + 4);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::util::client::get;
 use crate::util::server::Server;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 #[test]
 fn a_server_is_put_read_and_replaced() {
@@ -31,18 +31,18 @@ fn ids_and_tokens_have_their_bounds() {
     let server = Server::in_memory(&[]);
     let control = server.control_client();
     let longest = "t".repeat(128);
-    for (id, token) in [(4_294_967_295_u32, "t"), (1, "AZaz09-._~"), (2, &longest)] {
+    for (id, token) in [(4_294_967_295_u32, "t"), (1, "AZaz09-._~+="), (2, &longest), (3, "...")] {
         let response = control.put(&format!("/v1/servers/{id}"), &json!({ "token": token }).to_string());
         let record = json!({ "server_id": id, "token": token });
         expect(token, &response, 201, &record);
         assert_eq!(known(server.public(), token), Some(true), "{token}");
     }
-    for token in [json!(""), json!("t".repeat(129)), json!("a/b"), json!(28)] {
+    for token in [json!(""), json!("t".repeat(129)), json!("a/b"), json!("."), json!(".."), json!(28)] {
         let body = json!({ "token": token }).to_string();
-        let response = control.put("/v1/servers/3", &body);
+        let response = control.put("/v1/servers/4", &body);
         expect_error(&body, &response, 422, "invalid_token");
     }
-    expect_error("refused", &control.get("/v1/servers/3"), 404, "unknown_server");
+    expect_error("refused", &control.get("/v1/servers/4"), 404, "unknown_server");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_token_is_made_where_none_is_given_and_unknown_from_its_rotation_on() {
         let token = response.json()["token"].as_str().expect("a token").to_owned();
         expect("made", &response, status, &json!({ "server_id": 28, "token": token }));
         // 128 bits take 22 characters of the widest alphabet that a token may have.
-        let allowed = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-._~+=".contains(c);
         assert!((22..=128).contains(&token.len()) && token.chars().all(allowed), "{token:?}");
         assert_eq!(known(server.public(), &token), Some(false));
         (response, status) = (control.post("/v1/servers/28/token", "{}"), 200);
@@ -148,4 +148,29 @@ fn known(addr: SocketAddr, token: &str) -> Option<bool> {
             None
         }
     }
+}
+
+/// Who removes a server is told first how many players it concerns.
+#[test]
+fn the_live_cooldowns_of_a_server_are_counted_when_that_is_asked() {
+    let server = Server::listed(&[]);
+    let control = server.control_client();
+    control.add_server(29, "other");
+    for (id, last) in [(28, 1), (28, 2), (29, 1)] {
+        assert_eq!(control.cast(id, [203, 0, 113, last]).status, 201);
+    }
+    control.cast(28, "2001:db8::1".parse::<IpAddr>().expect("an address"));
+    assert_eq!(control.delete("/v1/votes/28/203.0.113.2").status, 200);
+    for (query, body) in [
+        ("", r#"{"server_id":28,"token":"demo"}"#),
+        ("?cooldowns=0", r#"{"server_id":28,"token":"demo"}"#),
+        ("?cooldowns=1", r#"{"server_id":28,"token":"demo","cooldowns":2}"#),
+    ] {
+        let told = control.get(&format!("/v1/servers/28{query}"));
+        assert_eq!((told.status, told.text()), (200, body), "{query}");
+    }
+    expect_error("?cooldowns=x", &control.get("/v1/servers/28?cooldowns=x"), 400, "bad_request");
+    expect_error("no server", &control.get("/v1/servers/30?cooldowns=1"), 404, "unknown_server");
+    // One address has voted for two servers.
+    assert_eq!(server.metric("vote_status_one_address_votes"), 2);
 }

@@ -1,6 +1,6 @@
 //! Voters with addresses of either family, and with several of them: one vote, all of it or none.
 
-use crate::contract_control::{expect, expect_error_with};
+use crate::contract_control::{expect, expect_error, expect_error_with};
 use crate::util::client::get;
 use crate::util::control::Control;
 use crate::util::server::Server;
@@ -110,6 +110,56 @@ fn of_a_recorded_list_the_later_vote_of_each_address_stays() {
     assert_eq!(record(ips, at + 60), (201, json!(null), json!(rfc3339(at + 60))));
     for ip in ["203.0.113.7", "2001:db8::7"] {
         assert_eq!(next(&server, ip), Some(rfc3339(at + 60 + COOLDOWN)), "{ip}");
+    }
+}
+
+/// Every cooldown of a person's address ends at once, and nothing of it stays. Exact bytes.
+#[test]
+fn all_votes_of_an_address_go_at_once() {
+    const NONE: &str = r#"{"error":"no_cooldown","message":"this address is in no cooldown"}"#;
+    let (server, control) = listed();
+    control.add_server(29, "other");
+    let at = now_unix() - 100;
+    for id in [28, 29] {
+        for ip in ["203.0.113.7", "203.0.113.8", "2001:db8::7"] {
+            assert_eq!(control.cast_at(id, ip, at).status, 201, "{id} {ip}");
+        }
+    }
+    let delete = |ip: &str, status: u16, body: &str| {
+        let answer = control.delete(&format!("/v1/voters/{ip}"));
+        expect(ip, &answer, status, &serde_json::from_str(body).expect("JSON"));
+        assert_eq!(answer.text(), body, "{ip}");
+    };
+    // A mapped form means its IPv4 address, and an IPv6 address its network.
+    delete("::ffff:203.0.113.7", 200, r#"{"cancelled":2}"#);
+    delete("203.0.113.7", 404, NONE);
+    delete("2001%3Adb8%3A%3Affff", 200, r#"{"cancelled":2}"#);
+    delete("2001:db8:0:1::7", 404, NONE);
+    assert_eq!((next(&server, "203.0.113.7"), next(&server, "2001:db8::7")), (None, None));
+    assert!(next(&server, "203.0.113.8").is_some(), "another voter keeps the cooldown");
+    assert_eq!(exported(&control).len(), 4, "two servers, and two votes of the other voter");
+
+    // What is left of a removed server is in no cooldown, and goes too.
+    assert_eq!(control.delete("/v1/servers/29").status, 200);
+    let left = server.metric("vote_status_cooldowns");
+    assert!((1..=2).contains(&left), "{left}: a store that nodes share forgets the votes of a removed server at once");
+    delete("203.0.113.8", 200, r#"{"cancelled":1}"#);
+    assert_eq!(server.metric("vote_status_cooldowns"), 0);
+    assert_eq!(control.cast_at(28, "203.0.113.9", at).status, 201);
+    assert_eq!(control.delete("/v1/servers/28").status, 200);
+    delete("203.0.113.9", 404, NONE);
+    assert_eq!(server.metric("vote_status_cooldowns"), 0);
+
+    for ip in ["203.0.113", "203.0.113.256", "%20", "2001:db8::g"] {
+        expect_error(ip, &control.delete(&format!("/v1/voters/{ip}")), 422, "invalid_vote");
+    }
+    let path = "/v1/voters/203.0.113.7";
+    for refused in [control.get(path), control.put(path, "{}"), control.post(path, "{}")] {
+        expect_error("another method", &refused, 405, "method_not_allowed");
+        assert_eq!(refused.header("Allow"), Some("DELETE"));
+    }
+    for path in ["/v1/voters", "/v1/voters/203.0.113.7/28"] {
+        expect_error(path, &control.delete(path), 404, "not_found");
     }
 }
 

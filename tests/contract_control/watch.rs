@@ -4,6 +4,7 @@ use crate::contract_control::expect_error;
 use crate::util::DEADLINE;
 use crate::util::client::{Client, exchange, get};
 use crate::util::server::Server;
+use crate::util::time::now_unix;
 use crate::util::watch::{Watching, until_watched};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
@@ -77,8 +78,10 @@ fn a_line_says_who_asked_what_and_what_was_answered() {
     let (voted_at, next) = (seconds("voted_at"), seconds("next_vote_at"));
     let vote = format!(r#""server_id":28,"ip":"203.0.113.7","voted_at":"{voted_at}","next_vote_at":"{next}""#);
     assert_eq!(watching.told(), format!(r#"{{"at":".","kind":"vote",{vote}}}"#));
-    // A vote that is refused changes nothing.
     assert_eq!(control.cast(28, [203, 0, 113, 7]).status, 409);
+    let held = format!(r#""cooldown_of":"203.0.113.7","since":"{voted_at}","next_vote_at":"{next}""#);
+    let refused = r#""kind":"attempt","server_id":28,"ip":"203.0.113.7""#;
+    assert_eq!(watching.told(), format!(r#"{{"at":".",{refused},"outcome":"in_cooldown",{held}}}"#));
     assert_eq!(control.delete("/v1/votes/28/203.0.113.7").status, 200);
     assert_eq!(watching.told(), r#"{"at":".","kind":"cancellation","server_id":28,"ip":"203.0.113.7"}"#);
     assert_eq!(control.post("/v1/servers/28/token", "").status, 200);
@@ -87,6 +90,107 @@ fn a_line_says_who_asked_what_and_what_was_answered() {
     assert_eq!(watching.told(), r#"{"at":".","kind":"registration","server_id":29}"#);
     assert_eq!(control.delete("/v1/servers/29").status, 200);
     assert_eq!(watching.told(), r#"{"at":".","kind":"removal","server_id":29}"#);
+}
+
+/// Regression: votes that were refused had no line, so that nobody saw why a player was not paid.
+#[test]
+fn each_vote_that_is_not_recorded_has_a_line_that_says_why() {
+    let server = server();
+    let control = server.control_client();
+    let now = control.cast(28, [203, 0, 113, 7]).json();
+    let held = |name: &str| now[name].as_str().expect("an instant").to_owned();
+    let (since, until) = (held("voted_at"), held("next_vote_at"));
+    let mut watching = ["", "?server_id=28", "?unknown=1"].map(|query| Watching::begin(&server, query));
+    until_watched(&server, 3);
+    let cooldown = format!(r#""cooldown_of":"203.0.113.7","since":"{since}","next_vote_at":"{until}""#);
+    let old = r#""voted_at":"2020-01-01T00:00:00Z""#;
+    let ahead = r#""voted_at":"2100-01-01T00:00:00Z""#;
+    let own = format!(r#""voted_at":"{since}""#);
+    let of_28 = |ip: &str, more: &str| format!(r#""server_id":28,"ip":"{ip}",{more}"#);
+    let cases = [
+        // By its token too, and of several addresses one line each.
+        (
+            "",
+            r#"{"token":"demo","ips":["203.0.113.7","2001:db8:0:7:1::"]}"#.to_owned(),
+            409,
+            vec![
+                of_28("203.0.113.7", &format!(r#""outcome":"in_cooldown",{cooldown}"#)),
+                of_28("2001:db8:0:7::", &format!(r#""outcome":"in_cooldown",{cooldown}"#)),
+            ],
+        ),
+        (
+            "",
+            format!(r#"{{"server_id":28,"ip":"203.0.113.8",{old}}}"#),
+            422,
+            vec![of_28("203.0.113.8", &format!(r#"{old},"outcome":"expired""#))],
+        ),
+        (
+            "",
+            format!(r#"{{"server_id":28,"ip":"203.0.113.8",{ahead}}}"#),
+            422,
+            vec![of_28("203.0.113.8", &format!(r#"{ahead},"outcome":"in_future""#))],
+        ),
+        (
+            "?mode=record",
+            format!(r#"{{"server_id":28,"ip":"203.0.113.7",{own}}}"#),
+            200,
+            vec![of_28("203.0.113.7", &format!(r#"{own},"outcome":"unchanged""#))],
+        ),
+        (
+            "",
+            r#"{"server_id":29,"ip":"203.0.113.8"}"#.to_owned(),
+            404,
+            vec![r#""server_id":29,"ip":"203.0.113.8","outcome":"unknown_server""#.to_owned()],
+        ),
+        (
+            "",
+            r#"{"token":"forgotten","ip":"203.0.113.8"}"#.to_owned(),
+            404,
+            vec![r#""token_begins":"forg","ip":"203.0.113.8","outcome":"unknown_server""#.to_owned()],
+        ),
+        ("", r#"{"server_id":28,"ip":"x"}"#.to_owned(), 422, vec![r#""outcome":"invalid_vote""#.to_owned()]),
+        ("", "garbage".to_owned(), 400, vec![r#""outcome":"invalid_json""#.to_owned()]),
+    ];
+    for (query, body, status, expected) in cases {
+        assert_eq!(control.post(&format!("/v1/votes{query}"), &body).status, status, "{body}");
+        for line in expected {
+            let expected = format!(r#"{{"at":".","kind":"attempt",{line}}}"#);
+            assert_eq!(watching[0].told(), expected, "{body}");
+            let is_of_28 = line.contains(r#""server_id":28"#);
+            let watcher = if is_of_28 { &mut watching[1] } else { &mut watching[2] };
+            assert_eq!(watcher.told(), expected, "{body}");
+        }
+    }
+    // A batch has the same lines.
+    let vote = r#"{"server_id":28,"ip":"203.0.113.7"}"#;
+    assert_eq!(control.post("/v1/votes/batch?mode=cast", &format!("{vote}\n{vote}\n")).status, 200);
+    for _ in 0..2 {
+        let expected = of_28("203.0.113.7", &format!(r#""outcome":"in_cooldown",{cooldown}"#));
+        assert_eq!(watching[1].told(), format!(r#"{{"at":".","kind":"attempt",{expected}}}"#));
+    }
+}
+
+/// A later vote of the caller's own records ends the first one: that is seen, counted and in the log.
+#[test]
+fn a_vote_that_is_replaced_is_told() {
+    let server = server();
+    let control = server.control_client();
+    let mut watching = Watching::begin(&server, "");
+    let record = |ahead: i64| {
+        let body = format!(r#"{{"server_id":28,"ip":"203.0.113.7","voted_at":{}}}"#, now_unix() + ahead);
+        control.post("/v1/votes?mode=record", &body)
+    };
+    let first = record(-60).json();
+    assert!(watching.told().contains(r#""kind":"vote""#));
+    assert_eq!(record(-30).status, 201);
+    let (voted_at, until) = (first["voted_at"].as_str().expect("text"), first["next_vote_at"].as_str().expect("text"));
+    let replaced = format!(r#""server_id":28,"ip":"203.0.113.7","voted_at":"{voted_at}","next_vote_at":"{until}""#);
+    assert_eq!(watching.told(), format!(r#"{{"at":".","kind":"replacement",{replaced}}}"#));
+    assert!(watching.told().contains(r#""kind":"vote""#));
+    server.await_metric("vote_status_ended_early_total{cause=\"replaced\"}", 1);
+    control.delete("/v1/votes/28/203.0.113.7");
+    server.wait_for_lines("replaced by a later vote (mode=record)", 1);
+    server.await_metric("vote_status_ended_early_total{cause=\"cancelled\"}", 1);
 }
 
 #[test]
@@ -130,6 +234,22 @@ fn a_watcher_sees_what_it_watches_for_until_the_service_ends() {
     assert_eq!(response.header("Transfer-Encoding"), Some("chunked"));
     in_chunks.expect_closed();
     assert!(server.wait_exit(DEADLINE).success());
+}
+
+/// A plus sign in a query is one, as in a path.
+#[test]
+fn a_token_with_signs_is_watched_in_either_spelling() {
+    let server = server();
+    server.control_client().add_server(30, "a+b==");
+    let mut watching = ["?token=a+b==", "?token=a%2Bb%3d="].map(|query| Watching::begin(&server, query));
+    until_watched(&server, 2);
+    for token in ["demo", "a+b%3D="] {
+        get(server.public(), &format!("/api/servers/{token}/vote-status/203.0.113.7"));
+    }
+    for watcher in &mut watching {
+        let line = watcher.line();
+        assert!(line.contains(r#""variant":"token","server_id":30,"ip":"203.0.113.7","answer":"can_vote""#), "{line}");
+    }
 }
 
 #[test]

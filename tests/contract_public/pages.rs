@@ -32,7 +32,7 @@ const PAGES: [Page; 4] = [
         content_type: HTML,
         policy: concat!(
             "Content-Security-Policy: ",
-            include_str!("../../src/pages/public.csp"),
+            include_str!(concat!(env!("OUT_DIR"), "/public.html.csp")),
             "\r\nReferrer-Policy: no-referrer\r\n"
         ),
         origin: EVERY_ORIGIN,
@@ -52,7 +52,7 @@ const PAGES: [Page; 4] = [
         content_type: HTML,
         policy: concat!(
             "Content-Security-Policy: ",
-            include_str!("../../src/pages/control.csp"),
+            include_str!(concat!(env!("OUT_DIR"), "/control.html.csp")),
             "\r\nReferrer-Policy: no-referrer\r\n"
         ),
         origin: "",

@@ -168,15 +168,15 @@ const NO_STORES: [NoStore; 10] = [
     ),
     (
         "a newer version's",
-        |folder| insert(folder, META, "schema", 4),
+        |folder| insert(folder, META, "schema", 5),
         "store_unusable",
-        "a newer version (schema 4, this one reads 3)",
+        "a newer version (schema 5, this one reads 4)",
     ),
     (
         "an older version's",
         |folder| insert(folder, META, "schema", 2),
         "store_unusable",
-        "a build before the first release (schema 2, this one reads 3)",
+        "a build before the first release (schema 2, this one reads 4)",
     ),
 ];
 
@@ -193,6 +193,28 @@ fn no_start_on_what_is_no_store_of_this_version() {
             server.stop();
         }
     }
+}
+
+/// Version 1.0.0 listed servers with the tokens `.` and `..`. Such a store opens, its votes hold, and the token names
+/// no server.
+#[test]
+fn a_store_with_a_token_of_dots_opens() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let ledger = furnished(folder.path(), 3);
+    insert(folder.path(), TableDefinition::<u32, &str>::new("servers"), 29, "..");
+    let server = serve(folder.path(), &[]);
+    ledger.expect(&server, "the store of 1.0.0");
+    let control = server.control_client();
+    assert_eq!(control.get("/v1/servers/29").json()["token"], "..");
+    assert_eq!(get(server.public(), "/api/vote/29/status/203.0.113.7").status, 200);
+    for path in ["/api/servers/../vote-status/203.0.113.7", "/api/servers/%2e./vote-status/2001:db8::7"] {
+        let response = get(server.public(), path);
+        assert_eq!((response.status, &response.json()["error"]), (404, &"unknown_token".into()), "{path}");
+    }
+    assert_eq!(control.post("/v1/votes", r#"{"token":"..","ip":"203.0.113.7"}"#).status, 404);
+    // The way out, after which nothing is left of it.
+    let token = control.post("/v1/servers/29/token", "").json()["token"].as_str().expect("a token").to_owned();
+    assert_eq!(get(server.public(), &format!("/api/servers/{token}/vote-status/203.0.113.7")).status, 200);
 }
 
 /// What the message for a damaged store advises: put back a copy.

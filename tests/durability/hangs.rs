@@ -1,17 +1,18 @@
 //! A disk that hangs: a sync does not come back. Status goes on, and SIGTERM ends the service in its time all the same:
-//! what the recorder has is answered as in doubt, and nothing that was acknowledged is lost.
+//! what the recorder has is answered as in doubt, and nothing that was acknowledged is lost. Meanwhile every signal says so.
 
 use crate::durability::files::furnished;
 use crate::util::client::{Client, get};
-use crate::util::ledger::{Ledger, SERVER, address};
+use crate::util::ledger::{Ledger, SERVER, address, cast_bytes};
 use crate::util::needs::{has, shim};
 use crate::util::response::Response;
-use crate::util::server::Server;
+use crate::util::server::{Server, run_to_end};
 use crate::util::time::now_unix;
 use crate::util::wait_until;
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::thread::scope;
 use std::time::{Duration, Instant};
 
@@ -59,9 +60,14 @@ int fsync(int file) { return hang_or(SYS_fsync, file); }
 
 /// The service on `data`, with syncs that files in `folder` command.
 pub(crate) fn serve_shimmed(folder: &Path, data: &Path) -> Server {
+    Server::spawn(shimmed(folder, data))
+}
+
+/// The command of [`serve_shimmed`].
+pub(crate) fn shimmed(folder: &Path, data: &Path) -> Command {
     let mut command = Server::on(data);
     command.env("LD_PRELOAD", shim(folder, SHIM)).env("HANG_FOLDER", folder).args(["--drain-timeout", "3"]);
-    Server::spawn(command)
+    command
 }
 
 /// Casts until the service says that it ends, and gives that answer.
@@ -124,8 +130,88 @@ fn a_stop_while_a_sync_hangs_answers_what_is_under_way_and_ends() {
         assert_eq!(status.code(), Some(1), "{}", server.stderr());
         let stderr = server.stderr();
         let told: Vec<&str> = stderr.lines().filter(|line| line.contains(LOG_LINE)).collect();
-        assert!(matches!(told[..], [line] if line.contains(" ERROR ")), "{stderr}");
+        let doing = if is_anew { "writing the store anew from memory" } else { "making one commit" };
+        let doing = format!("; the recorder has been {doing} for ");
+        assert!(matches!(told[..], [line] if line.contains(" ERROR ") && line.contains(&doing)), "{stderr}");
         assert!(!stderr.contains("stopped after"), "{stderr}");
         ledger.expect_after_kill(server, &data, "a stop");
     }
+}
+
+/// Regression: while the disk hung, votes hung, and `/readyz`, `health`, the log and every metric said that all was well.
+#[test]
+fn a_commit_of_more_than_two_seconds_is_told_until_it_is_over() {
+    if !has(&["cc"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, hang) = (folder.path().join("data"), folder.path().join("hang"));
+    let mut ledger = furnished(&data, 10);
+    let server = serve_shimmed(folder.path(), &data);
+    let readyz = || get(server.control(), "/readyz");
+    let well = readyz();
+    assert_eq!((well.status, &well.json()["ready"]), (200, &true.into()), "{well:?}");
+    let slow = r#"vote_status_trouble{reason="store_slow"}"#;
+    assert_eq!(server.metric(slow), 0);
+
+    let since = Instant::now();
+    fs::write(&hang, "").expect("the folder takes a file");
+    scope(|scope| {
+        let vote = scope.spawn(|| ledger.try_cast(&server, 10));
+        wait_until("it is told", || readyz().json()["reason"] == "store_slow");
+        assert!(since.elapsed() > Duration::from_secs(2), "{:?}", since.elapsed());
+        let (told, body) = (readyz(), readyz().json());
+        assert_eq!((told.status, &body["ready"], &body["votes"]), (200, &true.into(), &false.into()), "{body}");
+        let message = body["message"].as_str().unwrap_or_default();
+        assert!(message.starts_with("the recorder has been making one commit for "), "{message}");
+        assert_eq!(server.metric(slow), 1);
+        server.wait_for_lines("(store_slow; told again each minute while it lasts)", 1);
+        let health = run_to_end(health(&server));
+        let line = "ready, but votes are refused: the recorder has been making one commit for ";
+        assert!(health.status.success() && health.stdout.starts_with(line), "{health:?}");
+        assert_eq!(get(server.public(), "/api/vote/28/status/192.0.2.7").status, 200, "status goes on");
+        fs::remove_file(&hang).expect("the disk goes on");
+        assert!(vote.join().expect("the vote is answered"), "the vote is recorded");
+    });
+    // The answer is told after the commit: from then on all is well.
+    assert_eq!((readyz().json(), server.metric(slow)), (well.json(), 0));
+    ledger.expect(&server, "after the disk has hung");
+}
+
+/// After a kill in the middle of a commit the start writes the store anew. Where the disk hangs in that, it is told too.
+#[test]
+fn a_start_that_hangs_while_it_writes_the_store_anew_is_told() {
+    if !has(&["cc"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, hang) = (folder.path().join("data"), folder.path().join("hang"));
+    let mut ledger = furnished(&data, 10);
+    let mut server = serve_shimmed(folder.path(), &data);
+    fs::write(&hang, "").expect("the folder takes a file");
+    let (pair, voted_at) = ((SERVER, address(10)), now_unix());
+    let mut vote = Client::connect(server.control());
+    vote.send(cast_bytes(&server.control_client(), pair, voted_at));
+    ledger.unanswered.insert(pair, voted_at);
+    wait_until("a sync hangs", || folder.path().join("hung").exists());
+    server.signal(Signal::KILL);
+    server.wait_exit(MARGIN);
+
+    let server = serve_shimmed(folder.path(), &data);
+    let readyz = || get(server.control(), "/readyz");
+    wait_until("it is told", || readyz().json()["reason"] == "store_slow");
+    let body = readyz().json();
+    let message = body["message"].as_str().unwrap_or_default();
+    assert!(message.starts_with("the recorder has been writing the store anew from memory for "), "{body}");
+    assert_eq!(body["votes"], false, "{body}");
+    fs::remove_file(&hang).expect("the disk goes on");
+    wait_until("all is well", || readyz().json().get("reason").is_none() && readyz().status == 200);
+    ledger.expect(&server, "after a start on a disk that hung");
+    assert!(ledger.try_cast(&server, 11), "votes are taken");
+}
+
+fn health(server: &Server) -> Command {
+    let mut command = Server::command();
+    command.args(["health", "--control-url", &format!("http://{}", server.control())]);
+    command
 }

@@ -21,7 +21,30 @@ fn a_start_with_other_settings_is_refused_until_they_are_accepted() {
     }
     ledger.expect_after_kill(serve(folder.path(), &[]), folder.path(), "nothing has changed");
     let expected = [Some(rfc3339(voted_at + COOLDOWN_S + 1_800))];
-    for options in [&[&other[..2], &["--accept-settings"]].concat()[..], &other[..2]] {
-        assert_eq!(next_votes(&serve(folder.path(), options), &[pair]), expected, "{options:?}");
+    let mut commits = Vec::new();
+    for (options, ended) in [(&[&other[..2], &["--accept-settings"]].concat()[..], true), (&other[..2], false)] {
+        let server = serve(folder.path(), options);
+        assert_eq!(next_votes(&server, &[pair]), expected, "{options:?}");
+        // Plugins pay such a vote once more: the log says how many there are, and so does a metric.
+        let count = server.metric("vote_status_ended_early_total{cause=\"settings\"}");
+        let told = server.stderr();
+        let line = format!("; {count} cooldowns end with that, or at another time");
+        assert_eq!((count > 0, told.contains(&line)), (ended, ended), "{told}");
+        // Another store in its place shows in the number of the last commit.
+        let (at, number) = told
+            .split_once("the store was last written at ")
+            .and_then(|(_, rest)| {
+                let (at, rest) = rest.split_once(": commit ")?;
+                Some((at, rest.lines().next()?.parse::<u64>().ok()?))
+            })
+            .expect("the line");
+        assert!(at.starts_with("20"), "{told}");
+        commits.push(number);
+        server.await_metric("vote_status_servers", 1);
+        assert!(server.metric("vote_status_store_commit") >= number, "{told}");
+        let told = server.stop().stderr();
+        let closed = told.split_once("the store is closed: commit ").expect("the line").1;
+        assert!(closed.lines().next().and_then(|closed| closed.parse().ok()) > Some(number), "{told}");
     }
+    assert!(commits[0] < commits[1], "{commits:?}");
 }

@@ -24,6 +24,28 @@ fn a_disk_that_is_read_only_is_waited_for() {
     server.stop();
 }
 
+/// A path with a line end makes no assignment to the service manager.
+#[test]
+fn the_manager_is_told_in_one_line() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data\nMAINPID=1");
+    furnished(&data, 1);
+    fs::remove_file(data.join("votes.redb")).expect("it can be removed");
+    let path = folder.path().join("notify");
+    let manager = UnixDatagram::bind(&path).expect("bound");
+    manager.set_read_timeout(Some(DEADLINE)).expect("a socket takes that");
+    let mut start = Server::on(&data);
+    start.env("NOTIFY_SOCKET", &path);
+    let server = Server::spawn(start);
+    for expected in ["READY=1", "STATUS=not well (store_unusable): "] {
+        let mut state = [0; 2_000];
+        let bytes = manager.recv(&mut state).expect("told in time");
+        let told = String::from_utf8_lossy(&state[..bytes]).into_owned();
+        assert!(told.starts_with(expected) && !told.contains('\n'), "{told:?}");
+    }
+    server.stop();
+}
+
 /// READY=1 comes though the service is not: the manager would end it otherwise, and refused connections
 /// pay. What is wrong is its status.
 #[test]

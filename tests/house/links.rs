@@ -1,7 +1,8 @@
 //! What documents point to is there: links between them, and the files that the architecture names.
 
 use crate::util::package::{files_below, read_text};
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 #[test]
 fn every_link_finds_its_file_and_its_heading() {
@@ -22,6 +23,58 @@ fn every_link_finds_its_file_and_its_heading() {
     }
     assert!(count >= 100, "only {count} links were seen");
     assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// The package has a folder of its own for documents, without the source around it: no two files have one name there, and
+/// each link between them finds its file. Regression: two became README.md, and 20 links led nowhere.
+#[test]
+fn every_link_of_an_installed_document_finds_its_file() {
+    let installed = installed();
+    let place = |path: &Path| installed.iter().filter(|(_, there)| there == path).count();
+    let (mut count, mut broken) = (0, Vec::new());
+    for (source, there) in &installed {
+        if place(there) > 1 {
+            broken.push(format!("{} is installed from more than one file", there.display()));
+        }
+        if there.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        for (file, _) in targets(&read_text(source)).filter(|(file, _)| !file.is_empty()) {
+            count += 1;
+            if place(&there.with_file_name(file)) != 1 {
+                broken.push(format!("{}: {file}", there.display()));
+            }
+        }
+    }
+    assert!(count >= 50, "only {count} links were seen");
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// The files of this repository that the package installs, and where.
+fn installed() -> Vec<(PathBuf, PathBuf)> {
+    let manifest = read_text("Cargo.toml");
+    let assets = manifest.split("\nassets = [\n").nth(1).and_then(|rest| rest.split("\n]").next()).expect("assets");
+    let mut installed = Vec::new();
+    for asset in assets.lines() {
+        let [_, source, _, target, ..] = asset.split('"').collect::<Vec<_>>()[..] else { panic!("{asset}") };
+        // What the build makes is not here.
+        if source.starts_with("target/") {
+            continue;
+        }
+        let (folder, pattern) = source.rsplit_once('/').unwrap_or((".", source));
+        let is_meant = |name: &str| match pattern.split_once('*') {
+            Some((before, after)) => name.starts_with(before) && name.ends_with(after),
+            None => name == pattern,
+        };
+        for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder}: {error}")) {
+            let (entry, name) = entry.map(|entry| (entry.path(), entry.file_name())).expect("it can be read");
+            if is_meant(&name.to_string_lossy()) && entry.is_file() {
+                let is_folder = target.ends_with('/');
+                installed.push((entry, if is_folder { Path::new(target).join(name) } else { target.into() }));
+            }
+        }
+    }
+    installed
 }
 
 /// The page that walks each flow names files of `src`, which move.

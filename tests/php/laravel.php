@@ -1,5 +1,6 @@
 <?php
-// The site of site.php on Laravel: real container, database, console and HTTP client. The same calls, and
+// The site of site.php on Laravel: real container, database, console and HTTP client. The same calls but "at", and
+//   laravel.php DSN URL KEY make FILE first|all   runs SQL, and the first migration of the outbox or all of them
 //   laravel.php DSN URL KEY rolled-back IP    a vote within a transaction that is rolled back
 //   laravel.php DSN URL KEY report FILE IP VOTED_AT   what the function reportVote() in FILE gives
 declare(strict_types=1);
@@ -43,7 +44,7 @@ $config = [
     'cache' => ['default' => 'array', 'stores' => ['array' => ['driver' => 'array']]],
     'database' => ['default' => 'site', 'migrations' => 'migrations', 'connections' => ['site' => $database + ['prefix' => '']]],
     'queue' => ['default' => 'sync', 'connections' => ['sync' => ['driver' => 'sync']]],
-    'services' => ['vote_status' => ['url' => $url, 'key' => $key]],
+    'services' => ['vote_status' => ['url' => $url, 'key' => $key, 'lost' => ['Site', 'takeBack']]],
 ];
 foreach ($config as $name => $values) {
     file_put_contents("$base/config/$name.php", '<?php return ' . var_export($values, true) . ';');
@@ -56,22 +57,32 @@ $kernel->bootstrap();
 // An error is to end this program as PHP ends it, with a status.
 restore_exception_handler();
 
-/** The answer, and the vote's time. */
-function vote(string|array $ip): array
+/** The site's own side of a vote that does not count. */
+final class Site
 {
-    $at = null;
-    $answer = app(VoteStatus::class)->vote(28, $ip, function (int $votedAt) use ($ip, &$at): void {
-        DB::table('votes')->insert(['server_id' => 28, 'ip' => ((array) $ip)[0], 'voted_at' => $at = $votedAt]);
+    public static function takeBack(array $vote): void
+    {
+        DB::table('lost')->insert(['vote' => $vote['vote'], 'outcome' => $vote['outcome']]);
+        $row = ['server_id' => $vote['server_id'], 'ip' => $vote['ips'][0], 'voted_at' => $vote['voted_at']];
+        DB::table('votes')->where($row)->delete();
+    }
+}
+
+function vote(string $ip, string ...$others): array
+{
+    return ['ip' => $ip] + app(VoteStatus::class)->vote(28, [$ip, ...$others], function (int $votedAt) use ($ip): void {
+        DB::table('votes')->insert(['server_id' => 28, 'ip' => $ip, 'voted_at' => $votedAt]);
     });
-    return ['ip' => $ip, 'voted_at' => $at] + $answer;
 }
 
 switch ($what) {
     case 'make':
         $driver === 'sqlite' && touch($rest);
-        // The outbox's own table comes by the migration, as on any site.
+        // The outbox's own tables come by the migrations, as on any site.
         DB::unprepared(file_get_contents($argv[5]));
-        $kernel->call('migrate', ['--force' => true]) === 0 || exit(3);
+        $first = realpath(__DIR__ . '/../../contrib/php/2026_11_22_000000_create_vote_status_outbox_table.php');
+        $only = $argv[6] === 'first' ? ['--path' => $first, '--realpath' => true] : [];
+        $kernel->call('migrate', $only + ['--force' => true]) === 0 || exit(3);
         break;
     case 'vote':
         for ($number = (int) $argv[5]; $number < $argv[5] + $argv[6]; $number++) {
@@ -79,11 +90,13 @@ switch ($what) {
             usleep(1000 * (int) $argv[7]);
         }
         break;
-    case 'both':
-        echo json_encode(vote([$argv[5], $argv[6]])), "\n";
+    case 'clicks':
+        while (($ip = fgets(STDIN)) !== false) {
+            echo json_encode(vote(trim($ip))), "\n";
+        }
         break;
-    case 'age':
-        DB::table('vote_status_outbox')->decrement('voted_at', (int) $argv[5]);
+    case 'both':
+        echo json_encode(vote($argv[5], $argv[6])), "\n";
         break;
     case 'forget':
         // The process dies once the vote is committed, within a transaction of the caller's.
@@ -91,6 +104,11 @@ switch ($what) {
         $told = ['outcome' => 'nothing'] + vote($argv[5]);
         DB::connection()->getPdo()->commit();
         echo json_encode($told), "\n";
+        break;
+    case 'age':
+        foreach (['votes', 'vote_status_outbox', 'vote_status_outbox_second'] as $table) {
+            DB::table($table)->decrement('voted_at', (int) $argv[5]);
+        }
         break;
     case 'rolled-back':
         DB::beginTransaction();
@@ -105,14 +123,24 @@ switch ($what) {
         DB::table('vote_status_outbox')->decrement('added_at', (int) $argv[5]);
         $status = $kernel->call('vote-status:replay');
         $said = $kernel->output();
-        sscanf($said, '%d sent, %d refused', $sent, $refused);
-        $told = ['sent' => $sent, 'refused' => $refused, 'is_complete' => $status === 0];
+        sscanf($said, '%d sent, %d lost', $sent, $lost);
+        $told = ['sent' => $sent, 'lost' => $lost, 'is_complete' => $status === 0];
         $told['misconfigured'] = preg_match('/: misconfigured: (.*)/', $said, $found) ? $found[1] : null;
-        echo json_encode($told + ['left' => DB::table('vote_status_outbox')->get(['ip', 'last_error'])]), "\n";
+        $left = DB::table('vote_status_outbox')->whereNull('outcome')->get(['ip', 'last_error']);
+        echo json_encode($told + ['left' => $left]), "\n";
+        break;
+    case 'rows':
+        echo json_encode([
+            'votes' => DB::table('votes')->get(['ip', 'voted_at']),
+            'lost' => DB::table('lost')->get(),
+            'outbox' => [DB::table('vote_status_outbox')->count(), DB::table('vote_status_outbox_second')->count()],
+        ]), "\n";
         break;
     case 'report':
         require $argv[5];
         $response = reportVote(28, $argv[6], (int) $argv[7]);
         echo json_encode(['status' => $response?->status(), 'body' => $response?->json()]), "\n";
         break;
+    default:
+        exit(3);
 }

@@ -26,7 +26,9 @@ fn before(control: SocketAddr) -> Option<Front> {
         ];
         let file = render(place.folder, "nginx/vote-status-control.conf", &replaced, &[]);
         // A front is there once it listens without TLS as well.
-        nginx_of(place.folder, &format!("include {file}; server {{ listen {}; return 444; }}", place.plain))
+        let log =
+            format!("access_log {0}/vote-status.log; error_log {0}/vote-status-error.log;", place.folder.display());
+        nginx_of(place.folder, &format!("{log} include {file}; server {{ listen {}; return 444; }}", place.plain))
     })
 }
 
@@ -79,6 +81,11 @@ fn a_site_elsewhere_records_votes_over_tls_and_not_in_clear() {
     BufReader::new(watch.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
     assert!(line.contains(r#""answer":"in_cooldown""#), "{line}");
     watch.kill().and_then(|()| watch.wait()).expect("it watches until it is ended");
+
+    // A path may have a player's address.
+    good(&["vote", "28", "203.0.113.77"]);
+    good(&["cancel", "28", "203.0.113.77"]);
+    front.logged(str::is_empty);
 
     // A stranger's certificate, another name, an empty list: nothing is sent.
     let strange = tempfile::tempdir().expect("a temporary folder");

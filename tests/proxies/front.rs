@@ -66,7 +66,7 @@ impl Front {
     /// The same with something else in its file.
     pub(crate) fn start_edited(kind: Kind, nodes: &[SocketAddr], edits: Edits<'_>) -> Option<Front> {
         Front::run(kind, |place| match kind {
-            Kind::Nginx => nginx(place, nodes, edits),
+            Kind::Nginx => nginx(place, nodes, edits, ""),
             Kind::Haproxy => haproxy(place, nodes, edits),
             Kind::Caddy => caddy(place, nodes, edits),
         })
@@ -90,6 +90,11 @@ impl Front {
             [plain, tls].iter().all(|addr| TcpStream::connect(addr).is_ok())
         });
         Some(front)
+    }
+
+    /// Its own folder, where its files and logs are.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// What it has written to standard error.
@@ -197,7 +202,8 @@ fn each<'a>(addrs: &'a [SocketAddr], line: impl Fn(usize, &SocketAddr) -> String
     addrs.iter().enumerate().map(|(index, addr)| line(index, addr)).collect::<Vec<_>>().join("\n    ")
 }
 
-fn nginx(place: Place<'_>, nodes: &[SocketAddr], edits: Edits<'_>) -> Command {
+/// nginx with the service's own file, and with these lines in `http` before it.
+pub(crate) fn nginx(place: Place<'_>, nodes: &[SocketAddr], edits: Edits<'_>, http: &str) -> Command {
     let Place { folder, plain, tls } = place;
     let here = folder.display();
     let failures = if nodes.len() == 1 { "max_fails=0" } else { "max_fails=1 fail_timeout=2s" };
@@ -216,9 +222,18 @@ fn nginx(place: Place<'_>, nodes: &[SocketAddr], edits: Edits<'_>) -> Command {
         ],
         edits,
     );
-    render(folder, "nginx/vote-status-errors.inc", &[("/etc/nginx/", format!("{here}/"))], &[]);
-    render(folder, "nginx/vote-status-bodies.inc", &[], &[]);
-    nginx_of(folder, &format!("include {site};"))
+    nginx_files(folder, &["errors", "bodies", "shield"]);
+    nginx_of(folder, &format!("{http}\ninclude {site};"))
+}
+
+/// Files that others include, with the folder in place of nginx's own.
+pub(crate) fn nginx_files(folder: &Path, names: &[&str]) {
+    for name in names {
+        let source = format!("nginx/vote-status-{name}.inc");
+        let is_whole = !read_text(format!("contrib/{source}")).contains("/etc/nginx/");
+        let here = [("/etc/nginx/", format!("{}/", folder.display()))];
+        render(folder, &source, if is_whole { &[] } else { &here }, &[]);
+    }
 }
 
 /// nginx with these lines in `http`.
@@ -270,6 +285,12 @@ pub(crate) fn haproxy_shared(folder: &Path, nodes: &[SocketAddr], edits: Edits<'
         replaced.insert(0, ("away abns@vote-status-away", "away abns@vote-status-away backup".to_owned()));
     }
     render(folder, "haproxy/vote-status.cfg", &replaced, edits)
+}
+
+/// The rules for a site's frontend, from the first comment of the shared file.
+pub(crate) fn site_rules() -> String {
+    let lines = commented("haproxy/vote-status.cfg").into_iter().map(|(_, rule)| rule);
+    lines.filter(|rule| rule.contains("is_vote_status")).map(|rule| format!("    {rule}")).collect()
 }
 
 /// HAProxy with these files, which it reads as one.

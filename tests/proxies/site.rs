@@ -4,7 +4,9 @@
 
 use crate::proxies::away::{TOKEN_PATH, expect_away};
 use crate::proxies::expected::Answer;
-use crate::proxies::front::{Front, Kind, Place, caddy_of, commented, haproxy_of, haproxy_shared, nginx_of, render};
+use crate::proxies::front::{
+    Front, Kind, Place, caddy_of, commented, haproxy_of, haproxy_shared, nginx_files, nginx_of, render, site_rules,
+};
 use crate::proxies::{curl, each_proxy, expect};
 use crate::util::answers::{
     CAN_VOTE, IN_COOLDOWN, INVALID_SERVER_ID, METHOD_NOT_ALLOWED, NOT_FOUND, UNKNOWN_TOKEN, prepare,
@@ -142,14 +144,10 @@ fn nginx(place: Place<'_>, service: SocketAddr, pages: SocketAddr) -> Command {
     render(
         folder,
         "nginx/vote-status-site.inc",
-        &[
-            ("127.0.0.1:8080", service.to_string()),
-            ("/etc/nginx/", format!("{here}/")),
-            ("/var/log/nginx/error.log", format!("{here}/vote-status-error.log")),
-        ],
+        &[("127.0.0.1:8080", service.to_string()), ("/etc/nginx/", format!("{here}/"))],
         &docs,
     );
-    render(folder, "nginx/vote-status-bodies.inc", &[], &[]);
+    nginx_files(folder, &["bodies", "shield"]);
     fs::create_dir_all(folder.join("site/errors")).expect("a folder can be made");
     fs::write(folder.join("site/errors/404.html"), "<h1>Lost</h1>").expect("it can be written");
     nginx_of(
@@ -182,12 +180,7 @@ fn nginx(place: Place<'_>, service: SocketAddr, pages: SocketAddr) -> Command {
 
 fn haproxy(place: Place<'_>, service: SocketAddr, pages: SocketAddr) -> Command {
     let Place { folder, plain, tls } = place;
-    let lines = commented("haproxy/vote-status.cfg");
-    let rules: String = lines
-        .iter()
-        .filter(|(_, rule)| rule.contains("is_vote_status"))
-        .map(|(_, rule)| format!("    {rule}"))
-        .collect();
+    let rules = site_rules();
     let site = format!(
         "global\n    log stderr local0\n\
          defaults\n    mode http\n    log global\n    option httplog\n    timeout client 50s\n    timeout connect 5s\n    timeout server 50s\n\
@@ -206,8 +199,9 @@ fn caddy(place: Place<'_>, service: SocketAddr, pages: SocketAddr) -> Command {
     let Place { folder, plain, tls } = place;
     let here = folder.display();
     let import = render(folder, "caddy/vote-status-site.caddy", &[("127.0.0.1:8080", service.to_string())], &[]);
+    let options = render(folder, "caddy/vote-status-options.caddy", &[], &[]);
     let site = format!(
-        "{{\n\tauto_https disable_redirects\n\tadmin off\n\tdefault_bind 127.0.0.1\n}}\n\
+        "{{\n\tadmin off\n\tdefault_bind 127.0.0.1\n\timport {options}\n}}\n\
          http://:{} {{\n\timport {import}\n\thandle {{\n\t\tredir https://{{host}}{{uri}}\n\t}}\n}}\n\
          https://:{} {{\n\ttls {here}/fullchain.pem {here}/privkey.pem\n\timport {import}\n\tencode gzip\n\t\
          header Strict-Transport-Security max-age=31536000\n\t\

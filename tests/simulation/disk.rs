@@ -4,8 +4,11 @@
 //! sees (`seen`), so that a fault can be told from a mistake of this file.
 
 use crate::util::random::Random;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{Error, Result};
+
+mod hands;
+mod inode;
 
 /// The kernel caches pages; a disk writes sectors.
 const PAGE: usize = 4_096;
@@ -32,6 +35,8 @@ struct Inode {
     reserved: BTreeSet<usize>,
     /// Pages that have room on the disk below it.
     allocated: BTreeSet<usize>,
+    /// How often it was written to.
+    writes: u64,
     /// The open handle that has the lock.
     locked_by: Option<u64>,
     /// The length has changed since the last sync, and was never below this: what is behind reads as zeros.
@@ -45,8 +50,11 @@ pub(crate) struct Faults {
     pub(crate) syncs_fail: u32,
     /// The next reads that fail.
     pub(crate) reads_fail: u32,
-    /// The next looks at a name that fail. The simulation draws none.
+    /// The next looks at a name that fail.
     pub(crate) looks_fail: u32,
+    /// The next changes that fail, syncs aside, and with which error.
+    pub(crate) changes_fail: u32,
+    pub(crate) errno: i32,
     /// No page gets room that has none.
     pub(crate) is_full: bool,
     /// Pages get room in memory, and none at the sync: a thin volume.
@@ -57,6 +65,32 @@ pub(crate) struct Faults {
     pub(crate) sync_takes_ms: i64,
     /// When the process is killed.
     pub(crate) kill: Option<Kill>,
+}
+
+/// A fault that strikes later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strike {
+    SyncsFail(u32),
+    ReadsFail(u32),
+    LooksFail(u32),
+    ChangesFail { count: u32, errno: i32 },
+    Full,
+    ThinAndFull,
+    ReadOnly,
+}
+
+impl Faults {
+    pub(crate) fn strike(&mut self, strike: Strike) {
+        match strike {
+            Strike::SyncsFail(count) => self.syncs_fail = count,
+            Strike::ReadsFail(count) => self.reads_fail = count,
+            Strike::LooksFail(count) => self.looks_fail = count,
+            Strike::ChangesFail { count, errno } => (self.changes_fail, self.errno) = (count, errno),
+            Strike::Full => self.is_full = true,
+            Strike::ThinAndFull => self.is_thin_and_full = true,
+            Strike::ReadOnly => self.is_read_only = true,
+        }
+    }
 }
 
 /// A moment at which the process is killed: what it learns of it is nothing.
@@ -84,8 +118,15 @@ pub(crate) struct Disk {
     is_dead: bool,
     /// What syncs have taken since this was asked for.
     stalled_ms: i64,
-    /// Operations done, for those who count.
-    pub(crate) operations: u64,
+    /// Faults to come, each so many operations behind the one before it.
+    pub(crate) strikes: VecDeque<(u32, Strike)>,
+    /// Changes of a file, and syncs that succeeded.
+    pub(crate) writes: u64,
+    pub(crate) syncs: u64,
+    /// Syncs that failed.
+    pub(crate) failed_syncs: u64,
+    /// Writes of a file's first page: what a process sees of the store may change with it.
+    pub(crate) head_writes: u64,
 }
 
 impl Disk {
@@ -100,7 +141,11 @@ impl Disk {
             faults: Faults::default(),
             is_dead: false,
             stalled_ms: 0,
-            operations: 0,
+            strikes: VecDeque::new(),
+            writes: 0,
+            syncs: 0,
+            failed_syncs: 0,
+            head_writes: 0,
         }
     }
 
@@ -115,7 +160,14 @@ impl Disk {
 
     /// Every operation begins here.
     fn operation(&mut self) -> Result<()> {
-        self.operations += 1;
+        while let Some((left, strike)) = self.strikes.front_mut() {
+            if *left > 0 {
+                *left -= 1;
+                break;
+            }
+            self.faults.strike(*strike);
+            self.strikes.pop_front();
+        }
         match &mut self.faults.kill {
             Some(Kill::AtOperation(0)) => self.is_dead = true,
             Some(Kill::AtOperation(left)) => *left -= 1,
@@ -126,7 +178,15 @@ impl Disk {
 
     fn change(&mut self) -> Result<()> {
         self.operation()?;
-        if self.faults.is_read_only { Err(Error::from_raw_os_error(EROFS)) } else { Ok(()) }
+        if self.faults.is_read_only {
+            return Err(Error::from_raw_os_error(EROFS));
+        }
+        if self.faults.changes_fail > 0 {
+            self.faults.changes_fail -= 1;
+            return Err(Error::from_raw_os_error(self.faults.errno));
+        }
+        self.writes += 1;
+        Ok(())
     }
 
     /// Whether the process was killed in the midst of its work.
@@ -180,8 +240,14 @@ impl Disk {
         Ok(())
     }
 
+    /// A sync changes nothing that a process sees.
+    fn begin_sync(&mut self) -> Result<()> {
+        self.operation()?;
+        if self.faults.is_read_only { Err(Error::from_raw_os_error(EROFS)) } else { Ok(()) }
+    }
+
     pub(crate) fn sync_folder(&mut self) -> Result<()> {
-        self.change()?;
+        self.begin_sync()?;
         self.stalled_ms += self.faults.sync_takes_ms;
         if self.sync_fails() {
             return Err(Error::from_raw_os_error(EIO));
@@ -248,6 +314,13 @@ impl Disk {
         Ok(self.inode(handle).seen.len() as u64)
     }
 
+    /// Its length, and how often it was written to.
+    pub(crate) fn look(&mut self, handle: u64) -> Result<(u64, u64)> {
+        self.operation()?;
+        let inode = self.inode(handle);
+        Ok((inode.seen.len() as u64, inode.writes))
+    }
+
     pub(crate) fn read(&mut self, handle: u64, offset: u64, out: &mut [u8]) -> Result<usize> {
         self.operation()?;
         if self.faults.reads_fail > 0 {
@@ -263,11 +336,27 @@ impl Disk {
     }
 
     pub(crate) fn write(&mut self, handle: u64, offset: u64, data: &[u8]) -> Result<()> {
-        self.change()?;
+        let was_alive = !self.is_dead;
+        let tried = self.change();
+        if tried.is_err() && was_alive && self.is_dead && !self.faults.is_full {
+            // The process is killed in the midst of it: some of the pages are written.
+            let whole = data.len() / PAGE;
+            let torn = PAGE * self.random.below(whole + 1);
+            self.write_at(handle, offset, &data[..torn])?;
+        }
+        tried?;
+        self.write_at(handle, offset, data)
+    }
+
+    fn write_at(&mut self, handle: u64, offset: u64, data: &[u8]) -> Result<()> {
+        if data.is_empty() {
+            return Ok(());
+        }
         let from = usize::try_from(offset).expect("a small file");
         let end = from + data.len();
         let pages = from / PAGE..end.div_ceil(PAGE);
         let is_full = self.faults.is_full;
+        self.head_writes += u64::from(offset == 0 && data.len() > SECTOR / 2);
         let inode = self.inode(handle);
         if is_full && pages.clone().any(|page| !inode.reserved.contains(&page)) {
             return Err(Error::from_raw_os_error(ENOSPC));
@@ -276,6 +365,7 @@ impl Disk {
             inode.resize(end);
         }
         inode.seen[from..end].copy_from_slice(data);
+        inode.writes += 1;
         for page in pages {
             inode.dirty.insert(page);
             inode.reserved.insert(page);
@@ -304,7 +394,7 @@ impl Disk {
     }
 
     pub(crate) fn sync(&mut self, handle: u64) -> Result<()> {
-        self.change()?;
+        self.begin_sync()?;
         self.stalled_ms += self.faults.sync_takes_ms;
         let mut kills = None;
         match &mut self.faults.kill {
@@ -313,6 +403,8 @@ impl Disk {
             Some(Kill::AtOperation(_)) | None => {}
         }
         let synced = self.write_dirty(handle, kills == Some(true));
+        self.syncs += u64::from(synced.is_ok());
+        self.failed_syncs += u64::from(synced.is_err());
         self.is_dead = kills.is_some();
         if self.is_dead { Err(Error::from_raw_os_error(EIO)) } else { synced }
     }
@@ -388,103 +480,6 @@ impl Disk {
             self.names = self.names_before[kept].clone();
         }
         self.names_before.clear();
-    }
-
-    /// Somebody empties the file, or writes other content over it.
-    pub(crate) fn replace(&mut self, name: &str, content: &[u8]) {
-        let Some(inode) = self.names.get(name).and_then(|inode| self.inodes.get_mut(inode)) else {
-            return;
-        };
-        inode.seen = content.to_vec();
-        inode.durable = content.to_vec();
-        inode.dirty.clear();
-        inode.lost.clear();
-        inode.shortest = None;
-        inode.allocated = (0..content.len().div_ceil(PAGE)).collect();
-        inode.reserved.clone_from(&inode.allocated);
-    }
-
-    /// Somebody gives the file another name, and the folder is synced.
-    pub(crate) fn move_away(&mut self, from: &str, to: &str) {
-        if let Some(inode) = self.names.remove(from) {
-            self.names.insert(to.to_owned(), inode);
-            self.names_before.clear();
-        }
-    }
-
-    /// Whether a file has this name.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.names.contains_key(name)
-    }
-
-    /// What a backup of the file has in it.
-    pub(crate) fn content(&self, name: &str) -> Option<Vec<u8>> {
-        self.names.get(name).and_then(|inode| self.inodes.get(inode)).map(|inode| inode.seen.clone())
-    }
-}
-
-impl Inode {
-    fn page(bytes: &[u8], page: usize) -> std::ops::Range<usize> {
-        (page * PAGE).min(bytes.len())..((page + 1) * PAGE).min(bytes.len())
-    }
-
-    fn resize(&mut self, length: usize) {
-        let shortest = self.shortest.unwrap_or(self.seen.len());
-        self.shortest = Some(shortest.min(length));
-        set_length(&mut self.seen, length);
-    }
-
-    fn write_length(&mut self) {
-        self.durable.truncate(self.shortest.take().unwrap_or(usize::MAX));
-        set_length(&mut self.durable, self.seen.len());
-    }
-
-    fn write_back(&mut self, page: usize) {
-        let range = Inode::page(&self.seen, page);
-        if self.durable.len() < range.end {
-            set_length(&mut self.durable, range.end);
-        }
-        self.durable[range.clone()].copy_from_slice(&self.seen[range]);
-        self.allocated.insert(page);
-    }
-
-    fn read_back(&mut self, page: usize) {
-        let range = Inode::page(&self.seen, page);
-        for at in range {
-            self.seen[at] = self.durable.get(at).copied().unwrap_or(0);
-        }
-    }
-
-    fn cut_power(&mut self, random: &mut Random) {
-        if random.below(2) == 0 {
-            self.write_length();
-        }
-        let how = random.below(3);
-        for page in std::mem::take(&mut self.dirty) {
-            let range = Inode::page(&self.seen, page);
-            for sector in range.step_by(SECTOR) {
-                // All, none, or any of the sectors.
-                let is_written = how == 0 || (how == 1 && random.below(2) == 0);
-                let end = (sector + SECTOR).min(self.seen.len()).min(self.durable.len());
-                if is_written && sector < end {
-                    self.durable[sector..end].copy_from_slice(&self.seen[sector..end]);
-                    self.allocated.insert(page);
-                }
-            }
-        }
-        self.lost.clear();
-        self.shortest = None;
-        self.reserved.clone_from(&self.allocated);
-        self.seen.clone_from(&self.durable);
-    }
-}
-
-/// What is added is zeros. `Vec::resize` goes byte by byte where it is not optimised.
-fn set_length(bytes: &mut Vec<u8>, length: usize) {
-    bytes.truncate(length);
-    while bytes.len() < length {
-        let added = PAGE.min(length - bytes.len());
-        bytes.extend_from_slice(&[0; PAGE][..added]);
     }
 }
 

@@ -4,21 +4,25 @@
 use super::clocks::Clocks;
 use super::disk::{Disk, Faults, Kill};
 use super::machine::{ELSEWHERE, STORE};
-use super::seam::{Folder, SimulatedDisk};
+use super::seam::{At, Folder, SimulatedDisk};
 use crate::util::needs::rounds;
 use crate::util::random::Random;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vote_status::store::commit_marker::MARKER_FILE;
 use vote_status::store::embedded::{EmbeddedStore, Wanted};
-use vote_status::store::{Cut, Event, Kept, Store, StoreError, StoredVote};
+use vote_status::store::{CommitNote, Event, Store, StoreContent, StoreError, StoredVote, VoteVisitor};
 use vote_status::vote::address::VoterAddress;
+use vote_status::vote::directory::Snapshot;
 use vote_status::vote::id::{ServerId, Token};
 use vote_status::vote::ipv4::Ipv4;
 use vote_status::vote::ipv6::{Ipv6Network, Ipv6Prefix};
+use vote_status::vote::lines::TimeNote;
 use vote_status::vote::settings::Settings;
 use vote_status::vote::table::Pair;
 use vote_status::vote::time::{Cooldown, UnixSeconds};
+
+mod opening;
 
 /// 2026-11-20T12:34:56Z.
 const AT: u32 = 1_795_178_096;
@@ -80,12 +84,12 @@ fn open(disk: &Arc<SimulatedDisk>) -> Result<EmbeddedStore, StoreError> {
     EmbeddedStore::open(Arc::new(Folder(Arc::clone(disk))), Wanted::Any, Arc::default())
 }
 
-/// What every commit keeps besides.
-fn besides() -> Kept {
-    let shown_ms = u64::from(AT) * 1_000;
-    let cuts = vec![Cut { beyond: UnixSeconds(AT), to: UnixSeconds(AT - 3_600) }];
+/// What is noted with every commit.
+fn note() -> CommitNote {
+    let wall_ms = u64::from(AT) * 1_000;
+    let time = TimeNote { certain_ms: wall_ms - 7, wall_ms, shown_ms: wall_ms + 9 };
     let settings = Settings { cooldown: Cooldown::USUAL, ipv6_prefix: Ipv6Prefix::USUAL };
-    Kept { shown_ms, settled_ms: shown_ms - 7, settings, cuts }
+    CommitNote { time, spent_until: UnixSeconds(AT + 3), settings }
 }
 
 /// One commit.
@@ -111,17 +115,30 @@ impl Rows {
         Ok(Rows::new(rows))
     }
 
+    fn votes(&self) -> impl Iterator<Item = StoredVote> {
+        let vote = |row: &Event| if let Event::Vote(vote) = row { Some(*vote) } else { None };
+        self.0.iter().filter_map(vote)
+    }
+
+    fn servers(&self) -> Snapshot {
+        let mut servers = Snapshot::default();
+        for row in &self.0 {
+            if let Event::Server(id, token) = row {
+                servers.insert(*id, token.clone());
+            }
+        }
+        servers
+    }
+
     fn after(&self, change: &Change) -> Rows {
         let mut rows = self.0.clone();
         let Change::Of(events) = change else {
-            rows.retain(
-                |row| !matches!(row, Event::Vote(vote) | Event::Spent(vote) if vote.voted_at.0 <= AT + DROPPED),
-            );
+            rows.retain(|row| !matches!(row, Event::Vote(vote) if vote.voted_at.0 <= AT + DROPPED));
             return Rows::new(rows);
         };
         for event in events {
             match event {
-                Event::Vote(_) | Event::Spent(_) => {}
+                Event::Vote(_) => {}
                 Event::VoteRemoved(gone) => rows.retain(|row| *row != Event::Vote(*gone)),
                 Event::Server(id, _) | Event::ServerRemoved(id) => {
                     rows.retain(|row| !matches!(row, Event::Server(other, _) if other == id));
@@ -223,8 +240,8 @@ impl Owner {
             if !store.is_void() {
                 self.doubtful = None;
             }
-            if let Some(past) = self.told(store.past())? {
-                assert!(found.0.is_empty() || past.kept == Some(besides()), "{}: {past:?}", self.what);
+            if let Some(noted) = self.told(store.note())? {
+                assert!(found.0.is_empty() || noted == Some(note()), "{}: {noted:?}", self.what);
             }
             self.store = Some(store);
         }
@@ -239,10 +256,13 @@ impl Owner {
     fn change(&mut self, change: &Change) -> Result<(), Killed> {
         loop {
             if self.store().is_void() {
-                let not_yet = self.store().commit(&[Event::Vote(vote(9, 9))], &besides());
+                let not_yet = self.store().commit(&[Event::Vote(vote(9, 9))], &note());
                 not_yet.expect_err("nothing is taken before it is written anew");
-                let mut rows = self.acknowledged.0.clone().into_iter();
-                let renewed = self.store().renew(&mut rows, &besides());
+                let rows = self.acknowledged.clone();
+                let visit = |visit: &mut VoteVisitor<'_>| rows.votes().for_each(visit);
+                // Votes of more slices than one.
+                let content = StoreContent { servers: &rows.servers(), votes: &visit, slice_rows: 5 };
+                let renewed = self.store().renew(&content, &note());
                 if self.told(renewed)?.is_none() {
                     continue;
                 }
@@ -258,8 +278,8 @@ impl Owner {
     fn attempt(&mut self, change: &Change) -> Result<Option<()>, Killed> {
         let after = self.acknowledged.after(change);
         let tried = match change {
-            Change::Of(events) => self.store().commit(events, &besides()),
-            Change::Drop => self.store().drop_cast(UnixSeconds(AT + DROPPED), 100, &besides()).map(drop),
+            Change::Of(events) => self.store().commit(events, &note()),
+            Change::Drop => self.store().drop_before(UnixSeconds(AT + DROPPED + 1), 100, &note()).map(drop),
         };
         let is_dead = self.disk.locked().is_dead();
         match &tried {
@@ -274,7 +294,7 @@ impl Owner {
     fn live(&mut self) -> Result<(), Killed> {
         self.open()?;
         self.change(&votes([20]))?;
-        let gone = [Event::VoteRemoved(vote(7, 7)), Event::Spent(vote(7, 7)), Event::ServerRemoved(ServerId(2))];
+        let gone = [Event::VoteRemoved(vote(7, 7)), Event::ServerRemoved(ServerId(2))];
         let new = [Event::Vote(vote(21, 7)), server(1, "other"), server(3, "three")];
         self.change(&Change::Of([gone.as_slice(), &new].concat()))?;
         self.change(&Change::Drop)?;
@@ -300,7 +320,10 @@ impl Owner {
 fn trial(mut owner: Owner, fault: Fault, at: u64) -> Option<u64> {
     let (disk, struck) = (Arc::clone(&owner.disk), Arc::new(AtomicU64::new(0)));
     let (its_struck, mut done) = (Arc::clone(&struck), 0);
-    let mut strike_when_due = move || {
+    let mut strike_when_due = move |moment: At| {
+        if moment != At::Operation {
+            return;
+        }
         let mut disk = disk.locked();
         if done == at {
             fault(&mut disk.faults);
@@ -312,7 +335,7 @@ fn trial(mut owner: Owner, fault: Fault, at: u64) -> Option<u64> {
         }
         done += 1;
     };
-    strike_when_due();
+    strike_when_due(At::Operation);
     owner.disk.set_look(Some(Box::new(strike_when_due)));
     owner.is_killed_when_told = owner.what.contains(KILLED_WHEN_TOLD);
     let _killed = owner.live();
@@ -370,13 +393,13 @@ fn a_file_that_goes_or_is_emptied_within_a_commit_keeps_nothing() {
         let header = |disk: &Disk| disk.content(STORE).map(|content| content[..320].to_vec());
         let disk = Arc::clone(&owner.disk);
         let mut before = Some(header(&disk.locked()));
-        owner.disk.set_look(Some(Box::new(move || {
+        owner.disk.set_look(Some(Box::new(move |_| {
             let mut disk = disk.locked();
             if before.take_if(|before| *before != header(&disk)).is_some() {
                 strike(&mut disk);
             }
         })));
-        let told = owner.store().commit(&[Event::Vote(vote(20, 20))], &besides());
+        let told = owner.store().commit(&[Event::Vote(vote(20, 20))], &note());
         assert!(matches!(told, Err(StoreError::InDoubt(_))), "{told:?}");
     }
 }

@@ -2,72 +2,132 @@
 
 use super::clocks::Clocks;
 use super::disk::Faults;
+use super::logged;
+use super::model::time::{FUZZ_MS, Reading};
 use super::model::world::Seen;
-use super::model::{Accepts, Answer, Model, Settings, Started};
-use super::process::{Asking, Looks, Process, Request};
+use super::model::{Accepts, Answer, Asking, Model, Request, Settings, Sight};
+use super::process::{Looks, Process};
 use super::seam::SimulatedDisk;
+use crate::util::random::Random;
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 use vote_status::readiness::Trouble;
-use vote_status::store::commit_marker::MARKER_FILE;
+use vote_status::recorder::Tuning;
+use vote_status::store::StoreError;
+use vote_status::vote::hasher::TableHasher;
+
+mod judging;
+mod lifecycle;
 
 pub(crate) const STORE: &str = "votes.redb";
 pub(crate) const ELSEWHERE: &str = "elsewhere.redb";
 /// The first second of each simulation.
-const BEGIN_S: i64 = 1_795_000_000;
+pub(crate) const BEGIN_S: i64 = 1_795_000_000;
 /// A service on a well disk takes votes again after this long, and what its last try took: its pauses grow, to seconds.
-const RECOVERS_MS: i64 = 60_000;
+const RECOVERS_MS: i64 = 20_000;
+/// Where a process died at its work, its store may have to be written anew.
+const MENDS_MS: i64 = 10_000;
 /// A start on a well disk is done after this long.
 const STARTS_MS: i64 = 30_000;
+/// The time is noted each minute, at a tick.
+const NOTED_MS: i64 = 61_000;
+/// A step of the clock above this is noted at once.
+const STEP_MS: i64 = 1_000;
+/// Steps of the recorder in which the whole table is swept.
+const SWEPT_STEPS: usize = 140;
+/// The table is counted at one tick of so many.
+const MEMORY_LOOKS: usize = 32;
+/// Steps at one moment in which everything is answered.
+const LATER_STEPS_MAX: usize = 100;
+/// The file of a store with few votes is not longer, in bytes.
+const FILE_BYTES_MAX: usize = 2 << 20;
 
 pub(crate) struct Machine {
     pub(crate) clocks: Arc<Clocks>,
     pub(crate) disk: Arc<SimulatedDisk>,
     pub(crate) model: Model,
     pub(crate) process: Option<Process>,
+    is_in_memory: bool,
+    tuning: Tuning,
     /// How far steps have taken the wall clock from where it was.
     pub(crate) off_ms: i64,
-    /// Since when (boot time) nothing is wrong with the disk.
-    well_since_ms: Option<i64>,
+    /// From when on (boot time) everything works, as nothing is wrong with the disk.
+    works_from_ms: Option<i64>,
     /// The longest that a step has taken since the disk was well for long.
     longest_step_ms: i64,
+    /// Since when (boot time) the service is ready.
+    ready_from_ms: i64,
+    /// The process died in the midst of its work, or it was not well then.
+    is_mended: bool,
     /// A file that was emptied or replaced in place was not written anew yet, as far as is known.
     is_unproven: bool,
+    /// Another file has the store's name.
+    is_displaced: bool,
     /// What is kept may be lost by the contract's leave: the simulation is over.
     pub(crate) is_over: bool,
-    pub(crate) backup: Option<Vec<u8>>,
+    pub(crate) backup: Option<Backup>,
     /// The tokens that each server has had.
-    pub(crate) tokens: Vec<Vec<String>>,
+    pub(crate) tokens: Vec<Vec<Arc<str>>>,
     addresses: Vec<IpAddr>,
     looked: usize,
     /// What kills the process in the midst of its work takes the power with it.
     pub(crate) cuts_power: bool,
+    /// What clocks and service showed at the end of the last step.
+    last: Option<(Reading, i64)>,
+    /// The time had to go back in the last step and did not, and nothing said so.
+    stays_unsaid: bool,
+    /// What the certain line was in the last steps.
+    certain_ms: VecDeque<i64>,
     /// What happens is written down where somebody reads it.
     pub(crate) said: Option<Vec<String>>,
 }
 
+/// A copy of the store, and what it may hold.
+pub(crate) struct Backup {
+    content: Vec<u8>,
+    model: Model,
+    /// Something was acknowledged since.
+    pub(crate) is_older: bool,
+}
+
 type Outcome = Result<(), String>;
 
+/// What the disk has done.
+#[derive(Clone, Copy)]
+struct Counts {
+    writes: u64,
+    /// Syncs, and writes of the header: what was written before need not last.
+    syncs: u64,
+}
+
 impl Machine {
-    pub(crate) fn new(seed: u64, settings: Settings, is_told: bool) -> Machine {
+    pub(crate) fn new(seed: u64, settings: Settings, is_in_memory: bool, is_told: bool) -> Machine {
         let clocks = Arc::new(Clocks::at(BEGIN_S * 1_000));
         let disk = SimulatedDisk::new(seed, Arc::clone(&clocks));
-        let model = Model::new(settings, clocks.reading());
         Machine {
             clocks,
             disk,
-            model,
+            model: Model::new(settings),
             process: None,
+            is_in_memory,
+            tuning: tuning(seed),
             off_ms: 0,
-            well_since_ms: None,
+            works_from_ms: None,
             longest_step_ms: 0,
+            ready_from_ms: 0,
+            is_mended: true,
             is_unproven: false,
+            is_displaced: false,
             is_over: false,
             backup: None,
             tokens: vec![Vec::new(); super::operations::SERVERS + 1],
             addresses: addresses(),
             looked: 0,
             cuts_power: false,
+            last: None,
+            stays_unsaid: false,
+            certain_ms: VecDeque::new(),
             said: is_told.then(Vec::new),
         }
     }
@@ -76,10 +136,15 @@ impl Machine {
         self.addresses[index]
     }
 
+    pub(crate) fn is_told(&self) -> bool {
+        self.said.is_some()
+    }
+
     pub(crate) fn say(&mut self, what: impl FnOnce() -> String) {
         let reading = self.clocks.reading();
         let (wall_s, boot_s) = (reading.wall_ms as f64 / 1e3 - BEGIN_S as f64, reading.boot_ms as f64 / 1e3);
         if let Some(said) = &mut self.said {
+            said.extend(logged::take().into_iter().map(|line| format!("    {line}")));
             said.push(format!("{wall_s:.3} (boot {boot_s:.3}): {}", what()));
         }
     }
@@ -88,50 +153,83 @@ impl Machine {
         change(&mut self.disk.locked().faults);
     }
 
+    /// The service's second.
+    pub(crate) fn now_s(&self) -> i64 {
+        self.process.as_ref().map_or(self.clocks.reading().wall_ms / 1_000, |process| process.reader.now_s())
+    }
+
+    // The disk.
+
     fn is_disk_well(&self) -> bool {
         let disk = self.disk.locked();
         let faults = disk.faults;
         disk.has(STORE)
-            && faults == Faults { kill: faults.kill, sync_takes_ms: faults.sync_takes_ms, ..Faults::default() }
+            && !self.is_displaced
+            && disk.strikes.is_empty()
+            && faults
+                == Faults {
+                    kill: faults.kill,
+                    sync_takes_ms: faults.sync_takes_ms,
+                    errno: faults.errno,
+                    ..Faults::default()
+                }
     }
 
-    /// Notes since when the disk is well, and what the model has to know of it.
+    /// Notes from when on everything works.
     fn look_at_disk(&mut self) {
         let boot_ms = self.clocks.reading().boot_ms;
-        if self.is_disk_well() {
-            self.well_since_ms.get_or_insert(boot_ms);
-        } else {
-            self.well_since_ms = None;
-        }
-        let has_recovered = self.has_recovered();
-        self.model.time.disk(has_recovered);
-        if !has_recovered {
-            self.model.ended_rows_may_be_gone();
+        if self.is_in_memory {
+            self.works_from_ms.get_or_insert(boot_ms);
+        } else if !self.is_disk_well() {
+            self.works_from_ms = None;
+        } else if self.works_from_ms.is_none() {
+            self.works_from_ms = Some(boot_ms + RECOVERS_MS + self.longest_step_ms);
         }
     }
 
-    /// Whether the disk has been well for so long that everything works.
-    fn has_recovered(&self) -> bool {
+    /// Whether everything works.
+    fn works(&self) -> bool {
         let boot_ms = self.clocks.reading().boot_ms;
-        self.well_since_ms.is_some_and(|since_ms| boot_ms - since_ms >= RECOVERS_MS + self.longest_step_ms)
+        self.works_from_ms.is_some_and(|from_ms| boot_ms >= from_ms)
     }
 
     /// Something other than a fault has happened to the disk.
     pub(crate) fn disturb(&mut self, is_destroyed: bool) {
-        self.well_since_ms = None;
+        self.works_from_ms = None;
         self.is_unproven |= is_destroyed;
-        self.model.ended_rows_may_be_gone();
+    }
+
+    pub(crate) fn displace(&mut self, is_displaced: bool) {
+        self.is_displaced = is_displaced;
+        self.works_from_ms = None;
     }
 
     /// Nothing recovers while the process does not run.
     pub(crate) fn sleeps(&mut self) {
-        if !self.has_recovered() {
-            self.well_since_ms = None;
+        if !self.works() {
+            self.works_from_ms = None;
         }
     }
 
     pub(crate) fn is_ready(&self) -> bool {
         self.process.as_ref().is_some_and(|process| process.was_ready)
+    }
+
+    fn counts(&self) -> Counts {
+        let disk = self.disk.locked();
+        Counts { writes: disk.writes, syncs: disk.syncs + disk.failed_syncs + disk.head_writes }
+    }
+
+    pub(crate) fn back_up(&mut self) {
+        if self.works() && self.is_ready() {
+            let content = self.disk.locked().content(STORE);
+            let model = self.model.clone();
+            self.backup = content.map(|content| Backup { content, model, is_older: false });
+        }
+    }
+
+    pub(crate) fn backup(&self) -> Option<Vec<u8>> {
+        self.backup.as_ref().map(|backup| backup.content.clone())
     }
 
     // Steps of the recorder.
@@ -142,295 +240,250 @@ impl Machine {
         let Some(mut process) = self.process.take() else {
             return Ok(());
         };
-        let reading = self.clocks.reading();
-        let may_die = self.disk.locked().faults.kill.is_some();
-        let before = may_die.then(|| self.model.clone());
-        if process.was_ready {
-            self.model.look(reading);
+        if !process.was_ready {
+            let begin = self.clocks.reading();
+            process.asks(Vec::new(), false);
+            let (before, tries) = (self.counts(), process.rest_ms() == 0);
+            let stepped = process.step(&[]);
+            return self.step_of_start(process, begin, (before, tries), stepped.err());
         }
-        {
-            let mut looks = process.looks.lock().expect("no look panics");
-            *looks = Looks { asking: self.sample(requests), ..Looks::default() };
+        self.step_ready(process, requests)?;
+        // A listing may wait until an earlier one is taken away.
+        for _ in 0..LATER_STEPS_MAX {
+            match self.process.take() {
+                Some(process) if process.pending().next().is_some() => self.step_ready(process, &[])?,
+                process => {
+                    self.process = process;
+                    return Ok(());
+                }
+            }
         }
-        let requests = if process.was_ready { requests } else { &[] };
-        if !requests.is_empty() {
-            process.wait_for(&self.sample(requests));
-        }
-        let was_there = self.disk.locked().has(STORE);
-        let answers = process.step(requests);
-        let (is_dead, after) = (self.disk.locked().is_dead(), self.clocks.reading());
-        if !requests.is_empty() || is_dead {
-            self.say(|| format!("{requests:?} {}: {answers:?}", if is_dead { "dies" } else { "" }));
-        }
-        if !was_there && answers.iter().flatten().flatten().any(is_commit) {
-            return Err(format!("{answers:?}: acknowledged, though the store's file is not at its path"));
-        }
-        let looks = std::mem::take(&mut *process.looks.lock().expect("no look panics"));
-        let is_new = !process.was_ready && process.readiness.is_ready() && !is_dead;
-        self.model.took_ms = after.boot_ms - reading.boot_ms;
-        let before_ms = if self.has_recovered() { 0 } else { self.longest_step_ms };
-        self.longest_step_ms = before_ms.max(self.model.took_ms);
+        Err(format!("{requests:?}: not answered"))
+    }
+
+    /// What a step of a process that is not ready yet has come to.
+    fn step_of_start(
+        &mut self,
+        mut process: Process,
+        begin: Reading,
+        (before, tries): (Counts, bool),
+        refused: Option<StoreError>,
+    ) -> Outcome {
         let (options, accepts) = (process.options, process.accepts);
-        let trouble = process.trouble();
-        process.was_ready |= is_new;
-        let is_ready = process.was_ready;
-        self.process = Some(process);
-        if is_new {
-            self.model.may_start(options, reading.wall_ms, accepts, Started::Ready)?;
-            self.model.start(options, reading);
-            self.model.took_ms = 0;
-            self.model.look(after);
-            self.well_since_ms = None;
-        } else if is_ready {
-            let moments = self.compare(requests, &answers.unwrap_or_default(), is_dead)?;
-            self.judge(requests, &moments, looks)?;
-            self.model.took_ms = 0;
-            if after != reading {
-                self.model.look(after);
-            }
-        } else if let Err(error) = answers {
-            self.process = None;
+        let took = (begin, self.clocks.reading());
+        let shown_ms = process.reader.shown_ms();
+        if self.disk.locked().is_dead() {
+            self.say(|| "dies at its start".into());
+            self.process = Some(process);
+            self.model.died_at_start(options, accepts, took);
+            return self.dies(options, accepts);
+        }
+        if let Some(error) = refused {
             self.say(|| format!("refused: {error}"));
-            self.model.may_start(options, reading.wall_ms, accepts, Started::WrongOption)?;
-        } else if let Some((Trouble::ClockBehind, why)) = trouble {
-            self.model
-                .may_start(options, reading.wall_ms, accepts, Started::ClockBehind)
-                .map_err(|what| format!("{what}: {why}"))?;
+            return self.model.is_wrong(options, accepts, took).map_err(|why| format!("{why}: {error}"));
         }
-        self.model.took_ms = 0;
+        let trouble = process.trouble();
+        if process.readiness.is_ready() {
+            process.was_ready = true;
+            if let Some((trouble, why)) = trouble.as_ref().filter(|_| self.works_from_ms.is_some() && self.is_mended) {
+                return Err(format!("ready, and the trouble is {trouble:?}: {why}"));
+            }
+            self.model.is_ready(options, accepts, took, shown_ms)?;
+            if self.counts().writes > before.writes {
+                self.model.wrote(took);
+            }
+            self.ready_from_ms = took.1.boot_ms;
+            let mends_ms = if self.is_mended { 0 } else { MENDS_MS + self.longest_step_ms };
+            self.works_from_ms = self.works_from_ms.map(|_| took.1.boot_ms + mends_ms);
+            self.is_mended = true;
+            self.last = Some((took.1, shown_ms));
+            self.certain_ms.clear();
+        } else if let Some((Trouble::ClockBehind, why)) = trouble.as_ref().filter(|_| tries) {
+            self.model.is_behind(options, accepts, took).map_err(|what| format!("{what}: {why}"))?;
+        }
+        self.process = Some(process);
+        Ok(())
+    }
+
+    /// The step of a process that is ready.
+    fn step_ready(&mut self, mut process: Process, requests: &[Request]) -> Outcome {
+        let begin = self.clocks.reading();
+        let is_tick = process.rest_ms() == 0;
+        // A commit before the one in which it dies may be made by the lines as they were.
+        let may_wait = !self.works() || self.disk.locked().faults.kill.is_some();
+        let before_ms = process.reader.shown_ms();
+        self.may_have_shown(begin, before_ms)?;
+        self.model.look(begin, before_ms, may_wait);
+        let pending: Vec<Request> = process.pending().chain(requests).cloned().collect();
+        let asking = if pending.is_empty() { Vec::new() } else { self.sample(&pending) };
+        process.asks(asking.clone(), !pending.is_empty());
+        let sights: Vec<Sight> = asking.iter().map(|asking| process.reader.ask(asking)).collect();
+        let was_there = self.disk.locked().has(STORE);
+        let before = self.counts();
+        let stepped = process.step(requests);
+        let (is_dead, end) = (self.disk.locked().is_dead(), self.clocks.reading());
+        if !requests.is_empty() || is_dead {
+            let now = process.reader.shown_ms() as f64 / 1e3 - BEGIN_S as f64;
+            self.say(|| format!("{requests:?} {}: {stepped:?} shows {now:.3}", if is_dead { "dies" } else { "" }));
+        }
+        let answers = stepped.map_err(|error| format!("a step of a process that was ready: {error}"))?;
+        let took = (begin, end);
+        let shown_ms = process.reader.shown_ms();
+        let looks = process.take_looks();
+        let step = Step {
+            requests: &pending,
+            answers,
+            took,
+            shown_ms,
+            before_ms,
+            looks,
+            sights,
+            before,
+            is_dead,
+            was_there,
+            is_tick,
+        };
         if is_dead {
-            before.iter().for_each(|before| self.model.died(before));
-            self.end_abruptly(self.cuts_power);
-            // One that was not ready may have changed the settings.
-            let (options, accepts) =
-                if is_ready { (self.model.settings, Accepts::default()) } else { (options, accepts) };
-            self.start(options, accepts)?;
+            // Of what was answered nobody knows either.
+            let judged = self.died(&process, &step);
+            self.process = Some(process);
+            judged?;
+            return self.dies(self.model.settings, Accepts::default());
         }
-        Ok(())
+        let judged = self.judge(&mut process, step);
+        self.process = Some(process);
+        judged
     }
 
-    /// Compares answers with the model. Gives the model as it was before each request.
-    fn compare(&mut self, requests: &[Request], answers: &[Vec<Answer>], is_dead: bool) -> Result<Vec<Model>, String> {
-        let mut moments = Vec::new();
-        let in_doubt = |asked: usize| vec![Answer::InDoubt; asked];
-        let mut is_taken = false;
-        for (index, request) in requests.iter().enumerate() {
-            let asked = if let Request::Votes(asked) = request { asked.len() } else { 1 };
-            // Who has died has told nobody anything.
-            let answers = if is_dead { in_doubt(asked) } else { answers[index].clone() };
-            if answers.len() != asked {
-                return Err(format!("{request:?}: answered by {answers:?}"));
-            }
-            let is_refused = answers.iter().any(|answer| matches!(answer, Answer::Refused | Answer::InDoubt));
-            if !is_dead && is_refused && self.has_recovered() {
-                return Err(format!("{request:?}: refused, though the disk has been well for a minute"));
-            }
-            is_taken |= answers.iter().any(is_commit);
-            moments.push(self.model.clone());
-            match request {
-                Request::Votes(asked) => {
-                    for (asked, answer) in asked.iter().zip(&answers) {
-                        self.model.vote(asked, answer)?;
-                    }
-                }
-                Request::Cancel(server, address) => self.model.cancel(*server, *address, &answers[0])?,
-                Request::List(server, token) => self.model.list(*server, token, &answers[0])?,
-                Request::Remove(server) => self.model.remove(*server, &answers[0])?,
-            }
+    /// Between two steps the time goes on, or stands still.
+    fn may_have_shown(&self, reading: Reading, shown_ms: i64) -> Outcome {
+        let Some((last, last_ms)) = self.last else { return Ok(()) };
+        let most_ms = last_ms + reading.boot_ms - last.boot_ms;
+        if (last_ms..=most_ms + FUZZ_MS).contains(&shown_ms) {
+            return Ok(());
         }
-        self.is_unproven &= !is_taken;
-        Ok(moments)
+        Err(format!("the time shown went from {last_ms} to {shown_ms} between {last:?} and {reading:?}"))
     }
 
-    /// What readers saw while the recorder worked is as it was before a request, or behind the last.
-    fn judge(&mut self, requests: &[Request], moments: &[Model], looks: Looks) -> Outcome {
-        let Looks { asking, seen, seen_when_told } = looks;
-        for (Asking { server, token, address }, seen) in
-            seen_when_told.iter().map(|(index, seen)| (&asking[*index], *seen))
-        {
-            if !self.model.may_see(*server, token.as_deref(), self.model.voter(*address), seen) {
-                return Err(format!("{server}, {address}: {seen:?} when a caller had been told of a change"));
+    /// What the process had answered before it died is so; of the rest nobody knows.
+    fn died(&mut self, process: &Process, step: &Step<'_>) -> Outcome {
+        let first = self.model.live.clone();
+        let seconds = step.seconds();
+        self.model.may_have_gone_back();
+        let mut known = first;
+        known.extend(self.model.live.iter().cloned());
+        let unanswered = process.pending().cloned().map(|request| {
+            let answers = vec![Answer::InDoubt; request.parts()];
+            (request, answers)
+        });
+        for (request, answers) in step.answers.iter().cloned().chain(unanswered) {
+            for (part, answer) in answers.into_iter().enumerate() {
+                let answer = if answer == Answer::Refused { Answer::InDoubt } else { answer };
+                self.model.answered(&request, part, &seconds, &answer)?;
             }
+            known.extend(self.model.live.iter().cloned());
         }
-        for (asking, seen) in seen.iter().map(|(index, seen)| (&asking[*index], seen)) {
-            let (server, by) = (asking.server, asking.token.as_deref());
-            let voter = self.model.voter(asking.address);
-            // What is in one commit becomes visible in any order; but what goes with a server is gone under a new token.
-            let is_removed = requests.contains(&Request::Remove(server));
-            let by_then = if *seen == Seen::CanVote || !is_removed { None } else { by };
-            let was_so = |model: &Model| [by, by_then].iter().any(|by| model.may_see(server, *by, voter, *seen));
-            if moments.iter().any(was_so) {
-                continue;
-            }
-            if !self.model.may_see(server, by, voter, *seen) {
-                return Err(format!("a reader beside the recorder saw {seen:?} for {asking:?}, which was never so"));
-            }
-            if !moments.is_empty() {
-                self.model.see_for_good(server, by, voter, *seen);
+        self.model.wrote(step.took);
+        for (asking, sight) in step.looks.seen.iter().map(|(index, sight, _)| (&step.looks.asking[*index], *sight)) {
+            if !step.may_be_midway(asking, sight) && !known.iter().any(|live| live.may_see(asking, sight)) {
+                self.model.was_seen(asking, sight);
             }
         }
         Ok(())
     }
 
-    /// What readers ask while the recorder works: all that the requests are about, and something else.
-    fn sample(&mut self, requests: &[Request]) -> Vec<Asking> {
-        let mut asking = Vec::new();
-        for request in requests {
-            let votes: Vec<(u32, IpAddr)> = match request {
-                Request::Votes(asked) => {
-                    let each =
-                        asked.iter().flat_map(|asked| asked.addresses.iter().map(|address| (asked.server, *address)));
-                    each.collect()
-                }
-                Request::Cancel(server, address) => vec![(*server, *address)],
-                Request::List(server, token) => {
-                    let by_token =
-                        |address: &IpAddr| Asking { server: *server, token: Some(token.clone()), address: *address };
-                    asking.extend(self.addresses.iter().map(by_token));
-                    Vec::new()
-                }
-                Request::Remove(server) => self.addresses.iter().map(|address| (*server, *address)).collect(),
-            };
-            asking.extend(votes.into_iter().map(|(server, address)| Asking { server, token: None, address }));
-        }
-        self.looked += 1;
-        let server = u32::try_from(1 + self.looked % super::operations::SERVERS).expect("few");
-        let address = self.addresses[self.looked % self.addresses.len()];
-        asking.push(Asking { server, token: None, address });
-        asking
+    /// The process was killed in the midst of its work: another one is started.
+    fn dies(&mut self, options: Settings, accepts: Accepts) -> Outcome {
+        self.is_mended = false;
+        self.end_abruptly(self.cuts_power);
+        self.start(options, accepts)
     }
 
     /// Asks for everything, as the public service would be asked.
     pub(crate) fn check_all(&mut self) -> Outcome {
-        let Some(mut process) = self.process.take().filter(|process| process.was_ready) else {
+        let Some(process) = self.process.as_mut().filter(|process| process.was_ready) else {
             return Ok(());
         };
-        let checked = self.check_with(&mut process);
-        self.process = Some(process);
-        checked
-    }
-
-    fn check_with(&mut self, process: &mut Process) -> Outcome {
-        let (now, allowed) = (process.reader.now(), self.model.now());
-        if !allowed.contains(now) {
-            return Err(format!("the service's time is {now}, allowed is {allowed:?}"));
-        }
+        let mut seen = Vec::new();
         for server in 1..=super::operations::SERVERS {
-            let id = u32::try_from(server).expect("few");
             let newest = self.tokens[server].last().cloned();
-            for by in [None, newest] {
-                for address in self.addresses.clone() {
-                    let asking = Asking { server: id, token: by.clone(), address };
-                    let seen = process.reader.ask(&asking);
-                    self.model.see(id, by.as_deref(), self.model.voter(address), seen)?;
-                }
+            let earlier = self.tokens[server].iter().rev().nth(1).cloned();
+            let server = u32::try_from(server).expect("few");
+            for address in &self.addresses {
+                let asking = Asking { server, token: None, address: *address };
+                seen.push((asking.clone(), process.reader.ask(&asking)));
+            }
+            for token in [newest, earlier].into_iter().flatten() {
+                let asking = Asking { server, token: Some(token), address: self.addresses[0] };
+                seen.push((asking.clone(), process.reader.ask(&asking)));
             }
         }
-        Ok(())
+        self.model.sees(&seen)
     }
 
     // Time.
+}
 
-    /// Time passes, and the recorder is called as it wants; for a long time less often.
-    pub(crate) fn pass(&mut self, ms: i64) -> Outcome {
-        let (stride_ms, mut left_ms) = ((ms / 25).min(30_000), ms);
-        while left_ms > 0 {
-            let rest_ms = self.process.as_ref().map_or(1_000, Process::rest_ms);
-            let passed_ms = rest_ms.max(stride_ms).clamp(1, left_ms);
-            self.clocks.pass(passed_ms);
-            left_ms -= passed_ms;
-            self.step(&[])?;
+/// What came of a step.
+struct Step<'a> {
+    requests: &'a [Request],
+    /// What was answered in it, which may have been asked in an earlier one.
+    answers: Vec<(Request, Vec<Answer>)>,
+    took: (Reading, Reading),
+    before_ms: i64,
+    shown_ms: i64,
+    looks: Looks,
+    /// What was seen of all that is asked, before the step.
+    sights: Vec<Sight>,
+    before: Counts,
+    is_dead: bool,
+    was_there: bool,
+    /// The recorder wanted to be called.
+    is_tick: bool,
+}
+
+impl Step<'_> {
+    /// The seconds of the service in which its requests may have been decided: one, where the disk takes no time.
+    fn seconds(&self) -> Vec<i64> {
+        let mut seconds = vec![self.shown_ms.div_euclid(1_000)];
+        if self.took.0 != self.took.1 || self.is_dead {
+            seconds.extend(self.looks.times.iter().map(|(_, shown_ms)| shown_ms.div_euclid(1_000)));
         }
-        Ok(())
+        super::model::time::once(seconds)
     }
 
-    // Ends and starts.
-
-    /// A kill, or a power cut.
-    pub(crate) fn end_abruptly(&mut self, cuts_power: bool) {
-        // A store that somebody has moved away meanwhile is not where a power cut leaves it.
-        self.is_over |= cuts_power && !self.disk.locked().has(STORE);
-        self.disk.locked().die();
-        self.process = None;
-        self.is_over |= self.is_unproven;
-        let mut disk = self.disk.locked();
-        if cuts_power { disk.cut_power() } else { disk.kill() }
-    }
-
-    /// A stop in order.
-    pub(crate) fn stop(&mut self) {
-        let is_ready = self.is_ready();
-        if let Some(process) = self.process.take() {
-            if is_ready {
-                self.model.look(self.clocks.reading());
-            }
-            process.close();
-            if is_ready {
-                self.model.look(self.clocks.reading());
-            }
-        }
-        self.is_over |= self.is_unproven;
-        let is_dead = self.disk.locked().is_dead();
-        self.disk.locked().kill();
-        if is_dead && self.cuts_power {
-            // See `Machine::end_abruptly`.
-            self.is_over |= !self.disk.locked().has(STORE);
-            self.disk.locked().cut_power();
-        }
-    }
-
-    /// Whether the number of the last commit and its complement are beside the store.
-    fn is_noted(&self) -> bool {
-        let note = self.disk.locked().content(MARKER_FILE).unwrap_or_default();
-        note.get(..16).is_some_and(|note| (0..8).all(|at| note[at] == !note[at + 8]))
-    }
-
-    /// A start; waits until the service is ready, or says what is in the way.
-    pub(crate) fn start(&mut self, options: Settings, accepts: Accepts) -> Outcome {
-        // A store that was moved away is known to be missing by the note of its last commit, which need not outlast a power
-        // cut.
-        self.is_over |= self.disk.locked().has(ELSEWHERE) && !self.is_noted();
-        if self.is_over {
-            return Ok(());
-        }
-        self.say(|| format!("a start with {options:?} {accepts:?}"));
-        self.process = Some(Process::new(&self.disk, &self.clocks, options, accepts));
-        let from_ms = self.clocks.reading().boot_ms;
-        while self.process.is_some() && !self.is_ready() && self.clocks.reading().boot_ms - from_ms < STARTS_MS {
-            self.step(&[])?;
-            let rest_ms = self.process.as_ref().map_or(0, Process::rest_ms);
-            if !self.is_ready() {
-                self.clocks.pass(rest_ms.max(1));
-            }
-        }
-        let trouble = self.process.as_ref().and_then(Process::trouble);
-        let is_ready = self.is_ready();
-        self.say(|| format!("ready: {is_ready}, trouble: {trouble:?}"));
-        let is_waiting = matches!(trouble, Some((Trouble::ClockBehind, _)));
-        let is_well_since = self.well_since_ms.is_some_and(|since_ms| since_ms <= from_ms);
-        if self.process.is_some() && !self.is_ready() && !is_waiting && is_well_since {
-            return Err(format!("no start on a well disk: {trouble:?}"));
-        }
-        Ok(())
+    /// The cooldowns of a server that goes may go before it does, and come before it comes.
+    fn may_be_midway(&self, asking: &Asking, sight: Sight) -> bool {
+        let is_removed = |request: &Request| *request == Request::Remove(asking.server);
+        sight.seen == Seen::CanVote && self.requests.iter().any(is_removed)
     }
 }
 
-fn is_commit(answer: &Answer) -> bool {
-    matches!(answer, Answer::Recorded { .. } | Answer::Cancelled | Answer::Listed { .. } | Answer::Removed)
+/// All chance of the recorder, and small limits, so that few votes are many.
+fn tuning(seed: u64) -> Tuning {
+    let mut random = Random::seeded(!seed);
+    Tuning {
+        hasher: TableHasher::with_seed(random.next()),
+        tick_ms: *random.pick(&[50, 50, 200]),
+        sweep_shards: *random.pick(&[8, 64, 256]),
+        commit_events_max: *random.pick(&[1, 3, 8, 1_000]),
+        part_rows: *random.pick(&[1, 2, 5, 1_000]),
+        renewal_slice_rows: *random.pick(&[1, 3, 1_000]),
+    }
 }
 
 /// Of both families; some stand for one voter, some for one under a shorter prefix.
 fn addresses() -> Vec<IpAddr> {
     let text = [
         "203.0.113.7",
+        "2001:db8:0:1::1",
+        "2001:db8:0:1:ffff::2",
+        "2001:db8:0:2::1",
         "198.51.100.1",
         "10.0.0.1",
         "::ffff:203.0.113.7",
         "0.0.0.0",
         "255.255.255.255",
-        "2001:db8:0:1::1",
-        "2001:db8:0:1:ffff::2",
-        "2001:db8:0:2::1",
         "2001:db8:0:100::1",
         "2001:db8:1::1",
         "::1",

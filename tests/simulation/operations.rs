@@ -1,7 +1,10 @@
-//! What happens to a service, drawn from a seed: requests, clocks, faults of the disk, stops and starts.
+//! What happens to a service, drawn from a seed: scenes of requests, clocks, faults of the disk, stops and starts.
 
-use super::disk::Kill;
-use crate::util::random::Random;
+use super::disk::{Kill, Strike};
+
+mod drawing;
+
+pub(crate) use drawing::draw;
 
 /// Servers and addresses are told by number.
 pub(crate) const SERVERS: usize = 3;
@@ -26,6 +29,16 @@ pub(crate) enum Operation {
     Pause {
         ms: i64,
     },
+    /// Time passes until the cooldown of a pair ends, and so much longer.
+    ToEnd {
+        server: usize,
+        address: usize,
+        off_ms: i64,
+    },
+    /// Where the lines are apart, time passes until the wall line is taken, and so much longer.
+    ToTaken {
+        off_ms: i64,
+    },
     /// The wall clock is set.
     Step {
         ms: i64,
@@ -47,6 +60,8 @@ pub(crate) enum Operation {
         cooldown_s: Option<i64>,
         prefix: Option<u8>,
         accepts: bool,
+        accepts_clock: bool,
+        off_ms: i64,
     },
     /// The process is killed in the midst of its work, and the power may go with it.
     Kill {
@@ -54,6 +69,12 @@ pub(crate) enum Operation {
         cuts_power: bool,
     },
     Disk(Trouble),
+    /// Faults to come, each so many operations of the disk behind the one before it.
+    Strikes(Vec<(u32, Strike)>),
+    /// The process is stopped, somebody does this to its files, and another one starts.
+    Swap(Swap),
+    /// Somebody starts a second process.
+    SecondProcess,
 }
 
 /// How a process ends.
@@ -67,11 +88,7 @@ pub(crate) enum End {
 /// What happens to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    SyncsFail(u32),
-    ReadsFail(u32),
-    Full,
-    ThinAndFull,
-    ReadOnly,
+    Strike(Strike),
     SyncTakes(i64),
     Heals,
     Evicts,
@@ -79,181 +96,64 @@ pub(crate) enum Trouble {
     BackedUp,
     Restored,
     MovedAway,
+    AnotherAtPath,
     MovedBack,
+    NoteDeleted,
+}
+
+/// What is done to the files of a stopped process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Swap {
+    /// An older copy takes the store's place; the newer one comes back when that was refused.
+    Older,
+    /// An older copy, and the note of the last commit is gone.
+    OlderWithoutNote,
+    NoNote,
+    /// The store is gone, and comes back.
+    Gone,
 }
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
-    /// Of one mode.
-    Votes(Vec<Ballot>),
-    Cancel {
-        server: usize,
-        address: usize,
-    },
-    List {
-        server: usize,
-    },
-    Remove {
-        server: usize,
-    },
+    Votes { ballots: Vec<Ballot>, is_record: bool },
+    Cancel { server: usize, address: usize },
+    CancelAll { address: usize },
+    List { servers: Vec<(usize, Named)>, keeps: bool },
+    Rotate { server: usize },
+    Remove { server: usize },
+}
+
+/// The token that a server is listed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Named {
+    New,
+    /// None is said.
+    Not,
+    /// The newest, or the one before it, that this server has had.
+    Newest(usize),
+    Earlier(usize),
 }
 
 /// A vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ballot {
     pub(crate) server: usize,
+    /// By the newest token of the server, and not by its id.
+    pub(crate) by_token: bool,
     pub(crate) addresses: Vec<usize>,
-    /// So many seconds before now; none for now.
-    pub(crate) ago_s: Option<i64>,
-    /// In place of that it has the instant of the latest vote of its first address, if there was one.
-    pub(crate) is_again: bool,
-    pub(crate) is_record: bool,
+    pub(crate) when: When,
 }
 
-/// The steps of the clock: none is so near to a minute that a look more or less decides.
-const STEPS_MS: &[i64] = &[
-    -300,
-    -1_000,
-    -1_500,
-    -5_000,
-    -20_000,
-    -50_000,
-    700,
-    2_000,
-    40_000,
-    90_000,
-    600_000,
-    3_600_000,
-    7_200_000,
-    21_600_000,
-    86_400_000,
-    604_800_000,
-    -90_000,
-    -600_000,
-    -3_600_000,
-    -7_200_000,
-    -21_600_000,
-    -86_400_000,
-];
-const PASSES_MS: &[i64] =
-    &[10, 200, 900, 1_100, 4_000, 5_000, 30_000, 61_000, 200_000, 320_000, 640_000, 1_900_000, 5_300_000];
-const OFF_MS: &[i64] = &[0, 50, 700, 3_000, 31_000, 300_000, 2_000_000];
-
-/// The operations of a seed.
-pub(crate) fn draw(random: &mut Random, count: usize) -> Vec<Operation> {
-    let listed = |server| Operation::Ask(vec![Ask::List { server }]);
-    let mut operations: Vec<Operation> = (0..SERVERS).map(listed).collect();
-    // Each seed leans to some kinds of trouble, so that there are quiet ones of each.
-    let leaning = [random.below(2), random.below(2), random.below(2)].map(|on| on == 1);
-    while operations.len() < count {
-        operations.push(one(random, leaning));
-    }
-    operations
-}
-
-fn one(random: &mut Random, [clocks, disk, ends]: [bool; 3]) -> Operation {
-    loop {
-        let operation = match random.below(24) {
-            0..=8 => asks(random),
-            9 => Operation::Flip {
-                server: random.below(SERVERS),
-                address: random.below(ADDRESSES),
-                rounds: 1 + random.below(9),
-            },
-            10..=13 => Operation::Pass { ms: *random.pick(PASSES_MS) },
-            14 if clocks => Operation::Pause { ms: *random.pick(PASSES_MS) },
-            15 if clocks => Operation::Step { ms: *random.pick(STEPS_MS) },
-            16 if clocks => Operation::ComeBack,
-            17 if clocks => Operation::Drift { ppm: *random.pick(&[-400, 0, 30, 400]) },
-            18 | 19 if ends => restart(random, clocks),
-            20 if ends && random.below(2) == 0 => other_options(random),
-            21 if ends => Operation::Kill { kill: kill(random), cuts_power: random.below(2) == 0 },
-            22 | 23 if disk => Operation::Disk(trouble(random)),
-            _ => continue,
-        };
-        return operation;
-    }
-}
-
-fn asks(random: &mut Random) -> Operation {
-    let count = if random.below(3) == 0 { 1 + random.below(4) } else { 1 };
-    Operation::Ask((0..count).map(|_| ask(random)).collect())
-}
-
-fn ask(random: &mut Random) -> Ask {
-    match random.below(20) {
-        0..=9 => {
-            let is_record = random.below(6) == 0;
-            Ask::Votes(vec![ballot(random, is_record)])
-        }
-        10..=12 => {
-            let is_record = random.below(2) == 0;
-            Ask::Votes((0..1 + random.below(5)).map(|_| ballot(random, is_record)).collect())
-        }
-        13..=15 => Ask::Cancel { server: random.below(SERVERS), address: random.below(ADDRESSES) },
-        16 | 17 => Ask::Remove { server: random.below(SERVERS) },
-        _ => Ask::List { server: random.below(SERVERS) },
-    }
-}
-
-fn ballot(random: &mut Random, is_record: bool) -> Ballot {
-    let count = if random.below(4) == 0 { 2 + random.below(3) } else { 1 };
-    let ago_s = match random.below(4) {
-        _ if !is_record && random.below(3) > 0 => None,
-        0 => Some(*random.pick(&[-7, -5, -4, -1, 0])),
-        1 => Some(*random.pick(&[5_399, 5_400, 299, 300, 60])),
-        _ => Some(i64::try_from(random.below(4_000)).expect("small")),
-    };
-    Ballot {
-        server: random.below(SERVERS),
-        addresses: (0..count).map(|_| random.below(ADDRESSES)).collect(),
-        ago_s,
-        // Not drawn anew, so that a seed stays what it was. No picked age is among them.
-        is_again: ago_s.is_some_and(|ago_s| ago_s % 8 == 6),
-        is_record,
-    }
-}
-
-fn kill(random: &mut Random) -> Kill {
-    if random.below(2) == 0 {
-        return Kill::AtOperation(u32::try_from(random.below(60)).expect("small"));
-    }
-    Kill::AtSync { syncs: u32::try_from(random.below(4)).expect("small"), fails: random.below(2) == 0 }
-}
-
-fn restart(random: &mut Random, clocks: bool) -> Operation {
-    Operation::Restart {
-        end: *random.pick(&[End::Stop, End::Kill, End::PowerCut]),
-        off_ms: *random.pick(OFF_MS),
-        step_ms: if clocks && random.below(3) == 0 { *random.pick(STEPS_MS) } else { 0 },
-        accepts_clock: random.below(4) == 0,
-    }
-}
-
-fn other_options(random: &mut Random) -> Operation {
-    Operation::OtherOptions {
-        cooldown_s: if random.below(2) == 0 { Some(*random.pick(&[60, 300, 600, 5_400, 86_400])) } else { None },
-        prefix: if random.below(2) == 0 { Some(*random.pick(&[48, 56, 64])) } else { None },
-        accepts: random.below(3) == 0,
-    }
-}
-
-fn trouble(random: &mut Random) -> Trouble {
-    let few = 1 + u32::try_from(random.below(3)).expect("small");
-    match random.below(24) {
-        0..=3 => Trouble::SyncsFail(few),
-        4 => Trouble::ReadsFail(few),
-        5 | 6 => Trouble::Full,
-        7 | 8 => Trouble::ThinAndFull,
-        9 => Trouble::ReadOnly,
-        10 => Trouble::SyncTakes(*random.pick(&[20, 900, 4_000, 30_000])),
-        11..=16 => Trouble::Heals,
-        17 | 18 => Trouble::Evicts,
-        19 => Trouble::Emptied,
-        20 => Trouble::BackedUp,
-        21 => Trouble::Restored,
-        22 => Trouble::MovedAway,
-        _ => Trouble::MovedBack,
-    }
+/// The instant that a vote brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// None.
+    Now,
+    /// So many seconds before the service's time.
+    Ago(i64),
+    /// So many seconds and a cooldown before it.
+    OldBy(i64),
+    /// That of the latest vote of its first address, and so many seconds.
+    Again(i64),
 }

@@ -2,21 +2,23 @@
 //! as the public service does. Puts the model's words into commands, and replies into the model's.
 
 use super::clocks::Clocks;
-use super::model::world::Seen;
-use super::model::{Accepts, Answer, Asked, Settings};
-use super::seam::{Folder, SimulatedDisk};
+use super::model::time::Reading;
+use super::model::world::{Seen, Token as ModelToken};
+use super::model::{Accepts, Answer, Asked, Asking, Named, Request, Settings, Sight};
+use super::seam::{At, Folder, SimulatedDisk};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use vote_status::clock::Clock;
 use vote_status::readiness::{Readiness, Trouble};
 use vote_status::recorder::command::{
     Command, Mode, NewServer, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome,
 };
-use vote_status::recorder::{OpenStore, Recorder, RecorderHandle};
+use vote_status::recorder::{OpenStore, Recorder, RecorderHandle, Tuning};
 use vote_status::store::embedded::{EmbeddedStore, Wanted};
+use vote_status::store::memory::MemoryStore;
 use vote_status::store::{Store, StoreError};
 use vote_status::vote::address::{Voter, VoterAddress};
 use vote_status::vote::answer::{self, Question, ServerKey};
@@ -27,24 +29,6 @@ use vote_status::vote::table::{CooldownView, Pair};
 use vote_status::vote::time::{Cooldown, UnixSeconds};
 use vote_status::waiting::{Bell, WaitingList, WaitingSlot};
 
-/// What a caller asks of the service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
-    /// Of one mode.
-    Votes(Vec<Asked>),
-    Cancel(u32, IpAddr),
-    List(u32, String),
-    Remove(u32),
-}
-
-/// A status question: a server by id, or by its token, and an address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asking {
-    pub(crate) server: u32,
-    pub(crate) token: Option<String>,
-    pub(crate) address: IpAddr,
-}
-
 /// Looks at the state as the public service does.
 pub(crate) struct Reader {
     clock: Clock,
@@ -53,23 +37,33 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    pub(crate) fn now(&self) -> i64 {
+    pub(crate) fn shown_ms(&self) -> i64 {
+        i64::try_from(self.clock.shown_ms()).expect("a time of these days")
+    }
+
+    pub(crate) fn now_s(&self) -> i64 {
         i64::from(self.clock.now().wall.0)
     }
 
-    pub(crate) fn ask(&mut self, asking: &Asking) -> Seen {
+    pub(crate) fn ask(&mut self, asking: &Asking) -> Sight {
         let server = match &asking.token {
             Some(token) => ServerKey::Token(token.as_bytes()),
             None => ServerKey::Id(Ok(ServerId(asking.server))),
         };
         let question = Question { server, address: Some(voter_address(asking.address)) };
         let now = self.clock.now().wall;
-        match answer::decide(question, self.directory.current(), &self.cooldowns, now) {
+        let seen = match answer::decide(question, self.directory.current(), &self.cooldowns, now) {
             answer::Answer::CanVote => Seen::CanVote,
             answer::Answer::InCooldown { expires_at } => Seen::InCooldown { next_vote_at: i64::from(expires_at.0) },
             answer::Answer::UnknownServer | answer::Answer::UnknownToken => Seen::UnknownServer,
             other => panic!("{asking:?}: {other:?}"),
-        }
+        };
+        Sight { now_s: i64::from(now.0), seen }
+    }
+
+    /// Cooldowns that the table holds, ended ones included.
+    pub(crate) fn held(&self) -> usize {
+        self.cooldowns.len()
     }
 }
 
@@ -78,10 +72,18 @@ impl Reader {
 pub(crate) struct Looks {
     /// What they ask.
     pub(crate) asking: Vec<Asking>,
-    /// What each of these was answered, once for each answer.
-    pub(crate) seen: Vec<(usize, Seen)>,
-    /// The same, at the moments at which a caller was told that a change is done.
-    pub(crate) seen_when_told: Vec<(usize, Seen)>,
+    /// What each of these was answered, once for each answer, and whether anything had been synced in this step.
+    pub(crate) seen: Vec<(usize, Sight, bool)>,
+    /// The same, at the moments at which the caller of a request was told that it is done, which are numbered.
+    pub(crate) seen_when_told: Vec<(usize, usize, Sight)>,
+    told: usize,
+    /// What was seen of those that were rung for, at that moment.
+    pub(crate) rung: Vec<(usize, Sight)>,
+    /// What the clocks read and the service showed, whenever the clocks had moved on.
+    pub(crate) times: Vec<(Reading, i64)>,
+    /// A commit took long, for so many milliseconds, and what was said of it.
+    pub(crate) stalls: Vec<(i64, Option<Trouble>)>,
+    synced_before: u64,
 }
 
 /// A process: from its start to its stop or kill.
@@ -94,13 +96,17 @@ pub(crate) struct Process {
     pub(crate) options: Settings,
     pub(crate) accepts: Accepts,
     pub(crate) reader: Reader,
-    pub(crate) looks: Arc<Mutex<Looks>>,
-    /// Looks as a caller is told.
+    disk: Arc<SimulatedDisk>,
+    looks: Arc<Mutex<Looks>>,
+    /// Looks as the caller of a request is told.
     told: Arc<dyn Fn() + Send + Sync>,
-    /// Rings inside the recorder's work, as soon as a change is visible.
-    bell: Bell,
+    /// Requests, by their number; those that are not answered yet.
+    asked: u64,
+    pending: BTreeMap<u64, Request>,
+    sender: Sender<(u64, Reply)>,
+    replies: Receiver<(u64, Reply)>,
+    watch: Arc<Mutex<Watch>>,
     room: WaitingList,
-    places: Vec<WaitingSlot>,
     /// When the recorder wants to be called again (its monotonic clock).
     call_at_ms: u64,
     pub(crate) was_ready: bool,
@@ -109,43 +115,118 @@ pub(crate) struct Process {
 /// Most requests that wait for a vote at one time.
 const PLACES: usize = 64;
 
+/// Readers beside the recorder.
+struct Watch {
+    reader: Reader,
+    looks: Arc<Mutex<Looks>>,
+    clocks: Arc<Clocks>,
+    readiness: Readiness,
+    /// Requests that wait for a vote, by what they ask.
+    places: BTreeMap<usize, (WaitingSlot, Pair)>,
+}
+
+/// Rings inside the recorder's work, as soon as a change is visible.
+fn bell(watch: &Arc<Mutex<Watch>>) -> Bell {
+    let watch = Arc::downgrade(watch);
+    Arc::new(move |tickets| {
+        if let Some(watch) = watch.upgrade() {
+            let rings = bell(&watch);
+            watch.lock().expect("no look panics").is_rung(&tickets, &rings);
+        }
+    })
+}
+
+impl Watch {
+    fn look(&mut self, at: At, syncs: u64) {
+        if !self.readiness.is_loaded() {
+            return;
+        }
+        let mut looks = self.looks.lock().expect("no look panics");
+        if let At::Stalled(ms) = at {
+            // Another thread of the service looks at it.
+            self.readiness.look(self.reader.clock.now().monotonic_ms);
+            looks.stalls.push((ms, self.readiness.gravest().map(|(trouble, _)| trouble)));
+        }
+        let now = (self.clocks.reading(), self.reader.shown_ms());
+        if looks.times.last().is_none_or(|last| last.0 != now.0) {
+            looks.times.push(now);
+        }
+        let is_synced = syncs > looks.synced_before;
+        let Looks { asking, seen, .. } = &mut *looks;
+        for (index, asking) in asking.iter().enumerate() {
+            let sight = self.reader.ask(asking);
+            if !seen.iter().any(|(other, known, _)| (*other, *known) == (index, sight)) {
+                seen.push((index, sight, is_synced));
+            }
+        }
+    }
+
+    fn is_told(&mut self) {
+        let mut looks = self.looks.lock().expect("no look panics");
+        let Looks { asking, seen_when_told, told, .. } = &mut *looks;
+        for (index, asking) in asking.iter().enumerate() {
+            seen_when_told.push((*told, index, self.reader.ask(asking)));
+        }
+        *told += 1;
+    }
+
+    /// Who is woken looks again, and waits on where there is no vote.
+    fn is_rung(&mut self, tickets: &[u64], rings: &Bell) {
+        let mut looks = self.looks.lock().expect("no look panics");
+        for index in tickets.iter().map(|ticket| usize::try_from(*ticket).expect("few")) {
+            let sight = self.reader.ask(&looks.asking[index]);
+            looks.rung.push((index, sight));
+            if let Some((place, pair)) = self.places.get_mut(&index)
+                && sight.seen == Seen::CanVote
+            {
+                place.register(*pair, rings, index as u64);
+            }
+        }
+    }
+}
+
 impl Process {
     /// A new process. Nothing is opened before its first step.
-    pub(crate) fn new(disk: &Arc<SimulatedDisk>, clocks: &Arc<Clocks>, options: Settings, accepts: Accepts) -> Process {
+    pub(crate) fn new(
+        disk: &Arc<SimulatedDisk>,
+        clocks: &Arc<Clocks>,
+        options: Settings,
+        accepts: Accepts,
+        tuning: Tuning,
+        is_in_memory: bool,
+    ) -> Process {
         let clock = Clock::of(clocks.clone());
         let readiness = Readiness::default();
         let minutes = u32::try_from(options.cooldown_s / 60).expect("minutes");
         let cooldown = Cooldown::from_minutes(minutes).expect("a cooldown");
-        let open = opens(disk);
         let ipv6_prefix = Ipv6Prefix::from_bits(options.prefix).expect("a prefix");
         let settings = vote_status::vote::settings::Settings { cooldown, ipv6_prefix };
         let takes = vote_status::recorder::Accepts { clock: accepts.clock, settings: accepts.settings };
-        let (recorder, handle) = Recorder::new(clock.clone(), settings, takes, readiness.clone(), open);
+        let in_memory = || -> OpenStore { Box::new(|| Ok(Box::new(MemoryStore) as Box<dyn Store>)) };
+        let open = if is_in_memory { in_memory() } else { opens(disk) };
+        let (recorder, handle) = Recorder::new(clock.clone(), settings, takes, readiness.clone(), tuning, open);
         let reader = |recorder: &Recorder| Reader {
             clock: clock.clone(),
             directory: recorder.live().directory.view(),
             cooldowns: recorder.live().table.view(),
         };
         let looks = Arc::new(Mutex::new(Looks::default()));
-        let (its_reader, its_looks) = (Mutex::new(reader(&recorder)), Arc::clone(&looks));
-        let look = Arc::new(move |is_told: bool| {
-            let mut reader = its_reader.lock().expect("no look panics");
-            let mut looks = its_looks.lock().expect("no look panics");
-            let Looks { asking, seen, seen_when_told } = &mut *looks;
-            let seen = if is_told { seen_when_told } else { seen };
-            for (index, asking) in asking.iter().enumerate() {
-                let now_seen = (index, reader.ask(asking));
-                if !seen.contains(&now_seen) {
-                    seen.push(now_seen);
-                }
-            }
-        });
-        let (behind_operations, its_readiness) = (Arc::clone(&look), readiness.clone());
-        disk.set_look(Some(Box::new(move || {
-            if its_readiness.is_ready() {
-                behind_operations(false);
+        let watch = Watch {
+            reader: reader(&recorder),
+            looks: Arc::clone(&looks),
+            clocks: Arc::clone(clocks),
+            readiness: readiness.clone(),
+            places: BTreeMap::new(),
+        };
+        let watch = Arc::new(Mutex::new(watch));
+        let (beside, its_disk, told) = (Arc::clone(&watch), Arc::clone(disk), Arc::clone(&watch));
+        disk.set_look(Some(Box::new(move |at| {
+            if at != At::Operation {
+                let syncs = its_disk.locked().syncs;
+                beside.lock().expect("no look panics").look(at, syncs);
             }
         })));
+        let (sender, replies) = channel();
         let room = recorder.live().waiting.clone();
         room.set_slots(PLACES);
         Process {
@@ -156,56 +237,77 @@ impl Process {
             clock,
             options,
             accepts,
+            disk: Arc::clone(disk),
             looks,
-            told: {
-                let look = Arc::clone(&look);
-                Arc::new(move || look(true))
-            },
-            bell: Arc::new(move |_tickets| look(false)),
+            told: Arc::new(move || told.lock().expect("no look panics").is_told()),
+            asked: 0,
+            pending: BTreeMap::new(),
+            sender,
+            replies,
+            watch,
             room,
-            places: Vec::new(),
             call_at_ms: 0,
             was_ready: false,
             _eyes: Eyes(Arc::clone(disk)),
         }
     }
 
-    /// One step of the recorder with what is asked, and the answers.
-    pub(crate) fn step(&mut self, requests: &[Request]) -> Result<Vec<Vec<Answer>>, StoreError> {
-        let (sender, replies) = channel();
-        let asked = requests.iter().enumerate().map(|(index, request)| {
-            let (sender, told) = (sender.clone(), Arc::clone(&self.told));
+    /// Readers ask this from now on, and some of them wait for a vote.
+    pub(crate) fn asks(&mut self, asking: Vec<Asking>, is_waiting: bool) {
+        let rings = bell(&self.watch);
+        let mut watch = self.watch.lock().expect("no look panics");
+        watch.places.clear();
+        let waiting = if is_waiting { &asking[..] } else { &[] };
+        for (index, asking) in waiting.iter().enumerate().take(PLACES).filter(|(_, asking)| asking.token.is_none()) {
+            if let Some(mut place) = self.room.enter() {
+                let pair = Pair { server: ServerId(asking.server), address: voter_address(asking.address) };
+                let pair = Pair { address: self.reader.cooldowns.voter(pair.address), ..pair };
+                place.register(pair, &rings, index as u64);
+                watch.places.insert(index, (place, pair));
+            }
+        }
+        drop(watch);
+        let synced_before = self.disk.locked().syncs;
+        *self.looks.lock().expect("no look panics") = Looks { asking, synced_before, ..Looks::default() };
+    }
+
+    /// What they have seen.
+    pub(crate) fn take_looks(&mut self) -> Looks {
+        std::mem::take(&mut *self.looks.lock().expect("no look panics"))
+    }
+
+    /// One step of the recorder with what is asked. Gives what is answered in it, in this order; the rest is answered in a
+    /// later step.
+    pub(crate) fn step(&mut self, requests: &[Request]) -> Result<Vec<(Request, Vec<Answer>)>, StoreError> {
+        let asked = requests.iter().map(|request| {
+            self.asked += 1;
+            let (number, sender, told) = (self.asked, self.sender.clone(), Arc::clone(&self.told));
+            self.pending.insert(number, request.clone());
             let respond: Box<dyn FnOnce(Reply) + Send> = Box::new(move |reply| {
                 told();
-                sender.send((index, reply)).expect("it is waited for");
+                sender.send((number, reply)).expect("it is waited for");
             });
             (command(request), respond)
         });
-        self.call_at_ms = self.recorder.step(asked.collect())?;
-        let mut answers = vec![Vec::new(); requests.len()];
-        for (index, reply) in replies.try_iter() {
-            answers[index] = answers_of(&requests[index], reply);
-        }
-        Ok(answers)
+        let asked = asked.collect();
+        self.call_at_ms = self.recorder.step(asked)?;
+        let answered = self.replies.try_iter().map(|(number, reply)| {
+            let request = self.pending.remove(&number).expect("it is answered once");
+            let answers = answers_of(&request, reply);
+            (request, answers)
+        });
+        Ok(answered.collect())
+    }
+
+    /// What was asked and is not answered yet.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = &Request> {
+        self.pending.values()
     }
 
     /// How long the recorder wants to be left alone, in milliseconds.
     pub(crate) fn rest_ms(&self) -> i64 {
         let rest_ms = self.call_at_ms.saturating_sub(self.clock.now().monotonic_ms);
         i64::try_from(rest_ms.min(600_000)).expect("a short time")
-    }
-
-    /// Somebody waits for a vote of each of these.
-    pub(crate) fn wait_for(&mut self, asking: &[Asking]) {
-        self.places.clear();
-        for asking in asking.iter().take(PLACES) {
-            if let Some(mut place) = self.room.enter() {
-                let pair = Pair { server: ServerId(asking.server), address: voter_address(asking.address) };
-                let pair = Pair { address: self.reader.cooldowns.voter(pair.address), ..pair };
-                place.register(pair, &self.bell, 0);
-                self.places.push(place);
-            }
-        }
     }
 
     /// A stop in order.
@@ -229,7 +331,7 @@ impl Drop for Eyes {
 }
 
 /// Opens the store as `serve` does.
-fn opens(disk: &Arc<SimulatedDisk>) -> OpenStore {
+pub(crate) fn opens(disk: &Arc<SimulatedDisk>) -> OpenStore {
     let disk = Arc::clone(disk);
     Box::new(move || {
         let store = EmbeddedStore::open(Arc::new(Folder(Arc::clone(&disk))), Wanted::Any, Arc::default())?;
@@ -253,45 +355,53 @@ fn seconds(at: i64) -> UnixSeconds {
 
 fn command(request: &Request) -> Command {
     match request {
-        Request::Votes(asked) => Command::Votes(asked.iter().map(vote).collect(), mode(&asked[0])),
-        Request::Cancel(server, address) => Command::Cancel(ServerId(*server), voter_address(*address)),
-        Request::List(server, token) => {
-            let server = NewServer { server: ServerId(*server), token: Token::new(token) };
-            Command::Servers(vec![server], Tokens::Replace)
+        Request::Votes { asked, is_record } => {
+            let mode = if *is_record { Mode::Record } else { Mode::Cast };
+            Command::Votes(asked.iter().map(vote).collect(), mode)
         }
+        Request::Cancel(server, address) => Command::Cancel(ServerId(*server), voter_address(*address)),
+        Request::CancelAll(address) => Command::CancelAll(voter_address(*address)),
+        Request::List { servers, keeps } => {
+            let new = |listed: &super::model::Listed| NewServer {
+                server: ServerId(listed.server),
+                token: listed.token.as_deref().map(|token| Token::new(token).expect("a token")),
+            };
+            let tokens = if *keeps { Tokens::Keep } else { Tokens::Replace };
+            Command::Servers(servers.iter().map(new).collect(), tokens)
+        }
+        Request::Rotate(server) => Command::Rotate(ServerId(*server)),
         Request::Remove(server) => Command::Remove(ServerId(*server)),
     }
 }
 
-fn mode(asked: &Asked) -> Mode {
-    if asked.is_record { Mode::Record } else { Mode::Cast }
-}
-
 fn vote(asked: &Asked) -> Vote {
     let addresses: Vec<_> = asked.addresses.iter().map(|address| voter_address(*address)).collect();
-    Vote {
-        server: ServerName::Id(ServerId(asked.server)),
-        voter: Voter::new(&addresses).expect("one to eight addresses"),
-        voted_at: asked.voted_at.map(seconds),
-    }
+    let server = match &asked.server {
+        Named::Id(id) => ServerName::Id(ServerId(*id)),
+        Named::Token(token) => ServerName::Token(Token::new(token).expect("a token")),
+    };
+    let voter = Voter::new(&addresses).expect("one to eight addresses");
+    Vote { server, voter, voted_at: asked.voted_at.map(seconds) }
 }
 
 fn answers_of(request: &Request, reply: Reply) -> Vec<Answer> {
-    let one = |answer| vec![answer];
     match (request, reply) {
-        (Request::Votes(asked), Reply::StoreUnavailable) => vec![Answer::Refused; asked.len()],
-        (Request::Votes(asked), Reply::StoreSilent) => vec![Answer::InDoubt; asked.len()],
-        (_, Reply::StoreUnavailable) => one(Answer::Refused),
-        (_, Reply::StoreSilent) => one(Answer::InDoubt),
-        (Request::Votes(_), Reply::Votes(outcomes)) => outcomes.into_iter().map(voted).collect(),
-        (Request::Cancel(..), Reply::Cancelled(cancelled)) => one(match cancelled {
+        (request, Reply::StoreUnavailable) => vec![Answer::Refused; request.parts()],
+        (request, Reply::StoreSilent) => vec![Answer::InDoubt; request.parts()],
+        (Request::Votes { .. }, Reply::Votes(outcomes)) => outcomes.into_iter().map(voted).collect(),
+        (Request::Cancel(..), Reply::Cancelled(cancelled)) => vec![match cancelled {
             Some(true) => Answer::Cancelled,
             Some(false) => Answer::NoCooldown,
             None => Answer::UnknownServer,
-        }),
-        (Request::List(..), Reply::Servers(outcomes)) => outcomes.into_iter().map(listed).collect(),
-        (Request::Remove(_), Reply::Removed(Some(_))) => one(Answer::Removed),
-        (Request::Remove(_), Reply::Removed(None)) => one(Answer::UnknownServer),
+        }],
+        (Request::List { .. } | Request::Rotate(_), Reply::Servers(outcomes)) => {
+            outcomes.into_iter().map(listed).collect()
+        }
+        (Request::Remove(_), Reply::Removed(Some(_))) => vec![Answer::Removed],
+        (Request::Remove(_), Reply::Removed(None)) => vec![Answer::UnknownServer],
+        (Request::CancelAll(_), Reply::CancelledAll(count)) => {
+            vec![Answer::CancelledAll(u32::try_from(count).expect("few"))]
+        }
         (request, reply) => panic!("{request:?}: {reply:?}"),
     }
 }
@@ -304,17 +414,22 @@ fn voted(outcome: VoteOutcome) -> Answer {
         },
         VoteOutcome::Unchanged(_) => Answer::Unchanged,
         VoteOutcome::InCooldown(_, next_vote_at) => Answer::InCooldown { next_vote_at: i64::from(next_vote_at.0) },
-        VoteOutcome::Expired | VoteOutcome::InFuture => Answer::Invalid,
+        VoteOutcome::Expired => Answer::Expired,
+        VoteOutcome::InFuture => Answer::InFuture,
         VoteOutcome::UnknownServer => Answer::UnknownServer,
         VoteOutcome::TooManyChanges => Answer::TooManyChanges,
     }
 }
 
 fn listed(outcome: ServerOutcome) -> Answer {
+    let with =
+        |token: Token, is_new| Answer::Listed { token: Some(ModelToken::Known(Arc::from(token.as_str()))), is_new };
     match outcome {
-        ServerOutcome::Created(_, token) | ServerOutcome::Changed(_, token) | ServerOutcome::Unchanged(_, token) => {
-            Answer::Listed { token: token.as_str().to_owned() }
-        }
-        other => panic!("a server was not listed: {other:?}"),
+        ServerOutcome::Created(_, token) | ServerOutcome::Changed(_, token) => with(token, true),
+        ServerOutcome::Unchanged(_, token) => with(token, false),
+        ServerOutcome::TokenDiffers => Answer::TokenDiffers,
+        ServerOutcome::TokenInUse => Answer::TokenInUse,
+        ServerOutcome::Unknown => Answer::UnknownServer,
+        ServerOutcome::NotGenerated => panic!("the system gives no random numbers"),
     }
 }

@@ -1,23 +1,24 @@
 //! Carries out a list of operations, and cuts a list that fails down to what it needs.
 
-use super::machine::{Machine, STORE};
-use super::model::{Accepts, Asked, Settings};
-use super::operations::{Ask, Ballot, End, Operation, SERVERS, Trouble, draw};
-use super::process::Request;
+use super::logged;
+use super::machine::{ELSEWHERE, Machine, STORE};
+use super::model::{Accepts, Asked, Listed, Named as ModelNamed, Request, Settings};
+use super::operations::{Ask, Ballot, End, Named, Operation, Swap, Trouble, When, draw};
 use crate::util::random::Random;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use vote_status::readiness::Trouble as Told;
+use vote_status::store::commit_marker::MARKER_FILE;
 
 /// Operations of a seed.
 const OPERATIONS: usize = 60;
 /// Tries at cutting a case down.
-const CUTS_MAX: usize = 400;
+const CUTS_MAX: usize = 250;
 /// Failures whose texts begin alike are of one kind.
-const KIND_CHARS: usize = 40;
-/// No step is made that is as near as this to a minute: what the service reads of it decides.
-const MINUTE_MS: std::ops::RangeInclusive<i64> = 57_600..=62_400;
-/// No step is made while the time may stand still: whether two small ones are a large one is not said.
-const STANDS_STILL_MAX_MS: i64 = 2_400;
+const KIND_CHARS: usize = 28;
+/// The longest that is waited for the end of a cooldown while the process runs.
+const AWAKE_MAX_MS: i64 = 10_000;
 
 /// What a seed showed that the contract does not allow.
 #[derive(Clone, Debug)]
@@ -26,29 +27,50 @@ pub(crate) struct Finding {
     pub(crate) what: String,
 }
 
+impl Finding {
+    /// Findings of one kind have one cause, as far as their words say.
+    pub(crate) fn kind(&self) -> String {
+        let letters = self.what.chars().filter(|c| !c.is_ascii_digit() && *c != '-' && *c != ' ');
+        letters.take(KIND_CHARS).collect()
+    }
+}
+
 /// A seed's settings and operations.
-pub(crate) fn case(seed: u64) -> (Settings, Vec<Operation>) {
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) seed: u64,
+    pub(crate) settings: Settings,
+    pub(crate) is_in_memory: bool,
+    pub(crate) operations: Vec<Operation>,
+}
+
+/// What a seed draws.
+pub(crate) fn case(seed: u64) -> Case {
     let mut random = Random::seeded(seed);
-    let cooldown_s = *random.pick(&[5_400, 5_400, 300, 86_400]);
+    let cooldown_s = *random.pick(&[5_400, 5_400, 300, 60, 600, 86_400]);
     let settings = Settings { cooldown_s, prefix: *random.pick(&[64, 64, 56]) };
-    (settings, draw(&mut random, OPERATIONS))
+    let is_in_memory = random.below(25) == 0;
+    Case { seed, settings, is_in_memory, operations: draw(&mut random, OPERATIONS) }
 }
 
 /// Carries out the operations.
-pub(crate) fn run(seed: u64, settings: Settings, operations: &[Operation]) -> Result<(), Finding> {
-    run_with(&mut Machine::new(seed, settings, false), settings, operations)
+pub(crate) fn run(case: &Case) -> Result<(), Finding> {
+    run_with(&mut Machine::new(case.seed, case.settings, case.is_in_memory, false), case)
 }
 
 /// Carries them out once more, and tells all that happens.
-pub(crate) fn tell(seed: u64, settings: Settings, operations: &[Operation]) -> (Result<(), Finding>, Vec<String>) {
-    let mut machine = Machine::new(seed, settings, true);
-    let done = run_with(&mut machine, settings, operations);
+pub(crate) fn tell(case: &Case) -> (Result<(), Finding>, Vec<String>) {
+    logged::keep();
+    let mut machine = Machine::new(case.seed, case.settings, case.is_in_memory, true);
+    let done = run_with(&mut machine, case);
+    machine.say(|| "the end".into());
+    logged::drop_all();
     (done, machine.said.unwrap_or_default())
 }
 
-fn run_with(machine: &mut Machine, settings: Settings, operations: &[Operation]) -> Result<(), Finding> {
+fn run_with(machine: &mut Machine, case: &Case) -> Result<(), Finding> {
     let mut at = 0;
-    let all = AssertUnwindSafe(|| run_on(machine, &mut at, settings, operations));
+    let all = AssertUnwindSafe(|| run_on(machine, &mut at, case));
     let done = catch_unwind(all).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         Err(format!("a panic: {:?}", text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))))
@@ -56,50 +78,121 @@ fn run_with(machine: &mut Machine, settings: Settings, operations: &[Operation])
     done.map_err(|what| Finding { at, what })
 }
 
-fn run_on(machine: &mut Machine, at: &mut usize, settings: Settings, operations: &[Operation]) -> Result<(), String> {
-    machine.start(settings, Accepts::default())?;
+fn run_on(machine: &mut Machine, at: &mut usize, case: &Case) -> Result<(), String> {
+    machine.start(case.settings, Accepts::default())?;
     if !machine.is_ready() {
         return Err("no start on a new disk without a fault".into());
     }
-    for (number, operation) in operations.iter().enumerate() {
-        if machine.is_over {
+    for (number, operation) in case.operations.iter().enumerate() {
+        if machine.is_over || machine.model.is_lost {
             break;
         }
         *at = number;
         machine.say(|| format!("#{number} {operation:?}"));
         carry_out(machine, operation)?;
+        if machine.is_told() {
+            let live = machine.model.live.clone();
+            machine.say(|| {
+                let lines = live.iter().map(|live| format!("{:?}", live.lines));
+                format!("{} ways: {}", live.len(), lines.take(3).collect::<Vec<_>>().join(" "))
+            });
+        }
         machine.check_all()?;
     }
     Ok(())
 }
 
-/// Leaves out what the failure does not need.
-pub(crate) fn shrink(seed: u64, settings: Settings, operations: &[Operation]) -> Vec<Operation> {
-    let kind = |what: &str| what.chars().filter(|c| !c.is_ascii_digit()).take(KIND_CHARS).collect::<String>();
-    let Err(first) = run(seed, settings, operations) else {
-        return operations.to_vec();
+/// Leaves out what the failure does not need: operations first, then what each of them is made of.
+pub(crate) fn shrink(case: &Case) -> Case {
+    let Err(first) = run(case) else {
+        return case.clone();
     };
-    let mut needed = operations[..(first.at + 1).min(operations.len())].to_vec();
-    let (mut tries, mut size) = (0, needed.len().div_ceil(2));
-    while size > 0 && tries < CUTS_MAX {
-        let mut from = 0;
-        let before = needed.len();
-        while from < needed.len() && tries < CUTS_MAX {
-            let mut fewer = needed.clone();
-            fewer.drain(from..(from + size).min(needed.len()));
-            tries += 1;
-            match run(seed, settings, &fewer) {
-                Err(finding) if kind(&finding.what) == kind(&first.what) => {
-                    needed = fewer[..(finding.at + 1).min(fewer.len())].to_vec()
-                }
-                _ => from += size,
+    let mut needed = case.clone();
+    needed.operations.truncate(first.at + 1);
+    let mut tries = 0;
+    let mut attempt = |needed: &mut Case, operations: Vec<Operation>| {
+        tries += 1;
+        let fewer = Case { operations, ..needed.clone() };
+        match run(&fewer) {
+            Err(finding) if tries < CUTS_MAX && finding.kind() == first.kind() => {
+                *needed = fewer;
+                needed.operations.truncate(finding.at + 1);
+                true
+            }
+            _ => false,
+        }
+    };
+    let mut size = needed.operations.len().div_ceil(2);
+    while size > 0 {
+        let (mut from, before) = (0, needed.operations.len());
+        while from < needed.operations.len() {
+            let mut fewer = needed.operations.clone();
+            fewer.drain(from..(from + size).min(fewer.len()));
+            if !attempt(&mut needed, fewer) {
+                from += size;
             }
         }
-        if size > 1 || needed.len() == before {
+        if size > 1 || needed.operations.len() == before {
             size /= 2;
         }
     }
+    let mut at = 0;
+    while at < needed.operations.len() {
+        let smaller = smaller(&needed.operations[at]);
+        let is_smaller = smaller.into_iter().any(|one| {
+            let mut operations = needed.operations.clone();
+            operations[at] = one;
+            attempt(&mut needed, operations)
+        });
+        at += usize::from(!is_smaller);
+    }
     needed
+}
+
+/// The same operation with one part less.
+fn smaller(operation: &Operation) -> Vec<Operation> {
+    fn without<T: Clone>(all: &[T]) -> impl Iterator<Item = Vec<T>> {
+        let one_less = |index| {
+            let mut fewer = all.to_vec();
+            fewer.remove(index);
+            fewer
+        };
+        (0..all.len()).filter(|_| all.len() > 1).map(one_less)
+    }
+    match operation {
+        Operation::Ask(asks) => {
+            let mut all: Vec<Operation> = without(asks).map(Operation::Ask).collect();
+            for (index, ask) in asks.iter().enumerate() {
+                let with = |ask: Ask| {
+                    let mut asks = asks.clone();
+                    asks[index] = ask;
+                    Operation::Ask(asks)
+                };
+                match ask {
+                    Ask::Votes { ballots, is_record } => {
+                        all.extend(without(ballots).map(|ballots| with(Ask::Votes { ballots, is_record: *is_record })));
+                        for (at, ballot) in ballots.iter().enumerate() {
+                            all.extend(without(&ballot.addresses).map(|addresses| {
+                                let mut ballots = ballots.clone();
+                                ballots[at].addresses = addresses;
+                                with(Ask::Votes { ballots, is_record: *is_record })
+                            }));
+                        }
+                    }
+                    Ask::List { servers, keeps } => {
+                        all.extend(without(servers).map(|servers| with(Ask::List { servers, keeps: *keeps })));
+                    }
+                    _ => {}
+                }
+            }
+            all
+        }
+        Operation::Flip { server, address, rounds } if *rounds > 1 => {
+            vec![Operation::Flip { server: *server, address: *address, rounds: rounds - 1 }]
+        }
+        Operation::Strikes(strikes) => without(strikes).map(Operation::Strikes).collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn carry_out(machine: &mut Machine, operation: &Operation) -> Result<(), String> {
@@ -108,23 +201,13 @@ fn carry_out(machine: &mut Machine, operation: &Operation) -> Result<(), String>
             let requests: Vec<Request> = asks.iter().map(|ask| request(machine, ask)).collect();
             ask_all(machine, &requests)
         }
-        Operation::Flip { server, address, rounds } => {
-            let (id, address) = (id(*server), machine.address(*address));
-            let asked = Asked { server: id, addresses: vec![address], voted_at: None, is_record: false };
-            for _ in 0..*rounds {
-                ask_all(machine, &[Request::Votes(vec![asked.clone()])])?;
-                machine.check_all()?;
-                ask_all(machine, &[Request::Cancel(id, address)])?;
-                machine.check_all()?;
-                machine.clocks.pass(2);
-            }
-            Ok(())
-        }
+        Operation::Flip { server, address, rounds } => flip(machine, *server, *address, *rounds),
         Operation::Pass { ms } => machine.pass(*ms),
-        Operation::Pause { ms } => {
-            machine.sleeps();
-            machine.clocks.pass(*ms);
-            machine.step(&[])
+        Operation::Pause { ms } => pause(machine, *ms),
+        Operation::ToEnd { server, address, off_ms } => to_end(machine, *server, *address, *off_ms),
+        Operation::ToTaken { off_ms } => {
+            let left_ms = machine.model.left_ms(machine.clocks.reading());
+            left_ms.map_or(Ok(()), |left_ms| wait(machine, left_ms + off_ms))
         }
         Operation::Step { ms } => step(machine, *ms),
         Operation::ComeBack => step(machine, -machine.off_ms),
@@ -144,8 +227,11 @@ fn carry_out(machine: &mut Machine, operation: &Operation) -> Result<(), String>
             let accepts = Accepts { clock: *accepts_clock, settings: false };
             machine.start(machine.model.settings, accepts)
         }
-        Operation::OtherOptions { cooldown_s, prefix, accepts } => {
-            other_options(machine, *cooldown_s, *prefix, *accepts)
+        Operation::OtherOptions { cooldown_s, prefix, accepts, accepts_clock, off_ms } => {
+            let kept = machine.model.settings;
+            let options =
+                Settings { cooldown_s: cooldown_s.unwrap_or(kept.cooldown_s), prefix: prefix.unwrap_or(kept.prefix) };
+            other_options(machine, options, Accepts { clock: *accepts_clock, settings: *accepts }, *off_ms)
         }
         Operation::Kill { kill, cuts_power } => {
             machine.cuts_power = *cuts_power;
@@ -153,50 +239,76 @@ fn carry_out(machine: &mut Machine, operation: &Operation) -> Result<(), String>
             Ok(())
         }
         Operation::Disk(trouble) => disk(machine, *trouble),
+        Operation::Strikes(strikes) => {
+            machine.disk.locked().strikes.extend(strikes.iter().copied());
+            Ok(())
+        }
+        Operation::Swap(swap) => swap_files(machine, *swap),
+        Operation::SecondProcess => machine.second_process(),
     }
 }
 
 fn ask_all(machine: &mut Machine, requests: &[Request]) -> Result<(), String> {
-    let servers = (0..SERVERS).map(id);
-    if machine.is_ready() && servers.into_iter().all(|server| machine.model.may_be_asked(server)) {
+    if machine.is_ready() {
         machine.step(requests)?;
     }
     Ok(())
 }
 
-fn step(machine: &mut Machine, ms: i64) -> Result<(), String> {
-    let ahead_ms = machine.model.time.shown_ms().hi - machine.clocks.reading().wall_ms;
-    if machine.is_ready() && (ahead_ms > STANDS_STILL_MAX_MS || MINUTE_MS.contains(&ms.abs())) {
-        return Ok(());
+fn flip(machine: &mut Machine, server: usize, address: usize, rounds: usize) -> Result<(), String> {
+    let (id, address) = (id(server), machine.address(address));
+    let asked = vec![Asked { server: ModelNamed::Id(id), addresses: vec![address], voted_at: None }];
+    for _ in 0..rounds {
+        ask_all(machine, &[Request::Votes { asked: asked.clone(), is_record: false }])?;
+        machine.check_all()?;
+        ask_all(machine, &[Request::Cancel(id, address)])?;
+        machine.check_all()?;
+        machine.clocks.pass(2);
     }
+    Ok(())
+}
+
+fn pause(machine: &mut Machine, ms: i64) -> Result<(), String> {
+    machine.sleeps();
+    machine.clocks.pass(ms);
+    machine.step(&[])
+}
+
+/// Waits, for most of a long time asleep.
+fn wait(machine: &mut Machine, ms: i64) -> Result<(), String> {
+    if ms > 2 * AWAKE_MAX_MS {
+        pause(machine, ms - AWAKE_MAX_MS)?;
+        return machine.pass(AWAKE_MAX_MS);
+    }
+    machine.pass(ms.max(0))
+}
+
+fn to_end(machine: &mut Machine, server: usize, address: usize, off_ms: i64) -> Result<(), String> {
+    let Some(shown_ms) = machine.process.as_ref().map(|process| process.reader.shown_ms()) else { return Ok(()) };
+    let latest = machine.model.any().and_then(|live| live.world.latest(id(server), machine.address(address)));
+    let Some(at_s) = latest else { return Ok(()) };
+    let end_ms = (at_s + machine.model.settings.cooldown_s) * 1_000;
+    wait(machine, end_ms - shown_ms + off_ms)
+}
+
+fn step(machine: &mut Machine, ms: i64) -> Result<(), String> {
     machine.clocks.step(ms);
     machine.off_ms += ms;
     machine.step(&[])
 }
 
-fn other_options(
-    machine: &mut Machine,
-    cooldown_s: Option<i64>,
-    prefix: Option<u8>,
-    accepts: bool,
-) -> Result<(), String> {
-    let kept = machine.model.settings;
-    let mut options =
-        Settings { cooldown_s: cooldown_s.unwrap_or(kept.cooldown_s), prefix: prefix.unwrap_or(kept.prefix) };
-    if accepts {
-        // What a longer prefix makes of a network is not said.
-        options.prefix = options.prefix.min(kept.prefix);
-    }
+fn other_options(machine: &mut Machine, options: Settings, accepts: Accepts, off_ms: i64) -> Result<(), String> {
     machine.stop();
-    machine.start(options, Accepts { clock: false, settings: accepts })?;
+    machine.clocks.pass(off_ms);
+    machine.start(options, accepts)?;
     if machine.is_ready() || machine.is_over {
         return Ok(());
     }
     machine.stop();
-    if accepts {
+    if accepts.settings {
         // The store may have them by now, or not: the owner sees to the disk, and tries it again.
         heal(machine);
-        machine.start(options, Accepts { clock: false, settings: true })?;
+        machine.start(options, Accepts { clock: true, settings: true })?;
         if machine.is_ready() || machine.is_over {
             return Ok(());
         }
@@ -207,33 +319,47 @@ fn other_options(
 
 fn disk(machine: &mut Machine, trouble: Trouble) -> Result<(), String> {
     match trouble {
-        Trouble::SyncsFail(count) => machine.faults(|faults| faults.syncs_fail = count),
-        Trouble::ReadsFail(count) => machine.faults(|faults| faults.reads_fail = count),
-        Trouble::Full => machine.faults(|faults| faults.is_full = true),
-        Trouble::ThinAndFull => machine.faults(|faults| faults.is_thin_and_full = true),
-        Trouble::ReadOnly => machine.faults(|faults| faults.is_read_only = true),
+        Trouble::Strike(strike) => machine.faults(|faults| faults.strike(strike)),
         Trouble::SyncTakes(ms) => machine.faults(|faults| faults.sync_takes_ms = ms),
         Trouble::Heals => heal(machine),
         Trouble::Evicts => machine.disk.locked().evict(),
         Trouble::Emptied => return destroy(machine, &[]),
-        Trouble::BackedUp => machine.backup = machine.disk.locked().content(STORE),
+        Trouble::BackedUp => machine.back_up(),
         Trouble::Restored => {
-            if let Some(backup) = machine.backup.clone() {
+            if let Some(backup) = machine.backup() {
                 return destroy(machine, &backup);
             }
         }
         Trouble::MovedAway => {
-            machine.disk.locked().move_away(STORE, super::machine::ELSEWHERE);
+            machine.put_back();
+            machine.disk.locked().move_away(STORE, ELSEWHERE);
             machine.disturb(false);
         }
-        Trouble::MovedBack => machine.disk.locked().move_away(super::machine::ELSEWHERE, STORE),
+        Trouble::AnotherAtPath => {
+            machine.put_back();
+            let backup = machine.backup();
+            let mut disk = machine.disk.locked();
+            if disk.has(STORE) && !disk.is_dead() {
+                disk.move_away(STORE, ELSEWHERE);
+                disk.put(STORE, &backup.unwrap_or_default());
+                drop(disk);
+                machine.displace(true);
+            }
+        }
+        Trouble::MovedBack => {
+            machine.put_back();
+            machine.disk.locked().move_away(ELSEWHERE, STORE);
+        }
+        Trouble::NoteDeleted => machine.disk.locked().delete(MARKER_FILE),
     }
     machine.step(&[])
 }
 
 fn heal(machine: &mut Machine) {
     machine.faults(|faults| *faults = super::disk::Faults { kill: faults.kill, ..Default::default() });
-    machine.disk.locked().move_away(super::machine::ELSEWHERE, STORE);
+    machine.disk.locked().strikes.clear();
+    machine.put_back();
+    machine.disk.locked().move_away(ELSEWHERE, STORE);
 }
 
 /// Somebody empties the file or copies another over it. The service looks every second.
@@ -241,9 +367,41 @@ fn destroy(machine: &mut Machine, content: &[u8]) -> Result<(), String> {
     if !machine.is_ready() || !machine.disk.locked().has(STORE) {
         return Ok(());
     }
+    machine.put_back();
     machine.disk.locked().replace(STORE, content);
     machine.disturb(true);
     machine.pass(3_000)
+}
+
+fn swap_files(machine: &mut Machine, swap: Swap) -> Result<(), String> {
+    if !machine.is_ready() || !machine.can_be_swapped() {
+        return Ok(());
+    }
+    machine.stop();
+    let is_older = machine.backup.as_ref().is_some_and(|backup| backup.is_older);
+    match swap {
+        _ if machine.is_over => {}
+        Swap::Older if is_older => {
+            if let Some(newer) = machine.restore() {
+                machine.is_refused("an older copy", &[Told::StoreUnusable])?;
+                machine.disk.locked().replace(STORE, &newer);
+            }
+        }
+        Swap::OlderWithoutNote if is_older => {
+            if machine.restore().is_some() {
+                machine.disk.locked().delete(MARKER_FILE);
+                machine.is_restored();
+            }
+        }
+        Swap::Older | Swap::OlderWithoutNote => {}
+        Swap::NoNote => machine.disk.locked().delete(MARKER_FILE),
+        Swap::Gone => {
+            machine.disk.locked().move_away(STORE, ELSEWHERE);
+            machine.is_refused("the store is gone", &[Told::StoreUnusable, Told::StoreUnavailable])?;
+            machine.disk.locked().move_away(ELSEWHERE, STORE);
+        }
+    }
+    machine.start(machine.model.settings, Accepts { clock: swap == Swap::OlderWithoutNote, settings: false })
 }
 
 fn id(server: usize) -> u32 {
@@ -252,24 +410,52 @@ fn id(server: usize) -> u32 {
 
 fn request(machine: &mut Machine, ask: &Ask) -> Request {
     match ask {
-        Ask::Votes(ballots) => Request::Votes(ballots.iter().map(|ballot| asked(machine, ballot)).collect()),
-        Ask::Cancel { server, address } => Request::Cancel(id(*server), machine.address(*address)),
-        Ask::List { server } => {
-            let tokens = &mut machine.tokens[server + 1];
-            let token = format!("token-{}-{}", server + 1, tokens.len());
-            tokens.push(token.clone());
-            Request::List(id(*server), token)
+        Ask::Votes { ballots, is_record } => {
+            let asked = ballots.iter().map(|ballot| asked(machine, ballot, *is_record)).collect();
+            Request::Votes { asked, is_record: *is_record }
         }
+        Ask::Cancel { server, address } => Request::Cancel(id(*server), machine.address(*address)),
+        Ask::CancelAll { address } => Request::CancelAll(machine.address(*address)),
+        Ask::List { servers, keeps } => {
+            let listed = |(server, named): &(usize, Named)| Listed {
+                server: id(*server),
+                token: token(machine, *server, *named),
+            };
+            Request::List { servers: servers.iter().map(listed).collect(), keeps: *keeps }
+        }
+        Ask::Rotate { server } => Request::Rotate(id(*server)),
         Ask::Remove { server } => Request::Remove(id(*server)),
     }
 }
 
-fn asked(machine: &Machine, ballot: &Ballot) -> Asked {
-    let now = machine.clocks.reading().wall_ms / 1_000;
-    let ago_s = if ballot.is_record { Some(ballot.ago_s.unwrap_or(0)) } else { ballot.ago_s };
+fn token(machine: &mut Machine, server: usize, named: Named) -> Option<Arc<str>> {
+    let newest = |back: usize, server: usize| machine.tokens[server + 1].iter().rev().nth(back).cloned();
+    let found = match named {
+        Named::Not => return None,
+        Named::New => None,
+        Named::Newest(server) => newest(0, server),
+        Named::Earlier(server) => newest(1, server),
+    };
+    found.or_else(|| {
+        let tokens = &mut machine.tokens[server + 1];
+        let token: Arc<str> = Arc::from(format!("token-{}-{}", server + 1, tokens.len()));
+        tokens.push(Arc::clone(&token));
+        Some(token)
+    })
+}
+
+fn asked(machine: &Machine, ballot: &Ballot, is_record: bool) -> Asked {
+    let now_s = machine.now_s();
     let addresses: Vec<IpAddr> = ballot.addresses.iter().map(|address| machine.address(*address)).collect();
-    let server = id(ballot.server);
-    let again = machine.model.latest(server, addresses[0]).filter(|_| ballot.is_again);
-    let voted_at = again.or(ago_s.map(|ago_s| now - ago_s));
-    Asked { server, addresses, voted_at, is_record: ballot.is_record }
+    let latest = machine.model.any().and_then(|live| live.world.latest(id(ballot.server), addresses[0]));
+    let voted_at = match ballot.when {
+        When::Now => None,
+        When::Ago(seconds) => Some(now_s - seconds),
+        When::OldBy(seconds) => Some(now_s - machine.model.settings.cooldown_s - seconds),
+        When::Again(later) => Some(latest.unwrap_or(now_s) + later),
+    };
+    let voted_at = voted_at.or_else(|| is_record.then_some(now_s));
+    let token = machine.tokens[ballot.server + 1].last().filter(|_| ballot.by_token).cloned();
+    let server = token.map_or(ModelNamed::Id(id(ballot.server)), ModelNamed::Token);
+    Asked { server, addresses, voted_at }
 }

@@ -6,10 +6,28 @@ use super::disk::Disk;
 use std::io::{Error, ErrorKind, Result};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use vote_status::store::disk::{Disk as StoreDisk, DiskFile, DiskRoom, FileId};
+use vote_status::store::disk::{Disk as StoreDisk, DiskFile, DiskRoom, FileId, FileLook};
 
-/// Called behind each operation.
-pub(crate) type Look = Box<dyn FnMut() + Send>;
+/// When readers look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    /// Behind an operation.
+    Operation,
+    /// Before a sync.
+    Sync,
+    /// Behind a sync.
+    Synced,
+    /// In the midst of a sync that takes long: for so many milliseconds by now.
+    Stalled(i64),
+}
+
+pub(crate) type Look = Box<dyn FnMut(At) + Send>;
+
+/// Readers look once more in a sync that takes longer than this.
+const LONG_MS: i64 = 2_200;
+
+/// Between two looks at a file that may be changing.
+const LOOKS_APART_MS: i64 = 1_000;
 
 /// The machine's disk.
 pub(crate) struct SimulatedDisk {
@@ -35,18 +53,36 @@ impl SimulatedDisk {
         self.disk.lock().expect("no operation panics")
     }
 
+    fn look(&self, at: At) {
+        if let Some(look) = self.look.lock().expect("no look panics").as_mut() {
+            look(at);
+        }
+    }
+
     fn run<T>(&self, operation: impl FnOnce(&mut Disk) -> Result<T>) -> Result<T> {
+        let done = operation(&mut self.locked());
+        self.look(At::Operation);
+        done
+    }
+
+    /// A sync may take its time.
+    fn sync<T>(&self, operation: impl FnOnce(&mut Disk) -> Result<T>) -> Result<T> {
+        self.look(At::Sync);
         let (done, stalled_ms) = {
             let mut disk = self.locked();
             let done = operation(&mut disk);
             (done, disk.take_stalled_ms())
         };
-        if stalled_ms > 0 {
+        if stalled_ms > LONG_MS {
+            self.clocks.pass(LONG_MS);
+            self.look(At::Stalled(LONG_MS));
+            self.clocks.pass(stalled_ms - LONG_MS);
+            self.look(At::Stalled(stalled_ms));
+        } else {
             self.clocks.pass(stalled_ms);
         }
-        if let Some(look) = self.look.lock().expect("no look panics").as_mut() {
-            look();
-        }
+        self.look(At::Operation);
+        self.look(At::Synced);
         done
     }
 }
@@ -94,7 +130,7 @@ impl StoreDisk for Folder {
     }
 
     fn sync(&self) -> Result<()> {
-        self.0.run(Disk::sync_folder)
+        self.0.sync(Disk::sync_folder)
     }
 
     fn room(&self) -> Option<DiskRoom> {
@@ -124,6 +160,17 @@ impl DiskFile for OpenFile {
         self.disk.run(|disk| disk.identity_of(self.handle)).map(|inode| (1, inode))
     }
 
+    fn look(&self) -> Result<FileLook> {
+        let (bytes_len, writes) = self.disk.run(|disk| disk.look(self.handle))?;
+        Ok(FileLook { bytes_len, written_ns: i128::from(writes) })
+    }
+
+    fn is_changing(&self) -> Result<bool> {
+        let before = self.look()?;
+        self.disk.clocks.pass(LOOKS_APART_MS);
+        Ok(self.look()? != before)
+    }
+
     fn bytes_len(&self) -> Result<u64> {
         self.disk.run(|disk| disk.length(self.handle))
     }
@@ -142,7 +189,7 @@ impl DiskFile for OpenFile {
     }
 
     fn sync_data(&self) -> Result<()> {
-        self.disk.run(|disk| disk.sync(self.handle))
+        self.disk.sync(|disk| disk.sync(self.handle))
     }
 
     fn try_lock(&self) -> Result<bool> {

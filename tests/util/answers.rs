@@ -2,7 +2,7 @@
 //! expansion only; the tests that send it are in the parent and in `safety`.
 //!
 //! The world it is about, made by `prepare`: server 28 with token `demo`, server 4294967295 with
-//! token `~._-aZ09`, server 7 with a token of 128 characters, and one vote, for server 28 by
+//! token `~._-aZ09+=`, server 7 with a token of 128 characters, and one vote, for server 28 by
 //! 203.0.113.8, 48 minutes ago.
 
 use crate::util::control::Control;
@@ -183,8 +183,15 @@ const SERVER_IDS: &[(&str, &Outcome)] = &[
 const TOKENS: &[(&str, &Outcome)] = &[
     ("demo", &IN_COOLDOWN),
     ("d%65mo", &IN_COOLDOWN),
-    ("~._-aZ09", &CAN_VOTE),
-    ("%7E%2E%5F%2DaZ09", &CAN_VOTE),
+    ("~._-aZ09+=", &CAN_VOTE),
+    ("%7E%2E%5F%2DaZ09%2B%3D", &CAN_VOTE),
+    // A plus sign is no blank, and what may stand in a path is not yet a token's.
+    ("~._-aZ09%20=", &UNKNOWN_TOKEN),
+    ("~._-aZ09+=;", &UNKNOWN_TOKEN),
+    // What means a folder elsewhere is a segment like any other, and no token.
+    (".", &UNKNOWN_TOKEN),
+    ("..", &UNKNOWN_TOKEN),
+    ("%2e%2E", &UNKNOWN_TOKEN),
     (LONG_TOKEN, &CAN_VOTE),
     ("", &UNKNOWN_TOKEN),
     ("demO", &UNKNOWN_TOKEN),
@@ -313,7 +320,7 @@ impl OneVote {
 pub(crate) fn prepare(server: &Server) -> OneVote {
     let control = server.control_client();
     control.add_server(28, "demo");
-    control.add_server(4_294_967_295, "~._-aZ09");
+    control.add_server(4_294_967_295, "~._-aZ09+=");
     control.add_server(7, LONG_TOKEN);
     let vote = OneVote { control, voted_at: Cell::new(0) };
     vote.record();

@@ -40,9 +40,13 @@ impl Watching {
         line
     }
 
-    /// The next line, its instant and the port of a peer replaced by a dot.
+    /// The next line that tells of something, its instant and the port of a peer replaced by a dot. A busy machine has
+    /// the watch say meanwhile that it is alive.
     pub(crate) fn told(&mut self) -> String {
-        let line = self.line();
+        let mut line = self.line();
+        while line.contains(r#""kind":"alive""#) {
+            line = self.line();
+        }
         let at = line.find(r#""at":""#).map(|at| at + 6).unwrap_or_else(|| panic!("no instant in {line}"));
         assert!(line[at..].starts_with("20") && &line[at + 19..at + 21] == "Z\"", "{line}");
         let told = format!("{}.{}", &line[..at], &line[at + 20..]);

@@ -19,14 +19,14 @@ const STATUS_OF_VOTE: &str =
     "Exit status: 0 when the vote is recorded, 1 when the address is in cooldown, 2 on a failure.";
 const STATUS_OF_VOTES_GET: &str =
     "Exit status: 0 when the address has a vote in cooldown, 1 when it has none, 2 on a failure.";
-const STATUS_OF_CANCEL: &str = "Exit status: 0 when the vote is cancelled, 1 when there was none, 2 on a failure.";
+const STATUS_OF_CANCEL: &str = "Exit status: 0 when a vote is cancelled, 1 when there was none, 2 on a failure.";
 
-const END_OF_WATCH: &str = "Ctrl-C ends the watch and prints a summary on standard error: questions by answer, \
+const END_OF_WATCH: &str = "Ctrl-C ends the watch and prints a summary on standard error: questions by answer, votes that were not recorded, \
 addresses that asked and had no vote, and votes of addresses that nobody asked about. A lost connection is tried again.";
 
 /// The subcommands, in the order of the help.
-pub(super) fn commands() -> [Command; 9] {
-    [server(), vote(), votes(), cancel(), import(), export(), watch(), check(), health()]
+pub(super) fn commands() -> Vec<Command> {
+    vec![server(), vote(), votes(), cancel(), import(), export(), watch(), check(), health()]
 }
 
 fn server() -> Command {
@@ -34,7 +34,11 @@ fn server() -> Command {
     let subcommands = [
         Command::new("add").about("List a server, or change its token").arg(server_id()).arg(token).arg(json()),
         Command::new("rotate").about("Give a server a new token").arg(server_id()).arg(json()),
-        Command::new("remove").about("Remove a server, with its cooldowns").arg(server_id()).arg(json()),
+        Command::new("remove")
+            .about("Remove a server, with its cooldowns; asks first on a terminal, and shows the token that it had")
+            .arg(server_id())
+            .arg(plain("yes", "", "Remove without asking").action(ArgAction::SetTrue))
+            .arg(json()),
         Command::new("show").about("Show a server").arg(server_id()).arg(json()),
         Command::new("list").about("Show all servers").arg(json()),
     ];
@@ -64,9 +68,11 @@ fn votes() -> Command {
 }
 
 fn cancel() -> Command {
+    let all = "Cancel every cooldown of this address, for all servers, those of removed servers too";
+    let unless_all = |arg: Arg| arg.required(false).required_unless_present("all").conflicts_with("all");
     Command::new("cancel")
-        .about("Cancel a vote: the address can vote again")
-        .args([server_id(), address(), json()])
+        .about("Cancel a vote, or all votes of an address: the address can vote again")
+        .args([unless_all(server_id()), unless_all(address()), plain("all", "IP", all), json()])
         .args(connection())
         .after_help(STATUS_OF_CANCEL)
 }
@@ -109,11 +115,14 @@ fn export() -> Command {
 fn watch() -> Command {
     let server = plain("server", "ID", "Show this server alone [default: all]").value_parser(parse_server_id);
     Command::new("watch")
-        .about("Show questions and votes as they happen: lines on a terminal, NDJSON into a pipe")
+        .about("Show questions and votes as they happen, with what became of each: lines on a terminal, NDJSON into a pipe")
         .args([
             server,
+            plain("token-stdin", "", "Show the server alone whose token standard input gives: so no token is in an argument")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("server"),
             plain("ip", "IP", "Show this address alone [default: all]"),
-            plain("unknown", "", "Show only the questions that name no listed server").action(ArgAction::SetTrue),
+            plain("unknown", "", "Show only the questions and votes that name no listed server").action(ArgAction::SetTrue),
         ])
         .args(connection())
         .after_help(END_OF_WATCH)

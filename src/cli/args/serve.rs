@@ -79,9 +79,14 @@ fn state() -> [Arg; 9] {
         flag("in-memory", "Keep votes and servers in memory alone: a restart forgets them"),
         cooldown_minutes(),
         ipv6_prefix(),
-        flag("accept-clock", "Accept a clock that is behind the time in the store, for this start"),
-        flag("accept-settings", "Change the store's cooldown and IPv6 prefix to those of this start, for good"),
-        flag("demo", "Run in memory with server 28, token demo and one address in cooldown"),
+        flag("accept-clock", "For one start: take the wall clock as certain, whatever time the store has noted"),
+        flag(
+            "accept-settings",
+            "For one start: give the store this cooldown and IPv6 prefix for good; the time has to be certain, as in a \
+             restart within a minute or with --accept-clock. Another cooldown changes every next_vote_at, and plugins \
+             pay these votes once more",
+        ),
+        flag("demo", "Run in memory, for this machine alone, with server 28, token demo and one address in cooldown"),
     ]
 }
 

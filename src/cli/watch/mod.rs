@@ -2,7 +2,7 @@
 //! anything else; at the end, what it comes to in words.
 
 use std::env;
-use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Write, stderr, stdout};
+use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Write, stderr, stdin, stdout};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use signal_hook::iterator::Signals;
 use ureq::BodyReader;
 
 use crate::cli::client::{ControlClient, segment};
-use crate::cli::{CliError, Exit};
+use crate::cli::{CliError, Exit, note, on_one_line, servers};
+use crate::json::escaped;
 use crate::vote::id::ServerId;
 
 mod show;
@@ -41,13 +42,14 @@ enum News {
 /// Where the service cannot be asked at first, or what is asked for is refused.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let client = ControlClient::new(options)?;
-    let path = path(options);
-    let unlisted = match options.get_one::<ServerId>("server") {
+    let server = server(options, &client)?;
+    let path = path(options, server);
+    let unlisted = match server {
         Some(server) => client.get(&format!("/v1/servers/{server}"))?.text("error") == "unknown_server",
         None => false,
     };
     let first = client.stream(&path)?;
-    eprintln!("{}", what(options, client.url()));
+    eprintln!("{}", what(options, server, client.url()));
     if unlisted {
         eprintln!("this server is not listed: every question about it is answered with an error");
     }
@@ -65,15 +67,16 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         match news {
             News::Stop => break,
             News::Lost(why) if lost.as_ref() != Some(&why) => {
-                eprintln!("vote-status: {why}; trying again");
+                note(format_args!("vote-status: {why}; trying again"));
                 lost = Some(why);
             }
             News::Lost(_) => {}
             News::Line(line) => {
                 lost = None;
-                let Ok(value) = serde_json::from_str::<Value>(&line) else { continue };
+                let Ok(mut value) = serde_json::from_str::<Value>(&line) else { continue };
+                escape(&mut value);
                 tally.add(&value);
-                let shown = if is_terminal { style.show(&value) } else { line };
+                let shown = if is_terminal { style.show(&value) } else { escaped(&on_one_line(&line)).into_owned() };
                 if !shown.is_empty() && !write(&shown)? {
                     return Ok(Exit::Success);
                 }
@@ -88,17 +91,28 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     Ok(Exit::Success)
 }
 
-fn path(options: &ArgMatches) -> String {
-    let server = options.get_one::<ServerId>("server").map(|server| format!("server_id={server}"));
+/// The server to watch alone, if it is one.
+fn server(options: &ArgMatches, client: &ControlClient) -> Result<Option<ServerId>, CliError> {
+    if !options.get_flag("token-stdin") {
+        return Ok(options.get_one::<ServerId>("server").copied());
+    }
+    let mut token = String::new();
+    let failed = |error| CliError::new(format_args!("standard input gives no token: {error}"));
+    stdin().read_line(&mut token).map_err(failed)?;
+    servers::with_token(client, token.trim()).map(Some)
+}
+
+fn path(options: &ArgMatches, server: Option<ServerId>) -> String {
+    let server = server.map(|server| format!("server_id={server}"));
     let address = options.get_one::<String>("ip").map(|ip| format!("ip={}", segment(ip)));
     let unknown = options.get_flag("unknown").then(|| "unknown=1".to_owned());
     format!("/v1/watch?{}", [server, address, unknown].into_iter().flatten().collect::<Vec<_>>().join("&"))
 }
 
 /// What is watched, as the first line says it.
-fn what(options: &ArgMatches, url: &str) -> String {
-    let server = match options.get_one::<ServerId>("server") {
-        _ if options.get_flag("unknown") => "the questions that name no listed server".to_owned(),
+fn what(options: &ArgMatches, server: Option<ServerId>, url: &str) -> String {
+    let server = match server {
+        _ if options.get_flag("unknown") => "the questions and votes that name no listed server".to_owned(),
         Some(server) => format!("server {server}"),
         None => "every server".to_owned(),
     };
@@ -132,6 +146,16 @@ fn follow(client: &ControlClient, path: &str, first: BodyReader<'static>, news: 
         }
         thread::sleep(RETRY_PAUSE);
         stream = client.stream(path);
+    }
+}
+
+/// Escapes the texts of a line, which colours and columns are put around.
+fn escape(line: &mut Value) {
+    let Value::Object(members) = line else { return };
+    for member in members.values_mut() {
+        if let Value::String(text) = member {
+            *text = escaped(text).into_owned();
+        }
     }
 }
 

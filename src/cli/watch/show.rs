@@ -25,6 +25,8 @@ impl Style {
         let (colour, what) = match text("kind") {
             "question" => (colour(answer), format!("asked   {answer}")),
             "vote" => (CYAN, format!("VOTED   until {}", self.clock(text("next_vote_at")))),
+            "attempt" => (colour(text("outcome")), self.refused(line)),
+            "replacement" => (YELLOW, format!("REPLACED the vote of {}", self.clock(text("voted_at")))),
             "cancellation" => (YELLOW, "CANCELLED".to_owned()),
             "registration" => (CYAN, "listed".to_owned()),
             "rotation" => (YELLOW, "has a new token".to_owned()),
@@ -44,6 +46,18 @@ impl Style {
         // Padded before it is painted, because the codes of a colour would count as width.
         let what = self.painted(colour, &format!("{what:<26}"));
         format!("{at}  {server:<10}  {address:<21}  {what} {}", from.unwrap_or_default()).trim_end().to_owned()
+    }
+
+    /// A vote that was not recorded, and why.
+    fn refused(&mut self, line: &Value) -> String {
+        let text = |name: &str| line[name].as_str().unwrap_or_default();
+        let since = match text("since") {
+            "" => String::new(),
+            since => format!(" since {}", self.clock(since)),
+        };
+        let other = Some(text("cooldown_of")).filter(|of| !of.is_empty() && *of != text("ip"));
+        let other = other.map(|of| format!(" of {of}")).unwrap_or_default();
+        format!("voted   {}{other}{since}", text("outcome"))
     }
 
     fn painted(&self, colour: &str, text: &str) -> String {
@@ -91,7 +105,7 @@ const CYAN: &str = "36";
 fn colour(answer: &str) -> &'static str {
     match answer {
         "can_vote" => GREEN,
-        "in_cooldown" => YELLOW,
+        "in_cooldown" | "unchanged" => YELLOW,
         _ => RED,
     }
 }
@@ -119,6 +133,22 @@ mod tests {
             (
                 r#"{"at":"2026-11-20T12:34:56Z","kind":"vote","server_id":28,"ip":"203.0.113.7","next_vote_at":"2026-11-20T12:59:56Z"}"#,
                 "13:34:56  28          203.0.113.7            VOTED   until 13:59:56",
+            ),
+            (
+                r#"{"at":"2026-11-20T12:34:56Z","kind":"attempt","server_id":28,"ip":"203.0.113.7","outcome":"in_cooldown","cooldown_of":"203.0.113.7","since":"2026-11-20T12:00:00Z","next_vote_at":"2026-11-20T13:30:00Z"}"#,
+                "13:34:56  28          203.0.113.7            voted   in_cooldown since 13:00:00",
+            ),
+            (
+                r#"{"at":"2026-11-20T12:34:56Z","kind":"attempt","server_id":28,"ip":"2001:db8:0:7::","outcome":"in_cooldown","cooldown_of":"203.0.113.7","since":"2026-11-20T12:00:00Z","next_vote_at":"2026-11-20T13:30:00Z"}"#,
+                "13:34:56  28          2001:db8:0:7::         voted   in_cooldown of 203.0.113.7 since 13:00:00",
+            ),
+            (
+                r#"{"at":"2026-11-20T12:34:56Z","kind":"attempt","token_begins":"4f3c","ip":"203.0.113.7","outcome":"unknown_server"}"#,
+                "13:34:56  4f3c…       203.0.113.7            voted   unknown_server",
+            ),
+            (
+                r#"{"at":"2026-11-20T12:34:56Z","kind":"replacement","server_id":28,"ip":"203.0.113.7","voted_at":"2026-11-20T12:00:00Z","next_vote_at":"2026-11-20T13:30:00Z"}"#,
+                "13:34:56  28          203.0.113.7            REPLACED the vote of 13:00:00",
             ),
             (
                 r#"{"at":"2026-11-20T12:34:56Z","kind":"rotation","server_id":28}"#,

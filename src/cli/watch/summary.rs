@@ -16,6 +16,8 @@ const NAMED_MAX: usize = 10;
 pub(super) struct Tally {
     /// Questions by what they were answered.
     answers: BTreeMap<String, u64>,
+    /// Votes that were not recorded, by why.
+    refused: BTreeMap<String, u64>,
     /// By server and address.
     pairs: BTreeMap<(u64, String), AskedPair>,
     /// Lines that the service could not send in time.
@@ -40,6 +42,10 @@ impl Tally {
         let is_vote = match line["kind"].as_str() {
             Some("question") => false,
             Some("vote") => true,
+            Some("attempt") => {
+                let outcome = line["outcome"].as_str().unwrap_or_default();
+                return *self.refused.entry(outcome.to_owned()).or_default() += 1;
+            }
             Some("dropped") => return self.missed += line["lines"].as_u64().unwrap_or_default(),
             _ => return,
         };
@@ -74,6 +80,13 @@ impl Tally {
             0 => writeln!(text, "No question was seen.")?,
             1 => writeln!(text, "1 question: {}.", answers.join(", "))?,
             _ => writeln!(text, "{questions} questions: {}.", answers.join(", "))?,
+        }
+        let refused: u64 = self.refused.values().sum();
+        let outcomes: Vec<String> = self.refused.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
+        match refused {
+            0 => {}
+            1 => writeln!(text, "1 vote was not recorded: {}.", outcomes.join(", "))?,
+            _ => writeln!(text, "{refused} votes were not recorded: {}.", outcomes.join(", "))?,
         }
         for (answer, meaning) in MEANINGS {
             if self.answers.contains_key(answer) {
@@ -183,6 +196,16 @@ mod tests {
         assert!(text.contains("\nServer 28: voted with 203.0.113.7, and nobody asked"), "{text}");
         assert!(!text.contains("Server 29"), "{text}");
         assert!(text.ends_with("412 lines were missed, so that this may not be all.\n"), "{text}");
+    }
+
+    #[test]
+    fn votes_that_were_not_recorded_are_counted_by_why() {
+        let refused =
+            |outcome: &str| format!(r#"{{"kind":"attempt","server_id":28,"ip":"203.0.113.7","outcome":"{outcome}"}}"#);
+        let [cooling, expired] = ["in_cooldown", "expired"].map(refused);
+        assert_eq!(told(&[&expired]), "No question was seen.\n1 vote was not recorded: 1 expired.\n");
+        let all = told(&[&cooling, &expired, &cooling]);
+        assert_eq!(all, "No question was seen.\n3 votes were not recorded: 1 expired, 2 in_cooldown.\n");
     }
 
     #[test]

@@ -12,6 +12,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -19,17 +20,21 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::clock::Clock;
+use crate::cluster::STANDSTILL_MAX_US;
 use crate::cluster::digest::{Digest, NodeDigest};
 use crate::cluster::entry::{EntryId, Position};
 use crate::cluster::feed_error::FeedError;
 use crate::cluster::state::{self, FullState};
 use crate::cluster::status::SharedStatus;
+use crate::cluster::watched::EventObserver;
 use crate::readiness::Readiness;
 use crate::recorder::command::{Recorded, Reply, VoteOutcome};
 use crate::recorder::live_state::LiveState;
 use crate::recorder::{RecorderHandle, Respond, SWEEP_SHARDS_PER_TICK, TICK_MS};
 use crate::store::{Event, StoreError, StoredVote};
 use crate::vote::directory::{DirectoryView, Snapshot};
+use crate::vote::hasher::TableHasher;
+use crate::vote::lines::Shown;
 use crate::vote::settings::Settings;
 use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::Cooldown;
@@ -186,7 +191,7 @@ impl Follower {
         let (handle, requests) = RecorderHandle::new();
         let recorder = Self {
             messages,
-            live: LiveState::new(ipv6_prefix),
+            live: LiveState::new(ipv6_prefix, TableHasher::random()),
             clock: clock.clone(),
             cooldown,
             readiness: readiness.clone(),
@@ -312,17 +317,20 @@ impl Follower {
     }
 
     fn change(&mut self, events: &[Event]) {
-        let (seen, now) = (self.live.seen(events, self.cooldown), self.clock.now().wall);
+        let now = self.clock.now().wall;
+        let mut observer = EventObserver::new(&mut self.live, self.cooldown, now);
         let current = self.live.directory.snapshot();
         let mut servers = Cow::Borrowed(&*current);
-        for event in events {
+        for (index, event) in events.iter().enumerate() {
+            observer.comes(event, events.get(index + 1), &self.live);
             state::apply(event, &mut self.live.table, &mut servers, self.cooldown);
         }
         if let Cow::Owned(next) = servers {
             self.live.publish(next);
         }
+        let seen = observer.end(&self.live);
         seen.into_iter().for_each(|seen| self.live.watch.note(now, seen));
-        events.iter().filter_map(state::voted).for_each(|pair| self.live.tell(pair));
+        events.iter().filter_map(state::voted).for_each(|pair| self.live.waiting.tell(pair));
     }
 
     /// Shows new servers before their votes, and takes old votes away before their servers: no request is told of a
@@ -343,8 +351,15 @@ impl Follower {
     /// The store's clock stamps votes, so the node answers by it. The table is left as it is: it
     /// mirrors the store, and what a step back would revive is read anew by the feed.
     fn set_time(&mut self, offset_us: i64) {
-        let moved_us = offset_us - self.clock.offset_us();
-        if self.clock.follow(moved_us) && moved_us.unsigned_abs() > STEP_US && self.readiness.is_loaded() {
+        let (shown, monotonic_us) = (self.clock.shown(), self.clock.now().monotonic_us.cast_signed());
+        let line_us = offset_us.saturating_add(monotonic_us);
+        let moved_us = line_us - shown.at_us(monotonic_us);
+        let followed = shown.follow(line_us, monotonic_us, STANDSTILL_MAX_US);
+        self.clock.show(followed.unwrap_or(Shown::running(line_us, monotonic_us)));
+        self.status.clock_offset_us.store(offset_us, Ordering::Relaxed);
+        // A clock that is waited for is no news.
+        let is_waited_for = shown.is_still(monotonic_us) && followed.is_some();
+        if !is_waited_for && moved_us.unsigned_abs() > STEP_US && self.readiness.is_loaded() {
             self.live.counters.clock_steps.add(1);
             let moved_ms = moved_us / 1_000;
             log::warn!("the store's clock moved by {moved_ms} ms; let chrony slew it instead of stepping it");
@@ -354,10 +369,10 @@ impl Follower {
     /// Answers the commands whose entries are visible, and those that have waited long enough, in their order. What is
     /// not visible is not acknowledged: the store has it, but this node may not show it for a while.
     fn acknowledge(&mut self) {
-        let now_ms = self.clock.now().monotonic_ms;
+        let now = self.clock.now();
         while let Some(first) = self.waiting.front() {
             let is_visible = self.is_visible(first);
-            if !is_visible && now_ms < self.due_ms(first) {
+            if !is_visible && now.monotonic_ms < self.due_ms(first) {
                 return;
             }
             let Some(first) = self.waiting.pop_front() else { return };
@@ -369,7 +384,7 @@ impl Follower {
                     self.live.counters.commit_failures.add(1);
                     self.live.counters.count_unavailable(votes);
                 }
-                reply => self.live.counters.count(reply, true),
+                reply => self.live.count(reply, true, now.wall, self.cooldown),
             }
             respond(reply);
         }
@@ -431,6 +446,7 @@ impl Follower {
             return;
         }
         self.next_tick_ms = now.monotonic_ms + TICK_MS;
+        self.live.ended_log.tell(self.live.counters.ended(), now.monotonic_ms);
         self.live.counters.swept.add(self.live.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK) as u64);
     }
 }

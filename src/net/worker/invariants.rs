@@ -35,6 +35,7 @@ impl<S: Service> Worker<S> {
             assert_eq!(self.account.used_bytes(key.index), used_bytes, "and how much");
             let awaited = occupant.connection.awaited();
             assert_eq!(self.deadlines.awaited(key.index), awaited, "each has the deadline of what must happen");
+            self.contenders.check(key.index, awaited);
         }
         occupant.is_queued
     }

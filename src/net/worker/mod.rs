@@ -16,6 +16,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use mio::unix::SourceFd;
@@ -32,6 +33,7 @@ use crate::net::budget::Budget;
 use crate::net::connection::{Connection, TurnContext, TurnProgress, Verdict};
 use crate::net::counters::{CloseCause, EngineCounters};
 use crate::net::deadline::{Class, Deadlines};
+use crate::net::eviction::Contenders;
 use crate::net::listen::Role;
 use crate::net::mailbox::{Letter, Mailbox};
 use crate::net::slab::{Slab, SlabKey};
@@ -41,11 +43,13 @@ mod drain;
 #[cfg(debug_assertions)]
 mod invariants;
 mod keyed;
+mod lateness;
 mod occupant;
 mod relief;
 
 use drain::Drain;
 use keyed::KeyedClients;
+use lateness::Lateness;
 use occupant::Occupant;
 
 const _: () = assert!(size_of::<usize>() == 8, "a token packs a slot and its generation");
@@ -104,6 +108,7 @@ pub struct Worker<S: Service> {
     listeners: Vec<Listening>,
     connections: Slab<Occupant<S>>,
     deadlines: Deadlines,
+    contenders: Contenders,
     again: VecDeque<SlabKey>,
     /// Connections whose requests wait for a vote, to be looked at again.
     woken: VecDeque<SlabKey>,
@@ -116,10 +121,15 @@ pub struct Worker<S: Service> {
     accept_again_ms: u64,
     /// A connection was closed for a newcomer that has not come yet.
     has_evicted: bool,
+    /// Waiting requests that were answered in this turn because their places or their memory were needed.
+    waits_ended: usize,
     drain: Option<Drain>,
     /// Connections from before the drain. Listeners that outlive the process stay open until these have gone.
     before_drain: Vec<SlabKey>,
     counters: Arc<EngineCounters>,
+    lateness: Lateness,
+    /// A turn that leaves work gives way to the threads of the public listeners: an import or an export goes on for seconds.
+    gives_way: bool,
     #[cfg(debug_assertions)]
     turns_unchecked: usize,
 }
@@ -152,6 +162,7 @@ impl<S: Service> Worker<S> {
         // What a session leaves for the next read is a head or a trailer that is not whole.
         let kept_bytes_max = limits.head_bytes_max.max(TRAILER_BYTES_MAX) + 2;
         let read_bytes_max = TURN_BYTES_MAX + kept_bytes_max;
+        let lateness = Lateness::new(clock.now().monotonic_us);
         Ok(Self {
             service: service(&mailbox),
             account: Account::new(budget, role, mailbox.clone()),
@@ -165,15 +176,19 @@ impl<S: Service> Worker<S> {
             listeners: pending,
             connections: Slab::default(),
             deadlines,
+            contenders: Contenders::new(settings.connections_max),
             again: VecDeque::new(),
             woken: VecDeque::new(),
             read_buffer: vec![0; read_bytes_max].into(),
             out: Vec::new(),
             accept_again_ms: 0,
             has_evicted: false,
+            waits_ended: 0,
             drain: None,
             before_drain: Vec::new(),
             counters,
+            lateness,
+            gives_way: role == Role::Control,
             #[cfg(debug_assertions)]
             turns_unchecked: 0,
         })
@@ -193,12 +208,16 @@ impl<S: Service> Worker<S> {
         let mut events = Events::with_capacity(EVENTS_PER_TURN);
         let mut letters = Vec::new();
         let mut again = Vec::new();
+        let mut turn_us = self.clock.since_us(self.now);
         while !self.is_drained() {
-            match self.poll.poll(&mut events, self.wait()) {
+            let wait = Duration::from_millis(self.lateness.begin_wait(self.now.monotonic_us + turn_us));
+            match self.poll.poll(&mut events, Some(self.wait().map_or(wait, |other| other.min(wait)))) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => {}
             }
             self.now = self.clock.now();
+            self.lateness.end_wait(self.now.monotonic_us, &self.counters.late_us);
+            self.waits_ended = 0;
             self.service.turn_begins();
             self.read_letters(&mut letters);
             self.serve_keyed()?;
@@ -216,7 +235,11 @@ impl<S: Service> Worker<S> {
             self.go_on_draining();
             #[cfg(debug_assertions)]
             self.check_invariants();
-            self.counters.lag_us.record(self.clock.since_us(self.now));
+            turn_us = self.clock.since_us(self.now);
+            self.counters.lag_us.record(turn_us);
+            if self.gives_way && !(self.again.is_empty() && self.keyed.again.is_empty()) {
+                thread::yield_now();
+            }
         }
         Ok(())
     }
@@ -256,6 +279,7 @@ impl<S: Service> Worker<S> {
                 }
                 Letter::Ring(words) => self.woken.extend(words.into_iter().map(SlabKey::unpacked)),
                 Letter::Relieve => self.note_shortage(),
+                Letter::Turn(mark) => mark.set(),
                 Letter::Drain { accept_ms, timeout_ms, is_held } => self.start_draining(accept_ms, timeout_ms, is_held),
             }
         }
@@ -351,12 +375,13 @@ impl<S: Service> Worker<S> {
             Verdict::Again | Verdict::Wait => {}
         }
         let used_bytes = connection.used_bytes(&self.service);
+        let has_moved = self.counters.moved_bytes() != moved_bytes;
         if used_bytes > 0 || occupant.is_counted {
             occupant.is_counted = used_bytes > 0;
-            let has_moved = self.counters.moved_bytes() != moved_bytes;
             self.account.note(key.index, used_bytes, has_moved, self.now.monotonic_ms);
         }
-        match connection.awaited() {
+        let awaited = connection.awaited();
+        match awaited {
             None => self.deadlines.clear(key.index),
             now @ Some(awaited)
                 if self.deadlines.awaited(key.index) != now || connection.starts_anew(awaited, progress) =>
@@ -366,6 +391,8 @@ impl<S: Service> Worker<S> {
             Some(_) => {}
         }
         self.keyed.is_used |= connection.is_keyed();
+        let has_moved = progress.has_answered || (has_moved && connection.has_unsent());
+        self.contenders.note(key.index, awaited, has_moved, self.now.monotonic_ms, || occupant.network());
         if occupant.register(&self.poll, &self.keyed.poll, key).is_err() {
             self.close(key, CloseCause::Overload);
         }
@@ -386,6 +413,7 @@ impl<S: Service> Worker<S> {
 
     fn close(&mut self, key: SlabKey, cause: CloseCause) {
         self.deadlines.clear(key.index);
+        self.contenders.forget(key.index);
         // Dropping the socket takes it out of the poll.
         if let Some(occupant) = self.connections.remove(key) {
             if occupant.is_counted {

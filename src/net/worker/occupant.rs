@@ -5,8 +5,9 @@ use std::io;
 use mio::unix::SourceFd;
 use mio::{Interest, Poll, Token};
 
-use crate::http::session::Service;
+use crate::http::session::{Client, Service};
 use crate::net::connection::Connection;
+use crate::net::eviction::Network;
 use crate::net::slab::SlabKey;
 
 /// What is reported of a connection besides its input, and by which poll.
@@ -32,6 +33,11 @@ pub(super) struct Occupant<S: Service> {
 impl<S: Service> Occupant<S> {
     pub(super) const fn new(connection: Connection<S>) -> Self {
         Self { connection, is_counted: false, is_queued: false, registration: None }
+    }
+
+    /// The network of the client.
+    pub(super) fn network(&self) -> Network {
+        Network::of(self.connection.stream().peer().map(|peer| peer.ip()))
     }
 
     /// Sees to it that a poll reports what is to happen to the connection: `keyed` once the client has shown the key.

@@ -1,11 +1,14 @@
 //! What a worker does where all connections together use too much memory: the connection that uses most gives it up,
 //! on whichever worker it is. A request that can still be answered is told 503; a connection whose client does not take
 //! its answer is closed.
+//!
+//! A turn ends few waiting requests for this, as for any other reason: see [`WOKEN_PER_TURN`]. Beyond the bound it ends as
+//! many as it takes to come below it.
 
 use super::Worker;
 use crate::http::fault::Fault;
 use crate::http::session::Service;
-use crate::limits::{CUTS_PER_TURN, OUT_KEPT_BYTES_MAX};
+use crate::limits::{CUTS_PER_TURN, OUT_KEPT_BYTES_MAX, WOKEN_PER_TURN};
 use crate::net::counters::CloseCause;
 use crate::net::slab::SlabKey;
 
@@ -23,6 +26,8 @@ impl<S: Service> Worker<S> {
             }
             let heaviest = self.account.heaviest(self.now.monotonic_ms);
             match heaviest.and_then(|index| self.connections.key_of(index)) {
+                // The others go on in the next turn, which begins at once.
+                Some(key) if self.may_not_end(key) => return,
                 Some(key) => self.cut(key),
                 None => self.is_short = false,
             }
@@ -35,6 +40,13 @@ impl<S: Service> Worker<S> {
         self.is_short = true;
     }
 
+    /// Whether it is a waiting request that would be one too many for this turn.
+    fn may_not_end(&mut self, key: SlabKey) -> bool {
+        self.waits_ended >= WOKEN_PER_TURN
+            && !self.account.is_over()
+            && self.connection(key).is_some_and(|connection| connection.is_waiting())
+    }
+
     fn cut(&mut self, key: SlabKey) {
         let Some(connection) = self.connection(key) else { return };
         if connection.is_idle() {
@@ -44,6 +56,7 @@ impl<S: Service> Worker<S> {
         }
         if connection.is_waiting() {
             // What it sent behind its question uses memory.
+            self.waits_ended += 1;
             self.end_waiting(key);
         } else if connection.can_be_refused() {
             self.counters.cut_answered.add(1);

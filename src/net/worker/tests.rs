@@ -9,20 +9,26 @@ use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use super::{Worker, WorkerParts, WorkerSettings};
 use crate::clock::Clock;
 use crate::http::fault::Fault;
 use crate::http::head::Head;
 use crate::http::response::{self, Framing};
 use crate::http::session::{Begun, Content, Context, Intake, Service, Step};
-use crate::limits::{EVENTS_PER_TURN, Limits, RESUMED_PER_TURN};
+use crate::http::wait::WaitSeconds;
+use crate::limits::{
+    EVENTS_PER_TURN, Limits, RESUMED_PER_TURN, TOLD_BEFORE_OTHERS_MAX, WAITS_END_EVERY_MS, WOKEN_PER_TURN,
+};
 use crate::net::budget::Budget;
 use crate::net::listen::Role;
 use crate::net::listen::address::ListenAddress;
 use crate::net::listen::listener::{self, Bound, Families};
 use crate::net::mailbox::{Letter, Mailbox};
 
-/// Answers what is said of the path in the turn of this number. A client that asks for `/keyed` has shown the key.
+/// Answers what is said of the path in the turn of this number. A client that asks for `/keyed` has shown the key. One
+/// that asks for `/wait` waits for a second (`/wait-long`: for 50), and is then answered as for `/told`.
 struct Saying<F>(u32, F);
 
 impl<F: FnMut(&[u8], u32) -> String> Service for Saying<F> {
@@ -39,6 +45,16 @@ impl<F: FnMut(&[u8], u32) -> String> Service for Saying<F> {
     }
 
     fn answer(&mut self, path: &mut Vec<u8>, framing: Framing, context: &Context<'_>, out: &mut Vec<u8>) -> Step {
+        let wait_seconds = match &path[..] {
+            b"/wait" => WaitSeconds::at_most(1),
+            b"/wait-long" => WaitSeconds::at_most(50),
+            _ => None,
+        };
+        if let Some(seconds) = wait_seconds {
+            (self.1)(path, self.0);
+            *path = b"/told".to_vec();
+            return Step::Wait(seconds);
+        }
         let whole_bytes = out.len();
         out.extend_from_slice(b"half an answer that must never be sent");
         let body = (self.1)(path, self.0);
@@ -62,12 +78,21 @@ impl<F: FnMut(&[u8], u32) -> String> Service for Saying<F> {
 
 /// A worker on a port of its own. A client that connects before it runs waits for it.
 fn worker<F: FnMut(&[u8], u32) -> String>(turn_bytes_max: usize, say: F) -> (SocketAddr, Mailbox, Worker<Saying<F>>) {
+    worker_with(1_000, turn_bytes_max, Limits::default().buffer_bytes_max, say)
+}
+
+fn worker_with<F: FnMut(&[u8], u32) -> String>(
+    connections_max: usize,
+    turn_bytes_max: usize,
+    buffer_bytes_max: u64,
+    say: F,
+) -> (SocketAddr, Mailbox, Worker<Saying<F>>) {
     let any = "127.0.0.1:0".parse().expect("an address");
     let Bound { address, listeners, .. } = listener::bind(&any, Families::Both, 1, 0).expect("a free port");
     let ListenAddress::Tcp(address) = address else { panic!("an internet address was asked for") };
     let settings = WorkerSettings {
         limits: Limits::default(),
-        connections_max: 1_000,
+        connections_max,
         turned_away_max: 10,
         turn_bytes_max,
         extra_slots: 0,
@@ -77,7 +102,7 @@ fn worker<F: FnMut(&[u8], u32) -> String>(turn_bytes_max: usize, say: F) -> (Soc
         settings,
         clock: Clock::new(),
         counters: Arc::default(),
-        budget: Budget::new(settings.limits.buffer_bytes_max),
+        budget: Budget::new(buffer_bytes_max),
         role: Role::Public,
     };
     let worker = Worker::new(parts, |_| Saying(0, say)).expect("a worker");
@@ -243,5 +268,112 @@ fn a_client_with_the_key_has_its_turns_before_a_crowd_without_it() {
     assert!(votes[0] <= first, "the votes in turns {votes:?}, the crowd from turn {first} on");
     assert!(votes.windows(2).all(|pair| pair[0] + 1 == pair[1]), "the votes in turns {votes:?}");
     drop((holder, keyed, crowd));
+    end(&mailbox, thread);
+}
+
+/// Regression: newcomers that needed the places of waits had all of these answered in one turn, besides those that were
+/// woken and those whose time was over: 78 answers to waits in one turn.
+#[test]
+fn no_request_waits_for_more_than_64_answers_to_waits() {
+    const PLACES: usize = 400;
+    const NEWCOMERS: usize = 100;
+    let ((is_held_up, held_up), (released, release)) = (channel(), channel());
+    let said = Arc::new(Mutex::new(Vec::<(u32, Vec<u8>)>::new()));
+    let noted = Arc::clone(&said);
+    let (address, mailbox, worker) = worker_with(PLACES, 65_536, u64::MAX / 16, move |path, turn| {
+        if path == b"/hold" {
+            is_held_up.send(()).expect("the test goes on");
+            release.recv().expect("the test goes on");
+        }
+        noted.lock().push((turn, path.to_vec()));
+        "said;".to_owned()
+    });
+    let thread = thread::spawn(move || worker.run());
+    let said_of = |path: &[u8]| said.lock().iter().filter(|(_, said)| said == path).count();
+    let begin = |path: &str| {
+        let mut client = connect(address);
+        client.write_all(request(path).as_bytes()).expect("sent");
+        client
+    };
+    let (mut holder, mut other) = (begin("/"), begin("/"));
+    for client in [&mut holder, &mut other] {
+        read_answer(client, "said;");
+    }
+    let mut waits: Vec<TcpStream> = (2..PLACES).map(|_| begin("/wait")).collect();
+    while said_of(b"/wait") < waits.len() {
+        thread::yield_now();
+    }
+
+    // In one turn some are woken, many at once and a few at a time, the time of all others is over, newcomers need the
+    // places of others, and one more client has a question.
+    holder.write_all(request("/hold").as_bytes()).expect("sent");
+    held_up.recv().expect("the worker is held up");
+    mailbox.send(Letter::Ring((2..102).collect()));
+    (102..140).for_each(|ticket| mailbox.send(Letter::Ring(vec![ticket])));
+    let mut newcomers: Vec<TcpStream> = (0..NEWCOMERS).map(|_| connect(address)).collect();
+    other.write_all(request("/question").as_bytes()).expect("sent");
+    thread::sleep(Duration::from_millis(1_000 + WAITS_END_EVERY_MS));
+    released.send(()).expect("the worker waits for it");
+    let read = |client: &mut TcpStream| assert!(read_answer(client, "said;").ends_with("said;"));
+    waits.iter_mut().chain([&mut other]).for_each(read);
+    newcomers.iter_mut().for_each(|client| client.write_all(request("/").as_bytes()).expect("sent"));
+    newcomers.iter_mut().for_each(read);
+
+    let said = said.lock();
+    let held = said.iter().position(|(_, path)| path == b"/hold").expect("it was asked");
+    let mut by_turn = HashMap::new();
+    let mut before = 0;
+    for (turn, path) in &said[held..] {
+        match &path[..] {
+            b"/told" => {
+                before += 1;
+                *by_turn.entry(turn).or_insert(0) += 1;
+            }
+            b"/question" => assert!(before <= TOLD_BEFORE_OTHERS_MAX, "{before} waits were answered before"),
+            _ => {}
+        }
+    }
+    assert!(by_turn.values().all(|count| *count <= TOLD_BEFORE_OTHERS_MAX), "answers to waits by turn: {by_turn:?}");
+    drop((said, waits, newcomers, holder, other));
+    end(&mailbox, thread);
+}
+
+/// Regression: one pass of relief ended all waits whose memory was needed, up to 64 in one turn.
+#[test]
+fn relief_of_memory_ends_as_many_waits_as_it_has_to_and_few_in_a_turn() {
+    // Relief begins above fifteen sixteenths of the bound, and ends at fourteen.
+    const SIXTEENTH: usize = 20;
+    const BEHIND_BYTES: usize = 1_000;
+    let (waiting, is_waiting) = channel();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&told);
+    let bytes_max = (16 * SIXTEENTH * BEHIND_BYTES) as u64;
+    let (address, mailbox, worker) = worker_with(1_000, 65_536, bytes_max, move |path, turn| {
+        match path {
+            b"/told" => noted.lock().push(turn),
+            _ => waiting.send(()).expect("the test goes on"),
+        }
+        "said;".to_owned()
+    });
+    let thread = thread::spawn(move || worker.run());
+    let question = request("/wait-long") + &"G".repeat(BEHIND_BYTES);
+    let begin = |_| {
+        let mut client = connect(address);
+        client.write_all(question.as_bytes()).expect("sent");
+        is_waiting.recv().expect("it is asked");
+        client
+    };
+    let mut waits: Vec<TcpStream> = (0..=15 * SIXTEENTH).map(begin).collect();
+    for told in &mut waits[..=SIXTEENTH] {
+        assert!(read_answer(told, "said;").ends_with("said;"));
+    }
+    // The others are told at the end, once the turns of these are known.
+    let turns = told.lock().clone();
+    assert_eq!(turns.len(), SIXTEENTH + 1, "each is told that has to be");
+    for turn in &turns {
+        let count = turns.iter().filter(|other| *other == turn).count();
+        assert!(count <= WOKEN_PER_TURN, "{count} waits were ended in one turn");
+    }
+    drop(waits);
     end(&mailbox, thread);
 }

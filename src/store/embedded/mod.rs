@@ -14,7 +14,8 @@
 //! disk. Nothing in it counts from then on: it is void. The recorder has all of it in memory, and has it written
 //! anew, as another file that takes the place of this one. The same file written again would not do: a page of
 //! ext4 whose first write has failed may read as zeros after a power cut, whatever is written to it later. Where a process
-//! was killed in a sync, or with a file that is void, the file is void for the next start too, which reads a copy of it.
+//! was killed in a sync, or with a file that is void, the file is void for the next start too, which reads it and never
+//! writes it. So is a file that 1.0.0 has written.
 
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, OnceLock};
@@ -24,12 +25,15 @@ use redb::Database;
 use crate::store::commit_marker::{CommitMarker, MARKER_FILE, is_at_path};
 use crate::store::disk::{Disk, DiskFile, FileId};
 use crate::store::room::Room;
-use crate::store::store_file::{Purpose, StoreFile};
-use crate::store::tables::{self, Dropped};
-use crate::store::{Event, Kept, Past, Store, StoreError};
+use crate::store::store_file::StoreFile;
+use crate::store::tables::{self, CommitName, Dropped};
+use crate::store::{CommitNote, Event, RoomLeft, Store, StoreContent, StoreError};
 use crate::vote::time::UnixSeconds;
 
+mod looking;
 mod opening;
+
+pub use looking::has_live_vote;
 
 /// The store's file.
 pub const STORE_FILE: &str = "votes.redb";
@@ -49,9 +53,27 @@ pub enum Wanted {
     Existing,
 }
 
+/// Where the store's file is, behind a link it may be.
+struct StorePlace {
+    disk: Arc<dyn Disk>,
+    name: String,
+    /// Its name while it is written.
+    new_name: String,
+}
+
+impl StorePlace {
+    fn of(disk: &Arc<dyn Disk>) -> Self {
+        match disk.target(STORE_FILE) {
+            Some((disk, name)) => Self { disk, new_name: format!("{name}.new"), name },
+            None => Self { disk: Arc::clone(disk), name: STORE_FILE.to_owned(), new_name: NEW_FILE.to_owned() },
+        }
+    }
+}
+
 /// The store of a data directory.
 pub struct EmbeddedStore {
     disk: Arc<dyn Disk>,
+    place: StorePlace,
     /// How the file is called in messages.
     name: String,
     /// Locked while the store is open.
@@ -62,6 +84,10 @@ pub struct EmbeddedStore {
     marker: Arc<CommitMarker>,
     /// Which file it is, once it was opened.
     identity: Option<FileId>,
+    /// The file, locked from its opening on: while the store fails, too, no other process may commit to it.
+    held: Option<Arc<dyn DiskFile>>,
+    /// Names the commits of this process.
+    writer: u64,
     /// `None` after a failure: opened again when it is next needed.
     database: Option<Database>,
     /// The file under the library, from its opening on, whether that succeeds or not.
@@ -69,10 +95,10 @@ pub struct EmbeddedStore {
     /// Bytes of the file that the library used when it was last open.
     used_bytes: u64,
     sequence: u64,
-    /// Rows of votes that were dropped, where no later vote has taken their room in the file yet.
-    rows_free: usize,
-    /// What was free on the disk when it was last found full, in bytes.
-    free_when_full_bytes: u64,
+    /// Whether 1.0.0 wrote the file: it is read as that version would, and written anew.
+    is_of_first_release: bool,
+    /// What was free on the disk when it was found full, in bytes; `None` once a commit has found room.
+    free_when_full_bytes: Option<u64>,
 }
 
 /// Changes.
@@ -85,11 +111,12 @@ impl EmbeddedStore {
                 return Err(self.void("a sync has failed"));
             }
             let database = self.open_file()?;
-            let found = self.sequence_of(&database)?;
+            let (found, _) = self.find(&database)?;
             if found != self.sequence {
                 self.marker.void();
                 return Err(self.void(&format!("its last commit is {found}, not {}", self.sequence)));
             }
+            self.settle()?;
             self.database = Some(database);
         }
         self.database.as_ref().ok_or_else(|| self.void("it is closed"))
@@ -112,25 +139,19 @@ impl EmbeddedStore {
     /// One transaction; one that fails before its sync is not in the file. After a failure the file is opened
     /// anew, as the library refuses to go on with a handle that has failed: at once if it can be, and else when
     /// it is next needed.
-    fn transact(&mut self, events: &[Event], dropped: Option<Dropped>, kept: &Kept) -> Result<usize, StoreError> {
-        let votes = events.iter().filter(|event| matches!(event, Event::Vote(_))).count();
-        let purpose = match dropped {
-            Some(_) => Purpose::Drop,
-            None if votes < self.rows_free => Purpose::Reuse,
-            None => Purpose::More,
-        };
+    fn transact(&mut self, events: &[Event], dropped: Option<Dropped>, note: &CommitNote) -> Result<usize, StoreError> {
         let committed = self.at_work(|store| {
             store.database()?;
-            let sequence = store.sequence + 1;
+            let name = CommitName { sequence: store.sequence + 1, writer: store.writer };
             let (Some(database), Some(file)) = (&store.database, &store.file) else {
                 return Err(store.void("it is closed"));
             };
-            file.begin(purpose);
-            let rows = tables::write(database, events, sequence, dropped, kept).map_err(|error| store.failed(error))?;
+            file.begin(dropped.is_some());
+            let rows = tables::write(database, events, name, dropped, note).map_err(|error| store.failed(error))?;
             file.end();
-            store.sequence = sequence;
-            store.rows_free = store.rows_free.saturating_sub(votes) + rows;
-            store.marker.note(sequence);
+            store.sequence = name.sequence;
+            store.free_when_full_bytes = None;
+            store.marker.note(name.sequence);
             Ok(rows)
         });
         let Err(error) = committed else { return committed };
@@ -154,16 +175,21 @@ impl EmbeddedStore {
             let _is_open = self.at_work(|store| store.database().map(drop)).is_ok();
         }
         if is_full {
-            self.free_when_full_bytes = self.free_bytes();
+            self.free_when_full_bytes = Some(self.free_bytes());
         }
     }
 
     /// Reads from the tables.
     fn read<T>(&mut self, read: impl FnOnce(&Database) -> Result<T, redb::Error>) -> Result<T, StoreError> {
-        self.guarded(|store| {
+        let done = self.guarded(|store| {
             let outcome = read(store.database()?);
             outcome.map_err(|error| store.damaged(&error.to_string()))
-        })
+        });
+        if done.is_err() {
+            // The library goes on with no handle that has failed once.
+            self.close();
+        }
+        done
     }
 
     fn free_bytes(&self) -> u64 {
@@ -231,12 +257,12 @@ impl Drop for EmbeddedStore {
 }
 
 impl Store for EmbeddedStore {
-    fn commit(&mut self, events: &[Event], kept: &Kept) -> Result<(), StoreError> {
+    fn commit(&mut self, events: &[Event], note: &CommitNote) -> Result<(), StoreError> {
         if self.is_void() {
             return Err(self.void("a sync has failed"));
         }
         self.check_path()?;
-        self.transact(events, None, kept)?;
+        self.transact(events, None, note)?;
         // The file may have gone or changed while it was written to: nobody is told 201 for what a restart
         // forgets.
         self.check_path().and_then(|()| self.check_content()).map_err(|error| {
@@ -245,57 +271,83 @@ impl Store for EmbeddedStore {
         })
     }
 
-    fn replay(&mut self, since: UnixSeconds, visit: &mut dyn FnMut(Event)) -> Result<(), StoreError> {
-        let is_whole = self.read(|database| tables::replay(database, since, visit))?;
+    fn replay(&mut self, first: UnixSeconds, visit: &mut dyn FnMut(Event)) -> Result<(), StoreError> {
+        let is_of_first_release = self.is_of_first_release;
+        let is_whole = self.read(|database| {
+            if is_of_first_release {
+                tables::first_release::replay(database, visit)
+            } else {
+                tables::replay(database, first, visit)
+            }
+        })?;
+        // Something else may have written to the file while it was read.
+        self.check_content()?;
+        if !self.file.as_ref().is_none_or(|file| matches!(file.is_as_looked_at(), Ok(true))) {
+            return Err(self.changing());
+        }
         if self.is_void() {
-            // All of it is in memory now, and the copy is looked at no more.
+            // All of it is in memory now, and the file is looked at no more.
             self.database = None;
         }
         if is_whole { Ok(()) } else { Err(self.damaged("a row has no meaning")) }
     }
 
-    fn past(&mut self) -> Result<Past, StoreError> {
-        self.read(tables::past)
+    fn note(&mut self) -> Result<Option<CommitNote>, StoreError> {
+        let is_of_first_release = self.is_of_first_release;
+        self.read(if is_of_first_release { tables::first_release::note } else { tables::note })
     }
 
-    fn drop_cast(&mut self, until: UnixSeconds, rows_max: usize, kept: &Kept) -> Result<usize, StoreError> {
+    fn has_vote(&mut self, first: UnixSeconds) -> Result<bool, StoreError> {
+        self.read(|database| tables::has_vote(database, first))
+    }
+
+    fn drop_before(&mut self, first: UnixSeconds, rows_max: usize, note: &CommitNote) -> Result<usize, StoreError> {
         if self.is_void() {
-            return Err(self.void("a sync has failed"));
+            return Ok(0);
         }
         let is_due = self.at_work(|store| {
-            let is_due = tables::has_cast(store.database()?, until);
+            let is_due = tables::has_vote_before(store.database()?, first);
             is_due.map_err(|error| store.failed(error))
         });
         if is_due.is_err() {
-            // The library goes on with no handle that has failed once.
+            // See `read`.
             self.close();
         }
-        if is_due? { self.transact(&[], Some((until, rows_max)), kept) } else { Ok(0) }
+        if is_due? { self.transact(&[], Some((first, rows_max)), note) } else { Ok(0) }
     }
 
     fn is_void(&self) -> bool {
-        self.marker.is_void()
+        self.marker.is_void() || self.is_of_first_release
     }
 
-    fn renew(&mut self, rows: &mut dyn Iterator<Item = Event>, kept: &Kept) -> Result<(), StoreError> {
+    fn renew(&mut self, content: &StoreContent<'_>, note: &CommitNote) -> Result<(), StoreError> {
         // A commit that has failed may be in the file that is there.
         let sequence = self.sequence + 2;
-        let renewed = self.guarded(|store| store.write_anew(rows, sequence, Some(kept)));
+        let renewed = self.guarded(|store| store.write_anew(content, sequence, Some(note)));
         if let Err(error) = &renewed {
-            let _for_room = self.disk.remove(NEW_FILE);
+            let _for_room = self.place.disk.remove(&self.place.new_name);
             if matches!(error, StoreError::Full(_)) {
-                self.free_when_full_bytes = self.free_bytes();
+                self.free_when_full_bytes = Some(self.free_bytes());
             }
         }
         renewed
+    }
+
+    fn commit_number(&self) -> u64 {
+        self.sequence
     }
 
     fn size_bytes(&self) -> u64 {
         self.file.as_ref().map_or(0, |file| file.bytes_len())
     }
 
-    fn has_more_room(&self) -> bool {
-        self.free_bytes() > self.free_when_full_bytes.saturating_add(MORE_ROOM_BYTES)
+    fn room(&self) -> RoomLeft {
+        let Some(then_bytes) = self.free_when_full_bytes else { return RoomLeft::More };
+        match self.free_bytes() {
+            now_bytes if now_bytes > then_bytes.saturating_add(MORE_ROOM_BYTES) => RoomLeft::More,
+            MORE_ROOM_BYTES.. => RoomLeft::Unchanged,
+            _ => RoomLeft::Little,
+        }
     }
 
     fn tend(&mut self) -> Result<(), StoreError> {

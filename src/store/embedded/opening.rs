@@ -1,19 +1,20 @@
 //! How a store is opened, made, and written anew.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind};
-use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use redb::{Database, DatabaseError};
 
-use super::{EmbeddedStore, LOCK_FILE, NEW_FILE, STORE_FILE, Wanted};
+use super::{EmbeddedStore, LOCK_FILE, STORE_FILE, StorePlace, Wanted};
 use crate::store::commit_marker::{CommitMarker, MARKER_FILE};
 use crate::store::disk::{Disk, is_full};
 use crate::store::room::Room;
 use crate::store::store_file::StoreFile;
-use crate::store::tables::{self, SCHEMA};
-use crate::store::{Event, Kept, Store, StoreError};
+use crate::store::tables::{self, CommitName, SCHEMA, SCHEMA_OF_FIRST_RELEASE};
+use crate::store::{CommitNote, Store, StoreContent, StoreError};
+use crate::vote::directory::Snapshot;
 
 impl EmbeddedStore {
     /// Opens the store of a directory, and checks all of it. Makes directory and store where they are not there
@@ -51,38 +52,31 @@ impl EmbeddedStore {
         })?;
         let mut store = Self {
             room: Arc::new(Room::new(Arc::clone(&disk))),
+            place: StorePlace::of(&disk),
             disk,
             name,
             lock,
             export_options,
             marker,
             identity: None,
+            held: None,
+            // The standard library's own seed: no two processes have one.
+            writer: RandomState::new().build_hasher().finish(),
             database: None,
             file: None,
             used_bytes: 0,
             sequence: 0,
-            rows_free: 0,
-            free_when_full_bytes: 0,
+            is_of_first_release: false,
+            free_when_full_bytes: None,
         };
         if store.disk.is_taken(STORE_FILE).map_err(|error| fail("look for the store", error))? {
-            store.guarded(|store| store.open_checked(acknowledged))?;
+            let opened = store.guarded(|store| store.open_checked(acknowledged));
+            opened.map_err(|error| store.unless_it_changes(error))?;
         } else {
             store.guarded(|store| store.make(acknowledged))?;
         }
         store.keep_back();
         Ok(store)
-    }
-
-    /// Makes an empty store, once.
-    ///
-    /// # Errors
-    /// Where there is one, was one, or none can be made.
-    pub fn init(disk: Arc<dyn Disk>) -> Result<(), StoreError> {
-        if !matches!(disk.is_taken(STORE_FILE), Ok(false)) {
-            let path = disk.path(STORE_FILE);
-            return Err(StoreError::Unusable(format!("there is a store already: {}", path.display())));
-        }
-        Self::open(disk, Wanted::Any, Arc::default()).map(drop)
     }
 
     /// Makes an empty store. It is right only where nothing was ever kept.
@@ -93,7 +87,10 @@ impl EmbeddedStore {
                 self.name,
                 self.disk.path(MARKER_FILE).display(),
             ))),
-            _ => self.write_anew(&mut iter::empty(), 0, None),
+            _ => {
+                let nothing = StoreContent { servers: &Snapshot::default(), votes: &|_| (), slice_rows: 1 };
+                self.write_anew(&nothing, 0, None)
+            }
         }
     }
 
@@ -103,71 +100,119 @@ impl EmbeddedStore {
     /// a kill too.
     pub(super) fn write_anew(
         &mut self,
-        rows: &mut dyn Iterator<Item = Event>,
+        content: &StoreContent<'_>,
         sequence: u64,
-        kept: Option<&Kept>,
+        note: Option<&CommitNote>,
     ) -> Result<(), StoreError> {
+        self.refuse_foreign()?;
         self.marker.void();
+        let name = CommitName { sequence, writer: self.writer };
         let system = |store: &Self, error: io::Error| store.failed(redb::Error::Io(error));
-        let make = |disk: &dyn Disk| disk.remove(NEW_FILE).and_then(|()| disk.open_or_make(NEW_FILE));
-        let new = make(&*self.disk).map_err(|error| system(self, error))?;
+        let StorePlace { disk, new_name, .. } = &self.place;
+        let make = || disk.remove(new_name).and_then(|()| disk.open_or_make(new_name));
+        let new = make().map_err(|error| system(self, error))?;
         let identity = new.identity().map_err(|error| system(self, error))?;
-        let file = StoreFile::new(new, &self.room, &self.marker).map_err(|error| self.failed(error))?;
+        let file = StoreFile::new(Arc::clone(&new), &self.room, &self.marker).map_err(|error| self.failed(error))?;
         // Closed in order while it is empty, it begins short: it grows with what is in it.
         drop(file.library().map_err(|error| self.failed(error))?);
         let database = file.library().map_err(|error| self.failed(error))?;
-        tables::make(&database, rows, sequence, kept).map_err(|error| self.failed(error))?;
+        tables::make(&database, content, name, note).map_err(|error| self.failed(error))?;
         self.check_path()?;
-        self.disk.rename(NEW_FILE, STORE_FILE).map_err(|error| system(self, error))?;
+        let StorePlace { disk, name, new_name } = &self.place;
+        disk.rename(new_name, name).map_err(|error| system(self, error))?;
         self.close();
-        (self.database, self.file, self.identity) = (Some(database), Some(file), Some(identity));
-        (self.sequence, self.rows_free) = (sequence, 0);
-        self.disk.sync().map_err(|error| system(self, error))?;
+        (self.database, self.file) = (Some(database), Some(file));
+        (self.identity, self.held) = (Some(identity), Some(new));
+        (self.sequence, self.is_of_first_release, self.free_when_full_bytes) = (sequence, false, None);
+        self.place.disk.sync().map_err(|error| system(self, error))?;
         self.marker.renew(sequence);
         Ok(())
     }
 
-    /// Opens the file for the first time, and checks all of it.
+    /// Opens the file for the first time, and checks all of it. Nothing is written to it before.
     fn open_checked(&mut self, acknowledged: Option<u64>) -> Result<(), StoreError> {
         // What was left by one that was cut short takes room.
-        let _for_room = self.disk.remove(NEW_FILE);
+        let _for_room = self.place.disk.remove(&self.place.new_name);
         let mut database = self.open_file()?;
         let is_as_left = database.check_integrity().map_err(|error| self.open_error(error))?;
-        self.sequence = self.sequence_of(&database)?;
+        (self.sequence, self.is_of_first_release) = self.find(&database)?;
         match acknowledged {
             Some(acknowledged) if acknowledged > self.sequence => return Err(self.lacking(acknowledged)),
-            None if !is_as_left => {
-                // Opened once more the file looks whole. With this note it is refused then as well.
-                self.marker.note(self.sequence + 1);
-                return Err(self.damaged("part of it was undone"));
-            }
-            Some(acknowledged) if acknowledged == self.sequence => {}
-            // What is in a file that is void may be gone after a power cut.
-            _ if self.is_void() => {}
+            None if !is_as_left => return Err(self.damaged("part of it was undone")),
+            _ => {}
+        }
+        if !is_as_left && acknowledged != Some(self.sequence) {
+            self.refuse_changing()?;
+        }
+        if self.settle()? && acknowledged != Some(self.sequence) {
             // After a power cut there may be none, and a start without the file would make an empty store.
-            _ => self.marker.note(self.sequence),
+            self.marker.note(self.sequence);
         }
         self.database = Some(database);
         Ok(())
     }
 
-    /// Opens the library on the file that is there. Never makes anything: an empty or missing file is
-    /// damage, not a new store.
+    /// The file is written from now on, unless it is void; whether it is.
+    pub(super) fn settle(&mut self) -> Result<bool, StoreError> {
+        let Some(file) = self.file.clone() else { return Ok(false) };
+        if file.is_undone() {
+            self.refuse_changing()?;
+        }
+        if self.is_void() {
+            return Ok(false);
+        }
+        match file.is_as_looked_at() {
+            Ok(true) => {}
+            Ok(false) => return Err(self.changing()),
+            Err(error) => return Err(self.failed(redb::Error::Io(error))),
+        }
+        file.settle().map_err(|error| self.failed(redb::Error::Io(error)))?;
+        Ok(true)
+    }
+
+    /// Half of a file may look like one whose last commit was cut short: nothing is undone while something else writes.
+    fn refuse_changing(&self) -> Result<(), StoreError> {
+        match self.file.as_ref().map(|file| file.is_changing()) {
+            Some(Ok(true)) => Err(self.changing()),
+            Some(Err(error)) => Err(self.failed(redb::Error::Io(error))),
+            Some(Ok(false)) | None => Ok(()),
+        }
+    }
+
+    /// What is wrong with a file says nothing while something else writes to it.
+    fn unless_it_changes(&self, error: StoreError) -> StoreError {
+        let is_changing = || self.file.as_ref().is_some_and(|file| matches!(file.is_changing(), Ok(true)));
+        if matches!(error, StoreError::Unusable(_)) && is_changing() { self.changing() } else { error }
+    }
+
+    pub(super) fn changing(&self) -> StoreError {
+        StoreError::Unavailable(format!(
+            "something else is writing to the store {}: it is opened once it has stopped changing",
+            self.name
+        ))
+    }
+
+    /// Opens the library on the file that is there, and writes nothing to it. Never makes anything: an empty or missing
+    /// file is damage, not a new store.
     pub(super) fn open_file(&mut self) -> Result<Database, StoreError> {
         self.close();
         let open = |store: &mut Self| -> Result<_, DatabaseError> {
-            let file = store.disk.open(STORE_FILE)?;
-            let found = file.identity()?;
-            if *store.identity.get_or_insert(found) != found {
+            let found = store.disk.identity(STORE_FILE)?;
+            let file = match &store.held {
+                Some(held) => Arc::clone(held),
+                None => store.disk.open(STORE_FILE)?,
+            };
+            if *store.identity.get_or_insert(file.identity()?) != found {
                 // With a number, it is told as the system's and not as damage.
                 return Err(io::Error::from_raw_os_error(rustix::io::Errno::STALE.raw_os_error()).into());
             }
+            let opened = StoreFile::new(Arc::clone(&file), &store.room, &store.marker)?;
+            store.file = Some(Arc::clone(&opened));
             if file.bytes_len()? == 0 {
                 return Err(io::Error::new(ErrorKind::InvalidData, "it is empty").into());
             }
-            let file = StoreFile::new(file, &store.room, &store.marker)?;
-            store.file = Some(Arc::clone(&file));
-            if store.is_void() { file.copy() } else { file.library() }
+            store.held = Some(file);
+            opened.look_at()
         };
         open(self).map_err(|error| self.open_error(error))
     }
@@ -177,7 +222,9 @@ impl EmbeddedStore {
         if let Some(file) = &self.file {
             file.end();
         }
-        self.database = None;
+        // The library may panic where something else has written to the file.
+        let database = self.database.take();
+        let _closed = catch_unwind(AssertUnwindSafe(|| drop(database)));
         if let Some(file) = self.file.take() {
             self.used_bytes = file.used();
         }
@@ -239,11 +286,12 @@ impl EmbeddedStore {
         }
     }
 
-    /// The number of the last commit in a file of ours.
-    pub(super) fn sequence_of(&self, database: &Database) -> Result<u64, StoreError> {
+    /// The number of the last commit in a file of ours, and whether 1.0.0 wrote it.
+    pub(super) fn find(&self, database: &Database) -> Result<(u64, bool), StoreError> {
         let name = &self.name;
         match tables::find(database).map_err(|error| self.failed(error))? {
-            Some((SCHEMA, sequence)) => Ok(sequence),
+            Some((SCHEMA, last)) => Ok((last.sequence, false)),
+            Some((SCHEMA_OF_FIRST_RELEASE, last)) => Ok((last.sequence, true)),
             Some((other, _)) => {
                 let (version, remedy) = if other > SCHEMA {
                     ("a newer version", "use that version")

@@ -1,478 +1,494 @@
-//! What the contract promises, as small and as literal as it can be said: which votes are acknowledged, cancelled or in
-//! doubt, which servers are listed, and what the service may answer. Written from the contract's words, and knows
-//! nothing of the code that it judges.
+//! What the contract promises, as small and as literal as it can be said: every way in which the service's time and state
+//! may stand, what each request is answered in each, and what a start makes of what is stored. Written from the contract's
+//! words, and knows nothing of the code that it judges. Each answer rules out the ways that do not give it.
 
-mod instants;
 pub(crate) mod time;
+mod voter;
+mod words;
 pub(crate) mod world;
 
-use instants::Instants;
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
-use time::{Reading, Span, Time, Turn};
-use world::{Seen, Voter, World};
+use std::rc::Rc;
+use time::{FUZZ_MS, HOLD_MS, Lines, NEAR_MS, Note, Reading, Start, once};
+pub(crate) use words::{Accepts, Answer, Asked, Asking, Listed, Named, Request, Settings, Sight};
+use world::{Moment, Token, Way, World};
 
 /// A new vote's instant is never more than this ahead of the clock, in seconds.
-const AHEAD_MAX_S: i64 = 5;
-/// More changes of a server in doubt than this would be too many worlds.
-const WORLDS_MAX: usize = 256;
+pub(crate) const AHEAD_MAX_S: i64 = 5;
+/// A start answers 429 for so long at most.
+const REFUSES_MAX_MS: i64 = 6_000;
+/// More ways than this are more than a simulation follows.
+const WAYS_MAX: usize = 96;
 
-/// What a store is made with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
-    pub(crate) cooldown_s: i64,
-    pub(crate) prefix: u8,
+/// One way in which the running service may stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Live {
+    pub(crate) lines: Lines,
+    pub(crate) world: Rc<World>,
+    /// Behind a start it knows the latest instant that was spent, and not of whom. Until then (boot time) votes up to that
+    /// may be refused.
+    noted_spent: Option<(i64, i64)>,
 }
 
-/// A vote as it is asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
-    pub(crate) server: u32,
-    /// One to eight.
-    pub(crate) addresses: Vec<IpAddr>,
-    pub(crate) voted_at: Option<i64>,
-    /// `mode=record`: the later of two votes stays.
-    pub(crate) is_record: bool,
+impl Live {
+    pub(crate) fn may_see(&self, asking: &Asking, sight: Sight) -> bool {
+        let voter = self.world.voter(asking.address);
+        self.world.may_see(asking.server, asking.token.as_deref(), voter, sight.now_s, sight.seen)
+    }
+
+    fn moment(&self, now_s: i64) -> Moment {
+        let certain_ms = (self.lines.certain_ms() - FUZZ_MS, self.lines.certain_ms() + FUZZ_MS);
+        let is_after_start = self.noted_spent.is_some_and(|(_, until_ms)| self.lines.boot_ms() <= until_ms + FUZZ_MS);
+        let ended_by_ms = self.lines.ended_by_ms();
+        Moment {
+            now_s,
+            certain_ms,
+            ended_by_ms,
+            spent_up_to_s: self.noted_spent.map(|(up_to_s, _)| up_to_s),
+            is_after_start,
+        }
+    }
 }
 
-/// What is answered to a change.
+/// One way in which the store may stand.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    Recorded {
-        voted_at: i64,
-        next_vote_at: i64,
-    },
-    Unchanged,
-    InCooldown {
-        next_vote_at: i64,
-    },
-    UnknownServer,
-    Invalid,
-    TooManyChanges,
-    Cancelled,
-    NoCooldown,
-    Listed {
-        token: String,
-    },
-    Removed,
-    /// 503: it has not happened.
-    Refused,
-    /// 503, or none: it may have happened or not.
-    InDoubt,
+struct Stored {
+    world: Rc<World>,
+    /// None where nothing was ever kept.
+    note: Option<Note>,
+    /// When it was written (boot time).
+    at_ms: i64,
 }
 
 /// How a start may end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Started {
-    Ready,
+#[derive(Clone, Debug)]
+enum Started {
+    Ready {
+        live: Live,
+        /// It is ready once the store has this.
+        is_changed: bool,
+    },
     ClockBehind,
     WrongOption,
 }
 
-type Worlds = BTreeMap<u32, Vec<World>>;
-
 /// The promises.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
+    /// Of the last start that was ready.
     pub(crate) settings: Settings,
-    pub(crate) time: Time,
-    /// What may be seen now.
-    shown: Worlds,
-    /// What may be seen after a start.
-    stored: Worlds,
-    instants: Instants,
-    /// For how long the requests at hand, or the start, have been under way.
-    pub(crate) took_ms: i64,
+    /// What may be shown now.
+    pub(crate) live: Vec<Live>,
+    /// What a start may find.
+    disk: Vec<Stored>,
+    /// What the certain line had ended before the last end.
+    had_ended_by_ms: i64,
+    /// What a commit in doubt may have made of the state.
+    doubted: Vec<Rc<World>>,
+    /// Something was acknowledged in this step.
+    has_committed: bool,
+    /// More ways than are followed.
+    pub(crate) is_lost: bool,
 }
+
+type Outcome = Result<(), String>;
 
 impl Model {
     /// An empty store.
-    pub(crate) fn new(settings: Settings, reading: Reading) -> Model {
+    pub(crate) fn new(settings: Settings) -> Model {
+        let stored = Stored { world: Rc::new(World::new(settings)), note: None, at_ms: 0 };
         Model {
             settings,
-            time: Time::new(reading),
-            shown: Worlds::new(),
-            stored: Worlds::new(),
-            instants: Instants::default(),
-            took_ms: 0,
+            live: Vec::new(),
+            disk: vec![stored],
+            had_ended_by_ms: 0,
+            doubted: Vec::new(),
+            has_committed: false,
+            is_lost: false,
         }
     }
 
-    /// The service's time in seconds, while a request was answered.
-    pub(crate) fn now(&self) -> Span {
-        let now_ms = self.time.shown_ms();
-        Span { hi: now_ms.hi + self.took_ms, ..now_ms }.seconds()
+    /// One of the ways, where any will do.
+    pub(crate) fn any(&self) -> Option<&Live> {
+        self.live.first()
     }
 
-    pub(crate) fn voter(&self, address: IpAddr) -> Voter {
-        Voter::of(address, self.settings.prefix)
+    // Time.
+
+    /// The service looks at its clocks. It has shown `before_ms` until now.
+    pub(crate) fn look(&mut self, reading: Reading, before_ms: i64, may_wait: bool) {
+        (self.doubted, self.has_committed) = (Vec::new(), false);
+        let live = std::mem::take(&mut self.live).into_iter();
+        let ways = live.flat_map(|live| {
+            let ways = live.lines.look(reading, before_ms, may_wait);
+            ways.into_iter().map(move |lines| Live { lines, ..live.clone() })
+        });
+        self.live = once(ways);
     }
 
-    /// The clocks read this, and the service runs.
-    pub(crate) fn look(&mut self, reading: Reading) {
-        let turns = self.time.look(reading);
-        if turns.iter().any(|turn| matches!(turn, Turn::Back { .. })) {
-            self.instants.doubt(self.settings.prefix);
-        }
-        self.turn(&turns);
-    }
-
-    fn turn(&mut self, turns: &[Turn]) {
-        let cooldown_s = self.settings.cooldown_s;
-        let (certain, kept) = (self.time.certain(), self.time.kept());
-        self.shown.values_mut().flatten().for_each(|world| world.turn(turns, certain, cooldown_s));
-        let turns: Vec<Turn> = turns.iter().map(|turn| self.time.in_store(*turn)).collect();
-        self.stored.values_mut().flatten().for_each(|world| world.turn(&turns, kept, cooldown_s));
-    }
-
-    /// The process died in the midst of what came after `before`: the store may be as it was then.
-    pub(crate) fn died(&mut self, before: &Model) {
-        self.time.died(&before.time);
-        for (server, worlds) in &before.stored {
-            let stored = self.stored.entry(*server).or_default();
-            let lost: Vec<World> = worlds.iter().filter(|world| !stored.contains(world)).cloned().collect();
-            stored.extend(lost);
-        }
-    }
-
-    /// A commit was acknowledged: what is shown is what is stored.
-    fn committed(&mut self) {
-        self.time.committed();
-        self.stored.clone_from(&self.shown);
-    }
-
-    /// A full disk, or a file written anew: what has ended may be gone from the file.
-    pub(crate) fn ended_rows_may_be_gone(&mut self) {
-        self.time.held_rows_may_be_gone();
-        let now = self.now();
-        let worlds = self.shown.values_mut().chain(self.stored.values_mut()).flatten();
-        worlds.for_each(|world| world.ended_rows_may_be_gone(now));
-    }
-
-    /// Whether a server has room for another change in doubt.
-    pub(crate) fn may_be_asked(&self, server: u32) -> bool {
-        let worlds = |worlds: &Worlds| worlds.get(&server).map_or(0, Vec::len);
-        2 * worlds(&self.shown).max(worlds(&self.stored)) <= WORLDS_MAX
-    }
-
-    /// A status request, by the server's id or by a token, was answered so.
-    pub(crate) fn see(&mut self, server: u32, by: Option<&str>, voter: Voter, seen: Seen) -> Result<(), String> {
-        let now = self.now();
-        self.keep(server, |world| world.see(by, voter, now, seen)).map_err(|worlds| {
-            let allowed: Vec<String> = worlds.iter().map(|world| world.allowed(voter, now)).collect();
-            format!("server {server}, by {by:?}, {voter:?}: {seen:?}, but allowed is {}", allowed.join(", or "))
-        })?;
-        match seen {
-            Seen::InCooldown { next_vote_at } if next_vote_at > now.hi + self.settings.cooldown_s + AHEAD_MAX_S + 1 => {
-                Err(format!("server {server}, {voter:?}: {seen:?} is later than a cooldown from now, {now:?}"))
+    /// What the service shows behind its step fits, and what has gone back went with it.
+    pub(crate) fn shows(&mut self, shown_ms: i64, took: (Reading, Reading), may_wait: bool) -> Outcome {
+        let took_ms = took.1.boot_ms - took.0.boot_ms;
+        let mut ways = Vec::new();
+        for live in &self.live {
+            let mut all = vec![live.lines];
+            if took_ms > 0 {
+                // It may have looked again.
+                all.extend(live.lines.look(took.1, shown_ms.min(live.lines.shown_ms + took_ms), may_wait));
+                all.extend(live.lines.look(took.1, live.lines.shown_ms, may_wait));
             }
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether it may be answered so.
-    pub(crate) fn may_see(&self, server: u32, by: Option<&str>, voter: Voter, seen: Seen) -> bool {
-        let (now, none) = (self.now(), [World::default()]);
-        let worlds = self.shown.get(&server).map_or(&none[..], Vec::as_slice);
-        worlds.iter().any(|world| world.may_see(by, voter, now, seen))
-    }
-
-    /// It was answered so while a change was under way: what was told is recorded, whatever follows.
-    pub(crate) fn see_for_good(&mut self, server: u32, by: Option<&str>, voter: Voter, seen: Seen) {
-        let now = self.now();
-        for worlds in [self.shown.get_mut(&server), self.stored.get_mut(&server)].into_iter().flatten() {
-            if worlds.iter().any(|world| world.may_see(by, voter, now, seen)) {
-                worlds.retain_mut(|world| world.see(by, voter, now, seen));
+            for (lines, is_back) in all.iter().flat_map(|lines| lines.shows(shown_ms, took_ms, may_wait)) {
+                ways.extend(live.shown_as(lines, is_back, live.world.settings.cooldown_s));
             }
         }
-    }
-
-    /// Keeps the worlds that pass. None passes: gives them all.
-    fn keep(&mut self, server: u32, mut passes: impl FnMut(&mut World) -> bool) -> Result<(), Vec<World>> {
-        let worlds = self.shown.entry(server).or_insert_with(|| vec![World::default()]);
-        let failing: Vec<World> = worlds.extract_if(.., |world| !passes(world)).collect();
-        for index in (1..worlds.len()).rev() {
-            if worlds[..index].contains(&worlds[index]) {
-                worlds.remove(index);
-            }
+        let ways = once(ways);
+        if ways.is_empty() {
+            let lines: Vec<Lines> = self.live.iter().map(|live| live.lines).collect();
+            return Err(format!("the time shown is {shown_ms}, but the lines are {lines:?}"));
         }
-        if worlds.is_empty() { Err(failing) } else { Ok(()) }
+        self.live = ways;
+        Ok(())
     }
 
-    /// The worlds after a change: changed if it was acknowledged, either if it is in doubt.
-    fn change(&mut self, server: u32, is_acknowledged: bool, change: impl Fn(&mut World)) {
-        let double = |worlds: &mut Vec<World>, keeps: bool| {
-            let mut changed = worlds.clone();
-            changed.iter_mut().for_each(&change);
-            if !keeps {
-                worlds.clear();
-            }
-            for world in changed {
-                if !worlds.contains(&world) {
-                    worlds.push(world);
-                }
-            }
-        };
-        double(self.shown.entry(server).or_insert_with(|| vec![World::default()]), !is_acknowledged);
-        if is_acknowledged {
-            self.committed();
-        } else {
-            double(self.stored.entry(server).or_insert_with(|| vec![World::default()]), true);
-        }
+    /// The process has died: the change that goes back may have been made.
+    pub(crate) fn may_have_gone_back(&mut self) {
+        let back: Vec<Live> = self
+            .live
+            .iter()
+            .filter(|live| live.lines.goes_back().0)
+            .flat_map(|live| live.shown_as(live.lines.back(), true, live.world.settings.cooldown_s))
+            .collect();
+        self.live.extend(back);
     }
 
-    /// A vote was asked for and answered so.
-    pub(crate) fn vote(&mut self, asked: &Asked, answer: &Answer) -> Result<(), String> {
-        let now = self.now();
-        let voters: BTreeSet<Voter> = asked.addresses.iter().map(|address| self.voter(*address)).collect();
-        self.may_answer(asked, &voters, answer)
-            .map_err(|why| format!("a vote {why}, {answer:?} to {asked:?}, now {now:?}"))?;
-        let cooldown_s = self.settings.cooldown_s;
-        let instants = match (answer, asked.voted_at) {
-            (Answer::Recorded { voted_at, .. }, _) => Span::exactly(*voted_at),
-            (Answer::InDoubt, Some(voted_at)) if asked.is_record => Span::exactly(voted_at),
-            // In doubt, it has any of those that are allowed.
-            (Answer::InDoubt, _) => {
-                let from = asked.voted_at.map_or(now, Span::exactly);
-                let free = self.instants.free(asked.server, &voters, from.hi..=now.hi + AHEAD_MAX_S);
-                Span { hi: free.unwrap_or(from.hi.max(now.hi + AHEAD_MAX_S)), ..from }
-            }
-            _ => return Ok(()),
-        };
-        let is_acknowledged = answer != &Answer::InDoubt;
-        let ends = instants.plus(cooldown_s);
-        if ends.hi <= now.lo || asked.voted_at.is_some_and(|at| at > now.hi + AHEAD_MAX_S) {
+    // Requests.
+
+    /// A part of a request was answered so, in one of these seconds.
+    pub(crate) fn answered(&mut self, request: &Request, part: usize, seconds: &[i64], answer: &Answer) -> Outcome {
+        if *answer == Answer::Refused {
             return Ok(());
         }
-        let worlds = self.shown.get(&asked.server).map_or(&[][..], Vec::as_slice);
-        for voter in &voters {
-            // Of two votes that are recorded the later stays, and the earlier was none then.
-            let is_later = |world: &World| world.cooldown(*voter, now).1.iter().any(|other| other.hi > ends.lo);
-            let is_certain = is_acknowledged && !(asked.is_record && worlds.iter().any(is_later));
-            (instants.lo..=instants.hi).for_each(|at| self.instants.note(asked.server, *voter, at, is_certain));
+        if *answer == Answer::InDoubt {
+            self.doubt(request, part, seconds);
+            return Ok(());
         }
-        self.change(asked.server, is_acknowledged, |world| {
-            let is_taken = !asked.is_record && voters.iter().any(|voter| world.cooldown(*voter, now).0);
-            if world.token.is_some() && !is_taken {
-                voters.iter().for_each(|voter| world.record(*voter, ends, now));
+        let (mut ways, mut expected) = (Vec::new(), Vec::new());
+        for live in &self.live {
+            for (wanted, mut world) in seconds.iter().flat_map(|now_s| live.ways(request, part, *now_s)) {
+                if !answer.fits(&wanted) {
+                    expected.push(wanted);
+                    continue;
+                }
+                if let Answer::Listed { token: Some(Token::Known(token)), .. } = answer
+                    && let Some(server) = request.server(part)
+                {
+                    world.learn_token(server, token);
+                }
+                let world = if world == *live.world { Rc::clone(&live.world) } else { Rc::new(world) };
+                ways.push(Live { world, ..live.clone() });
             }
-        });
+        }
+        if ways.is_empty() {
+            let expected = once(expected);
+            return Err(format!("{answer:?} to part {part} of {request:?} at {seconds:?}; allowed is {expected:?}"));
+        }
+        self.live = once(ways);
+        self.is_lost |= self.live.len() > WAYS_MAX;
+        self.has_committed |= answer.is_commit();
         Ok(())
     }
 
-    /// Whether a vote may be answered so; the worlds in which it may not go.
-    fn may_answer(&mut self, asked: &Asked, voters: &BTreeSet<Voter>, answer: &Answer) -> Result<(), String> {
-        let now = self.now();
-        let cooldown_s = self.settings.cooldown_s;
-        let may_be_invalid = asked.voted_at.is_some_and(|at| at > now.lo + AHEAD_MAX_S || at + cooldown_s <= now.hi);
-        let is_invalid = asked.voted_at.is_some_and(|at| at > now.hi + AHEAD_MAX_S || at + cooldown_s <= now.lo);
-        match *answer {
-            Answer::Recorded { voted_at, next_vote_at } => {
-                self.may_have_instant(asked, voters, voted_at)?;
-                if next_vote_at != voted_at + cooldown_s {
-                    return Err("next_vote_at is not the vote's instant and its cooldown".into());
-                }
-                if is_invalid {
-                    return Err("is invalid".into());
-                }
-            }
-            Answer::Invalid if !may_be_invalid => return Err("is valid".into()),
-            Answer::TooManyChanges => self.may_be_too_many(asked, voters)?,
-            Answer::Invalid
-            | Answer::Unchanged
-            | Answer::InCooldown { .. }
-            | Answer::UnknownServer
-            | Answer::Refused
-            | Answer::InDoubt => {}
-            _ => return Err("is no answer to a vote".into()),
+    /// Nobody knows whether it has happened. What is shown is as it was.
+    fn doubt(&mut self, request: &Request, part: usize, seconds: &[i64]) {
+        let mut heads: Vec<Live> = self.live.clone();
+        if !self.doubted.is_empty() {
+            let first = self.live[0].clone();
+            heads.extend(self.doubted.iter().map(|world| Live { world: Rc::clone(world), ..first.clone() }));
         }
-        let fits = |world: &mut World| {
-            let cooldowns: Vec<_> = voters.iter().map(|voter| world.cooldown(*voter, now)).collect();
-            let is_listed = world.token.is_some();
-            match *answer {
-                Answer::Refused | Answer::InDoubt => true,
-                Answer::UnknownServer => !is_listed,
-                Answer::Invalid => true,
-                Answer::TooManyChanges => is_listed,
-                Answer::Recorded { next_vote_at, .. } if asked.is_record => {
-                    let is_later = |ends: &Span| ends.lo >= next_vote_at;
-                    is_listed && cooldowns.iter().any(|(is_certain, ends)| !is_certain || !ends.iter().any(is_later))
-                }
-                Answer::Recorded { .. } => is_listed && cooldowns.iter().all(|(is_certain, _)| !is_certain),
-                Answer::Unchanged => {
-                    let at = asked.voted_at.unwrap_or(i64::MAX);
-                    let later = |ends: &Span| ends.hi >= at + cooldown_s;
-                    is_listed && asked.is_record && cooldowns.iter().all(|(_, ends)| ends.iter().any(later))
-                }
-                Answer::InCooldown { next_vote_at } => {
-                    let mut ends = cooldowns.iter().flat_map(|(_, ends)| ends);
-                    is_listed && !asked.is_record && ends.any(|ends| ends.contains(next_vote_at))
-                }
-                _ => false,
-            }
-        };
-        self.keep(asked.server, fits).map_err(|worlds| {
-            let allowed = |world: &World| voters.iter().map(|voter| world.allowed(*voter, now)).collect::<Vec<_>>();
-            format!("but allowed is {:?}", worlds.iter().map(allowed).collect::<Vec<_>>())
-        })
+        let ways = heads.iter().flat_map(|live| seconds.iter().flat_map(|now_s| live.ways(request, part, *now_s)));
+        let worlds: Vec<Rc<World>> = once(ways.map(|(_, world)| Rc::new(world)));
+        self.doubted.extend(worlds);
+        self.doubted = once(std::mem::take(&mut self.doubted));
+        self.is_lost |= self.doubted.len() > WAYS_MAX;
     }
 
-    /// A new vote's instant: the first second from now that no vote of the pair has had, at most 5 s ahead.
-    fn may_have_instant(&self, asked: &Asked, voters: &BTreeSet<Voter>, voted_at: i64) -> Result<(), String> {
-        let now = self.now();
-        if asked.is_record {
-            return if asked.voted_at == Some(voted_at) {
-                Ok(())
-            } else {
-                Err("has another instant than it was given".into())
+    /// What was seen fits one of the ways at least.
+    pub(crate) fn sees(&mut self, all: &[(Asking, Sight)]) -> Outcome {
+        let fits = |live: &Live| all.iter().all(|(asking, sight)| live.may_see(asking, *sight));
+        if !self.live.iter().any(fits) {
+            let wrong = |live: &Live| {
+                let (asking, sight) = all.iter().find(|(asking, sight)| !live.may_see(asking, *sight)).expect("one");
+                let server = live.world.servers.get(&asking.server);
+                let vote = server.and_then(|server| server.votes.get(&live.world.voter(asking.address)));
+                let token = server.map(|server| &server.token);
+                format!("{sight:?} to {asking:?}, but there is {vote:?}, {token:?}, with {:?}", live.lines)
             };
+            return Err(self.live.iter().take(4).map(wrong).collect::<Vec<_>>().join(", or "));
         }
-        let from = asked.voted_at.map_or(now, Span::exactly);
-        if voted_at < from.lo || voted_at > (now.hi + AHEAD_MAX_S).max(from.lo) {
-            return Err("has an instant that is not within 5 s of the clock".into());
-        }
-        if self.instants.is_used(asked.server, voters, voted_at) {
-            return Err("has the instant of a vote that was cancelled".into());
-        }
-        // One that brings its instant may be moved behind the last that was cancelled.
-        let first = if asked.voted_at.is_some() { from.hi.max(voted_at - 1) } else { from.hi };
-        match self.instants.free(asked.server, voters, first..=voted_at - 1) {
-            Some(free) => Err(format!("but {free} is free")),
-            None => Ok(()),
-        }
-    }
-
-    fn may_be_too_many(&self, asked: &Asked, voters: &BTreeSet<Voter>) -> Result<(), String> {
-        let now = self.now();
-        let from = asked.voted_at.unwrap_or(now.hi);
-        match self.instants.free(asked.server, voters, from..=now.lo + AHEAD_MAX_S) {
-            Some(free) => Err(format!("but {free} is free")),
-            None => Ok(()),
-        }
-    }
-
-    /// The latest instant that a vote certainly had.
-    pub(crate) fn latest(&self, server: u32, address: IpAddr) -> Option<i64> {
-        self.instants.latest(server, self.voter(address))
-    }
-
-    /// A vote was to be cancelled.
-    pub(crate) fn cancel(&mut self, server: u32, address: IpAddr, answer: &Answer) -> Result<(), String> {
-        let (now, voter) = (self.now(), self.voter(address));
-        let fits = |world: &mut World| {
-            let (is_certain, ends) = world.cooldown(voter, now);
-            match answer {
-                Answer::Cancelled => world.token.is_some() && !ends.is_empty(),
-                Answer::NoCooldown => !is_certain,
-                Answer::UnknownServer => world.token.is_none(),
-                Answer::Refused | Answer::InDoubt => true,
-                _ => false,
+        self.live.retain(fits);
+        for live in &mut self.live {
+            for (asking, sight) in all {
+                let voter = live.world.voter(asking.address);
+                let by = asking.token.as_deref();
+                World::see(&mut live.world, asking.server, by, voter, sight.now_s, sight.seen);
             }
-        };
-        self.keep(server, fits).map_err(|worlds| {
-            let allowed: Vec<_> = worlds.iter().map(|world| world.allowed(voter, now)).collect();
-            format!("cancel of {voter:?} of {server}: {answer:?}, but allowed is {allowed:?}, now {now:?}")
-        })?;
-        if matches!(answer, Answer::Cancelled | Answer::InDoubt) {
-            // A vote that was cut is known by the instant that was shown of it.
-            let worlds = self.shown.get(&server).map_or(&[][..], Vec::as_slice);
-            let ends: Vec<Span> = worlds.iter().flat_map(|world| world.cooldown(voter, now).1).collect();
-            let is_shown = |at: &i64| ends.iter().any(|ends| ends.contains(at + self.settings.cooldown_s));
-            let shown: Vec<i64> = (now.lo..=now.hi + AHEAD_MAX_S).filter(is_shown).collect();
-            shown.iter().for_each(|at| self.instants.note(server, voter, *at, false));
-            self.change(server, *answer == Answer::Cancelled, |world| world.cancel(voter, now));
+        }
+        if self.live.len() > 1 {
+            self.live = once(std::mem::take(&mut self.live));
         }
         Ok(())
     }
 
-    /// A server was to be listed with a token that no other has.
-    pub(crate) fn list(&mut self, server: u32, token: &str, answer: &Answer) -> Result<(), String> {
-        let is_acknowledged = match answer {
-            Answer::Listed { token: listed } if listed == token => true,
-            Answer::InDoubt => false,
-            Answer::Refused => return Ok(()),
-            _ => return Err(format!("listing {server} with {token}: {answer:?}")),
-        };
-        self.change(server, is_acknowledged, |world| world.token = Some(token.to_owned()));
-        Ok(())
-    }
+    // The store.
 
-    /// A server was to be struck off the list.
-    pub(crate) fn remove(&mut self, server: u32, answer: &Answer) -> Result<(), String> {
-        let fits = |world: &mut World| match answer {
-            Answer::Removed => world.token.is_some(),
-            Answer::UnknownServer => world.token.is_none(),
-            Answer::Refused | Answer::InDoubt => true,
-            _ => false,
-        };
-        self.keep(server, fits).map_err(|worlds| format!("removal of {server}: {answer:?} with {worlds:?}"))?;
-        if matches!(answer, Answer::Removed | Answer::InDoubt) {
-            self.change(server, *answer == Answer::Removed, World::remove);
-            // Of the instants of votes that were not cancelled the contract says nothing.
-            self.instants.doubt_server(server);
+    /// Behind a step: what is stored now. Where nothing was acknowledged, the store may be as it was.
+    pub(crate) fn wrote(&mut self, took: (Reading, Reading)) {
+        if self.has_committed {
+            self.disk.clear();
         }
-        Ok(())
+        let mut found = Vec::new();
+        for live in &self.live {
+            let mut all = vec![live.lines];
+            if took.0 != took.1 {
+                let took_ms = took.1.boot_ms - took.0.boot_ms;
+                all.extend(live.lines.look(took.1, live.lines.shown_ms, true));
+                all.extend(live.lines.look(took.1, live.lines.shown_ms + took_ms, true));
+            }
+            for lines in all {
+                found.push(Live { lines, ..live.clone() });
+            }
+        }
+        let lines: Vec<Lines> = once(found.iter().map(|live| live.lines));
+        let doubted = self.doubted.iter().flat_map(|world| lines.iter().map(|lines| (Rc::clone(world), *lines)));
+        let shown = found.iter().map(|live| (Rc::clone(&live.world), live.lines));
+        let mut disk = std::mem::take(&mut self.disk);
+        for (world, lines) in shown.chain(doubted) {
+            let stored = Stored { world, note: Some(lines.note()), at_ms: took.1.boot_ms };
+            if !disk.iter().any(|other| other.world == stored.world && other.note == stored.note) {
+                disk.push(stored);
+            }
+        }
+        self.disk = disk;
     }
 
-    /// A start with these options and this wall clock: whether it may end so.
-    pub(crate) fn may_start(
-        &self,
+    /// Everything that was written before is superseded.
+    pub(crate) fn supersede(&mut self, before_ms: i64) {
+        self.disk.retain(|stored| stored.at_ms >= before_ms);
+    }
+
+    /// When the newest of what may be stored was written (boot time).
+    pub(crate) fn newest_ms(&self) -> i64 {
+        self.disk.iter().map(|stored| stored.at_ms).max().unwrap_or(0)
+    }
+
+    /// A reader saw this before the process died: it is stored.
+    pub(crate) fn was_seen(&mut self, asking: &Asking, sight: Sight) {
+        let shows = |stored: &Stored| {
+            let voter = stored.world.voter(asking.address);
+            stored.world.may_see(asking.server, asking.token.as_deref(), voter, sight.now_s, sight.seen)
+        };
+        if self.disk.iter().any(shows) {
+            self.disk.retain(shows);
+        }
+    }
+
+    /// The process has ended.
+    pub(crate) fn ends(&mut self) {
+        let ended = self.live.iter().map(|live| live.lines.ended_by_ms()).max();
+        self.had_ended_by_ms = self.had_ended_by_ms.max(ended.unwrap_or(0));
+        self.live.clear();
+    }
+
+    /// Somebody puts another copy of the store in its place.
+    pub(crate) fn replaced_by(&mut self, copy: &Model) {
+        self.disk.clone_from(&copy.disk);
+    }
+
+    // Starts.
+
+    fn starts(&self, stored: &Stored, options: Settings, reading: Reading, accepts: Accepts) -> Vec<Started> {
+        let ways = match stored.note {
+            None => vec![Start::Lines(Lines::new(reading))],
+            Some(note) => Lines::start(note, reading, accepts.clock),
+        };
+        let mut all = Vec::new();
+        for way in ways {
+            let Start::Lines(lines) = way else {
+                all.push(Started::ClockBehind);
+                // Which of the two is told first is not said.
+                all.extend((stored.world.settings != options).then_some(Started::WrongOption));
+                continue;
+            };
+            let mut world = (*stored.world).clone();
+            world.starts(lines.certain_ms(), self.had_ended_by_ms.max(lines.ended_by_ms()));
+            let live = Live { lines, world: Rc::new(world), noted_spent: None };
+            if live.world.settings == options {
+                all.push(Started::Ready { live, is_changed: false });
+                continue;
+            }
+            let moved_ms = stored.note.map_or(0, |note| reading.wall_ms - note.wall_ms);
+            let is_within_minute = !lines.is_apart() && (0..=NEAR_MS - FUZZ_MS).contains(&moved_ms);
+            let (may_be_live, is_live) = live.world.has_live(lines.certain_ms());
+            let may_be_wrong = may_be_live && !(accepts.settings && (accepts.clock || is_within_minute));
+            let may_be_ready = !is_live || (accepts.settings && (accepts.clock || !lines.is_apart()));
+            if may_be_wrong {
+                all.push(Started::WrongOption);
+            }
+            if may_be_ready {
+                all.push(Started::Ready { live, is_changed: true });
+            }
+        }
+        all
+    }
+
+    /// The service is ready; it has read the clocks at one of these readings, and shows this time.
+    pub(crate) fn is_ready(
+        &mut self,
         options: Settings,
-        wall_ms: i64,
         accepts: Accepts,
-        seen: Started,
-    ) -> Result<(), String> {
-        let wall_ms = Span { lo: wall_ms, hi: wall_ms + self.took_ms };
-        let wall = Span { lo: wall_ms.lo.div_euclid(1_000) - 1, hi: wall_ms.hi.div_euclid(1_000) + 1 };
-        let lives = |worlds: &[World]| {
-            let is_certain = worlds.iter().all(|world| world.live(wall).0);
-            (is_certain, worlds.iter().any(|world| world.live(wall).1))
-        };
-        let of_all = self.stored.values().map(|worlds| lives(worlds));
-        let (is_any, is_perhaps) = of_all.fold((false, false), |all, one| (all.0 || one.0, all.1 || one.1));
-        let differs = options != self.settings && !accepts.settings;
-        let (may_be_ready, must_be_ready) = self.time.may_and_must_start(wall_ms);
-        let (may_be_ready, must_be_ready) = (may_be_ready || accepts.clock, must_be_ready || accepts.clock);
-        let allowed = match seen {
-            Started::Ready => may_be_ready && !(differs && is_any),
-            Started::ClockBehind => !must_be_ready,
-            Started::WrongOption => differs && is_perhaps,
-        };
-        let kept = self.time.kept();
-        let why = || {
-            format!("a start at {wall:?} with {options:?}, {accepts:?} on {:?}, kept {kept:?}: {seen:?}", self.settings)
-        };
-        if allowed { Ok(()) } else { Err(why()) }
+        took: (Reading, Reading),
+        shown_ms: i64,
+    ) -> Outcome {
+        let (mut live, mut disk) = (Vec::new(), Vec::new());
+        for stored in &self.disk {
+            let mut stays = false;
+            for (reading, started) in once([took.0, took.1]).into_iter().flat_map(|reading| {
+                self.starts(stored, options, reading, accepts).into_iter().map(move |s| (reading, s))
+            }) {
+                let Started::Ready { live: way, is_changed } = started else { continue };
+                let took_ms = took.1.boot_ms - reading.boot_ms;
+                for (lines, is_back) in way.lines.shows(shown_ms, took_ms, false) {
+                    for mut way in way.shown_as(lines, is_back, options.cooldown_s) {
+                        way.settle(options);
+                        if is_changed || is_back {
+                            let (world, note) = (Rc::clone(&way.world), Some(way.lines.note()));
+                            disk.push(Stored { world, note, at_ms: took.1.boot_ms });
+                        } else {
+                            stays = true;
+                        }
+                        live.push(way);
+                    }
+                }
+            }
+            disk.extend(Some(stored.clone()).filter(|_| stays));
+        }
+        if live.is_empty() {
+            let why = self.why(options, accepts, took);
+            return Err(format!("ready with {options:?}, {accepts:?}, at {took:?}, shows {shown_ms}: {why}"));
+        }
+        (self.live, self.disk, self.settings) = (once(live), once(disk), options);
+        (self.had_ended_by_ms, self.doubted, self.has_committed) = (0, Vec::new(), false);
+        Ok(())
     }
 
-    /// The service has become ready.
-    pub(crate) fn start(&mut self, options: Settings, reading: Reading) {
-        self.shown.clone_from(&self.stored);
-        let turns = self.time.start(reading, self.took_ms);
-        let now = self.now();
-        let was = self.settings;
-        let (longer_s, is_other) = (options.cooldown_s - was.cooldown_s, options != was);
-        self.settings = options;
-        let is_back = self.time.is_back();
-        self.stored.values_mut().flatten().for_each(World::rows_may_be_cut);
-        self.shown.values_mut().flatten().for_each(|world| world.start(now, was.cooldown_s, is_back));
-        for world in self.shown.values_mut().chain(self.stored.values_mut()).flatten() {
-            world.turn(&turns, self.time.kept(), was.cooldown_s);
+    fn why(&self, options: Settings, accepts: Accepts, took: (Reading, Reading)) -> String {
+        let of = |stored: &Stored| {
+            let ways = self.starts(stored, options, took.0, accepts).into_iter().map(|way| match way {
+                Started::Ready { live, .. } => format!("{:?}", live.lines),
+                other => format!("{other:?}"),
+            });
+            format!("from {:?} allowed is {:?}", stored.note, ways.collect::<Vec<_>>())
+        };
+        self.disk.iter().map(of).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The service is not ready, as its clock is behind.
+    pub(crate) fn is_behind(&mut self, options: Settings, accepts: Accepts, took: (Reading, Reading)) -> Outcome {
+        self.keep(options, accepts, took, "clock_behind", |way| matches!(way, Started::ClockBehind))
+    }
+
+    /// The start is refused, as its options are wrong.
+    pub(crate) fn is_wrong(&mut self, options: Settings, accepts: Accepts, took: (Reading, Reading)) -> Outcome {
+        self.keep(options, accepts, took, "wrong option", |way| matches!(way, Started::WrongOption))
+    }
+
+    fn keep(
+        &mut self,
+        options: Settings,
+        accepts: Accepts,
+        took: (Reading, Reading),
+        what: &str,
+        is_so: impl Fn(&Started) -> bool,
+    ) -> Outcome {
+        let may_be = |stored: &Stored| {
+            [took.0, took.1].iter().any(|reading| self.starts(stored, options, *reading, accepts).iter().any(&is_so))
+        };
+        let kept: Vec<Stored> = self.disk.iter().filter(|stored| may_be(stored)).cloned().collect();
+        if kept.is_empty() {
+            let why = self.why(options, accepts, took);
+            return Err(format!("{what}: a start with {options:?}, {accepts:?} at {took:?}: {why}"));
         }
-        if is_back || is_other {
-            self.instants.doubt(options.prefix);
+        self.disk = kept;
+        Ok(())
+    }
+
+    /// The process died at its start: the store may have what a start would have made of it.
+    pub(crate) fn died_at_start(&mut self, options: Settings, accepts: Accepts, took: (Reading, Reading)) {
+        let mut found = Vec::new();
+        for stored in &self.disk {
+            for reading in once([took.0, took.1]) {
+                for started in self.starts(stored, options, reading, accepts) {
+                    let Started::Ready { live, .. } = started else { continue };
+                    let back =
+                        live.lines.goes_back().0.then(|| live.shown_as(live.lines.back(), true, options.cooldown_s));
+                    for mut way in back.into_iter().flatten().chain([live.clone()]) {
+                        way.settle(options);
+                        found.push(Stored { note: Some(way.lines.note()), world: way.world, at_ms: took.1.boot_ms });
+                    }
+                }
+            }
         }
-        if is_other {
-            self.shown.values_mut().flatten().for_each(|world| world.settle(now, longer_s, options.prefix));
-            // Other settings are kept before anything is answered.
-            self.stored.clone_from(&self.shown);
-        }
+        self.disk.extend(found);
+        self.disk = once(std::mem::take(&mut self.disk));
+        self.is_lost |= self.disk.len() > WAYS_MAX;
+    }
+
+    /// Votes that the service may hold: those that have not ended by this.
+    pub(crate) fn held_max(&self, certain_ms: i64) -> usize {
+        self.live.iter().map(|live| live.world.held(certain_ms)).max().unwrap_or(0)
+    }
+
+    /// The earliest that the certain line may be.
+    pub(crate) fn certain_ms(&self) -> i64 {
+        self.live.iter().map(|live| live.lines.certain_ms()).min().unwrap_or(0)
+    }
+
+    /// How long the lines still have to be apart before the wall line is taken, about.
+    pub(crate) fn left_ms(&self, reading: Reading) -> Option<i64> {
+        let since_ms = self.live.iter().find_map(|live| live.lines.apart_since_ms());
+        since_ms.map(|since_ms| since_ms + HOLD_MS - reading.boot_ms)
     }
 }
 
-/// What a start is told to accept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Accepts {
-    pub(crate) clock: bool,
-    pub(crate) settings: bool,
+impl Live {
+    fn ways(&self, request: &Request, part: usize, now_s: i64) -> Vec<Way> {
+        world::different(self.world.asked(request, part, self.moment(now_s)))
+    }
+
+    /// The same with these lines; the seconds that the change may have gone back to are told apart.
+    /// Whether it goes back before its votes get another length, or after that, is not said.
+    fn shown_as(&self, lines: Lines, is_back: bool, other_s: i64) -> Vec<Live> {
+        if !is_back {
+            return vec![Live { lines, ..self.clone() }];
+        }
+        let (shown_s, target_s) = (lines.shown_ms.div_euclid(1_000), lines.target_ms().div_euclid(1_000));
+        let seconds = shown_s.min(target_s)..=shown_s.max(target_s);
+        let with = |to_s: i64| {
+            let mut world = (*self.world).clone();
+            world.goes_back(self.lines.ended_by_ms(), to_s, other_s);
+            Live { lines, world: Rc::new(world), ..self.clone() }
+        };
+        seconds.map(with).collect()
+    }
+
+    /// The last of a start: settings, and the instants that are not given.
+    fn settle(&mut self, options: Settings) {
+        if self.world.settings != options {
+            Rc::make_mut(&mut self.world).settle(options, self.lines.certain_ms(), self.lines.shown_ms);
+        }
+        let latest_s = self.world.latest_spent_s(self.lines.shown_ms.div_euclid(1_000));
+        self.noted_spent = latest_s.map(|up_to_s| (up_to_s, self.lines.boot_ms() + REFUSES_MAX_MS));
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,237 +1,499 @@
-//! One way in which a server's votes may stand: its token, and the votes of each of its voters. While a change is in
-//! doubt a server has more than one of them.
+//! One way in which the service's state may stand: its servers with their tokens and votes, and the instants that no later
+//! vote may have. What each request makes of it, and what the request is answered, follows exactly.
 
-use super::AHEAD_MAX_S;
-use super::time::{Span, Turn};
-use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-/// A voter: an IPv4 address or an IPv6 network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Voter {
-    V4(Ipv4Addr),
-    V6(Ipv6Addr),
-}
-
-impl Voter {
-    /// The voter that an address stands for.
-    pub(crate) fn of(address: IpAddr, prefix: u8) -> Voter {
-        let address = match address {
-            IpAddr::V4(address) => return Voter::V4(address),
-            IpAddr::V6(address) => address,
-        };
-        let bits = u128::from(address);
-        let last = u32::try_from(bits & 0xffff_ffff).expect("32 bits");
-        let (mapped, nat64, siit) = (0xffff_u128 << 32, 0x0064_ff9b_u128 << 96, 0xffff_u128 << 48);
-        if [mapped, nat64, siit].contains(&(bits - u128::from(last))) {
-            return Voter::V4(Ipv4Addr::from(last));
-        }
-        Voter::V6(Ipv6Addr::from(bits & (u128::MAX << (128 - u32::from(prefix)))))
-    }
-
-    /// The voter that this one is under a shorter prefix.
-    pub(crate) fn under(self, prefix: u8) -> Voter {
-        match self {
-            Voter::V4(_) => self,
-            Voter::V6(network) => Voter::of(IpAddr::V6(network), prefix),
-        }
-    }
-}
+use super::time::once;
+use super::voter::Voter;
+use super::{AHEAD_MAX_S, Answer, Asked, Listed, Named, Request, Settings};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
 
 /// A recorded vote.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vote {
-    /// The second at which its cooldown ends. More than one is allowed after a large step back only.
-    pub(crate) ends: Span,
-    /// How it is again if the clock comes back.
-    before: Option<Span>,
-    /// It may be gone, or have ended.
+    pub(crate) at_s: i64,
+    /// It may be gone.
     is_doubted: bool,
 }
 
-impl Vote {
-    fn new(ends: Span) -> Vote {
-        Vote { ends, before: None, is_doubted: false }
-    }
-
-    fn is_certainly_live(&self, now: Span) -> bool {
-        !self.is_doubted && now.hi < self.ends.lo
-    }
-
-    fn is_perhaps_live(&self, now: Span) -> bool {
-        now.lo < self.ends.hi
-    }
-
-    fn is_over(&self, certain: Span) -> bool {
-        self.ends.or(self.before.unwrap_or(self.ends)).hi <= certain.lo
-    }
-
-    fn turn(&mut self, turn: Turn, cooldown_s: i64) {
-        match turn {
-            Turn::Back { ended, now } => {
-                self.is_doubted |= self.ends.lo <= ended.hi;
-                let limit = now.plus(cooldown_s);
-                if self.ends.hi > limit.lo {
-                    self.before.get_or_insert(self.ends);
-                    // A vote may be stamped some seconds ahead of the clock.
-                    self.ends = self.ends.at_most(Span { hi: limit.hi + AHEAD_MAX_S, ..limit });
-                }
-            }
-            Turn::Returned => self.ends = self.before.take().unwrap_or(self.ends),
-            Turn::PerhapsReturned => self.ends = self.ends.or(self.before.unwrap_or(self.ends)),
-            Turn::Settled => self.before = None,
-        }
-    }
+/// What a server is told by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Token {
+    Known(Arc<str>),
+    /// It was generated, and nobody has been told.
+    Generated,
 }
 
-/// What a pair of server and voter is seen to be.
+/// A server that is listed, or was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Server {
+    /// None where it is not listed.
+    pub(crate) token: Option<Token>,
+    pub(crate) votes: BTreeMap<Voter, Vote>,
+    /// Votes that it had when it was removed: they expire unseen.
+    left: BTreeMap<Voter, i64>,
+    /// The same, of an earlier listing: the memory of those that have ended is given back in time.
+    earlier: BTreeMap<Voter, i64>,
+}
+
+/// An instant that a vote had which was cancelled, replaced, or removed with its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spent {
+    /// No later vote of the pair gets it.
+    Never,
+    /// A later vote may have it, or not.
+    Perhaps,
+}
+
+/// What is seen of a pair of server and voter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Seen {
     CanVote,
     InCooldown { next_vote_at: i64 },
     UnknownServer,
 }
 
-/// One way in which a server may stand.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The state.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct World {
-    /// None where the server is not listed.
-    pub(crate) token: Option<String>,
-    votes: BTreeMap<Voter, Vec<Vote>>,
+    pub(crate) settings: Settings,
+    pub(crate) servers: BTreeMap<u32, Server>,
+    spent: BTreeMap<(u32, Voter), BTreeMap<i64, Spent>>,
 }
 
+/// The moment at which a request is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    pub(crate) now_s: i64,
+    /// The certain line: between these, in milliseconds.
+    pub(crate) certain_ms: (i64, i64),
+    /// What has ended by this is forgotten, sooner or later.
+    pub(crate) ended_by_ms: i64,
+    /// Any instant up to this may be spent, as far as the service knows behind a start.
+    pub(crate) spent_up_to_s: Option<i64>,
+    /// It answers 429 to votes up to that.
+    pub(crate) is_after_start: bool,
+}
+
+/// One way in which a request, or a part of it, is answered, and what it makes of the state.
+pub(crate) type Way = (Answer, World);
+
 impl World {
-    /// The voter's cooldown: whether it certainly is in one, and the ends that it may have.
-    pub(crate) fn cooldown(&self, voter: Voter, now: Span) -> (bool, Vec<Span>) {
-        let votes = self.votes.get(&voter).map_or(&[][..], Vec::as_slice);
-        let ends = votes.iter().filter(|vote| vote.is_perhaps_live(now)).map(|vote| vote.ends).collect();
-        (votes.iter().any(|vote| vote.is_certainly_live(now)), ends)
+    pub(crate) fn new(settings: Settings) -> World {
+        World { settings, servers: BTreeMap::new(), spent: BTreeMap::new() }
+    }
+
+    pub(crate) fn voter(&self, address: IpAddr) -> Voter {
+        Voter::of(address, self.settings.prefix)
+    }
+
+    fn ends_s(&self, vote: Vote) -> i64 {
+        vote.at_s + self.settings.cooldown_s
+    }
+
+    fn vote(&self, server: u32, voter: Voter) -> Option<Vote> {
+        self.servers.get(&server).and_then(|server| server.votes.get(&voter).copied())
+    }
+
+    fn is_listed(&self, server: u32) -> bool {
+        self.servers.get(&server).is_some_and(|server| server.token.is_some())
+    }
+
+    pub(crate) fn by_token(&self, token: &str) -> Option<u32> {
+        let has = |server: &Server| matches!(&server.token, Some(Token::Known(known)) if **known == *token);
+        self.servers.iter().find(|(_, server)| has(server)).map(|(id, _)| *id)
+    }
+
+    /// The cooldown of a voter: whether it certainly is there, and its end.
+    fn cooldown(&self, server: u32, voter: Voter, now_s: i64) -> Option<(bool, i64)> {
+        let vote = self.vote(server, voter)?;
+        (now_s < self.ends_s(vote)).then(|| (!vote.is_doubted, self.ends_s(vote)))
+    }
+
+    /// The listed server that a question means.
+    fn meant(&self, server: u32, by: Option<&str>) -> Option<u32> {
+        by.map_or_else(|| Some(server).filter(|server| self.is_listed(*server)), |by| self.by_token(by))
     }
 
     /// Whether a question by the server's id, or by a token, may be answered so.
-    pub(crate) fn may_see(&self, by: Option<&str>, voter: Voter, now: Span, seen: Seen) -> bool {
-        if self.token.is_none() || by.is_some_and(|by| self.token.as_deref() != Some(by)) {
+    pub(crate) fn may_see(&self, server: u32, by: Option<&str>, voter: Voter, now_s: i64, seen: Seen) -> bool {
+        let Some(server) = self.meant(server, by) else {
             return seen == Seen::UnknownServer;
-        }
-        let (is_certain, ends) = self.cooldown(voter, now);
-        match seen {
-            Seen::UnknownServer => false,
-            Seen::CanVote => !is_certain,
-            Seen::InCooldown { next_vote_at } => {
-                next_vote_at > now.lo && ends.iter().any(|ends| ends.contains(next_vote_at))
-            }
+        };
+        match (seen, self.cooldown(server, voter, now_s)) {
+            (Seen::UnknownServer, _) => false,
+            (Seen::CanVote, cooldown) => cooldown.is_none_or(|(is_certain, _)| !is_certain),
+            (Seen::InCooldown { next_vote_at }, cooldown) => cooldown.is_some_and(|(_, ends)| ends == next_vote_at),
         }
     }
 
-    /// The same. A cooldown whose end was not certain has the end that was seen from now on.
-    pub(crate) fn see(&mut self, by: Option<&str>, voter: Voter, now: Span, seen: Seen) -> bool {
-        let may_see = self.may_see(by, voter, now, seen);
-        if may_see
-            && let Seen::InCooldown { next_vote_at } = seen
-            && let Some([only]) = self.votes.get_mut(&voter).map(Vec::as_mut_slice)
-        {
-            only.ends = Span::exactly(next_vote_at);
-        }
-        may_see
-    }
-
-    /// A vote is recorded whose cooldown ends then. The later of two votes stays; what had ended may still come back.
-    pub(crate) fn record(&mut self, voter: Voter, ends: Span, now: Span) {
-        let votes = self.votes.entry(voter).or_default();
-        if votes.iter().any(|vote| vote.is_certainly_live(now) && vote.ends.lo >= ends.hi) {
+    /// It was seen so: what was doubted is certain.
+    pub(crate) fn see(self: &mut Rc<World>, server: u32, by: Option<&str>, voter: Voter, now_s: i64, seen: Seen) {
+        let Some(server) = self.meant(server, by) else { return };
+        let Some(vote) = self.vote(server, voter).filter(|vote| vote.is_doubted && now_s < self.ends_s(*vote)) else {
+            return;
+        };
+        if seen == Seen::UnknownServer {
             return;
         }
-        votes.retain(|vote| !vote.is_perhaps_live(now) || vote.ends.hi >= ends.lo);
-        votes.push(Vote::new(ends));
-    }
-
-    /// What stands there now goes. What a step forward had ended may come back, or may have gone with it.
-    pub(crate) fn cancel(&mut self, voter: Voter, now: Span) {
-        if let Some(votes) = self.votes.get_mut(&voter) {
-            votes.retain(|vote| !vote.is_perhaps_live(now));
-            votes.iter_mut().for_each(|vote| vote.is_doubted = true);
+        let votes = &mut Rc::make_mut(self).servers.get_mut(&server).expect("it has the vote").votes;
+        if seen == Seen::CanVote {
+            votes.remove(&voter);
+        } else {
+            votes.insert(voter, Vote { is_doubted: false, ..vote });
         }
     }
 
-    /// The server is struck off the list, and its cooldowns go with it.
-    pub(crate) fn remove(&mut self) {
-        *self = World::default();
+    // Instants.
+
+    fn spend(&mut self, server: u32, voter: Voter, at_s: i64) {
+        self.spent.entry((server, voter)).or_default().insert(at_s, Spent::Never);
     }
 
-    /// Votes that have ended for good go; the large steps of the clock do what the contract says.
-    pub(crate) fn turn(&mut self, turns: &[Turn], certain: Span, cooldown_s: i64) {
-        for votes in self.votes.values_mut() {
-            for turn in turns {
-                if let Turn::Back { ended, .. } = turn {
-                    votes.retain(|vote| !vote.is_over(*ended));
+    fn spent(&self, server: u32, voters: &BTreeSet<Voter>, at_s: i64) -> Option<Spent> {
+        let of_voters = voters.iter().filter_map(|voter| self.spent.get(&(server, *voter)));
+        let mut all = of_voters.filter_map(|spent| spent.get(&at_s).copied());
+        all.try_fold(None, |_, spent| if spent == Spent::Never { Err(spent) } else { Ok(Some(spent)) })
+            .unwrap_or_else(Some)
+    }
+
+    /// The instants that a new vote may get, from `from_s` on: the first that is free. None: too many changes.
+    fn instants(&self, server: u32, voters: &BTreeSet<Voter>, from_s: i64, moment: Moment) -> Vec<Option<i64>> {
+        let mut instants = Vec::new();
+        let is_noted = |at_s: i64| moment.spent_up_to_s.is_some_and(|up_to_s| at_s <= up_to_s);
+        let may_be_spent = |at_s: i64| at_s >= moment.now_s && is_noted(at_s);
+        if moment.is_after_start && may_be_spent(from_s) {
+            instants.push(None);
+        }
+        for at_s in from_s..=moment.now_s + AHEAD_MAX_S {
+            match self.spent(server, voters, at_s) {
+                None if may_be_spent(at_s) => instants.push(Some(at_s)),
+                None => {
+                    instants.push(Some(at_s));
+                    return instants;
                 }
-                votes.iter_mut().for_each(|vote| vote.turn(*turn, cooldown_s));
-            }
-            votes.retain(|vote| !vote.is_over(certain));
-        }
-        self.votes.retain(|_, votes| !votes.is_empty());
-    }
-
-    /// At a start, what was cut may last as long as it may from that start on, and stays so; unless the store did not
-    /// keep the step back, and it is made with this start.
-    pub(crate) fn start(&mut self, now: Span, cooldown_s: i64, is_back: bool) {
-        for vote in self.votes.values_mut().flatten() {
-            if let Some(before) = vote.before {
-                vote.ends = vote.ends.or(before.at_most(now.plus(cooldown_s + AHEAD_MAX_S)));
-                vote.before = vote.before.filter(|_| is_back);
+                // They are remembered from now on only.
+                Some(spent) if spent == Spent::Perhaps || at_s < moment.now_s => instants.push(Some(at_s)),
+                Some(_) => {}
             }
         }
+        instants.push(None);
+        instants
     }
 
-    /// From a start on, the rows of what was cut before it may say so.
-    pub(crate) fn rows_may_be_cut(&mut self) {
-        for vote in self.votes.values_mut().flatten() {
-            vote.before = vote.before.map(|before| before.or(vote.ends));
+    /// The latest instant of these that a later vote must not have.
+    pub(crate) fn latest_spent_s(&self, from_s: i64) -> Option<i64> {
+        self.spent.values().filter_map(|spent| spent.keys().next_back().copied()).filter(|at_s| *at_s >= from_s).max()
+    }
+
+    /// What was spent need not be remembered.
+    pub(crate) fn forget_spent(&mut self) {
+        self.spent.values_mut().flat_map(BTreeMap::values_mut).for_each(|spent| *spent = Spent::Perhaps);
+    }
+
+    /// The instant of a pair's vote, live or not.
+    pub(crate) fn latest(&self, server: u32, address: IpAddr) -> Option<i64> {
+        let voter = self.voter(address);
+        let spent = self.spent.get(&(server, voter)).and_then(|spent| spent.keys().next_back().copied());
+        self.vote(server, voter).map(|vote| vote.at_s).or(spent)
+    }
+
+    // Requests.
+
+    /// The ways in which a request is answered.
+    pub(crate) fn asked(&self, request: &Request, part: usize, moment: Moment) -> Vec<Way> {
+        match request {
+            Request::Votes { asked, is_record } => self.asked_vote(&asked[part], *is_record, moment),
+            Request::Cancel(server, address) => self.asked_cancel(*server, *address, moment),
+            Request::CancelAll(address) => self.asked_cancel_all(*address, moment),
+            Request::List { servers, keeps } => self.asked_list(&servers[part], *keeps),
+            Request::Rotate(server) => self.asked_rotate(*server),
+            Request::Remove(server) => self.asked_remove(*server),
         }
     }
 
-    /// Each vote that has ended may be gone from the file.
-    pub(crate) fn ended_rows_may_be_gone(&mut self, now: Span) {
-        let ended = self.votes.values_mut().flatten().filter(|vote| !vote.is_certainly_live(now));
-        ended.for_each(|vote| vote.is_doubted = true);
+    fn asked_vote(&self, asked: &Asked, is_record: bool, moment: Moment) -> Vec<Way> {
+        let mut ways = Vec::new();
+        let mut refuse = |answer| ways.push((answer, self.clone()));
+        let (now_s, cooldown_s) = (moment.now_s, self.settings.cooldown_s);
+        let from_s = asked.voted_at.unwrap_or(now_s);
+        let ends_ms = (from_s + cooldown_s) * 1_000;
+        let server = match &asked.server {
+            Named::Id(id) => Some(*id).filter(|id| self.is_listed(*id)),
+            Named::Token(token) => self.by_token(token),
+        };
+        let (may_be_over, is_over) = if is_record {
+            (ends_ms <= moment.certain_ms.1, ends_ms <= moment.certain_ms.0)
+        } else {
+            (from_s + cooldown_s <= now_s, from_s + cooldown_s <= now_s)
+        };
+        let is_ahead = from_s > now_s + AHEAD_MAX_S;
+        if may_be_over {
+            refuse(Answer::Expired);
+        }
+        if is_ahead {
+            refuse(Answer::InFuture);
+        }
+        let Some(server) = server else {
+            refuse(Answer::UnknownServer);
+            return ways;
+        };
+        let voters: BTreeSet<Voter> = asked.addresses.iter().map(|address| self.voter(*address)).collect();
+        let is_doubted = |voter: &Voter| self.vote(server, *voter).is_some_and(|vote| vote.is_doubted);
+        if let Some(doubted) = voters.iter().copied().find(is_doubted) {
+            // Both, one after the other.
+            for is_there in [true, false] {
+                let mut world = self.clone();
+                let votes = &mut world.servers.get_mut(&server).expect("it has the vote").votes;
+                if is_there {
+                    votes.entry(doubted).and_modify(|vote| vote.is_doubted = false);
+                } else {
+                    votes.remove(&doubted);
+                }
+                ways.extend(world.asked_vote(asked, is_record, moment));
+            }
+            return ways;
+        }
+        let live: Vec<i64> =
+            voters.iter().filter_map(|voter| self.cooldown(server, *voter, now_s)).map(|(_, ends)| ends).collect();
+        if !is_record {
+            live.iter().for_each(|ends| refuse(Answer::InCooldown { next_vote_at: *ends }));
+        }
+        if is_ahead || is_over || (!is_record && !live.is_empty()) {
+            return ways;
+        }
+        if is_record {
+            ways.push(self.with_record(server, &voters, from_s));
+            let mut forgotten = self.clone();
+            let votes = &mut forgotten.servers.get_mut(&server).expect("it is listed").votes;
+            let ends_ms = |vote: &Vote| self.ends_s(*vote) * 1_000;
+            votes.retain(|voter, vote| !voters.contains(voter) || ends_ms(vote) > moment.ended_by_ms);
+            if forgotten != *self {
+                ways.push(forgotten.with_record(server, &voters, from_s));
+            }
+            return ways;
+        }
+        for instant in self.instants(server, &voters, from_s, moment) {
+            let Some(at_s) = instant else {
+                ways.push((Answer::TooManyChanges, self.clone()));
+                continue;
+            };
+            let mut world = self.clone();
+            let votes = &mut world.servers.get_mut(&server).expect("it is listed").votes;
+            votes.extend(voters.iter().map(|voter| (*voter, Vote { at_s, is_doubted: false })));
+            ways.push((Answer::Recorded { voted_at: at_s, next_vote_at: at_s + cooldown_s }, world));
+        }
+        ways
     }
 
-    /// Votes get another length; what had ended stays ended. Of those that fall together the latest stays.
-    pub(crate) fn settle(&mut self, now: Span, longer_s: i64, prefix: u8) {
-        let mut settled: BTreeMap<Voter, Vec<Vote>> = BTreeMap::new();
-        for (voter, votes) in std::mem::take(&mut self.votes) {
-            for mut vote in votes.into_iter().filter(|vote| vote.is_perhaps_live(now)) {
-                vote.is_doubted |= !vote.is_certainly_live(now);
-                vote.ends = vote.ends.plus(longer_s);
-                vote.before = vote.before.map(|before| before.plus(longer_s));
-                settled.entry(voter.under(prefix)).or_default().push(vote);
+    /// The later of the two votes stays.
+    fn with_record(&self, server: u32, voters: &BTreeSet<Voter>, at_s: i64) -> Way {
+        let mut world = self.clone();
+        for voter in voters {
+            let before = world.vote(server, *voter);
+            if before.is_some_and(|before| before.at_s >= at_s) {
+                continue;
+            }
+            before.iter().for_each(|before| world.spend(server, *voter, before.at_s));
+            let votes = &mut world.servers.get_mut(&server).expect("it is listed").votes;
+            votes.insert(*voter, Vote { at_s, is_doubted: false });
+        }
+        let next_vote_at = at_s + self.settings.cooldown_s;
+        let answer = if world == *self { Answer::Unchanged } else { Answer::Recorded { voted_at: at_s, next_vote_at } };
+        (answer, world)
+    }
+
+    fn without(&self, server: u32, voter: Voter) -> World {
+        let mut world = self.clone();
+        let gone = world.servers.get_mut(&server).and_then(|server| server.votes.remove(&voter));
+        gone.iter().for_each(|vote| world.spend(server, voter, vote.at_s));
+        world
+    }
+
+    fn asked_cancel(&self, server: u32, address: IpAddr, moment: Moment) -> Vec<Way> {
+        let voter = self.voter(address);
+        let as_it_was = |answer| (answer, self.clone());
+        if !self.is_listed(server) {
+            return vec![as_it_was(Answer::UnknownServer)];
+        }
+        match self.cooldown(server, voter, moment.now_s) {
+            None => vec![as_it_was(Answer::NoCooldown)],
+            Some((true, _)) => vec![(Answer::Cancelled, self.without(server, voter))],
+            Some((false, _)) => {
+                let mut none = self.clone();
+                none.servers.get_mut(&server).expect("it has the vote").votes.remove(&voter);
+                vec![(Answer::Cancelled, self.without(server, voter)), (Answer::NoCooldown, none)]
             }
         }
-        for votes in settled.values_mut() {
-            let latest = votes.iter().filter(|vote| !vote.is_doubted).map(|vote| vote.ends.lo).max();
-            let perhaps = votes.iter().map(|vote| vote.ends.hi).max();
-            votes.retain(|vote| Some(vote.ends.hi) >= latest);
-            if votes.len() > 1 {
-                votes.iter_mut().for_each(|vote| vote.is_doubted |= Some(vote.ends.lo) < perhaps);
+    }
+
+    /// Every cooldown of the address goes. What a server had that is listed no longer may count.
+    fn asked_cancel_all(&self, address: IpAddr, moment: Moment) -> Vec<Way> {
+        let voter = self.voter(address);
+        let mut world = self.clone();
+        let (mut certain, mut perhaps) = (0, 0);
+        for (id, server) in &self.servers {
+            if let Some(vote) = server.votes.get(&voter) {
+                let is_live = moment.now_s < self.ends_s(*vote);
+                let may_be_held = self.ends_s(*vote) * 1_000 > moment.certain_ms.0;
+                certain += u32::from(is_live && !vote.is_doubted);
+                perhaps += u32::from(is_live || may_be_held);
+                if is_live {
+                    world = world.without(*id, voter);
+                } else if may_be_held {
+                    let votes = &mut world.servers.get_mut(id).expect("it is there").votes;
+                    votes.insert(voter, Vote { is_doubted: true, ..*vote });
+                }
             }
-            votes.iter_mut().for_each(|vote| vote.before = None);
+            perhaps += u32::from(server.left.contains_key(&voter));
+            world.servers.get_mut(id).expect("it is there").left.remove(&voter);
         }
-        self.votes = settled;
+        (certain..=perhaps).map(|count| (Answer::CancelledAll(count), world.clone())).collect()
     }
 
-    /// What may be answered of the voter, in words.
-    pub(crate) fn allowed(&self, voter: Voter, now: Span) -> String {
-        match &self.token {
-            None => "UnknownServer".into(),
-            Some(_) => format!("{:?} at {now:?}", self.cooldown(voter, now)),
+    fn asked_list(&self, Listed { server, token }: &Listed, keeps: bool) -> Vec<Way> {
+        let as_it_was = |answer| vec![(answer, self.clone())];
+        let old = self.servers.get(server).and_then(|server| server.token.clone());
+        let Some(token) = token else {
+            return match old {
+                Some(token) => as_it_was(Answer::Listed { token: Some(token), is_new: false }),
+                None => vec![self.with_token(*server, Token::Generated)],
+            };
+        };
+        let wanted = Token::Known(token.clone());
+        match old {
+            Some(old) if old == wanted => as_it_was(Answer::Listed { token: Some(old), is_new: false }),
+            Some(_) if keeps => as_it_was(Answer::TokenDiffers),
+            _ if self.by_token(token).is_some() => as_it_was(Answer::TokenInUse),
+            _ => vec![self.with_token(*server, wanted)],
         }
     }
 
-    /// Whether any vote is certainly live, or perhaps: a row that a step back has cut need not say so yet.
-    pub(crate) fn live(&self, now: Span) -> (bool, bool) {
-        let mut votes = self.votes.values().flatten();
-        let is_certain = votes.clone().any(|vote| vote.is_certainly_live(now));
-        let by_row = |vote: &Vote| vote.before.is_some_and(|before| now.lo < before.hi);
-        (is_certain, votes.any(|vote| vote.is_perhaps_live(now) || by_row(vote)))
+    fn with_token(&self, server: u32, token: Token) -> Way {
+        let mut world = self.clone();
+        let listed = world.servers.entry(server).or_default();
+        listed.token = Some(token.clone());
+        let left = std::mem::take(&mut listed.left);
+        listed.earlier.extend(left);
+        (Answer::Listed { token: Some(token), is_new: true }, world)
     }
+
+    fn asked_rotate(&self, server: u32) -> Vec<Way> {
+        if self.is_listed(server) {
+            vec![self.with_token(server, Token::Generated)]
+        } else {
+            vec![(Answer::UnknownServer, self.clone())]
+        }
+    }
+
+    /// The token that a server was given is told.
+    pub(crate) fn learn_token(&mut self, server: u32, token: &Arc<str>) {
+        let listed = self.servers.get_mut(&server).filter(|server| server.token == Some(Token::Generated));
+        if let Some(listed) = listed {
+            listed.token = Some(Token::Known(Arc::clone(token)));
+        }
+    }
+
+    fn asked_remove(&self, server: u32) -> Vec<Way> {
+        if !self.is_listed(server) {
+            return vec![(Answer::UnknownServer, self.clone())];
+        }
+        let mut world = self.clone();
+        let removed = world.servers.get_mut(&server).expect("it is listed");
+        removed.token = None;
+        let votes = std::mem::take(&mut removed.votes);
+        removed.left.extend(votes.iter().map(|(voter, vote)| (*voter, vote.at_s)));
+        votes.iter().for_each(|(voter, vote)| world.spend(server, *voter, vote.at_s));
+        vec![(Answer::Removed, world)]
+    }
+
+    // Time.
+
+    /// The time shown goes back: what has ended is left out, and what lies ahead gets the new time. What has ended by one of
+    /// two lengths only may be left out.
+    pub(crate) fn goes_back(&mut self, ended_by_ms: i64, to_s: i64, other_s: i64) {
+        let (shorter_s, longer_s) = (self.settings.cooldown_s.min(other_s), self.settings.cooldown_s.max(other_s));
+        for server in self.servers.values_mut() {
+            server.votes.retain(|_, vote| (vote.at_s + longer_s) * 1_000 > ended_by_ms - super::time::FUZZ_MS);
+            for vote in server.votes.values_mut() {
+                vote.is_doubted |= (vote.at_s + shorter_s) * 1_000 <= ended_by_ms + super::time::FUZZ_MS;
+                if vote.at_s > to_s + AHEAD_MAX_S {
+                    vote.at_s = to_s;
+                }
+            }
+        }
+        self.forget_spent();
+    }
+
+    /// A start: what the certain line has ended is gone. What it had ended before, and has not ended as it was noted, may
+    /// be.
+    pub(crate) fn starts(&mut self, certain_ms: i64, had_ended_by_ms: i64) {
+        let cooldown_s = self.settings.cooldown_s;
+        for server in self.servers.values_mut() {
+            let ends_ms = |at_s: i64| (at_s + cooldown_s) * 1_000;
+            server.votes.retain(|_, vote| ends_ms(vote.at_s) > certain_ms - super::time::FUZZ_MS);
+            for vote in server.votes.values_mut() {
+                let limit_ms = had_ended_by_ms.max(certain_ms) + super::time::FUZZ_MS;
+                vote.is_doubted |= ends_ms(vote.at_s) <= limit_ms;
+            }
+        }
+    }
+
+    /// Whether any vote that is shown is live by this line: perhaps, certainly.
+    pub(crate) fn has_live(&self, certain_ms: i64) -> (bool, bool) {
+        let fuzz_ms = super::time::FUZZ_MS;
+        let votes =
+            || self.servers.values().filter(|server| server.token.is_some()).flat_map(|server| server.votes.values());
+        let ends_ms = |vote: &Vote| self.ends_s(*vote) * 1_000;
+        let perhaps = votes().any(|vote| ends_ms(vote) > certain_ms - fuzz_ms);
+        (perhaps, votes().any(|vote| !vote.is_doubted && ends_ms(vote) > certain_ms + fuzz_ms))
+    }
+
+    /// Votes that may still be held, those of servers that were removed included.
+    pub(crate) fn held(&self, certain_ms: i64) -> usize {
+        let is_held = |at_s: i64| (at_s + self.settings.cooldown_s) * 1_000 > certain_ms - super::time::FUZZ_MS;
+        let of = |server: &Server| {
+            let votes = server.votes.values().filter(|vote| is_held(vote.at_s)).count();
+            votes + server.left.values().chain(server.earlier.values()).filter(|at_s| is_held(**at_s)).count()
+        };
+        self.servers.values().map(of).sum()
+    }
+
+    /// Other settings are taken: what had ended stays so, and of votes that fall together the latest stays.
+    pub(crate) fn settle(&mut self, settings: Settings, certain_ms: i64, shown_ms: i64) {
+        let was = std::mem::replace(&mut self.settings, settings);
+        for server in self.servers.values_mut() {
+            // What of these is taken over is not seen.
+            let left = std::mem::take(&mut server.left);
+            server.left = left.into_iter().map(|(voter, at_s)| (voter.under(settings.prefix), at_s)).collect();
+            let votes = std::mem::take(&mut server.votes);
+            for (voter, vote) in votes {
+                let ends_ms = (vote.at_s + was.cooldown_s) * 1_000;
+                let is_forgotten = settings.prefix > was.prefix && matches!(voter, Voter::V6(_));
+                if ends_ms <= certain_ms - super::time::FUZZ_MS || is_forgotten {
+                    continue;
+                }
+                // What only the time shown has ended need not stay so.
+                let is_doubted = vote.is_doubted || ends_ms <= certain_ms.max(shown_ms) + super::time::FUZZ_MS;
+                let voter = voter.under(settings.prefix);
+                let later = server.votes.get(&voter).is_none_or(|other| other.at_s < vote.at_s);
+                if later {
+                    server.votes.insert(voter, Vote { is_doubted, ..vote });
+                }
+            }
+        }
+        if settings.prefix != was.prefix {
+            let spent = std::mem::take(&mut self.spent);
+            for ((server, voter), instants) in spent {
+                self.spent.entry((server, voter.under(settings.prefix))).or_default().extend(instants);
+            }
+            self.forget_spent();
+        }
+    }
+}
+
+/// The same ways once.
+pub(crate) fn different(ways: Vec<Way>) -> Vec<Way> {
+    once(ways)
 }

@@ -1,0 +1,15 @@
+//! The store of many nodes, as a model in virtual time: the commands that the nodes and their functions call, and the
+//! functions themselves, which are the very `src/cluster/functions.lua`.
+//!
+//! The same calls at the same instants give the same replies and the same keys. `tests/` compares both with a Redis
+//! and a Valkey. The model knows no connection, no thread and no clock: its instant is a field.
+#![forbid(unsafe_code)]
+
+pub mod commands;
+pub mod functions;
+pub mod hashes;
+pub mod keyspace;
+pub mod logs;
+pub mod reply;
+pub mod sorted;
+pub mod store;

@@ -1,0 +1,81 @@
+//! What watchers are told of the changes that the log brings, and which of these end cooldowns before their time.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::recorder::ended::EndedEarly;
+use crate::recorder::live_state::LiveState;
+use crate::store::Event;
+use crate::vote::directory::Snapshot;
+use crate::vote::id::ServerId;
+use crate::vote::time::{Cooldown, UnixSeconds};
+use crate::watch::Seen;
+
+/// Looks at events, each before it is applied.
+pub(super) struct EventObserver {
+    /// The servers before the first of them.
+    before: Arc<Snapshot>,
+    listed: HashSet<ServerId>,
+    cooldown: Cooldown,
+    now: UnixSeconds,
+    is_watched: bool,
+    seen: Vec<Seen>,
+    ended: EndedEarly,
+}
+
+impl EventObserver {
+    /// One for events that come upon this state.
+    #[must_use]
+    pub(super) fn new(live: &mut LiveState, cooldown: Cooldown, now: UnixSeconds) -> Self {
+        let (is_watched, before) = (live.watch.look(), live.directory.snapshot());
+        let (listed, seen, ended) = Default::default();
+        Self { before, listed, cooldown, now, is_watched, seen, ended }
+    }
+
+    /// This event comes, and then the `next` one.
+    pub(super) fn comes(&mut self, event: &Event, next: Option<&Event>, live: &LiveState) {
+        match event {
+            Event::Vote(vote) => {
+                let (pair, expires_at) = (vote.pair, self.cooldown.expires_at(vote.voted_at));
+                // One that comes again changes nothing.
+                let is_another = |until: &UnixSeconds| self.now < *until && *until != expires_at;
+                if let Some(until) = live.table.expires_at(pair).filter(is_another) {
+                    self.ended.replaced += 1;
+                    let voted_at = self.cooldown.voted_at(until);
+                    self.see(live, Seen::Replacement { pair, voted_at, expires_at: until });
+                }
+                self.see(live, Seen::Vote { pair, voted_at: vote.voted_at, expires_at });
+            }
+            // What makes room for a later vote of the same pair, or goes with its server, is no cancellation. Another
+            // network of the same prefix is the same voter.
+            Event::VoteRemoved(vote) => {
+                let is_replaced = matches!(next, Some(Event::Vote(next)) if next.pair == vote.pair);
+                if !is_replaced && self.before.contains(vote.pair.server) {
+                    self.ended.cancelled += 1;
+                    self.see(live, Seen::Cancellation(vote.pair));
+                }
+            }
+            Event::Server(server, _) => {
+                let is_new = self.listed.insert(*server) && !self.before.contains(*server);
+                self.see(live, if is_new { Seen::Registration(*server) } else { Seen::Rotation(*server) });
+            }
+            Event::ServerRemoved(server) => {
+                self.ended.removed += live.table.view().count(|held| held == *server, self.now) as u64;
+                self.see(live, Seen::Removal(*server));
+            }
+        }
+    }
+
+    fn see(&mut self, live: &LiveState, seen: Seen) {
+        if self.is_watched && live.watch.is_wanted(&seen) {
+            self.seen.push(seen);
+        }
+    }
+
+    /// Counts what has ended. Gives what there is to see, to be noted once the events are shown.
+    #[must_use]
+    pub(super) fn end(self, live: &LiveState) -> Vec<Seen> {
+        live.counters.end(self.ended);
+        self.seen
+    }
+}

@@ -1,0 +1,74 @@
+//! Tells watchers of votes that were reported and not recorded, and why. Knows what was asked and what the recorder
+//! replied. Votes that are recorded reach watchers from the recorder, and with a shared store from every node.
+
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::recorder::command::{Command, Reply, ServerName, Vote, VoteOutcome};
+use crate::vote::directory::Snapshot;
+use crate::vote::id::ServerId;
+use crate::vote::table::CooldownView;
+use crate::vote::time::Cooldown;
+use crate::watch::{Attempt, HeldCooldown, Seen, WatchPost, token_beginning};
+
+/// The votes of one command, until its reply is there. Made only while somebody watches.
+pub(super) struct AttemptObserver {
+    pub(super) votes: Vec<Vote>,
+    pub(super) watch: WatchPost,
+    pub(super) clock: Clock,
+    pub(super) cooldown: Cooldown,
+    pub(super) cooldowns: CooldownView,
+    pub(super) servers: Arc<Snapshot>,
+}
+
+impl AttemptObserver {
+    /// The votes of a command; `None` for another one.
+    pub(super) fn votes_of(command: &Command) -> Option<Vec<Vote>> {
+        if let Command::Votes(votes, _) = command { Some(votes.clone()) } else { None }
+    }
+
+    /// The reply is there: each vote that it did not record has a line for each of its addresses.
+    pub(super) fn replied(&self, reply: &Reply) {
+        match reply {
+            Reply::Votes(outcomes) => {
+                self.votes.iter().zip(outcomes).for_each(|(vote, outcome)| self.came(vote, outcome));
+            }
+            Reply::StoreSilent => self.votes.iter().for_each(|vote| self.note(vote, "in_doubt", None)),
+            _ => self.votes.iter().for_each(|vote| self.note(vote, "store_unavailable", None)),
+        }
+    }
+
+    fn came(&self, vote: &Vote, outcome: &VoteOutcome) {
+        let held = match outcome {
+            VoteOutcome::Recorded(_) => return,
+            VoteOutcome::InCooldown(address, until) => {
+                Some(HeldCooldown { of: *address, since: self.cooldown.voted_at(*until), until: *until })
+            }
+            _ => None,
+        };
+        self.note(vote, outcome.word(), held);
+    }
+
+    fn note(&self, vote: &Vote, outcome: &'static str, held: Option<HeldCooldown>) {
+        let (server, token_begins) = self.server(&vote.server);
+        let mut addresses: Vec<_> = vote.voter.addresses().map(|address| self.cooldowns.voter(address)).collect();
+        // Addresses of one network are one voter.
+        addresses.dedup();
+        for address in addresses {
+            let (token_begins, address) = (token_begins.clone(), Some(address));
+            let attempt = Attempt { server, token_begins, address, voted_at: vote.voted_at, outcome, held };
+            self.watch.note(self.clock.now().wall, Seen::Attempt(attempt));
+        }
+    }
+
+    fn server(&self, name: &ServerName) -> (Option<ServerId>, Option<String>) {
+        match name {
+            ServerName::Id(server) => (Some(*server), None),
+            ServerName::Token(token) => {
+                let token = token.as_str().as_bytes();
+                let server = self.servers.find(token);
+                (server, if server.is_some() { None } else { token_beginning(token, &self.servers) })
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The rule of eviction: which connection gives its place up where all places are taken. It knows what connections wait
+//! for, since when, and of which network they are; it touches none.
+//!
+//! **Nobody leaves without an answer while another connection can be given one.** In this order:
+//!
+//! 1. the connection that has been idle longest, which has had its answers;
+//! 2. a connection that has sent nothing for [`STUCK_MS`] (503), or has taken nothing of its answer for as long;
+//! 3. a request that is unfinished after [`STUCK_MS`] (408);
+//! 4. the waiting request with the nearest end, which gets its answer;
+//! 5. the oldest of the connections that have not asked: silent (503), or with an unfinished request (408);
+//! 6. an answer that is being sent;
+//! 7. the longest idle connection whose client has shown the key.
+//!
+//! From 3 on, a network gives up the oldest of its connections that have not asked before a connection of another network
+//! goes, where these hold over 1/16 of the places. So a crowd of one address ends no wait of others. A crowd of many
+//! addresses has [`STUCK_MS`]: of `r` such connections a second, `r` × 1 s hold places that waits had, and no more.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use super::deadline::{Awaited, Class, Deadlines};
+use crate::limits::{CROWD_PART, STUCK_MS};
+use crate::lists::{Ends, Links};
+
+/// A client's network; `None` is this machine, over a Unix socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Network(Option<u128>);
+
+impl Network {
+    /// The network of a client at this address. For IPv6 it has 64 bits: a host changes the rest at will.
+    #[must_use]
+    pub fn of(ip: Option<IpAddr>) -> Self {
+        Self(ip.map(|ip| match ip.to_canonical() {
+            IpAddr::V4(ip) => u128::from(ip.to_bits()),
+            IpAddr::V6(ip) => ip.to_bits() >> 64 << 64,
+        }))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unserved {
+    /// No whole request has come.
+    Unasked(Network),
+    /// The client has not taken all of its answer.
+    Unsent,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Contender {
+    unserved: Unserved,
+    /// When it asked last or came, or took something.
+    since_ms: u64,
+}
+
+/// The connections of one network that have not asked, in the order in which they came.
+struct Crowd {
+    members: Ends,
+    count: usize,
+}
+
+/// The connections that the rule orders in another way than their [`Deadlines`] do. A connection that asks at once and
+/// takes its answer at once is never among them.
+pub struct Contenders {
+    places: usize,
+    links: Links<Contender>,
+    /// Those that have answers to take, by when they last took something.
+    unsent: Ends,
+    crowds: HashMap<Network, Crowd>,
+    /// The networks whose connections that have not asked hold over their part of the places: a few.
+    crowding: Vec<Network>,
+}
+
+impl Contenders {
+    /// None yet, for so many places.
+    #[must_use]
+    pub fn new(places: usize) -> Self {
+        let (links, crowds) = (Links::default(), HashMap::new());
+        Self { places, links, unsent: Ends::EMPTY, crowds, crowding: Vec::new() }
+    }
+
+    /// Takes note of what a connection waits for after its turn. `has_moved` where that has come nearer: it has asked, or
+    /// taken some of its answer.
+    #[inline]
+    pub fn note(
+        &mut self,
+        index: u32,
+        awaited: Option<Awaited>,
+        has_moved: bool,
+        now_ms: u64,
+        network: impl FnOnce() -> Network,
+    ) {
+        let (is_unasked, is_unsent) = match awaited {
+            Some(Awaited { class: Class::Fresh | Class::Request, is_keyed: false }) => (true, false),
+            Some(Awaited { class: Class::Write, is_keyed: false }) => (false, true),
+            _ => (false, false),
+        };
+        let before = self.links.get(index).map(|contender| contender.unserved);
+        let stays = match before {
+            None => !is_unasked && !is_unsent,
+            Some(Unserved::Unasked(_)) => is_unasked && !has_moved,
+            Some(Unserved::Unsent) => is_unsent && !has_moved,
+        };
+        if stays {
+            return;
+        }
+        self.forget(index);
+        if is_unasked {
+            let network = if let Some(Unserved::Unasked(network)) = before { network } else { network() };
+            self.push(index, Unserved::Unasked(network), now_ms);
+        } else if is_unsent {
+            self.push(index, Unserved::Unsent, now_ms);
+        }
+    }
+
+    fn push(&mut self, index: u32, unserved: Unserved, since_ms: u64) {
+        let contender = Contender { unserved, since_ms };
+        let Unserved::Unasked(network) = unserved else {
+            return self.links.push(&mut self.unsent, index, contender);
+        };
+        let crowd = self.crowds.entry(network).or_insert(Crowd { members: Ends::EMPTY, count: 0 });
+        self.links.push(&mut crowd.members, index, contender);
+        crowd.count += 1;
+        if is_crowding(crowd.count, self.places) && !is_crowding(crowd.count - 1, self.places) {
+            self.crowding.push(network);
+        }
+    }
+
+    /// The connection has gone, or is none of these any more.
+    #[inline]
+    pub fn forget(&mut self, index: u32) {
+        let Some(unserved) = self.links.get(index).map(|contender| contender.unserved) else { return };
+        let Unserved::Unasked(network) = unserved else {
+            self.links.remove(&mut self.unsent, index);
+            return;
+        };
+        let Some(crowd) = self.crowds.get_mut(&network) else { return };
+        self.links.remove(&mut crowd.members, index);
+        crowd.count -= 1;
+        if !is_crowding(crowd.count, self.places) {
+            self.crowding.retain(|crowding| *crowding != network);
+        }
+        if crowd.count == 0 {
+            self.crowds.remove(&network);
+            // The memory of a crowd from very many networks goes with it.
+            if self.crowds.is_empty() && self.crowds.capacity() > CROWDS_KEPT {
+                self.crowds = HashMap::new();
+            }
+        }
+    }
+
+    /// The connection that has its answer to take for longest without taking any, and for how long.
+    fn unsent(&self, now_ms: u64) -> Option<(u64, u32)> {
+        let index = self.unsent.front()?;
+        Some((now_ms.saturating_sub(self.links.get(index)?.since_ms), index))
+    }
+
+    /// Whether a client has taken nothing of its answer for [`STUCK_MS`].
+    #[must_use]
+    pub fn takes_nothing(&self, index: u32, now_ms: u64) -> bool {
+        let is_stuck = |contender: &Contender| now_ms.saturating_sub(contender.since_ms) >= STUCK_MS;
+        self.links.get(index).is_some_and(|contender| contender.unserved == Unserved::Unsent && is_stuck(contender))
+    }
+
+    /// The oldest connection of a crowd from another network than `spared`.
+    fn oldest_of_a_crowd(&self, spared: Network) -> Option<u32> {
+        let crowding = self.crowding.iter().filter(|network| **network != spared);
+        let oldest = crowding.filter_map(|network| self.crowds.get(network)?.members.front());
+        oldest.min_by_key(|index| self.links.get(*index).map(|contender| contender.since_ms))
+    }
+
+    /// Panics where what is known of a connection does not agree with what it waits for. For builds that check.
+    #[cfg(debug_assertions)]
+    pub fn check(&self, index: u32, awaited: Option<Awaited>) {
+        let unserved = self.links.get(index).map(|contender| contender.unserved);
+        let class = awaited.filter(|awaited| !awaited.is_keyed).map(|awaited| awaited.class);
+        match class {
+            Some(Class::Fresh | Class::Request) => {
+                assert!(matches!(unserved, Some(Unserved::Unasked(_))), "a connection that has not asked is known");
+            }
+            Some(Class::Write) => assert_eq!(unserved, Some(Unserved::Unsent), "and one that has an answer to take"),
+            _ => assert_eq!(unserved, None, "and no other"),
+        }
+    }
+}
+
+/// Room for networks that stays when none has a connection that has not asked.
+const CROWDS_KEPT: usize = 64;
+
+const fn is_crowding(count: usize, places: usize) -> bool {
+    count * CROWD_PART > places
+}
+
+/// Which connection gives its place up next: this is the rule.
+pub fn next(
+    deadlines: &Deadlines,
+    contenders: &Contenders,
+    now_ms: u64,
+    network_of: impl FnOnce(u32) -> Network,
+) -> Option<u32> {
+    let aged = |class: Class| deadlines.oldest(class.into()).map(|index| (deadlines.age_ms(index, now_ms), index));
+    let index = |(_, index): (u64, u32)| index;
+    let stuck = |aged: Option<(u64, u32)>| aged.filter(|(age_ms, _)| *age_ms >= STUCK_MS).map(index);
+    let (silent, unfinished, unsent) = (aged(Class::Fresh), aged(Class::Request), contenders.unsent(now_ms));
+
+    let first = deadlines.oldest(Class::Idle.into()).or(stuck(silent)).or(stuck(unsent));
+    if first.is_some() {
+        return first;
+    }
+    // Of two equal ones the last.
+    let unasked = [unfinished, silent].into_iter().flatten().max_by_key(|(age_ms, _)| *age_ms);
+    let keyed = Awaited { class: Class::Idle, is_keyed: true };
+    let next = stuck(unfinished)
+        .or_else(|| deadlines.next_waiting())
+        .or(unasked.or(unsent).map(index))
+        .or_else(|| deadlines.oldest(keyed))?;
+    contenders.oldest_of_a_crowd(network_of(next)).or(Some(next))
+}
+
+#[cfg(test)]
+#[path = "eviction_tests.rs"]
+mod tests;

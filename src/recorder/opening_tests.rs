@@ -1,0 +1,153 @@
+//! Starts with other settings, with a clock that is accepted, and on a store that is void.
+
+use super::Accepts;
+use super::command::VoteOutcome;
+use super::tests::{Bench, Disk, START, settings};
+use crate::clock::HandReaders;
+use crate::store::StoreError;
+use crate::vote::address::VoterAddress;
+use crate::vote::ipv6::Ipv6Network;
+use std::sync::Arc;
+
+/// A disk with votes for a cooldown of 90 minutes, one a quarter of an hour old, and one that has just ended.
+fn voted(readers: &Arc<HandReaders>) -> Disk {
+    readers.step_ms(-5_500_000);
+    let mut bench = Bench::listed(readers);
+    bench.cast(1);
+    readers.pass_ms(4_600_000);
+    bench.cast(2);
+    readers.pass_ms(900_000);
+    bench.cast(3);
+    assert_eq!([1, 2, 3].map(|address| bench.ends(address)), [None, Some(4_500), Some(5_400)]);
+    // As after a kill: the row that has ended may be there still.
+    bench.recorder.note_time();
+    bench.disk
+}
+
+#[test]
+fn settings_that_are_accepted_change_every_cooldown_for_good() {
+    let readers = HandReaders::at(START);
+    let disk = voted(&readers);
+    // A longer length: each cooldown lasts that much longer, and what had ended stays ended.
+    for (minutes, ends) in
+        [(120, [None, Some(6_300), Some(7_200)]), (10, [None, None, Some(600)]), (90, [None, None, Some(5_400)])]
+    {
+        let mut bench = Bench::with(&disk, &readers, settings(minutes, 64));
+        bench.recorder.accepts.settings = true;
+        bench.step();
+        assert_eq!([1, 2, 3].map(|address| bench.ends(address)), ends, "{minutes} minutes");
+        let mut again = Bench::with(&disk, &readers, settings(minutes, 64));
+        again.step();
+        assert_eq!([1, 2, 3].map(|address| again.ends(address)), ends, "{minutes} minutes, without the option");
+    }
+}
+
+#[test]
+fn a_store_takes_other_settings_from_the_second_in_which_its_last_cooldown_ends() {
+    let readers = HandReaders::at(START);
+    let disk = voted(&readers);
+    let mut bench = Bench::new(&disk, &readers);
+    bench.step();
+    let mut is_ready = |ms| {
+        // By a clock that nobody has read since the last note the votes might be live.
+        bench.pass(ms);
+        bench.recorder.note_time();
+        let mut other = Bench::with(&disk, &readers, settings(10_080, 48));
+        // A start whose settings are refused ends.
+        other.recorder.step(Vec::new()).is_ok() && other.readiness.is_ready()
+    };
+    assert_eq!([is_ready(5_399_000), is_ready(1_000)], [false, true]);
+}
+
+/// Regression: a clock that was ahead, and other settings, and all votes were dropped for good.
+#[test]
+fn settings_are_accepted_only_where_the_time_is_certain() {
+    let readers = HandReaders::at(START);
+    let disk = voted(&readers);
+    let start = |minutes, accepts| {
+        let mut bench = Bench::with(&disk, &readers, settings(minutes, 64));
+        bench.recorder.accepts = accepts;
+        bench.recorder.step(Vec::new()).map(|_| bench.readiness.is_ready())
+    };
+    let (none, accepted) = (Accepts::default(), Accepts { clock: false, settings: true });
+    let rows = disk.0.lock().votes.clone();
+    readers.step_ms(7_200_000);
+    for accepts in [none, accepted] {
+        let Err(StoreError::Settings(message)) = start(120, accepts) else { panic!("{accepts:?}") };
+        assert_eq!(message.contains("--accept-clock"), accepts.settings, "{message}");
+        assert_eq!(disk.0.lock().votes, rows);
+    }
+    assert!(matches!(start(90, none), Ok(true)), "it is told that the clock is ahead");
+    readers.step_ms(-7_200_000);
+    assert!(matches!(start(120, accepted), Ok(true)));
+    assert!(matches!(start(120, none), Ok(true)), "for good");
+    readers.step_ms(7_200_000);
+    assert!(matches!(start(90, Accepts { clock: true, settings: true }), Ok(true)));
+}
+
+/// Regression: the sync of the commit that kept the new settings failed. The next try read them from the file, was
+/// ready, and after a power cut the old ones were back.
+#[test]
+fn accepted_settings_are_kept_before_the_service_is_ready() {
+    let readers = HandReaders::at(START);
+    let disk = voted(&readers);
+    disk.0.lock().commits_failing = 1;
+    let mut bench = Bench::with(&disk, &readers, settings(120, 64));
+    bench.recorder.accepts.settings = true;
+    bench.step();
+    assert!(!bench.readiness.is_ready());
+    bench.pass(1_000);
+    assert!(bench.readiness.is_ready());
+    assert_eq!(bench.readiness.gravest(), None, "it was said for ever that the store fails");
+    assert_eq!(disk.0.lock().note.expect("it was written").settings, settings(120, 64));
+}
+
+/// Regression: the store was written anew within the start, and connections on passed sockets waited for it.
+#[test]
+fn a_start_does_not_wait_until_a_void_store_is_written_anew() {
+    let readers = HandReaders::at(START);
+    let disk = voted(&readers);
+    disk.0.lock().is_void = true;
+    let mut bench = Bench::new(&disk, &readers);
+    bench.step();
+    assert!(bench.readiness.is_ready() && disk.0.lock().is_void);
+    bench.pass(500);
+    assert!(!disk.0.lock().is_void);
+}
+
+#[test]
+fn of_votes_that_fall_into_one_network_the_latest_stays() {
+    let readers = HandReaders::at(START);
+    let mut bench = Bench::listed(&readers);
+    let disk = bench.disk.clone();
+    let networks = [1, 2].map(|low| VoterAddress::V6(Ipv6Network(0x2001_0DB8_0000_0000 | low)));
+    for network in networks {
+        assert!(matches!(bench.cast_from(network), VoteOutcome::Recorded(_)));
+        readers.pass_ms(1_000);
+    }
+    let mut bench = Bench::with(&disk, &readers, settings(90, 48));
+    bench.recorder.accepts.settings = true;
+    bench.step();
+    assert_eq!(networks.map(|network| bench.ends_of(network)), [Some(5_401); 2]);
+    assert_eq!(disk.0.lock().votes.len(), 1, "the row of the earlier vote has gone");
+    // The store knows the networks only, so a longer prefix forgets their votes.
+    bench = Bench::with(&disk, &readers, settings(90, 64));
+    bench.recorder.accepts.settings = true;
+    bench.step();
+    assert_eq!(networks.map(|network| bench.ends_of(network)), [None; 2]);
+    assert!(disk.0.lock().votes.is_empty());
+}
+
+/// Regression: the lines of the note decided, and a vote that had ended by the clock that was accepted was live for a day.
+#[test]
+fn settings_go_by_the_clock_that_is_accepted() {
+    let readers = HandReaders::at(START);
+    let disk = voted(&readers);
+    // Long off: the certain line does not know of it.
+    readers.pass_ms(6_000_000);
+    let mut bench = Bench::with(&disk, &readers, settings(1_440, 48));
+    bench.recorder.accepts.clock = true;
+    bench.step();
+    assert!(bench.readiness.is_ready(), "no vote is live by that clock");
+    assert_eq!([1, 2, 3].map(|address| bench.ends(address)), [None; 3]);
+}

@@ -1,0 +1,53 @@
+//! Shows the service manager that the loops turn (`WatchdogSec=`). The main thread asks each loop by a letter, which the
+//! loop answers in its next turn, and the manager is told once all have answered. The recorder and the disk have no part in
+//! it: a disk that hangs ends no process that answers status requests.
+
+use std::{env, process};
+
+use super::notify;
+use super::threads::Serving;
+use crate::net::mailbox::{Letter, TurnMark};
+
+/// The manager is told so many times in the time that it allows, so that one late look ends nothing.
+const LOOKS: u64 = 4;
+
+/// What the service manager wants to see, and where the loops stand.
+pub(super) struct Watchdog {
+    /// The pause between two looks; `None` where the manager does not watch.
+    period_ms: Option<u64>,
+    next_ms: u64,
+    /// A mark for each loop that was asked.
+    asked: Vec<TurnMark>,
+}
+
+impl Watchdog {
+    /// As the service manager wants it of this process.
+    pub(super) fn from_environment() -> Self {
+        let number = |name| env::var(name).ok()?.parse::<u64>().ok();
+        let is_meant = number("WATCHDOG_PID").is_none_or(|id| id == u64::from(process::id()));
+        let allowed_us = number("WATCHDOG_USEC").filter(|_| is_meant);
+        Self { period_ms: allowed_us.map(|us| us / 1_000 / LOOKS), next_ms: 0, asked: Vec::new() }
+    }
+
+    /// Tells the manager, once each period, that all loops have turned since they were asked, and asks them again.
+    pub(super) fn look<'s>(&mut self, now_ms: u64, loops: impl Iterator<Item = &'s Serving>) {
+        let Some(period_ms) = self.period_ms else { return };
+        if now_ms < self.next_ms || !self.asked.iter().all(TurnMark::is_set) {
+            return;
+        }
+        notify::tell(notify::WATCHDOG);
+        self.next_ms = now_ms.saturating_add(period_ms);
+        let ask = |serving: &Serving| {
+            let mark = TurnMark::default();
+            (serving.tell)(Letter::Turn(mark.clone()));
+            mark
+        };
+        self.asked = loops.map(ask).collect();
+    }
+
+    /// Tells the manager that a stop is under way, which has a time of its own: loops end meanwhile.
+    pub(super) fn look_aside(&mut self, now_ms: u64) {
+        self.asked.clear();
+        self.look(now_ms, std::iter::empty());
+    }
+}

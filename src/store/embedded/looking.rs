@@ -1,0 +1,56 @@
+//! What a file says of itself, without a write to it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use redb::{Builder, Database};
+
+use super::{EmbeddedStore, STORE_FILE};
+use crate::store::disk::{Disk, DiskFile};
+use crate::store::private_view::PrivateView;
+use crate::store::tables::{self, SCHEMA_OF_FIRST_RELEASE};
+use crate::store::{CommitNote, StoreError};
+use crate::vote::lines::{ClockReading, TimeLines};
+use crate::vote::time::UnixSeconds;
+
+/// Runs `read` on a view of the file; `None` where it cannot be read as it is. The library may panic on what is no store.
+fn read_only<T>(file: &Arc<dyn DiskFile>, read: impl FnOnce(&Database) -> Result<T, redb::Error>) -> Option<T> {
+    let look = || {
+        let view = PrivateView::of(Arc::clone(file)).ok()?;
+        read(&Builder::new().create_with_backend(view).ok()?).ok()
+    };
+    catch_unwind(AssertUnwindSafe(look)).ok().flatten()
+}
+
+/// Whether the store of a directory has a vote that is live by the certain line; `None` where there is no store, or nobody
+/// can tell. Takes no lock: another process may use the store meanwhile.
+pub fn has_live_vote(disk: &dyn Disk, reading: ClockReading) -> Option<bool> {
+    let file = disk.open_to_read(STORE_FILE).ok()?;
+    read_only(&file, |database| {
+        let is_of_first_release = tables::find(database)?.is_some_and(|(schema, _)| schema == SCHEMA_OF_FIRST_RELEASE);
+        let note = if is_of_first_release { tables::first_release::note } else { tables::note };
+        let Some(CommitNote { time, settings, .. }) = note(database)? else { return Ok(false) };
+        let noted = UnixSeconds(u32::try_from(time.certain_ms / 1_000).unwrap_or(u32::MAX));
+        let started = TimeLines::start(Some(time), reading, false);
+        let certain = started.map_or(noted, |(lines, change)| change.map_or(lines, |change| change.lines).certain());
+        tables::has_vote(database, settings.cooldown.first_live(certain))
+    })
+}
+
+impl EmbeddedStore {
+    /// Refuses to take the place of a file that another process has committed to since this one did.
+    pub(super) fn refuse_foreign(&self) -> Result<(), StoreError> {
+        // A view that nothing has changed under shows what this process has read.
+        let is_as_read =
+            self.file.as_ref().is_some_and(|file| file.is_private() && matches!(file.is_as_looked_at(), Ok(true)));
+        let Some(held) = self.held.as_ref().filter(|_| !is_as_read) else { return Ok(()) };
+        let last = read_only(held, tables::find).flatten().map(|(_, last)| last);
+        match last.filter(|last| last.sequence > self.sequence && last.writer != self.writer) {
+            None => Ok(()),
+            Some(last) => Err(StoreError::InUse(format!(
+                "another process writes to the store {}: its last commit is {}, and the last one of this process is {}. End one of the two; run vote-status export FILE while this process runs, and import FILE into the other one",
+                self.name, last.sequence, self.sequence
+            ))),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Caddy: two sites for each line, and one for all of them.
+
+use crate::proxies::expected::to_path;
+use crate::proxies::front::{Front, Kind, Place, caddy_of, render};
+use crate::proxies::hostile::{Line, Site, are_named, ask_all, ask_while_away, judge, lines};
+use crate::util::answers::prepare;
+use crate::util::client::exchange;
+use crate::util::server::Server;
+use crate::util::stub::Stub;
+use crate::util::wait_until;
+use std::fs;
+use std::net::SocketAddr;
+use std::process::Command;
+
+/// What the site itself says.
+const REST: &str = "respond \"<h1>The site</h1>\"";
+
+#[test]
+fn no_line_of_a_site_bends_caddy() {
+    let lines = lines("caddy", &['^']);
+    are_named("caddy/vote-status-site.caddy", &lines);
+    // Caddy takes its time to start with many sites.
+    blocks(&lines).chunks(AT_A_TIME).for_each(ask_some);
+}
+
+/// Sites of one Caddy.
+const AT_A_TIME: usize = 32;
+
+fn ask_some(blocks: &[Block]) {
+    let server = Server::in_memory(&[]);
+    let vote = prepare(&server);
+    let away = Stub::nobody();
+    let Some(mut front) = Front::run(Kind::Caddy, |place| caddy(place, server.public(), away.addr(), blocks)) else {
+        return;
+    };
+    let (plain, tunnel) = (front.plain, front.tunnel());
+    let site = |(number, block): (usize, &Block)| Site {
+        at: if block.is_over_tls { tunnel } else { plain }.into(),
+        // Caddy names a log by host and port.
+        host: format!("s{number}.test:{}", plain.port()),
+        said: block.text.clone(),
+        is_beaten: block.is_beaten,
+    };
+    let sites: Vec<Site> = blocks.iter().enumerate().map(site).collect();
+    let asked = ask_all(&sites, &vote, |method, path, outcome| to_path(Kind::Caddy, method, path, outcome));
+    drop(server);
+    let asked_again = ask_while_away(&sites);
+    // Lines that are written before this one are there with it.
+    exchange(plain, format!("GET /the-last HTTP/1.1\r\nHost: {}\r\n\r\n", sites[0].host));
+    let log_of = |number: usize| {
+        let read = |name| fs::read_to_string(front.folder().join(format!("s{number}.{name}"))).unwrap_or_default();
+        ["log", "more"].map(read).concat()
+    };
+    wait_until("the log is whole", || log_of(0).contains("/the-last"));
+    judge(&sites, [asked, asked_again], log_of);
+    let said = front.said();
+    let leaks: Vec<&str> = said.lines().filter(|line| line.contains("s3cret") || line.contains("demo")).collect();
+    assert!(leaks.is_empty(), "{leaks:#?}");
+}
+
+/// A site's block behind the line of the shipped file.
+struct Block {
+    text: String,
+    is_beaten: bool,
+    is_over_tls: bool,
+}
+
+impl Block {
+    fn plain(text: String, is_beaten: bool) -> Block {
+        Block { text, is_beaten, is_over_tls: false }
+    }
+}
+
+fn blocks(lines: &[Line]) -> Vec<Block> {
+    let inside = |text: &str| format!("{text}\nhandle {{\n{REST}\n}}");
+    let outside = lines.iter().map(|line| Block::plain(inside(&line.text), line.is_beaten));
+    let can_be_inside = || lines.iter().filter(|line| line.mark.is_none());
+    let within = can_be_inside().map(|line| format!("handle {{\n{}\n{REST}\n}}", line.text));
+    let all: Vec<&str> = can_be_inside().map(|line| line.text.as_str()).collect();
+    // The name of a logger would be there twice.
+    let around = lines.iter().filter(|line| line.mark.is_some() && !line.text.starts_with("log"));
+    let around: Vec<&str> = around.map(|line| line.text.as_str()).collect();
+    let all = format!("{}\nhandle {{\n{}\n{REST}\n}}", around.join("\n"), all.join("\n"));
+    let within = within.map(|text| Block::plain(text, true));
+    outside.chain(within).chain([Block { text: all, is_beaten: true, is_over_tls: true }]).collect()
+}
+
+fn caddy(place: Place<'_>, service: SocketAddr, away: SocketAddr, blocks: &[Block]) -> Command {
+    let Place { folder, plain, tls } = place;
+    let here = folder.display();
+    let import = render(folder, "caddy/vote-status-site.caddy", &[("127.0.0.1:8080", service.to_string())], &[]);
+    let options = render(folder, "caddy/vote-status-options.caddy", &[], &[]);
+    let mut text = format!("{{\n\tadmin off\n\tdefault_bind 127.0.0.1\n\timport {options}\n}}\n");
+    let secure = format!("https://:{} {{\ntls {here}/fullchain.pem {here}/privkey.pem\n", tls.port());
+    for (number, block) in blocks.iter().enumerate() {
+        let address = format!("http://s{number}.test:{} {{\n", plain.port());
+        let address = if block.is_over_tls { &secure } else { &address };
+        let has_log = block.text.starts_with("log");
+        let log = if has_log { String::new() } else { format!("log {{\noutput file {here}/s{number}.log\n}}") };
+        let said = block.text.replace("LOG", &format!("{here}/s{number}"));
+        text += &format!("{address}{log}\nimport {import}\n{said}\n}}\n");
+    }
+    if !blocks.iter().any(|block| block.is_over_tls) {
+        text += &format!("{secure}respond nothing\n}}\n");
+    }
+    let text = text.replace("HERE", &here.to_string()).replace("AWAY", &away.to_string());
+    let file = folder.join("Caddyfile");
+    fs::write(&file, text).expect("it can be written");
+    caddy_of(folder, &file.display().to_string())
+}

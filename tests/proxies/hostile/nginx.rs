@@ -1,0 +1,164 @@
+//! nginx: a server block for each line, and one for all of them.
+
+use crate::proxies::expected::to_path;
+use crate::proxies::front::{self, Front, Kind, Place, nginx_files, nginx_of, render};
+use crate::proxies::hostile::{Line, Site, are_named, ask_all, ask_while_away, judge, lines};
+use crate::util::answers::prepare;
+use crate::util::client::exchange;
+use crate::util::server::Server;
+use crate::util::stub::Stub;
+use crate::util::wait_until;
+use std::collections::HashSet;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+/// Directives that may stand in one block many times.
+const REPEATED: &[&str] = &["add_header", "add_trailer", "if", "return", "rewrite", "break", "set", "location"];
+
+/// What the list needs of `http`.
+const HTTP: &str = "limit_req_zone $binary_remote_addr zone=none:1m rate=1000r/s; \
+    limit_conn_zone $binary_remote_addr zone=none_too:1m; proxy_cache_path HERE/cache keys_zone=site:1m; \
+    server_names_hash_max_size 4096; variables_hash_max_size 4096;";
+
+/// What each site has besides its line.
+const LOCATIONS: &str = "location = /site-401 { return 401 \"<h1>Who?</h1>\"; } \
+    location = /site-500 { return 500 \"<h1>A fault</h1>\"; } \
+    location = /site-page { return 200 \"<h1>A page</h1>\"; } location / { return 200 \"<h1>The site</h1>\"; }";
+
+#[test]
+fn no_line_of_a_site_bends_nginx() {
+    let mut lines = lines("nginx", &['<']);
+    are_named("nginx/vote-status-site.inc", &lines);
+    let all = together(&lines);
+    lines.push(Line { text: all, is_beaten: true, mark: None });
+    let server = Server::in_memory(&[]);
+    let vote = prepare(&server);
+    let away = Stub::nobody();
+    let Some(mut front) = Front::run(Kind::Nginx, |place| nginx(place, server.public(), away.addr(), &lines)) else {
+        return;
+    };
+    // The one with all is asked over TLS.
+    let (plain, tunnel, last) = (front.plain, front.tunnel(), lines.len() - 1);
+    let site = |(number, line): (usize, &Line)| Site {
+        at: if number == last { tunnel } else { plain }.into(),
+        host: format!("s{number}.test"),
+        said: line.text.clone(),
+        is_beaten: line.is_beaten,
+    };
+    let sites: Vec<Site> = lines.iter().enumerate().map(site).collect();
+    let asked = ask_all(&sites, &vote, |method, path, outcome| to_path(Kind::Nginx, method, path, outcome));
+    drop(server);
+    let asked_again = ask_while_away(&sites);
+    // Lines that are written before this one are there with it.
+    exchange(front.plain, "GET /the-last HTTP/1.1\r\nHost: s0.test\r\n\r\n");
+    let log_of =
+        |number: usize| ["log", "error", "more"].map(|name| read(front.folder(), &format!("s{number}.{name}")));
+    wait_until("the log is whole", || log_of(0)[0].contains("/the-last"));
+    judge(&sites, [asked, asked_again], |number| log_of(number).concat());
+    assert_eq!(front.said().matches("demo").count(), 0, "{}", front.said());
+}
+
+/// Words of the list that `http` does not take, or that the test has there itself.
+const NOT_IN_HTTP: &[&str] = &[
+    "return",
+    "rewrite ",
+    "if ",
+    "set ",
+    "break",
+    "try_files",
+    "location",
+    "stub_status",
+    "valid_referers",
+    "referer_hash",
+    "post_action",
+    "client_body_temp_path",
+    "proxy_temp_path",
+    "access_log",
+    "error_log",
+];
+
+/// The service's own file stands in `http`, beside all that a machine's nginx.conf may have there.
+#[test]
+fn no_line_of_http_bends_the_service_s_own_nginx() {
+    let mut lines = lines("nginx", &['<']);
+    lines.retain(|line| !NOT_IN_HTTP.iter().any(|word| line.text.starts_with(word)));
+    let all = together(&lines);
+    let server = Server::in_memory(&[]);
+    let vote = prepare(&server);
+    let away = Stub::nobody();
+    let Some(mut front) = Front::run(Kind::Nginx, |place| {
+        let here = place.folder.display().to_string();
+        fs::write(place.folder.join("nobody"), "").expect("it can be written");
+        let logs = "access_log HERE/more.log; error_log HERE/more-error.log info;";
+        let http = format!("{HTTP}{logs}{all}").replace("HERE", &here).replace("AWAY", &away.addr().to_string());
+        front::nginx(place, &[server.public()], &[], &http)
+    }) else {
+        return;
+    };
+    let at = [front.plain, front.tunnel()];
+    let site = |at: SocketAddr| Site { at: at.into(), host: "a".to_owned(), said: all.clone(), is_beaten: true };
+    let sites = at.map(site);
+    let asked = ask_all(&sites, &vote, |method, path, outcome| to_path(Kind::Nginx, method, path, outcome));
+    drop(server);
+    let asked_again = ask_while_away(&sites);
+    exchange(front.plain, "GET /api/servers/s3cret/vote-status/203.0.113.99 HTTP/1.1\r\nHost: a\r\n\r\n");
+    front.logged(|log| log.contains("203.0.113.99"));
+    let logs = ["vote-status.log", "vote-status-error.log", "more.log", "more-error.log", "said"];
+    judge(&sites, [asked, asked_again], |_| logs.map(|name| read(front.folder(), name)).concat());
+}
+
+fn read(folder: &Path, name: &str) -> String {
+    fs::read_to_string(folder.join(name)).unwrap_or_default()
+}
+
+/// All that is beaten, in one block: of each directive its first line.
+fn together(lines: &[Line]) -> String {
+    let mut there = HashSet::new();
+    let mut all = String::new();
+    for line in lines.iter().filter(|line| line.is_beaten) {
+        let words = line.text.split(';').filter_map(|part| part.split_whitespace().next());
+        let words: HashSet<&str> = words.filter(|word| *word != "}").collect();
+        let is_new = words.iter().all(|word| REPEATED.contains(word) || !there.contains(word));
+        // nginx takes one of the two only.
+        let is_other = words.contains("proxy_store") && there.contains("proxy_cache");
+        if is_new && !is_other {
+            there.extend(words);
+            all += &line.text;
+            all.push('\n');
+        }
+    }
+    all
+}
+
+fn nginx(place: Place<'_>, service: SocketAddr, away: SocketAddr, lines: &[Line]) -> Command {
+    let Place { folder, plain, tls } = place;
+    let here = folder.display().to_string();
+    site_files(folder, service);
+    fs::write(folder.join("nobody"), "").expect("it can be written");
+    let server = |(number, line): (usize, &Line)| {
+        let (before, after) = if line.mark.is_some() { (line.text.as_str(), "") } else { ("", line.text.as_str()) };
+        let log = format!("{here}/s{number}");
+        let logs = if line.text.contains("error_log") { String::new() } else { format!("error_log {log}.error warn;") };
+        format!(
+            "server {{ listen {plain}; listen {tls} ssl http2; server_name s{number}.test; access_log {log}.log; {logs}
+                ssl_certificate {here}/fullchain.pem; ssl_certificate_key {here}/privkey.pem;
+                {before}
+                include {here}/vote-status-site.inc;
+                {after}
+                {LOCATIONS} }}\n"
+        )
+        .replace("LOG", &log)
+    };
+    let servers: String = lines.iter().enumerate().map(server).collect();
+    let http = format!("{HTTP}{servers}").replace("HERE", &here).replace("AWAY", &away.to_string());
+    nginx_of(folder, &http)
+}
+
+/// The files for a site, in this folder.
+fn site_files(folder: &Path, service: SocketAddr) {
+    let replaced = [("127.0.0.1:8080", service.to_string()), ("/etc/nginx/", format!("{}/", folder.display()))];
+    render(folder, "nginx/vote-status-site.inc", &replaced, &[]);
+    nginx_files(folder, &["bodies", "shield"]);
+}

@@ -1,0 +1,59 @@
+//! What an operator does to the files, and what a test looks up in them.
+
+use super::{Disk, Inode, PAGE};
+
+impl Disk {
+    /// Somebody empties the file, or writes other content over it.
+    pub(crate) fn replace(&mut self, name: &str, content: &[u8]) {
+        let Some(inode) = self.names.get(name).and_then(|inode| self.inodes.get_mut(inode)) else {
+            return;
+        };
+        inode.seen = content.to_vec();
+        inode.durable = content.to_vec();
+        inode.writes += 1;
+        inode.dirty.clear();
+        inode.lost.clear();
+        inode.shortest = None;
+        inode.allocated = (0..content.len().div_ceil(PAGE)).collect();
+        inode.reserved.clone_from(&inode.allocated);
+    }
+
+    /// Somebody gives the file another name, and the folder is synced.
+    pub(crate) fn move_away(&mut self, from: &str, to: &str) {
+        if let Some(inode) = self.names.remove(from) {
+            self.names.insert(to.to_owned(), inode);
+            self.names_before.clear();
+        }
+    }
+
+    /// Somebody puts a new file there.
+    pub(crate) fn put(&mut self, name: &str, content: &[u8]) {
+        let inode = self.fresh();
+        self.inodes.insert(inode, Inode::default());
+        self.names.insert(name.to_owned(), inode);
+        self.names_before.clear();
+        self.replace(name, content);
+    }
+
+    /// Somebody deletes a file, and the folder is synced.
+    pub(crate) fn delete(&mut self, name: &str) {
+        if self.names.remove(name).is_some() {
+            self.names_before.clear();
+        }
+    }
+
+    /// Whether a file has this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
+
+    /// How long a file is.
+    pub(crate) fn length_of(&self, name: &str) -> usize {
+        self.names.get(name).and_then(|inode| self.inodes.get(inode)).map_or(0, |inode| inode.seen.len())
+    }
+
+    /// What a backup of the file has in it.
+    pub(crate) fn content(&self, name: &str) -> Option<Vec<u8>> {
+        self.names.get(name).and_then(|inode| self.inodes.get(inode)).map(|inode| inode.seen.clone())
+    }
+}

@@ -1,0 +1,232 @@
+//! A file that is not as a process left it: half written, older, another process's, of another kind, cut, or gone, at each
+//! operation of a start. A start never writes to such a file, and reads what was acknowledged or nothing.
+
+use super::{Disk, Event, MARKER_FILE, Rows, STORE, SimulatedDisk, StoreError, note, open, seam, server, vote};
+use crate::simulation::seam::At;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use vote_status::store::{Store, StoreContent, VoteVisitor};
+
+/// A store with these votes on a disk of its own; what is in its files once it is closed, with the store and the note.
+fn written(votes: std::ops::Range<u32>) -> (Vec<u8>, Vec<u8>) {
+    let disk = seam(Disk::new(0));
+    let mut store = open(&disk).expect("it is made");
+    store.commit(&[server(1, "one")], &note()).expect("it is taken");
+    for number in votes {
+        store.commit(&[Event::Vote(vote(number, number))], &note()).expect("it is taken");
+    }
+    drop(store);
+    let locked = disk.locked();
+    let [store, marker] = [STORE, MARKER_FILE].map(|name| locked.content(name).expect("it is there"));
+    (store, marker)
+}
+
+fn rows(votes: std::ops::Range<u32>) -> Rows {
+    Rows::new([server(1, "one")].into_iter().chain(votes.map(|number| Event::Vote(vote(number, number)))).collect())
+}
+
+fn disk_with(files: &[(&str, &[u8])]) -> Arc<SimulatedDisk> {
+    let disk = seam(Disk::new(0));
+    files.iter().for_each(|(name, content)| disk.locked().put(name, content));
+    disk
+}
+
+fn read(disk: &Arc<SimulatedDisk>) -> Result<Rows, StoreError> {
+    open(disk).and_then(|mut store| Rows::of(&mut store))
+}
+
+/// Regression: 18 of 54 starts repaired a file that `cp` was writing, to ruin.
+#[test]
+fn a_file_that_is_being_copied_is_not_written_and_is_used_once_it_is_whole() {
+    let (whole, marker) = written(0..30);
+    let (older, _) = written(0..10);
+    let (mut waited, mut used) = (0, 0);
+    // A copy into a new file, and one over an older file in its place.
+    for below in [&b""[..], &older] {
+        for piece_bytes in [700, 4_096, 20_000] {
+            for begins_at in (0..whole.len()).step_by(9_001) {
+                let copied = |end: usize| {
+                    let mut content = below.to_vec();
+                    content.resize(content.len().max(end), 0);
+                    content[..end].copy_from_slice(&whole[..end]);
+                    content
+                };
+                let disk = disk_with(&[(STORE, &copied(begins_at)), (MARKER_FILE, &marker)]);
+                let (copier, end, is_torn) =
+                    (Arc::clone(&disk), Mutex::new(begins_at), Arc::new(AtomicBool::new(false)));
+                let torn = Arc::clone(&is_torn);
+                let (whole_bytes, is_whole) = (whole.clone(), Arc::new(AtomicBool::new(false)));
+                let ended = Arc::clone(&is_whole);
+                let below = below.to_vec();
+                // It writes a piece at each operation of the start, and sees whether somebody else has written.
+                let mut expected = copied(begins_at);
+                disk.set_look(Some(Box::new(move |at| {
+                    let mut end = end.lock().expect("no look panics");
+                    if at != At::Operation || *end == whole_bytes.len() {
+                        return;
+                    }
+                    let mut disk = copier.locked();
+                    torn.fetch_or(disk.content(STORE).as_ref() != Some(&expected), Ordering::Relaxed);
+                    *end = whole_bytes.len().min(*end + piece_bytes);
+                    expected = below.clone();
+                    expected.resize(expected.len().max(*end), 0);
+                    expected[..*end].copy_from_slice(&whole_bytes[..*end]);
+                    if *end == whole_bytes.len() {
+                        expected.truncate(*end);
+                    }
+                    disk.replace(STORE, &expected);
+                    ended.store(*end == whole_bytes.len(), Ordering::Relaxed);
+                })));
+                let what = format!("{piece_bytes} bytes at a time from {begins_at} on");
+                let first = read(&disk);
+                assert!(!is_torn.load(Ordering::Relaxed), "{what}: the start has written to it");
+                match first {
+                    Ok(found) => {
+                        assert_eq!(found, rows(0..30), "{what}");
+                        used += 1;
+                    }
+                    Err(error) => {
+                        waited += usize::from(matches!(error, StoreError::Unavailable(_)));
+                    }
+                }
+                let found =
+                    (0..2_000).map(|_| read(&disk)).find(|found| found.is_ok() || is_whole.load(Ordering::Relaxed));
+                assert!(!is_torn.load(Ordering::Relaxed), "{what}: a later start has written to it");
+                let found = found.filter(Result::is_ok).unwrap_or_else(|| read(&disk));
+                assert_eq!(found.unwrap_or_else(|error| panic!("{what}: {error}")), rows(0..30), "{what}");
+                disk.set_look(None);
+            }
+        }
+    }
+    println!("{used} were whole at the first try, {waited} were told to be changing");
+    assert!(used > 0 && waited > 0, "{used} used, {waited} waited");
+}
+
+/// Another file takes the place of the right one, in place, at each operation of a start.
+#[test]
+fn no_other_file_is_taken_or_repaired_at_any_operation_of_a_start() {
+    let (right, marker) = written(0..30);
+    let (older, _) = written(0..10);
+    let mut mixed = right.clone();
+    let half = mixed.len() / 2;
+    mixed[..half].copy_from_slice(&older[..half]);
+    let others: [(&str, &[u8]); 6] = [
+        ("empty", b""),
+        ("text", b"ip,voted_at\n203.0.113.7,2026-11-20T12:34:56Z\n"),
+        ("zeros", &vec![0; right.len()]),
+        ("half", &right[..half]),
+        ("older", &older),
+        ("half older", &mixed),
+    ];
+    let (mut trials, mut unseen) = (0, 0);
+    for (kind, other) in others {
+        for at in 0.. {
+            let disk = disk_with(&[(STORE, &right), (MARKER_FILE, &marker)]);
+            let (hand, content, is_struck) = (Arc::clone(&disk), other.to_vec(), Arc::new(AtomicBool::new(false)));
+            let (mut operations, struck) = (0, Arc::clone(&is_struck));
+            disk.set_look(Some(Box::new(move |_| {
+                if operations == at {
+                    hand.locked().replace(STORE, &content);
+                    struck.store(true, Ordering::Relaxed);
+                }
+                operations += 1;
+            })));
+            let first = read(&disk);
+            disk.set_look(None);
+            if !is_struck.load(Ordering::Relaxed) {
+                break;
+            }
+            trials += 1;
+            let what = format!("{kind} at operation {at}");
+            // Once the file is in use it is written, whatever it has become since the last look.
+            let is_unseen = disk.locked().content(STORE).as_deref() != Some(other);
+            unseen += usize::from(is_unseen);
+            if let Ok(found) = first
+                && !is_unseen
+            {
+                assert_eq!(found, rows(0..30), "{what}");
+            }
+            // The next start finds it, and leaves it as it is.
+            disk.locked().replace(STORE, other);
+            assert!(read(&disk).is_err(), "{what}: it is taken");
+            assert_eq!(disk.locked().content(STORE).as_deref(), Some(other), "{what}: it is written to");
+            // The right one is put back.
+            disk.locked().replace(STORE, &right);
+            assert_eq!(read(&disk).expect("it is whole"), rows(0..30), "{what}");
+        }
+    }
+    println!("{trials} trials, {unseen} once it was in use");
+    assert!(trials > 100 && unseen * 3 < trials, "{trials}, {unseen}");
+}
+
+/// Without its note, or with its note alone, a store is not taken for an empty one.
+#[test]
+fn a_store_with_a_missing_part_is_read_or_refused() {
+    let (right, marker) = written(0..30);
+    let disk = disk_with(&[(STORE, &right)]);
+    assert_eq!(read(&disk).expect("it is whole"), rows(0..30));
+    let disk = disk_with(&[(MARKER_FILE, &marker)]);
+    assert!(matches!(read(&disk), Err(StoreError::Unusable(_))));
+    // No room for anything: what is there is read.
+    let disk = disk_with(&[(STORE, &right), (MARKER_FILE, &marker)]);
+    disk.locked().faults.is_full = true;
+    assert_eq!(read(&disk).expect("it is read"), rows(0..30));
+}
+
+fn renew(store: &mut dyn Store, kept: &Rows) -> Result<(), StoreError> {
+    let visit = |visit: &mut VoteVisitor<'_>| kept.votes().for_each(visit);
+    store.renew(&StoreContent { servers: &kept.servers(), votes: &visit, slice_rows: 64 }, &note())
+}
+
+/// Regression: a process whose disk had failed wrote its store anew over six votes that another one had acknowledged.
+#[test]
+fn the_later_commits_of_another_process_are_left_alone_and_an_older_copy_is_not() {
+    let disk = seam(Disk::new(0));
+    let mut store = open(&disk).expect("it is made");
+    store.commit(&[server(1, "one")], &note()).expect("it is taken");
+    let copy = |disk: &SimulatedDisk| {
+        let locked = disk.locked();
+        [STORE, MARKER_FILE].map(|name| (name, locked.content(name).expect("it is there")))
+    };
+    let before = copy(&disk);
+    for number in 0..3 {
+        store.commit(&[Event::Vote(vote(number, number))], &note()).expect("it is taken");
+    }
+    // The other process goes on with the files as they are.
+    let files = copy(&disk);
+    let others = disk_with(&[(STORE, &files[0].1), (MARKER_FILE, &files[1].1)]);
+    let mut other = open(&others).expect("it is opened");
+    for number in 10..16 {
+        other.commit(&[Event::Vote(vote(number, number))], &note()).expect("it is taken");
+    }
+    let foreign = copy(&others)[0].1.clone();
+    disk.locked().replace(STORE, &foreign);
+    store.commit(&[Event::Vote(vote(3, 3))], &note()).expect_err("nothing in the file counts");
+    for _ in 0..3 {
+        let refused = renew(&mut store, &rows(0..3));
+        assert!(matches!(refused, Err(StoreError::InUse(_))), "{refused:?}");
+        assert_eq!(disk.locked().content(STORE), Some(foreign.clone()), "it is written to");
+    }
+    // An older copy of the own file is written anew.
+    disk.locked().replace(STORE, &before[0].1);
+    renew(&mut store, &rows(0..3)).expect("it is written anew");
+    drop(store);
+    assert_eq!(read(&disk).expect("it is whole"), rows(0..3));
+}
+
+/// While a process lives no other one opens its file, without the lock of the directory too, and while its disk fails.
+#[test]
+fn the_file_stays_locked_while_the_store_fails() {
+    let disk = seam(Disk::new(0));
+    let mut store = open(&disk).expect("it is made");
+    store.commit(&[server(1, "one")], &note()).expect("it is taken");
+    for fails in [false, true] {
+        if fails {
+            disk.locked().faults.syncs_fail = 1;
+            store.commit(&[Event::Vote(vote(1, 1))], &note()).expect_err("its sync fails");
+        }
+        disk.locked().delete("lock");
+        let second = open(&disk).map(drop);
+        assert!(matches!(second, Err(StoreError::InUse(_))), "{second:?}");
+    }
+}

@@ -1,0 +1,187 @@
+//! Starts, stops and ends of the service, and what becomes of its files meanwhile.
+
+use super::{ELSEWHERE, Machine, Outcome, STARTS_MS, STORE};
+use crate::simulation::model::{Accepts, Model, Settings};
+use crate::simulation::process::{Process, opens};
+use vote_status::readiness::Trouble;
+use vote_status::store::StoreError;
+use vote_status::store::commit_marker::MARKER_FILE;
+
+impl Machine {
+    /// Time passes, and the recorder is called as it wants; for a long time less often.
+    pub(crate) fn pass(&mut self, ms: i64) -> Outcome {
+        let (stride_ms, mut left_ms) = ((ms / 25).min(30_000), ms);
+        while left_ms > 0 {
+            let rest_ms = self.process.as_ref().map_or(1_000, Process::rest_ms);
+            let passed_ms = rest_ms.max(stride_ms).clamp(1, left_ms);
+            self.clocks.pass(passed_ms);
+            left_ms -= passed_ms;
+            self.step(&[])?;
+        }
+        Ok(())
+    }
+
+    // Ends and starts.
+
+    /// A kill, or a power cut.
+    pub(crate) fn end_abruptly(&mut self, cuts_power: bool) {
+        self.put_back();
+        // A store that somebody has moved away meanwhile is not where a power cut leaves it.
+        self.is_over |= cuts_power && !self.disk.locked().has(STORE) && !self.is_in_memory;
+        self.disk.locked().die();
+        self.is_mended &= self.works();
+        self.process = None;
+        self.ended();
+        let mut disk = self.disk.locked();
+        if cuts_power { disk.cut_power() } else { disk.kill() }
+    }
+
+    /// A stop in order.
+    pub(crate) fn stop(&mut self) {
+        self.put_back();
+        self.is_mended &= self.works();
+        let is_ready = self.is_ready();
+        if let Some(process) = self.process.take() {
+            let begin = self.clocks.reading();
+            let (before, shown_ms) = (self.counts(), process.reader.shown_ms());
+            if is_ready {
+                self.model.look(begin, shown_ms, true);
+            }
+            process.close();
+            if is_ready && self.counts().writes > before.writes {
+                self.model.wrote((begin, self.clocks.reading()));
+            }
+        }
+        self.ended();
+        let is_dead = self.disk.locked().is_dead();
+        self.is_mended &= !is_dead;
+        self.disk.locked().kill();
+        if is_dead && self.cuts_power {
+            // See `Machine::end_abruptly`.
+            self.is_over |= !self.disk.locked().has(STORE);
+            self.disk.locked().cut_power();
+        }
+    }
+
+    pub(super) fn ended(&mut self) {
+        self.model.ends();
+        self.last = None;
+        self.is_over |= self.is_unproven;
+        if self.is_in_memory {
+            self.model = Model::new(self.model.settings);
+        }
+    }
+
+    /// Another file at the store's path is taken away by an operator before anything else.
+    pub(crate) fn put_back(&mut self) {
+        if self.is_displaced {
+            self.disk.locked().move_away(ELSEWHERE, STORE);
+            self.displace(false);
+        }
+    }
+
+    /// Whether the number of the last commit and its complement are beside the store.
+    pub(super) fn is_noted(&self) -> bool {
+        let note = self.disk.locked().content(MARKER_FILE).unwrap_or_default();
+        note.get(..16).is_some_and(|note| (0..8).all(|at| note[at] == !note[at + 8]))
+    }
+
+    /// A start; waits until the service is ready, or says what is in the way.
+    pub(crate) fn start(&mut self, options: Settings, accepts: Accepts) -> Outcome {
+        // A store that was moved away is known to be missing by the note of its last commit, which need not outlast a power
+        // cut.
+        self.is_over |= self.disk.locked().has(ELSEWHERE) && !self.is_noted();
+        if self.is_over {
+            return Ok(());
+        }
+        // No process starts in no time.
+        self.clocks.pass(2);
+        self.say(|| format!("a start with {options:?} {accepts:?}"));
+        self.process =
+            Some(Process::new(&self.disk, &self.clocks, options, accepts, self.tuning.clone(), self.is_in_memory));
+        let from_ms = self.clocks.reading().boot_ms;
+        let mut is_well = self.is_in_memory || self.is_disk_well();
+        while self.process.is_some() && !self.is_ready() && self.clocks.reading().boot_ms - from_ms < STARTS_MS {
+            self.step(&[])?;
+            let rest_ms = self.process.as_ref().map_or(0, Process::rest_ms);
+            if !self.is_ready() {
+                self.clocks.pass(rest_ms.max(50));
+            }
+        }
+        is_well &= self.is_in_memory || self.is_disk_well();
+        let trouble = self.process.as_ref().and_then(Process::trouble);
+        let is_ready = self.is_ready();
+        self.say(|| format!("ready: {is_ready}, trouble: {trouble:?}"));
+        let is_waiting = matches!(trouble, Some((Trouble::ClockBehind, _)));
+        if self.process.is_some() && !is_ready && !is_waiting && is_well {
+            return Err(format!("no start on a well disk: {trouble:?}"));
+        }
+        if self.process.is_some() && !is_ready && trouble.is_none() {
+            return Err("it is not ready, and nothing says why".into());
+        }
+        Ok(())
+    }
+
+    // Files of a stopped process.
+
+    /// Whether everything works, so that what follows is certain.
+    pub(crate) fn can_be_swapped(&self) -> bool {
+        self.works() && !self.is_in_memory && !self.is_unproven && self.disk.locked().faults.kill.is_none()
+    }
+
+    /// Starts and expects to be told that the store cannot be used; stops again.
+    pub(crate) fn is_refused(&mut self, what: &str, words: &[Trouble]) -> Outcome {
+        self.process = Some(Process::new(
+            &self.disk,
+            &self.clocks,
+            self.model.settings,
+            Accepts::default(),
+            self.tuning.clone(),
+            false,
+        ));
+        let begin_ms = self.clocks.reading().boot_ms;
+        while self.clocks.reading().boot_ms - begin_ms < 2_000 {
+            let mut process = self.process.take().expect("it was started");
+            let stepped = process.step(&[]);
+            let (is_ready, trouble) = (process.readiness.is_ready(), process.trouble().map(|(trouble, _)| trouble));
+            let rest_ms = process.rest_ms();
+            self.process = Some(process);
+            let is_told = stepped.is_err() || trouble.is_some_and(|trouble| words.contains(&trouble));
+            if is_ready || !is_told {
+                return Err(format!("{what}: ready {is_ready}, {trouble:?}, {:?}", stepped.err()));
+            }
+            self.clocks.pass(rest_ms.max(200));
+        }
+        self.process = None;
+        self.disk.locked().kill();
+        Ok(())
+    }
+
+    /// The store is an older copy from now on.
+    pub(crate) fn restore(&mut self) -> Option<Vec<u8>> {
+        let backup = self.backup.as_ref()?;
+        let mut disk = self.disk.locked();
+        let newer = disk.content(STORE)?;
+        disk.replace(STORE, &backup.content);
+        Some(newer)
+    }
+
+    /// What the model knows is what the copy has.
+    pub(crate) fn is_restored(&mut self) {
+        if let Some(backup) = &self.backup {
+            self.model.replaced_by(&backup.model);
+        }
+    }
+
+    /// Somebody starts a second process: it is refused.
+    pub(crate) fn second_process(&mut self) -> Outcome {
+        if !self.works() || !self.is_ready() || self.is_in_memory {
+            return Ok(());
+        }
+        match opens(&self.disk)() {
+            Err(StoreError::InUse(_)) => Ok(()),
+            Err(error) => Err(format!("a second process: {error:?}")),
+            Ok(_) => Err("a second process opens the store".into()),
+        }
+    }
+}

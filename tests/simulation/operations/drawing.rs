@@ -1,0 +1,394 @@
+//! How operations are drawn: by scenes, in which one thing leads to another, and not evenly.
+
+use super::{ADDRESSES, Ask, Ballot, End, Named, Operation, SERVERS, Swap, Trouble, When};
+use crate::simulation::disk::{Kill, Strike};
+use crate::util::random::Random;
+
+const STEPS_MS: &[i64] = &[
+    -300,
+    -1_000,
+    -1_500,
+    -5_000,
+    -20_000,
+    -50_000,
+    700,
+    2_000,
+    40_000,
+    90_000,
+    600_000,
+    3_600_000,
+    7_200_000,
+    86_400_000,
+    604_800_000,
+    -90_000,
+    -600_000,
+    -3_600_000,
+    -7_200_000,
+    -86_400_000,
+];
+/// Near a minute, and near the 10 minutes.
+const NEAR_STEPS_MS: &[i64] = &[
+    59_000, 60_000, 61_000, -59_000, -60_000, -61_000, 599_000, 601_000, -599_000, -601_000, -660_000, -662_000,
+    59_900, 60_100, -59_900, -60_100,
+];
+const PASSES_MS: &[i64] =
+    &[10, 200, 900, 1_100, 4_000, 5_000, 30_000, 61_000, 200_000, 320_000, 590_000, 640_000, 1_900_000, 5_300_000];
+const OFF_MS: &[i64] = &[0, 50, 700, 3_000, 31_000, 58_000, 61_000, 300_000, 2_000_000];
+
+/// The operations of a seed.
+pub(crate) fn draw(random: &mut Random, count: usize) -> Vec<Operation> {
+    let all = (0..SERVERS).map(|server| (server, Named::New)).collect();
+    let mut operations = vec![Operation::Ask(vec![Ask::List { servers: all, keeps: false }])];
+    // Each seed leans to some kinds of trouble, so that there are quiet ones of each.
+    let leaning = Leaning { clocks: random.below(2), disk: random.below(3).min(1), ends: random.below(2) };
+    while operations.len() < count {
+        operations.extend(scene(random, leaning));
+    }
+    operations
+}
+
+/// The kinds of trouble that a seed has: 1, or 0.
+#[derive(Clone, Copy)]
+struct Leaning {
+    clocks: usize,
+    disk: usize,
+    ends: usize,
+}
+
+type Scene = fn(&mut Random, Leaning) -> Vec<Operation>;
+
+fn scene(random: &mut Random, leaning: Leaning) -> Vec<Operation> {
+    let Leaning { clocks, disk, ends } = leaning;
+    let weights: [(usize, Scene); 15] = [
+        (18, |random, _| vec![asks(random)]),
+        (3, |random, _| vec![flip(random)]),
+        (7, |random, _| vec![Operation::Pass { ms: *random.pick(PASSES_MS) }]),
+        (5, |random, _| near_the_end(random)),
+        (4, |random, _| batch_of_one_pair(random)),
+        (3 * clocks, |random, _| vec![Operation::Step { ms: step_ms(random) }]),
+        (3 * clocks, |random, _| step_and_back(random)),
+        (2 * clocks, |random, _| steps_that_add_up(random)),
+        (2 * clocks, |random, _| vec![clock(random)]),
+        (2 * clocks, goes_back),
+        (4 * ends, restart),
+        (2 * ends, |random, _| vec![other_options(random)]),
+        (2 * ends, |random, _| killed_at_work(random)),
+        (5 * disk, |random, _| disk_trouble(random)),
+        (disk * ends, |random, _| swap(random)),
+    ];
+    let mut at = random.below(weights.iter().map(|(weight, _)| weight).sum());
+    for (weight, scene) in weights {
+        if at < weight {
+            return scene(random, leaning);
+        }
+        at -= weight;
+    }
+    Vec::new()
+}
+
+fn small(random: &mut Random, bound: usize) -> i64 {
+    i64::try_from(random.below(bound)).expect("small")
+}
+
+fn few(random: &mut Random, bound: usize) -> u32 {
+    u32::try_from(random.below(bound)).expect("small")
+}
+
+fn step_ms(random: &mut Random) -> i64 {
+    let is_near = random.below(3) == 0;
+    *random.pick(if is_near { NEAR_STEPS_MS } else { STEPS_MS })
+}
+
+fn clock(random: &mut Random) -> Operation {
+    match random.below(4) {
+        0 => Operation::Pause { ms: *random.pick(PASSES_MS) },
+        1 => Operation::Drift { ppm: *random.pick(&[-400, 0, 30, 400]) },
+        2 => Operation::ComeBack,
+        _ => Operation::ToTaken { off_ms: *random.pick(&[-1_100, -200, 0, 200, 1_100]) },
+    }
+}
+
+fn flip(random: &mut Random) -> Operation {
+    let (server, address) = pair(random);
+    Operation::Flip { server, address, rounds: 1 + random.below(9) }
+}
+
+/// Few pairs, so that they meet again.
+fn pair(random: &mut Random) -> (usize, usize) {
+    (random.below(SERVERS), if random.below(3) > 0 { random.below(4) } else { random.below(ADDRESSES) })
+}
+
+fn cast(server: usize, address: usize) -> Ask {
+    let ballot = Ballot { server, by_token: false, addresses: vec![address], when: When::Now };
+    Ask::Votes { ballots: vec![ballot], is_record: false }
+}
+
+/// A vote, and what is asked around the end of its cooldown.
+fn near_the_end(random: &mut Random) -> Vec<Operation> {
+    let (server, address) = pair(random);
+    let mut scene = Vec::new();
+    if random.below(3) > 0 {
+        scene.push(Operation::Ask(vec![cast(server, address)]));
+    }
+    let off_ms = *random.pick(&[-1_900, -1_000, -500, 0, 0, 500, 1_000]);
+    scene.push(Operation::ToEnd { server, address, off_ms });
+    for _ in 0..1 + random.below(3) {
+        let ask = match random.below(5) {
+            0 => Ask::Cancel { server, address },
+            1 => ask(random),
+            _ => cast(server, address),
+        };
+        scene.push(Operation::Ask(vec![ask]));
+        if random.below(2) == 0 {
+            scene.push(Operation::Pass { ms: *random.pick(&[10, 300, 1_000]) });
+        }
+    }
+    scene
+}
+
+/// Several requests for one pair in one step: a vote, its cancellation, a vote.
+fn batch_of_one_pair(random: &mut Random) -> Vec<Operation> {
+    let (server, address) = pair(random);
+    let count = 2 + random.below(5);
+    let asks = (0..count).map(|_| match random.below(12) {
+        0..=4 => cast(server, address),
+        5..=7 => Ask::Cancel { server, address },
+        8 => Ask::List { servers: vec![(server, Named::New)], keeps: false },
+        9 => Ask::Remove { server },
+        10 => Ask::CancelAll { address },
+        _ => {
+            let when = *random.pick(&[When::Again(0), When::Again(1), When::Ago(0), When::Ago(-5), When::Ago(3)]);
+            let ballot = Ballot { server, by_token: random.below(2) == 0, addresses: vec![address], when };
+            Ask::Votes { ballots: vec![ballot], is_record: random.below(2) == 0 }
+        }
+    });
+    let mut scene = vec![Operation::Ask(asks.collect())];
+    if random.below(3) == 0 {
+        let end = *random.pick(&[End::Stop, End::Kill, End::PowerCut]);
+        scene.push(Operation::Restart {
+            end,
+            off_ms: *random.pick(&[0, 0, 50, 700]),
+            step_ms: 0,
+            accepts_clock: false,
+        });
+        scene.push(Operation::Ask(vec![cast(server, address)]));
+    }
+    scene
+}
+
+/// A clock that is wrong for a while.
+fn step_and_back(random: &mut Random) -> Vec<Operation> {
+    let mut scene = vec![Operation::Step { ms: step_ms(random) }];
+    for _ in 0..random.below(4) {
+        scene.push(match random.below(4) {
+            0 => asks(random),
+            1 => Operation::Pass { ms: *random.pick(PASSES_MS) },
+            2 => Operation::ToTaken { off_ms: *random.pick(&[-1_100, -200, 0, 200, 1_100]) },
+            _ => near_the_end(random).swap_remove(0),
+        });
+    }
+    scene.push(if random.below(3) > 0 { Operation::ComeBack } else { Operation::Step { ms: step_ms(random) } });
+    scene.push(asks(random));
+    scene
+}
+
+/// The time shown goes back, and something happens to the change that is made for it.
+fn goes_back(random: &mut Random, leaning: Leaning) -> Vec<Operation> {
+    let ms = *random.pick(&[662_000, 3_600_000, 7_200_000, 86_400_000]);
+    let mut scene = Vec::new();
+    if random.below(2) == 0 {
+        // It was ahead, for so long that it was taken or not, and comes back.
+        let off_ms = *random.pick(&[-1_100, 200, 1_100]);
+        scene.extend([Operation::Step { ms }, Operation::ToTaken { off_ms }, asks(random), Operation::ComeBack]);
+    } else {
+        scene.extend([asks(random), Operation::Step { ms: -ms }]);
+    }
+    scene.extend([asks(random), Operation::ToTaken { off_ms: -100 }]);
+    match random.below(4) {
+        0 if leaning.ends == 1 => {
+            scene.push(Operation::Kill { kill: kill(random), cuts_power: random.below(2) == 0 });
+        }
+        1 if leaning.disk == 1 => scene.push(Operation::Strikes(vec![(few(random, 24), strike(random))])),
+        _ => {}
+    }
+    scene.extend([Operation::Pass { ms: 300 }, asks(random), Operation::Pass { ms: 1_100 }]);
+    if random.below(2) == 0 {
+        scene.extend(restart(random, leaning));
+    }
+    scene
+}
+
+/// Small steps that make a large one.
+fn steps_that_add_up(random: &mut Random) -> Vec<Operation> {
+    let (first_ms, then_ms, count) = *random.pick(&[
+        (-100_000, 50_000, 2),
+        (-1_200_000, 59_000, 20),
+        (59_000, -59_000, 4),
+        (0, -59_000, 21),
+        (0, 59_000, 12),
+        (90_000, -31_000, 3),
+        (0, -900, 20),
+    ]);
+    let pass_ms = *random.pick(&[50, 900, 5_000, 61_000]);
+    let mut scene = vec![Operation::Step { ms: first_ms }, asks(random)];
+    for _ in 0..count {
+        scene.extend([Operation::Step { ms: then_ms }, Operation::Pass { ms: pass_ms }]);
+    }
+    scene.push(asks(random));
+    scene
+}
+
+fn asks(random: &mut Random) -> Operation {
+    let count = if random.below(3) == 0 { 1 + random.below(4) } else { 1 };
+    Operation::Ask((0..count).map(|_| ask(random)).collect())
+}
+
+fn ask(random: &mut Random) -> Ask {
+    let (server, address) = pair(random);
+    match random.below(32) {
+        0..=14 => {
+            let is_record = random.below(5) == 0;
+            Ask::Votes { ballots: vec![ballot(random, is_record)], is_record }
+        }
+        15..=18 => {
+            let is_record = random.below(2) == 0;
+            let ballots = (0..1 + random.below(5)).map(|_| ballot(random, is_record)).collect();
+            Ask::Votes { ballots, is_record }
+        }
+        19..=22 => Ask::Cancel { server, address },
+        23 => Ask::CancelAll { address },
+        24 | 25 => Ask::Remove { server },
+        26 => Ask::Rotate { server },
+        27 | 28 => {
+            let servers = (0..1 + random.below(3)).map(|_| (random.below(SERVERS), named(random))).collect();
+            Ask::List { servers, keeps: random.below(2) == 0 }
+        }
+        _ => Ask::List { servers: vec![(server, Named::New)], keeps: false },
+    }
+}
+
+fn named(random: &mut Random) -> Named {
+    match random.below(6) {
+        0 | 1 => Named::New,
+        2 => Named::Not,
+        3 | 4 => Named::Newest(random.below(SERVERS)),
+        _ => Named::Earlier(random.below(SERVERS)),
+    }
+}
+
+fn ballot(random: &mut Random, is_record: bool) -> Ballot {
+    let count = if random.below(4) == 0 { 2 + random.below(3) } else { 1 };
+    let (server, first) = pair(random);
+    let when = match random.below(6) {
+        _ if !is_record && random.below(3) > 0 => When::Now,
+        0 | 1 => When::Ago(*random.pick(&[-7, -6, -5, -4, -1, 0])),
+        2 => When::OldBy(*random.pick(&[-2, -1, 0, 1, -60, -600])),
+        3 => When::Again(*random.pick(&[0, 1, -1, 5])),
+        _ => When::Ago(small(random, 4_000)),
+    };
+    let others = (1..count).map(|_| random.below(ADDRESSES)).collect::<Vec<_>>();
+    Ballot { server, by_token: random.below(5) == 0, addresses: [vec![first], others].concat(), when }
+}
+
+fn kill(random: &mut Random) -> Kill {
+    if random.below(2) == 0 {
+        return Kill::AtOperation(few(random, 60));
+    }
+    Kill::AtSync { syncs: few(random, 4), fails: random.below(2) == 0 }
+}
+
+/// A kill in the midst of work, and work.
+fn killed_at_work(random: &mut Random) -> Vec<Operation> {
+    let kill = Operation::Kill { kill: kill(random), cuts_power: random.below(2) == 0 };
+    vec![kill, asks(random), asks(random)]
+}
+
+fn restart(random: &mut Random, leaning: Leaning) -> Vec<Operation> {
+    let step_ms = if leaning.clocks == 1 && random.below(3) == 0 { step_ms(random) } else { 0 };
+    let off_ms = *random.pick(OFF_MS);
+    let end = *random.pick(&[End::Stop, End::Kill, End::PowerCut]);
+    let mut scene = Vec::new();
+    if random.below(3) == 0 {
+        scene.push(flip(random));
+    }
+    scene.push(Operation::Restart { end, off_ms, step_ms, accepts_clock: random.below(5) == 0 });
+    if random.below(2) == 0 {
+        scene.push(asks(random));
+    }
+    scene
+}
+
+fn other_options(random: &mut Random) -> Operation {
+    Operation::OtherOptions {
+        cooldown_s: if random.below(3) > 0 { Some(*random.pick(&[60, 300, 600, 5_400, 86_400])) } else { None },
+        prefix: if random.below(2) == 0 { Some(*random.pick(&[48, 56, 64])) } else { None },
+        accepts: random.below(2) == 0,
+        accepts_clock: random.below(4) == 0,
+        off_ms: *random.pick(&[0, 0, 0, 50_000, 130_000, 6_000_000]),
+    }
+}
+
+fn strike(random: &mut Random) -> Strike {
+    let count = 1 + few(random, 3);
+    match random.below(12) {
+        0..=3 => Strike::SyncsFail(count),
+        4 => Strike::ReadsFail(count),
+        5 => Strike::LooksFail(count),
+        // EIO, EACCES, EFBIG, EDQUOT, ENOSPC.
+        6 | 7 => Strike::ChangesFail { count, errno: *random.pick(&[5, 13, 27, 122, 28]) },
+        8 | 9 => Strike::Full,
+        10 => Strike::ThinAndFull,
+        _ => Strike::ReadOnly,
+    }
+}
+
+fn disk_trouble(random: &mut Random) -> Vec<Operation> {
+    match random.below(10) {
+        0..=3 => {
+            // Most of them meet the very next commit.
+            let within = *random.pick(&[8, 16, 24, 60]);
+            let first = (few(random, within), strike(random));
+            let second = (random.below(3) == 0).then(|| (few(random, 30), strike(random)));
+            let mut scene = vec![Operation::Strikes([Some(first), second].into_iter().flatten().collect())];
+            scene.extend((0..1 + random.below(3)).map(|_| asks(random)));
+            if random.below(3) > 0 {
+                scene.push(Operation::Disk(Trouble::Heals));
+            }
+            scene
+        }
+        4 => {
+            let ms = *random.pick(&[20, 900, 2_500, 4_000, 30_000]);
+            vec![Operation::Disk(Trouble::SyncTakes(ms)), asks(random), Operation::Disk(Trouble::Heals)]
+        }
+        5 => {
+            let away = if random.below(2) == 0 { Trouble::MovedAway } else { Trouble::AnotherAtPath };
+            vec![Operation::Disk(away), asks(random), Operation::Disk(Trouble::MovedBack)]
+        }
+        6 => vec![Operation::SecondProcess],
+        _ => vec![Operation::Disk(trouble(random))],
+    }
+}
+
+fn trouble(random: &mut Random) -> Trouble {
+    match random.below(16) {
+        0..=3 => Trouble::Strike(strike(random)),
+        4 => Trouble::SyncTakes(*random.pick(&[20, 900])),
+        5..=7 => Trouble::Heals,
+        8 | 9 => Trouble::Evicts,
+        10 => Trouble::Emptied,
+        11 => Trouble::BackedUp,
+        12 => Trouble::Restored,
+        13 => Trouble::MovedAway,
+        14 => Trouble::NoteDeleted,
+        _ => Trouble::MovedBack,
+    }
+}
+
+/// Somebody copies the store, and later does something with the copy.
+fn swap(random: &mut Random) -> Vec<Operation> {
+    let swap = *random.pick(&[Swap::Older, Swap::OlderWithoutNote, Swap::NoNote, Swap::Gone]);
+    let mut scene = vec![Operation::Disk(Trouble::BackedUp)];
+    scene.extend((0..random.below(4)).map(|_| asks(random)));
+    scene.push(Operation::Swap(swap));
+    scene
+}
