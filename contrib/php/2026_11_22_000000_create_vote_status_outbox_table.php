@@ -6,7 +6,7 @@ use Illuminate\Database\Migrations\Migration;
 use Illuminate\Database\Schema\Blueprint;
 use Illuminate\Support\Facades\Schema;
 
-/** The table of VoteStatusOutbox.php, as outbox.mysql.sql has it. */
+/** The table of VoteStatusOutbox.php 1.0; the next migration makes it that of 1.1. */
 return new class extends Migration {
     public function up(): void
     {

@@ -5,7 +5,7 @@ declare(strict_types=1);
 use Illuminate\Database\Connection;
 
 /**
- * The outbox in Laravel (8.37 or later). Its table is made by `artisan migrate`, from the migration beside this
+ * The outbox in Laravel (8.37 or later). Its tables are made by `artisan migrate`, from the migrations beside this
  * file; VoteStatusServiceProvider.php makes the outbox, and runs its replay.
  *
  *     public function store(Request $request, Server $server, VoteStatus $voteStatus)
@@ -17,41 +17,30 @@ use Illuminate\Database\Connection;
  */
 final class VoteStatus
 {
+    /** @param Closure $lost as VoteStatusOutbox::__construct() has it */
     public function __construct(
         private Connection $database,
         private string $url,
         private string $key,
+        private Closure $lost,
         private int $cooldownMinutes = 90,
+        private int $ipv6Prefix = 64,
     ) {
     }
 
     /**
-     * Has `$write` write the site's own rows, given the vote's time in Unix seconds, and the outbox its own,
-     * in one transaction; then sends the vote. `$write` may be called again after a deadlock.
+     * As VoteStatusOutbox::vote() has it.
      *
-     * Within a transaction of the caller's the vote is sent once that is committed, and the outcome is LATER:
-     * what is sent before that may be rolled back on the site, and would still put the player in cooldown.
-     *
-     * @param string|list<string> $ip the voter's address, or all that the site knows of
-     * @return array{outcome: string, next_vote_at: ?string, message: ?string} as VoteStatusOutbox::send() has it
+     * @param string|list<string> $ip    the voter's address, or all that the site knows of
+     * @param Closure(int): void  $write
+     * @return array{outcome: string, next_vote_at: ?string, message: ?string}
      */
     public function vote(int $serverId, string|array $ip, Closure $write): array
     {
-        $votedAt = time();
-        $add = function () use ($serverId, $ip, $write, $votedAt): int {
-            $write($votedAt);
-            return $this->outbox()->add($serverId, $ip, $votedAt);
-        };
-        $vote = $this->database->transaction($add, 3);
-        if ($this->database->transactionLevel() === 0) {
-            return $this->outbox()->send($vote);
-        }
-        $this->database->afterCommit(fn () => $this->outbox()->send($vote));
-        $message = 'sent once the transaction around it is committed';
-        return ['outcome' => VoteStatusOutbox::LATER, 'next_vote_at' => null, 'message' => $message];
+        return $this->outbox()->vote($serverId, $ip, $write);
     }
 
-    /** @return array{sent: int, refused: int, is_complete: bool, misconfigured: ?string} as VoteStatusOutbox::replay() has it */
+    /** @return array{sent: int, lost: int, is_complete: bool, misconfigured: ?string} as VoteStatusOutbox::replay() has it */
     public function replay(): array
     {
         return $this->outbox()->replay();
@@ -60,6 +49,15 @@ final class VoteStatus
     /** Made anew each time: Laravel may have connected anew to the database. */
     private function outbox(): VoteStatusOutbox
     {
-        return new VoteStatusOutbox($this->database->getPdo(), $this->url, $this->key, $this->cooldownMinutes);
+        return new VoteStatusOutbox(
+            $this->database->getPdo(),
+            $this->url,
+            $this->key,
+            $this->lost,
+            $this->cooldownMinutes,
+            $this->ipv6Prefix,
+            transaction: fn (Closure $do): mixed => $this->database->transaction($do, 3),
+            afterCommit: fn (Closure $do) => $this->database->afterCommit($do),
+        );
     }
 }

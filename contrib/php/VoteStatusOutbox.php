@@ -3,40 +3,42 @@
 declare(strict_types=1);
 
 /**
- * Records the votes of a site with the vote-status service, and never loses one.
+ * Records the votes of a site with the vote-status service. No vote is lost, and none counts twice.
  *
- * A vote is first written to a table of the site's own database, in the same transaction as whatever
- * else the site writes for it; then it is sent; and what could not be sent is sent again by a cron
- * line until the service has it. One file, PHP 8.1 or later with its curl and PDO extensions. The
- * table is in outbox.mysql.sql and outbox.sqlite.sql beside this file.
+ * A vote is first written to a table of the site's own database, in one transaction with the site's own
+ * rows for it. Then it is sent. A cron line sends again what could not be sent. One file, PHP 8.1 or later
+ * with its curl and PDO extensions. The tables are in outbox.mysql.sql and outbox.sqlite.sql beside this
+ * file; outbox.upgrade.sql changes a table of 1.0 for both databases.
  *
- *     $outbox = new VoteStatusOutbox($pdo, 'http://127.0.0.1:8081', $key);
- *     $pdo->beginTransaction();
- *     // … the site's own row for the vote …
- *     $vote = $outbox->add(28, [$_SERVER['REMOTE_ADDR'], $otherAddress]);
- *     $pdo->commit();
- *     $answer = $outbox->send($vote);
+ *     $lost = function (array $vote) use ($pdo): void {
+ *         // … take the site's own rows back: see __construct() …
+ *     };
+ *     $outbox = new VoteStatusOutbox($pdo, 'http://127.0.0.1:8081', $key, $lost);
+ *     $answer = $outbox->vote(28, [$_SERVER['REMOTE_ADDR'], $otherAddress], function (int $votedAt) use ($pdo): void {
+ *         // … the site's own rows for the vote, with $votedAt as its time …
+ *     });
  *
  * And once a minute, from cron: `$outbox->replay()`.
  *
- * Make what a vote pays unique on server, address and `voted_at`: that is what a vote is for the service,
- * also for two players behind one address in one second.
+ * A vote is (server, address, second), for the service as for the outbox. Each such second is taken once,
+ * and stays taken for a cooldown: of a double click one vote is written.
  */
 final class VoteStatusOutbox
 {
     /** The service has the vote. */
     public const RECORDED = 'recorded';
-    /** This address has voted for this server already, see `next_vote_at`: take the site's own row back. */
+    /** Another vote counts for this server and address, see `next_vote_at`. The site's rows were taken back. */
     public const IN_COOLDOWN = 'in_cooldown';
     /** The service cannot say now. The vote is kept, and replay() sends it. */
     public const LATER = 'later';
     /** Key or URL is wrong, see `message`. The vote is kept, and replay() sends it once that is mended. */
     public const MISCONFIGURED = 'misconfigured';
-    /** The service takes no such vote, see `message`: the address is none, or the vote is too old. */
+    /** The service takes no such vote, see `message`: no address, or too old. The site's rows were taken back. */
     public const REFUSED = 'refused';
 
     private const TABLE = 'vote_status_outbox';
-    /** Votes in one request of a replay: the answer tells of each line that was refused, up to 100. */
+    private const SECONDS = 'vote_status_outbox_second';
+    /** Votes in one request of a replay: the service tells of each line that it refuses, up to 100. */
     private const LINES_MAX = 100;
     /** Failures of curl that do not pass by themselves: the URL's form, its host, its certificate. */
     private const MISTAKES = [
@@ -46,39 +48,94 @@ final class VoteStatusOutbox
     /** A vote that is younger may be on its way just now, in seconds: longer than send() takes. */
     private const REPLAY_AGE_S = 60;
 
+    /** SQLSTATE of a deadlock, after which a transaction is tried again, so many times in all. */
+    private const DEADLOCK = '40001';
+    private const TRIES_MAX = 3;
+    /** IPv6 forms of an IPv4 address, before its four bytes: mapped, NAT64, SIIT. */
+    private const FORMS_OF_IPV4 = [
+        "\0\0\0\0\0\0\0\0\0\0\xff\xff", "\0\x64\xff\x9b\0\0\0\0\0\0\0\0", "\0\0\0\0\0\0\0\0\xff\xff\0\0",
+    ];
+
     /**
-     * @param PDO    $pdo              the site's database: errors must be exceptions, as is usual from PHP 8 on
-     * @param string $url              where the service's control listener is
-     * @param string $key              its control key
-     * @param int    $cooldownMinutes  as the service was started
-     * @param int    $connectTimeoutMs how long the service may take to be reached
-     * @param int    $timeoutMs        how long it may take to answer
+     * `$lost` is called once for each vote that does not count, in one transaction with the outbox's note of
+     * it: take back what the site wrote for the vote, and pay nothing for it. It is given `vote` (the number
+     * that add() gave), `server_id`, `ips`, `voted_at`, `outcome` (IN_COOLDOWN or REFUSED) and `message`.
+     * Where it throws, the outbox keeps the vote and calls it again at the next replay.
+     *
+     * @param PDO          $pdo              the site's database: errors must be exceptions, as is usual from PHP 8 on
+     * @param string       $url              where the service's control listener is
+     * @param string       $key              its control key
+     * @param Closure      $lost             see above
+     * @param int          $cooldownMinutes  as the service was started
+     * @param int          $ipv6Prefix       as the service was started
+     * @param int          $connectTimeoutMs how long the service may take to be reached
+     * @param int          $timeoutMs        how long it may take to answer
+     * @param Closure|null $transaction      for a framework: runs a closure in a transaction
+     * @param Closure|null $afterCommit      for a framework: runs a closure once the open transaction is committed
      */
     public function __construct(
         private PDO $pdo,
         private string $url,
         private string $key,
+        private Closure $lost,
         private int $cooldownMinutes = 90,
+        private int $ipv6Prefix = 64,
         private int $connectTimeoutMs = 1_000,
         private int $timeoutMs = 2_000,
+        private ?Closure $transaction = null,
+        private ?Closure $afterCommit = null,
     ) {
         $this->url = rtrim($url, '/');
+        $this->transaction ??= $this->inTransaction(...);
+    }
+
+    /**
+     * Has `$write` write the site's own rows, given the vote's time in Unix seconds, and the outbox its own,
+     * in one transaction; then sends the vote. Of a double click, one vote is written: the other call writes
+     * nothing, and its outcome is IN_COOLDOWN. `$write` may be called again after a deadlock.
+     *
+     * Within a transaction of the caller's, which a framework counts, the vote is sent once that is committed,
+     * and the outcome is LATER.
+     *
+     * @param string|list<string> $ip    the voter's address, or all that the site knows of, up to 8: one vote
+     * @param Closure(int): void  $write
+     * @return array{outcome: string, next_vote_at: ?string, message: ?string}
+     */
+    public function vote(int $serverId, string|array $ip, Closure $write): array
+    {
+        // One clock for one vote: the site's rows and the service have the same second.
+        $votedAt = time();
+        try {
+            $vote = ($this->transaction)(function () use ($serverId, $ip, $write, $votedAt): int {
+                $write($votedAt);
+                return $this->add($serverId, $ip, $votedAt);
+            });
+        } catch (VoteStatusDuplicate $duplicate) {
+            return self::answer(self::IN_COOLDOWN, $this->nextVoteAt($votedAt), $duplicate->getMessage());
+        }
+        if ($this->afterCommit === null || !$this->pdo->inTransaction()) {
+            return $this->send($vote);
+        }
+        // What is sent before that may be rolled back on the site, and would still put the player in cooldown.
+        ($this->afterCommit)(fn (): array => $this->send($vote));
+        return self::answer(self::LATER, null, 'sent once the transaction around it is committed');
     }
 
     /**
      * Writes a vote to the outbox, within the transaction that is open. Gives its number there.
      *
-     * @param string|list<string> $ip      the voter's address, or all that the site knows of, up to 8: one vote
-     * @param int|null            $votedAt Unix seconds; now, if left out
+     * @param string|list<string> $ip      as vote() has it
+     * @param int                 $votedAt Unix seconds, the same as in the site's own rows
+     * @throws VoteStatusDuplicate where the second is taken: roll back, and write nothing for this vote
      */
-    public function add(int $serverId, string|array $ip, ?int $votedAt = null): int
+    public function add(int $serverId, string|array $ip, int $votedAt): int
     {
-        $now = time();
-        $insert = $this->pdo->prepare(
-            'INSERT INTO ' . self::TABLE . ' (server_id, ip, voted_at, added_at) VALUES (?, ?, ?, ?)'
-        );
-        $insert->execute([$serverId, implode(' ', (array) $ip), $votedAt ?? $now, $now]);
-        return (int) $this->pdo->lastInsertId();
+        $insert = 'INSERT INTO ' . self::TABLE . ' (server_id, ip, voted_at, added_at) VALUES (?, ?, ?, ?)';
+        $ips = implode(' ', (array) $ip);
+        $this->run($insert, [$serverId, $ips, $votedAt, time()]);
+        $vote = (int) $this->pdo->lastInsertId();
+        $this->take(['id' => $vote, 'server_id' => $serverId, 'ip' => $ips, 'voted_at' => $votedAt]);
+        return $vote;
     }
 
     /**
@@ -89,12 +146,12 @@ final class VoteStatusOutbox
      */
     public function send(int $vote): array
     {
-        $select = $this->pdo->prepare('SELECT * FROM ' . self::TABLE . ' WHERE id = ?');
-        $select->execute([$vote]);
-        $row = $select->fetch(PDO::FETCH_ASSOC);
-        if ($row === false) {
-            // A replay was faster.
-            return self::answer(self::RECORDED);
+        if ($this->pdo->inTransaction()) {
+            throw new LogicException('a vote is sent after its transaction is committed');
+        }
+        $row = $this->claim([$vote])[0] ?? null;
+        if ($row === null) {
+            return self::answer(...$this->settled($vote));
         }
         [$status, $body, $now] = $this->post('/v1/votes', self::line($row));
         $next = $body['next_vote_at'] ?? null;
@@ -105,17 +162,15 @@ final class VoteStatusOutbox
                 $this->note($vote, "misconfigured: $mistake");
                 return self::answer(self::MISCONFIGURED, null, $mistake);
             case $status === 201:
-            // An answer that got lost on an earlier try: the cooldown is that of this very vote.
-            case $status === 409 && $next === $this->nextVoteAt((int) $row['voted_at']):
-                $this->remove([$vote]);
-                return self::answer(self::RECORDED, $next);
+            // The answer to an earlier try got lost, and the cooldown is that of this very vote. On a first
+            // try it is somebody else's. No other vote of this site has this second.
+            case $status === 409 && $next === $this->nextVoteAt($row['voted_at']) && $this->wasTriedBefore($vote):
+                return self::answer($this->settle($row, self::RECORDED, null), $next);
             case $status === 409:
-                $this->remove([$vote]);
-                return self::answer(self::IN_COOLDOWN, $next, $message);
+                return self::answer($this->settle($row, self::IN_COOLDOWN, $message), $next, $message);
             // A clock that is ahead of the service's is no reason to lose a vote: it is sent when it is due.
-            case $status === 422 && (int) $row['voted_at'] <= $now:
-                $this->remove([$vote]);
-                return self::answer(self::REFUSED, null, $message);
+            case $status === 422 && $row['voted_at'] <= $now:
+                return self::answer($this->settle($row, self::REFUSED, $message), null, $message);
             default:
                 $this->note($vote, $message);
                 return self::answer(self::LATER, null, $message);
@@ -123,74 +178,251 @@ final class VoteStatusOutbox
     }
 
     /**
-     * Sends what is left in the outbox, as records of the site: the later of two votes stays, and a
-     * vote that the service has already changes nothing. Votes that it refuses stay in the table with
-     * the reason in `last_error`. Those that have become older than the cooldown stay there too, and are
-     * not sent again: delete them once somebody has looked at them.
+     * Sends what the service does not have yet. Each vote that does not count is told to `$lost`. Where
+     * `$lost` throws, the others are sent first.
      *
-     * @return array{sent: int, refused: int, is_complete: bool, misconfigured: ?string} `is_complete` is
-     *         false where the service was away, or key or URL is wrong as `misconfigured` says: the next
-     *         run goes on
+     * @return array{sent: int, lost: int, is_complete: bool, misconfigured: ?string} `is_complete` is false
+     *         where votes stay for the next run: the service is away, does not list the server, or key or URL
+     *         is wrong as `misconfigured` says. `last_error` in the table says why.
      */
     public function replay(): array
     {
-        $result = ['sent' => 0, 'refused' => 0, 'is_complete' => true, 'misconfigured' => null];
-        $after = 0;
-        while ($rows = $this->rowsAfter($after)) {
-            $after = (int) end($rows)['id'];
+        $result = ['sent' => 0, 'lost' => 0, 'is_complete' => true, 'misconfigured' => null];
+        $failure = null;
+        $this->forget();
+        for ($after = 0; $votes = $this->due($after); $after = end($votes)) {
+            $rows = $this->claim($votes);
+            if ($rows === []) {
+                continue;
+            }
             $lines = implode("\n", array_map(self::line(...), $rows)) . "\n";
-            [$status, $body] = $this->post('/v1/votes/batch', $lines, 'application/x-ndjson');
+            [$status, $body, $now] = $this->post('/v1/votes/batch?mode=cast', $lines, 'application/x-ndjson');
             $mistake = $this->mistake($status, $body);
-            if ($mistake !== null || $status !== 200) {
+            $errors = array_column($body['errors'] ?? [], null, 'line');
+            $isWhole = $status === 200 && ($body['recorded'] ?? null) === count($rows) - count($errors);
+            if ($mistake !== null || !$isWhole) {
                 $why = $mistake === null ? $body['message'] ?? "status $status" : "misconfigured: $mistake";
-                $this->note((int) $rows[0]['id'], $why);
+                $this->note($rows[0]['id'], $why);
                 return ['is_complete' => false, 'misconfigured' => $mistake] + $result;
             }
-            $errors = array_column($body['errors'] ?? [], null, 'line');
-            $done = [];
             foreach ($rows as $index => $row) {
-                $error = $errors[$index + 1] ?? null;
-                if ($error === null) {
-                    $done[] = (int) $row['id'];
-                    continue;
+                try {
+                    $outcome = $this->replayed($row, $errors[$index + 1] ?? null, $now);
+                } catch (Throwable $failure) {
+                    $outcome = self::LATER;
                 }
-                $this->note((int) $row['id'], $error['error'] . ': ' . $error['message']);
-                // Too many changes of one vote at once: the line is right, and its time has not come.
-                $isLater = $error['error'] === 'too_many_changes';
-                $result['refused'] += $isLater ? 0 : 1;
-                $result['is_complete'] = $result['is_complete'] && !$isLater;
+                $result['sent'] += (int) ($outcome === self::RECORDED);
+                $result['lost'] += (int) in_array($outcome, [self::IN_COOLDOWN, self::REFUSED], true);
+                $result['is_complete'] = $result['is_complete'] && $outcome !== self::LATER;
             }
-            $this->remove($done);
-            $result['sent'] += count($done);
         }
-        return $result;
+        return $failure === null ? $result : throw $failure;
     }
 
-    /** @return list<array<string, mixed>> */
-    private function rowsAfter(int $id): array
+    /**
+     * What becomes of a vote by its line in the answer to a batch.
+     *
+     * @param array<string, mixed>                      $row
+     * @param array{error: string, message: string}|null $error
+     */
+    private function replayed(array $row, ?array $error, int $now): string
     {
-        $select = $this->pdo->prepare(
-            'SELECT * FROM ' . self::TABLE . " WHERE id > ? AND added_at <= ?
-            AND (last_error IS NULL OR last_error NOT LIKE 'expired:%') ORDER BY id LIMIT " . self::LINES_MAX
-        );
-        $select->execute([$id, time() - self::REPLAY_AGE_S]);
-        return $select->fetchAll(PDO::FETCH_ASSOC);
+        $word = $error['error'] ?? null;
+        $message = $word === null ? null : "$word: {$error['message']}";
+        switch (true) {
+            case $word === null:
+                return $this->settle($row, self::RECORDED, null);
+            // An earlier try may have recorded this very vote. Asked alone, the service says which vote counts.
+            case $word === 'in_cooldown' && $this->wasTriedBefore($row['id']):
+                return $this->send($row['id'])['outcome'];
+            case $word === 'in_cooldown':
+                return $this->settle($row, self::IN_COOLDOWN, $message);
+            case $word === 'expired' || $word === 'invalid_vote' && $row['voted_at'] <= $now:
+                return $this->settle($row, self::REFUSED, $message);
+            default:
+                $this->note($row['id'], $message);
+                return self::LATER;
+        }
     }
 
-    /** @param list<int> $votes */
-    private function remove(array $votes): void
+    /**
+     * Numbers of votes to replay.
+     *
+     * @return list<int>
+     */
+    private function due(int $after): array
     {
-        if ($votes !== []) {
+        $due = 'SELECT id FROM ' . self::TABLE . ' WHERE id > ? AND outcome IS NULL AND added_at <= ? ORDER BY id LIMIT ';
+        $rows = $this->run($due . self::LINES_MAX, [$after, time() - self::REPLAY_AGE_S]);
+        return array_map('intval', array_column($rows, 'id'));
+    }
+
+    /**
+     * Counts a try of each vote before it is sent, and gives those that are still to be sent.
+     *
+     * @param list<int> $votes
+     * @return list<array<string, mixed>>
+     */
+    private function claim(array $votes): array
+    {
+        $which = ' WHERE id IN (' . implode(', ', array_fill(0, count($votes), '?')) . ') AND outcome IS NULL';
+        $this->run('UPDATE ' . self::TABLE . ' SET tries = tries + 1' . $which, $votes);
+        $rows = $this->run('SELECT id, server_id, ip, voted_at FROM ' . self::TABLE . $which . ' ORDER BY id', $votes);
+        // A database may be set up to give its numbers as text.
+        $typed = fn (array $row): array => ['ip' => $row['ip']] + array_map('intval', $row);
+        return array_values(array_filter(array_map($typed, $rows), $this->isTaken(...)));
+    }
+
+    /**
+     * Whether the vote has its second. A vote of 1.0 takes it now; where another has it, the vote is lost.
+     *
+     * @param array<string, mixed> $row
+     */
+    private function isTaken(array $row): bool
+    {
+        $taken = $this->run('SELECT vote FROM ' . self::SECONDS . ' WHERE vote = ?', [$row['id']]);
+        try {
+            $taken !== [] || ($this->transaction)(fn () => $this->take($row));
+            return true;
+        } catch (VoteStatusDuplicate $duplicate) {
+            $this->settle($row, self::IN_COOLDOWN, $duplicate->getMessage());
+            return false;
+        }
+    }
+
+    /**
+     * Takes the vote's second for each of its addresses. Where one is taken, the transaction is to be rolled back.
+     *
+     * @param array<string, mixed> $row
+     */
+    private function take(array $row): void
+    {
+        $voters = array_unique(array_map($this->voter(...), explode(' ', $row['ip'])));
+        // In one order, so that two clicks wait for each other and never both.
+        sort($voters);
+        $insert = 'INSERT INTO ' . self::SECONDS . ' (server_id, address, voted_at, vote) VALUES (?, ?, ?, ?)';
+        try {
+            foreach ($voters as $voter) {
+                $this->run($insert, [$row['server_id'], $voter, $row['voted_at'], $row['id']]);
+            }
+        } catch (PDOException $taken) {
+            if ((string) $taken->getCode() !== '23000') {
+                throw $taken;
+            }
+            throw new VoteStatusDuplicate('a vote of this second is there already: a double click');
+        }
+    }
+
+    /** What the service takes for the voter: an IPv4 address, or the network of an IPv6 address. */
+    private function voter(string $ip): string
+    {
+        $bytes = (string) @inet_pton($ip);
+        if (strlen($bytes) === 16) {
+            $isIpv4 = in_array(substr($bytes, 0, 12), self::FORMS_OF_IPV4, true);
+            $bytes = $isIpv4 ? substr($bytes, 12) : $bytes & pack('J2', -1 << (64 - $this->ipv6Prefix), 0);
+        }
+        return $bytes === '' ? '' : inet_ntop($bytes);
+    }
+
+    /** Whether more than one try was sent: each is counted before it is sent. */
+    private function wasTriedBefore(int $vote): bool
+    {
+        return (int) $this->run('SELECT tries FROM ' . self::TABLE . ' WHERE id = ?', [$vote])[0]['tries'] > 1;
+    }
+
+    /**
+     * Notes what became of the vote, and tells `$lost` in the same transaction. Gives the outcome, which is
+     * another one where another process was faster.
+     *
+     * @param array<string, mixed> $row
+     */
+    private function settle(array $row, string $outcome, ?string $message): string
+    {
+        $isFirst = ($this->transaction)(function () use ($row, $outcome, $message): bool {
+            $update = 'UPDATE ' . self::TABLE . ' SET outcome = ?, last_error = ? WHERE id = ? AND outcome IS NULL';
+            $settle = $this->pdo->prepare($update);
+            $settle->execute([$outcome, self::printable($message), $row['id']]);
+            $isFirst = $settle->rowCount() === 1;
+            if ($isFirst && $outcome !== self::RECORDED) {
+                ($this->lost)([
+                    'vote' => $row['id'], 'server_id' => $row['server_id'], 'ips' => explode(' ', $row['ip']),
+                    'voted_at' => $row['voted_at'], 'outcome' => $outcome, 'message' => $message,
+                ]);
+            }
+            return $isFirst;
+        });
+        return $isFirst ? $outcome : $this->settled($row['id'])[0];
+    }
+
+    /**
+     * Outcome, `next_vote_at` and message of a vote that is not to be sent any more.
+     *
+     * @return array{string, ?string, ?string}
+     */
+    private function settled(int $vote): array
+    {
+        $row = $this->run('SELECT outcome, voted_at, last_error FROM ' . self::TABLE . ' WHERE id = ?', [$vote])[0] ?? null;
+        if ($row === null) {
+            return [self::REFUSED, null, 'no such vote in the outbox: it is older than a cooldown'];
+        }
+        $next = $row['outcome'] === self::RECORDED ? $this->nextVoteAt((int) $row['voted_at']) : null;
+        return [$row['outcome'], $next, $row['last_error']];
+    }
+
+    /** Deletes votes that were settled, a cooldown after they were cast: no vote of their second can come. */
+    private function forget(): void
+    {
+        $until = time() - 60 * $this->cooldownMinutes - self::REPLAY_AGE_S;
+        $old = 'SELECT id FROM ' . self::TABLE . ' WHERE outcome IS NOT NULL AND voted_at < ? LIMIT ' . self::LINES_MAX;
+        while ($votes = array_column($this->run($old, [$until]), 'id')) {
             $marks = implode(', ', array_fill(0, count($votes), '?'));
-            $this->pdo->prepare('DELETE FROM ' . self::TABLE . " WHERE id IN ($marks)")->execute($votes);
+            ($this->transaction)(function () use ($marks, $votes): void {
+                $this->run('DELETE FROM ' . self::TABLE . " WHERE id IN ($marks)", $votes);
+                $this->run('DELETE FROM ' . self::SECONDS . " WHERE vote IN ($marks)", $votes);
+            });
         }
     }
 
     private function note(int $vote, string $error): void
     {
-        $update = $this->pdo->prepare('UPDATE ' . self::TABLE . ' SET tries = tries + 1, last_error = ? WHERE id = ?');
-        // Whatever a proxy in between may have said fits the column, too.
-        $update->execute([substr(preg_replace('/[^\x20-\x7e]/', '?', $error), 0, 200), $vote]);
+        $update = 'UPDATE ' . self::TABLE . ' SET last_error = ? WHERE id = ? AND outcome IS NULL';
+        $this->run($update, [self::printable($error), $vote]);
+    }
+
+    /** Fits the column, whatever a proxy in between may have said. */
+    private static function printable(?string $message): ?string
+    {
+        return $message === null ? null : substr(preg_replace('/[^\x20-\x7e]/', '?', $message), 0, 200);
+    }
+
+    /**
+     * All rows at once: a statement that is read halfway holds SQLite's lock.
+     *
+     * @param list<mixed> $values
+     * @return list<array<string, mixed>>
+     */
+    private function run(string $sql, array $values): array
+    {
+        $statement = $this->pdo->prepare($sql);
+        $statement->execute($values);
+        return $statement->columnCount() === 0 ? [] : $statement->fetchAll(PDO::FETCH_ASSOC);
+    }
+
+    private function inTransaction(Closure $do): mixed
+    {
+        for ($try = 1;; $try++) {
+            $this->pdo->beginTransaction();
+            try {
+                $done = $do();
+                $this->pdo->commit();
+                return $done;
+            } catch (Throwable $failure) {
+                $this->pdo->inTransaction() && $this->pdo->rollBack();
+                if ((string) $failure->getCode() !== self::DEADLOCK || $try === self::TRIES_MAX) {
+                    throw $failure;
+                }
+            }
+        }
     }
 
     /** @param array<string, mixed> $row */
@@ -267,4 +499,9 @@ final class VoteStatusOutbox
         // A success without a JSON object is not of the service.
         return [$status, is_array($json) ? $json : ['message' => "status $status, and no answer of the service"], $now];
     }
+}
+
+/** The vote's second is taken: this is the other half of a double click. */
+final class VoteStatusDuplicate extends RuntimeException
+{
 }

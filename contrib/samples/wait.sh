@@ -1,25 +1,43 @@
 base=${VOTE_STATUS_URL:-http://localhost:8080} paid=${VOTE_STATUS_PAID:-paid.txt}
-wait=${VOTE_STATUS_WAIT:-25} server=${1:-28} ip=${2:-203.0.113.7}
-pause=5 left=$(($(date +%s) + 600)) # the player has ten minutes
+wait=${VOTE_STATUS_WAIT:-25} server=${1:-28} ip=${2:-203.0.113.7} player=${3:-Alex}
+path=$(echo "$ip" | sed 's/%/%25/g')
+pause=5 said='' status=1
+end=$(($(date +%s) + ${VOTE_STATUS_SECONDS:-600})) # of play
 
-while asked=$(date +%s) && [ "$asked" -lt "$left" ]; do
-  answer=$(curl -sSf -m $((wait + 10)) "$base/api/vote/$server/status/$ip?wait=$wait")
+# The first line with this vote and this player, or this vote and this address, pays.
+# In a plugin: one INSERT into a table with two unique keys.
+pay_once() {
+  mine="$server|$1|$player|$ip|$$|$(date +%s%N)"
+  echo "$mine" >>"$paid"
+  first=$(awk -F '|' -v mine="$mine" 'BEGIN { split(mine, my) }
+    $1 == my[1] && $2 == my[2] && ($3 == my[3] || $4 == my[4]) { print; exit }' "$paid")
+  [ "$first" != "$mine" ] || echo "pay $server $player $ip $1"
+}
+
+while now=$(date +%s) && [ "$now" -lt "$end" ]; do
+  answer=$(curl -sS -m $((wait + 10)) -w ' %{http_code}' "$base/api/vote/$server/status/$path?wait=$wait" 2>&1)
   case $answer in
     '{'*'"error"'*) fault=yes ;;
     '{'*'"can_vote":true'*) fault=no ;;
     '{'*'"can_vote":false'*'"next_vote_at":"'*)
-      vote="$server $ip $(expr "$answer" : '.*"next_vote_at":"\([^"]*\)"')"
-      grep -qxF "$vote" "$paid" 2>/dev/null && exit 0 # was paid before
-      echo "$vote" >>"$paid" && echo "pay $vote"
-      exit ;;
+      fault=no said='' status=0
+      next=$(expr "$answer" : '.*"next_vote_at":"\([^"]*\)"')
+      pay_once "$next"
+      next=$(date -d "$next" +%s) now=$(date +%s)
+      next=$((next < end ? next - now : end - now))
+      sleep $((next > 5 ? next : 5))
+      continue ;;
     *) fault=yes ;; # a fault is never a vote
   esac
   if [ $fault = yes ]; then
+    [ "$answer" = "$said" ] || echo "$answer" >&2
+    said=$answer
+    case $answer in *' 408' | *' 429') ;; *' 4'??) exit 2 ;; esac
     sleep $pause
     pause=$((pause < 30 ? 2 * pause : 60))
   else
-    pause=5
-    [ $(($(date +%s) - asked)) -ge "$wait" ] || sleep 5 # told sooner than asked for
+    pause=5 said=''
+    [ $(($(date +%s) - now)) -ge "$wait" ] || sleep 5 # told sooner than asked for
   fi
 done
-exit 1
+exit $status

@@ -10,7 +10,7 @@ competitor  what each is to the rest       peers       how each is built and sta
 answer      is what they answer right?     fleet       the started competitors of a group
 runner      alternating rounds             figures     medians, spreads, ratios
 latency, memory                            scenarios beside the competitors that need more than wrk
-writes, tails, waiting, restarts, nodes    scenarios of vote-status alone
+writes, tails, waiting, full, restarts, nodes  scenarios of vote-status alone
 wrk, oha    the load generators            bench       criterion, bytes to bytes
 pacer       requests at a fixed rate       prober      a good client at a fixed rate
 crowd       players who wait, and votes    front       HAProxy before nodes, readers

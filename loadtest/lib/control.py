@@ -37,6 +37,12 @@ class Control:
         lines = self.text("GET", "/metrics").splitlines()
         return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
 
+    def buckets(self, name):
+        """{upper bound: count} of a histogram of the public listener."""
+        begin = f'{name}_bucket{{listener="public",le="'
+        lines = [line[len(begin) :] for line in self.text("GET", "/metrics").splitlines() if line.startswith(begin)]
+        return {float(line.partition('"')[0]): int(line.rpartition(" ")[2]) for line in lines}
+
     def put_server(self, server):
         self.request("PUT", f"/v1/servers/{server}", {"token": f"load-{server}"})
 

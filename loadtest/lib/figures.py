@@ -34,6 +34,13 @@ def median(runs, name):
     return statistics.median(found) if found else None
 
 
+def quantile(before, after, share):
+    """The upper bound of the bucket in which that share of the values is that came in between; of the last, its lower one."""
+    counts = sorted((bound, after[bound] - before[bound]) for bound in after)
+    wanted, finite = share * counts[-1][1], [bound for bound, _ in counts if bound != float("inf")]
+    return next((bound for bound, count in counts[:-1] if count >= wanted), finite[-1])
+
+
 def spread(runs, name):
     """(least, most)"""
     found = values(runs, name)

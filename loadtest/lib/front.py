@@ -75,10 +75,11 @@ class Traffic:
         self._front, self._key = front, key
         self._recorded, self._never = recorded, never
         self._stop, self._lock = threading.Event(), threading.Lock()
-        self.reads = self.casts = self.refused = self.late = 0
+        self.reads = self.casts = self.late = 0
         # The age of the oldest vote that a node did not show yet, and the longest from connecting to a whole answer.
         self.latest = self.longest = 0.0
-        self.wrong, self.failed = [], []
+        # How votes were answered that were not taken, or how their connections failed.
+        self.wrong, self.failed, self.refused = [], [], []
         self._fresh = []
         work = [lambda each=each: self._read(*each) for each in enumerate(kept)] + [self._cast]
         self._threads = [threading.Thread(target=self._guard, args=(each,)) for each in work]
@@ -160,10 +161,10 @@ class Traffic:
             try:
                 asker = asker or Asker(self._front.control_port)
                 asker.send(cast_request(self._key, server, ip))
-                status, _ = asker.read()
+                status, said = asker.read()
                 asker = None if asker.has_ended() else asker
-            except OSError:
-                asker, status = None, 0
+            except OSError as error:
+                asker, status, said = None, 0, repr(error)
             if status == 201 or (status == 409 and again):
                 self.casts += 1
                 self._fresh.append((server, ip, time.monotonic()))
@@ -172,5 +173,6 @@ class Traffic:
                 self.wrong.append(f"a vote for {server} and {ip} was refused, and never cast")
                 nth += 1
             else:
-                self.refused, again = self.refused + 1, True
+                again = True
+                self.refused.append(f"{status} {said[:120]}")
                 time.sleep(0.02)

@@ -160,7 +160,7 @@ def failover(chosen, table):
     forgotten = traffic.forgotten(three)
     table.add(
         "traffic",
-        f"{traffic.reads:,} reads, {traffic.casts:,} votes ({traffic.refused:,} refused meanwhile); {traffic.late} reads lacked "
+        f"{traffic.reads:,} reads, {traffic.casts:,} votes ({len(traffic.refused):,} refused meanwhile); {traffic.late} reads lacked "
         f"another node's vote, the oldest {traffic.latest * 1e3:.0f} ms old",
     )
     if traffic.reads <= 1_000 or traffic.casts <= 100:

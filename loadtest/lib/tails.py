@@ -25,17 +25,40 @@ LOAD_SECONDS_MAX = 10
 SCRAPE_SECONDS = 0.1
 LEAD_SECONDS = 0.3
 SECONDS = 4
+# More than this, and two measurements differ.
+AGREE_MAX = 1.2
+PIECES, PIECE_SECONDS = 20, 0.25
+# Every read is a thread's work, and so is every vote: the kernel gives each thread its turn.
+STARVED_VOTES, STARVED_MAX_US = 50, 1_000_000
+BUSY = 16
+LOOPS = ("vote_status_lateness_seconds", "vote_status_event_loop_lag_seconds")
+# See VoteStatusLoopLag.
+ALERT_SECONDS = 0.025
 # How many times as long as alone an answer may take.
 GOALS = {"p99": 1.5, "p99.9": 3.0}
+
+
+class First(Service):
+    """A service that comes before all others of the machine, where the system allows it: its threads are on a par."""
+
+    def start(self):
+        self._command = [*first(), *self._command]
+        return super().start()
+
+
+def first():
+    command = ["nice", "-n", "-20"]
+    said = process.output([*command, "nice"])
+    return command if said.stdout.strip() == "-20" else []
 
 
 class Bench:
     """One service, and how it is asked."""
 
     def __init__(self, chosen, name, *more):
-        server, self.cpu = process.cpus()
+        self.server, self.cpu = process.cpus()
         self.seconds, self.binary = min(chosen.seconds, SECONDS), chosen.binary
-        self.service = Service(chosen.binary, name, ["--workers", "1", *more], server)
+        self.service = First(chosen.binary, name, ["--workers", "1", *more], self.server)
         self.priority = pacer.priority()
         # Votes of every step have addresses of their own.
         self.firsts = itertools.count(COOLDOWNS, 2 * COOLDOWNS)
@@ -48,7 +71,12 @@ class Bench:
         return Control(self.service.control_port, self.service.key)
 
     def reads(self, rate, seconds=None):
-        return pacer.finish(pacer.start(self.service.port, rate, seconds or self.seconds, self.cpu, prefix=self.priority))
+        """The figures of the pacer, and `waited`: how long, in µs, the worker waited each time that it wanted its CPU."""
+        seconds_before, times_before = usage.waits(self.service.process.pid, "worker")
+        found = pacer.finish(pacer.start(self.service.port, rate, seconds or self.seconds, self.cpu, prefix=self.priority))
+        seconds_after, times_after = usage.waits(self.service.process.pid, "worker")
+        found["waited"] = (seconds_after - seconds_before) / max(1, times_after - times_before) * 1e6
+        return found
 
     def counting(self, metric):
         """A function that tells by how much a second the metric has grown since."""
@@ -147,6 +175,7 @@ def tell(title, unit, pairs, table):
     not given its CPU beside the disturbance."""
     done, lost = figures.median(pairs, "done"), figures.median(pairs, "lost")
     said, met = [], True
+    waited = [statistics.median(each["waited"] for each in some) for some in ([pair["alone"] for pair in pairs], pairs)]
     for name, goal in GOALS.items():
         ratios = [pair[name] / pair["alone"][name] for pair in pairs]
         alone, beside = statistics.median(pair["alone"][name] for pair in pairs), statistics.median(pair[name] for pair in pairs)
@@ -154,7 +183,44 @@ def tell(title, unit, pairs, table):
         said.append(f"{name} {microseconds(alone)} → {microseconds(beside)}, {ratio:.2f} × ({min(ratios):.2f} to {max(ratios):.2f})")
         met &= ratio <= goal
     asked = ", ".join(f"{goal} ×" for goal in GOALS.values())
-    table.add(f"{title}, {done:,.0f} {unit}/s", f"{'; '.join(said)}; {lost:.1%} lost", asked, met)
+    table.add(f"{title}, {done:,.0f} {unit}/s", f"{'; '.join(said)}; the worker waits {waited[0]:.0f} → {waited[1]:.0f} µs for its CPU; {lost:.1%} lost", asked, met)
+
+
+def agree(bench, rate, table):
+    """Whether the same, measured twice in short pieces in turn, is the same: what differs less is no difference."""
+    found = [(bench.reads(rate, PIECE_SECONDS), bench.reads(rate, PIECE_SECONDS)) for _ in range(PIECES)]
+    for name in ("p99", "waited"):
+        one, other = (statistics.median(pair[nth][name] for pair in found) for nth in range(2))
+        ratio = max(one, other) / min(one, other)
+        table.add(f"the same twice, {name}", f"{microseconds(one)}, {microseconds(other)}; {ratio:.2f} ×", f"{AGREE_MAX} ×", ratio <= AGREE_MAX)
+
+
+def starve(bench, table):
+    """Single votes beside as many reads as the service answers."""
+    votes_found = pacer.start(
+        bench.service.control_port, STARVED_VOTES, bench.seconds, bench.cpu, bench.service.key, next(bench.firsts), bench.priority
+    )
+    reads = bench.reads(0)
+    found = pacer.finish(votes_found)
+    said = f"p50 {microseconds(found['p50'])}, p99 {microseconds(found['p99'])}, longest {microseconds(found['max'])}"
+    what = f"{STARVED_VOTES} single votes/s beside {reads['requests_per_second']:,.0f} reads/s"
+    table.add(what, said, microseconds(STARVED_MAX_US), found["max"] <= STARVED_MAX_US)
+
+
+def shortage(bench, rate, table):
+    """Busy processes on the CPU of the service: whether the metrics say what clients see."""
+    busy = [process.spawn([*first(), "sh", "-c", "while :; do :; done"], bench.server, paths.WORK / "busy.log") for _ in range(BUSY)]
+    try:
+        before = [bench.control.buckets(name) for name in LOOPS]
+        clients = bench.reads(rate // BUSY)["p99"] / 1e6
+        after = [bench.control.buckets(name) for name in LOOPS]
+    finally:
+        for each in busy:
+            process.kill(each)
+    late, turns = (figures.quantile(*each, 0.99) for each in zip(before, after, strict=True))
+    met = late > ALERT_SECONDS or clients <= ALERT_SECONDS
+    said = f"clients {clients * 1e3:.1f} ms; by the metrics late {late * 1e3:g} ms at most, turns {turns * 1e3:g} ms at most"
+    table.add(f"p99 beside {BUSY} busy processes", said, "an alert where clients wait", met)
 
 
 def measure(chosen, table):
@@ -168,6 +234,9 @@ def measure(chosen, table):
     share = (spent.user + spent.system) / (time.monotonic() - since)
     priority = "before everything else on its CPU" if pacer.priority() else "without priority on its CPU"
     table.add("reads alone", f"{rate:,} a second take {share:.0%} of a CPU; the load generator {priority}")
+    agree(full, rate, table)
+    starve(full, table)
+    shortage(full, rate, table)
     for title, unit, disturb in BESIDE:
         bench = Bench(chosen, "swept", "--cooldown-minutes", "1") if disturb is sweep else full
         tell(title, unit, paired(bench, disturb, rate, chosen.pairs), table)

@@ -47,6 +47,14 @@ def run_seconds(pids, threads=""):
     return sum(int((task / "schedstat").read_text().split()[0]) for task in chosen) / 1e9
 
 
+def waits(pid, threads):
+    """What the kernel has counted of these threads: seconds in which they were ready and had no CPU, and how often they got
+    one."""
+    tasks = [task for task in Path(f"/proc/{pid}/task").iterdir() if (task / "comm").read_text().startswith(threads)]
+    counted = [(task / "schedstat").read_text().split() for task in tasks]
+    return sum(int(waited) for _, waited, _ in counted) / 1e9, sum(int(times) for _, _, times in counted)
+
+
 def memory(pids):
     rss = pss = 0
     for pid in pids:

@@ -59,6 +59,13 @@ class Targets(unittest.TestCase):
         )
 
 
+class Quantiles(unittest.TestCase):
+    def test_a_quantile_is_of_what_came_in_between(self):
+        infinite = float("inf")
+        before, after = {0.1: 90, 1.0: 100, infinite: 100}, {0.1: 91, 1.0: 198, infinite: 200}
+        self.assertEqual([figures.quantile(before, after, share) for share in (0.01, 0.5, 0.99, 1)], [0.1, 1.0, 1.0, 1.0])
+
+
 class Charts(unittest.TestCase):
     def test_a_chart_is_xml_and_a_long_bar_is_cut(self):
         bars = [

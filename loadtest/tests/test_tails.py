@@ -15,7 +15,7 @@ ANSWERED_BEFORE = 100
 
 
 def pair(alone, beside):
-    return {"p99": beside, "p99.9": 2 * beside, "lost": 0.01, "done": 1000.0, "alone": {"p99": alone, "p99.9": 2 * alone}}
+    return {"p99": beside, "p99.9": 2 * beside, "waited": 9, "lost": 0.01, "done": 1000.0, "alone": {"p99": alone, "p99.9": 2 * alone, "waited": 7}}
 
 
 class Rows(unittest.TestCase):
@@ -23,7 +23,7 @@ class Rows(unittest.TestCase):
         # The machine is half as fast in the second pair: a ratio of medians would say 1.5.
         rows = Table()
         tails.tell("votes", "votes", [pair(100, 200), pair(200, 400), pair(100, 150)], rows)
-        measured = "p99 100 µs → 200 µs, 2.00 × (1.50 to 2.00); p99.9 200 µs → 400 µs, 2.00 × (1.50 to 2.00); 1.0% lost"
+        measured = "p99 100 µs → 200 µs, 2.00 × (1.50 to 2.00); p99.9 200 µs → 400 µs, 2.00 × (1.50 to 2.00); the worker waits 7 → 9 µs for its CPU; 1.0% lost"
         self.assertEqual(rows.rows, [("votes, 1,000 votes/s", measured, "1.5 ×, 3.0 ×", False)])
 
 
