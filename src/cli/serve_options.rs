@@ -129,7 +129,7 @@ fn listen(matches: &ArgMatches) -> Vec<ListenAddress> {
     matches.get_many("listen").unwrap_or_default().cloned().collect()
 }
 
-/// Refuses a passed socket that the engine cannot take, and one address for both interfaces.
+/// Refuses a public socket that the engine cannot take, and one address for both interfaces.
 fn refuse_addresses(
     passed: &[(Role, OwnedFd)],
     listen: &[ListenAddress],
@@ -141,6 +141,14 @@ fn refuse_addresses(
         return Err(CliError::new(
             "a public socket was passed, and only the native engine takes one: leave --engine out",
         ));
+    }
+    if let Some(address) = listen.iter().find(|address| matches!(address, ListenAddress::Unix(_)))
+        && engine != Engine::Native
+    {
+        let engine = engine.name();
+        return Err(CliError::new(format_args!(
+            "cannot listen on {address}: the engine {engine} listens on internet addresses only: leave --engine out"
+        )));
     }
     match listen.iter().find(|listen| listen.overlaps(control)) {
         Some(public) if !is_passed(Role::Public) && !is_passed(Role::Control) => Err(CliError::new(format_args!(

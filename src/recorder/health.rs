@@ -133,7 +133,7 @@ impl Recorder {
         log::info!("the store works again: votes and changes are taken");
     }
 
-    fn note_failure(&mut self, error: &StoreError, start: Now, end: Now) {
+    pub(super) fn note_failure(&mut self, error: &StoreError, start: Now, end: Now) {
         if matches!(error, StoreError::Gone(_)) {
             self.health = StoreHealth::Gone;
             self.readiness.note(Trouble::StoreGone, &error.to_string(), end.monotonic_ms);

@@ -86,8 +86,17 @@ impl Recorder {
             Event::Vote(vote) => assert!(stored.insert(vote), "{vote:?} is stored twice"),
             Event::VoteRemoved(_) | Event::ServerRemoved(_) => {}
         });
-        // A disk that cannot be read says nothing, and `--in-memory` stores nothing.
-        if read.is_err() || !matches!(store.note(), Ok(Some(_))) {
+        if let Err(error) = read {
+            // A disk that cannot be read says nothing. A file that something else has written to is told of, by whichever
+            // look finds it.
+            if store.is_void() {
+                let now = self.clock.now();
+                self.note_failure(&error, now, now);
+            }
+            return;
+        }
+        // `--in-memory` stores nothing.
+        if !matches!(store.note(), Ok(Some(_))) {
             return;
         }
         let held = self.live.table.find(|_| true).into_iter().filter(|held| certain < held.expires_at);

@@ -80,15 +80,12 @@ impl Run {
             self.sources.workers.push(WorkerSource { role: Role::Public, engine, responses, connections_max });
         }
         let settings = may_minihttp::EngineSettings { limits, clock: self.clock.clone(), readiness };
-        let public = self.sockets.addresses().filter(|(_, role)| *role == Role::Public);
-        let public = public.map(|(address, _)| match address {
-            ListenAddress::Tcp(address) => Ok(*address),
-            ListenAddress::Unix(_) => {
-                let why = "the engine may_minihttp listens on internet addresses only";
-                Err(ServerError::Bind(address.clone(), io::Error::new(io::ErrorKind::Unsupported, why)))
-            }
+        // The options hold no other address with this engine.
+        let public = self.sockets.addresses().filter_map(|(address, role)| match address {
+            ListenAddress::Tcp(address) if role == Role::Public => Some(*address),
+            _ => None,
         });
-        let public: Vec<_> = public.collect::<Result<_, _>>()?;
+        let public = public.collect();
         may_minihttp::start(public, services, &settings).map_err(ServerError::Engine)?;
         drop(self.sockets.take(Role::Public, 1).map_err(ServerError::Engine)?);
         let (sender, letters) = channel();
