@@ -189,7 +189,10 @@ impl ControlService {
     fn watch(&mut self, query: Query<'_>, context: &Context<'_>) -> Result<WatchStream, ControlAnswer> {
         let mut filter = query.watch_filter(self.parts.directory.current())?;
         filter.address = filter.address.map(|address| self.parts.cooldowns.voter(address));
-        self.desk.begin(filter, context.ticket, self.parts.clock.now().monotonic_ms)
+        let stream = self.desk.begin(filter, context.ticket, self.parts.clock.now().monotonic_ms)?;
+        // A vote may be reported in this very turn.
+        self.watch.look();
+        Ok(stream)
     }
 
     fn ready(&self) -> ControlAnswer {

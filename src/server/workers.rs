@@ -1,7 +1,5 @@
 //! The workers of a run: what each one is made of.
 
-#[cfg(feature = "may_minihttp")]
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 #[cfg(feature = "may_minihttp")]

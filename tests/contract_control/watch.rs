@@ -170,6 +170,24 @@ fn each_vote_that_is_not_recorded_has_a_line_that_says_why() {
     }
 }
 
+/// Regression: the loop looked for watchers once a turn, so a vote that came in the turn in which one began had no line.
+#[test]
+fn a_vote_in_the_turn_in_which_a_watch_begins_has_its_line() {
+    let server = server();
+    let control = server.control_client();
+    assert_eq!(control.cast(28, [203, 0, 113, 7]).status, 201);
+    // Both connections wait in the listener's queue, so one turn takes both.
+    server.pause();
+    let watching = Watching::ask(&server, "");
+    let mut voter = Client::connect(server.control());
+    let vote = r#"{"server_id":28,"ip":"203.0.113.7"}"#;
+    voter.send(control.request_bytes("POST", "/v1/votes", Some(vote)));
+    server.signal(Signal::CONT);
+    assert_eq!(voter.read_response(false).status, 409);
+    let line = watching.begun().told();
+    assert!(line.contains(r#""kind":"attempt","server_id":28,"ip":"203.0.113.7","outcome":"in_cooldown""#), "{line}");
+}
+
 /// A later vote of the caller's own records ends the first one: that is seen, counted and in the log.
 #[test]
 fn a_vote_that_is_replaced_is_told() {

@@ -5,7 +5,7 @@ use crate::util::server::Server;
 use socket2::Socket;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A stream of lines, asked for by HTTP/1.0 so that it comes as it is.
 pub(crate) struct Watching(BufReader<TcpStream>);
@@ -13,18 +13,27 @@ pub(crate) struct Watching(BufReader<TcpStream>);
 impl Watching {
     /// Watches by this query; what happens from then on is seen.
     pub(crate) fn begin(server: &Server, query: &str) -> Watching {
+        Watching::ask(server, query).begun()
+    }
+
+    /// Asks, and waits for no answer.
+    pub(crate) fn ask(server: &Server, query: &str) -> Watching {
         let mut stream = TcpStream::connect(server.control()).expect("the control listener");
         stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
         let request = format!("GET /v1/watch{query} HTTP/1.0\r\nAuthorization: Bearer {}\r\n\r\n", Server::KEY);
         stream.write_all(request.as_bytes()).expect("sent");
-        let mut watching = Watching(BufReader::new(stream));
+        Watching(BufReader::new(stream))
+    }
+
+    /// Once the answer has begun.
+    pub(crate) fn begun(mut self) -> Watching {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
-            assert_ne!(watching.0.read_line(&mut head).expect("a head in time"), 0, "{head}");
+            assert_ne!(self.0.read_line(&mut head).expect("a head in time"), 0, "{head}");
         }
         assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("\r\nConnection: close\r\n"), "{head}");
         assert!(head.contains("\r\nContent-Type: application/x-ndjson\r\n"), "{head}");
-        watching
+        self
     }
 
     /// Ends the connection by a reset, as a machine does that has forgotten it.
@@ -43,8 +52,10 @@ impl Watching {
     /// The next line that tells of something, its instant and the port of a peer replaced by a dot. A busy machine has
     /// the watch say meanwhile that it is alive.
     pub(crate) fn told(&mut self) -> String {
+        let until = Instant::now() + DEADLINE;
         let mut line = self.line();
         while line.contains(r#""kind":"alive""#) {
+            assert!(Instant::now() < until, "nothing was told but {line}");
             line = self.line();
         }
         let at = line.find(r#""at":""#).map(|at| at + 6).unwrap_or_else(|| panic!("no instant in {line}"));
