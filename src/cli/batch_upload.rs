@@ -17,6 +17,8 @@ use crate::limits::{BATCH_LINE_BYTES_MAX, ECHO_BYTES_MAX};
 const LINES_MAX: usize = 50_000;
 /// Why a server's line was refused.
 const TOKEN_DIFFERS: &str = "the server has another token and keeps it; --replace-tokens takes the file's";
+/// The service's word for a header with settings that are not its own.
+const SETTINGS_DIFFER: &str = "settings_differ";
 /// A batch that is answered 429 is posted again so often before that is told, each time after a second.
 const LATER_TRIES: u32 = 5;
 /// Bytes in one request after which no line is added.
@@ -29,7 +31,7 @@ pub(super) struct Totals {
     pub recorded: u64,
     /// Recorded before.
     pub unchanged: u64,
-    /// Refused: older than the cooldown.
+    /// Older than the cooldown: of no use any more, and no fault of the file.
     pub expired: u64,
     /// Refused: of no listed server.
     pub unknown_server: u64,
@@ -46,12 +48,17 @@ pub(super) struct Totals {
 impl Totals {
     /// Lines that were refused.
     pub(super) const fn refused(&self) -> u64 {
-        self.expired + self.unknown_server + self.token_differs + self.invalid
+        self.unknown_server + self.token_differs + self.invalid
+    }
+
+    /// Lines that were not taken: the service lists each of them.
+    const fn listed(&self) -> u64 {
+        self.refused() + self.expired
     }
 
     /// Lines that were taken, held already or refused: all but those of the other kind.
     pub(super) const fn judged(&self) -> u64 {
-        self.recorded + self.unchanged + self.refused()
+        self.recorded + self.unchanged + self.listed()
     }
 
     fn join(&mut self, other: &Self) {
@@ -88,7 +95,9 @@ pub(super) struct Refusal {
 /// Lines of one kind on their way.
 pub(super) struct UploadBatch {
     /// The call that takes them.
-    path: &'static str,
+    path: String,
+    /// The header of the export that the lines are of, with its line end; empty where the file has none.
+    header: Vec<u8>,
     /// At most `BYTES_MAX` and one line.
     body: Vec<u8>,
     /// The number of each line in its file, at most `LINES_MAX`.
@@ -99,8 +108,18 @@ pub(super) struct UploadBatch {
 
 impl UploadBatch {
     /// An empty batch.
-    pub(super) fn new(path: &'static str) -> Self {
-        Self { path, body: Vec::new(), numbers: Vec::new(), totals: Totals::default() }
+    pub(super) fn new(path: String) -> Self {
+        Self { path, header: Vec::new(), body: Vec::new(), numbers: Vec::new(), totals: Totals::default() }
+    }
+
+    /// The lines from here on are of an export with this header, or of a file without one. Nothing waits.
+    pub(super) fn begin(&mut self, header: Option<&[u8]>) {
+        debug_assert!(self.numbers.is_empty());
+        self.header.clear();
+        if let Some(header) = header {
+            self.header.extend_from_slice(header);
+            self.header.push(b'\n');
+        }
     }
 
     /// Adds a line, which contains no line end.
@@ -148,8 +167,8 @@ impl UploadBatch {
             }
             // An answer lists a bounded number of errors, and says nothing of the lines behind the last one
             // listed. These are posted again: what was recorded already stays as it is.
-            let Some(last) = last.filter(|_| told_errors < counts.refused()) else { break };
-            for _ in 0..last {
+            let Some(last) = last.filter(|_| told_errors < counts.listed()) else { break };
+            for _ in u64::from(!self.header.is_empty())..last {
                 start += memchr::memchr(b'\n', &self.body[start..]).map_or(0, |end| end + 1);
                 told += 1;
             }
@@ -159,11 +178,17 @@ impl UploadBatch {
         Ok(refusals)
     }
 
-    /// Posts the lines from `start` on; where the answer is 429, later again.
+    /// Posts the header and the lines from `start` on; where the answer is 429, later again.
     fn send(&self, client: &ControlClient, start: usize) -> Result<Value, CliError> {
+        let body = [&self.header, &self.body[start..]].concat();
         let mut tries = 0;
         loop {
-            let answer = client.send(Method::POST, self.path, &self.body[start..])?;
+            let answer = client.send(Method::POST, &self.path, &body)?;
+            if answer.status == 409 && answer.text("error") == SETTINGS_DIFFER {
+                // The service names its own parameter; here it is an option.
+                let message = answer.text("message").replace("accept_settings=1", "--accept-settings");
+                return Err(CliError::new(message));
+            }
             if answer.status != 429 || tries == LATER_TRIES {
                 return Ok(answer.expect(&[200])?.body);
             }
@@ -174,7 +199,8 @@ impl UploadBatch {
 
     /// One error of an answer. The answer was to all lines but the first `told`.
     fn refusal(&self, told: usize, error: Refusal) -> Option<Refusal> {
-        let index = usize::try_from(error.line.checked_sub(1)?).ok()?;
+        let header_lines = u64::from(!self.header.is_empty());
+        let index = usize::try_from(error.line.checked_sub(1 + header_lines)?).ok()?;
         let [word, message] = [error.word, error.message].map(|text| echo(&text, ECHO_BYTES_MAX));
         // The service names the remedy of its interface; here it is an option.
         let message = if word == "token_differs" { TOKEN_DIFFERS.to_owned() } else { message };

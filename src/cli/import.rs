@@ -17,6 +17,7 @@ use super::csv::{CsvReader, OVERLONG, RECORD_BYTES_MAX, RecordFault};
 use super::lines::{Lines, TextLine};
 use super::progress::Progress;
 use super::{CliError, Exit, note, say, unwritable};
+use crate::control::export_header;
 use crate::json::{self, escaped};
 use crate::limits::BATCH_LINE_BYTES_MAX;
 
@@ -33,10 +34,8 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     // So that a wrong address or key is told before any file is read.
     client.get("/v1/servers?limit=1")?.expect(&[200])?;
     let refused = RefusalLog::new(options.get_one::<PathBuf>("refused"), &sources)?;
-    let servers = match options.get_flag("replace-tokens") {
-        true => "/v1/servers/batch?replace_tokens=1&errors_max=10000",
-        false => "/v1/servers/batch?errors_max=10000",
-    };
+    let [replaces, accepts] = ["replace-tokens", "accept-settings"].map(|flag| u8::from(options.get_flag(flag)));
+    let asked = format!("errors_max=10000&accept_settings={accepts}");
     let mut import = Import {
         client,
         progress: Progress::new(sources.iter().map(ImportSource::bytes).sum()),
@@ -45,8 +44,9 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         refused,
         tokenless: Vec::new(),
         generated: Vec::new(),
-        servers: UploadBatch::new(servers),
-        votes: UploadBatch::new("/v1/votes/batch?errors_max=10000"),
+        servers: UploadBatch::new(format!("/v1/servers/batch?{asked}&replace_tokens={replaces}")),
+        has_header: false,
+        votes: UploadBatch::new(format!("/v1/votes/batch?{asked}")),
     };
     let mut taken = TakenFile::Whole;
     for source in &sources {
@@ -184,6 +184,8 @@ struct Import {
     tokenless: Vec<u64>,
     /// Servers that were not listed and came without a token, with what the service made for them.
     generated: Vec<(u64, String)>,
+    /// The lines are of an export with a header.
+    has_header: bool,
     servers: UploadBatch,
     votes: UploadBatch,
 }
@@ -192,11 +194,12 @@ impl Import {
     fn take(&mut self, source: &ImportSource) -> Result<TakenFile, CliError> {
         let mut lines = Lines::new(source.open()?);
         let judged = self.judged();
+        self.begin(None);
         let taken = self.take_lines(source, &mut lines)?;
         let bytes_read = lines.bytes_read();
         self.post(source, bytes_read)?;
         self.bytes_before += bytes_read;
-        if matches!(taken, TakenFile::Whole) && self.judged() == judged {
+        if matches!(taken, TakenFile::Whole) && self.judged() == judged && !self.has_header {
             let name = source.name();
             return Ok(TakenFile::Nothing(match source.content {
                 FileContent::Servers if self.servers.totals.skipped > 0 => {
@@ -221,7 +224,7 @@ impl Import {
         source: &ImportSource,
         lines: &mut Lines<Box<dyn BufRead>>,
     ) -> Result<TakenFile, CliError> {
-        let mut format: Option<FileFormat> = None;
+        let (mut format, mut is_warned): (Option<FileFormat>, bool) = (None, false);
         // The number of the record's first line.
         let mut first = 0;
         let lost = |line: u64, reason: &str| {
@@ -258,7 +261,20 @@ impl Import {
             };
             match format.object(text) {
                 Ok(None) => {}
+                Ok(Some(object)) if export_header::is_header(&object) => {
+                    let header = object.into_owned();
+                    self.post(source, lines.bytes_read())?;
+                    self.begin(Some(&header));
+                }
                 Ok(Some(object)) => {
+                    if matches!(format, FileFormat::Json)
+                        && source.content == FileContent::Both
+                        && !self.has_header
+                        && !is_warned
+                    {
+                        is_warned = true;
+                        self.warn_of_no_header(source);
+                    }
                     if self.push(source.content, first, &object) {
                         self.post(source, lines.bytes_read())?;
                     }
@@ -269,6 +285,22 @@ impl Import {
         }
         let is_whole = format.is_none_or(|format| format.is_between_records());
         Ok(if is_whole { TakenFile::Whole } else { lost(first, "a quote is never closed") })
+    }
+
+    /// The lines from here on are of an export with this header, or of a file without one.
+    fn begin(&mut self, header: Option<&[u8]>) {
+        self.has_header = header.is_some();
+        self.servers.begin(header);
+        self.votes.begin(header);
+    }
+
+    /// Says that nobody can tell with which settings a file was made.
+    fn warn_of_no_header(&self, source: &ImportSource) {
+        self.progress.clear();
+        let name = source.name();
+        note(format_args!(
+            "vote-status: {name} has no header, as exports of 1.0.0: its votes count by the service's settings"
+        ));
     }
 
     /// Adds a line to its batch; true when it is time to post.
@@ -299,7 +331,7 @@ impl Import {
                 let name = source.name();
                 CliError::new(format_args!("{error}; what was taken of {name} stays, and may be imported again"))
             });
-            for refusal in posted? {
+            for refusal in posted?.into_iter().filter(|refusal| refusal.word != "expired") {
                 self.refused.tell(&self.progress, source, &refusal)?;
             }
             self.progress.advance(self.bytes_before + bytes_read, lines);
@@ -367,11 +399,14 @@ fn summary(name: &str, totals: &Totals) -> String {
     let refused = totals.refused();
     let mut line = format!("{name}: {recorded} recorded, {unchanged} unchanged, {refused} refused");
     if refused > 0 {
-        line += &format!(" ({expired} expired, {unknown_server} of an unknown server, {invalid} invalid)");
+        line += &format!(" ({unknown_server} of an unknown server, {invalid} invalid)");
     }
     if *token_differs > 0 {
         line.truncate(line.len() - 1);
         line += &format!(", {token_differs} with another token than the server has)");
+    }
+    if *expired > 0 {
+        line += &format!(", {expired} expired");
     }
     if *skipped > 0 {
         line += &format!(", {skipped} of the other kind skipped");

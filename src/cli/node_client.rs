@@ -13,6 +13,7 @@ use super::client::ControlClient;
 use super::lines::Lines;
 use crate::cluster::digest::NodeDigest;
 use crate::control::body::{self, BodyLine};
+use crate::control::export_header;
 use crate::recorder::command::ServerName;
 use crate::store::StoredVote;
 use crate::vote::id::{ServerId, Token};
@@ -105,6 +106,11 @@ pub(super) fn export(
         let strange = || CliError::new(format_args!("line {number} of the export from {url} makes no sense"));
         let text = line.text.ok_or_else(strange)?;
         if text.trim_ascii().is_empty() {
+            continue;
+        }
+        if export_header::is_header(text) {
+            // Its settings are those of the node, which [`standing`] tells.
+            export_header::read(text).map_err(|invalid| CliError::new(format_args!("{url}: {}", invalid.message)))?;
             continue;
         }
         let held = held(text).ok_or_else(strange)?;

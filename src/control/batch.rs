@@ -7,11 +7,14 @@ use std::collections::VecDeque;
 use std::sync::mpsc::Receiver;
 
 use super::body::{self, BodyLine, Invalid};
+use super::export_header;
 use super::reply::{self, ControlAnswer, EXPIRED, IN_FUTURE, TOKEN_DIFFERS, TOO_MANY_CHANGES};
 use super::summary::Summary;
 use crate::http::session::Intake;
 use crate::limits::{BATCH_LINE_BYTES_MAX, COMMIT_EVENTS_MAX};
 use crate::recorder::command::{Command, Mode, NewServer, Reply, ServerOutcome, Tokens, Vote, VoteOutcome};
+use crate::vote::address::VoterAddress;
+use crate::vote::settings::Settings;
 
 /// Lines that go to the recorder as one command.
 const COMMAND_LINES_MAX: usize = 8_192;
@@ -41,6 +44,15 @@ impl Gathered {
     }
 }
 
+/// What the caller of a batch asks for besides.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchOptions {
+    /// How many refused lines are told one by one.
+    pub errors_max: usize,
+    /// The lines of an export are taken where it was made with other settings.
+    pub accepts_settings: bool,
+}
+
 /// Sends a command to the recorder; `None` where it takes no more.
 pub type SubmitCommand<'a> = &'a dyn Fn(Command) -> Option<Receiver<Reply>>;
 
@@ -57,13 +69,20 @@ pub struct BatchRequest {
     is_store_unavailable: bool,
     /// Whether something of what was not acknowledged may have been recorded all the same.
     is_rest_in_doubt: bool,
+    /// The settings of this service's store.
+    settings: Settings,
+    accepts_settings: bool,
+    /// The settings by which the lines are to be read: those of the last header.
+    read_by: Settings,
+    /// Why no line is taken from here on.
+    refusal: Option<Invalid>,
     summary: Summary,
 }
 
 impl BatchRequest {
     /// A batch before its first line.
     #[must_use]
-    pub fn new(gathered: Gathered, errors_max: usize) -> Self {
+    pub fn new(gathered: Gathered, options: BatchOptions, settings: Settings) -> Self {
         Self {
             gathered,
             partial: Vec::new(),
@@ -73,7 +92,11 @@ impl BatchRequest {
             under_way: VecDeque::new(),
             is_store_unavailable: false,
             is_rest_in_doubt: false,
-            summary: Summary::new(errors_max),
+            settings,
+            accepts_settings: options.accepts_settings,
+            read_by: settings,
+            refusal: None,
+            summary: Summary::new(options.errors_max),
         }
     }
 
@@ -125,7 +148,10 @@ impl BatchRequest {
             );
             return Some(ControlAnswer::store_unavailable_saying(&message));
         }
-        Some(ControlAnswer::json(200, &self.summary))
+        Some(match self.refusal.take() {
+            Some(refusal) => refusal.into(),
+            None => ControlAnswer::json(200, &self.summary),
+        })
     }
 
     /// Waits no longer for what the recorder has: nobody knows what becomes of that.
@@ -172,13 +198,23 @@ impl BatchRequest {
         }
         // What some programs write before the first line.
         let text = text.strip_prefix(b"\xEF\xBB\xBF").filter(|_| self.line == 1).unwrap_or(text).trim_ascii();
-        if text.is_empty() || self.is_store_unavailable {
+        if text.is_empty() || self.is_store_unavailable || self.refusal.is_some() {
             return;
         }
+        if export_header::is_header(text) {
+            return self.take_header(text);
+        }
+        let [theirs, ours] = [self.read_by, self.settings].map(|settings| settings.ipv6_prefix.bits());
         match (body::line(text, self.gathered.word()), &mut self.gathered) {
             // Recorded as of now, the same file would move its votes each time.
             (Ok(BodyLine::Vote(Vote { voted_at: None, .. })), Gathered::Votes(_, Mode::Record)) => {
                 return self.summary.refuse(self.line, "invalid_vote", WITHOUT_TIME);
+            }
+            (Ok(BodyLine::Vote(vote)), Gathered::Votes(..)) if theirs < ours && has_ipv6(&vote) => {
+                let message = format!(
+                    "the export has IPv6 networks of {theirs} bits, and this store tells those of {ours} apart: which one voted is not known"
+                );
+                return self.summary.refuse(self.line, "invalid_vote", &message);
             }
             (Ok(BodyLine::Vote(vote)), Gathered::Votes(votes, _)) => votes.push(vote),
             (Ok(BodyLine::Server(server)), Gathered::Servers(servers, _)) => servers.push(server),
@@ -191,6 +227,27 @@ impl BatchRequest {
         self.lines.push(self.line);
         if self.lines.len() == COMMAND_LINES_MAX {
             self.send(ask);
+        }
+    }
+
+    /// Takes the header of an export, which may come again where files are joined.
+    fn take_header(&mut self, text: &[u8]) {
+        let ours = self.settings;
+        let read = export_header::read(text).and_then(|theirs| match theirs == ours || self.accepts_settings {
+            true => Ok(theirs),
+            false => Err(body::invalid(
+                409,
+                "settings_differ",
+                format!("the export was made with {theirs}, and this service has {ours}; accept_settings=1 takes it, and each vote counts for the cooldown of this service"),
+            )),
+        });
+        match read {
+            Ok(theirs) => self.read_by = theirs,
+            Err(Invalid { status, word, message }) => {
+                let line = self.line;
+                let message = format!("line {line}: {message}; nothing was taken from this line on");
+                self.refusal = Some(Invalid { status, word, message: message.into() });
+            }
         }
     }
 
@@ -268,4 +325,9 @@ impl BatchRequest {
         let message = format!("the line is longer than {BATCH_LINE_BYTES_MAX} bytes");
         self.summary.refuse(self.line, self.gathered.word(), &message);
     }
+}
+
+/// Whether one of the voter's addresses is a network of IPv6.
+fn has_ipv6(vote: &Vote) -> bool {
+    vote.voter.addresses().any(|address| matches!(address, VoterAddress::V6(_)))
 }

@@ -32,7 +32,8 @@ pub struct Invalid {
     pub message: Cow<'static, str>,
 }
 
-fn invalid(status: u16, word: &'static str, message: impl Into<Cow<'static, str>>) -> Invalid {
+/// What is wrong with a body or a line.
+pub(super) fn invalid(status: u16, word: &'static str, message: impl Into<Cow<'static, str>>) -> Invalid {
     Invalid { status, word, message: message.into() }
 }
 

@@ -1,4 +1,4 @@
-//! Everything out again: the servers, then the votes still in cooldown, as NDJSON in chunks.
+//! Everything out again: a header, the servers, then the votes still in cooldown, as NDJSON in chunks.
 //!
 //! What comes out stands for no single moment: a shard is as it was when its turn came. Memory is
 //! bounded by one shard and one chunk.
@@ -6,14 +6,16 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use super::export_header;
 use super::reply::ServerBody;
 use super::stream::{append_lines, append_stream_end, append_stream_head};
 use crate::http::response::Framing;
 use crate::http::session::Step;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::ServerId;
+use crate::vote::settings::Settings;
 use crate::vote::table::{CooldownView, Cooling};
-use crate::vote::time::{Cooldown, UnixSeconds};
+use crate::vote::time::UnixSeconds;
 
 /// A chunk is sent once it holds this much, in bytes.
 const CHUNK_BYTES: usize = 32 * 1024;
@@ -27,17 +29,27 @@ enum ExportStage {
 /// One export between its head and its last chunk.
 pub struct Export {
     is_begun: bool,
+    /// The header, until it is sent.
+    lines: Vec<u8>,
     stage: ExportStage,
     servers: Arc<Snapshot>,
     cooldowns: CooldownView,
-    cooldown: Cooldown,
+    settings: Settings,
 }
 
 impl Export {
-    /// An export of this state.
+    /// An export of this state, which `store` holds.
     #[must_use]
-    pub const fn new(servers: Arc<Snapshot>, cooldowns: CooldownView, cooldown: Cooldown) -> Self {
-        Self { is_begun: false, stage: ExportStage::Servers(None), servers, cooldowns, cooldown }
+    pub fn new(
+        servers: Arc<Snapshot>,
+        cooldowns: CooldownView,
+        settings: Settings,
+        store: &str,
+        now: UnixSeconds,
+    ) -> Self {
+        let mut lines = Vec::new();
+        export_header::append(settings, now, store, &mut lines);
+        Self { is_begun: false, lines, stage: ExportStage::Servers(None), servers, cooldowns, settings }
     }
 
     /// Appends the next part: votes that have not ended by the `certain` line.
@@ -46,7 +58,7 @@ impl Export {
             append_stream_head(framing, now, out);
             return if framing.head_only { Step::Done } else { Step::More };
         }
-        let (mut lines, mut shard, mut is_over) = (Vec::new(), Vec::new(), false);
+        let (mut lines, mut shard, mut is_over) = (std::mem::take(&mut self.lines), Vec::new(), false);
         while lines.len() < CHUNK_BYTES && !is_over {
             is_over = !self.add_lines(certain, &mut lines, &mut shard);
         }
@@ -79,7 +91,7 @@ impl Export {
                 // A server that came after the export began is not in it, nor are its votes.
                 shard.retain(|entry| self.servers.contains(entry.pair.server));
                 for Cooling { pair, expires_at } in shard.iter() {
-                    let voted_at = self.cooldown.voted_at(*expires_at);
+                    let voted_at = self.settings.cooldown.voted_at(*expires_at);
                     let (server, address) = (pair.server, pair.address);
                     let _written =
                         writeln!(lines, r#"{{"server_id":{server},"ip":"{address}","voted_at":"{voted_at}"}}"#);
@@ -100,6 +112,8 @@ mod tests {
     use crate::vote::directory::Directory;
     use crate::vote::id::{ServerId, Token};
     use crate::vote::ipv4::Ipv4;
+    use crate::vote::ipv6::Ipv6Prefix;
+    use crate::vote::settings::Settings;
     use crate::vote::table::{CooldownTable, Pair};
     use crate::vote::time::{Cooldown, UnixSeconds};
 
@@ -115,12 +129,15 @@ mod tests {
             let pair = Pair { server: ServerId(server), address: VoterAddress::V4(Ipv4(7)) };
             table.insert(pair, UnixSeconds(6_000));
         }
-        let mut export = Export::new(directory.snapshot(), table.view(), Cooldown::USUAL);
-        let mut out = Vec::new();
+        let settings = Settings { cooldown: Cooldown::USUAL, ipv6_prefix: Ipv6Prefix::USUAL };
         let (framing, now) = (Framing { http_1_0: true, ..Framing::last(false) }, UnixSeconds(1_000));
+        let mut export = Export::new(directory.snapshot(), table.view(), settings, "memory", now);
+        let mut out = Vec::new();
         while export.append(framing, now, now, &mut out) != Step::Done {}
         let text = String::from_utf8(out).expect("it is text");
-        let (_, lines) = text.split_once("\r\n\r\n").expect("a head");
+        let (_, content) = text.split_once("\r\n\r\n").expect("a head");
+        let (header, lines) = content.split_once('\n').expect("a header");
+        assert!(header.ends_with(r#""exported_at":"1970-01-01T00:16:40Z","store":"memory"}"#), "{header}");
         let vote = r#"{"server_id":1,"ip":"0.0.0.7","voted_at":"1970-01-01T00:10:00Z"}"#;
         assert_eq!(lines, format!("{{\"server_id\":1,\"token\":\"one\"}}\n{vote}\n"));
     }

@@ -6,7 +6,7 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::clock::Clock;
 use crate::http::fault::Fault;
@@ -24,15 +24,18 @@ use crate::recorder::command::{Command, Reply, ServerOutcome, Tokens};
 use crate::recorder::shared::SharedStore;
 use crate::vote::directory::DirectoryView;
 use crate::vote::id::{ServerId, Token, is_same_secret};
+use crate::vote::settings::Settings;
 use crate::vote::table::{CooldownView, Pair};
-use crate::vote::time::{Cooldown, UnixSeconds};
+use crate::vote::time::UnixSeconds;
 use crate::watch::{Attempt, Seen, WatchPost};
 
 mod attempts;
 pub mod batch;
 pub mod body;
 pub mod export;
+pub mod export_header;
 pub mod metrics;
+mod ready;
 pub mod reply;
 pub mod request;
 mod stream;
@@ -43,7 +46,7 @@ use attempts::AttemptObserver;
 use batch::BatchRequest;
 use export::Export;
 use metrics::Sources;
-use reply::{ControlAnswer, RETRY_SOON, ServerBody, ServersBody};
+use reply::{ControlAnswer, ServerBody, ServersBody};
 use request::{CommandRequest, KeyedRequest, Query};
 use watch::{WatchDesk, WatchStream};
 
@@ -76,8 +79,10 @@ pub struct ControlParts {
     pub cooldowns: CooldownView,
     /// Where the service stands.
     pub readiness: Readiness,
-    /// The cooldown's length.
-    pub cooldown: Cooldown,
+    /// The settings of the store.
+    pub settings: Settings,
+    /// How the store is called.
+    pub store: String,
     /// Content of a single request, in bytes.
     pub body_bytes_max: u64,
     /// Where the metrics page finds its figures.
@@ -114,7 +119,7 @@ enum Task {
     /// The recorder has the command.
     Submitted(Receiver<Reply>),
     /// Lines are streaming in.
-    Batch(BatchRequest),
+    Batch(Box<BatchRequest>),
     /// Lines are streaming out.
     Export(Export),
     /// Somebody watches what is asked and recorded.
@@ -153,7 +158,10 @@ impl ControlService {
             b"/" => |_, head| Task::page(&pages::CONTROL, head),
             b"/openapi.json" => |_, head| Task::page(&pages::CONTROL_OPENAPI, head),
             b"/healthz" => |_, _| Task::Answer(ControlAnswer::json(200, &json!({ "alive": true }))),
-            b"/readyz" => |service, _| Task::Answer(service.ready()),
+            b"/readyz" => |service, _| {
+                let ControlParts { readiness, shared, clock, .. } = &service.parts;
+                Task::Answer(ready::answer(readiness, shared.as_deref(), clock.now().monotonic_ms))
+            },
             b"/metrics" => |service, _| Task::Answer(service.metrics()),
             _ => return Err(ControlAnswer::fault(Fault::NotFound)),
         };
@@ -170,7 +178,9 @@ impl ControlService {
             }
             (KeyedRequest::Cluster, Some(shared)) => Task::Answer(ControlAnswer::json(200, &shared.standing())),
             (KeyedRequest::Command(ask), _) => Task::Gather { ask, body: Vec::new() },
-            (KeyedRequest::Batch(lines, errors_max), _) => Task::Batch(BatchRequest::new(lines, errors_max)),
+            (KeyedRequest::Batch(lines, options), _) => {
+                Task::Batch(BatchRequest::new(lines, options, self.parts.settings).into())
+            }
             (KeyedRequest::ShowVote(pair), _) => Task::Answer(self.show_vote(pair, context.now)),
             (KeyedRequest::ListServers(after, limit), _) => Task::Answer(self.list(after, limit)),
             (KeyedRequest::ShowServer(server, counts), _) => Task::Answer(self.show(server, counts, context.now)),
@@ -179,8 +189,8 @@ impl ControlService {
             }
             (KeyedRequest::Export, _) => {
                 log::info!("an export was asked for: it holds every server's token");
-                let servers = self.parts.directory.shared();
-                Task::Export(Export::new(servers, self.parts.cooldowns.clone(), self.parts.cooldown))
+                let ControlParts { directory, cooldowns, settings, store, .. } = &mut self.parts;
+                Task::Export(Export::new(directory.shared(), cooldowns.clone(), *settings, store, context.now))
             }
             (KeyedRequest::Watch(query), _) => self.watch(query, context).map_or_else(Task::Answer, Task::Watch),
         }
@@ -193,31 +203,6 @@ impl ControlService {
         // A vote may be reported in this very turn.
         self.watch.look();
         Ok(stream)
-    }
-
-    fn ready(&self) -> ControlAnswer {
-        let ControlParts { readiness, shared, clock, .. } = &self.parts;
-        readiness.look(clock.now().monotonic_ms);
-        let is_loaded = readiness.is_loaded();
-        let trouble = readiness.gravest().map(|(trouble, message)| (trouble.word(), message));
-        let refusal = trouble.or_else(|| match shared {
-            _ if !is_loaded => Some(("loading", LOADING.to_owned())),
-            Some(shared) => shared.refusal(),
-            None => None,
-        });
-        let stands = if readiness.is_stopping() { Some("stopping") } else { readiness.is_stale().then_some("stale") };
-        let is_ready = readiness.is_ready();
-        let mut body = told(is_ready, stands, refusal);
-        if !is_loaded || readiness.is_stopping() {
-            body["loaded_rows"] = readiness.loaded_rows().into();
-        }
-        if let Some(shared) = shared {
-            shared.add_to_ready(&mut body, is_loaded);
-        }
-        match is_ready {
-            true => ControlAnswer::json(200, &body),
-            false => ControlAnswer::json(503, &body).with(RETRY_SOON),
-        }
     }
 
     /// Made once a turn, however many ask: each would hold up the others for as long as it takes.
@@ -258,7 +243,9 @@ impl ControlService {
             return ControlAnswer::unknown_server();
         }
         match self.parts.cooldowns.live(pair, now) {
-            Some(expires_at) => ControlAnswer::vote(pair, self.parts.cooldown.voted_at(expires_at), expires_at),
+            Some(expires_at) => {
+                ControlAnswer::vote(pair, self.parts.settings.cooldown.voted_at(expires_at), expires_at)
+            }
             None => ControlAnswer::no_cooldown(),
         }
     }
@@ -319,33 +306,16 @@ impl ControlService {
             return None;
         }
         let votes = AttemptObserver::votes_of(command)?;
-        let ControlParts { clock, cooldown, cooldowns, directory, .. } = &self.parts;
+        let ControlParts { clock, settings, cooldowns, directory, .. } = &self.parts;
         Some(Arc::new(AttemptObserver {
             votes,
             watch: self.watch.clone(),
             clock: clock.clone(),
-            cooldown: *cooldown,
+            cooldown: settings.cooldown,
             cooldowns: cooldowns.clone(),
             servers: directory.clone().shared(),
         }))
     }
-}
-
-/// Why no votes are taken where nothing else is wrong.
-const LOADING: &str = "the state is being loaded: wait until that is done";
-
-/// The body of `GET /readyz`, with why votes are refused, where they are. Where the service `stands` is a better
-/// reason than that for one that is not ready.
-fn told(is_ready: bool, stands: Option<&str>, refusal: Option<(&str, String)>) -> Value {
-    let mut body = json!({ "ready": is_ready });
-    if let Some(reason) = stands.or(refusal.as_ref().map(|(word, _)| *word)) {
-        body["reason"] = reason.into();
-    }
-    if let Some((_, message)) = refusal {
-        body["message"] = message.into();
-        body["votes"] = false.into();
-    }
-    body
 }
 
 /// Tells the log what the recorder has changed: which server, and never its token. Votes are counted, not told.

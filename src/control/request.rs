@@ -1,6 +1,6 @@
 //! What a control request asks for, by its path and method.
 
-use super::batch::Gathered;
+use super::batch::{BatchOptions, Gathered};
 use super::reply::ControlAnswer;
 use crate::http::fault::Fault;
 use crate::http::head::{Head, Method};
@@ -26,8 +26,8 @@ pub enum CommandRequest {
 pub enum KeyedRequest<'a> {
     /// Content, once it is whole, becomes a command for the recorder.
     Command(CommandRequest),
-    /// `POST /v1/votes/batch` or `POST /v1/servers/batch`; how many refused lines are told one by one.
-    Batch(Gathered, usize),
+    /// `POST /v1/votes/batch` or `POST /v1/servers/batch`.
+    Batch(Gathered, BatchOptions),
     /// `GET /v1/votes/{server_id}/{ip}`
     ShowVote(Pair),
     /// `GET /v1/servers?after=ID&limit=N`
@@ -71,7 +71,7 @@ pub fn keyed<'a>(path: &[u8], head: &Head<'a>) -> Result<KeyedRequest<'a>, Contr
         [b"cluster", b"digest"] => get(whole(Command::Digest)),
         [b"votes"] => post(command(CommandRequest::Vote(query.mode(Mode::Cast)?))),
         [b"votes", b"batch"] => {
-            post(KeyedRequest::Batch(Gathered::Votes(Vec::new(), query.mode(Mode::Record)?), query.errors_max()?))
+            post(KeyedRequest::Batch(Gathered::Votes(Vec::new(), query.mode(Mode::Record)?), query.batch_options()?))
         }
         [b"votes", id, ip] => {
             // The method first: what has no such method is told so, whatever its path names.
@@ -88,7 +88,7 @@ pub fn keyed<'a>(path: &[u8], head: &Head<'a>) -> Result<KeyedRequest<'a>, Contr
         }
         [b"servers"] => get(KeyedRequest::ListServers(query.number("after")?.map(ServerId), query.size("limit")?)),
         [b"servers", b"batch"] => {
-            post(KeyedRequest::Batch(Gathered::Servers(Vec::new(), query.tokens()?), query.errors_max()?))
+            post(KeyedRequest::Batch(Gathered::Servers(Vec::new(), query.tokens()?), query.batch_options()?))
         }
         [b"servers", id] => {
             let id = server_id(id)?;
@@ -191,7 +191,8 @@ impl Query<'_> {
         Ok(self.number(name)?.map(|number| number as usize))
     }
 
-    fn errors_max(&self) -> Result<usize, ControlAnswer> {
-        Ok(self.size("errors_max")?.unwrap_or(ERRORS_MAX_DEFAULT).min(ERRORS_MAX))
+    fn batch_options(&self) -> Result<BatchOptions, ControlAnswer> {
+        let errors_max = self.size("errors_max")?.unwrap_or(ERRORS_MAX_DEFAULT).min(ERRORS_MAX);
+        Ok(BatchOptions { errors_max, accepts_settings: self.flag("accept_settings")? })
     }
 }

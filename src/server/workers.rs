@@ -98,7 +98,7 @@ impl Run {
 
     /// Starts the worker of the control listener. The recorder ends with it, which has the last handle.
     pub(super) fn start_control(&mut self, recorder: RecorderHandle) -> Result<(), ServerError> {
-        let Config { limits, shares, settings: Settings { cooldown, .. }, .. } = self.config;
+        let Config { limits, shares, .. } = self.config;
         let settings = WorkerSettings {
             limits,
             connections_max: shares.control_connections_max,
@@ -119,7 +119,8 @@ impl Run {
             directory: self.views.directory.clone(),
             cooldowns: self.views.cooldowns.clone(),
             readiness: self.config.readiness.clone(),
-            cooldown,
+            settings: self.config.settings,
+            store: self.config.store.clone(),
             body_bytes_max: limits.body_bytes_max,
             shared: self.views.shared.clone(),
             clock: self.clock.clone(),

@@ -1,11 +1,12 @@
 //! `export`: whole or not at all, and what it gives another service takes.
 
-use crate::command_line::{expect_failure, expect_quiet, run, say, shell, text};
+use crate::command_line::{expect_failure, expect_quiet, parse, run, say, shell, text};
 use crate::util::server::Server;
 use crate::util::stub::Stub;
 use crate::util::time::{now_unix, rfc3339};
 use crate::util::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
@@ -30,17 +31,30 @@ fn the_file_is_its_owners_only_and_has_every_line() {
     );
     let ended = run(&server, &["export", text(&file)]);
     assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(0), ""), "{ended:?}");
-    assert!(ended.stderr.contains("2 lines"), "{ended:?}");
-    assert_eq!(fs::read_to_string(&file).expect("it is there"), expected);
+    assert!(ended.stderr.contains("3 lines"), "{ended:?}");
+    let whole = fs::read_to_string(&file).expect("it is there");
+    let (header, lines) = whole.split_once('\n').expect("a header");
+    let header = parse(header);
+    assert_eq!(lines, expected);
+    let told = ["export", "version", "cooldown_minutes", "ipv6_prefix", "store"].map(|name| header[name].clone());
+    assert_eq!(told, [json!("vote-status"), json!(1), json!(90), json!(64), json!("memory, where nothing is kept")]);
+    let exported_at = header["exported_at"].as_str().expect("an instant");
+    assert!((rfc3339(now_unix() - 60).as_str()..=rfc3339(now_unix()).as_str()).contains(&exported_at), "{header}");
     assert_eq!(fs::metadata(&file).expect("it is there").permissions().mode() & 0o777, 0o600);
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing else is left");
     let ended = run(&server, &["export", "-"]);
-    assert_eq!(expect_quiet(&ended, 0), expected);
+    assert!(expect_quiet(&ended, 0).ends_with(&expected), "{ended:?}");
     let missing = folder.path().join("missing").join("export");
     expect_failure(&run(&server, &["export", text(&missing)]), &[text(&missing)]);
 }
 
 const LINE: &str = "{\"server_id\":28,\"token\":\"demo\"}\n";
+
+/// What was exported, without its first line.
+fn without_header(text: &str) -> String {
+    let lines = text.split_inclusive('\n').filter(|line| !line.starts_with(r#"{"export":"vote-status","#));
+    lines.collect()
+}
 
 /// Regression: as root `/dev/stdout` itself was replaced.
 /// Regression: the export took the place of the store of a running service.
@@ -68,7 +82,7 @@ fn what_is_no_file_is_written_through() {
         ("ls $1", "link\nout\npipe\n".to_owned()),
     ] {
         let ended = shell(&server, script, folder.path());
-        assert_eq!(expect_quiet(&ended, 0), expected, "{script}");
+        assert_eq!(without_header(expect_quiet(&ended, 0)), expected, "{script}");
     }
     for (script, words) in [
         ("exec \"$0\" export /dev/fd/77", "/dev/fd/77"),
@@ -95,7 +109,8 @@ fn an_output_that_takes_nothing_is_a_failure() {
     // A file needs no standard output.
     let ended = shell(&server, "exec \"$0\" export $1/file >&-", folder.path());
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
-    assert_eq!(fs::read_to_string(folder.path().join("file")).expect("it is there"), LINE);
+    let file = fs::read_to_string(folder.path().join("file")).expect("it is there");
+    assert_eq!(without_header(&file), LINE);
 }
 
 /// Regression: a link to a file became a file of its own, and the one that it named stayed as it was.
@@ -111,7 +126,7 @@ fn a_link_stays_and_what_it_names_is_replaced() {
     let ended = run(&server, &["export", text(&link)]);
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
     assert!(fs::symlink_metadata(&link).expect("it is there").is_symlink());
-    assert_eq!(fs::read_to_string(&target).expect("it is there"), LINE);
+    assert_eq!(without_header(&fs::read_to_string(&target).expect("it is there")), LINE);
     assert_eq!(fs::read_dir(&there).expect("a folder").count(), 1, "nothing else is left");
     for (name, leads_to) in [("loop", "loop"), ("nowhere", "missing")] {
         symlink(leads_to, folder.path().join(name)).expect("a link");

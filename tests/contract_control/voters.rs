@@ -22,7 +22,7 @@ fn next(server: &Server, ip: &str) -> Option<String> {
 }
 
 fn exported(control: &Control) -> BTreeSet<String> {
-    control.get("/v1/export").text().lines().map(str::to_owned).collect()
+    control.exported().into_iter().collect()
 }
 
 fn listed() -> (Server, Control) {

@@ -72,7 +72,7 @@ fn a_site_elsewhere_records_votes_over_tls_and_not_in_clear() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     fs::write(path("votes.csv"), votes).expect("written");
     good(&["import", "--votes", &path("votes.csv")]);
-    assert_eq!(good(&["export", "-"]).lines().count(), 20_002);
+    assert_eq!(good(&["export", "-"]).lines().count(), 20_003);
     let mut watch =
         command(&url, Some(&ca), &["watch"]).stdout(Stdio::piped()).spawn().expect("the program can be run");
     until_watched(&server, 1);

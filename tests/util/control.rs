@@ -37,6 +37,16 @@ impl Control {
         exchange(&self.endpoint, self.request_bytes("GET", path, None))
     }
 
+    /// The lines of an export behind its header.
+    #[track_caller]
+    pub(crate) fn exported(&self) -> Vec<String> {
+        let export = self.get("/v1/export");
+        let mut lines = export.text().lines();
+        let header = lines.next().unwrap_or_default();
+        assert!(header.starts_with(r#"{"export":"vote-status","version":1,"#), "{header}");
+        lines.map(str::to_owned).collect()
+    }
+
     /// `POST path` with a JSON body.
     pub(crate) fn post(&self, path: &str, body: &str) -> Response {
         exchange(&self.endpoint, self.request_bytes("POST", path, Some(body)))

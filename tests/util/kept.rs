@@ -42,8 +42,7 @@ pub(crate) fn furnish(control: &Control) {
 /// What [`furnish`] leaves, [`LATER_S`] later, on both listeners. `uncertain` is exported besides: a service that was
 /// stopped that long does not know yet whether its clock is right.
 pub(crate) fn expect_all(server: &Server, what: &str, uncertain: &[&'static str]) {
-    let export = server.control_client().get("/v1/export");
-    let mut lines: Vec<&str> = export.text().lines().collect();
+    let mut lines = server.control_client().exported();
     lines.sort_unstable();
     let mut expected = vec![
         r#"{"server_id":1,"ip":"2001:db8:0:7::","voted_at":"2026-11-22T11:59:10Z"}"#,

@@ -9,8 +9,7 @@ use crate::vote::address::Voter;
 use crate::vote::id::ServerId;
 
 /// What the exit status says where it says more than success and failure.
-const STATUS_OF_IMPORT: &str =
-    "Exit status: 0 when every line was recorded now or before, 1 when a line or a file was refused, 2 on a failure.";
+const STATUS_OF_IMPORT: &str = "Exit status: 0 when every line was recorded now or before or has expired, 1 when a line or a file was refused, 2 on a failure, and where an export was made with other settings.";
 const STATUS_OF_CHECK: &str =
     "Exit status: 0 when the address can vote, 1 when it is in cooldown, 2 on a network failure or an error answer.";
 const STATUS_OF_HEALTH: &str =
@@ -96,6 +95,8 @@ fn import() -> Command {
                 "Give a listed server the token of the file; else a line with another token is refused",
             )
             .action(ArgAction::SetTrue),
+            plain("accept-settings", "", "Take an export that was made with another cooldown or IPv6 prefix")
+                .action(ArgAction::SetTrue),
             json(),
         ])
         .group(ArgGroup::new("parts").args(["servers", "votes"]).multiple(true).conflicts_with("file"))

@@ -56,8 +56,8 @@ impl Truth {
 
     /// All that a node says it has.
     pub(crate) fn in_node(node: &Node) -> Truth {
-        let export = node.control().get("/v1/export");
-        let lines = export.text().lines().map(|line| serde_json::from_str::<Json>(line).expect("JSON"));
+        let lines =
+            node.control().exported().into_iter().map(|line| serde_json::from_str::<Json>(&line).expect("JSON"));
         let servers = lines.filter(|line| line["ip"].is_null()).map(|line| line["server_id"].as_u64());
         let servers = servers.map(|id| u32::try_from(id.expect("a server id")).expect("a u32")).collect();
         let votes = exported_votes(&node.control()).into_iter();

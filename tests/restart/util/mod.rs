@@ -65,8 +65,8 @@ pub(crate) fn under_load(way: &str, manager: &Manager, public: &Endpoint) {
 /// Every vote that was answered 201 is there, and nothing else is.
 #[track_caller]
 fn assert_all_kept(server: &Server, votes: &[Ipv4Addr]) {
-    let export = server.control_client().get("/v1/export");
-    let lines = export.text().lines().filter_map(|line| {
+    let export = server.control_client().exported();
+    let lines = export.iter().filter_map(|line| {
         let line: serde_json::Value = serde_json::from_str(line).expect("a line of JSON");
         line.get("ip").map(|ip| ip.as_str().expect("a text").parse().expect("an address"))
     });
