@@ -15,6 +15,8 @@ pub(crate) enum At {
     Operation,
     /// Before a sync.
     Sync,
+    /// Between two looks at a file that may be changing.
+    Waiting,
     /// Behind a sync.
     Synced,
     /// In the midst of a sync that takes long: for so many milliseconds by now.
@@ -167,6 +169,7 @@ impl DiskFile for OpenFile {
 
     fn is_changing(&self) -> Result<bool> {
         let before = self.look()?;
+        self.disk.look(At::Waiting);
         self.disk.clocks.pass(LOOKS_APART_MS);
         Ok(self.look()? != before)
     }
