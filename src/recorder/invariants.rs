@@ -41,9 +41,9 @@ impl StoreCheck {
         (self.is_written, self.rows) = (true, self.rows + Self::ROWS_PER_COMMIT);
     }
 
+    /// Whether a store of so many rows is to be read.
     const fn is_due(&mut self, rows: usize) -> bool {
-        let is_due = self.is_written && rows <= self.rows;
-        self.is_written = false;
+        let is_due = rows <= self.rows;
         if is_due {
             self.rows = 0;
         }
@@ -60,6 +60,10 @@ impl Recorder {
         let (certain, shown, listed) = (self.lines.certain(), self.lines.now(), self.live.directory.snapshot());
         assert!(certain <= shown, "the certain line, {certain}, is ahead of the time shown, {shown}");
         assert!(self.removed.keys().all(|server| !listed.contains(*server)), "a removed server is listed");
+        // Without a commit no entry has come, and no server has gone.
+        if !std::mem::take(&mut self.store_check.is_written) {
+            return;
+        }
         let rows = self.live.table.view().len();
         if self.store_check.is_due(rows) {
             self.compare_store();

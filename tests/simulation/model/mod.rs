@@ -52,11 +52,11 @@ impl Live {
 /// One way in which the store may stand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stored {
-    world: Rc<World>,
-    /// None where nothing was ever kept.
+    /// None where nothing was ever kept. Compared before the world, which takes long.
     note: Option<Note>,
     /// When it was written (boot time).
     at_ms: i64,
+    world: Rc<World>,
 }
 
 /// How a start may end.
@@ -263,7 +263,7 @@ impl Model {
         let mut disk = std::mem::take(&mut self.disk);
         for (world, lines) in shown.chain(doubted) {
             let stored = Stored { world, note: Some(lines.note()), at_ms: took.1.boot_ms };
-            if !disk.iter().any(|other| other.world == stored.world && other.note == stored.note) {
+            if !disk.iter().any(|other| other.note == stored.note && other.world == stored.world) {
                 disk.push(stored);
             }
         }
