@@ -188,6 +188,38 @@ pub fn system_wall_ms() -> u64 {
     SystemReaders.wall_us().unsigned_abs() / 1_000
 }
 
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use super::{Clock, ClockReading, Readers};
+
+    /// Each look at the monotonic clock takes so long, in microseconds.
+    struct HeldUp {
+        look_us: i64,
+        boot_us: AtomicI64,
+    }
+
+    impl Readers for HeldUp {
+        fn wall_us(&self) -> i64 {
+            1_795_000_000_000_000
+        }
+
+        fn boot_us(&self) -> i64 {
+            self.boot_us.fetch_add(self.look_us, Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn clocks_that_were_read_far_apart_say_nothing() {
+        let read = |look_us| Clock::of(Arc::new(HeldUp { look_us, boot_us: AtomicI64::default() })).read();
+        let wall_us = 1_795_000_000_000_000;
+        assert_eq!(read(5_000), Some(ClockReading { wall_us, monotonic_us: 10_000 }));
+        assert_eq!(read(5_001), None);
+    }
+}
+
 /// Clocks that a test sets.
 #[cfg(test)]
 #[derive(Default)]

@@ -186,7 +186,7 @@ fn the_subcommands_reach_it() {
         let ended = run(args);
         assert_eq!(ended.status.code(), Some(status), "{args:?}: {ended:?}");
     }
-    assert_eq!(fs::read_to_string(backup).expect("it was written").lines().count(), 2);
+    assert_eq!(fs::read_to_string(backup).expect("it was written").lines().count(), 3);
     // A killed process leaves files on which nobody answers; later there are none.
     drop(server);
     for _ in 0..2 {

@@ -10,11 +10,15 @@ use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::time::Cooldown;
 
 pub(super) fn cooldown_minutes() -> Arg {
-    option("cooldown-minutes", "N", "Length of the cooldown, 1 to 10080; another length has plugins pay live votes once more")
-        .value_parser(whole_as(1..=u64::from(Cooldown::MINUTES_MAX), |minutes| {
-            Cooldown::from_minutes(u32::try_from(minutes).ok()?)
-        }))
-        .default_value(Cooldown::USUAL.minutes().to_string())
+    option(
+        "cooldown-minutes",
+        "N",
+        "Length of the cooldown, 1 to 10080; another length has plugins pay live votes once more",
+    )
+    .value_parser(whole_as(1..=u64::from(Cooldown::MINUTES_MAX), |minutes| {
+        Cooldown::from_minutes(u32::try_from(minutes).ok()?)
+    }))
+    .default_value(Cooldown::USUAL.minutes().to_string())
 }
 
 pub(super) fn ipv6_prefix() -> Arg {

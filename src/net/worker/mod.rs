@@ -288,17 +288,19 @@ impl<S: Service> Worker<S> {
     fn wake(&mut self, key: SlabKey) {
         if let Some(connection) = self.connection(key) {
             connection.wake();
-            self.serve(key);
+            self.serve_bounded(key);
         }
     }
 
     fn on_events(&mut self, events: &Events) {
-        for event in events {
-            self.on_event(event);
-            // Many connections may grow in one turn: the bound cannot wait for its end.
-            if self.account.is_over() {
-                self.relieve();
-            }
+        events.iter().for_each(|event| self.on_event(event));
+    }
+
+    /// Serves a connection that may have grown. Many may grow in one turn: the bound cannot wait for its end.
+    fn serve_bounded(&mut self, key: SlabKey) {
+        self.serve(key);
+        if self.account.is_over() {
+            self.relieve();
         }
     }
 
@@ -316,7 +318,7 @@ impl<S: Service> Worker<S> {
         occupant.connection.note_event(event);
         // One turn for each: a connection that is queued goes on after the others.
         if !occupant.is_queued {
-            self.serve(key);
+            self.serve_bounded(key);
         }
     }
 
@@ -328,7 +330,7 @@ impl<S: Service> Worker<S> {
     fn resume(&mut self, key: SlabKey) {
         if let Some(occupant) = self.connections.get_mut(key) {
             occupant.is_queued = false;
-            self.serve(key);
+            self.serve_bounded(key);
         }
     }
 

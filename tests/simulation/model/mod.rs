@@ -250,6 +250,10 @@ impl Model {
             let mut all = vec![live.lines];
             if took.0 != took.1 {
                 let took_ms = took.1.boot_ms - took.0.boot_ms;
+                // A commit that takes long notes what was shown when it began.
+                let mut begun = live.lines;
+                begun.shown_ms -= took_ms;
+                all.push(begun);
                 all.extend(live.lines.look(took.1, live.lines.shown_ms, true));
                 all.extend(live.lines.look(took.1, live.lines.shown_ms + took_ms, true));
             }
@@ -461,7 +465,7 @@ impl Model {
 
 impl Live {
     fn ways(&self, request: &Request, part: usize, now_s: i64) -> Vec<Way> {
-        world::different(self.world.asked(request, part, self.moment(now_s)))
+        once(self.world.asked(request, part, self.moment(now_s)))
     }
 
     /// The same with these lines; the seconds that the change may have gone back to are told apart.

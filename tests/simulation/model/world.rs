@@ -1,7 +1,6 @@
 //! One way in which the service's state may stand: its servers with their tokens and votes, and the instants that no later
 //! vote may have. What each request makes of it, and what the request is answered, follows exactly.
 
-use super::time::once;
 use super::voter::Voter;
 use super::{AHEAD_MAX_S, Answer, Asked, Listed, Named, Request, Settings};
 use std::collections::{BTreeMap, BTreeSet};
@@ -414,13 +413,19 @@ impl World {
     /// two lengths only may be left out.
     pub(crate) fn goes_back(&mut self, ended_by_ms: i64, to_s: i64, other_s: i64) {
         let (shorter_s, longer_s) = (self.settings.cooldown_s.min(other_s), self.settings.cooldown_s.max(other_s));
-        for server in self.servers.values_mut() {
+        for (id, server) in &mut self.servers {
             server.votes.retain(|_, vote| (vote.at_s + longer_s) * 1_000 > ended_by_ms - super::time::FUZZ_MS);
             for vote in server.votes.values_mut() {
                 vote.is_doubted |= (vote.at_s + shorter_s) * 1_000 <= ended_by_ms + super::time::FUZZ_MS;
                 if vote.at_s > to_s + AHEAD_MAX_S {
                     vote.at_s = to_s;
                 }
+            }
+            // Those that nobody sees get it too, and that instant is spent where their server is listed again.
+            let unseen = server.left.iter_mut().chain(&mut server.earlier);
+            for (voter, at_s) in unseen.filter(|(_, at_s)| **at_s > to_s + AHEAD_MAX_S) {
+                *at_s = to_s;
+                self.spent.entry((*id, *voter)).or_default().insert(to_s, Spent::Perhaps);
             }
         }
         self.forget_spent();
@@ -491,9 +496,4 @@ impl World {
             self.forget_spent();
         }
     }
-}
-
-/// The same ways once.
-pub(crate) fn different(ways: Vec<Way>) -> Vec<Way> {
-    once(ways)
 }
