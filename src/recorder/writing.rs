@@ -113,8 +113,14 @@ impl Recorder {
                 }
             }
             Err(error) => {
-                // Fewer rows change fewer pages, for which there may be room.
-                self.drop_rows = (rows_max / 4).max(DROP_ROWS_MIN.min(self.tuning.part_rows));
+                // Fewer rows change fewer pages, for which there may be room. So they are tried at the next tick: a pause is
+                // for a disk on which the fewest find none.
+                let rows_min = DROP_ROWS_MIN.min(self.tuning.part_rows);
+                self.drop_rows = (rows_max / 4).max(rows_min);
+                if rows_max > rows_min && matches!(error, StoreError::Full(_)) {
+                    self.live.counters.commit_failures.add(1);
+                    return;
+                }
                 self.drop_retry = Some(self.drop_retry.unwrap_or_default().after(&error, now, self.clock.now()));
                 self.note_outcome(&Err(error), now);
             }

@@ -20,7 +20,7 @@ use super::private_view::{PrivateView, ViewStep};
 use super::room::Room;
 
 /// Memory for pages of the file, in bytes. Little: questions are answered from the table.
-const CACHE_BYTES: usize = 16 << 20;
+pub(super) const CACHE_BYTES: usize = 16 << 20;
 
 /// What the library says of a repair where it undoes the last commit: so much of it is done.
 const UNDOING: Range<f64> = 0.1..0.5;

@@ -8,6 +8,7 @@ use redb::{Builder, Database};
 use super::{EmbeddedStore, STORE_FILE};
 use crate::store::disk::{Disk, DiskFile};
 use crate::store::private_view::PrivateView;
+use crate::store::store_file::CACHE_BYTES;
 use crate::store::tables::{self, SCHEMA_OF_FIRST_RELEASE};
 use crate::store::{CommitNote, StoreError};
 use crate::vote::lines::{ClockReading, TimeLines};
@@ -17,7 +18,7 @@ use crate::vote::time::UnixSeconds;
 fn read_only<T>(file: &Arc<dyn DiskFile>, read: impl FnOnce(&Database) -> Result<T, redb::Error>) -> Option<T> {
     let look = || {
         let view = PrivateView::of(Arc::clone(file)).ok()?;
-        read(&Builder::new().create_with_backend(view).ok()?).ok()
+        read(&Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(view).ok()?).ok()
     };
     catch_unwind(AssertUnwindSafe(look)).ok().flatten()
 }
