@@ -1,6 +1,7 @@
 //! Lines gathered into batches and posted, and what the service says of them. Knows the batch
 //! calls of the control interface, not where the lines come from.
 
+use std::borrow::Cow;
 use std::thread;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use ureq::http::Method;
 
 use super::CliError;
 use super::client::ControlClient;
+use crate::control::export_header::SETTINGS_DIFFER;
 use crate::json::echo;
 use crate::limits::{BATCH_LINE_BYTES_MAX, ECHO_BYTES_MAX};
 
@@ -17,8 +19,6 @@ use crate::limits::{BATCH_LINE_BYTES_MAX, ECHO_BYTES_MAX};
 const LINES_MAX: usize = 50_000;
 /// Why a server's line was refused.
 const TOKEN_DIFFERS: &str = "the server has another token and keeps it; --replace-tokens takes the file's";
-/// The service's word for a header with settings that are not its own.
-const SETTINGS_DIFFER: &str = "settings_differ";
 /// A batch that is answered 429 is posted again so often before that is told, each time after a second.
 const LATER_TRIES: u32 = 5;
 /// Bytes in one request after which no line is added.
@@ -96,10 +96,11 @@ pub(super) struct Refusal {
 pub(super) struct UploadBatch {
     /// The call that takes them.
     path: String,
-    /// The header of the export that the lines are of, with its line end; empty where the file has none.
-    header: Vec<u8>,
-    /// At most `BYTES_MAX` and one line.
+    /// The header of the export that the lines are of, where the file has one, and the lines: at most `BYTES_MAX` and one
+    /// line.
     body: Vec<u8>,
+    /// So much of it is the header, with its line end.
+    header_bytes: usize,
     /// The number of each line in its file, at most `LINES_MAX`.
     numbers: Vec<u64>,
     /// What became of the lines of all batches so far.
@@ -109,17 +110,23 @@ pub(super) struct UploadBatch {
 impl UploadBatch {
     /// An empty batch.
     pub(super) fn new(path: String) -> Self {
-        Self { path, header: Vec::new(), body: Vec::new(), numbers: Vec::new(), totals: Totals::default() }
+        Self { path, body: Vec::new(), header_bytes: 0, numbers: Vec::new(), totals: Totals::default() }
     }
 
     /// The lines from here on are of an export with this header, or of a file without one. Nothing waits.
     pub(super) fn begin(&mut self, header: Option<&[u8]>) {
         debug_assert!(self.numbers.is_empty());
-        self.header.clear();
+        self.body.clear();
         if let Some(header) = header {
-            self.header.extend_from_slice(header);
-            self.header.push(b'\n');
+            self.body.extend_from_slice(header);
+            self.body.push(b'\n');
         }
+        self.header_bytes = self.body.len();
+    }
+
+    /// Whether the lines are of an export with a header.
+    pub(super) const fn has_header(&self) -> bool {
+        self.header_bytes > 0
     }
 
     /// Adds a line, which contains no line end.
@@ -150,14 +157,14 @@ impl UploadBatch {
         }
         let mut refusals = Vec::new();
         // How many lines the answers so far have covered, and where in the body the rest begins.
-        let (mut told, mut start) = (0, 0);
+        let (mut told, mut start) = (0, self.header_bytes);
         loop {
             let answer = self.send(client, start)?;
             let strange = |why| CliError::new(format_args!("{}: not the answer to a batch: {why}", client.url()));
             let answer = BatchAnswer::deserialize(answer).map_err(|error| strange(error.to_string()))?;
             let BatchAnswer { mut counts, errors } = answer;
             counts.invalid = counts.invalid.saturating_sub(counts.token_differs);
-            if start == 0 {
+            if told == 0 {
                 self.totals.join(&counts);
             }
             let (told_errors, last) = (errors.len() as u64, errors.last().map(|error| error.line));
@@ -168,19 +175,22 @@ impl UploadBatch {
             // An answer lists a bounded number of errors, and says nothing of the lines behind the last one
             // listed. These are posted again: what was recorded already stays as it is.
             let Some(last) = last.filter(|_| told_errors < counts.listed()) else { break };
-            for _ in u64::from(!self.header.is_empty())..last {
+            for _ in u64::from(self.has_header())..last {
                 start += memchr::memchr(b'\n', &self.body[start..]).map_or(0, |end| end + 1);
                 told += 1;
             }
         }
-        self.body.clear();
+        self.body.truncate(self.header_bytes);
         self.numbers.clear();
         Ok(refusals)
     }
 
     /// Posts the header and the lines from `start` on; where the answer is 429, later again.
     fn send(&self, client: &ControlClient, start: usize) -> Result<Value, CliError> {
-        let body = [&self.header, &self.body[start..]].concat();
+        let body = match start == self.header_bytes {
+            true => Cow::Borrowed(&*self.body),
+            false => Cow::Owned([&self.body[..self.header_bytes], &self.body[start..]].concat()),
+        };
         let mut tries = 0;
         loop {
             let answer = client.send(Method::POST, &self.path, &body)?;
@@ -199,8 +209,7 @@ impl UploadBatch {
 
     /// One error of an answer. The answer was to all lines but the first `told`.
     fn refusal(&self, told: usize, error: Refusal) -> Option<Refusal> {
-        let header_lines = u64::from(!self.header.is_empty());
-        let index = usize::try_from(error.line.checked_sub(1 + header_lines)?).ok()?;
+        let index = usize::try_from(error.line.checked_sub(1 + u64::from(self.has_header()))?).ok()?;
         let [word, message] = [error.word, error.message].map(|text| echo(&text, ECHO_BYTES_MAX));
         // The service names the remedy of its interface; here it is an option.
         let message = if word == "token_differs" { TOKEN_DIFFERS.to_owned() } else { message };

@@ -45,7 +45,6 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         tokenless: Vec::new(),
         generated: Vec::new(),
         servers: UploadBatch::new(format!("/v1/servers/batch?{asked}&replace_tokens={replaces}")),
-        has_header: false,
         votes: UploadBatch::new(format!("/v1/votes/batch?{asked}")),
     };
     let mut taken = TakenFile::Whole;
@@ -184,8 +183,6 @@ struct Import {
     tokenless: Vec<u64>,
     /// Servers that were not listed and came without a token, with what the service made for them.
     generated: Vec<(u64, String)>,
-    /// The lines are of an export with a header.
-    has_header: bool,
     servers: UploadBatch,
     votes: UploadBatch,
 }
@@ -199,7 +196,7 @@ impl Import {
         let bytes_read = lines.bytes_read();
         self.post(source, bytes_read)?;
         self.bytes_before += bytes_read;
-        if matches!(taken, TakenFile::Whole) && self.judged() == judged && !self.has_header {
+        if matches!(taken, TakenFile::Whole) && self.judged() == judged && !self.votes.has_header() {
             let name = source.name();
             return Ok(TakenFile::Nothing(match source.content {
                 FileContent::Servers if self.servers.totals.skipped > 0 => {
@@ -269,7 +266,7 @@ impl Import {
                 Ok(Some(object)) => {
                     if matches!(format, FileFormat::Json)
                         && source.content == FileContent::Both
-                        && !self.has_header
+                        && !self.votes.has_header()
                         && !is_warned
                     {
                         is_warned = true;
@@ -289,7 +286,6 @@ impl Import {
 
     /// The lines from here on are of an export with this header, or of a file without one.
     fn begin(&mut self, header: Option<&[u8]>) {
-        self.has_header = header.is_some();
         self.servers.begin(header);
         self.votes.begin(header);
     }

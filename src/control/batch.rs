@@ -232,16 +232,7 @@ impl BatchRequest {
 
     /// Takes the header of an export, which may come again where files are joined.
     fn take_header(&mut self, text: &[u8]) {
-        let ours = self.settings;
-        let read = export_header::read(text).and_then(|theirs| match theirs == ours || self.accepts_settings {
-            true => Ok(theirs),
-            false => Err(body::invalid(
-                409,
-                "settings_differ",
-                format!("the export was made with {theirs}, and this service has {ours}; accept_settings=1 takes it, and each vote counts for the cooldown of this service"),
-            )),
-        });
-        match read {
+        match export_header::take(text, self.settings, self.accepts_settings) {
             Ok(theirs) => self.read_by = theirs,
             Err(Invalid { status, word, message }) => {
                 let line = self.line;

@@ -22,6 +22,7 @@ const CHUNK_BYTES: usize = 32 * 1024;
 
 /// What comes next.
 enum ExportStage {
+    Header(Vec<u8>),
     Servers(Option<ServerId>),
     Votes(usize),
 }
@@ -29,8 +30,6 @@ enum ExportStage {
 /// One export between its head and its last chunk.
 pub struct Export {
     is_begun: bool,
-    /// The header, until it is sent.
-    lines: Vec<u8>,
     stage: ExportStage,
     servers: Arc<Snapshot>,
     cooldowns: CooldownView,
@@ -47,9 +46,9 @@ impl Export {
         store: &str,
         now: UnixSeconds,
     ) -> Self {
-        let mut lines = Vec::new();
-        export_header::append(settings, now, store, &mut lines);
-        Self { is_begun: false, lines, stage: ExportStage::Servers(None), servers, cooldowns, settings }
+        let mut header = Vec::new();
+        export_header::append(settings, now, store, &mut header);
+        Self { is_begun: false, stage: ExportStage::Header(header), servers, cooldowns, settings }
     }
 
     /// Appends the next part: votes that have not ended by the `certain` line.
@@ -58,7 +57,7 @@ impl Export {
             append_stream_head(framing, now, out);
             return if framing.head_only { Step::Done } else { Step::More };
         }
-        let (mut lines, mut shard, mut is_over) = (std::mem::take(&mut self.lines), Vec::new(), false);
+        let (mut lines, mut shard, mut is_over) = (Vec::new(), Vec::new(), false);
         while lines.len() < CHUNK_BYTES && !is_over {
             is_over = !self.add_lines(certain, &mut lines, &mut shard);
         }
@@ -70,12 +69,16 @@ impl Export {
         Step::More
     }
 
-    /// Adds the lines of some servers or of one shard; `false` at the end.
+    /// Adds the header, the lines of some servers or of one shard; `false` at the end.
     fn add_lines(&mut self, certain: UnixSeconds, lines: &mut Vec<u8>, shard: &mut Vec<Cooling>) -> bool {
-        match self.stage {
+        match &mut self.stage {
+            ExportStage::Header(header) => {
+                lines.append(header);
+                self.stage = ExportStage::Servers(None);
+            }
             ExportStage::Servers(after) => {
                 let mut last = None;
-                for (id, token) in self.servers.iter_after(after).take(256) {
+                for (id, token) in self.servers.iter_after(*after).take(256) {
                     // A Vec takes whatever is written to it.
                     let _written = serde_json::to_writer(&mut *lines, &ServerBody::new(id, token));
                     lines.push(b'\n');
@@ -84,6 +87,7 @@ impl Export {
                 self.stage = if last.is_some() { ExportStage::Servers(last) } else { ExportStage::Votes(0) };
             }
             ExportStage::Votes(index) => {
+                let index = *index;
                 shard.clear();
                 if !self.cooldowns.copy_shard(index, certain, shard) {
                     return false;

@@ -17,6 +17,8 @@ const VERSION: u32 = 1;
 const KIND: &str = "vote-status";
 /// The first member of a header, which no vote and no server has.
 const FIRST_MEMBER: &[u8] = b"\"export\"";
+/// The word for an export that was made with other settings, or that cannot be read.
+pub const SETTINGS_DIFFER: &str = "settings_differ";
 /// Why a header is none.
 const NOT_OURS: &str = "this line begins as the header of an export does, and is none of vote-status";
 
@@ -46,18 +48,36 @@ pub fn is_header(text: &[u8]) -> bool {
 /// # Errors
 /// What to answer: the line is no header of this service, or of a newer one.
 pub fn read(text: &[u8]) -> Result<Settings, Invalid> {
-    let refuse = |message: Cow<'static, str>| invalid(409, "settings_differ", message);
-    let header: ExportHeader<'_> = json::object(text).map_err(|_| refuse(NOT_OURS.into()))?;
+    let header: ExportHeader<'_> = json::object(text).map_err(|_| refused(NOT_OURS))?;
     if header.export == KIND && header.version > VERSION {
         let version = header.version;
-        return Err(refuse(
-            format!("the export has form {version}, and this version reads up to {VERSION}: import it with the version that made it").into(),
-        ));
+        return Err(refused(format!(
+            "the export has form {version}, and this version reads up to {VERSION}: import it with the version that made it"
+        )));
     }
     let ExportHeader { cooldown_minutes, ipv6_prefix, .. } = header;
     let settings = Cooldown::from_minutes(cooldown_minutes).zip(Ipv6Prefix::from_bits(ipv6_prefix));
-    let settings = settings.filter(|_| header.export == KIND).ok_or_else(|| refuse(NOT_OURS.into()))?;
+    let settings = settings.filter(|_| header.export == KIND).ok_or_else(|| refused(NOT_OURS))?;
     Ok(Settings { cooldown: settings.0, ipv6_prefix: settings.1 })
+}
+
+/// The settings of the store that was exported, for a store with `ours`. Others are taken where that is accepted.
+///
+/// # Errors
+/// As [`read`]; and the settings are others.
+pub fn take(text: &[u8], ours: Settings, is_accepted: bool) -> Result<Settings, Invalid> {
+    let theirs = read(text)?;
+    if theirs != ours && !is_accepted {
+        return Err(refused(format!(
+            "the export was made with {theirs}, and this service has {ours}; accept_settings=1 takes it, and each vote \
+             counts for the cooldown of this service"
+        )));
+    }
+    Ok(theirs)
+}
+
+fn refused(message: impl Into<Cow<'static, str>>) -> Invalid {
+    invalid(409, SETTINGS_DIFFER, message)
 }
 
 /// Appends the header of an export of `store` that begins now.

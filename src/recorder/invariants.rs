@@ -18,6 +18,9 @@ pub(super) struct StoreCheck {
     /// So many rows may be read by now.
     #[cfg(debug_assertions)]
     rows: usize,
+    /// Removed servers at the last look at the table.
+    #[cfg(debug_assertions)]
+    removed: usize,
 }
 
 #[cfg(not(debug_assertions))]
@@ -60,12 +63,14 @@ impl Recorder {
         let (certain, shown, listed) = (self.lines.certain(), self.lines.now(), self.live.directory.snapshot());
         assert!(certain <= shown, "the certain line, {certain}, is ahead of the time shown, {shown}");
         assert!(self.removed.keys().all(|server| !listed.contains(*server)), "a removed server is listed");
-        // Without a commit no entry has come, and no server has gone.
-        if !std::mem::take(&mut self.store_check.is_written) {
+        let is_written = std::mem::take(&mut self.store_check.is_written);
+        let removed_before = std::mem::replace(&mut self.store_check.removed, self.removed.len());
+        // No entry has come without a commit, and no server is forgotten that was removed.
+        if !is_written && removed_before == self.removed.len() {
             return;
         }
         let rows = self.live.table.view().len();
-        if self.store_check.is_due(rows) {
+        if is_written && self.store_check.is_due(rows) {
             self.compare_store();
         }
         if rows > Self::LOOKED_UP_MAX {

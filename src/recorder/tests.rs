@@ -36,6 +36,8 @@ pub(super) struct DiskState {
     pub(super) is_failing: bool,
     /// So many of the next commits fail.
     pub(super) commits_failing: u32,
+    /// There is no room to drop more rows than this at once.
+    pub(super) droppable: Option<usize>,
     /// A sync has failed.
     pub(super) is_void: bool,
     /// Its file is no longer at its path, until it is opened again.
@@ -91,13 +93,16 @@ impl Store for DiskStore {
         Ok(disk.votes.iter().any(|vote| vote.voted_at >= first && is_listed(vote)))
     }
 
-    fn drop_before(&mut self, first: UnixSeconds, _max: usize, note: &CommitNote) -> Result<usize, StoreError> {
+    fn drop_before(&mut self, first: UnixSeconds, max: usize, note: &CommitNote) -> Result<usize, StoreError> {
         let mut disk = self.0.0.lock();
         if disk.is_void {
             return Ok(0);
         }
         let before = disk.votes.len();
         if disk.votes.iter().any(|vote| vote.voted_at < first) {
+            if disk.droppable.is_some_and(|droppable| max > droppable) {
+                return Err(StoreError::Full("no room".into()));
+            }
             disk.write()?;
             disk.votes.retain(|vote| vote.voted_at >= first);
             disk.note = Some(*note);
@@ -374,6 +379,28 @@ fn a_drop_that_failed_fails_no_more_once_the_disk_works() {
     assert_eq!(bench.readiness.gravest(), None);
     bench.pass(1_000);
     assert!(bench.rows().is_empty());
+}
+
+/// Regression: each try that found no room was followed by a pause, although fewer rows had room, and votes were refused.
+#[test]
+fn fewer_rows_are_dropped_at_once_where_many_find_no_room() {
+    let mut bench = at_work(&HandReaders::at(START));
+    bench.disk.0.lock().droppable = Some(100);
+    bench.readers.pass_ms(5_400_000);
+    // 8,192 rows, then a quarter of those each time, and 64 at last.
+    for _ in 0..4 {
+        bench.step();
+        assert!(!bench.rows().is_empty() && bench.readiness.gravest().is_none());
+        bench.readers.pass_ms(50);
+    }
+    bench.step();
+    assert!(bench.rows().is_empty() && bench.readiness.gravest().is_none());
+    // Where the fewest find no room, that is said.
+    assert!(matches!(bench.cast(100), VoteOutcome::Recorded(_)));
+    bench.disk.0.lock().droppable = Some(0);
+    bench.pass(5_401_000);
+    bench.pass(1_000);
+    assert!(bench.readiness.has(Trouble::StoreFailing));
 }
 
 /// Regression: a failure went on from one of hours before where votes had come all the time, and the store was tried

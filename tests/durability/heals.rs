@@ -15,9 +15,8 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Votes are taken so soon after the old ones have expired. A try that took long on a loaded machine is followed by a pause
-/// of 30 s, and the other writer may take the room before the next one.
-const RECOVERY_MAX: Duration = Duration::from_secs(180);
+/// Votes are taken so soon after the old ones have expired; on a loaded machine too.
+const RECOVERY_MAX: Duration = Duration::from_secs(60);
 /// Before the votes expire, a full disk is looked at for so many seconds at least.
 const FULL_S_MIN: i64 = 6;
 /// Lines of a batch that fills the disk.

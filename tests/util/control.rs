@@ -41,6 +41,7 @@ impl Control {
     #[track_caller]
     pub(crate) fn exported(&self) -> Vec<String> {
         let export = self.get("/v1/export");
+        assert_eq!(export.status, 200, "{export:?}");
         let mut lines = export.text().lines();
         let header = lines.next().unwrap_or_default();
         assert!(header.starts_with(r#"{"export":"vote-status","version":1,"#), "{header}");

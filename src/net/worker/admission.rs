@@ -78,7 +78,7 @@ impl<S: Service> Worker<S> {
             self.counters.turned_away.add(1);
             self.refuse(key, Fault::NotReady);
         } else {
-            self.serve(key);
+            self.serve_bounded(key);
         }
     }
 
