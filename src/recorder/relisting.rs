@@ -78,7 +78,7 @@ impl Recorder {
 
     /// Servers of a commit were removed. None of their votes lasts longer than one that was cast now.
     pub(super) fn note_removed(&mut self, changes: &Changes) {
-        let until = self.settings.cooldown.expires_at(self.lines.now().plus(VOTE_AHEAD_MAX_S));
+        let until = self.settings.cooldown.expires_at(self.clock.now().wall.plus(VOTE_AHEAD_MAX_S));
         self.removed.extend(changes.removed.iter().map(|server| (*server, until)));
     }
 
