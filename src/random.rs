@@ -1,5 +1,6 @@
-//! Secrets from the system's generator. Knows nothing of what they are for.
+//! Secrets from the system's generator, and numbers that need not be secret. Knows nothing of what they are for.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 
 use rustix::io::retry_on_intr;
@@ -18,9 +19,21 @@ pub fn bits() -> io::Result<[u8; 16]> {
     Ok(bits)
 }
 
+/// A number that no other process has. It can be foreseen: the standard library's own seed has a part in it, and no more.
+#[must_use]
+pub fn number() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::bits;
+    use super::{bits, number};
+
+    #[test]
+    fn numbers_differ() {
+        let drawn: std::collections::BTreeSet<_> = (0..100).map(|_| number()).collect();
+        assert_eq!(drawn.len(), 100);
+    }
 
     /// A part that is never filled, or filled from the time, would have bits that stay the same.
     #[test]

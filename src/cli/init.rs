@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 
 use super::{CliError, Exit, one, say};
+use crate::random;
 use crate::store::StoreError;
 use crate::store::directory::DataDirectory;
 use crate::store::embedded::{EmbeddedStore, STORE_FILE, Wanted};
@@ -30,7 +31,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let mut tries = 0;
     loop {
         tries += 1;
-        match EmbeddedStore::open(Arc::clone(&disk), Wanted::Any, Arc::default()) {
+        match EmbeddedStore::open(Arc::clone(&disk), Wanted::Any, Arc::default(), random::number()) {
             Ok(_) => return say(format_args!("made an empty store in {}", data_dir.display())),
             Err(StoreError::InUse(_)) if matches!(disk.is_taken(STORE_FILE), Ok(true)) => {
                 return say(format_args!("a service that starts has made an empty store in {}", data_dir.display()));

@@ -19,6 +19,7 @@ use crate::control::ControlKey;
 use crate::json::escaped;
 use crate::net::listen::Role;
 use crate::net::listen::address::ListenAddress;
+use crate::random;
 use crate::recorder::OpenStore;
 use crate::server::{self, Ended, Events, StoreChoice};
 use crate::store;
@@ -112,7 +113,8 @@ fn own_store(
             Box::new(MemoryStore)
         } else {
             let export_options = Arc::clone(&export_options);
-            Box::new(quietly(|| EmbeddedStore::open(DataDirectory::at(&data_dir), wanted, export_options))?)
+            let disk = DataDirectory::at(&data_dir);
+            Box::new(quietly(|| EmbeddedStore::open(disk, wanted, export_options, random::number()))?)
         };
         if let Some(seek) = seek_key.take() {
             seek();

@@ -6,9 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::command::{
-    Command, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome, generate_token,
-};
+use super::command::{Command, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome};
 use super::ended::EndedEarly;
 use super::spent::SpentInstants;
 use crate::store::{Event, StoredVote};
@@ -54,6 +52,8 @@ pub(super) struct Draft<'s> {
     pub(super) is_after_start: bool,
     /// Servers that are not listed and may have votes.
     pub(super) removed: &'s HashMap<ServerId, UnixSeconds>,
+    /// See [`Tuning::generate_token`](super::Tuning::generate_token).
+    pub(super) generate_token: fn() -> Option<Token>,
     /// Whether anybody watches.
     pub(super) is_watched: bool,
     /// What was gathered so far.
@@ -265,13 +265,14 @@ impl Draft<'_> {
             (Some(held), Some(token)) if held == token => ServerOutcome::Unchanged(new.server, held),
             (Some(_), Some(_)) if tokens == Tokens::Keep => ServerOutcome::TokenDiffers,
             (Some(_), token) => self.give_token(new.server, token, ServerOutcome::Changed),
-            (None, token) => self.give_token(new.server, token.or_else(generate_token), ServerOutcome::Created),
+            (None, token) => self.give_token(new.server, token.or_else(self.generate_token), ServerOutcome::Created),
         }
     }
 
     fn rotate(&mut self, server: ServerId) -> ServerOutcome {
         if self.servers().contains(server) {
-            self.give_token(server, generate_token(), ServerOutcome::Changed)
+            let token = (self.generate_token)();
+            self.give_token(server, token, ServerOutcome::Changed)
         } else {
             ServerOutcome::Unknown
         }

@@ -14,7 +14,7 @@ use crate::readiness::{Readiness, Work};
 use crate::slices::Slices;
 use crate::store::{Store, StoreError};
 use crate::vote::hasher::TableHasher;
-use crate::vote::id::ServerId;
+use crate::vote::id::{ServerId, Token};
 use crate::vote::lines::{ClockReading, TimeLines};
 use crate::vote::settings::Settings;
 use crate::vote::table::SHARDS;
@@ -36,7 +36,7 @@ mod spent;
 mod timekeeping;
 mod writing;
 
-use command::{Command, Reply};
+use command::{Command, Reply, generate_token};
 use draft::{Changes, Draft};
 use health::{Retry, StoreHealth};
 use invariants::StoreCheck;
@@ -82,6 +82,8 @@ pub struct Tuning {
     pub hasher: TableHasher,
     /// How often the recorder looks at the clock and sweeps, in milliseconds.
     pub tick_ms: u64,
+    /// Makes the token of a server that is listed without one, or gets another.
+    pub generate_token: fn() -> Option<Token>,
     /// Shards of the table swept at a tick.
     pub sweep_shards: usize,
     /// Votes and changes from which on a commit takes no further command, and rows from which on a time that goes back has
@@ -98,6 +100,7 @@ impl Default for Tuning {
         Self {
             hasher: TableHasher::random(),
             tick_ms: TICK_MS,
+            generate_token,
             sweep_shards: SWEEP_SHARDS_PER_TICK,
             commit_events_max: COMMIT_EVENTS_MAX,
             part_rows: ROWS_PER_PART,
@@ -340,6 +343,7 @@ impl Recorder {
             spent: &self.spent,
             is_after_start: self.clock.now().monotonic_ms < self.loaded_at_ms + SPENT_WAIT_MS,
             removed: &self.removed,
+            generate_token: self.tuning.generate_token,
             is_watched,
             changes: Changes::default(),
         }

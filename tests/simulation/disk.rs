@@ -5,6 +5,7 @@
 
 use crate::util::random::Random;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Error, Result};
 
 mod hands;
@@ -149,7 +150,8 @@ impl Disk {
         }
     }
 
-    fn fresh(&mut self) -> u64 {
+    /// A number that nothing has had so far.
+    pub(crate) fn fresh(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
@@ -192,6 +194,15 @@ impl Disk {
     /// Whether the process was killed in the midst of its work.
     pub(crate) fn is_dead(&self) -> bool {
         self.is_dead
+    }
+
+    /// What was done to it so far, and a digest of what its files hold.
+    pub(crate) fn fingerprint(&self) -> (u64, u64, u64) {
+        let mut digest = DefaultHasher::new();
+        for (name, inode) in &self.names {
+            (name, &self.inodes[inode].seen).hash(&mut digest);
+        }
+        (self.writes, self.syncs, digest.finish())
     }
 
     /// How long syncs have taken since this was last asked, in milliseconds.

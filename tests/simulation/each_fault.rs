@@ -81,7 +81,7 @@ fn seam(disk: Disk) -> Arc<SimulatedDisk> {
 }
 
 fn open(disk: &Arc<SimulatedDisk>) -> Result<EmbeddedStore, StoreError> {
-    EmbeddedStore::open(Arc::new(Folder(Arc::clone(disk))), Wanted::Any, Arc::default())
+    EmbeddedStore::open(Arc::new(Folder(Arc::clone(disk))), Wanted::Any, Arc::default(), disk.locked().fresh())
 }
 
 /// What is noted with every commit.

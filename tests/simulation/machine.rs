@@ -9,6 +9,7 @@ use super::model::{Accepts, Answer, Asking, Model, Request, Settings, Sight};
 use super::process::{Looks, Process};
 use super::seam::SimulatedDisk;
 use crate::util::random::Random;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use vote_status::readiness::Trouble;
 use vote_status::recorder::Tuning;
 use vote_status::store::StoreError;
 use vote_status::vote::hasher::TableHasher;
+use vote_status::vote::id::Token;
 
 mod judging;
 mod lifecycle;
@@ -459,10 +461,23 @@ impl Step<'_> {
     }
 }
 
+thread_local! {
+    /// What tokens are made of.
+    static TOKENS: RefCell<Random> = RefCell::new(Random::seeded(0));
+}
+
+fn generate_token() -> Option<Token> {
+    let mut bits = [0; 16];
+    TOKENS.with_borrow_mut(|random| bits.fill_with(|| random.next().to_be_bytes()[0]));
+    Some(Token::from_random(bits))
+}
+
 /// All chance of the recorder, and small limits, so that few votes are many.
 fn tuning(seed: u64) -> Tuning {
     let mut random = Random::seeded(!seed);
+    TOKENS.set(Random::seeded(seed));
     Tuning {
+        generate_token,
         hasher: TableHasher::with_seed(random.next()),
         tick_ms: *random.pick(&[50, 50, 200]),
         sweep_shards: *random.pick(&[8, 64, 256]),

@@ -334,7 +334,8 @@ impl Drop for Eyes {
 pub(crate) fn opens(disk: &Arc<SimulatedDisk>) -> OpenStore {
     let disk = Arc::clone(disk);
     Box::new(move || {
-        let store = EmbeddedStore::open(Arc::new(Folder(Arc::clone(&disk))), Wanted::Any, Arc::default())?;
+        let (folder, writer) = (Arc::new(Folder(Arc::clone(&disk))), disk.locked().fresh());
+        let store = EmbeddedStore::open(folder, Wanted::Any, Arc::default(), writer)?;
         Ok(Box::new(store) as Box<dyn Store>)
     })
 }

@@ -63,7 +63,8 @@ pub(crate) fn tell(case: &Case) -> (Result<(), Finding>, Vec<String>) {
     logged::keep();
     let mut machine = Machine::new(case.seed, case.settings, case.is_in_memory, true);
     let done = run_with(&mut machine, case);
-    machine.say(|| "the end".into());
+    let (writes, syncs, digest) = machine.disk.locked().fingerprint();
+    machine.say(|| format!("the end: {writes} writes and {syncs} syncs left the disk as {digest:x}"));
     logged::drop_all();
     (done, machine.said.unwrap_or_default())
 }

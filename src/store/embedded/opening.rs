@@ -1,6 +1,5 @@
 //! How a store is opened, made, and written anew.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -19,7 +18,7 @@ use crate::vote::directory::Snapshot;
 impl EmbeddedStore {
     /// Opens the store of a directory, and checks all of it. Makes directory and store where they are not there
     /// and any is wanted. `export_options` are what `vote-status export` needs besides to save what is in memory once
-    /// the directory has gone.
+    /// the directory has gone. Each commit bears the number of its `writer`, which no other process may have.
     ///
     /// # Errors
     /// Where another process uses it, or what is there cannot be used or is not what is wanted.
@@ -27,6 +26,7 @@ impl EmbeddedStore {
         disk: Arc<dyn Disk>,
         wanted: Wanted,
         export_options: Arc<OnceLock<String>>,
+        writer: u64,
     ) -> Result<Self, StoreError> {
         let name = disk.path(STORE_FILE).display().to_string();
         // Before anything is made: what is here may be the place of a volume that is not mounted.
@@ -60,8 +60,7 @@ impl EmbeddedStore {
             marker,
             identity: None,
             held: None,
-            // The standard library's own seed: no two processes have one.
-            writer: RandomState::new().build_hasher().finish(),
+            writer,
             database: None,
             file: None,
             used_bytes: 0,
