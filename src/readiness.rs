@@ -52,6 +52,10 @@ impl Trouble {
 /// What the recorder does with the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
+    /// The store is opened and read.
+    Opening,
+    /// The store is open, and the clock is behind it.
+    ClockWait,
     /// One commit.
     Commit,
     /// The store is written anew from memory.
@@ -63,13 +67,24 @@ pub enum Work {
 }
 
 impl Work {
+    /// Every piece of work, with the word that metrics know it by and what it is in words.
+    const ALL: [(Self, &'static str, &'static str); 6] = [
+        (Self::Opening, "opening", "opening the store"),
+        (Self::ClockWait, "clock", "waiting for the clock"),
+        (Self::Commit, "commit", "making one commit"),
+        (Self::Renewal, "rewrite", "writing the store anew from memory"),
+        (Self::Upkeep, "upkeep", "looking after the store's files"),
+        (Self::Closing, "closing", "closing the store"),
+    ];
+
     const fn doing(self) -> &'static str {
-        match self {
-            Self::Commit => "making one commit",
-            Self::Renewal => "writing the store anew from memory",
-            Self::Upkeep => "looking after the store's files",
-            Self::Closing => "closing the store",
-        }
+        Self::ALL[self as usize].2
+    }
+
+    /// Whether it may take more than a moment on a disk that is well: to read a large store takes seconds, and a clock
+    /// comes when it comes. Both have a signal of their own.
+    const fn may_be_long(self) -> bool {
+        matches!(self, Self::Opening | Self::ClockWait)
     }
 }
 
@@ -123,6 +138,7 @@ impl Readiness {
         let work = self.0.work.lock();
         if let Some((work, took_ms)) = work.map(|(work, since_ms)| (work, now_ms.saturating_sub(since_ms)))
             && took_ms > SLOW_MS
+            && !work.may_be_long()
         {
             let (doing, took_s) = (work.doing(), took_ms / 1_000);
             let message = format!(
@@ -136,6 +152,15 @@ impl Readiness {
     #[must_use]
     pub fn work(&self, now_ms: u64) -> Option<(&'static str, u64)> {
         self.0.work.lock().map(|(work, since_ms)| (work.doing(), now_ms.saturating_sub(since_ms) / 1_000))
+    }
+
+    /// Every piece of work, with the milliseconds that the recorder has been at it: 0 for all but one.
+    #[must_use]
+    pub fn work_ms(&self, now_ms: u64) -> [(&'static str, u64); Work::ALL.len()] {
+        let current = *self.0.work.lock();
+        Work::ALL.map(|(work, word, _)| {
+            (word, current.filter(|(at, _)| *at == work).map_or(0, |(_, since_ms)| now_ms.saturating_sub(since_ms)))
+        })
     }
 
     /// Something is wrong, as `message` says with the remedy. To be called each time that it is found
@@ -267,6 +292,18 @@ mod tests {
         assert_eq!((readiness.gravest(), readiness.work(9_000)), (None, None));
         readiness.look(9_000);
         assert_eq!(readiness.gravest(), None);
+    }
+
+    #[test]
+    fn the_time_of_each_piece_of_work_is_told() {
+        let readiness = Readiness::default();
+        readiness.begin(Work::Opening, 1_000);
+        readiness.look(60_000);
+        assert_eq!((readiness.gravest(), readiness.work(61_000)), (None, Some(("opening the store", 60))));
+        readiness.begin(Work::Renewal, 61_000);
+        let told = readiness.work_ms(62_500);
+        let rest = [("opening", 0), ("clock", 0), ("commit", 0), ("rewrite", 1_500), ("upkeep", 0), ("closing", 0)];
+        assert_eq!(told, rest);
     }
 
     #[test]

@@ -72,11 +72,12 @@ const PARSE_FAULTS: [Fault; 7] = [
     Fault::VersionNotSupported,
 ];
 
-/// The page; `cooldowns` are the entries that the table holds of each family.
+/// The page at `now_ms` of the monotonic clock; `cooldowns` are the entries that the table holds of each family.
 #[must_use]
 pub fn metrics(
     sources: &Sources,
     readiness: &Readiness,
+    now_ms: u64,
     cooldowns: [usize; 2],
     shared: Option<&dyn SharedStore>,
 ) -> String {
@@ -98,6 +99,7 @@ pub fn metrics(
     page.single("vote_status_log_dropped_total", help, sources.log_dropped.load(Ordering::Relaxed));
     watch(&mut page, &sources.watch);
     state(&mut page, &sources.recorder, readiness, cooldowns);
+    work(&mut page, readiness, now_ms);
     if let Some(shared) = shared {
         shared.add_to(&mut page);
     }
@@ -312,6 +314,14 @@ fn state(page: &mut MetricsText, recorder: &RecorderCounters, readiness: &Readin
     let load_s = recorder.load_ms.get() as f64 / 1_000.0;
     page.single("vote_status_load_seconds", "Time that the load at the start took.", load_s);
     page.single("vote_status_loaded_rows", "Rows that the load at the start has read.", readiness.loaded_rows());
+}
+
+fn work(page: &mut MetricsText, readiness: &Readiness, now_ms: u64) {
+    let name = "vote_status_store_work_seconds";
+    page.family(name, "Time that the recorder has been at this piece of work on the store; 0 for what it is not at.");
+    for (work, ms) in readiness.work_ms(now_ms) {
+        page.sample(name, &[("work", work)], ms as f64 / 1_000.0);
+    }
 }
 
 /// The figures of the process under their usual names; what the system does not tell is left out.

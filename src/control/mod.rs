@@ -208,8 +208,9 @@ impl ControlService {
     /// Made once a turn, however many ask: each would hold up the others for as long as it takes.
     fn metrics(&mut self) -> ControlAnswer {
         let ControlParts { sources, readiness, cooldowns, shared, clock, .. } = &self.parts;
-        readiness.look(clock.now().monotonic_ms);
-        let make = || metrics::metrics(sources, readiness, cooldowns.counts(), shared.as_deref()).into_bytes();
+        let now_ms = clock.now().monotonic_ms;
+        readiness.look(now_ms);
+        let make = || metrics::metrics(sources, readiness, now_ms, cooldowns.counts(), shared.as_deref()).into_bytes();
         let body = self.metrics_page.get_or_insert_with(make).clone();
         ControlAnswer {
             content_type: "text/plain; version=0.0.4; charset=utf-8",

@@ -175,6 +175,9 @@ pub enum ServerOutcome {
     NotGenerated,
 }
 
+/// Makes a token; `None` where none can be made.
+pub type GenerateToken = fn() -> Option<Token>;
+
 /// A token of 128 bits that nobody can foresee; `None` where the system has no randomness to give, and
 /// then the log says so.
 #[must_use]

@@ -6,7 +6,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::command::{Command, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome};
+use super::command::{
+    Command, GenerateToken, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome,
+};
 use super::ended::EndedEarly;
 use super::spent::SpentInstants;
 use crate::store::{Event, StoredVote};
@@ -53,7 +55,7 @@ pub(super) struct Draft<'s> {
     /// Servers that are not listed and may have votes.
     pub(super) removed: &'s HashMap<ServerId, UnixSeconds>,
     /// See [`Tuning::generate_token`](super::Tuning::generate_token).
-    pub(super) generate_token: fn() -> Option<Token>,
+    pub(super) generate_token: GenerateToken,
     /// Whether anybody watches.
     pub(super) is_watched: bool,
     /// What was gathered so far.

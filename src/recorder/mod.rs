@@ -14,7 +14,7 @@ use crate::readiness::{Readiness, Work};
 use crate::slices::Slices;
 use crate::store::{Store, StoreError};
 use crate::vote::hasher::TableHasher;
-use crate::vote::id::{ServerId, Token};
+use crate::vote::id::ServerId;
 use crate::vote::lines::{ClockReading, TimeLines};
 use crate::vote::settings::Settings;
 use crate::vote::table::SHARDS;
@@ -36,7 +36,7 @@ mod spent;
 mod timekeeping;
 mod writing;
 
-use command::{Command, Reply, generate_token};
+use command::{Command, GenerateToken, Reply, generate_token};
 use draft::{Changes, Draft};
 use health::{Retry, StoreHealth};
 use invariants::StoreCheck;
@@ -83,7 +83,7 @@ pub struct Tuning {
     /// How often the recorder looks at the clock and sweeps, in milliseconds.
     pub tick_ms: u64,
     /// Makes the token of a server that is listed without one, or gets another.
-    pub generate_token: fn() -> Option<Token>,
+    pub generate_token: GenerateToken,
     /// Shards of the table swept at a tick.
     pub sweep_shards: usize,
     /// Votes and changes from which on a commit takes no further command, and rows from which on a time that goes back has

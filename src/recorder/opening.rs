@@ -8,7 +8,7 @@ use super::ended::EndedEarly;
 use super::health::{Retry, StoreHealth};
 use super::spent::SpentInstants;
 use super::{Recorder, Respond, TEND_MS};
-use crate::readiness::Trouble;
+use crate::readiness::{Trouble, Work};
 use crate::store::{CommitNote, Event, Store, StoreError, StoredVote};
 use crate::vote::address::VoterAddress;
 use crate::vote::directory::Snapshot;
@@ -69,7 +69,10 @@ impl Recorder {
             return Ok(Some(start));
         }
         let (tries, outcome) = match start {
-            LoadPhase::Opening { tries, .. } => (tries, self.open_store()),
+            LoadPhase::Opening { tries, .. } => {
+                self.readiness.begin(Work::Opening, start_ms);
+                (tries, self.open_store())
+            }
             LoadPhase::Behind { mut store, note, .. } => {
                 if matches!(store.tend(), Err(StoreError::Gone(_))) {
                     // Another store was put in its place: the right one, it may be.
@@ -100,6 +103,7 @@ impl Recorder {
             }
         }
         STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.clear(trouble));
+        self.readiness.end();
         let seed = std::mem::take(&mut self.seed).into_iter();
         let (changes, replies) = self.check(seed.map(|command| (command, Box::new(drop) as Respond)).collect());
         self.round(changes, replies);
@@ -143,6 +147,9 @@ impl Recorder {
             behind_us / 1_000_000,
         );
         STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.clear(trouble));
+        if !self.readiness.has(Trouble::ClockBehind) {
+            self.readiness.begin(Work::ClockWait, now_ms);
+        }
         self.readiness.note(Trouble::ClockBehind, &message, now_ms);
         Ok(Some(LoadPhase::Behind { next_ms: now_ms + CLOCK_PAUSE_MS, store, note }))
     }
@@ -175,6 +182,7 @@ impl Recorder {
     }
 
     fn note_unopened(&self, error: &StoreError) {
+        self.readiness.end();
         let (trouble, remedy) = match error {
             StoreError::InUse(_) => (Trouble::StoreInUse, ""),
             StoreError::Unusable(_) | StoreError::Settings(_) => (Trouble::StoreUnusable, ""),

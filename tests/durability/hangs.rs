@@ -165,6 +165,8 @@ fn a_commit_of_more_than_two_seconds_is_told_until_it_is_over() {
         let message = body["message"].as_str().unwrap_or_default();
         assert!(message.starts_with("the recorder has been making one commit for "), "{message}");
         assert_eq!(server.metric(slow), 1);
+        let at_work_s = server.sample(r#"vote_status_store_work_seconds{work="commit"}"#).expect("a metric");
+        assert!(at_work_s > 2.0, "{at_work_s}");
         server.wait_for_lines("(store_slow; told again each minute while it lasts)", 1);
         let health = run_to_end(health(&server));
         let line = "ready, but votes are refused: the recorder has been making one commit for ";

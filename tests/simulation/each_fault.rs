@@ -81,7 +81,8 @@ fn seam(disk: Disk) -> Arc<SimulatedDisk> {
 }
 
 fn open(disk: &Arc<SimulatedDisk>) -> Result<EmbeddedStore, StoreError> {
-    EmbeddedStore::open(Arc::new(Folder(Arc::clone(disk))), Wanted::Any, Arc::default(), disk.locked().fresh())
+    let writer = disk.locked().fresh();
+    EmbeddedStore::open(Arc::new(Folder(Arc::clone(disk))), Wanted::Any, Arc::default(), writer)
 }
 
 /// What is noted with every commit.

@@ -8,19 +8,18 @@ use super::model::world::Seen;
 use super::model::{Accepts, Answer, Asking, Model, Request, Settings, Sight};
 use super::process::{Looks, Process};
 use super::seam::SimulatedDisk;
-use crate::util::random::Random;
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 use vote_status::readiness::Trouble;
 use vote_status::recorder::Tuning;
 use vote_status::store::StoreError;
-use vote_status::vote::hasher::TableHasher;
-use vote_status::vote::id::Token;
 
+mod chance;
 mod judging;
 mod lifecycle;
+
+use chance::tuning;
 
 pub(crate) const STORE: &str = "votes.redb";
 pub(crate) const ELSEWHERE: &str = "elsewhere.redb";
@@ -458,32 +457,6 @@ impl Step<'_> {
     fn may_be_midway(&self, asking: &Asking, sight: Sight) -> bool {
         let is_removed = |request: &Request| *request == Request::Remove(asking.server);
         sight.seen == Seen::CanVote && self.requests.iter().any(is_removed)
-    }
-}
-
-thread_local! {
-    /// What tokens are made of.
-    static TOKENS: RefCell<Random> = RefCell::new(Random::seeded(0));
-}
-
-fn generate_token() -> Option<Token> {
-    let mut bits = [0; 16];
-    TOKENS.with_borrow_mut(|random| bits.fill_with(|| random.next().to_be_bytes()[0]));
-    Some(Token::from_random(bits))
-}
-
-/// All chance of the recorder, and small limits, so that few votes are many.
-fn tuning(seed: u64) -> Tuning {
-    let mut random = Random::seeded(!seed);
-    TOKENS.set(Random::seeded(seed));
-    Tuning {
-        generate_token,
-        hasher: TableHasher::with_seed(random.next()),
-        tick_ms: *random.pick(&[50, 50, 200]),
-        sweep_shards: *random.pick(&[8, 64, 256]),
-        commit_events_max: *random.pick(&[1, 3, 8, 1_000]),
-        part_rows: *random.pick(&[1, 2, 5, 1_000]),
-        renewal_slice_rows: *random.pick(&[1, 3, 1_000]),
     }
 }
 

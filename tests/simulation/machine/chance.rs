@@ -1,0 +1,33 @@
+//! Every source of chance that the recorder has, by the seed of a simulation.
+
+use crate::util::random::Random;
+use std::cell::RefCell;
+use vote_status::recorder::Tuning;
+use vote_status::vote::hasher::TableHasher;
+use vote_status::vote::id::Token;
+
+thread_local! {
+    /// What tokens are made of.
+    static TOKENS: RefCell<Random> = RefCell::new(Random::seeded(0));
+}
+
+fn generate_token() -> Option<Token> {
+    let mut bits = [0; 16];
+    TOKENS.with_borrow_mut(|random| bits.fill_with(|| random.next().to_be_bytes()[0]));
+    Some(Token::from_random(bits))
+}
+
+/// All chance of the recorder, and small limits, so that few votes are many.
+pub(super) fn tuning(seed: u64) -> Tuning {
+    let mut random = Random::seeded(!seed);
+    TOKENS.set(Random::seeded(seed));
+    Tuning {
+        generate_token,
+        hasher: TableHasher::with_seed(random.next()),
+        tick_ms: *random.pick(&[50, 50, 200]),
+        sweep_shards: *random.pick(&[8, 64, 256]),
+        commit_events_max: *random.pick(&[1, 3, 8, 1_000]),
+        part_rows: *random.pick(&[1, 2, 5, 1_000]),
+        renewal_slice_rows: *random.pick(&[1, 3, 1_000]),
+    }
+}
