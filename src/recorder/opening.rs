@@ -13,7 +13,7 @@ use crate::store::{CommitNote, Event, Store, StoreError, StoredVote};
 use crate::vote::address::VoterAddress;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
-use crate::vote::lines::{Behind, TimeChange, TimeLines, seconds};
+use crate::vote::lines::{Behind, TimeLines, seconds};
 use crate::vote::settings::Settings;
 use crate::vote::table::{Cooling, Loader};
 use crate::vote::time::UnixSeconds;
@@ -134,9 +134,9 @@ impl Recorder {
             self.check_settings(&mut *store, note, started.as_ref().ok())?;
         }
         let behind_us = match started {
-            Ok((lines, change)) => {
+            Ok((lines, then)) => {
                 self.readiness.clear(Trouble::ClockBehind);
-                return self.read(store, note, lines, change).map(|()| None);
+                return self.read(store, note, lines, then).map(|()| None);
             }
             Err(Behind(behind_us)) => behind_us,
         };
@@ -160,11 +160,11 @@ impl Recorder {
         &self,
         store: &mut dyn Store,
         note: CommitNote,
-        started: Option<&(TimeLines, Option<TimeChange>)>,
+        started: Option<&(TimeLines, Option<TimeLines>)>,
     ) -> Result<(), StoreError> {
         let (was, settings) = (note.settings, self.settings);
         let noted = UnixSeconds(u32::try_from(note.time.certain_ms / 1_000).unwrap_or(u32::MAX));
-        let certain = started.map_or(noted, |(lines, change)| last_of(lines, change.as_ref()).certain());
+        let certain = started.map_or(noted, |(lines, then)| then.unwrap_or(*lines).certain());
         if !store.has_vote(was.cooldown.first_live(certain))? {
             return Ok(());
         }
@@ -202,17 +202,13 @@ impl Recorder {
         mut store: Box<dyn Store>,
         note: Option<CommitNote>,
         lines: TimeLines,
-        change: Option<TimeChange>,
+        then: Option<TimeLines>,
     ) -> Result<(), StoreError> {
         let start = self.clock.now();
         let was = note.map_or(self.settings, |note| note.settings);
-        // Under another length, what was shown as ended has to stay so, and what the clock that is accepted has ended.
-        let ended_by = if was == self.settings {
-            lines.certain()
-        } else {
-            let after = last_of(&lines, change.as_ref());
-            after.now().max(change.map_or(lines.certain(), |change| change.ended_by))
-        };
+        // Under another length, what was shown as ended has to stay so, and what the certain line has ended.
+        let ended_by =
+            if was == self.settings { lines.certain() } else { then.unwrap_or(lines).now().max(lines.certain()) };
         let first = was.cooldown.first_live(ended_by);
         let mut table = self.live.table.view().shadow();
         let mut reading = Reading {
@@ -251,12 +247,12 @@ impl Recorder {
         // From here on the store may be written to.
         self.store = Some(store);
         self.lines = lines;
-        self.spent = SpentInstants::before_start(note.map_or(UnixSeconds(0), |note| note.spent_until), lines.now());
+        self.spent = SpentInstants::before_start(note.map_or(UnixSeconds(0), |note| note.spent_until));
         self.loaded_at_ms = start.monotonic_ms;
         self.show_time();
         // Another length moves the end of each; in a shorter network some give way to the latest.
         let held = if was.cooldown == self.settings.cooldown { self.live.table.view().len() } else { 0 };
-        self.keep_start(was, [taken.saturating_sub(held), forgotten], change)?;
+        self.keep_start(was, [taken.saturating_sub(held), forgotten], then)?;
         match note {
             Some(note) => {
                 let at = seconds(1_000 * note.time.wall_ms.cast_signed());
@@ -274,7 +270,7 @@ impl Recorder {
         &mut self,
         was: Settings,
         [moved, forgotten]: [usize; 2],
-        change: Option<TimeChange>,
+        then: Option<TimeLines>,
     ) -> Result<(), StoreError> {
         let settings = self.settings;
         let unavailable = |what: &str| StoreError::Unavailable(format!("the store cannot keep {what}"));
@@ -292,8 +288,8 @@ impl Recorder {
                 }
             );
         }
-        if let Some(change) = change {
-            self.change_time(&change).map_err(|_| unavailable("the time of this start"))?;
+        if let Some(lines) = then {
+            self.change_lines(lines).map_err(|_| unavailable("the time of this start"))?;
         }
         if self.accepts.clock {
             log::warn!("the clock counts as certain (--accept-clock): leave the option out from now on");
@@ -307,11 +303,6 @@ impl Recorder {
         }
         Ok(())
     }
-}
-
-/// The lines as they are at the end of a start.
-fn last_of<'l>(lines: &'l TimeLines, change: Option<&'l TimeChange>) -> &'l TimeLines {
-    change.map_or(lines, |change| &change.lines)
 }
 
 /// What a load has read so far.

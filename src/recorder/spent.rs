@@ -16,9 +16,9 @@ pub(super) struct SpentInstants {
 }
 
 impl SpentInstants {
-    /// Those of an earlier process: none is further ahead of `now` than a vote may be.
-    pub(super) fn before_start(until: UnixSeconds, now: UnixSeconds) -> Self {
-        Self { votes: HashSet::new(), before_start: until.min(now.plus(VOTE_AHEAD_MAX_S + 1)) }
+    /// Those of an earlier process.
+    pub(super) fn before_start(until: UnixSeconds) -> Self {
+        Self { votes: HashSet::new(), before_start: until }
     }
 
     /// A vote was taken away.
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn what_an_earlier_process_spent_is_told_by_its_latest_instant() {
-        let mut spent = SpentInstants::before_start(NOW.plus(4), NOW);
+        let mut spent = SpentInstants::before_start(NOW.plus(4));
         assert!(spent.may_be_spent(NOW, NOW) && spent.may_be_spent(NOW.plus(3), NOW));
         assert!(!spent.may_be_spent(NOW.plus(4), NOW) && !spent.may_be_spent(NOW.minus(1), NOW));
         assert_eq!(spent.until(), NOW.plus(4));
@@ -95,15 +95,18 @@ mod tests {
         assert!(spent.may_be_spent(NOW.plus(3), NOW.plus(3)));
         spent.prune(NOW.plus(4));
         assert_eq!(spent.until(), UnixSeconds(0));
-        assert_eq!(SpentInstants::before_start(NOW.plus(3_600), NOW).until(), NOW.plus(6));
+        // The time went back since.
+        let mut spent = SpentInstants::before_start(NOW.plus(3_600));
+        spent.prune(NOW);
+        assert_eq!(spent.until(), UnixSeconds(0));
     }
 
     /// Regression: by a clock before 1970, every vote was refused as if its instant were spent.
     #[test]
     fn where_nothing_was_spent_the_first_second_is_free() {
-        let spent = SpentInstants::before_start(UnixSeconds(0), UnixSeconds(0));
+        let spent = SpentInstants::before_start(UnixSeconds(0));
         assert!(!spent.may_be_spent(UnixSeconds(0), UnixSeconds(0)));
-        let spent = SpentInstants::before_start(UnixSeconds(1), UnixSeconds(0));
+        let spent = SpentInstants::before_start(UnixSeconds(1));
         assert!(spent.may_be_spent(UnixSeconds(0), UnixSeconds(0)));
     }
 }

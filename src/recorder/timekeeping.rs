@@ -5,7 +5,7 @@ use super::Recorder;
 use super::command::Reply;
 use crate::clock::Now;
 use crate::store::{Event, StoredVote};
-use crate::vote::lines::TimeChange;
+use crate::vote::lines::TimeLines;
 use crate::vote::table::{Cooling, SHARDS};
 use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 
@@ -16,7 +16,6 @@ const NOTE_MS: u64 = 60_000;
 #[derive(Clone, Copy)]
 struct GoingBack {
     cooldown: Cooldown,
-    ended_by: UnixSeconds,
     to: UnixSeconds,
 }
 
@@ -26,13 +25,10 @@ impl GoingBack {
         self.cooldown.expires_at(self.to.plus(VOTE_AHEAD_MAX_S))
     }
 
-    /// The vote of an entry as it is afterwards; `None` where it has ended.
-    fn vote(self, entry: Cooling) -> Option<StoredVote> {
-        if entry.expires_at <= self.ended_by {
-            return None;
-        }
+    /// The vote of an entry as it is afterwards.
+    fn vote(self, entry: Cooling) -> StoredVote {
         let vote = StoredVote::of(entry, self.cooldown);
-        Some(if entry.expires_at > self.beyond() { StoredVote { voted_at: self.to, ..vote } } else { vote })
+        if entry.expires_at > self.beyond() { StoredVote { voted_at: self.to, ..vote } } else { vote }
     }
 }
 
@@ -41,15 +37,15 @@ impl Recorder {
     pub(super) fn keep_time(&mut self) {
         let Some(reading) = self.clock.read() else { return };
         let before = self.lines;
-        let change = self.lines.read(reading);
+        let then = self.lines.read(reading);
         self.show_time();
         if before.is_one() != self.lines.is_one() {
             self.say_lines();
         }
-        if let Some(change) = change
+        if let Some(lines) = then
             && self.may_write(false)
         {
-            let _told = self.change_time(&change);
+            let _told = self.change_lines(lines);
         }
         if self.lines.is_step_unnoted() {
             if !before.is_step_unnoted() {
@@ -89,27 +85,28 @@ impl Recorder {
         );
     }
 
-    /// Makes a change of the time: durable first.
-    pub(super) fn change_time(&mut self, change: &TimeChange) -> Result<(), Reply> {
-        if change.lines.certain() < self.lines.certain() || change.goes_back {
+    /// Changes the lines: in the store first. Where one of them goes back, what the certain line has ended goes before, or it
+    /// would count again.
+    pub(super) fn change_lines(&mut self, lines: TimeLines) -> Result<(), Reply> {
+        let goes_back = lines.now() < self.lines.now();
+        if goes_back || lines.certain() < self.lines.certain() {
             self.forget_all_ended()?;
         }
-        if !change.goes_back {
-            self.write(&[], change.lines.note())?;
-            self.lines.make(change);
+        if !goes_back {
+            self.write(&[], lines.note())?;
+            self.lines = lines;
             self.show_time();
             log::warn!("the wall clock counts as certain from now on: it is {}", self.lines.certain());
             return Ok(());
         }
-        let back = GoingBack { cooldown: self.settings.cooldown, ended_by: change.ended_by, to: change.lines.now() };
-        // What lies ahead and what has ended is little where the step was short. Of many votes there is one event more for
-        // each that moves: from a bound on the store is written anew, which takes no more memory for more votes.
+        let back = GoingBack { cooldown: self.settings.cooldown, to: lines.now() };
+        // What lies ahead is little where the step was short. Of many votes there is one event more for each that moves:
+        // from a bound on the store is written anew, which takes no more memory for more votes.
         match self.events_of(back) {
-            Some(events) => self.write(&events, change.lines.note())?,
-            None => self.renew(change.lines.note(), &move |entry| back.vote(entry))?,
+            Some(events) => self.write(&events, lines.note())?,
+            None => self.renew(lines.note(), &move |entry| Some(back.vote(entry)))?,
         }
-        self.live.table.sweep(back.ended_by, SHARDS);
-        self.lines.make(change);
+        self.lines = lines;
         self.show_time();
         self.live.table.bring_back(back.beyond(), back.cooldown.expires_at(back.to));
         self.spent.prune(self.lines.now());
@@ -130,9 +127,8 @@ impl Recorder {
             view.copy_shard(index, UnixSeconds(0), &mut shard);
             for entry in &shard {
                 let (before, after) = (StoredVote::of(*entry, back.cooldown), back.vote(*entry));
-                if after != Some(before) {
-                    events.push(Event::VoteRemoved(before));
-                    events.extend(after.map(Event::Vote));
+                if after != before {
+                    events.extend([Event::VoteRemoved(before), Event::Vote(after)]);
                 }
             }
             if events.len() > self.tuning.commit_events_max {

@@ -114,17 +114,6 @@ pub struct TimeLines {
     is_step_unnoted: bool,
 }
 
-/// A change of the time that has to be durable before it is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimeChange {
-    /// The lines as they are from then on.
-    pub lines: TimeLines,
-    /// Votes that have ended by then go with a time that goes back: the certain line as it was before.
-    pub ended_by: UnixSeconds,
-    /// Whether the time shown goes back.
-    pub goes_back: bool,
-}
-
 /// The wall clock is behind what a store has noted, by so many microseconds: one of them is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Behind(pub i64);
@@ -138,7 +127,8 @@ impl TimeLines {
         Self { last: reading, certain_us: wall_us, shown, apart: None, is_step_unnoted: false }
     }
 
-    /// Goes on from the note of a store; `None` where the store is new. `accepts_clock` makes the wall line certain.
+    /// Goes on from the note of a store; `None` where the store is new. `accepts_clock` makes the wall line certain. Gives
+    /// the lines of afterwards too, as [`TimeLines::read`] does.
     ///
     /// # Errors
     /// [`Behind`]: the wall clock is more than a minute behind the earlier of the noted lines.
@@ -146,7 +136,7 @@ impl TimeLines {
         note: Option<TimeNote>,
         reading: ClockReading,
         accepts_clock: bool,
-    ) -> Result<(Self, Option<TimeChange>), Behind> {
+    ) -> Result<(Self, Option<Self>), Behind> {
         let ClockReading { wall_us, monotonic_us } = reading;
         let us = |ms: u64| i64::try_from(ms.saturating_mul(1_000)).unwrap_or(i64::MAX / 2);
         let Some(TimeNote { certain_ms, wall_ms, shown_ms }) = note else {
@@ -168,19 +158,19 @@ impl TimeLines {
             is_step_unnoted: false,
         };
         if accepts_clock {
-            let change = lines.with_certain(wall_us, None);
-            return Ok((lines, Some(change)));
+            return Ok((lines, Some(lines.with_certain(wall_us, None))));
         }
         if (wall_us - certain_us).abs() <= NEAR_US {
             (lines.certain_us, lines.apart) = (certain_us.max(wall_us), None);
         }
-        let change = lines.show();
-        Ok((lines, change))
+        let then = lines.show();
+        Ok((lines, then))
     }
 
-    /// Takes a reading. Gives a change that has to be durable before it is made, with [`TimeLines::make`]; until then the
-    /// lines stay as they are, the time shown does not go back, and each reading gives the change anew.
-    pub fn read(&mut self, reading: ClockReading) -> Option<TimeChange> {
+    /// Takes a reading. Where the wall line becomes certain, or the time shown has to go back, gives the lines of afterwards,
+    /// which have to be durable before they count: until then the lines stay as they are, the time shown does not go back,
+    /// and each reading gives them anew.
+    pub fn read(&mut self, reading: ClockReading) -> Option<Self> {
         let monotonic_us = reading.monotonic_us;
         let run_us = monotonic_us - self.last.monotonic_us;
         let carried_us = self.last.wall_us + run_us;
@@ -205,35 +195,24 @@ impl TimeLines {
     }
 
     /// Shows the later line, as far as that needs no change.
-    fn show(&mut self) -> Option<TimeChange> {
+    fn show(&mut self) -> Option<Self> {
         let ClockReading { wall_us, monotonic_us } = self.last;
         let is_over = |apart: &Apart| monotonic_us - apart.since_us >= APART_MAX_US;
         let is_taken = self.apart.as_ref().is_some_and(is_over);
+        let then =
+            if is_taken { self.with_certain(wall_us, None) } else { self.with_certain(self.certain_us, self.apart) };
+        let goes_back = then.now() < self.now();
         let later_us = self.certain_us.max(wall_us);
-        let followed = self.shown.follow(later_us, monotonic_us, STANDSTILL_MAX_US);
-        let change = (is_taken || followed.is_none()).then(|| {
-            if is_taken { self.with_certain(wall_us, None) } else { self.with_certain(self.certain_us, self.apart) }
-        });
         let stands = Shown { still_us: self.shown.stop_us(monotonic_us), ..Shown::running(later_us, monotonic_us) };
-        self.shown = followed.unwrap_or(stands);
-        change
+        self.shown = self.shown.follow(later_us, monotonic_us, STANDSTILL_MAX_US).unwrap_or(stands);
+        (is_taken || goes_back).then_some(then)
     }
 
-    fn with_certain(&self, certain_us: i64, apart: Option<Apart>) -> TimeChange {
+    fn with_certain(&self, certain_us: i64, apart: Option<Apart>) -> Self {
         let ClockReading { wall_us, monotonic_us } = self.last;
         let later_us = certain_us.max(wall_us);
         let followed = self.shown.follow(later_us, monotonic_us, STANDSTILL_MAX_US);
-        let shown = followed.unwrap_or(Shown::running(later_us, monotonic_us));
-        TimeChange {
-            lines: Self { certain_us, shown, apart, ..*self },
-            ended_by: seconds(certain_us.max(self.certain_us).min(self.shown.at_us(monotonic_us))),
-            goes_back: followed.is_none(),
-        }
-    }
-
-    /// Makes a change that is durable now.
-    pub fn make(&mut self, change: &TimeChange) {
-        *self = change.lines;
+        Self { certain_us, shown: followed.unwrap_or(Shown::running(later_us, monotonic_us)), apart, ..*self }
     }
 
     /// Whether the lines are one.

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Behind, ClockReading, NEAR_US, STANDSTILL_MAX_US, Shown, TimeChange, TimeLines, TimeNote};
+use super::{Behind, ClockReading, NEAR_US, STANDSTILL_MAX_US, Shown, TimeLines, TimeNote};
 use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 
 const COOLDOWN: Cooldown = Cooldown::USUAL;
@@ -88,9 +88,9 @@ impl World {
     fn boot(&mut self, accepts_clock: bool) -> Result<(), Killed> {
         match TimeLines::start(self.store.note, self.reading(), accepts_clock) {
             Err(Behind(_)) => Ok(()),
-            Ok((lines, change)) => {
+            Ok((lines, then)) => {
                 let mut process = Process { lines, table: self.store.rows.clone() };
-                change.map_or(Ok(()), |change| self.make(&mut process, &change))?;
+                then.map_or(Ok(()), |lines| self.change(&mut process, lines))?;
                 self.note(&mut process)?;
                 self.process = Some(process);
                 Ok(())
@@ -106,28 +106,28 @@ impl World {
     }
 
     /// As the contract has it: store, ended votes, clock, instants.
-    fn make(&mut self, process: &mut Process, change: &TimeChange) -> Result<(), Killed> {
+    fn change(&mut self, process: &mut Process, lines: TimeLines) -> Result<(), Killed> {
         self.may_die()?;
-        self.store.note = Some(change.lines.note());
-        if change.goes_back {
-            let to = change.lines.now();
-            let is_over = |at: UnixSeconds| COOLDOWN.expires_at(at) <= change.ended_by;
+        self.store.note = Some(lines.note());
+        let (certain, to) = (process.lines.certain(), lines.now());
+        if to < process.lines.now() {
+            let is_over = |at: UnixSeconds| COOLDOWN.expires_at(at) <= certain;
             let moved = |at: UnixSeconds| if at > to.plus(VOTE_AHEAD_MAX_S) { to } else { at };
             self.store.rows =
                 process.table.iter().filter(|(_, at)| !is_over(**at)).map(|(k, at)| (*k, moved(*at))).collect();
             self.may_die()?;
             process.table = self.store.rows.clone();
         }
-        process.lines.make(change);
+        process.lines = lines;
         Ok(())
     }
 
     fn look(&mut self, process: &mut Process) -> Result<(), Killed> {
         let before = process.lines.now();
-        let change = process.lines.read(self.reading());
+        let then = process.lines.read(self.reading());
         assert!(process.lines.now() >= before, "the time shown goes back only by a change");
-        if let Some(change) = change {
-            self.make(process, &change)?;
+        if let Some(lines) = then {
+            self.change(process, lines)?;
         }
         if process.lines.is_step_unnoted() {
             self.note(process)?;
@@ -347,18 +347,18 @@ struct Hand {
 impl Hand {
     fn new() -> Self {
         let reading = ClockReading { wall_us: 1_000_000 * SECOND_US, monotonic_us: 0 };
-        let (lines, change) = TimeLines::start(None, reading, false).expect("a new store");
-        assert_eq!(change, None);
+        let (lines, back) = TimeLines::start(None, reading, false).expect("a new store");
+        assert_eq!(back, None);
         Self { lines, reading }
     }
 
     /// The clocks go on for so many seconds, a reading a second; then the wall clock steps.
-    fn pass_and_step(&mut self, pass_s: i64, step_s: i64) -> Option<TimeChange> {
+    fn pass_and_step(&mut self, pass_s: i64, step_s: i64) -> Option<TimeLines> {
         for _ in 0..pass_s {
             self.reading.wall_us += SECOND_US;
             self.reading.monotonic_us += SECOND_US;
-            if let Some(change) = self.lines.read(self.reading) {
-                return Some(change);
+            if let Some(lines) = self.lines.read(self.reading) {
+                return Some(lines);
             }
         }
         self.reading.wall_us += step_s * SECOND_US;
@@ -402,11 +402,10 @@ fn the_ten_minutes_begin_anew_when_the_wall_clock_moves_again() {
     assert_eq!(hand.pass_and_step(1, 2), None);
     assert_eq!(since_us(&hand.lines), Some(302 * SECOND_US));
     assert_eq!(hand.pass_and_step(599, 0), None);
-    let change = hand.pass_and_step(1, 0).expect("the wall line becomes certain");
-    assert!(!change.goes_back && !hand.lines.is_one());
+    let then = hand.pass_and_step(1, 0).expect("the wall line becomes certain");
+    assert!(then.is_one() && !hand.lines.is_one());
     assert!(hand.lines.read(hand.reading).is_some(), "until it is made");
-    hand.lines.make(&change);
-    assert!(hand.lines.is_one());
+    hand.lines = then;
     assert_eq!(hand.lines.certain(), hand.lines.now());
 }
 
@@ -428,12 +427,12 @@ fn a_clock_that_comes_back_in_small_steps_has_come_back() {
 fn the_time_goes_back_only_where_it_is_ten_minutes_ahead_and_by_a_change() {
     let mut hand = Hand::new();
     assert_eq!(hand.pass_and_step(1, 3_600), None);
-    let change = hand.pass_and_step(60, -3_600).expect("the time shown has to go back");
-    assert!(change.goes_back && hand.lines.is_one());
-    assert_eq!(change.lines.now(), UnixSeconds(1_000_061));
-    assert_eq!(change.ended_by, UnixSeconds(1_000_061));
+    let back = hand.pass_and_step(60, -3_600).expect("the time shown has to go back");
+    assert!(back.is_one() && hand.lines.is_one());
+    assert_eq!((back.now(), hand.lines.certain()), (UnixSeconds(1_000_061), UnixSeconds(1_000_061)));
     assert_eq!(hand.shown_minus_wall_s(), 3_600, "it stays until the change is made");
-    hand.lines.make(&change);
+    assert!(hand.lines.read(hand.reading).is_some(), "and each reading asks for it");
+    hand.lines = back;
     assert_eq!(hand.shown_minus_wall_s(), 0);
     assert_eq!(hand.pass_and_step(1, 600), None);
     assert_eq!(hand.pass_and_step(1, -600), None, "it stands still for up to 10 minutes");
@@ -447,28 +446,28 @@ fn a_start_goes_on_from_the_note() {
     let at = |wall_s: i64| ClockReading { wall_us: wall_s * SECOND_US, monotonic_us: 7 };
     let start = |note, wall_s, accepts| TimeLines::start(Some(note), at(wall_s), accepts);
     // Off for a minute, and for an hour: the true time is shown at once.
-    let (lines, change) = start(note, 10_060, false).expect("not behind");
+    let (lines, back) = start(note, 10_060, false).expect("not behind");
     assert_eq!(
-        (change, lines.is_one(), lines.certain(), lines.now()),
+        (back, lines.is_one(), lines.certain(), lines.now()),
         (None, true, UnixSeconds(10_060), UnixSeconds(10_060))
     );
-    let (lines, change) = start(note, 13_600, false).expect("not behind");
+    let (lines, back) = start(note, 13_600, false).expect("not behind");
     assert_eq!(
-        (change, lines.is_one(), lines.certain(), lines.now()),
+        (back, lines.is_one(), lines.certain(), lines.now()),
         (None, false, UnixSeconds(10_060), UnixSeconds(13_600))
     );
     assert_eq!(since_us(&lines), Some(7));
     // Behind the note: a minute is added to the time shown, as the note may be a minute old.
-    let (lines, change) = start(note, 9_940, false).expect("not too far behind");
-    assert_eq!((change, lines.certain(), lines.now()), (None, UnixSeconds(10_000), UnixSeconds(10_060)));
+    let (lines, back) = start(note, 9_940, false).expect("not too far behind");
+    assert_eq!((back, lines.certain(), lines.now()), (None, UnixSeconds(10_000), UnixSeconds(10_060)));
     assert_eq!(start(note, 9_939, false), Err(Behind(NEAR_US + SECOND_US)));
     // The earlier of the noted lines counts: a restart during a standstill is none behind.
     let standing = TimeNote { wall_ms: ms(9_500), ..note };
     assert!(start(standing, 9_500, false).is_ok());
-    let (_, change) = start(note, 5_000, true).expect("accepted");
-    let change = change.expect("the wall line becomes certain");
-    assert!(change.goes_back && change.lines.is_one());
-    assert_eq!((change.lines.now(), change.ended_by), (UnixSeconds(5_000), UnixSeconds(10_000)));
+    let (lines, back) = start(note, 5_000, true).expect("accepted");
+    let back = back.expect("the time shown goes back");
+    assert_eq!((back.is_one(), back.now()), (true, UnixSeconds(5_000)));
+    assert_eq!((lines.is_one(), lines.certain(), lines.now()), (false, UnixSeconds(10_000), UnixSeconds(10_060)));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Wall clock and boot clock that the simulation sets: steps of both signs, drift, suspends.
 
 use super::model::time::Reading;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use vote_status::clock::Readers;
 
 /// The two clocks of a machine.
@@ -11,6 +11,7 @@ pub(crate) struct Clocks {
     boot_us: AtomicI64,
     /// By how much the wall clock is fast, in parts of a million.
     drift_ppm: AtomicI64,
+    has_stepped: AtomicBool,
 }
 
 impl Clocks {
@@ -19,6 +20,7 @@ impl Clocks {
             wall_us: AtomicI64::new(wall_ms * 1_000),
             boot_us: AtomicI64::new(1_000_000_000),
             drift_ppm: AtomicI64::new(0),
+            has_stepped: AtomicBool::new(false),
         }
     }
 
@@ -32,6 +34,12 @@ impl Clocks {
     /// The wall clock is set.
     pub(crate) fn step(&self, ms: i64) {
         self.wall_us.fetch_add(ms * 1_000, Ordering::Relaxed);
+        self.has_stepped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the wall clock was ever set.
+    pub(crate) fn has_stepped(&self) -> bool {
+        self.has_stepped.load(Ordering::Relaxed)
     }
 
     pub(crate) fn drift(&self, ppm: i64) {

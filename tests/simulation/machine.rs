@@ -3,7 +3,7 @@
 use super::clocks::Clocks;
 use super::disk::Faults;
 use super::logged;
-use super::model::time::{FUZZ_MS, Reading};
+use super::model::time::{FUZZ_MS, Reading, once};
 use super::model::world::Seen;
 use super::model::{Accepts, Answer, Asking, Model, Request, Settings, Sight};
 use super::process::{Looks, Process};
@@ -26,11 +26,13 @@ pub(crate) const ELSEWHERE: &str = "elsewhere.redb";
 /// The first second of each simulation.
 pub(crate) const BEGIN_S: i64 = 1_795_000_000;
 /// A service on a well disk takes votes again after this long, and what its last try took: its pauses grow, to seconds.
-const RECOVERS_MS: i64 = 20_000;
+const RECOVERS_MS: i64 = 30_000;
 /// Where a process died at its work, its store may have to be written anew.
 const MENDS_MS: i64 = 10_000;
 /// A start on a well disk is done after this long.
 const STARTS_MS: i64 = 30_000;
+/// A start that waits for something looks again after this long.
+const TRIES_AGAIN_MS: i64 = 5_000;
 /// The time is noted each minute, at a tick.
 const NOTED_MS: i64 = 61_000;
 /// A step of the clock above this is noted at once.
@@ -82,6 +84,7 @@ pub(crate) struct Machine {
     certain_ms: VecDeque<i64>,
     /// What happens is written down where somebody reads it.
     pub(crate) said: Option<Vec<String>>,
+    asked_last: Vec<Request>,
 }
 
 /// A copy of the store, and what it may hold.
@@ -130,6 +133,7 @@ impl Machine {
             stays_unsaid: false,
             certain_ms: VecDeque::new(),
             said: is_told.then(Vec::new),
+            asked_last: Vec::new(),
         }
     }
 
@@ -272,24 +276,33 @@ impl Machine {
     ) -> Outcome {
         let (options, accepts) = (process.options, process.accepts);
         let took = (begin, self.clocks.reading());
+        let readings = once([begin, took.1]);
         let shown_ms = process.reader.shown_ms();
         if self.disk.locked().is_dead() {
             self.say(|| "dies at its start".into());
             self.process = Some(process);
-            self.model.died_at_start(options, accepts, took);
+            self.model.died_at_start(options, accepts, &readings);
             return self.dies(options, accepts);
         }
         if let Some(error) = refused {
             self.say(|| format!("refused: {error}"));
-            return self.model.is_wrong(options, accepts, took).map_err(|why| format!("{why}: {error}"));
+            return self.model.is_wrong(options, accepts, &readings).map_err(|why| format!("{why}: {error}"));
         }
         let trouble = process.trouble();
+        let took_ms = took.1.boot_ms - took.0.boot_ms;
+        if process.rest_ms() > TRIES_AGAIN_MS + took_ms {
+            return Err(format!("a start that waits for {trouble:?} goes on in {} ms only", process.rest_ms()));
+        }
+        let is_there = self.disk.locked().has(STORE) && !self.is_displaced;
+        if let Some((Trouble::StoreUnusable, why)) = trouble.as_ref().filter(|_| is_there && tries) {
+            return Err(format!("a sound store counts as unusable: {why}"));
+        }
         if process.readiness.is_ready() {
             process.was_ready = true;
             if let Some((trouble, why)) = trouble.as_ref().filter(|_| self.works_from_ms.is_some() && self.is_mended) {
                 return Err(format!("ready, and the trouble is {trouble:?}: {why}"));
             }
-            self.model.is_ready(options, accepts, took, shown_ms)?;
+            self.model.is_ready(options, accepts, &readings, shown_ms, !self.is_mended)?;
             if self.counts().writes > before.writes {
                 self.model.wrote(took);
             }
@@ -300,7 +313,7 @@ impl Machine {
             self.last = Some((took.1, shown_ms));
             self.certain_ms.clear();
         } else if let Some((Trouble::ClockBehind, why)) = trouble.as_ref().filter(|_| tries) {
-            self.model.is_behind(options, accepts, took).map_err(|what| format!("{what}: {why}"))?;
+            self.model.is_behind(options, accepts, &readings).map_err(|what| format!("{what}: {why}"))?;
         }
         self.process = Some(process);
         Ok(())
@@ -316,8 +329,14 @@ impl Machine {
         self.may_have_shown(begin, before_ms)?;
         self.model.look(begin, before_ms, may_wait);
         let pending: Vec<Request> = process.pending().chain(requests).cloned().collect();
-        let asking = if pending.is_empty() { Vec::new() } else { self.sample(&pending) };
-        process.asks(asking.clone(), !pending.is_empty());
+        // Where the time may go back, clients that asked last go on waiting.
+        let may_go_back = self.model.live.iter().any(|live| live.lines.is_apart() || live.lines.goes_back().0);
+        if !pending.is_empty() {
+            self.asked_last.clone_from(&pending);
+        }
+        let is_waiting = !pending.is_empty() || may_go_back;
+        let asking = if is_waiting { self.sample(&self.asked_last.clone()) } else { Vec::new() };
+        process.asks(asking.clone(), is_waiting);
         let sights: Vec<Sight> = asking.iter().map(|asking| process.reader.ask(asking)).collect();
         let was_there = self.disk.locked().has(STORE);
         let before = self.counts();

@@ -124,19 +124,19 @@ impl Machine {
         Ok(())
     }
 
-    /// Whoever waits for a vote is woken when it is visible.
+    /// A client that waits for a vote is woken when the vote is visible, and where the server is listed no longer.
     pub(super) fn judge_bells(&mut self, process: &mut Process, step: &Step<'_>) -> Outcome {
-        if step.shown_ms < step.before_ms {
-            return Ok(());
-        }
         for (index, (asking, sight)) in step.looks.asking.iter().zip(&step.sights).enumerate() {
             let now = process.reader.ask(asking);
             let is_new = sight.seen == Seen::CanVote && matches!(now.seen, Seen::InCooldown { .. });
             let is_rung =
                 |(rung, then): &(usize, Sight)| *rung == index && matches!(then.seen, Seen::InCooldown { .. });
-            if asking.token.is_none() && is_new && !step.looks.rung.iter().any(is_rung) {
+            let is_gone = sight.seen != Seen::UnknownServer && now.seen == Seen::UnknownServer;
+            let is_woken = (!is_new || step.looks.rung.iter().any(is_rung))
+                && (!is_gone || step.looks.rung.iter().any(|(rung, _)| *rung == index));
+            if asking.token.is_none() && !is_woken {
                 return Err(format!(
-                    "{now:?} to {asking:?}, and who waits for it was not woken ({:?})",
+                    "{now:?} to {asking:?}, and the client that waits was not woken ({:?})",
                     step.looks.rung
                 ));
             }
@@ -197,7 +197,7 @@ impl Machine {
             return Err(format!("the table holds {held} votes, and {most} have not ended"));
         }
         let bytes = self.disk.locked().length_of(STORE);
-        if bytes > FILE_BYTES_MAX {
+        if bytes > FILE_BYTES_MAX || (bytes == 0 && self.works() && !self.is_in_memory) {
             return Err(format!("the file has {bytes} bytes"));
         }
         Ok(())

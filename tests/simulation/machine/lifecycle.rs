@@ -94,8 +94,11 @@ impl Machine {
         if self.is_over {
             return Ok(());
         }
-        // No process starts in no time.
+        // No process starts in no time. Behind a step of the clock it matters when exactly it is read, which is not said.
         self.clocks.pass(2);
+        if self.clocks.has_stepped() {
+            self.faults(|faults| faults.sync_takes_ms = 0);
+        }
         self.say(|| format!("a start with {options:?} {accepts:?}"));
         self.process =
             Some(Process::new(&self.disk, &self.clocks, options, accepts, self.tuning.clone(), self.is_in_memory));
@@ -175,7 +178,7 @@ impl Machine {
 
     /// Somebody starts a second process: it is refused.
     pub(crate) fn second_process(&mut self) -> Outcome {
-        if !self.works() || !self.is_ready() || self.is_in_memory {
+        if !self.works() || !self.is_ready() || self.is_in_memory || self.disk.locked().faults.kill.is_some() {
             return Ok(());
         }
         match opens(&self.disk)() {

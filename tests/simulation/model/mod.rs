@@ -2,13 +2,14 @@
 //! may stand, what each request is answered in each, and what a start makes of what is stored. Written from the contract's
 //! words, and knows nothing of the code that it judges. Each answer rules out the ways that do not give it.
 
+mod starts;
 pub(crate) mod time;
 mod voter;
 mod words;
 pub(crate) mod world;
 
 use std::rc::Rc;
-use time::{FUZZ_MS, HOLD_MS, Lines, NEAR_MS, Note, Reading, Start, once};
+use time::{FUZZ_MS, HOLD_MS, Lines, Note, Reading, once};
 pub(crate) use words::{Accepts, Answer, Asked, Asking, Listed, Named, Request, Settings, Sight};
 use world::{Moment, Token, Way, World};
 
@@ -16,6 +17,8 @@ use world::{Moment, Token, Way, World};
 pub(crate) const AHEAD_MAX_S: i64 = 5;
 /// A start answers 429 for so long at most.
 const REFUSES_MAX_MS: i64 = 6_000;
+/// The start that is counted from is over before this much later.
+const REFUSES_LESS_MS: i64 = 3_000;
 /// More ways than this are more than a simulation follows.
 const WAYS_MAX: usize = 96;
 
@@ -24,9 +27,9 @@ const WAYS_MAX: usize = 96;
 pub(crate) struct Live {
     pub(crate) lines: Lines,
     pub(crate) world: Rc<World>,
-    /// Behind a start it knows the latest instant that was spent, and not of whom. Until then (boot time) votes up to that
-    /// may be refused.
-    noted_spent: Option<(i64, i64)>,
+    /// Behind a start it knows the latest instant that was spent, and not of whom; perhaps for sure. Until then (boot time)
+    /// votes up to that are refused.
+    noted_spent: Option<(i64, bool, i64)>,
 }
 
 impl Live {
@@ -37,13 +40,16 @@ impl Live {
 
     fn moment(&self, now_s: i64) -> Moment {
         let certain_ms = (self.lines.certain_ms() - FUZZ_MS, self.lines.certain_ms() + FUZZ_MS);
-        let is_after_start = self.noted_spent.is_some_and(|(_, until_ms)| self.lines.boot_ms() <= until_ms + FUZZ_MS);
+        let is_after_start = self.noted_spent.map_or((false, false), |(_, is_sure, until_ms)| {
+            let boot_ms = self.lines.boot_ms();
+            (boot_ms <= until_ms + FUZZ_MS, is_sure && boot_ms < until_ms - FUZZ_MS - REFUSES_LESS_MS)
+        });
         let ended_by_ms = self.lines.ended_by_ms();
         Moment {
             now_s,
             certain_ms,
             ended_by_ms,
-            spent_up_to_s: self.noted_spent.map(|(up_to_s, _)| up_to_s),
+            spent_up_to_s: self.noted_spent.map(|(up_to_s, ..)| up_to_s),
             is_after_start,
         }
     }
@@ -57,18 +63,6 @@ struct Stored {
     /// When it was written (boot time).
     at_ms: i64,
     world: Rc<World>,
-}
-
-/// How a start may end.
-#[derive(Clone, Debug)]
-enum Started {
-    Ready {
-        live: Live,
-        /// It is ready once the store has this.
-        is_changed: bool,
-    },
-    ClockBehind,
-    WrongOption,
 }
 
 /// The promises.
@@ -307,145 +301,6 @@ impl Model {
         self.disk.clone_from(&copy.disk);
     }
 
-    // Starts.
-
-    fn starts(&self, stored: &Stored, options: Settings, reading: Reading, accepts: Accepts) -> Vec<Started> {
-        let ways = match stored.note {
-            None => vec![Start::Lines(Lines::new(reading))],
-            Some(note) => Lines::start(note, reading, accepts.clock),
-        };
-        let mut all = Vec::new();
-        for way in ways {
-            let Start::Lines(lines) = way else {
-                all.push(Started::ClockBehind);
-                // Which of the two is told first is not said.
-                all.extend((stored.world.settings != options).then_some(Started::WrongOption));
-                continue;
-            };
-            let mut world = (*stored.world).clone();
-            world.starts(lines.certain_ms(), self.had_ended_by_ms.max(lines.ended_by_ms()));
-            let live = Live { lines, world: Rc::new(world), noted_spent: None };
-            if live.world.settings == options {
-                all.push(Started::Ready { live, is_changed: false });
-                continue;
-            }
-            let moved_ms = stored.note.map_or(0, |note| reading.wall_ms - note.wall_ms);
-            let is_within_minute = !lines.is_apart() && (0..=NEAR_MS - FUZZ_MS).contains(&moved_ms);
-            let (may_be_live, is_live) = live.world.has_live(lines.certain_ms());
-            let may_be_wrong = may_be_live && !(accepts.settings && (accepts.clock || is_within_minute));
-            let may_be_ready = !is_live || (accepts.settings && (accepts.clock || !lines.is_apart()));
-            if may_be_wrong {
-                all.push(Started::WrongOption);
-            }
-            if may_be_ready {
-                all.push(Started::Ready { live, is_changed: true });
-            }
-        }
-        all
-    }
-
-    /// The service is ready; it has read the clocks at one of these readings, and shows this time.
-    pub(crate) fn is_ready(
-        &mut self,
-        options: Settings,
-        accepts: Accepts,
-        took: (Reading, Reading),
-        shown_ms: i64,
-    ) -> Outcome {
-        let (mut live, mut disk) = (Vec::new(), Vec::new());
-        for stored in &self.disk {
-            let mut stays = false;
-            for (reading, started) in once([took.0, took.1]).into_iter().flat_map(|reading| {
-                self.starts(stored, options, reading, accepts).into_iter().map(move |s| (reading, s))
-            }) {
-                let Started::Ready { live: way, is_changed } = started else { continue };
-                let took_ms = took.1.boot_ms - reading.boot_ms;
-                for (lines, is_back) in way.lines.shows(shown_ms, took_ms, false) {
-                    for mut way in way.shown_as(lines, is_back, options.cooldown_s) {
-                        way.settle(options);
-                        if is_changed || is_back {
-                            let (world, note) = (Rc::clone(&way.world), Some(way.lines.note()));
-                            disk.push(Stored { world, note, at_ms: took.1.boot_ms });
-                        } else {
-                            stays = true;
-                        }
-                        live.push(way);
-                    }
-                }
-            }
-            disk.extend(Some(stored.clone()).filter(|_| stays));
-        }
-        if live.is_empty() {
-            let why = self.why(options, accepts, took);
-            return Err(format!("ready with {options:?}, {accepts:?}, at {took:?}, shows {shown_ms}: {why}"));
-        }
-        (self.live, self.disk, self.settings) = (once(live), once(disk), options);
-        (self.had_ended_by_ms, self.doubted, self.has_committed) = (0, Vec::new(), false);
-        Ok(())
-    }
-
-    fn why(&self, options: Settings, accepts: Accepts, took: (Reading, Reading)) -> String {
-        let of = |stored: &Stored| {
-            let ways = self.starts(stored, options, took.0, accepts).into_iter().map(|way| match way {
-                Started::Ready { live, .. } => format!("{:?}", live.lines),
-                other => format!("{other:?}"),
-            });
-            format!("from {:?} allowed is {:?}", stored.note, ways.collect::<Vec<_>>())
-        };
-        self.disk.iter().map(of).collect::<Vec<_>>().join("; ")
-    }
-
-    /// The service is not ready, as its clock is behind.
-    pub(crate) fn is_behind(&mut self, options: Settings, accepts: Accepts, took: (Reading, Reading)) -> Outcome {
-        self.keep(options, accepts, took, "clock_behind", |way| matches!(way, Started::ClockBehind))
-    }
-
-    /// The start is refused, as its options are wrong.
-    pub(crate) fn is_wrong(&mut self, options: Settings, accepts: Accepts, took: (Reading, Reading)) -> Outcome {
-        self.keep(options, accepts, took, "wrong option", |way| matches!(way, Started::WrongOption))
-    }
-
-    fn keep(
-        &mut self,
-        options: Settings,
-        accepts: Accepts,
-        took: (Reading, Reading),
-        what: &str,
-        is_so: impl Fn(&Started) -> bool,
-    ) -> Outcome {
-        let may_be = |stored: &Stored| {
-            [took.0, took.1].iter().any(|reading| self.starts(stored, options, *reading, accepts).iter().any(&is_so))
-        };
-        let kept: Vec<Stored> = self.disk.iter().filter(|stored| may_be(stored)).cloned().collect();
-        if kept.is_empty() {
-            let why = self.why(options, accepts, took);
-            return Err(format!("{what}: a start with {options:?}, {accepts:?} at {took:?}: {why}"));
-        }
-        self.disk = kept;
-        Ok(())
-    }
-
-    /// The process died at its start: the store may have what a start would have made of it.
-    pub(crate) fn died_at_start(&mut self, options: Settings, accepts: Accepts, took: (Reading, Reading)) {
-        let mut found = Vec::new();
-        for stored in &self.disk {
-            for reading in once([took.0, took.1]) {
-                for started in self.starts(stored, options, reading, accepts) {
-                    let Started::Ready { live, .. } = started else { continue };
-                    let back =
-                        live.lines.goes_back().0.then(|| live.shown_as(live.lines.back(), true, options.cooldown_s));
-                    for mut way in back.into_iter().flatten().chain([live.clone()]) {
-                        way.settle(options);
-                        found.push(Stored { note: Some(way.lines.note()), world: way.world, at_ms: took.1.boot_ms });
-                    }
-                }
-            }
-        }
-        self.disk.extend(found);
-        self.disk = once(std::mem::take(&mut self.disk));
-        self.is_lost |= self.disk.len() > WAYS_MAX;
-    }
-
     /// Votes that the service may hold: those that have not ended by this.
     pub(crate) fn held_max(&self, certain_ms: i64) -> usize {
         self.live.iter().map(|live| live.world.held(certain_ms)).max().unwrap_or(0)
@@ -490,7 +345,7 @@ impl Live {
             Rc::make_mut(&mut self.world).settle(options, self.lines.certain_ms(), self.lines.shown_ms);
         }
         let latest_s = self.world.latest_spent_s(self.lines.shown_ms.div_euclid(1_000));
-        self.noted_spent = latest_s.map(|up_to_s| (up_to_s, self.lines.boot_ms() + REFUSES_MAX_MS));
+        self.noted_spent = latest_s.map(|(up_to_s, is_sure)| (up_to_s, is_sure, self.lines.boot_ms() + REFUSES_MAX_MS));
     }
 }
 

@@ -16,7 +16,7 @@ fn at(now_s: i64) -> Moment {
         certain_ms: (now_s * 1_000, now_s * 1_000),
         ended_by_ms: 0,
         spent_up_to_s: None,
-        is_after_start: false,
+        is_after_start: (false, false),
     }
 }
 

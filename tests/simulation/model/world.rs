@@ -8,6 +8,8 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+mod instants;
+
 /// A recorded vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vote {
@@ -71,8 +73,8 @@ pub(crate) struct Moment {
     pub(crate) ended_by_ms: i64,
     /// Any instant up to this may be spent, as far as the service knows behind a start.
     pub(crate) spent_up_to_s: Option<i64>,
-    /// It answers 429 to votes up to that.
-    pub(crate) is_after_start: bool,
+    /// It answers 429 to votes up to that: it may, and it has to.
+    pub(crate) is_after_start: (bool, bool),
 }
 
 /// One way in which a request, or a part of it, is answered, and what it makes of the state.
@@ -144,60 +146,6 @@ impl World {
         }
     }
 
-    // Instants.
-
-    fn spend(&mut self, server: u32, voter: Voter, at_s: i64) {
-        self.spent.entry((server, voter)).or_default().insert(at_s, Spent::Never);
-    }
-
-    fn spent(&self, server: u32, voters: &BTreeSet<Voter>, at_s: i64) -> Option<Spent> {
-        let of_voters = voters.iter().filter_map(|voter| self.spent.get(&(server, *voter)));
-        let mut all = of_voters.filter_map(|spent| spent.get(&at_s).copied());
-        all.try_fold(None, |_, spent| if spent == Spent::Never { Err(spent) } else { Ok(Some(spent)) })
-            .unwrap_or_else(Some)
-    }
-
-    /// The instants that a new vote may get, from `from_s` on: the first that is free. None: too many changes.
-    fn instants(&self, server: u32, voters: &BTreeSet<Voter>, from_s: i64, moment: Moment) -> Vec<Option<i64>> {
-        let mut instants = Vec::new();
-        let is_noted = |at_s: i64| moment.spent_up_to_s.is_some_and(|up_to_s| at_s <= up_to_s);
-        let may_be_spent = |at_s: i64| at_s >= moment.now_s && is_noted(at_s);
-        if moment.is_after_start && may_be_spent(from_s) {
-            instants.push(None);
-        }
-        for at_s in from_s..=moment.now_s + AHEAD_MAX_S {
-            match self.spent(server, voters, at_s) {
-                None if may_be_spent(at_s) => instants.push(Some(at_s)),
-                None => {
-                    instants.push(Some(at_s));
-                    return instants;
-                }
-                // They are remembered from now on only.
-                Some(spent) if spent == Spent::Perhaps || at_s < moment.now_s => instants.push(Some(at_s)),
-                Some(_) => {}
-            }
-        }
-        instants.push(None);
-        instants
-    }
-
-    /// The latest instant of these that a later vote must not have.
-    pub(crate) fn latest_spent_s(&self, from_s: i64) -> Option<i64> {
-        self.spent.values().filter_map(|spent| spent.keys().next_back().copied()).filter(|at_s| *at_s >= from_s).max()
-    }
-
-    /// What was spent need not be remembered.
-    pub(crate) fn forget_spent(&mut self) {
-        self.spent.values_mut().flat_map(BTreeMap::values_mut).for_each(|spent| *spent = Spent::Perhaps);
-    }
-
-    /// The instant of a pair's vote, live or not.
-    pub(crate) fn latest(&self, server: u32, address: IpAddr) -> Option<i64> {
-        let voter = self.voter(address);
-        let spent = self.spent.get(&(server, voter)).and_then(|spent| spent.keys().next_back().copied());
-        self.vote(server, voter).map(|vote| vote.at_s).or(spent)
-    }
-
     // Requests.
 
     /// The ways in which a request is answered.
@@ -256,8 +204,9 @@ impl World {
         }
         let live: Vec<i64> =
             voters.iter().filter_map(|voter| self.cooldown(server, *voter, now_s)).map(|(_, ends)| ends).collect();
-        if !is_record {
-            live.iter().for_each(|ends| refuse(Answer::InCooldown { next_vote_at: *ends }));
+        // The voter may vote when the last of them has ended.
+        if let Some(ends) = live.iter().max().filter(|_| !is_record) {
+            refuse(Answer::InCooldown { next_vote_at: *ends });
         }
         if is_ahead || is_over || (!is_record && !live.is_empty()) {
             return ways;
@@ -337,7 +286,7 @@ impl World {
                 let is_live = moment.now_s < self.ends_s(*vote);
                 let may_be_held = self.ends_s(*vote) * 1_000 > moment.certain_ms.0;
                 certain += u32::from(is_live && !vote.is_doubted);
-                perhaps += u32::from(is_live || may_be_held);
+                perhaps += u32::from(is_live);
                 if is_live {
                     world = world.without(*id, voter);
                 } else if may_be_held {
@@ -345,7 +294,6 @@ impl World {
                     votes.insert(voter, Vote { is_doubted: true, ..*vote });
                 }
             }
-            perhaps += u32::from(server.left.contains_key(&voter));
             world.servers.get_mut(id).expect("it is there").left.remove(&voter);
         }
         (certain..=perhaps).map(|count| (Answer::CancelledAll(count), world.clone())).collect()

@@ -59,7 +59,7 @@ type Scene = fn(&mut Random, Leaning) -> Vec<Operation>;
 
 fn scene(random: &mut Random, leaning: Leaning) -> Vec<Operation> {
     let Leaning { clocks, disk, ends } = leaning;
-    let weights: [(usize, Scene); 15] = [
+    let weights: [(usize, Scene); 18] = [
         (18, |random, _| vec![asks(random)]),
         (3, |random, _| vec![flip(random)]),
         (7, |random, _| vec![Operation::Pass { ms: *random.pick(PASSES_MS) }]),
@@ -70,6 +70,9 @@ fn scene(random: &mut Random, leaning: Leaning) -> Vec<Operation> {
         (2 * clocks, |random, _| steps_that_add_up(random)),
         (2 * clocks, |random, _| vec![clock(random)]),
         (2 * clocks, goes_back),
+        (2 * clocks, |random, _| ends_as_a_line_goes_back(random)),
+        (clocks, |random, _| killed_when_taken(random)),
+        (clocks, |random, _| spent_in_a_standstill(random)),
         (4 * ends, restart),
         (2 * ends, |random, _| vec![other_options(random)]),
         (2 * ends, |random, _| killed_at_work(random)),
@@ -216,6 +219,66 @@ fn goes_back(random: &mut Random, leaning: Leaning) -> Vec<Operation> {
         scene.extend(restart(random, leaning));
     }
     scene
+}
+
+/// A cooldown ends just before the certain line goes back, or the time with it: no sweep has met it.
+fn ends_as_a_line_goes_back(random: &mut Random) -> Vec<Operation> {
+    let (server, address) = pair(random);
+    let when = When::OldBy(*random.pick(&[-1, -2, -2]));
+    let ballot = Ballot { server, by_token: false, addresses: vec![address], when };
+    let vote = Operation::Ask(vec![Ask::Votes { ballots: vec![ballot], is_record: true }]);
+    let step = Operation::Step { ms: -*random.pick(&[62_000, 300_000, 662_000, 7_200_000]) };
+    if random.below(3) == 0 {
+        let other = Operation::OtherOptions {
+            cooldown_s: Some(*random.pick(&[600, 5_400, 86_400])),
+            prefix: None,
+            accepts: true,
+            accepts_clock: true,
+            off_ms: 0,
+        };
+        return vec![vote, Operation::Pass { ms: 2_500 }, step, other, cast_again(server, address)];
+    }
+    let taken = |off_ms| Operation::ToTaken { off_ms };
+    let mut scene = vec![step, taken(-2_600), vote, taken(*random.pick(&[100, 300, 1_100]))];
+    if random.below(2) == 0 {
+        let end = *random.pick(&[End::Stop, End::Kill, End::PowerCut]);
+        scene.push(Operation::Restart { end, off_ms: 50, step_ms: 0, accepts_clock: false });
+    }
+    scene.push(cast_again(server, address));
+    scene
+}
+
+fn cast_again(server: usize, address: usize) -> Operation {
+    Operation::Ask(vec![cast(server, address)])
+}
+
+/// The process is killed as soon as the wall line counts, and the clock comes back.
+fn killed_when_taken(random: &mut Random) -> Vec<Operation> {
+    let (server, address) = pair(random);
+    let end = *random.pick(&[End::Kill, End::PowerCut]);
+    vec![
+        cast_again(server, address),
+        Operation::Step { ms: *random.pick(&[3_600_000, 7_200_000, 86_400_000]) },
+        Operation::ToTaken { off_ms: *random.pick(&[60, 200]) },
+        Operation::Restart { end, off_ms: *random.pick(&[0, 50, 700]), step_ms: 0, accepts_clock: false },
+        Operation::ComeBack,
+        Operation::Pass { ms: 300 },
+        cast_again(server, address),
+    ]
+}
+
+/// Votes come and go while the time stands still, and the process is killed.
+fn spent_in_a_standstill(random: &mut Random) -> Vec<Operation> {
+    let (server, address) = pair(random);
+    let end = *random.pick(&[End::Kill, End::PowerCut]);
+    vec![
+        Operation::Step { ms: -*random.pick(&[20_000, 50_000, 300_000]) },
+        Operation::Pass { ms: 300 },
+        Operation::Flip { server, address, rounds: 1 + random.below(4) },
+        Operation::Restart { end, off_ms: 50, step_ms: 0, accepts_clock: false },
+        Operation::Pass { ms: *random.pick(&[50, 900, 7_000]) },
+        Operation::Flip { server, address, rounds: 1 },
+    ]
 }
 
 /// Small steps that make a large one.
@@ -365,6 +428,19 @@ fn disk_trouble(random: &mut Random) -> Vec<Operation> {
             vec![Operation::Disk(away), asks(random), Operation::Disk(Trouble::MovedBack)]
         }
         6 => vec![Operation::SecondProcess],
+        7 => {
+            // For so long that the pauses between tries have grown.
+            let full = Operation::Disk(Trouble::Strike(Strike::Full));
+            let heals = Operation::Disk(Trouble::Heals);
+            vec![
+                full,
+                asks(random),
+                Operation::Pass { ms: 200_000 },
+                asks(random),
+                heals,
+                Operation::Pass { ms: 31_000 },
+            ]
+        }
         _ => vec![Operation::Disk(trouble(random))],
     }
 }

@@ -1,0 +1,159 @@
+//! What a start makes of what is stored, in each way that it may go.
+
+use super::time::{FUZZ_MS, Lines, NEAR_MS, Reading, Start, once};
+use super::{Accepts, Live, Model, Outcome, Settings, Stored, WAYS_MAX};
+use std::rc::Rc;
+
+/// How a start may end.
+#[derive(Clone, Debug)]
+enum Started {
+    Ready {
+        live: Live,
+        /// It is ready once the store has this.
+        is_changed: bool,
+    },
+    ClockBehind,
+    WrongOption,
+}
+
+impl Model {
+    fn starts(&self, stored: &Stored, options: Settings, reading: Reading, accepts: Accepts) -> Vec<Started> {
+        let ways = match stored.note {
+            None => vec![Start::Lines(Lines::new(reading))],
+            Some(note) => Lines::start(note, reading, accepts.clock),
+        };
+        let mut all = Vec::new();
+        for way in ways {
+            let Start::Lines(lines) = way else {
+                all.push(Started::ClockBehind);
+                // Which of the two is told first is not said.
+                all.extend((stored.world.settings != options).then_some(Started::WrongOption));
+                continue;
+            };
+            let mut world = (*stored.world).clone();
+            world.starts(lines.certain_ms(), self.had_ended_by_ms.max(lines.ended_by_ms()));
+            let live = Live { lines, world: Rc::new(world), noted_spent: None };
+            if live.world.settings == options {
+                all.push(Started::Ready { live, is_changed: false });
+                continue;
+            }
+            let moved_ms = stored.note.map_or(0, |note| reading.wall_ms - note.wall_ms);
+            let is_within_minute = !lines.is_apart() && (0..=NEAR_MS - FUZZ_MS).contains(&moved_ms);
+            let (may_be_live, is_live) = live.world.has_live(lines.certain_ms());
+            let may_be_wrong = may_be_live && !(accepts.settings && (accepts.clock || is_within_minute));
+            let may_be_ready = !is_live || (accepts.settings && (accepts.clock || !lines.is_apart()));
+            if may_be_wrong {
+                all.push(Started::WrongOption);
+            }
+            if may_be_ready {
+                all.push(Started::Ready { live, is_changed: true });
+            }
+        }
+        all
+    }
+
+    /// The service is ready; it has read the clocks at one of these readings, the last of which is now, and shows this time.
+    /// Where the store `is_void`, a power cut may leave what is older than this start has seen.
+    pub(crate) fn is_ready(
+        &mut self,
+        options: Settings,
+        accepts: Accepts,
+        readings: &[Reading],
+        shown_ms: i64,
+        is_void: bool,
+    ) -> Outcome {
+        let (mut live, mut disk) = (Vec::new(), Vec::new());
+        let now_ms = readings[readings.len() - 1].boot_ms;
+        for stored in &self.disk {
+            let mut stays = false;
+            for (reading, started) in readings.iter().flat_map(|reading| {
+                self.starts(stored, options, *reading, accepts).into_iter().map(move |s| (reading, s))
+            }) {
+                let Started::Ready { live: way, is_changed } = started else { continue };
+                let took_ms = now_ms - reading.boot_ms;
+                for (lines, is_back) in way.lines.shows(shown_ms, took_ms, false) {
+                    for mut way in way.shown_as(lines, is_back, options.cooldown_s) {
+                        way.settle(options);
+                        if is_changed || is_back {
+                            let (world, note) = (Rc::clone(&way.world), Some(way.lines.note()));
+                            disk.push(Stored { world, note, at_ms: now_ms });
+                        } else {
+                            stays = true;
+                        }
+                        live.push(way);
+                    }
+                }
+            }
+            disk.extend(Some(stored.clone()).filter(|_| stays || is_void));
+        }
+        if live.is_empty() {
+            let why = self.why(options, accepts, readings);
+            return Err(format!("ready with {options:?}, {accepts:?}, at {readings:?}, shows {shown_ms}: {why}"));
+        }
+        (self.live, self.disk, self.settings) = (once(live), once(disk), options);
+        (self.had_ended_by_ms, self.doubted, self.has_committed) = (0, Vec::new(), false);
+        Ok(())
+    }
+
+    fn why(&self, options: Settings, accepts: Accepts, readings: &[Reading]) -> String {
+        let of = |stored: &Stored| {
+            let ways = self.starts(stored, options, readings[0], accepts).into_iter().map(|way| match way {
+                Started::Ready { live, .. } => format!("{:?}", live.lines),
+                other => format!("{other:?}"),
+            });
+            format!("from {:?} allowed is {:?}", stored.note, ways.collect::<Vec<_>>())
+        };
+        self.disk.iter().map(of).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The service is not ready, as its clock is behind.
+    pub(crate) fn is_behind(&mut self, options: Settings, accepts: Accepts, readings: &[Reading]) -> Outcome {
+        self.keep(options, accepts, readings, "clock_behind", |way| matches!(way, Started::ClockBehind))
+    }
+
+    /// The start is refused, as its options are wrong.
+    pub(crate) fn is_wrong(&mut self, options: Settings, accepts: Accepts, readings: &[Reading]) -> Outcome {
+        self.keep(options, accepts, readings, "wrong option", |way| matches!(way, Started::WrongOption))
+    }
+
+    fn keep(
+        &mut self,
+        options: Settings,
+        accepts: Accepts,
+        readings: &[Reading],
+        what: &str,
+        is_so: impl Fn(&Started) -> bool,
+    ) -> Outcome {
+        let may_be = |stored: &Stored| {
+            readings.iter().any(|reading| self.starts(stored, options, *reading, accepts).iter().any(&is_so))
+        };
+        let kept: Vec<Stored> = self.disk.iter().filter(|stored| may_be(stored)).cloned().collect();
+        if kept.is_empty() {
+            let why = self.why(options, accepts, readings);
+            return Err(format!("{what}: a start with {options:?}, {accepts:?} at {readings:?}: {why}"));
+        }
+        self.disk = kept;
+        Ok(())
+    }
+
+    /// The process died at its start: the store may have what a start would have made of it.
+    pub(crate) fn died_at_start(&mut self, options: Settings, accepts: Accepts, readings: &[Reading]) {
+        let (mut found, now_ms) = (Vec::new(), readings[readings.len() - 1].boot_ms);
+        for stored in &self.disk {
+            for reading in readings {
+                for started in self.starts(stored, options, *reading, accepts) {
+                    let Started::Ready { live, .. } = started else { continue };
+                    let back =
+                        live.lines.goes_back().0.then(|| live.shown_as(live.lines.back(), true, options.cooldown_s));
+                    for mut way in back.into_iter().flatten().chain([live.clone()]) {
+                        way.settle(options);
+                        found.push(Stored { note: Some(way.lines.note()), world: way.world, at_ms: now_ms });
+                    }
+                }
+            }
+        }
+        self.disk.extend(found);
+        self.disk = once(std::mem::take(&mut self.disk));
+        self.is_lost |= self.disk.len() > WAYS_MAX;
+    }
+}

@@ -1,0 +1,77 @@
+//! Instants of votes that were taken away: which of them a new vote may get.
+
+use super::{AHEAD_MAX_S, Moment, Spent, Voter, World};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+impl World {
+    pub(super) fn spend(&mut self, server: u32, voter: Voter, at_s: i64) {
+        self.spent.entry((server, voter)).or_default().insert(at_s, Spent::Never);
+    }
+
+    pub(super) fn spent(&self, server: u32, voters: &BTreeSet<Voter>, at_s: i64) -> Option<Spent> {
+        let of_voters = voters.iter().filter_map(|voter| self.spent.get(&(server, *voter)));
+        let mut all = of_voters.filter_map(|spent| spent.get(&at_s).copied());
+        all.try_fold(None, |_, spent| if spent == Spent::Never { Err(spent) } else { Ok(Some(spent)) })
+            .unwrap_or_else(Some)
+    }
+
+    /// The instants that a new vote may get, from `from_s` on: the first that is free. None: too many changes.
+    pub(super) fn instants(
+        &self,
+        server: u32,
+        voters: &BTreeSet<Voter>,
+        from_s: i64,
+        moment: Moment,
+    ) -> Vec<Option<i64>> {
+        let mut instants = Vec::new();
+        let is_noted = |at_s: i64| moment.spent_up_to_s.is_some_and(|up_to_s| at_s <= up_to_s);
+        let may_be_spent = |at_s: i64| at_s >= moment.now_s && is_noted(at_s);
+        let (may_wait, has_to_wait) = moment.is_after_start;
+        if may_wait && may_be_spent(from_s) {
+            instants.push(None);
+            // Where the time has gone back since, they lie too far ahead to be given.
+            if has_to_wait && is_noted(moment.now_s) && !is_noted(moment.now_s + AHEAD_MAX_S + 1) {
+                return instants;
+            }
+        }
+        for at_s in from_s..=moment.now_s + AHEAD_MAX_S {
+            match self.spent(server, voters, at_s) {
+                None if may_be_spent(at_s) => instants.push(Some(at_s)),
+                None => {
+                    instants.push(Some(at_s));
+                    return instants;
+                }
+                // They are remembered from now on only.
+                Some(spent) if spent == Spent::Perhaps || at_s < moment.now_s => instants.push(Some(at_s)),
+                Some(_) => {}
+            }
+        }
+        instants.push(None);
+        instants
+    }
+
+    /// The latest instant of these that a later vote must not have, and whether the service knows it for sure.
+    pub(crate) fn latest_spent_s(&self, from_s: i64) -> Option<(i64, bool)> {
+        // Votes of a removed server count as spent only where the server is listed again.
+        let is_left =
+            |server: &u32, voter: &Voter| self.servers.get(server).is_some_and(|it| it.left.contains_key(voter));
+        let latest = self.spent.iter().filter_map(|((server, voter), spent)| {
+            let (at_s, spent) = spent.last_key_value()?;
+            Some((*at_s, *spent == Spent::Never && !is_left(server, voter)))
+        });
+        latest.filter(|(at_s, _)| *at_s >= from_s).max()
+    }
+
+    /// What was spent need not be remembered.
+    pub(crate) fn forget_spent(&mut self) {
+        self.spent.values_mut().flat_map(BTreeMap::values_mut).for_each(|spent| *spent = Spent::Perhaps);
+    }
+
+    /// The instant of a pair's vote, live or not.
+    pub(crate) fn latest(&self, server: u32, address: IpAddr) -> Option<i64> {
+        let voter = self.voter(address);
+        let spent = self.spent.get(&(server, voter)).and_then(|spent| spent.keys().next_back().copied());
+        self.vote(server, voter).map(|vote| vote.at_s).or(spent)
+    }
+}
