@@ -8,12 +8,15 @@ mod names;
 mod release;
 mod source;
 
+use crate::util::package::{files_below, read_text};
 use source::{Source, behind_bracket, find_flat, paths, words};
+use std::path::Path;
 
 /// How the library names itself, and how the program names it.
 const ROOTS: [&str; 2] = ["crate::", "vote_status::"];
 const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
+const DOCUMENT_WORDS_MAX: usize = 20_000;
 
 /// The floor of every module. One imports only from floors below it, never sideways, except
 /// inside one folder. `lib.rs`, the plan of the house, is on none.
@@ -75,6 +78,18 @@ fn the_house_is_in_order() {
 }
 
 /// The floor rule, over `use` lines and paths in the code alike.
+/// What is added to the documents pushes out what nobody needs. Reports of measurements are no documents.
+#[test]
+fn the_documents_stay_short() {
+    let documents = files_below(Path::new("."), "md");
+    let read = documents.iter().filter(|path| !path.starts_with("./loadtest/results")).map(read_text);
+    let count = |text: String| {
+        text.split_whitespace().filter(|word| word.contains(|c: char| c.is_ascii_alphanumeric())).count()
+    };
+    let count: usize = read.map(count).sum();
+    assert!((5_000..=DOCUMENT_WORDS_MAX).contains(&count), "{count} words, {DOCUMENT_WORDS_MAX} at most");
+}
+
 fn floors(source: &Source, broken: &mut Vec<String>) {
     let Some(own) = module_of(&source.path) else {
         return;

@@ -32,6 +32,13 @@ class Control:
         """The parsed answer."""
         return json.loads(self.text(method, path, None if body is None else json.dumps(body)))
 
+    def takes_votes(self):
+        """Whether the service is ready, and its store takes votes."""
+        self._connection.request("GET", "/readyz", headers=self._headers)
+        response = self._connection.getresponse()
+        said = json.loads(response.read())
+        return response.status == 200 and said.get("votes", True)
+
     def metric(self, name):
         """One figure, by its name and labels."""
         lines = self.text("GET", "/metrics").splitlines()

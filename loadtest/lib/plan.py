@@ -4,7 +4,7 @@ is done is in runner, latency and memory, and in the module of each scenario of 
 
 from dataclasses import dataclass
 
-from lib import full, nodes, restarts, tails, waiting, writes
+from lib import full, nodes, restarts, starts, tails, waiting, writes
 from lib.competitor import PATH, Setup
 
 OURS = "vote-status"
@@ -29,6 +29,7 @@ ALONE = {
     "waiting": ("told of a vote at once, by `?wait=`", waiting.measure),
     "full": ("all connections are taken: newcomers, waits and votes", full.measure),
     "restarts": ("restarts under load, with held sockets", restarts.measure),
+    "starts": ("starts with many live cooldowns: time and memory", starts.measure),
     "nodes": ("many nodes on one Redis", nodes.measure),
     "failover": ("three nodes behind HAProxy while a node and the Redis primary are killed", nodes.failover),
 }

@@ -36,6 +36,8 @@ pub(crate) struct SimulatedDisk {
     pub(crate) disk: Mutex<Disk>,
     clocks: Arc<Clocks>,
     look: Mutex<Option<Look>>,
+    /// A name that is a link, and the name of its file.
+    link: Mutex<Option<(String, String)>>,
 }
 
 impl SimulatedDisk {
@@ -44,11 +46,31 @@ impl SimulatedDisk {
     }
 
     pub(crate) fn holding(disk: Disk, clocks: Arc<Clocks>) -> Arc<SimulatedDisk> {
-        Arc::new(SimulatedDisk { disk: Mutex::new(disk), clocks, look: Mutex::new(None) })
+        Arc::new(SimulatedDisk { disk: Mutex::new(disk), clocks, look: Mutex::new(None), link: Mutex::new(None) })
     }
 
     pub(crate) fn set_look(&self, look: Option<Look>) {
         *self.look.lock().expect("no look panics") = look;
+    }
+
+    /// The file `name` gets the name `to`, and the name is a link to it from now on.
+    pub(crate) fn make_link(&self, name: &str, to: &str) {
+        self.locked().move_away(name, to);
+        *self.link.lock().expect("no look panics") = Some((name.to_owned(), to.to_owned()));
+    }
+
+    /// Whether the name is a link, and no file has taken its place.
+    pub(crate) fn is_link(&self, name: &str) -> bool {
+        self.linked(name).is_some() && !self.locked().has(name)
+    }
+
+    fn linked(&self, name: &str) -> Option<String> {
+        self.link.lock().expect("no look panics").as_ref().filter(|(link, _)| link == name).map(|(_, to)| to.clone())
+    }
+
+    /// The name of the file behind a link.
+    fn followed(&self, name: &str) -> String {
+        self.linked(name).unwrap_or_else(|| name.to_owned())
     }
 
     pub(crate) fn locked(&self) -> std::sync::MutexGuard<'_, Disk> {
@@ -94,7 +116,8 @@ pub(crate) struct Folder(pub(crate) Arc<SimulatedDisk>);
 
 impl Folder {
     fn file(&self, name: &str, makes: bool) -> Result<Arc<dyn DiskFile>> {
-        let handle = self.0.run(|disk| disk.open(name, makes))?;
+        let name = self.0.followed(name);
+        let handle = self.0.run(|disk| disk.open(&name, makes))?;
         Ok(Arc::new(OpenFile { disk: Arc::clone(&self.0), handle }))
     }
 }
@@ -113,11 +136,17 @@ impl StoreDisk for Folder {
     }
 
     fn identity(&self, name: &str) -> Result<FileId> {
-        self.0.run(|disk| disk.identity(name)).map(|inode| (1, inode))
+        let name = self.0.followed(name);
+        self.0.run(|disk| disk.identity(&name)).map(|inode| (1, inode))
     }
 
     fn is_taken(&self, name: &str) -> Result<bool> {
-        self.0.run(|disk| disk.is_there(name))
+        let is_there = self.0.run(|disk| disk.is_there(name))?;
+        Ok(is_there || self.0.linked(name).is_some())
+    }
+
+    fn target(&self, name: &str) -> Option<(Arc<dyn StoreDisk>, String)> {
+        self.0.linked(name).map(|to| (Arc::new(Folder(Arc::clone(&self.0))) as Arc<dyn StoreDisk>, to))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {

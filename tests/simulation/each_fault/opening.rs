@@ -1,7 +1,9 @@
 //! A file that is not as a process left it: half written, older, another process's, of another kind, cut, or gone, at each
 //! operation of a start. A start never writes to such a file, and reads what was acknowledged or nothing.
 
-use super::{Disk, Event, MARKER_FILE, Rows, STORE, SimulatedDisk, StoreError, note, open, seam, server, vote};
+use super::{
+    Change, Disk, Event, Kill, MARKER_FILE, Rows, STORE, SimulatedDisk, StoreError, note, open, seam, server, vote,
+};
 use crate::simulation::seam::At;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -157,6 +159,82 @@ fn no_other_file_is_taken_or_repaired_at_any_operation_of_a_start() {
     }
     println!("{trials} trials, {unseen} once it was in use");
     assert!(trials > 100 && unseen * 3 < trials, "{trials}, {unseen}");
+}
+
+/// A part is taken away at each operation of a start, and comes back.
+#[test]
+fn a_part_that_goes_at_any_operation_of_a_start_is_missed_or_not_needed() {
+    let (right, marker) = written(0..30);
+    let mut trials = 0;
+    for part in [STORE, MARKER_FILE, "lock", "votes.reserve"] {
+        for at in 0.. {
+            let disk = disk_with(&[(STORE, &right), (MARKER_FILE, &marker)]);
+            let (hand, is_struck) = (Arc::clone(&disk), Arc::new(AtomicBool::new(false)));
+            let (mut operations, struck) = (0, Arc::clone(&is_struck));
+            disk.set_look(Some(Box::new(move |_| {
+                if operations == at {
+                    hand.locked().move_away(part, "elsewhere");
+                    struck.store(true, Ordering::Relaxed);
+                }
+                operations += 1;
+            })));
+            let first = read(&disk);
+            disk.set_look(None);
+            if !is_struck.load(Ordering::Relaxed) {
+                break;
+            }
+            trials += 1;
+            let what = format!("{part} at operation {at}");
+            if let Ok(found) = first {
+                assert_eq!(found, rows(0..30), "{what}");
+            }
+            // Another store is made for none that is known.
+            let second = read(&disk);
+            assert!(
+                second.as_ref().is_ok_and(|found| *found == rows(0..30)) || !disk.locked().has(STORE),
+                "{what}: {second:?}"
+            );
+            if !disk.locked().has(STORE) {
+                disk.locked().move_away("elsewhere", STORE);
+            }
+            assert_eq!(read(&disk).expect("it is whole"), rows(0..30), "{what}");
+        }
+    }
+    println!("{trials} trials");
+    assert!(trials > 100, "{trials}");
+}
+
+/// Regression: a file took the place of a link where the store was written anew.
+#[test]
+fn a_link_stays_one_at_any_kill_of_a_store_that_is_written_anew_behind_it() {
+    let (right, marker) = written(0..30);
+    let mut trials = 0;
+    for at in 0.. {
+        let disk = disk_with(&[(STORE, &right), (MARKER_FILE, &marker)]);
+        disk.make_link(STORE, "elsewhere.redb");
+        let mut store = open(&disk).expect("it is opened");
+        disk.locked().faults.syncs_fail = 1;
+        store.commit(&[Event::Vote(vote(99, 99))], &note()).expect_err("its sync fails");
+        disk.locked().faults.kill = Some(Kill::AtOperation(at));
+        let renewed = renew(&mut store, &rows(0..30));
+        let is_over = !disk.locked().is_dead();
+        disk.locked().die();
+        drop(store);
+        disk.locked().kill();
+        disk.locked().faults.kill = None;
+        assert!(disk.is_link(STORE), "a kill at operation {at}: a file has taken the place of the link");
+        let mut store = open(&disk).unwrap_or_else(|error| panic!("a kill at operation {at}: {error}"));
+        let found = Rows::of(&mut store).expect("it is read");
+        let with_doubtful = rows(0..30).after(&Change::Of(vec![Event::Vote(vote(99, 99))]));
+        assert!(found == rows(0..30) || found == with_doubtful, "a kill at operation {at}: {found:?}");
+        trials += 1;
+        if is_over {
+            renewed.expect("it is written anew");
+            break;
+        }
+    }
+    println!("{trials} kills");
+    assert!(trials > 30, "{trials}");
 }
 
 /// Without its note, or with its note alone, a store is not taken for an empty one.
