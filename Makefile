@@ -44,16 +44,15 @@ test-cluster: ## tests of many nodes on Redis, and of what the other features ch
 	.ci/noted all cargo test --features $(features) --locked --test integration -- \
 	    cluster command_line follower house proxies::control waiting::races
 
-# What is given back, what comes too late and what is refused depends on how the other engine runs each function. A run of
-# no test would be no success.
+# What is given back, what comes too late and what is refused depends on how the other engine runs each function.
 test-valkey: ## tests of many nodes on Valkey
 	server=$$(.ci/valkey)
-	VOTE_STATUS_TEST_REDIS_SERVER=$$server cargo test --features $(features) --locked --test integration -- --show-output \
+	VOTE_STATUS_TEST_REDIS_SERVER=$$server .ci/noted valkey cargo test --features $(features) --locked --test integration -- --show-output \
 	    cluster::{access,checker,given_back,gone,late,promotion,reasons,shards,split,strange} | tee target/valkey/said
 	grep -q '^valkey 9' target/valkey/said
 
 test-on-redis: ## the contract, races and safety with Redis as the store
-	VOTE_STATUS_TEST_STORE=redis cargo test --features $(features) --locked --test integration -- contract_ races safety
+	VOTE_STATUS_TEST_STORE=redis .ci/noted on-redis cargo test --features $(features) --locked --test integration -- contract_ races safety
 
 test-fuzz: ## tests of the checks that the fuzzer uses
 	.ci/noted fuzz cargo test --package vote-status-fuzz --locked
@@ -63,7 +62,7 @@ test-nodes: ## the model of the shared store beside a Redis and a Valkey, and th
 
 simulation: ## the simulation of disk and clocks: 1,000 seeds, the same each time; and each planted fault has its place
 	tests/planted/run --check
-	VOTE_STATUS_SIMULATION_SEEDS=1000 cargo test --locked --test integration -- simulation
+	VOTE_STATUS_SIMULATION_SEEDS=1000 .ci/noted simulation cargo test --locked --test integration -- simulation
 
 seeds: ## the simulation for two minutes with seeds that no run had before
 	contrib/nightly --minutes 2 simulation
