@@ -129,7 +129,8 @@ impl Recorder {
         let Some(reading) = self.clock.read() else {
             return Ok(Some(LoadPhase::Behind { next_ms: now_ms, store, note }));
         };
-        let started = TimeLines::start(note.map(|note| note.time), reading, self.accepts.clock);
+        let free_from = note.map_or(UnixSeconds(0), |note| note.spent_until);
+        let started = TimeLines::start(note.map(|note| note.time), free_from, reading, self.accepts.clock);
         if let Some(note) = note.filter(|note| note.settings != self.settings) {
             self.check_settings(&mut *store, note, started.as_ref().ok())?;
         }

@@ -380,11 +380,25 @@ fn a_time_that_stands_still_after_a_start_does_not_keep_votes_waiting() {
     assert!(matches!(bench.cast(50), VoteOutcome::Recorded(_)));
     assert_eq!(bench.ask(Command::Cancel(SERVER, voter(50))), Reply::Cancelled(Some(true)));
     let mut again = bench.killed();
+    let VoteOutcome::Recorded(next) = again.cast(51) else { panic!("the time is behind the instant") };
+    assert_eq!((again.shown_s(), i64::from(next.voted_at.0) - i64::from(START)), (1_041, 1_041));
+}
+
+/// The same where the time stands still since the start.
+#[test]
+fn a_time_that_stands_still_since_a_start_keeps_votes_waiting_for_six_seconds() {
+    let mut bench = at_work(&HandReaders::at(START));
+    bench.set(500_000);
+    assert!(matches!(bench.cast(50), VoteOutcome::Recorded(_)));
+    assert_eq!(bench.ask(Command::Cancel(SERVER, voter(50))), Reply::Cancelled(Some(true)));
+    let mut again = bench.killed();
+    again.set(-500_000);
+    let shown_s = again.shown_s();
     again.pass(5_900);
-    assert_eq!((again.cast(51), again.shown_s()), (VoteOutcome::TooManyChanges, 1_040));
+    assert_eq!((again.cast(51), again.shown_s()), (VoteOutcome::TooManyChanges, shown_s));
     again.pass(200);
     let VoteOutcome::Recorded(next) = again.cast(51) else { panic!("it has another instant") };
-    assert_eq!((again.shown_s(), i64::from(next.voted_at.0) - i64::from(START)), (1_040, 1_041));
+    assert_eq!((again.shown_s(), i64::from(next.voted_at.0) - i64::from(START)), (shown_s, shown_s + 1));
 }
 
 /// Regression: the first vote after a removal got the next second, where none had been cast in this one.

@@ -5,7 +5,7 @@
 //! The service shows the later line, and forgets by the certain line only. So an error of the clock may end a cooldown
 //! early, but loses no vote.
 
-use super::time::UnixSeconds;
+use super::time::{UnixSeconds, VOTE_AHEAD_MAX_S};
 
 /// Within so much of the certain line the wall clock is certain, in microseconds.
 const NEAR_US: i64 = 60_000_000;
@@ -13,6 +13,9 @@ const NEAR_US: i64 = 60_000_000;
 const APART_MAX_US: i64 = 600_000_000;
 /// The time shown stands still for up to so much rather than going back, in microseconds.
 pub const STANDSTILL_MAX_US: i64 = 600_000_000;
+/// A time that stands still for longer than this would keep votes waiting for instants that are not given any more, in
+/// microseconds: these lie less than this ahead.
+const SPENT_US: i64 = 1_000_000 * (VOTE_AHEAD_MAX_S as i64 + 1);
 /// A step of the wall clock by more than this is noted at once, in microseconds.
 const STEP_US: i64 = 1_000_000;
 /// A smaller difference between the two clocks is the error of the readings, in microseconds.
@@ -128,12 +131,14 @@ impl TimeLines {
     }
 
     /// Goes on from the note of a store; `None` where the store is new. `accepts_clock` makes the wall line certain. Gives
-    /// the lines of afterwards too, as [`TimeLines::read`] does.
+    /// the lines of afterwards too, as [`TimeLines::read`] does. A time that stands still for long begins at `free_from`, the
+    /// second behind the instants that are not given any more: votes would wait for it until the time runs.
     ///
     /// # Errors
     /// [`Behind`]: the wall clock is more than a minute behind the earlier of the noted lines.
     pub fn start(
         note: Option<TimeNote>,
+        free_from: UnixSeconds,
         reading: ClockReading,
         accepts_clock: bool,
     ) -> Result<(Self, Option<Self>), Behind> {
@@ -149,7 +154,10 @@ impl TimeLines {
         let moved_us = wall_us - us(wall_ms);
         let certain_us = us(certain_ms) + moved_us.clamp(0, NEAR_US);
         // A note may be a minute old.
-        let still_us = us(shown_ms) + if moved_us < -READING_ERROR_US { NEAR_US } else { 0 };
+        let noted_us = us(shown_ms) + if moved_us < -READING_ERROR_US { NEAR_US } else { 0 };
+        let later_us = if accepts_clock { wall_us } else { wall_us.max(certain_us) };
+        let stands = noted_us - later_us > SPENT_US;
+        let still_us = noted_us.max(if stands { i64::from(free_from.0) * 1_000_000 } else { 0 });
         let mut lines = Self {
             last: reading,
             certain_us,

@@ -86,7 +86,7 @@ impl World {
     }
 
     fn boot(&mut self, accepts_clock: bool) -> Result<(), Killed> {
-        match TimeLines::start(self.store.note, self.reading(), accepts_clock) {
+        match TimeLines::start(self.store.note, UnixSeconds(0), self.reading(), accepts_clock) {
             Err(Behind(_)) => Ok(()),
             Ok((lines, then)) => {
                 let mut process = Process { lines, table: self.store.rows.clone() };
@@ -347,7 +347,7 @@ struct Hand {
 impl Hand {
     fn new() -> Self {
         let reading = ClockReading { wall_us: 1_000_000 * SECOND_US, monotonic_us: 0 };
-        let (lines, back) = TimeLines::start(None, reading, false).expect("a new store");
+        let (lines, back) = TimeLines::start(None, UnixSeconds(0), reading, false).expect("a new store");
         assert_eq!(back, None);
         Self { lines, reading }
     }
@@ -444,7 +444,7 @@ fn a_start_goes_on_from_the_note() {
     let ms = |s: u64| s * 1_000;
     let note = TimeNote { certain_ms: ms(10_000), wall_ms: ms(10_000), shown_ms: ms(10_000) };
     let at = |wall_s: i64| ClockReading { wall_us: wall_s * SECOND_US, monotonic_us: 7 };
-    let start = |note, wall_s, accepts| TimeLines::start(Some(note), at(wall_s), accepts);
+    let start = |note, wall_s, accepts| TimeLines::start(Some(note), UnixSeconds(0), at(wall_s), accepts);
     // Off for a minute, and for an hour: the true time is shown at once.
     let (lines, back) = start(note, 10_060, false).expect("not behind");
     assert_eq!(
@@ -468,6 +468,24 @@ fn a_start_goes_on_from_the_note() {
     let back = back.expect("the time shown goes back");
     assert_eq!((back.is_one(), back.now()), (true, UnixSeconds(5_000)));
     assert_eq!((lines.is_one(), lines.certain(), lines.now()), (false, UnixSeconds(10_000), UnixSeconds(10_060)));
+}
+
+/// Regression: where all instants that a vote might get had been given, a start during a standstill refused votes until its
+/// end.
+#[test]
+fn a_start_during_a_standstill_is_behind_the_instants_that_were_given() {
+    let note = TimeNote { certain_ms: 9_500_000, wall_ms: 9_500_000, shown_ms: 10_000_000 };
+    let reading = |wall_s: i64| ClockReading { wall_us: wall_s * SECOND_US, monotonic_us: 7 };
+    let now = |free_from, wall_s| {
+        let (lines, then) =
+            TimeLines::start(Some(note), UnixSeconds(free_from), reading(wall_s), false).expect("none behind");
+        assert_eq!(then, None);
+        lines.now()
+    };
+    assert_eq!(now(10_006, 9_501), UnixSeconds(10_006));
+    assert_eq!(now(9_999, 9_501), UnixSeconds(10_000));
+    assert_eq!(now(10_006, 9_995), UnixSeconds(10_000), "the time runs soon");
+    assert_eq!(now(10_006, 10_001), UnixSeconds(10_001), "the time runs");
 }
 
 #[test]

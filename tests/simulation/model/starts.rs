@@ -22,6 +22,10 @@ impl Model {
             None => vec![Start::Lines(Lines::new(reading))],
             Some(note) => Lines::start(note, reading, accepts.clock),
         };
+        let ways = ways.into_iter().flat_map(|way| match way {
+            Start::Lines(lines) => stored.world.behind_spent(lines).into_iter().map(Start::Lines).collect(),
+            Start::Behind => vec![way],
+        });
         let mut all = Vec::new();
         for way in ways {
             let Start::Lines(lines) = way else {

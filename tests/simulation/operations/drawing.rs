@@ -274,7 +274,7 @@ fn spent_in_a_standstill(random: &mut Random) -> Vec<Operation> {
     vec![
         Operation::Step { ms: -*random.pick(&[20_000, 50_000, 300_000]) },
         Operation::Pass { ms: 300 },
-        Operation::Flip { server, address, rounds: 1 + random.below(4) },
+        Operation::Flip { server, address, rounds: 1 + random.below(8) },
         Operation::Restart { end, off_ms: 50, step_ms: 0, accepts_clock: false },
         Operation::Pass { ms: *random.pick(&[50, 900, 7_000]) },
         Operation::Flip { server, address, rounds: 1 },

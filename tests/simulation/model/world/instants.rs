@@ -1,8 +1,10 @@
 //! Instants of votes that were taken away: which of them a new vote may get.
 
 use super::{AHEAD_MAX_S, Moment, Spent, Voter, World};
+use crate::simulation::model::time::{FUZZ_MS, Lines};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 impl World {
     pub(super) fn spend(&mut self, server: u32, voter: Voter, at_s: i64) {
@@ -51,16 +53,43 @@ impl World {
         instants
     }
 
-    /// The latest instant of these that a later vote must not have, and whether the service knows it for sure.
-    pub(crate) fn latest_spent_s(&self, from_s: i64) -> Option<(i64, bool)> {
+    /// The instants of these that a later vote must not have, each with whether the service knows it for sure.
+    fn known(&self, within_s: RangeInclusive<i64>) -> BTreeMap<i64, bool> {
         // Votes of a removed server count as spent only where the server is listed again.
         let is_left =
             |server: &u32, voter: &Voter| self.servers.get(server).is_some_and(|it| it.left.contains_key(voter));
-        let latest = self.spent.iter().filter_map(|((server, voter), spent)| {
-            let (at_s, spent) = spent.last_key_value()?;
-            Some((*at_s, *spent == Spent::Never && !is_left(server, voter)))
-        });
-        latest.filter(|(at_s, _)| *at_s >= from_s).max()
+        let mut known = BTreeMap::new();
+        for ((server, voter), spent) in &self.spent {
+            for (at_s, spent) in spent.range(within_s.clone()) {
+                *known.entry(*at_s).or_default() |= *spent == Spent::Never && !is_left(server, voter);
+            }
+        }
+        known
+    }
+
+    /// The latest of them.
+    pub(crate) fn latest_spent_s(&self, from_s: i64) -> Option<(i64, bool)> {
+        self.known(from_s..=i64::MAX).pop_last()
+    }
+
+    /// A start during a standstill shows a time behind the instants that no later vote must have.
+    pub(in crate::simulation::model) fn behind_spent(&self, lines: Lines) -> Vec<Lines> {
+        let stands_ms = lines.shown_ms - lines.target_ms() - 1_000 * (AHEAD_MAX_S + 1);
+        if stands_ms <= -FUZZ_MS {
+            return vec![lines];
+        }
+        let shown_s = lines.shown_ms.div_euclid(1_000);
+        let (mut ways, mut known) = (Vec::new(), self.known(shown_s..=shown_s + AHEAD_MAX_S));
+        while let Some((at_s, is_sure)) = known.pop_last() {
+            let mut behind = lines;
+            behind.shown_ms = behind.shown_ms.max((at_s + 1) * 1_000);
+            ways.push(behind);
+            if is_sure && stands_ms > FUZZ_MS {
+                return ways;
+            }
+        }
+        ways.push(lines);
+        ways
     }
 
     /// What was spent need not be remembered.
