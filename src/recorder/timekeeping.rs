@@ -85,14 +85,13 @@ impl Recorder {
         );
     }
 
-    /// Changes the lines: in the store first. Where one of them goes back, what the certain line has ended goes before, or it
-    /// would count again.
+    /// Changes the lines: in the store first. Where the certain line goes back, what it has ended goes before, or it would
+    /// count again.
     pub(super) fn change_lines(&mut self, lines: TimeLines) -> Result<(), Reply> {
-        let goes_back = lines.now() < self.lines.now();
-        if goes_back || lines.certain() < self.lines.certain() {
+        if lines.certain() < self.lines.certain() {
             self.forget_all_ended()?;
         }
-        if !goes_back {
+        if lines.now() >= self.lines.now() {
             self.write(&[], lines.note())?;
             self.lines = lines;
             self.show_time();
