@@ -24,6 +24,8 @@ pub(super) const CACHE_BYTES: usize = 16 << 20;
 
 /// What the library says of a repair where it undoes the last commit: so much of it is done.
 const UNDOING: Range<f64> = 0.1..0.5;
+/// The same where it has read the whole file, and found it sound.
+const VERIFIED: f64 = 0.5;
 
 /// The library's header. Each commit changes it.
 const HEADER_BYTES: usize = 320;
@@ -49,6 +51,8 @@ pub(super) struct StoreFile {
     view: Mutex<Option<PrivateView>>,
     /// The library has undone the last commit of the file.
     is_undone: AtomicBool,
+    /// The library has read the whole file to repair it, and what counts of it is sound.
+    is_verified: AtomicBool,
 }
 
 impl StoreFile {
@@ -78,6 +82,7 @@ impl StoreFile {
             uses_reserve: AtomicBool::new(true),
             view: Mutex::default(),
             is_undone: AtomicBool::default(),
+            is_verified: AtomicBool::default(),
         };
         *file.header() = file.read_header()?;
         Ok(Arc::new(file))
@@ -107,6 +112,7 @@ impl StoreFile {
         // The library tells how far it is with a repair, and undoes a commit at one place of it.
         let undone = move |session: &mut RepairSession| {
             file.is_undone.fetch_or(UNDOING.contains(&session.progress()), Ordering::Relaxed);
+            file.is_verified.fetch_or(session.progress() >= VERIFIED, Ordering::Relaxed);
         };
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE_BYTES).set_repair_callback(undone);
@@ -210,6 +216,11 @@ impl StoreFile {
     /// Refuses to touch a file in which nothing counts.
     fn refuse_void(&self) -> io::Result<()> {
         if self.is_void() { Err(io::Error::other("nothing in the file counts any more")) } else { Ok(()) }
+    }
+
+    /// Whether the library has read and checked the whole file as it was opened.
+    pub(super) fn is_verified(&self) -> bool {
+        self.is_verified.load(Ordering::Relaxed)
     }
 
     /// Bytes that the library uses.
