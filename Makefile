@@ -42,7 +42,7 @@ test-bare: ## tests without the second engine
 test-cluster: ## tests of many nodes on Redis, and of what the other features change
 	.ci/noted all cargo test --features $(features) --locked --lib
 	.ci/noted all cargo test --features $(features) --locked --test integration -- \
-	    cluster command_line follower house proxies::control waiting::races
+	    cluster command_line house proxies::control waiting::races
 
 # What is given back, what comes too late and what is refused depends on how the other engine runs each function.
 test-valkey: ## tests of many nodes on Valkey

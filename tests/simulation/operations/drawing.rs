@@ -416,6 +416,10 @@ fn disk_trouble(random: &mut Random) -> Vec<Operation> {
             scene.extend((0..1 + random.below(3)).map(|_| asks(random)));
             if random.below(3) > 0 {
                 scene.push(Operation::Disk(Trouble::Heals));
+                if random.below(2) == 0 {
+                    // For so long that a service on a well disk has to take votes again.
+                    scene.extend([Operation::Pass { ms: 31_000 }, asks(random)]);
+                }
             }
             scene
         }
@@ -425,7 +429,10 @@ fn disk_trouble(random: &mut Random) -> Vec<Operation> {
         }
         5 => {
             let away = if random.below(2) == 0 { Trouble::MovedAway } else { Trouble::AnotherAtPath };
-            vec![Operation::Disk(away), asks(random), Operation::Disk(Trouble::MovedBack)]
+            // Whether a vote comes meanwhile or not, it is noticed.
+            let meanwhile = if random.below(2) == 0 { asks(random) } else { Operation::Pass { ms: 4_000 } };
+            let back = Operation::Disk(Trouble::MovedBack);
+            vec![Operation::Disk(away), meanwhile, back, Operation::Pass { ms: 31_000 }, asks(random)]
         }
         6 => vec![Operation::SecondProcess],
         7 => {
