@@ -4,7 +4,6 @@ use super::clocks::Clocks;
 use super::disk::Faults;
 use super::logged;
 use super::model::time::{FUZZ_MS, Reading, once};
-use super::model::world::Seen;
 use super::model::{Accepts, Answer, Asking, Model, Request, Settings, Sight};
 use super::process::{Looks, Process};
 use super::seam::SimulatedDisk;
@@ -33,6 +32,8 @@ const MENDS_MS: i64 = 10_000;
 const STARTS_MS: i64 = 30_000;
 /// A start that waits for something looks again after this long.
 const TRIES_AGAIN_MS: i64 = 5_000;
+/// A store that is not at its path is told of within this.
+const GONE_MS: i64 = 3_000;
 /// The time is noted each minute, at a tick.
 const NOTED_MS: i64 = 61_000;
 /// A step of the clock above this is noted at once.
@@ -85,6 +86,8 @@ pub(crate) struct Machine {
     /// What happens is written down where somebody reads it.
     pub(crate) said: Option<Vec<String>>,
     asked_last: Vec<Request>,
+    /// Since when the store is not at its path.
+    gone_from_ms: Option<i64>,
 }
 
 /// A copy of the store, and what it may hold.
@@ -134,6 +137,7 @@ impl Machine {
             certain_ms: VecDeque::new(),
             said: is_told.then(Vec::new),
             asked_last: Vec::new(),
+            gone_from_ms: None,
         }
     }
 
@@ -460,23 +464,6 @@ struct Step<'a> {
     was_there: bool,
     /// The recorder wanted to be called.
     is_tick: bool,
-}
-
-impl Step<'_> {
-    /// The seconds of the service in which its requests may have been decided: one, where the disk takes no time.
-    fn seconds(&self) -> Vec<i64> {
-        let mut seconds = vec![self.shown_ms.div_euclid(1_000)];
-        if self.took.0 != self.took.1 || self.is_dead {
-            seconds.extend(self.looks.times.iter().map(|(_, shown_ms)| shown_ms.div_euclid(1_000)));
-        }
-        super::model::time::once(seconds)
-    }
-
-    /// The cooldowns of a server that goes may go before it does, and come before it comes.
-    fn may_be_midway(&self, asking: &Asking, sight: Sight) -> bool {
-        let is_removed = |request: &Request| *request == Request::Remove(asking.server);
-        sight.seen == Seen::CanVote && self.requests.iter().any(is_removed)
-    }
 }
 
 /// Of both families; some stand for one voter, some for one under a shorter prefix.

@@ -1,6 +1,6 @@
 //! What a step has shown, compared with the model: answers, what readers saw meanwhile, bells, notes and memory.
 
-use super::{FILE_BYTES_MAX, MEMORY_LOOKS, Machine, NOTED_MS, Outcome, STEP_MS, STORE, SWEPT_STEPS, Step};
+use super::{FILE_BYTES_MAX, GONE_MS, MEMORY_LOOKS, Machine, NOTED_MS, Outcome, STEP_MS, STORE, SWEPT_STEPS, Step};
 use crate::simulation::model::time::{FUZZ_MS, once};
 use crate::simulation::model::world::{Seen, Token};
 use crate::simulation::model::{Answer, Asking, Live, Named, Request, Sight};
@@ -188,6 +188,7 @@ impl Machine {
             return Ok(());
         }
         let certain_ms = self.certain_ms.pop_front().unwrap_or(0);
+        self.judge_file(process)?;
         self.looked += 1;
         if !self.looked.is_multiple_of(MEMORY_LOOKS) {
             return Ok(());
@@ -197,10 +198,24 @@ impl Machine {
             return Err(format!("the table holds {held} votes, and {most} have not ended"));
         }
         let bytes = self.disk.locked().length_of(STORE);
-        if bytes > FILE_BYTES_MAX || (bytes == 0 && self.works() && !self.is_in_memory) {
+        if bytes > FILE_BYTES_MAX {
             return Err(format!("the file has {bytes} bytes"));
         }
         Ok(())
+    }
+
+    /// A file that is no longer at its path is told of, whether a vote comes or not, and one that was emptied is written anew.
+    fn judge_file(&mut self, process: &Process) -> Outcome {
+        let (boot_ms, disk) = (self.clocks.reading().boot_ms, self.disk.locked());
+        let is_gone = !self.is_in_memory && (self.is_displaced || !disk.has(STORE));
+        if !is_gone {
+            self.gone_from_ms = None;
+        } else if boot_ms - *self.gone_from_ms.get_or_insert(boot_ms) > GONE_MS && process.trouble().is_none() {
+            return Err("the store is not at its path, and nothing says so".into());
+        }
+        let is_empty = !self.is_in_memory && disk.length_of(STORE) == 0;
+        drop(disk);
+        if is_empty && self.works() { Err("the store's file is empty".into()) } else { Ok(()) }
     }
 
     /// What readers ask while the recorder works: all that the requests are about, and something else.
@@ -245,5 +260,22 @@ impl Machine {
                 at.and_then(|at| u32::try_from(at).ok())
             }
         }
+    }
+}
+
+impl Step<'_> {
+    /// The seconds of the service in which its requests may have been decided: one, where the disk takes no time.
+    pub(super) fn seconds(&self) -> Vec<i64> {
+        let mut seconds = vec![self.shown_ms.div_euclid(1_000)];
+        if self.took.0 != self.took.1 || self.is_dead {
+            seconds.extend(self.looks.times.iter().map(|(_, shown_ms)| shown_ms.div_euclid(1_000)));
+        }
+        once(seconds)
+    }
+
+    /// The cooldowns of a server that goes may go before it does, and come before it comes.
+    pub(super) fn may_be_midway(&self, asking: &Asking, sight: Sight) -> bool {
+        let is_removed = |request: &Request| *request == Request::Remove(asking.server);
+        sight.seen == Seen::CanVote && self.requests.iter().any(is_removed)
     }
 }

@@ -434,6 +434,7 @@ fn disk_trouble(random: &mut Random) -> Vec<Operation> {
             let back = Operation::Disk(Trouble::MovedBack);
             vec![Operation::Disk(away), meanwhile, back, Operation::Pass { ms: 31_000 }, asks(random)]
         }
+        6 if random.below(2) == 0 => vec![Operation::Disk(Trouble::Emptied), Operation::Pass { ms: 60_000 }],
         6 => vec![Operation::SecondProcess],
         7 => {
             // For so long that the pauses between tries have grown.
