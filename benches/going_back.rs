@@ -25,7 +25,7 @@ use vote_status::vote::time::{Cooldown, UnixSeconds};
 /// 2026-11-20T12:34:56Z.
 const BEGIN_S: u32 = 1_795_178_096;
 const SERVER: ServerId = ServerId(28);
-const VOTES_PER_BATCH: u32 = 10_000;
+const VOTES_PER_BATCH: usize = 10_000;
 /// The clock was ahead for so long, and comes back.
 const AHEAD_US: i64 = 7_200_000_000;
 const MIB: f64 = 1_048_576.0;
@@ -117,7 +117,7 @@ fn measure(data_dir: &Path, votes: u32, ahead: u32) {
 
 fn fill(recorder: &mut Recorder, addresses: std::ops::Range<u32>, voted_at: UnixSeconds) {
     let all: Vec<u32> = addresses.collect();
-    for batch in all.chunks(VOTES_PER_BATCH as usize) {
+    for batch in all.chunks(VOTES_PER_BATCH) {
         let vote = |address: &u32| Vote {
             server: ServerName::Id(SERVER),
             voter: VoterAddress::V4(Ipv4(*address)).into(),

@@ -77,7 +77,6 @@ fn the_house_is_in_order() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
-/// The floor rule, over `use` lines and paths in the code alike.
 /// What is added to the documents pushes out what nobody needs. Reports of measurements are no documents.
 #[test]
 fn the_documents_stay_short() {
@@ -90,6 +89,7 @@ fn the_documents_stay_short() {
     assert!((5_000..=DOCUMENT_WORDS_MAX).contains(&count), "{count} words, {DOCUMENT_WORDS_MAX} at most");
 }
 
+/// The floor rule, over `use` lines and paths in the code alike.
 fn floors(source: &Source, broken: &mut Vec<String>) {
     let Some(own) = module_of(&source.path) else {
         return;

@@ -6,13 +6,13 @@ import statistics
 import time
 from pathlib import Path
 
-from lib import process, votes
+from lib import process, usage, votes
 from lib.service import Service
 
 RATE = 2_000
 # So long votes come in before the kill.
 CASTING_SECONDS = 0.5
-PEAK_MAX, KILLED_SECONDS_MAX, STOPPED_RATIO_MAX = 1.15, 3.0, 1.1
+SECONDS_MAX, RESIDENT_MIB_MAX, PEAK_MAX, RATIO_MAX = 3, 300, 1.15, 1.1
 
 
 class Started:
@@ -23,11 +23,11 @@ class Started:
         for number in votes.SERVERS:
             self.service.control.put_server(number)
         self.service.control.batch(votes.past(count, 0), count, "?mode=record")
-        self.cast, self.seconds, self.peaks = 0, {"kill": [], "stop": []}, []
+        self.cast, self.peaks = 0, []
+        self.seconds, self.resident = {"kill": [], "stop": []}, {"kill": [], "stop": []}
 
     def again(self, how):
         """Ends it, and starts it again."""
-        peak = _peak(self.service)
         if how == "kill":
             caster = votes.cast_at_rate(self.service, RATE, 100_000_000 + self.cast, process.EVERY_CPU)
             time.sleep(CASTING_SECONDS)
@@ -42,6 +42,7 @@ class Started:
         while not self.service.control.takes_votes():
             time.sleep(0.005)
         self.seconds[how].append(time.monotonic() - began)
+        self.resident[how].append(usage.memory([self.service.process.pid]).rss / 2**20)
         if how == "kill":
             # What is written anew behind a start counts too.
             time.sleep(1)
@@ -63,7 +64,7 @@ def measure(chosen, table):
             for version in versions:
                 for how in ("kill", "stop"):
                     version.again(how)
-        _tell(f"{count:,} cooldowns", versions, table, count == 10_000_000)
+        _tell(f"{count:,} cooldowns", versions, table, count == chosen.cooldowns)
         for version in versions:
             process.stop(version.service.process)
 
@@ -72,16 +73,18 @@ def _tell(what, versions, table, is_most):
     this, medians = versions[0], {}
     for version in versions:
         for how, seconds in version.seconds.items():
-            medians[version.name, how] = statistics.median(seconds)
-            said = f"{medians[version.name, how]:.2f} s, {min(seconds):.2f} to {max(seconds):.2f}"
-            is_asked = is_most and how == "kill" and version is this
-            asked = (f"at most {KILLED_SECONDS_MAX} s", medians[version.name, how] <= KILLED_SECONDS_MAX) if is_asked else ()
-            table.add(f"{what}: start after a {how}, {version.name} version", said, *asked)
+            medians[version.name, how] = took = statistics.median(seconds)
+            resident, file = max(version.resident[how]), version.service.store.stat().st_size / 2**20
+            said = (f"{took:.2f} s, {min(seconds):.2f} to {max(seconds):.2f}, {resident:,.0f} MiB resident, "
+                    f"file {file:,.0f} MiB")
+            asked = (f"{SECONDS_MAX} s, {RESIDENT_MIB_MAX} MiB", took <= SECONDS_MAX and resident < RESIDENT_MIB_MAX)
+            table.add(f"{what}: start after a {how}, {version.name} version", said,
+                      *(asked if is_most and version is this else ()))
     if len(versions) > 1:
         for how in this.seconds:
             ratio = medians["this", how] / medians["earlier", how]
             table.add(f"{what}: start after a {how}, this to the earlier version", f"{ratio:.2f} ×",
-                      f"at most {STOPPED_RATIO_MAX} ×", ratio <= STOPPED_RATIO_MAX)
+                      f"at most {RATIO_MAX} ×", ratio <= RATIO_MAX)
     for version in versions:
         asked = (f"at most {PEAK_MAX} ×", max(version.peaks) <= PEAK_MAX) if version is this else ()
         said = f"{statistics.median(version.peaks):.2f} ×, at most {max(version.peaks):.2f} ×"

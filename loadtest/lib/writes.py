@@ -1,14 +1,13 @@
 """The write side of one service, durable. Nothing is pinned: the recorder and the workers share the machine as they would.
 
 Single `POST /v1/votes` over 64 kept connections and status reads, in alternation; a batch of NDJSON; the p99 of status
-reads, alone and beside 20,000 votes a second, in alternation; the start with many live cooldowns, after a kill and after
-a clean stop.
+reads, alone and beside 20,000 votes a second, in alternation.
 """
 
 import statistics
 import time
 
-from lib import process, usage, votes, wrk
+from lib import process, votes, wrk
 from lib.competitor import PATH
 from lib.service import Service
 
@@ -56,18 +55,6 @@ def reads_beside_votes(service, chosen, table):
               "at most 2 ×", ratio <= 2)
 
 
-def start(service, count, table):
-    service.control.batch(votes.past(count, 100_000_000), count)
-    for how, end in (("kill -9", service.kill), ("a clean stop", lambda: process.stop(service.process))):
-        end()
-        took = service.start()
-        resident = usage.memory([service.process.pid]).rss / 2**20
-        file = service.store.stat().st_size / 2**20
-        table.add(f"start with {count:,} live cooldowns after {how}",
-                  f"ready in {took:.2f} s, {resident:,.0f} MiB resident, file {file:,.0f} MiB", "3 s, 300 MiB",
-                  took <= 3 and resident < 300)
-
-
 def measure(chosen, table):
     service = Service(chosen.binary, "writes")
     for server in votes.SERVERS:
@@ -75,4 +62,3 @@ def measure(chosen, table):
     singles(service, chosen, table)
     batch(service, table)
     reads_beside_votes(service, chosen, table)
-    start(service, chosen.cooldowns, table)

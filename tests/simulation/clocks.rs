@@ -34,7 +34,7 @@ impl Clocks {
     /// The wall clock is set.
     pub(crate) fn step(&self, ms: i64) {
         self.wall_us.fetch_add(ms * 1_000, Ordering::Relaxed);
-        self.has_stepped.store(true, Ordering::Relaxed);
+        self.has_stepped.fetch_or(ms != 0, Ordering::Relaxed);
     }
 
     /// Whether the wall clock was ever set.

@@ -3,7 +3,7 @@
 use super::clocks::Clocks;
 use super::disk::Faults;
 use super::logged;
-use super::model::time::{FUZZ_MS, Reading, once};
+use super::model::time::{FUZZ_MS, Reading};
 use super::model::{Accepts, Answer, Asking, Model, Request, Settings, Sight};
 use super::process::{Looks, Process};
 use super::seam::SimulatedDisk;
@@ -280,17 +280,16 @@ impl Machine {
     ) -> Outcome {
         let (options, accepts) = (process.options, process.accepts);
         let took = (begin, self.clocks.reading());
-        let readings = once([begin, took.1]);
         let shown_ms = process.reader.shown_ms();
         if self.disk.locked().is_dead() {
             self.say(|| "dies at its start".into());
             self.process = Some(process);
-            self.model.died_at_start(options, accepts, &readings);
+            self.model.died_at_start(options, accepts, took);
             return self.dies(options, accepts);
         }
         if let Some(error) = refused {
             self.say(|| format!("refused: {error}"));
-            return self.model.is_wrong(options, accepts, &readings).map_err(|why| format!("{why}: {error}"));
+            return self.model.is_wrong(options, accepts, took).map_err(|why| format!("{why}: {error}"));
         }
         let trouble = process.trouble();
         let took_ms = took.1.boot_ms - took.0.boot_ms;
@@ -306,7 +305,7 @@ impl Machine {
             if let Some((trouble, why)) = trouble.as_ref().filter(|_| self.works_from_ms.is_some() && self.is_mended) {
                 return Err(format!("ready, and the trouble is {trouble:?}: {why}"));
             }
-            self.model.is_ready(options, accepts, &readings, shown_ms, !self.is_mended)?;
+            self.model.is_ready(options, accepts, took, shown_ms, !self.is_mended)?;
             if self.counts().writes > before.writes {
                 self.model.wrote(took);
             }
@@ -317,7 +316,7 @@ impl Machine {
             self.last = Some((took.1, shown_ms));
             self.certain_ms.clear();
         } else if let Some((Trouble::ClockBehind, why)) = trouble.as_ref().filter(|_| tries) {
-            self.model.is_behind(options, accepts, &readings).map_err(|what| format!("{what}: {why}"))?;
+            self.model.is_behind(options, accepts, took).map_err(|what| format!("{what}: {why}"))?;
         }
         self.process = Some(process);
         Ok(())

@@ -138,18 +138,18 @@ fn bell(watch: &Arc<Mutex<Watch>>) -> Bell {
 
 impl Watch {
     fn look(&mut self, at: At, syncs: u64) {
-        let mut looks = self.looks.lock().expect("no look panics");
         if !self.readiness.is_loaded() {
             return;
         }
-        let now = (self.clocks.reading(), self.reader.shown_ms());
-        if looks.times.last().is_none_or(|last| last.0 != now.0) {
-            looks.times.push(now);
-        }
+        let mut looks = self.looks.lock().expect("no look panics");
         if let At::Stalled(ms) = at {
             // Another thread of the service looks at it.
             self.readiness.look(self.reader.clock.now().monotonic_ms);
             looks.stalls.push((ms, self.readiness.gravest().map(|(trouble, _)| trouble)));
+        }
+        let now = (self.clocks.reading(), self.reader.shown_ms());
+        if looks.times.last().is_none_or(|last| last.0 != now.0) {
+            looks.times.push(now);
         }
         let is_synced = syncs > looks.synced_before;
         let Looks { asking, seen, .. } = &mut *looks;

@@ -223,9 +223,7 @@ fn carry_out(machine: &mut Machine, operation: &Operation) -> Result<(), String>
                 End::PowerCut => machine.end_abruptly(true),
             }
             machine.clocks.pass(*off_ms);
-            if *step_ms != 0 {
-                machine.clocks.step(*step_ms);
-            }
+            machine.clocks.step(*step_ms);
             machine.off_ms += step_ms;
             let accepts = Accepts { clock: *accepts_clock, settings: false };
             machine.start(machine.model.settings, accepts)

@@ -37,6 +37,26 @@ fn read(disk: &Arc<SimulatedDisk>) -> Result<Rows, StoreError> {
     open(disk).and_then(|mut store| Rows::of(&mut store))
 }
 
+/// Reads the store, and somebody does this to the disk behind the operation of this number; `None` where there are fewer.
+fn read_struck(
+    disk: &Arc<SimulatedDisk>,
+    at: usize,
+    strike: impl Fn(&mut Disk) + Send + 'static,
+) -> Option<Result<Rows, StoreError>> {
+    let (hand, is_struck) = (Arc::clone(disk), Arc::new(AtomicBool::new(false)));
+    let (mut operations, struck) = (0, Arc::clone(&is_struck));
+    disk.set_look(Some(Box::new(move |_| {
+        if operations == at {
+            strike(&mut hand.locked());
+            struck.store(true, Ordering::Relaxed);
+        }
+        operations += 1;
+    })));
+    let found = read(disk);
+    disk.set_look(None);
+    is_struck.load(Ordering::Relaxed).then_some(found)
+}
+
 /// Regression: 18 of 54 starts repaired a file that `cp` was writing, to ruin.
 #[test]
 fn a_file_that_is_being_copied_is_not_written_and_is_used_once_it_is_whole() {
@@ -124,20 +144,8 @@ fn no_other_file_is_taken_or_repaired_at_any_operation_of_a_start() {
     for (kind, other) in others {
         for at in 0.. {
             let disk = disk_with(&[(STORE, &right), (MARKER_FILE, &marker)]);
-            let (hand, content, is_struck) = (Arc::clone(&disk), other.to_vec(), Arc::new(AtomicBool::new(false)));
-            let (mut operations, struck) = (0, Arc::clone(&is_struck));
-            disk.set_look(Some(Box::new(move |_| {
-                if operations == at {
-                    hand.locked().replace(STORE, &content);
-                    struck.store(true, Ordering::Relaxed);
-                }
-                operations += 1;
-            })));
-            let first = read(&disk);
-            disk.set_look(None);
-            if !is_struck.load(Ordering::Relaxed) {
-                break;
-            }
+            let content = other.to_vec();
+            let Some(first) = read_struck(&disk, at, move |disk| disk.replace(STORE, &content)) else { break };
             trials += 1;
             let what = format!("{kind} at operation {at}");
             // Once the file is in use it is written, whatever it has become since the last look.
@@ -169,20 +177,7 @@ fn a_part_that_goes_at_any_operation_of_a_start_is_missed_or_not_needed() {
     for part in [STORE, MARKER_FILE, "lock", "votes.reserve"] {
         for at in 0.. {
             let disk = disk_with(&[(STORE, &right), (MARKER_FILE, &marker)]);
-            let (hand, is_struck) = (Arc::clone(&disk), Arc::new(AtomicBool::new(false)));
-            let (mut operations, struck) = (0, Arc::clone(&is_struck));
-            disk.set_look(Some(Box::new(move |_| {
-                if operations == at {
-                    hand.locked().move_away(part, "elsewhere");
-                    struck.store(true, Ordering::Relaxed);
-                }
-                operations += 1;
-            })));
-            let first = read(&disk);
-            disk.set_look(None);
-            if !is_struck.load(Ordering::Relaxed) {
-                break;
-            }
+            let Some(first) = read_struck(&disk, at, move |disk| disk.move_away(part, "elsewhere")) else { break };
             trials += 1;
             let what = format!("{part} at operation {at}");
             if let Ok(found) = first {

@@ -27,8 +27,8 @@ const WAYS_MAX: usize = 96;
 pub(crate) struct Live {
     pub(crate) lines: Lines,
     pub(crate) world: Rc<World>,
-    /// Behind a start it knows the latest instant that was spent, and not of whom; perhaps for sure. Until then (boot time)
-    /// votes up to that are refused.
+    /// Behind a start it knows the latest instant that was spent, perhaps for sure, and no pair. Until then (boot time) votes
+    /// up to that are refused.
     noted_spent: Option<(i64, bool, i64)>,
 }
 

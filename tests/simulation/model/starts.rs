@@ -56,31 +56,30 @@ impl Model {
         all
     }
 
-    /// The service is ready; it has read the clocks at one of these readings, the last of which is now, and shows this time.
+    /// The service is ready; it has read the clocks at one of these took, and shows this time.
     /// Where the store `is_void`, a power cut may leave what is older than this start has seen.
     pub(crate) fn is_ready(
         &mut self,
         options: Settings,
         accepts: Accepts,
-        readings: &[Reading],
+        took: (Reading, Reading),
         shown_ms: i64,
         is_void: bool,
     ) -> Outcome {
         let (mut live, mut disk) = (Vec::new(), Vec::new());
-        let now_ms = readings[readings.len() - 1].boot_ms;
         for stored in &self.disk {
             let mut stays = false;
-            for (reading, started) in readings.iter().flat_map(|reading| {
-                self.starts(stored, options, *reading, accepts).into_iter().map(move |s| (reading, s))
+            for (reading, started) in once([took.0, took.1]).into_iter().flat_map(|reading| {
+                self.starts(stored, options, reading, accepts).into_iter().map(move |s| (reading, s))
             }) {
                 let Started::Ready { live: way, is_changed } = started else { continue };
-                let took_ms = now_ms - reading.boot_ms;
+                let took_ms = took.1.boot_ms - reading.boot_ms;
                 for (lines, is_back) in way.lines.shows(shown_ms, took_ms, false) {
                     for mut way in way.shown_as(lines, is_back, options.cooldown_s) {
                         way.settle(options);
                         if is_changed || is_back {
                             let (world, note) = (Rc::clone(&way.world), Some(way.lines.note()));
-                            disk.push(Stored { world, note, at_ms: now_ms });
+                            disk.push(Stored { world, note, at_ms: took.1.boot_ms });
                         } else {
                             stays = true;
                         }
@@ -91,17 +90,17 @@ impl Model {
             disk.extend(Some(stored.clone()).filter(|_| stays || is_void));
         }
         if live.is_empty() {
-            let why = self.why(options, accepts, readings);
-            return Err(format!("ready with {options:?}, {accepts:?}, at {readings:?}, shows {shown_ms}: {why}"));
+            let why = self.why(options, accepts, took);
+            return Err(format!("ready with {options:?}, {accepts:?}, at {took:?}, shows {shown_ms}: {why}"));
         }
         (self.live, self.disk, self.settings) = (once(live), once(disk), options);
         (self.had_ended_by_ms, self.doubted, self.has_committed) = (0, Vec::new(), false);
         Ok(())
     }
 
-    fn why(&self, options: Settings, accepts: Accepts, readings: &[Reading]) -> String {
+    fn why(&self, options: Settings, accepts: Accepts, took: (Reading, Reading)) -> String {
         let of = |stored: &Stored| {
-            let ways = self.starts(stored, options, readings[0], accepts).into_iter().map(|way| match way {
+            let ways = self.starts(stored, options, took.0, accepts).into_iter().map(|way| match way {
                 Started::Ready { live, .. } => format!("{:?}", live.lines),
                 other => format!("{other:?}"),
             });
@@ -111,47 +110,47 @@ impl Model {
     }
 
     /// The service is not ready, as its clock is behind.
-    pub(crate) fn is_behind(&mut self, options: Settings, accepts: Accepts, readings: &[Reading]) -> Outcome {
-        self.keep(options, accepts, readings, "clock_behind", |way| matches!(way, Started::ClockBehind))
+    pub(crate) fn is_behind(&mut self, options: Settings, accepts: Accepts, took: (Reading, Reading)) -> Outcome {
+        self.keep(options, accepts, took, "clock_behind", |way| matches!(way, Started::ClockBehind))
     }
 
     /// The start is refused, as its options are wrong.
-    pub(crate) fn is_wrong(&mut self, options: Settings, accepts: Accepts, readings: &[Reading]) -> Outcome {
-        self.keep(options, accepts, readings, "wrong option", |way| matches!(way, Started::WrongOption))
+    pub(crate) fn is_wrong(&mut self, options: Settings, accepts: Accepts, took: (Reading, Reading)) -> Outcome {
+        self.keep(options, accepts, took, "wrong option", |way| matches!(way, Started::WrongOption))
     }
 
     fn keep(
         &mut self,
         options: Settings,
         accepts: Accepts,
-        readings: &[Reading],
+        took: (Reading, Reading),
         what: &str,
         is_so: impl Fn(&Started) -> bool,
     ) -> Outcome {
         let may_be = |stored: &Stored| {
-            readings.iter().any(|reading| self.starts(stored, options, *reading, accepts).iter().any(&is_so))
+            [took.0, took.1].iter().any(|reading| self.starts(stored, options, *reading, accepts).iter().any(&is_so))
         };
         let kept: Vec<Stored> = self.disk.iter().filter(|stored| may_be(stored)).cloned().collect();
         if kept.is_empty() {
-            let why = self.why(options, accepts, readings);
-            return Err(format!("{what}: a start with {options:?}, {accepts:?} at {readings:?}: {why}"));
+            let why = self.why(options, accepts, took);
+            return Err(format!("{what}: a start with {options:?}, {accepts:?} at {took:?}: {why}"));
         }
         self.disk = kept;
         Ok(())
     }
 
     /// The process died at its start: the store may have what a start would have made of it.
-    pub(crate) fn died_at_start(&mut self, options: Settings, accepts: Accepts, readings: &[Reading]) {
-        let (mut found, now_ms) = (Vec::new(), readings[readings.len() - 1].boot_ms);
+    pub(crate) fn died_at_start(&mut self, options: Settings, accepts: Accepts, took: (Reading, Reading)) {
+        let mut found = Vec::new();
         for stored in &self.disk {
-            for reading in readings {
-                for started in self.starts(stored, options, *reading, accepts) {
+            for reading in once([took.0, took.1]) {
+                for started in self.starts(stored, options, reading, accepts) {
                     let Started::Ready { live, .. } = started else { continue };
                     let back =
                         live.lines.goes_back().0.then(|| live.shown_as(live.lines.back(), true, options.cooldown_s));
                     for mut way in back.into_iter().flatten().chain([live.clone()]) {
                         way.settle(options);
-                        found.push(Stored { note: Some(way.lines.note()), world: way.world, at_ms: now_ms });
+                        found.push(Stored { note: Some(way.lines.note()), world: way.world, at_ms: took.1.boot_ms });
                     }
                 }
             }
