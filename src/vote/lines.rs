@@ -156,8 +156,10 @@ impl TimeLines {
         // A note may be a minute old.
         let noted_us = us(shown_ms) + if moved_us < -READING_ERROR_US { NEAR_US } else { 0 };
         let later_us = if accepts_clock { wall_us } else { wall_us.max(certain_us) };
-        let stands = noted_us - later_us > SPENT_US;
-        let still_us = noted_us.max(if stands { i64::from(free_from.0) * 1_000_000 } else { 0 });
+        let free_us = i64::from(free_from.0) * 1_000_000;
+        // The note of a time that went back has instants of before.
+        let is_behind_free = noted_us - later_us > SPENT_US && free_us - us(shown_ms) <= SPENT_US;
+        let still_us = if is_behind_free { noted_us.max(free_us) } else { noted_us };
         let mut lines = Self {
             last: reading,
             certain_us,

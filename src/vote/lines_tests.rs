@@ -477,13 +477,14 @@ fn a_start_during_a_standstill_is_behind_the_instants_that_were_given() {
     let note = TimeNote { certain_ms: 9_500_000, wall_ms: 9_500_000, shown_ms: 10_000_000 };
     let reading = |wall_s: i64| ClockReading { wall_us: wall_s * SECOND_US, monotonic_us: 7 };
     let now = |free_from, wall_s| {
-        let (lines, then) =
-            TimeLines::start(Some(note), UnixSeconds(free_from), reading(wall_s), false).expect("none behind");
+        let started = TimeLines::start(Some(note), UnixSeconds(free_from), reading(wall_s), false);
+        let (lines, then) = started.expect("none is behind");
         assert_eq!(then, None);
         lines.now()
     };
     assert_eq!(now(10_006, 9_501), UnixSeconds(10_006));
     assert_eq!(now(9_999, 9_501), UnixSeconds(10_000));
+    assert_eq!([10_007, 17_206].map(|stale| now(stale, 9_501)), [UnixSeconds(10_000); 2], "of before");
     assert_eq!(now(10_006, 9_995), UnixSeconds(10_000), "the time runs soon");
     assert_eq!(now(10_006, 10_001), UnixSeconds(10_001), "the time runs");
 }
