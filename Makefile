@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 features := man,redis,tls
 
-.PHONY: help format lint doc dependencies test test-bare test-cluster test-valkey test-on-redis test-fuzz test-nodes simulation seeds planted \
+.PHONY: help format lint doc dependencies test test-bare test-cluster test-valkey test-on-redis test-fuzz test-nodes simulation places seeds planted \
     ran program instructions benches package boot image release kubernetes fuzz load samples outbox openapi pages generated nightly
 
 help: ## these lines
@@ -60,9 +60,11 @@ test-fuzz: ## tests of the checks that the fuzzer uses
 test-nodes: ## the model of the shared store beside a Redis and a Valkey, and the functions over it
 	.ci/noted nodes cargo test --package vote-status-nodes --locked -- --show-output
 
-simulation: ## the simulation of disk and clocks: 1,000 seeds, the same each time; and each planted fault has its place
+simulation: ## the simulation of disk and clocks alone, with the 1,000 seeds that `test` runs
+	cargo test --locked --test integration -- simulation
+
+places: ## each planted fault has its place in the source
 	tests/planted/run --check
-	VOTE_STATUS_SIMULATION_SEEDS=1000 .ci/noted simulation cargo test --locked --test integration -- simulation
 
 seeds: ## the simulation for two minutes with seeds that no run had before
 	contrib/nightly --minutes 2 simulation

@@ -66,11 +66,12 @@ pub const CONTROL_CONNECTIONS_MAX: usize = 8_192;
 /// `--max-connections` unless asked otherwise is never more than this: the kernel holds some KB for each,
 /// and a slot here takes 0.3 KB, which is kept for the next one. What they use has its own bound.
 pub const CONNECTIONS_MAX_DEFAULT: usize = 65_536;
-/// Commands that wait for the recorder; a request beyond is told that the store is unavailable.
-pub const RECORDER_QUEUE_MAX: usize = 65_536;
-/// Votes and servers of those commands: as much as so many batches at once have under way. Votes take some
-/// 150 MB then, servers with tokens of their own up to four times as much.
+/// Votes and servers of the commands that wait for the recorder: as much as so many batches at once have under way. A
+/// request beyond is told that the store is unavailable. Votes take some 150 MB then, servers with tokens of their own up
+/// to four times as much.
 pub const RECORDER_LINES_MAX: usize = 16 * COMMIT_EVENTS_MAX;
+/// A command that waits takes the room of so many lines at least: no more than 65,536 commands wait.
+pub const COMMAND_LINES_MIN: usize = 32;
 /// Lines that wait to be written to the log; more are dropped and counted.
 pub const LOG_QUEUE_MAX: usize = 1_024;
 /// How long a process that ends waits for its last lines to be read, in milliseconds.

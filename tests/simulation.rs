@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 /// Seeds of a plain `cargo test`.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 1_000;
 /// Seeds that are run twice.
 const SEEDS_TWICE: u64 = 20;
 /// Failures of different kinds are told up to so many.

@@ -8,8 +8,6 @@ use super::counters::RecorderCounters;
 use super::ended::EndedLog;
 use super::frequent::FrequentVoters;
 use crate::vote::directory::{Directory, Snapshot};
-use crate::vote::hasher::TableHasher;
-use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::table::{CooldownTable, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
 use crate::waiting::WaitingList;
@@ -38,8 +36,8 @@ pub struct LiveState {
 impl LiveState {
     /// An empty state, in which IPv6 voters are told apart by so many bits.
     #[must_use]
-    pub fn new(ipv6_prefix: Ipv6Prefix, hasher: TableHasher) -> Self {
-        let (board, table) = (WatchBoard::default(), CooldownTable::build(hasher, ipv6_prefix));
+    pub fn new(table: CooldownTable) -> Self {
+        let board = WatchBoard::default();
         let (directory, counters, ended_log, frequent, waiting) = Default::default();
         Self { table, directory, counters, ended_log, frequent, waiting, watch: board.post(), board }
     }

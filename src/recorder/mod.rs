@@ -17,7 +17,7 @@ use crate::vote::hasher::TableHasher;
 use crate::vote::id::ServerId;
 use crate::vote::lines::{ClockReading, TimeLines};
 use crate::vote::settings::Settings;
-use crate::vote::table::SHARDS;
+use crate::vote::table::{CooldownTable, SHARDS};
 use crate::vote::time::UnixSeconds;
 
 pub mod command;
@@ -80,6 +80,8 @@ pub struct Accepts {
 pub struct Tuning {
     /// How the table finds its entries.
     pub hasher: TableHasher,
+    /// Shards of each family of the table: a power of two.
+    pub shards: usize,
     /// How often the recorder looks at the clock and sweeps, in milliseconds.
     pub tick_ms: u64,
     /// Makes the token of a server that is listed without one, or gets another.
@@ -99,6 +101,7 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             hasher: TableHasher::random(),
+            shards: SHARDS,
             tick_ms: TICK_MS,
             generate_token,
             sweep_shards: SWEEP_SHARDS_PER_TICK,
@@ -162,9 +165,10 @@ impl Recorder {
         let (handle, requests) = RecorderHandle::new();
         let now_us = clock.now().monotonic_us.cast_signed();
         let reading = ClockReading { wall_us: clock.shown().at_us(now_us), monotonic_us: now_us };
+        let table = CooldownTable::build(tuning.hasher.clone(), tuning.shards, settings.ipv6_prefix);
         let recorder = Self {
             requests,
-            live: LiveState::new(settings.ipv6_prefix, tuning.hasher.clone()),
+            live: LiveState::new(table),
             open,
             start: Some(LoadPhase::default()),
             seed: Vec::new(),
@@ -402,7 +406,7 @@ impl Recorder {
     fn sweep(&mut self, now: Now, shards: usize) {
         // Votes are forgotten by the certain line only.
         let mut slices = Slices::default();
-        for _ in 0..shards.min(SHARDS) {
+        for _ in 0..shards.min(self.live.table.shards()) {
             let swept = self.live.table.sweep(self.lines.certain(), 1);
             self.live.counters.swept.add(swept as u64);
             slices.done(swept);

@@ -1,11 +1,11 @@
-//! Where commands wait for the recorder: bounded in number and in lines.
+//! Where commands wait for the recorder: bounded in lines, of which a command has at least so many.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::command::{Command, Reply};
-use crate::limits::{RECORDER_LINES_MAX, RECORDER_QUEUE_MAX};
+use crate::limits::{COMMAND_LINES_MIN, RECORDER_LINES_MAX};
 
 /// Called with the answer, on the recorder's thread.
 pub type Respond = Box<dyn FnOnce(Reply) + Send>;
@@ -36,7 +36,7 @@ impl Drop for QueuedLines {
 /// Where commands go. Cheap to clone; the recorder ends when the last one is dropped.
 #[derive(Clone)]
 pub struct RecorderHandle {
-    requests: SyncSender<Request>,
+    requests: Sender<Request>,
     /// Lines of all commands that wait.
     waiting: Arc<AtomicUsize>,
 }
@@ -49,7 +49,7 @@ impl RecorderHandle {
     /// A queue: where commands go, and where they come out.
     #[must_use]
     pub fn new() -> (Self, Receiver<Request>) {
-        let (sender, requests) = sync_channel(RECORDER_QUEUE_MAX);
+        let (sender, requests) = channel();
         (Self { requests: sender, waiting: Arc::default() }, requests)
     }
 
@@ -58,27 +58,39 @@ impl RecorderHandle {
     /// # Errors
     /// [`Overloaded`]: the command was not taken and `respond` will not be called.
     pub fn submit(&self, command: Command, respond: Respond) -> Result<(), Overloaded> {
-        let lines = command.lines();
+        let lines = command.lines().max(COMMAND_LINES_MIN);
         let queued = QueuedLines { lines, waiting: Arc::clone(&self.waiting) };
         // Where the command is refused, dropping `queued` gives its lines back.
         if self.waiting.fetch_add(lines, Ordering::Relaxed) + lines > RECORDER_LINES_MAX {
             return Err(Overloaded);
         }
-        match self.requests.try_send(Request { command, respond, _lines: queued }) {
-            Ok(()) => Ok(()),
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => Err(Overloaded),
-        }
+        self.requests.send(Request { command, respond, _lines: queued }).map_err(|_ended| Overloaded)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Overloaded, RECORDER_LINES_MAX, RecorderHandle};
-    use crate::limits::COMMIT_EVENTS_MAX;
+    use super::{Overloaded, RecorderHandle};
+    use crate::limits::{COMMIT_EVENTS_MAX, RECORDER_LINES_MAX};
     use crate::recorder::command::{Command, Mode, ServerName, Vote};
     use crate::vote::address::VoterAddress;
     use crate::vote::id::ServerId;
     use crate::vote::ipv4::Ipv4;
+
+    /// Commands without votes take room too.
+    #[test]
+    fn so_many_commands_wait_and_no_more() {
+        let (handle, requests) = RecorderHandle::new();
+        let submit = || handle.submit(Command::Remove(ServerId(1)), Box::new(drop));
+        for _ in 0..65_536 {
+            assert_eq!(submit(), Ok(()));
+        }
+        assert_eq!(submit(), Err(Overloaded));
+        drop(requests.recv());
+        assert_eq!((submit(), submit()), (Ok(()), Err(Overloaded)));
+        drop(requests);
+        assert_eq!(submit(), Err(Overloaded));
+    }
 
     /// Regression: commands were counted, not their lines. Clients that sent batches and disconnected left
     /// 65,536 of them behind, each with thousands of lines, where the store was slow.

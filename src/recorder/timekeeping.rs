@@ -6,7 +6,7 @@ use super::command::Reply;
 use crate::clock::Now;
 use crate::store::{Event, StoredVote};
 use crate::vote::lines::TimeLines;
-use crate::vote::table::{Cooling, SHARDS};
+use crate::vote::table::Cooling;
 use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 
 /// The time is noted with each commit, and so often without one, in milliseconds.
@@ -121,7 +121,7 @@ impl Recorder {
     /// The rows that change where the time goes back, unless they are more than one commit takes.
     fn events_of(&self, back: GoingBack) -> Option<Vec<Event>> {
         let (view, mut events, mut shard) = (self.live.table.view(), Vec::new(), Vec::new());
-        for index in 0..SHARDS {
+        for index in 0..self.live.table.shards() {
             shard.clear();
             view.copy_shard(index, UnixSeconds(0), &mut shard);
             for entry in &shard {

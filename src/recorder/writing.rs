@@ -8,7 +8,7 @@ use crate::clock::Now;
 use crate::readiness::Work;
 use crate::store::{CommitNote, Event, RoomLeft, StoreContent, StoreError, StoredVote, VoteVisitor};
 use crate::vote::lines::TimeNote;
-use crate::vote::table::{Cooling, SHARDS};
+use crate::vote::table::Cooling;
 use crate::vote::time::UnixSeconds;
 
 /// A full disk may have no room for dropping many rows at once. Then fewer are tried, but at least this many.
@@ -50,10 +50,11 @@ impl Recorder {
     /// Writes the store anew from memory, with these lines of time: each entry of the table as `vote` has it.
     pub(super) fn renew(&mut self, time: TimeNote, vote: &dyn Fn(Cooling) -> Option<StoredVote>) -> Result<(), Reply> {
         let (start, note) = (self.clock.now(), self.note(time));
-        let (servers, view) = (self.live.directory.snapshot(), self.live.table.view());
+        let (servers, view, shards) =
+            (self.live.directory.snapshot(), self.live.table.view(), self.live.table.shards());
         let votes = |visit: &mut VoteVisitor<'_>| {
             let mut shard = Vec::new();
-            for index in 0..SHARDS {
+            for index in 0..shards {
                 shard.clear();
                 view.copy_shard(index, UnixSeconds(0), &mut shard);
                 shard.iter().filter_map(|entry| vote(*entry)).for_each(&mut *visit);
@@ -130,7 +131,7 @@ impl Recorder {
     /// Forgets all votes that have ended by the certain line, in table and store, before that line goes back: they would
     /// count again.
     pub(super) fn forget_all_ended(&mut self) -> Result<(), Reply> {
-        self.live.table.sweep(self.lines.certain(), SHARDS);
+        self.live.table.sweep(self.lines.certain(), self.live.table.shards());
         loop {
             let start = self.clock.now();
             match self.drop_part(self.tuning.part_rows) {

@@ -13,10 +13,9 @@ use super::ipv4::Ipv4;
 use super::ipv6::Ipv6Network;
 use super::time::UnixSeconds;
 
-/// Number of shards of each family. At 10 million entries a shard holds some 10,000: walking or growing
+/// Usual number of shards of each family. At 10 million entries a shard holds some 10,000: walking or growing
 /// one holds its lock for well under a millisecond.
 pub const SHARDS: usize = 1_024;
-const _: () = assert!(SHARDS.is_power_of_two());
 
 /// A voter at a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,9 +117,17 @@ pub(super) struct Shards<K> {
 }
 
 impl<K: PairKey> Shards<K> {
-    pub(super) fn new(hasher: TableHasher) -> Self {
+    /// # Panics
+    /// Where `count` is no power of two.
+    pub(super) fn new(hasher: TableHasher, count: usize) -> Self {
+        assert!(count.is_power_of_two(), "{count} shards");
         let shard = |_| Shard { entries: RwLock::new(HashTable::new()) };
-        Self { hasher, shards: (0..SHARDS).map(shard).collect() }
+        Self { hasher, shards: (0..count).map(shard).collect() }
+    }
+
+    #[inline]
+    pub(super) const fn count(&self) -> usize {
+        self.shards.len()
     }
 
     #[inline]
@@ -131,13 +138,13 @@ impl<K: PairKey> Shards<K> {
     /// The map inside takes its bucket from the low bits and its tag from the top seven, so the
     /// shard comes from the bits between.
     #[inline]
-    pub(super) const fn shard_index(hash: u64) -> usize {
-        (hash >> 40) as usize % SHARDS
+    pub(super) const fn shard_index(&self, hash: u64) -> usize {
+        (hash >> 40) as usize & (self.count() - 1)
     }
 
     #[inline]
     fn shard(&self, hash: u64) -> &Shard<K> {
-        &self.shards[Self::shard_index(hash)]
+        &self.shards[self.shard_index(hash)]
     }
 
     #[inline]
@@ -290,12 +297,12 @@ const WAITING_MAX: usize = 64;
 pub(super) struct ByShard<K>(Vec<Vec<Packed<K>>>);
 
 impl<K: PairKey> ByShard<K> {
-    pub(super) fn new() -> Self {
-        Self(vec![Vec::new(); SHARDS])
+    pub(super) fn new(into: &Shards<K>) -> Self {
+        Self(vec![Vec::new(); into.count()])
     }
 
     pub(super) fn put(&mut self, key: K, expires_at: UnixSeconds, into: &Shards<K>) {
-        let index = Shards::<K>::shard_index(into.hash(key));
+        let index = into.shard_index(into.hash(key));
         let waiting = &mut self.0[index];
         waiting.push(Packed { key, expires_at });
         if waiting.len() == WAITING_MAX {

@@ -102,7 +102,7 @@ impl CooldownView {
     /// Copies what is live at `now` in shard `index` into `into`; `false` past the last shard.
     /// For listings: each call holds one shard's read lock, and only while it copies.
     pub fn copy_shard(&self, index: usize, now: UnixSeconds, into: &mut Vec<Cooling>) -> bool {
-        if index >= SHARDS {
+        if index >= self.0.v4.count() {
             return false;
         }
         self.0.v4.copy_live(index, now, into);
@@ -130,7 +130,7 @@ impl CooldownView {
     /// is viewed: see [`CooldownTable::exchange`].
     #[must_use]
     pub fn shadow(&self) -> CooldownTable {
-        CooldownTable::build(self.0.hasher.clone(), self.0.prefix)
+        CooldownTable::build(self.0.hasher.clone(), self.0.v4.count(), self.0.prefix)
     }
 }
 
@@ -152,13 +152,16 @@ impl CooldownTable {
     /// An empty table that tells IPv6 voters apart by so many bits.
     #[must_use]
     pub fn with_prefix(prefix: Ipv6Prefix) -> Self {
-        Self::build(TableHasher::random(), prefix)
+        Self::build(TableHasher::random(), SHARDS, prefix)
     }
 
-    /// An empty table that finds its entries by this hasher.
+    /// An empty table that finds its entries by this hasher, in so many shards of each family.
+    ///
+    /// # Panics
+    /// Where `shards` is no power of two.
     #[must_use]
-    pub fn build(hasher: TableHasher, prefix: Ipv6Prefix) -> Self {
-        let (v4, v6) = (Shards::new(hasher.clone()), Shards::new(hasher.clone()));
+    pub fn build(hasher: TableHasher, shards: usize, prefix: Ipv6Prefix) -> Self {
+        let (v4, v6) = (Shards::new(hasher.clone(), shards), Shards::new(hasher.clone(), shards));
         Self { families: Arc::new(TableFamilies { hasher, prefix, v4, v6 }), sweep_at: 0 }
     }
 
@@ -204,7 +207,8 @@ impl CooldownTable {
 
     /// A way to put in very many entries.
     pub fn loader(&mut self) -> Loader<'_> {
-        Loader { table: self, v4: ByShard::new(), v6: ByShard::new() }
+        let (v4, v6) = (ByShard::new(&self.families.v4), ByShard::new(&self.families.v6));
+        Loader { table: self, v4, v6 }
     }
 
     /// See [`CooldownView::find`].
@@ -213,13 +217,19 @@ impl CooldownTable {
         self.view().find(is_wanted)
     }
 
+    /// How many shards each family has.
+    #[must_use]
+    pub fn shards(&self) -> usize {
+        self.families.v4.count()
+    }
+
     /// Drops the expired entries of the next `shards` shards; how many were dropped.
     pub fn sweep(&mut self, now: UnixSeconds, shards: usize) -> usize {
         let is_over = |expires_at| expires_at <= now;
         let mut dropped = 0;
         for _ in 0..shards {
             let index = self.sweep_at;
-            self.sweep_at = (index + 1) % SHARDS;
+            self.sweep_at = (index + 1) % self.shards();
             dropped += self.families.v4.sweep(index, is_over) + self.families.v6.sweep(index, is_over);
         }
         dropped

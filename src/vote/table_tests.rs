@@ -10,7 +10,6 @@ use crate::vote::address::VoterAddress;
 use crate::vote::id::ServerId;
 use crate::vote::ipv4::Ipv4;
 use crate::vote::ipv6::{Ipv6Network, Ipv6Prefix};
-use crate::vote::shards::PairKey;
 use crate::vote::time::UnixSeconds;
 
 /// One address after another, in both families by turns. Of the networks every second differs from the one
@@ -76,12 +75,10 @@ fn memory_goes_back_after_a_peak() {
     assert!(v4 < peak[0] / 20 && v6 < peak[1] / 20, "{v4} and {v6} of {peak:?}");
 }
 
-/// A map with room for 448, and keys of one shard.
+/// A single shard, and its keys.
 fn one_shard() -> (Shards<Ipv4Key>, impl Iterator<Item = Ipv4Key>) {
-    let shards = Shards::new(TableHasher::with_seed(1));
     let keys = (0..).map(|number| Ipv4Key { server: ServerId(1), address: Ipv4(number) });
-    let keys = keys.filter(|key| Shards::<Ipv4Key>::shard_index(key.hash(&TableHasher::with_seed(1))) == 0);
-    (shards, keys)
+    (Shards::new(TableHasher::with_seed(1), 1), keys)
 }
 
 /// Regression: in a map that was nearly full, removed entries used up the room, and it was made twice as large.

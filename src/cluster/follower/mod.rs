@@ -33,10 +33,9 @@ use crate::recorder::live_state::LiveState;
 use crate::recorder::{RecorderHandle, Respond, SWEEP_SHARDS_PER_TICK, TICK_MS};
 use crate::store::{Event, StoreError, StoredVote};
 use crate::vote::directory::{DirectoryView, Snapshot};
-use crate::vote::hasher::TableHasher;
 use crate::vote::lines::Shown;
 use crate::vote::settings::Settings;
-use crate::vote::table::{CooldownView, Pair};
+use crate::vote::table::{CooldownTable, CooldownView, Pair};
 use crate::vote::time::Cooldown;
 
 pub mod submitter;
@@ -191,7 +190,7 @@ impl Follower {
         let (handle, requests) = RecorderHandle::new();
         let recorder = Self {
             messages,
-            live: LiveState::new(ipv6_prefix, TableHasher::random()),
+            live: LiveState::new(CooldownTable::with_prefix(ipv6_prefix)),
             clock: clock.clone(),
             cooldown,
             readiness: readiness.clone(),

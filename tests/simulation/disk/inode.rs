@@ -63,6 +63,7 @@ impl Inode {
 /// What is added is zeros. `Vec::resize` goes byte by byte where it is not optimised.
 fn set_length(bytes: &mut Vec<u8>, length: usize) {
     bytes.truncate(length);
+    bytes.reserve(length - bytes.len());
     while bytes.len() < length {
         let added = PAGE.min(length - bytes.len());
         bytes.extend_from_slice(&[0; PAGE][..added]);
