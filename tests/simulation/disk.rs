@@ -126,6 +126,8 @@ pub(crate) struct Disk {
     pub(crate) syncs: u64,
     /// Syncs that failed.
     pub(crate) failed_syncs: u64,
+    /// The last sync of a file failed.
+    pub(crate) has_sync_failed: bool,
     /// Writes of a file's first page: what a process sees of the store may change with it.
     pub(crate) head_writes: u64,
 }
@@ -146,6 +148,7 @@ impl Disk {
             writes: 0,
             syncs: 0,
             failed_syncs: 0,
+            has_sync_failed: false,
             head_writes: 0,
         }
     }
@@ -416,6 +419,7 @@ impl Disk {
         let synced = self.write_dirty(handle, kills == Some(true));
         self.syncs += u64::from(synced.is_ok());
         self.failed_syncs += u64::from(synced.is_err());
+        self.has_sync_failed = synced.is_err();
         self.is_dead = kills.is_some();
         if self.is_dead { Err(Error::from_raw_os_error(EIO)) } else { synced }
     }

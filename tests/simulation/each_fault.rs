@@ -47,6 +47,9 @@ const FAULTS: [(&str, Fault, Option<u64>); 10] = [
     ("a kill in a sync that fails", |faults| faults.kill = Some(Kill::AtSync { syncs: 0, fails: true }), None),
 ];
 
+/// ENOSPC, in an error that is told as another one.
+const NO_SPACE: &str = "os error 28";
+
 /// Its callers may have been told by then.
 const KILLED_WHEN_TOLD: &str = "a sync fails, and the process is killed behind that";
 
@@ -215,7 +218,9 @@ impl Owner {
             Err(error) => error,
         };
         let is_right = match &error {
-            StoreError::Unavailable(why) => ["damaged", "another file"].iter().all(|word| !why.contains(word)),
+            StoreError::Unavailable(why) => {
+                ["damaged", "another file", NO_SPACE].iter().all(|word| !why.contains(word))
+            }
             StoreError::InDoubt(why) => !is_full && !why.contains("another file"),
             StoreError::Full(_) => is_full,
             _ => false,

@@ -343,6 +343,7 @@ impl Machine {
         let sights: Vec<Sight> = asking.iter().map(|asking| process.reader.ask(asking)).collect();
         let was_there = self.disk.locked().has(STORE);
         let before = self.counts();
+        let failed_syncs_before = self.disk.locked().failed_syncs;
         let stepped = process.step(requests);
         let (is_dead, end) = (self.disk.locked().is_dead(), self.clocks.reading());
         if !requests.is_empty() || is_dead {
@@ -362,6 +363,7 @@ impl Machine {
             looks,
             sights,
             before,
+            failed_syncs_before,
             is_dead,
             was_there,
             is_tick,
@@ -459,6 +461,7 @@ struct Step<'a> {
     /// What was seen of all that is asked, before the step.
     sights: Vec<Sight>,
     before: Counts,
+    failed_syncs_before: u64,
     is_dead: bool,
     was_there: bool,
     /// The recorder wanted to be called.

@@ -218,7 +218,7 @@ fn carry_out(machine: &mut Machine, operation: &Operation) -> Result<(), String>
         }
         Operation::Restart { end, off_ms, step_ms, accepts_clock } => {
             match end {
-                End::Stop => machine.stop(),
+                End::Stop => machine.stop()?,
                 End::Kill => machine.end_abruptly(false),
                 End::PowerCut => machine.end_abruptly(true),
             }
@@ -299,13 +299,13 @@ fn step(machine: &mut Machine, ms: i64) -> Result<(), String> {
 }
 
 fn other_options(machine: &mut Machine, options: Settings, accepts: Accepts, off_ms: i64) -> Result<(), String> {
-    machine.stop();
+    machine.stop()?;
     machine.clocks.pass(off_ms);
     machine.start(options, accepts)?;
     if machine.is_ready() || machine.is_over {
         return Ok(());
     }
-    machine.stop();
+    machine.stop()?;
     if accepts.settings {
         // The store may have them by now, or not: the owner sees to the disk, and tries it again.
         heal(machine);
@@ -313,7 +313,7 @@ fn other_options(machine: &mut Machine, options: Settings, accepts: Accepts, off
         if machine.is_ready() || machine.is_over {
             return Ok(());
         }
-        machine.stop();
+        machine.stop()?;
     }
     machine.start(machine.model.settings, Accepts::default())
 }
@@ -378,7 +378,7 @@ fn swap_files(machine: &mut Machine, swap: Swap) -> Result<(), String> {
     if !machine.is_ready() || !machine.can_be_swapped() {
         return Ok(());
     }
-    machine.stop();
+    machine.stop()?;
     let is_older = machine.backup.as_ref().is_some_and(|backup| backup.is_older);
     match swap {
         _ if machine.is_over => {}

@@ -24,6 +24,13 @@ impl Machine {
         if stays_unsaid && was_unsaid {
             return Err(format!("the time has to go back, does not, and nothing says so: {:?}", self.model.live));
         }
+        let has_failed = {
+            let disk = self.disk.locked();
+            disk.failed_syncs > step.failed_syncs_before && disk.has_sync_failed
+        };
+        if has_failed && trouble.is_none() {
+            return Err("a sync failed, and nothing says so".into());
+        }
         self.compare(&step, &mut moments, trouble.as_ref().map(|(trouble, _)| *trouble))?;
         self.judge_looks(&step, &moments)?;
         self.judge_bells(process, &step)?;

@@ -1,11 +1,14 @@
 //! Starts, stops and ends of the service, and what becomes of its files meanwhile.
 
-use super::{ELSEWHERE, Machine, Outcome, STARTS_MS, STORE};
+use super::{ELSEWHERE, Machine, Outcome, STARTS_MS, STORE, SWEPT_STEPS};
 use crate::simulation::model::{Accepts, Model, Settings};
 use crate::simulation::process::{Process, opens};
+use crate::simulation::seam::SimulatedDisk;
+use std::sync::Arc;
 use vote_status::readiness::Trouble;
-use vote_status::store::StoreError;
 use vote_status::store::commit_marker::MARKER_FILE;
+use vote_status::store::{Event, StoreError};
+use vote_status::vote::time::UnixSeconds;
 
 impl Machine {
     /// Time passes, and the recorder is called as it wants; for a long time less often.
@@ -37,7 +40,7 @@ impl Machine {
     }
 
     /// A stop in order.
-    pub(crate) fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) -> Outcome {
         self.put_back();
         self.is_mended &= self.works();
         let is_ready = self.is_ready();
@@ -52,8 +55,9 @@ impl Machine {
                 self.model.wrote((begin, self.clocks.reading()));
             }
         }
-        self.ended();
         let is_dead = self.disk.locked().is_dead();
+        let judged = if is_ready && !is_dead { self.judge_rows() } else { Ok(()) };
+        self.ended();
         self.is_mended &= !is_dead;
         self.disk.locked().kill();
         if is_dead && self.cuts_power {
@@ -61,6 +65,23 @@ impl Machine {
             self.is_over |= !self.disk.locked().has(STORE);
             self.disk.locked().cut_power();
         }
+        judged
+    }
+
+    /// Votes that ended long ago have left the file.
+    fn judge_rows(&self) -> Outcome {
+        let ended_by_ms = self.certain_ms.front().filter(|_| self.certain_ms.len() >= SWEPT_STEPS);
+        let Some(ended_by_ms) = ended_by_ms.filter(|_| self.works() && !self.is_in_memory) else { return Ok(()) };
+        let mut copy = self.disk.locked().clone();
+        copy.kill();
+        let mut rows = 0;
+        let opened = opens(&SimulatedDisk::holding(copy, Arc::clone(&self.clocks)))();
+        let read = opened.and_then(|mut store| {
+            store.replay(UnixSeconds(0), &mut |event| rows += usize::from(matches!(event, Event::Vote(_))))
+        });
+        read.map_err(|error| format!("behind a stop: {error}"))?;
+        let most = self.model.held_max(*ended_by_ms);
+        if rows > most { Err(format!("the file has {rows} votes, and {most} have not ended")) } else { Ok(()) }
     }
 
     pub(super) fn ended(&mut self) {

@@ -236,7 +236,8 @@ fn ends_as_a_line_goes_back(random: &mut Random) -> Vec<Operation> {
             accepts_clock: true,
             off_ms: 0,
         };
-        return vec![vote, Operation::Pass { ms: 2_500 }, step, other, cast_again(server, address)];
+        let to_end = Operation::ToEnd { server, address, off_ms: *random.pick(&[0, 20, 2_500]) };
+        return vec![vote, to_end, step, other, cast_again(server, address)];
     }
     let taken = |off_ms| Operation::ToTaken { off_ms };
     let mut scene = vec![step, taken(-2_600), vote, taken(*random.pick(&[100, 300, 1_100]))];
