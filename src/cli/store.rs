@@ -69,8 +69,10 @@ impl StoreOptions {
         Box::new(move || {
             let address = address.clone();
             // It may take seconds, and the thread of signals has others to catch.
-            let check = move || match Primary::open(&address).and_then(|mut primary| primary.unfit()) {
-                Ok(_) => log::info!("the store lets this node in with user, password and certificates as they are now"),
+            let check = move || match Primary::open(&address).and_then(|mut primary| primary.require_fit()) {
+                Ok(()) => {
+                    log::info!("the store lets this node in with user, password and certificates as they are now")
+                }
                 Err(error) => log::error!("the store does not let this node in as its files are now: {error}"),
             };
             if let Err(error) = thread::Builder::new().name("store-check".into()).spawn(check) {

@@ -34,7 +34,7 @@ pub struct Initialised {
 /// Where it cannot be reached, has functions of another form, or does not let this user write.
 pub fn open(address: &StoreAddress) -> Result<Primary, LinkError> {
     let mut primary = Primary::open(address)?;
-    primary.unfit()?.map_or(Ok(()), Err)?;
+    primary.require_fit()?;
     // Of a schema that this version does not know nothing is written.
     snapshot::snap(&mut primary.link)?;
     Ok(primary)

@@ -19,7 +19,7 @@ use super::primary::Primary;
 use super::reason::{Reason, RebuildCause};
 use super::reoffer::Reoffer;
 use super::snapshot::{self, Listings, LogEnd, StoreState};
-use super::stream::{self, Tail};
+use super::stream::{self, ENTRIES_MAX, ENTRIES_MIN, Tail};
 use crate::cluster::STANDSTILL_MAX_US;
 use crate::store::StoreError;
 
@@ -81,6 +81,9 @@ pub struct Feed {
     /// Whether the store has dropped keys since the state was read.
     is_eaten: bool,
     backoff: Duration,
+    /// Entries of the log that are read at once. A store with a limit on what waits for a client closes the connection of
+    /// one that asks for more: after each loss the node asks for half as many, until it has caught up.
+    entries_max: usize,
 }
 
 impl Feed {
@@ -105,6 +108,7 @@ impl Feed {
             evicted: None,
             is_eaten: false,
             backoff: BACKOFF_MIN,
+            entries_max: ENTRIES_MAX,
         }
     }
 
@@ -123,6 +127,7 @@ impl Feed {
                 }
                 FeedError::Link(error) => {
                     match &error {
+                        LinkError::Lost(..) => self.entries_max = (self.entries_max / 2).max(ENTRIES_MIN),
                         LinkError::Refused(Reason::WrongStore, _) => self.want(RebuildCause::Store),
                         LinkError::Refused(Reason::Unfit, why)
                             if self.door.tell(FollowerMessage::Failed(StoreError::Unusable(why.clone()))).is_err() =>
@@ -158,6 +163,7 @@ impl Feed {
     /// One connection, as long as it is good for something.
     fn follow(&mut self) -> Result<std::convert::Infallible, FeedError> {
         let mut primary = Primary::open(&self.address)?;
+        primary.link.entries_max = self.entries_max;
         self.door.status.connections.add(1);
         let unfit = primary.unfit()?;
         self.watch(&primary, unfit)?;
@@ -417,6 +423,7 @@ impl Feed {
         }
         if is_all {
             self.door.status.fresh_at_us.set(now.monotonic_us);
+            (self.entries_max, primary.link.entries_max) = (ENTRIES_MAX, ENTRIES_MAX);
         }
         if is_offering {
             self.reoffer.offer(primary, &self.door)?;

@@ -14,6 +14,7 @@ use super::entry::text;
 use super::keys;
 use super::reason::Reason;
 use super::socket::{StoreSocket, fault};
+use super::stream::ENTRIES_MAX;
 
 /// A machine is taken to be gone if a connection, or a reply, takes longer than this.
 pub const TIMEOUT: Duration = Duration::from_millis(1_000);
@@ -60,6 +61,8 @@ pub struct StoreLink {
     socket: BufReader<StoreSocket>,
     parser: Parser,
     host: Host,
+    /// Entries of the log that are read at once.
+    pub entries_max: usize,
 }
 
 impl StoreLink {
@@ -73,7 +76,7 @@ impl StoreLink {
             LinkError::Lost(reason, format!("the store at {host} cannot be reached: {why}"))
         })?;
         let socket = BufReader::with_capacity(BUFFER_BYTES, socket);
-        let mut link = Self { socket, parser: Parser::new(), host: host.clone() };
+        let mut link = Self { socket, parser: Parser::new(), host: host.clone(), entries_max: ENTRIES_MAX };
         if let Some(password) = password {
             link.greet(cmd("AUTH").arg(access.user.as_deref()).arg(password))?;
         }

@@ -4,6 +4,7 @@
 use redis::cmd;
 
 use super::address::{StoreAddress, StoreTarget};
+use super::entry::{items, text};
 use super::functions;
 use super::keys;
 use super::link::{LinkError, StoreLink, TIMEOUT, info_field};
@@ -38,6 +39,7 @@ pub fn look(address: &StoreAddress) -> Result<Lacks, LinkError> {
     };
     let mut lacks = Lacks::default();
     look_at_info(&mut link, &mut lacks);
+    look_at_limit(&mut link, &mut lacks);
     for words in QUESTIONS {
         if let Err(error) = link.ask(cmd(words[0]).arg(&words[1..])) {
             match error {
@@ -56,7 +58,7 @@ pub fn look(address: &StoreAddress) -> Result<Lacks, LinkError> {
 
 fn look_at_info(link: &mut StoreLink, lacks: &mut Lacks) {
     let question = cmd("INFO");
-    let info = match link.ask(&question).map(|reply| super::entry::text(&reply).map(str::to_owned)) {
+    let info = match link.ask(&question).map(|reply| text(&reply).map(str::to_owned)) {
         Ok(Some(info)) => info,
         Ok(None) => return lacks.needed.push("INFO: it says nothing of itself".into()),
         Err(error) => return lacks.needed.push(format!("INFO: {error}")),
@@ -81,6 +83,24 @@ fn look_at_info(link: &mut StoreLink, lacks: &mut Lacks) {
     }
 }
 
+/// Redis' own default is no limit. A user that may not ask is told nothing.
+fn look_at_limit(link: &mut StoreLink, lacks: &mut Lacks) {
+    let Ok(reply) = link.ask(cmd("CONFIG").arg("GET").arg("client-output-buffer-limit")) else { return };
+    let limits = items(&reply).and_then(|pair| text(pair.get(1)?)).unwrap_or_default();
+    if let Some(hard) = hard_limit(limits).filter(|hard| *hard > 0) {
+        lacks.advised.push(format!(
+            "client-output-buffer-limit normal has a hard limit of {hard} bytes: a node that reads more at once, as all votes of a server, is cut off and does not start; set client-output-buffer-limit normal 0 0 0"
+        ));
+    }
+}
+
+/// The hard limit of ordinary clients, in bytes: `normal HARD SOFT SECONDS slave …`.
+fn hard_limit(limits: &str) -> Option<u64> {
+    let mut words = limits.split_whitespace();
+    words.find(|word| *word == "normal")?;
+    words.next()?.parse().ok()
+}
+
 /// One question with each command that nodes use by themselves, none of which changes anything.
 const QUESTIONS: [&[&str]; 12] = [
     &["FUNCTION", "LIST", "LIBRARYNAME", functions::LIBRARY],
@@ -97,3 +117,16 @@ const QUESTIONS: [&[&str]; 12] = [
     &["FCALL", "vote_status_probe", "0"],
     &["FCALL_RO", "vote_status_probe", "0"],
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::hard_limit;
+
+    #[test]
+    fn the_limit_of_ordinary_clients_is_read_from_that_of_all() {
+        let limits = "normal 262144 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60";
+        assert_eq!(hard_limit(limits), Some(262_144));
+        assert_eq!(hard_limit("slave 1 2 3"), None);
+        assert_eq!(hard_limit("normal"), None);
+    }
+}

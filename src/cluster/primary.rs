@@ -87,6 +87,14 @@ impl Primary {
         }))
     }
 
+    /// Requires that votes may be sent to it: see [`Primary::unfit`].
+    ///
+    /// # Errors
+    /// Where they may not, or where it does not answer.
+    pub fn require_fit(&mut self) -> Result<(), LinkError> {
+        self.unfit()?.map_or(Ok(()), Err)
+    }
+
     /// A store that drops keys when it is full takes no votes: one that it drops would be taken again.
     /// Nor does one that has no limit yet: it may be given one at any moment.
     ///

@@ -3,7 +3,7 @@
 //! but each entry is an assignment: replayed in order over a state at or behind its start, every
 //! pair ends on its last word.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use redis::{Value, cmd};
 
@@ -136,28 +136,36 @@ pub fn read_prefix(bits: &Value) -> Option<Ipv6Prefix> {
 /// Reads the directory in pieces, while others change it: one reply with all of it would hold the store
 /// up, for seconds where there are a million servers. What changes meanwhile is in the log behind the
 /// head that was read before. A token that two servers seem to share stays with the one that was read first,
-/// until the log tells.
-fn read_servers(link: &mut StoreLink) -> Result<(Snapshot, Listings), FeedError> {
-    let (mut servers, mut listings, mut cursor) = (Snapshot::default(), Listings::default(), "0".to_owned());
+/// until the log tells; all their ids are given, as the votes of both are read.
+fn read_servers(link: &mut StoreLink) -> Result<(Snapshot, Listings, BTreeSet<ServerId>), FeedError> {
+    let (mut servers, mut listings, mut ids) = (Snapshot::default(), Listings::default(), BTreeSet::new());
+    let mut cursor = "0".to_owned();
     loop {
         let reply = link.ask(cmd("HSCAN").arg(keys::DIRECTORY).arg(&cursor).arg("COUNT").arg(RECORDS_AT_ONCE))?;
         let next = match items(&reply) {
             Some([next, records]) => text(next).zip(items(records)),
             _ => None,
         };
-        let added = next.and_then(|(next, records)| add_servers(&mut servers, &mut listings, records).map(|()| next));
+        let added =
+            next.and_then(|(next, records)| add_servers(&mut servers, &mut listings, &mut ids, records).map(|()| next));
         let Some(next) = added else { return Err(FeedError::Link(link.strange("a directory"))) };
         if next == "0" {
-            return Ok((servers, listings));
+            return Ok((servers, listings, ids));
         }
         next.clone_into(&mut cursor);
     }
 }
 
-fn add_servers(servers: &mut Snapshot, listings: &mut Listings, records: &[Value]) -> Option<()> {
+fn add_servers(
+    servers: &mut Snapshot,
+    listings: &mut Listings,
+    ids: &mut BTreeSet<ServerId>,
+    records: &[Value],
+) -> Option<()> {
     for pair in records.chunks_exact(2) {
         let (server, record) = (ServerId(u32::try_from(number(&pair[0])?).ok()?), text(&pair[1])?);
         let _is_first = servers.insert(server, entry::token(record)?);
+        ids.insert(server);
         listings.0.extend(entry::listing(record).map(|listing| (server, listing)));
     }
     Some(())
@@ -178,8 +186,8 @@ pub fn read(
     check_lengths(&snap, primary.link.host(), cooldown, table.view().prefix())?;
     let head = snap.head;
     let now = UnixSeconds(u32::try_from(head.now_us / 1_000_000).unwrap_or(u32::MAX));
-    let (servers, listings) = read_servers(&mut primary.link)?;
-    let ids: Vec<ServerId> = servers.iter_after(None).map(|(server, _)| server).collect();
+    let (servers, listings, ids) = read_servers(&mut primary.link)?;
+    let ids: Vec<ServerId> = ids.into_iter().collect();
     read_votes(&mut primary.beside(address)?, &ids, now, cooldown, &mut table, readiness)?;
     let LogEnd { position, store, .. } = head;
     let mut state = StoreState { full: FullState { table, servers }, listings, position, store };
@@ -292,6 +300,8 @@ pub fn catch_up(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use redis::Value;
 
     use super::{Listings, add_servers};
@@ -305,8 +315,8 @@ mod tests {
     #[test]
     fn directories() {
         let mut servers = Snapshot::default();
-        let mut listings = Listings::default();
-        let mut add = |records: &[Value]| add_servers(&mut servers, &mut listings, records);
+        let (mut listings, mut ids) = (Listings::default(), BTreeSet::new());
+        let mut add = |records: &[Value]| add_servers(&mut servers, &mut listings, &mut ids, records);
         // The same once more, as a reading in pieces may give it; and a token that has moved on meanwhile.
         assert!(add(&[text("28"), text("v1;demo"), text("7"), text("v1;seven")]).is_some());
         assert!(add(&[text("28"), text("v1;demo"), text("8"), text("v1;demo")]).is_some());
@@ -314,5 +324,7 @@ mod tests {
         assert!(add(&[text("-1"), text("v1;demo")]).is_none());
         assert_eq!(servers.find(b"demo"), Some(ServerId(28)));
         assert_eq!(servers.len(), 2);
+        // Regression: the votes of server 8, which the log lists next, were not read.
+        assert_eq!(ids, BTreeSet::from([7, 8, 28].map(ServerId)));
     }
 }

@@ -1,7 +1,9 @@
 //! Bytes to and from one machine of the store, in the clear or under TLS.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::mpsc::sync_channel;
+use std::thread;
 use std::time::Duration;
 
 use super::access::Security;
@@ -26,7 +28,7 @@ impl StoreSocket {
     /// Of what kind, and why.
     pub fn connect(host: &Host, security: &Security, timeout: Duration) -> Result<Self, (Reason, String)> {
         let fail = |error| fault(&error);
-        let found = (host.name.as_str(), host.port).to_socket_addrs().map_err(fail)?;
+        let found = resolve(host, timeout)?;
         let mut why = (Reason::Unreachable, "there is no such host".to_owned());
         for address in found {
             let stream = match TcpStream::connect_timeout(&address, timeout) {
@@ -59,6 +61,29 @@ impl StoreSocket {
     /// Of the system.
     pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
         set_timeouts(&self.stream, timeout)
+    }
+}
+
+/// The addresses of this host. A resolver that is out of order may take half a minute for one name.
+fn resolve(host: &Host, timeout: Duration) -> Result<Vec<SocketAddr>, (Reason, String)> {
+    if let Ok(address) = host.name.parse::<IpAddr>() {
+        return Ok(vec![(address, host.port).into()]);
+    }
+    let (name, port) = (host.name.clone(), host.port);
+    within(timeout, move || Ok((name.as_str(), port).to_socket_addrs()?.collect()))
+}
+
+/// What `look_up` gives within `timeout`. Later it goes on in a thread of its own, and nobody waits for it.
+fn within<T: Send + 'static>(
+    timeout: Duration,
+    look_up: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, (Reason, String)> {
+    let (sender, found) = sync_channel(1);
+    let looked = thread::Builder::new().name("resolve".into()).spawn(move || drop(sender.send(look_up())));
+    looked.map_err(|error| fault(&error))?;
+    match found.recv_timeout(timeout) {
+        Ok(found) => found.map_err(|error| fault(&error)),
+        Err(_) => Err((Reason::TimeOut, format!("its name is not resolved within {} ms", timeout.as_millis()))),
     }
 }
 
@@ -107,5 +132,24 @@ impl Write for StoreSocket {
 
     fn flush(&mut self) -> io::Result<()> {
         uninterrupted(|| self.wire.flush())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::{Reason, within};
+
+    /// Regression: a resolver that did not answer held the node up for as long as it liked.
+    #[test]
+    fn a_resolver_that_does_not_answer_is_not_waited_for() {
+        let (sender, never) = channel::<()>();
+        let looked = within(Duration::from_millis(20), move || Ok(never.recv()));
+        let (reason, why) = looked.expect_err("nothing was found");
+        assert_eq!((reason, why.as_str()), (Reason::TimeOut, "its name is not resolved within 20 ms"));
+        drop(sender);
+        assert_eq!(within(Duration::from_secs(60), || Ok(7)), Ok(7));
     }
 }

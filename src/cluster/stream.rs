@@ -8,9 +8,11 @@ use super::keys;
 use super::link::{LinkError, StoreLink};
 use super::reason::RebuildCause;
 
-/// Entries that are read at once: with this many for each round trip a node on another continent
-/// still follows tens of thousands a second.
-const ENTRIES_MAX: usize = 10_000;
+/// Entries that are read at once, if the store can send so many: with this many for each round trip a node on another
+/// continent still follows tens of thousands a second.
+pub const ENTRIES_MAX: usize = 10_000;
+/// A store that closes the connection over so few has another reason for it.
+pub const ENTRIES_MIN: usize = 64;
 /// How long the store waits for a new entry before it answers that there is none, in milliseconds. An empty
 /// answer too says how fresh the state is.
 const BLOCK_MS: u64 = 200;
@@ -44,7 +46,7 @@ impl Tail {
         Self { position, cursor: position.id }
     }
 
-    /// Goes on by at most `ENTRIES_MAX` entries; waits for one where `is_patient`.
+    /// Goes on by at most `link.entries_max` entries; waits for one where `is_patient`.
     ///
     /// # Errors
     /// Where the log cannot be read, or does not go on from here.
@@ -56,20 +58,20 @@ impl Tail {
     }
 }
 
-/// Entries behind `after`, at most [`ENTRIES_MAX`]; waits for one where `is_patient`.
+/// Entries behind `after`, at most `link.entries_max`; waits for one where `is_patient`.
 ///
 /// # Errors
 /// Where the log cannot be read; [`RebuildCause::Gap`] where one of ours makes no sense. It cannot
 /// be followed then, and the state has to be read whole behind it.
 fn read(link: &mut StoreLink, after: EntryId, is_patient: bool) -> Result<Read, FeedError> {
     let mut command = cmd("XREAD");
-    command.arg("COUNT").arg(ENTRIES_MAX);
+    command.arg("COUNT").arg(link.entries_max);
     if is_patient {
         command.arg("BLOCK").arg(BLOCK_MS);
     }
     let reply = link.ask(command.arg("STREAMS").arg(keys::LOG).arg(after.to_string()))?;
     let lines = entry::lines(&reply).ok_or_else(|| link.strange("a log"))?;
-    let mut read = Read { end: after, is_all: lines.len() < ENTRIES_MAX, ..Read::default() };
+    let mut read = Read { end: after, is_all: lines.len() < link.entries_max, ..Read::default() };
     for line in lines {
         match line {
             EntryLine::Ours(entry) => {

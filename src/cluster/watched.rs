@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::state::RemovedVotes;
 use crate::recorder::ended::EndedEarly;
 use crate::recorder::live_state::LiveState;
 use crate::store::Event;
@@ -33,7 +34,7 @@ impl EventObserver {
     }
 
     /// This event comes, and then the `next` one.
-    pub(super) fn comes(&mut self, event: &Event, next: Option<&Event>, live: &LiveState) {
+    pub(super) fn comes(&mut self, event: &Event, next: Option<&Event>, removed: &RemovedVotes, live: &LiveState) {
         match event {
             Event::Vote(vote) => {
                 let (pair, expires_at) = (vote.pair, self.cooldown.expires_at(vote.voted_at));
@@ -60,7 +61,7 @@ impl EventObserver {
                 self.see(live, if is_new { Seen::Registration(*server) } else { Seen::Rotation(*server) });
             }
             Event::ServerRemoved(server) => {
-                self.ended.removed += live.table.view().count(|held| held == *server, self.now) as u64;
+                self.ended.removed += removed.live(*server, &live.table.view(), self.now) as u64;
                 self.see(live, Seen::Removal(*server));
             }
         }

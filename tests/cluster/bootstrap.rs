@@ -2,10 +2,10 @@
 //! ready, exactly what the others have.
 
 use crate::cluster::util::engine::{Engine, url};
-use crate::cluster::util::load::SERVERS;
-use crate::cluster::util::node::Node;
+use crate::cluster::util::load::{SERVERS, body};
+use crate::cluster::util::node::{Node, client};
 use crate::cluster::util::oracle::settle;
-use crate::cluster::util::proxy::Proxy;
+use crate::cluster::util::proxy::{Mode, Proxy};
 use crate::util::control::Control;
 use crate::util::ledger::{address, next_votes};
 use crate::util::load::{Caller, Load};
@@ -71,6 +71,32 @@ fn come_and_go(control: Control) -> Caller<u32> {
         sleep(Duration::from_millis(20));
         *moves.open() += 1;
     })
+}
+
+/// Regression: a store with a limit on what waits for a client closed the connection of a node that was far behind, at each
+/// try.
+#[test]
+fn a_node_far_behind_catches_up_with_a_store_that_limits_replies() {
+    const VOTES_A_SERVER: u32 = 100;
+    const MANY: u32 = 200;
+    let Some(engine) = Engine::try_store(&[]) else { return };
+    let mut redis = engine.connect();
+    let (near, proxy) = (Node::start(&engine.url(), &[]), Proxy::to(engine.addr()));
+    near.add_servers(MANY);
+    let far = Node::start(&url(proxy.addr()), &[]);
+    redis.ask(&["CONFIG", "SET", "client-output-buffer-limit", "normal 262144 0 0"]);
+    proxy.set(Mode::Cut);
+    for server in 1..=MANY {
+        let lines: Vec<_> = (0..VOTES_A_SERVER).map(|number| body(&[(server, address(number))])).collect();
+        let taken = near.control().post("/v1/votes/batch?mode=cast", &lines.join("\n"));
+        assert_eq!(taken.json()["recorded"], VOTES_A_SERVER, "{taken:?}");
+    }
+    proxy.set(Mode::Pass);
+    settle(&mut redis, &[&near, &far], "a node far behind");
+    assert!(far.rebuilds_after_start() < 0.5, "it has read the state whole");
+    // An operator is told of it before the first node is started.
+    let told = client(&["cluster", "init", "--store", &engine.url()]).stderr;
+    assert!(told.contains("warning: client-output-buffer-limit normal has a hard limit of 262144 bytes"), "{told}");
 }
 
 /// One reply with the whole directory took a store with many servers longer than a node waits for it, and

@@ -175,6 +175,15 @@ fn a_password_is_rotated_without_a_restart() {
     hang_up(&mut redis);
     expect_well(&node, 12);
 
+    // Regression: a user that may not do all that nodes do was told of as one that is let in.
+    redis.ask(&["ACL", "SETUSER", "node", "-zadd"]);
+    node.server().signal(Signal::HUP);
+    wait_until("SIGHUP tells of a right that is missing", || {
+        node.server().stderr().contains("the store does not let this node in as its files are now: RIGHTS at the store")
+    });
+    redis.ask(&["ACL", "SETUSER", "node", "+zadd"]);
+    expect_well(&node, 14);
+
     // And as it should not: the old one is gone first.
     redis.ask(&["ACL", "SETUSER", "node", "<second", ">third"]);
     hang_up(&mut redis);
@@ -182,7 +191,7 @@ fn a_password_is_rotated_without_a_restart() {
     expect(&node, "votes", &["authentication"], "WRONGPASS");
     node.server().signal(Signal::HUP);
     wait_until("SIGHUP tells that it does not", || {
-        node.server().stderr().contains("the store does not let this node in")
+        node.server().stderr().contains("the store does not let this node in as its files are now: the store at")
     });
     fs::remove_file(&file).expect("it is there");
     wait_until("a file that is gone is told", || message(&node).contains("cannot read the store's password file"));

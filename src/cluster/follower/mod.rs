@@ -24,7 +24,7 @@ use crate::cluster::STANDSTILL_MAX_US;
 use crate::cluster::digest::{Digest, NodeDigest};
 use crate::cluster::entry::{EntryId, Position};
 use crate::cluster::feed_error::FeedError;
-use crate::cluster::state::{self, FullState};
+use crate::cluster::state::{self, FullState, RemovedVotes};
 use crate::cluster::status::SharedStatus;
 use crate::cluster::watched::EventObserver;
 use crate::readiness::Readiness;
@@ -320,9 +320,10 @@ impl Follower {
         let mut observer = EventObserver::new(&mut self.live, self.cooldown, now);
         let current = self.live.directory.snapshot();
         let mut servers = Cow::Borrowed(&*current);
+        let mut removed = RemovedVotes::of(events, &self.live.table);
         for (index, event) in events.iter().enumerate() {
-            observer.comes(event, events.get(index + 1), &self.live);
-            state::apply(event, &mut self.live.table, &mut servers, self.cooldown);
+            observer.comes(event, events.get(index + 1), &removed, &self.live);
+            state::apply(event, &mut self.live.table, &mut servers, &mut removed, self.cooldown);
         }
         if let Cow::Owned(next) = servers {
             self.live.publish(next);
