@@ -7,6 +7,7 @@ from lib.plan import OURS
 
 CONNECTION_BYTES_MAX = 240
 COOLDOWN_BYTES_MAX = 28
+CHURN_RATIO_MAX = 1.25
 
 
 def rows(variants, memory, bench):
@@ -21,6 +22,7 @@ def rows(variants, memory, bench):
              max((bench[head] for head in ("guzzle", "browser") if head in bench), default=None)),
         _bytes("memory per idle connection", CONNECTION_BYTES_MAX, memory.get("idle", {}).get(OURS)),
         _bytes("memory per live cooldown", COOLDOWN_BYTES_MAX, memory.get("cooldowns")),
+        _churn(memory.get("churn")),
     ]
 
 
@@ -38,6 +40,14 @@ def _against(name, at_most, variants, key, others):
         return _row(name, at_most, None)
     note = f"{min(ratios):.2f} to {max(ratios):.2f}, {len(ratios)} rounds{''.join(f', without {each}' for each in absent)}"
     return _row(name, at_most, statistics.median(ratios), note)
+
+
+def _churn(measured):
+    name = "memory after churn, against before"
+    if not measured:
+        return _row(name, CHURN_RATIO_MAX, None)
+    note = f"{measured['share'] * 90:.0f} minutes' worth"
+    return _row(name, CHURN_RATIO_MAX, measured["rss_bytes_after"] / measured["rss_bytes_before"], note)
 
 
 def _bytes(name, at_most, measured):

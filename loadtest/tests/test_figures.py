@@ -43,7 +43,11 @@ class Targets(unittest.TestCase):
             "keep-alive-64-curl": {"vote-status": runs(10.4, 9, 12), "limit": runs(10, 10, 10)},
             "new-connection": {"vote-status": runs(9), "nginx": runs(10)},
         }
-        memory = {"idle": {"vote-status": {"rss_bytes_each": 241.0}}, "cooldowns": {"rss_bytes_each": 27.5}}
+        memory = {
+            "idle": {"vote-status": {"rss_bytes_each": 241.0}},
+            "cooldowns": {"rss_bytes_each": 27.5},
+            "churn": {"share": 2 / 3, "rss_bytes_before": 200, "rss_bytes_after": 260},
+        }
         self.assertEqual(
             target.rows(variants, memory, {"curl": 1.2}),
             [
@@ -55,6 +59,7 @@ class Targets(unittest.TestCase):
                 ("bytes to bytes against httparse, other heads", "not measured in this run", "1.15 ×", None),
                 ("memory per idle connection", "241.00 bytes", "240.00 bytes", False),
                 ("memory per live cooldown", "27.50 bytes", "28.00 bytes", True),
+                ("memory after churn, against before", "1.30 × (60 minutes' worth)", "1.25 ×", False),
             ],
         )
 

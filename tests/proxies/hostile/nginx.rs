@@ -5,6 +5,7 @@ use crate::proxies::front::{self, Front, Kind, Place, nginx_files, nginx_of, ren
 use crate::proxies::hostile::{Line, Site, are_named, ask_all, ask_while_away, judge, lines};
 use crate::util::answers::prepare;
 use crate::util::client::exchange;
+use crate::util::needs::has;
 use crate::util::server::Server;
 use crate::util::stub::Stub;
 use crate::util::wait_until;
@@ -13,6 +14,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 /// Directives that may stand in one block many times.
 const REPEATED: &[&str] = &["add_header", "add_trailer", "if", "return", "rewrite", "break", "set", "location"];
@@ -161,4 +163,65 @@ fn site_files(folder: &Path, service: SocketAddr) {
     let replaced = [("127.0.0.1:8080", service.to_string()), ("/etc/nginx/", format!("{}/", folder.display()))];
     render(folder, "nginx/vote-status-site.inc", &replaced, &[]);
     nginx_files(folder, &["bodies", "shield"]);
+}
+
+/// Directives that the list needs not have: those for other kinds of upstream, for TLS towards the service, which has none,
+/// and for what nginx does before it has a request with a path.
+const NOT_IN_THE_LIST: &[&str] = &[
+    "fastcgi_",
+    "grpc_",
+    "memcached_",
+    "scgi_",
+    "uwsgi_",
+    "proxy_ssl_",
+    "ssl_",
+    "http2_",
+    "listen",
+    "client_header_buffer_size",
+    "large_client_header_buffers",
+    "max_headers",
+    "secure_link_secret",
+];
+
+/// The list has each directive that this machine's nginx takes in a server block. nginx itself says which these are: each
+/// word of its program is tried as one.
+#[test]
+fn the_list_has_every_directive_of_nginx() {
+    if !has(&["nginx"]) {
+        return;
+    }
+    let program =
+        ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"].into_iter().find_map(|path| fs::read(path).ok());
+    let program = program.expect("nginx is in a usual place");
+    let is_of_word = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'_';
+    let list = include_str!("nginx.txt");
+    let listed: HashSet<&str> = list.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').collect();
+    let words: HashSet<&str> = program
+        .split(|byte| *byte == 0)
+        .filter(|text| (2..=40).contains(&text.len()) && text[0].is_ascii_lowercase() && text.iter().all(is_of_word))
+        .filter_map(|text| std::str::from_utf8(text).ok())
+        .collect();
+    let is_of_interest =
+        |word: &&str| !listed.contains(word) && !NOT_IN_THE_LIST.iter().any(|begin| word.starts_with(begin));
+    let unlisted: Vec<&str> = words.iter().copied().filter(is_of_interest).collect();
+    let folder = tempfile::tempdir().expect("a folder");
+    let is_taken = |word: &str| {
+        let path = folder.path().join(word);
+        let conf = format!("events {{}} http {{ access_log off; server {{ listen 127.0.0.1:1; {word}; }} }}\n");
+        fs::write(&path, conf).expect("it can be written");
+        let tried = Command::new("nginx").args(["-t", "-e", "stderr", "-c"]).arg(&path).output().expect("nginx runs");
+        let said = String::from_utf8_lossy(&tried.stderr).into_owned();
+        assert!(said.contains(word) || tried.status.success(), "{word}: {said}");
+        !said.contains("unknown directive") && !said.contains("is not allowed here")
+    };
+    let parts = unlisted.chunks(unlisted.len().div_ceil(4).max(1));
+    let missing: Vec<&str> = thread::scope(|scope| {
+        let tries: Vec<_> = parts
+            .map(|part| scope.spawn(|| part.iter().copied().filter(|word| is_taken(word)).collect::<Vec<_>>()))
+            .collect();
+        tries.into_iter().flat_map(|tried| tried.join().expect("no try panics")).collect()
+    });
+    println!("{} words, {} of them not in the list", words.len(), unlisted.len());
+    assert!(words.contains("proxy_cache") && words.len() > 1_000, "{} words", words.len());
+    assert_eq!(missing, [""; 0], "directives that nginx.txt does not have");
 }
