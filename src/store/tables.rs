@@ -96,7 +96,8 @@ pub(super) fn make(
 /// Visits the keys of all votes in the file's order, so that each page is met once. Goes through the votes once for each
 /// slice: of many millions the keys would take more memory than the table.
 fn in_order<E>(content: &StoreContent<'_>, visit: &mut dyn FnMut(&RowKey) -> Result<(), E>) -> Result<(), E> {
-    let each = (content.slice_rows / SAMPLES_PER_SLICE).max(1);
+    let samples_per_slice = SAMPLES_PER_SLICE.min(content.slice_rows);
+    let each = content.slice_rows / samples_per_slice;
     let (mut index, mut samples) = (0, Vec::new());
     (content.votes)(&mut |vote| {
         if index % each == 0 {
@@ -105,7 +106,7 @@ fn in_order<E>(content: &StoreContent<'_>, visit: &mut dyn FnMut(&RowKey) -> Res
         index += 1;
     });
     samples.sort_unstable();
-    let ends = samples.into_iter().step_by(SAMPLES_PER_SLICE).skip(1).map(Some).chain([None]);
+    let ends = samples.into_iter().step_by(samples_per_slice).skip(1).map(Some).chain([None]);
     let (mut begin, mut keys) = (None, Vec::new());
     for end in ends {
         (content.votes)(&mut |vote| {

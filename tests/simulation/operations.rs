@@ -93,6 +93,7 @@ pub(crate) enum Trouble {
     Heals,
     Evicts,
     Emptied,
+    CutShort,
     BackedUp,
     Restored,
     MovedAway,

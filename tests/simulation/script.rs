@@ -325,6 +325,10 @@ fn disk(machine: &mut Machine, trouble: Trouble) -> Result<(), String> {
         Trouble::Heals => heal(machine),
         Trouble::Evicts => machine.disk.locked().evict(),
         Trouble::Emptied => return destroy(machine, &[]),
+        Trouble::CutShort => {
+            let content = machine.disk.locked().content(STORE).unwrap_or_default();
+            return destroy(machine, &content[..content.len() / 2]);
+        }
         Trouble::BackedUp => machine.back_up(),
         Trouble::Restored => {
             if let Some(backup) = machine.backup() {

@@ -287,6 +287,27 @@ fn the_later_commits_of_another_process_are_left_alone_and_an_older_copy_is_not(
     assert_eq!(read(&disk).expect("it is whole"), rows(0..3));
 }
 
+/// A copy that was made while a commit had failed holds that commit. It is refused once others were acknowledged behind the
+/// file that was written anew.
+#[test]
+fn a_copy_with_a_failed_commit_takes_the_place_of_no_later_one() {
+    let disk = seam(Disk::new(0));
+    let mut store = open(&disk).expect("it is made");
+    store.commit(&[server(1, "one"), Event::Vote(vote(1, 1))], &note()).expect("it is taken");
+    disk.locked().faults.syncs_fail = 1;
+    store.commit(&[Event::Vote(vote(2, 2))], &note()).expect_err("its sync fails");
+    let copy = disk.locked().content(STORE).expect("it is there");
+    let held = read(&disk_with(&[(STORE, &copy)])).expect("the copy is whole");
+    assert_eq!(held.votes().count(), 2, "the copy has what had failed: {held:?}");
+    let kept = Rows::new(vec![server(1, "one"), Event::Vote(vote(1, 1))]);
+    renew(&mut store, &kept).expect("it is written anew");
+    store.commit(&[Event::Vote(vote(3, 3))], &note()).expect("it is taken");
+    drop(store);
+    disk.locked().replace(STORE, &copy);
+    let found = read(&disk);
+    assert!(matches!(&found, Err(StoreError::Unusable(why)) if why.contains("was acknowledged")), "{found:?}");
+}
+
 /// While a process lives no other one opens its file, without the lock of the directory too, and while its disk fails.
 #[test]
 fn the_file_stays_locked_while_the_store_fails() {

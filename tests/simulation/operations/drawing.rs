@@ -435,7 +435,19 @@ fn disk_trouble(random: &mut Random) -> Vec<Operation> {
             let back = Operation::Disk(Trouble::MovedBack);
             vec![Operation::Disk(away), meanwhile, back, Operation::Pass { ms: 31_000 }, asks(random)]
         }
-        6 if random.below(2) == 0 => vec![Operation::Disk(Trouble::Emptied), Operation::Pass { ms: 60_000 }],
+        6 if random.below(2) == 0 => {
+            // Something else writes to the file.
+            let trouble = *random.pick(&[Trouble::Emptied, Trouble::CutShort, Trouble::Restored]);
+            let meanwhile = if random.below(2) == 0 { asks(random) } else { Operation::Pass { ms: 60_000 } };
+            vec![
+                Operation::Disk(Trouble::BackedUp),
+                asks(random),
+                Operation::Disk(trouble),
+                meanwhile,
+                Operation::Pass { ms: 31_000 },
+                asks(random),
+            ]
+        }
         6 => vec![Operation::SecondProcess],
         7 => {
             // For so long that the pauses between tries have grown.
