@@ -3,6 +3,7 @@
 //! their own. Every fault follows from one seed. What the disk really holds (`durable`) stands beside what a process
 //! sees (`seen`), so that a fault can be told from a mistake of this file.
 
+use super::machine::{ELSEWHERE, STORE};
 use crate::util::random::Random;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -74,10 +75,15 @@ pub(crate) enum Strike {
     SyncsFail(u32),
     ReadsFail(u32),
     LooksFail(u32),
-    ChangesFail { count: u32, errno: i32 },
+    ChangesFail {
+        count: u32,
+        errno: i32,
+    },
     Full,
     ThinAndFull,
     ReadOnly,
+    /// Somebody moves the store away.
+    MovedAway,
 }
 
 impl Faults {
@@ -90,6 +96,7 @@ impl Faults {
             Strike::Full => self.is_full = true,
             Strike::ThinAndFull => self.is_thin_and_full = true,
             Strike::ReadOnly => self.is_read_only = true,
+            Strike::MovedAway => {}
         }
     }
 }
@@ -126,6 +133,8 @@ pub(crate) struct Disk {
     pub(crate) syncs: u64,
     /// Syncs that failed.
     pub(crate) failed_syncs: u64,
+    /// The last sync of a file succeeded when the store was not at its path.
+    pub(crate) is_synced_away: bool,
     /// The last sync of a file failed.
     pub(crate) has_sync_failed: bool,
     /// Writes of a file's first page: what a process sees of the store may change with it.
@@ -148,6 +157,7 @@ impl Disk {
             writes: 0,
             syncs: 0,
             failed_syncs: 0,
+            is_synced_away: false,
             has_sync_failed: false,
             head_writes: 0,
         }
@@ -170,8 +180,12 @@ impl Disk {
                 *left -= 1;
                 break;
             }
-            self.faults.strike(*strike);
+            let strike = *strike;
             self.strikes.pop_front();
+            self.faults.strike(strike);
+            if strike == Strike::MovedAway {
+                self.move_away(STORE, ELSEWHERE);
+            }
         }
         match &mut self.faults.kill {
             Some(Kill::AtOperation(0)) => self.is_dead = true,
@@ -420,6 +434,7 @@ impl Disk {
         self.syncs += u64::from(synced.is_ok());
         self.failed_syncs += u64::from(synced.is_err());
         self.has_sync_failed = synced.is_err();
+        self.is_synced_away = synced.is_ok() && !self.has(STORE);
         self.is_dead = kills.is_some();
         if self.is_dead { Err(Error::from_raw_os_error(EIO)) } else { synced }
     }

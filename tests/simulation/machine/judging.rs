@@ -67,6 +67,9 @@ impl Machine {
                 if *answer == Answer::InDoubt && self.counts().syncs == step.before.syncs {
                     return Err(context("in doubt, though nothing was synced"));
                 }
+                if *answer == Answer::InDoubt && !step.was_there && !self.is_in_memory {
+                    return Err(context("in doubt, though the store was not at its path before"));
+                }
                 is_refused |= is_unavailable;
                 is_taken |= answer.is_commit();
                 self.model.answered(request, part, &seconds, answer)?;
@@ -78,6 +81,9 @@ impl Machine {
         }
         if is_taken && !step.was_there && !self.is_in_memory {
             return Err(format!("{:?}: acknowledged, though the store's file is not at its path", step.answers));
+        }
+        if is_taken && !is_refused && trouble.is_none() && self.disk.locked().is_synced_away && !self.is_in_memory {
+            return Err(format!("{:?}: acknowledged, though the store had left its path at the sync", step.answers));
         }
         if is_taken && !is_refused && trouble.is_some() && self.works() {
             return Err(format!("{:?}: acknowledged, and the trouble is {trouble:?}", step.answers));

@@ -429,11 +429,16 @@ fn disk_trouble(random: &mut Random) -> Vec<Operation> {
             vec![Operation::Disk(Trouble::SyncTakes(ms)), asks(random), Operation::Disk(Trouble::Heals)]
         }
         5 => {
-            let away = if random.below(2) == 0 { Trouble::MovedAway } else { Trouble::AnotherAtPath };
+            let away = match random.below(3) {
+                0 => Operation::Disk(Trouble::MovedAway),
+                1 => Operation::Disk(Trouble::AnotherAtPath),
+                _ => Operation::Strikes(vec![(few(random, 24), Strike::MovedAway)]),
+            };
             // Whether a vote comes meanwhile or not, it is noticed.
             let meanwhile = if random.below(2) == 0 { asks(random) } else { Operation::Pass { ms: 4_000 } };
             let back = Operation::Disk(Trouble::MovedBack);
-            vec![Operation::Disk(away), meanwhile, back, Operation::Pass { ms: 31_000 }, asks(random)]
+            let heals = Operation::Disk(Trouble::Heals);
+            vec![away, meanwhile, heals, back, Operation::Pass { ms: 31_000 }, asks(random)]
         }
         6 if random.below(2) == 0 => {
             // Something else writes to the file.
