@@ -287,6 +287,34 @@ fn the_later_commits_of_another_process_are_left_alone_and_an_older_copy_is_not(
     assert_eq!(read(&disk).expect("it is whole"), rows(0..3));
 }
 
+/// A number that is half written says nothing of the store.
+#[test]
+fn a_half_written_note_refuses_no_store() {
+    let (right, mut marker) = written(0..30);
+    // The number is a later one, and its complement is still that of the last.
+    marker[0] = marker[0].wrapping_add(1);
+    let disk = disk_with(&[(STORE, &right), (MARKER_FILE, &marker)]);
+    assert_eq!(read(&disk).expect("it is whole"), rows(0..30));
+}
+
+/// A note that somebody deletes is made again with its number, whether a vote comes or not.
+#[test]
+fn a_note_that_is_made_again_refuses_an_older_copy() {
+    let disk = seam(Disk::new(0));
+    let mut store = open(&disk).expect("it is made");
+    store.commit(&[server(1, "one")], &note()).expect("it is taken");
+    let older = disk.locked().content(STORE).expect("it is there");
+    store.commit(&[Event::Vote(vote(1, 1))], &note()).expect("it is taken");
+    disk.locked().delete(MARKER_FILE);
+    store.tend().expect("it is well");
+    disk.locked().die();
+    drop(store);
+    disk.locked().kill();
+    disk.locked().replace(STORE, &older);
+    let found = read(&disk);
+    assert!(matches!(&found, Err(StoreError::Unusable(why)) if why.contains("was acknowledged")), "{found:?}");
+}
+
 /// A copy that was made while a commit had failed holds that commit. It is refused once others were acknowledged behind the
 /// file that was written anew.
 #[test]

@@ -68,10 +68,11 @@ impl Machine {
         judged
     }
 
-    /// Votes that ended long ago have left the file.
+    /// Votes that ended long ago have left the file, on a full disk too.
     fn judge_rows(&self) -> Outcome {
         let ended_by_ms = self.certain_ms.front().filter(|_| self.certain_ms.len() >= SWEPT_STEPS);
-        let Some(ended_by_ms) = ended_by_ms.filter(|_| self.works() && !self.is_in_memory) else { return Ok(()) };
+        let may_drop = self.works() || self.is_only_full();
+        let Some(ended_by_ms) = ended_by_ms.filter(|_| may_drop && !self.is_in_memory) else { return Ok(()) };
         let mut copy = self.disk.locked().clone();
         copy.kill();
         let mut rows = 0;
