@@ -34,8 +34,6 @@ const STARTS_MS: i64 = 30_000;
 const TRIES_AGAIN_MS: i64 = 5_000;
 /// A store that is not at its path is told of within this.
 const GONE_MS: i64 = 3_000;
-/// On a disk that is full for so long expired votes have been dropped.
-const FULL_MS: i64 = 120_000;
 /// The time is noted each minute, at a tick.
 const NOTED_MS: i64 = 61_000;
 /// A step of the clock above this is noted at once.
@@ -90,8 +88,6 @@ pub(crate) struct Machine {
     asked_last: Vec<Request>,
     /// Since when the store is not at its path.
     gone_from_ms: Option<i64>,
-    /// Since when the disk is full, and nothing else is wrong with it.
-    full_from_ms: Option<i64>,
 }
 
 /// A copy of the store, and what it may hold.
@@ -142,7 +138,6 @@ impl Machine {
             said: is_told.then(Vec::new),
             asked_last: Vec::new(),
             gone_from_ms: None,
-            full_from_ms: None,
         }
     }
 
@@ -189,21 +184,9 @@ impl Machine {
                 }
     }
 
-    /// Whether the disk has been full for long, and nothing else is wrong with it.
-    fn is_only_full(&self) -> bool {
-        let boot_ms = self.clocks.reading().boot_ms;
-        self.full_from_ms.is_some_and(|from_ms| boot_ms >= from_ms + FULL_MS)
-    }
-
     /// Notes from when on everything works.
     fn look_at_disk(&mut self) {
         let boot_ms = self.clocks.reading().boot_ms;
-        let is_only_full = {
-            let disk = self.disk.locked();
-            let full = Faults { is_full: true, kill: disk.faults.kill, errno: disk.faults.errno, ..Faults::default() };
-            disk.has(STORE) && !self.is_displaced && disk.strikes.is_empty() && disk.faults == full
-        };
-        self.full_from_ms = self.full_from_ms.filter(|_| is_only_full).or(is_only_full.then_some(boot_ms));
         if self.is_in_memory {
             self.works_from_ms.get_or_insert(boot_ms);
         } else if !self.is_disk_well() {

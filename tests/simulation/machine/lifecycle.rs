@@ -68,11 +68,10 @@ impl Machine {
         judged
     }
 
-    /// Votes that ended long ago have left the file, on a full disk too.
+    /// Votes that ended long ago have left the file.
     fn judge_rows(&self) -> Outcome {
         let ended_by_ms = self.certain_ms.front().filter(|_| self.certain_ms.len() >= SWEPT_STEPS);
-        let may_drop = self.works() || self.is_only_full();
-        let Some(ended_by_ms) = ended_by_ms.filter(|_| may_drop && !self.is_in_memory) else { return Ok(()) };
+        let Some(ended_by_ms) = ended_by_ms.filter(|_| self.works() && !self.is_in_memory) else { return Ok(()) };
         let mut copy = self.disk.locked().clone();
         copy.kill();
         let mut rows = 0;
