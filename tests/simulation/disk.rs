@@ -13,7 +13,7 @@ mod hands;
 mod inode;
 
 /// The kernel caches pages; a disk writes sectors.
-const PAGE: usize = 4_096;
+pub(crate) const PAGE: usize = 4_096;
 const SECTOR: usize = 512;
 
 const EIO: i32 = 5;
@@ -124,6 +124,8 @@ pub(crate) struct Disk {
     pub(crate) faults: Faults,
     /// Nothing is done any more for the process: it was killed.
     is_dead: bool,
+    /// Pages that files have given up since the disk is full.
+    pub(crate) spare_pages: usize,
     /// What syncs have taken since this was asked for.
     stalled_ms: i64,
     /// Faults to come, each so many operations behind the one before it.
@@ -159,6 +161,7 @@ impl Disk {
             failed_syncs: 0,
             is_synced_away: false,
             has_sync_failed: false,
+            spare_pages: 0,
             head_writes: 0,
         }
     }
@@ -385,8 +388,10 @@ impl Disk {
         let pages = from / PAGE..end.div_ceil(PAGE);
         let is_full = self.faults.is_full;
         self.head_writes += u64::from(offset == 0 && data.len() > SECTOR / 2);
+        let spare_pages = if is_full { self.spare_pages } else { 0 };
         let inode = self.inode(handle);
-        if is_full && pages.clone().any(|page| !inode.reserved.contains(&page)) {
+        let taken = pages.clone().filter(|page| !inode.reserved.contains(page)).count();
+        if is_full && taken > spare_pages {
             return Err(Error::from_raw_os_error(ENOSPC));
         }
         if inode.seen.len() < end {
@@ -399,6 +404,7 @@ impl Disk {
             inode.reserved.insert(page);
             inode.lost.remove(&page);
         }
+        self.spare_pages = spare_pages.saturating_sub(taken);
         Ok(())
     }
 
@@ -407,11 +413,13 @@ impl Disk {
         let length = usize::try_from(length).expect("a small file");
         let inode = self.inode(handle);
         inode.resize(length);
-        let pages = length.div_ceil(PAGE);
+        let (pages, before) = (length.div_ceil(PAGE), inode.reserved.len());
         inode.reserved.retain(|page| *page < pages);
+        let given = before - inode.reserved.len();
         inode.allocated.retain(|page| *page < pages);
         inode.dirty.retain(|page| *page < pages);
         inode.lost.retain(|page| *page < pages);
+        self.spare_pages = if self.faults.is_full { self.spare_pages + given } else { 0 };
         Ok(())
     }
 

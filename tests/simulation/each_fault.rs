@@ -22,6 +22,7 @@ use vote_status::vote::settings::Settings;
 use vote_status::vote::table::Pair;
 use vote_status::vote::time::{Cooldown, UnixSeconds};
 
+mod full;
 mod opening;
 
 /// 2026-11-20T12:34:56Z.

@@ -2,7 +2,7 @@
 //! the service do while the recorder works.
 
 use super::clocks::Clocks;
-use super::disk::Disk;
+use super::disk::{Disk, PAGE};
 use std::io::{Error, ErrorKind, Result};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -166,7 +166,8 @@ impl StoreDisk for Folder {
 
     fn room(&self) -> Option<DiskRoom> {
         // Small, so that little room is kept back: writing it is most of what a start costs here.
-        let free_bytes = if self.0.locked().faults.is_full { 0 } else { 1 << 19 };
+        let disk = self.0.locked();
+        let free_bytes = if disk.faults.is_full { (disk.spare_pages * PAGE) as u64 } else { 1 << 19 };
         Some(DiskRoom { total_bytes: 1 << 20, free_bytes, file_bytes_max: u64::MAX })
     }
 

@@ -1,0 +1,63 @@
+//! A full disk: votes stop, what has ended is dropped all the same, and its room is for the next votes.
+
+use super::{CommitNote, Disk, Event, STORE, StoreError, UnixSeconds, note, open, seam, server, vote};
+use vote_status::store::embedded::EmbeddedStore;
+use vote_status::store::{RoomLeft, Store};
+
+const RESERVE: &str = "votes.reserve";
+/// Votes in one commit, and such commits before the disk is full.
+const BATCH: u32 = 200;
+const BATCHES: u32 = 10;
+
+/// Votes of one second each, the next ones in number.
+fn batch(number: u32) -> Vec<Event> {
+    (number * BATCH..(number + 1) * BATCH).map(|each| Event::Vote(vote(number, each))).collect()
+}
+
+/// Commits until there is no room; how many there were.
+fn fill(store: &mut EmbeddedStore, from: u32, note: &CommitNote) -> u32 {
+    for number in from..from + 1_000 {
+        match store.commit(&batch(number), note) {
+            Ok(()) => {}
+            Err(StoreError::Full(_)) => return number - from,
+            Err(error) => panic!("commit {number}: {error}"),
+        }
+    }
+    panic!("the disk is never full")
+}
+
+#[test]
+fn what_is_kept_back_is_for_dropping_and_not_for_votes() {
+    let (disk, note) = (seam(Disk::new(0)), note());
+    let mut store = open(&disk).expect("it is made");
+    store.commit(&[server(1, "one")], &note).expect("it is taken");
+    for number in 0..BATCHES {
+        store.commit(&batch(number), &note).expect("it is taken");
+    }
+    store.tend().expect("it is well");
+    let kept = |what: &str| {
+        let bytes = disk.locked().content(RESERVE).map_or(0, |content| content.len());
+        assert!(bytes > 0, "{what}: no room is kept back");
+        bytes
+    };
+    let before = kept("at first");
+    disk.locked().faults.is_full = true;
+    fill(&mut store, BATCHES, &note);
+    assert_eq!(kept("while votes find none"), before, "votes have taken of it");
+    assert_eq!(store.room(), RoomLeft::Little);
+    // Each second has a batch.
+    let dropped: usize = (1..=BATCHES)
+        .map(|seconds| {
+            let first = UnixSeconds(super::AT + seconds);
+            store.drop_before(first, 8_192, &note).unwrap_or_else(|error| panic!("dropped up to {first}: {error}"))
+        })
+        .sum();
+    assert_eq!(dropped, (BATCH * BATCHES) as usize);
+    let length = disk.locked().length_of(STORE);
+    assert!(fill(&mut store, 2_000, &note) > 0, "dropping made no room for votes");
+    store.tend().expect("it is well");
+    assert!(disk.locked().length_of(STORE) >= length / 2, "the file gave its room to others");
+    disk.locked().faults.is_full = false;
+    store.commit(&batch(4_000), &note).expect("there is room again");
+    assert_eq!(store.room(), RoomLeft::More, "it counts as full still");
+}
