@@ -12,14 +12,14 @@ use super::entry::Position;
 use super::feed_error::FeedError;
 use super::follower::{FeedDoor, FollowerMessage};
 use super::identity;
-use super::link::{LinkError, StoreRole};
+use super::link::{ENTRIES_MAX, ENTRIES_MIN, LinkError, StoreRole};
 use super::offset;
 use super::peers::Peers;
 use super::primary::Primary;
 use super::reason::{Reason, RebuildCause};
 use super::reoffer::Reoffer;
 use super::snapshot::{self, Listings, LogEnd, StoreState};
-use super::stream::{self, ENTRIES_MAX, ENTRIES_MIN, Tail};
+use super::stream::{self, Tail};
 use crate::cluster::STANDSTILL_MAX_US;
 use crate::store::StoreError;
 

@@ -14,8 +14,12 @@ use super::entry::text;
 use super::keys;
 use super::reason::Reason;
 use super::socket::{StoreSocket, fault};
-use super::stream::ENTRIES_MAX;
 
+/// Entries that are read at once, if the store can send so many: with this many for each round trip a node on another
+/// continent still follows tens of thousands a second.
+pub const ENTRIES_MAX: usize = 10_000;
+/// A store that closes the connection over so few has another reason for it.
+pub const ENTRIES_MIN: usize = 64;
 /// A machine is taken to be gone if a connection, or a reply, takes longer than this.
 pub const TIMEOUT: Duration = Duration::from_millis(1_000);
 /// The same for a sentinel. It is shorter, as there are others to ask.

@@ -99,7 +99,8 @@ pub(super) fn voted(event: &Event) -> Option<Pair> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use proptest::collection::vec;
+    use proptest::prelude::{Strategy, prop_assert_eq, prop_oneof, proptest};
 
     use super::{FullState, RemovedVotes};
     use crate::store::{Event, StoredVote};
@@ -136,7 +137,7 @@ mod tests {
     proptest! {
         /// Events that come together make what they make one after the other, and count what goes with its server.
         #[test]
-        fn events_make_the_same_together_and_one_by_one(events in prop::collection::vec(event(), 0..40)) {
+        fn events_make_the_same_together_and_one_by_one(events in vec(event(), 0..40)) {
             let empty = || FullState { table: CooldownTable::default(), servers: Snapshot::default() };
             let (mut together, mut one_by_one) = (empty(), empty());
             let (half, rest) = events.split_at(events.len() / 2);

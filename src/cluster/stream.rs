@@ -8,11 +8,6 @@ use super::keys;
 use super::link::{LinkError, StoreLink};
 use super::reason::RebuildCause;
 
-/// Entries that are read at once, if the store can send so many: with this many for each round trip a node on another
-/// continent still follows tens of thousands a second.
-pub const ENTRIES_MAX: usize = 10_000;
-/// A store that closes the connection over so few has another reason for it.
-pub const ENTRIES_MIN: usize = 64;
 /// How long the store waits for a new entry before it answers that there is none, in milliseconds. An empty
 /// answer too says how fresh the state is.
 const BLOCK_MS: u64 = 200;

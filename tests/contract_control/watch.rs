@@ -188,9 +188,10 @@ fn a_vote_in_the_turn_in_which_a_watch_begins_has_its_line() {
     assert!(line.contains(r#""kind":"attempt","server_id":28,"ip":"203.0.113.7","outcome":"in_cooldown""#), "{line}");
 }
 
-/// A later vote of the caller's own records ends the first one: that is seen, counted and in the log.
+/// A later vote of the caller's own records, a cancellation and the removal of a server end a first vote: each is counted
+/// and in the log.
 #[test]
-fn a_vote_that_is_replaced_is_told() {
+fn a_vote_that_ends_before_its_time_is_told() {
     let server = server();
     let control = server.control_client();
     let mut watching = Watching::begin(&server, "");
@@ -209,6 +210,11 @@ fn a_vote_that_is_replaced_is_told() {
     control.delete("/v1/votes/28/203.0.113.7");
     server.wait_for_lines("replaced by a later vote (mode=record)", 1);
     server.await_metric("vote_status_ended_early_total{cause=\"cancelled\"}", 1);
+    assert_eq!(control.cast(28, [203, 0, 113, 7]).status, 201);
+    assert_eq!(control.cast(28, [203, 0, 113, 8]).status, 201);
+    assert_eq!(control.delete("/v1/servers/28").status, 200);
+    server.await_metric("vote_status_ended_early_total{cause=\"server_removed\"}", 2);
+    server.wait_for_lines("2 of removed servers", 1);
 }
 
 #[test]

@@ -9,8 +9,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Error, Result};
 
+mod faults;
 mod hands;
 mod inode;
+
+pub(crate) use faults::{Faults, Kill, Strike};
 
 /// The kernel caches pages; a disk writes sectors.
 pub(crate) const PAGE: usize = 4_096;
@@ -43,71 +46,6 @@ struct Inode {
     locked_by: Option<u64>,
     /// The length has changed since the last sync, and was never below this: what is behind reads as zeros.
     shortest: Option<usize>,
-}
-
-/// What goes wrong from now on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Faults {
-    /// The next syncs that fail.
-    pub(crate) syncs_fail: u32,
-    /// The next reads that fail.
-    pub(crate) reads_fail: u32,
-    /// The next looks at a name that fail.
-    pub(crate) looks_fail: u32,
-    /// The next changes that fail, syncs aside, and with which error.
-    pub(crate) changes_fail: u32,
-    pub(crate) errno: i32,
-    /// No page gets room that has none.
-    pub(crate) is_full: bool,
-    /// Pages get room in memory, and none at the sync: a thin volume.
-    pub(crate) is_thin_and_full: bool,
-    /// Nothing can be written.
-    pub(crate) is_read_only: bool,
-    /// Each sync takes this long.
-    pub(crate) sync_takes_ms: i64,
-    /// When the process is killed.
-    pub(crate) kill: Option<Kill>,
-}
-
-/// A fault that strikes later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Strike {
-    SyncsFail(u32),
-    ReadsFail(u32),
-    LooksFail(u32),
-    ChangesFail {
-        count: u32,
-        errno: i32,
-    },
-    Full,
-    ThinAndFull,
-    ReadOnly,
-    /// Somebody moves the store away.
-    MovedAway,
-}
-
-impl Faults {
-    pub(crate) fn strike(&mut self, strike: Strike) {
-        match strike {
-            Strike::SyncsFail(count) => self.syncs_fail = count,
-            Strike::ReadsFail(count) => self.reads_fail = count,
-            Strike::LooksFail(count) => self.looks_fail = count,
-            Strike::ChangesFail { count, errno } => (self.changes_fail, self.errno) = (count, errno),
-            Strike::Full => self.is_full = true,
-            Strike::ThinAndFull => self.is_thin_and_full = true,
-            Strike::ReadOnly => self.is_read_only = true,
-            Strike::MovedAway => {}
-        }
-    }
-}
-
-/// A moment at which the process is killed: what it learns of it is nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kill {
-    /// At the operation after so many more, which is not done.
-    AtOperation(u32),
-    /// At the end of a file's sync after so many more.
-    AtSync { syncs: u32, fails: bool },
 }
 
 /// The disk, with one folder.
