@@ -80,7 +80,7 @@ pub struct Accepts {
 pub struct Tuning {
     /// How the table finds its entries.
     pub hasher: TableHasher,
-    /// Shards of each family of the table: a power of two.
+    /// Shards of each family of the table: a power of two, up to [`SHARDS`].
     pub shards: usize,
     /// How often the recorder looks at the clock and sweeps, in milliseconds.
     pub tick_ms: u64,

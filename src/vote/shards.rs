@@ -13,7 +13,7 @@ use super::ipv4::Ipv4;
 use super::ipv6::Ipv6Network;
 use super::time::UnixSeconds;
 
-/// Usual number of shards of each family. At 10 million entries a shard holds some 10,000: walking or growing
+/// Shards of each family, unless fewer are asked for. At 10 million entries a shard holds some 10,000: walking or growing
 /// one holds its lock for well under a millisecond.
 pub const SHARDS: usize = 1_024;
 
@@ -113,21 +113,31 @@ struct Shard<K> {
 /// The cooldowns of one family.
 pub(super) struct Shards<K> {
     hasher: TableHasher,
-    shards: Box<[Shard<K>]>,
+    /// All that there may be: an index needs no check then. Those behind the mask are never used.
+    shards: Box<[Shard<K>; SHARDS]>,
+    mask: usize,
 }
 
 impl<K: PairKey> Shards<K> {
     /// # Panics
-    /// Where `count` is no power of two.
+    /// Where `count` is no power of two up to [`SHARDS`].
     pub(super) fn new(hasher: TableHasher, count: usize) -> Self {
-        assert!(count.is_power_of_two(), "{count} shards");
+        assert!(count.is_power_of_two() && count <= SHARDS, "{count} shards");
         let shard = |_| Shard { entries: RwLock::new(HashTable::new()) };
-        Self { hasher, shards: (0..count).map(shard).collect() }
+        let shards: Box<[Shard<K>]> = (0..SHARDS).map(shard).collect();
+        Self {
+            hasher,
+            shards: shards.try_into().unwrap_or_else(|_| unreachable!("so many were made")),
+            mask: count - 1,
+        }
     }
 
-    #[inline]
     pub(super) const fn count(&self) -> usize {
-        self.shards.len()
+        self.mask + 1
+    }
+
+    fn used(&self) -> &[Shard<K>] {
+        &self.shards[..self.count()]
     }
 
     #[inline]
@@ -139,7 +149,7 @@ impl<K: PairKey> Shards<K> {
     /// shard comes from the bits between.
     #[inline]
     pub(super) const fn shard_index(&self, hash: u64) -> usize {
-        (hash >> 40) as usize & (self.count() - 1)
+        (hash >> 40) as usize & self.mask & (SHARDS - 1)
     }
 
     #[inline]
@@ -160,12 +170,12 @@ impl<K: PairKey> Shards<K> {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.entries.read().len()).sum()
+        self.used().iter().map(|shard| shard.entries.read().len()).sum()
     }
 
     #[cfg(test)]
     pub(super) fn allocated_bytes(&self) -> usize {
-        self.shards.iter().map(|shard| shard.entries.read().allocation_size()).sum()
+        self.used().iter().map(|shard| shard.entries.read().allocation_size()).sum()
     }
 
     pub(super) fn insert(&self, key: K, expires_at: UnixSeconds) {
@@ -235,7 +245,7 @@ impl<K: PairKey> Shards<K> {
 
     /// Copies the entries that `is_wanted`, expired or not. Walks all shards under their read locks.
     pub(super) fn copy_where(&self, is_wanted: impl Fn(Pair) -> bool, into: &mut Vec<Cooling>) {
-        for shard in &self.shards {
+        for shard in self.used() {
             let entries = shard.entries.read();
             into.extend(entries.iter().filter(|entry| is_wanted(entry.key.pair())).map(|entry| entry.cooling()));
         }
@@ -247,7 +257,7 @@ impl<K: PairKey> Shards<K> {
             let entries = shard.entries.read();
             entries.iter().filter(|entry| now < entry.expires_at && is_wanted(entry.key.pair())).count()
         };
-        self.shards.iter().map(live).sum()
+        self.used().iter().map(live).sum()
     }
 
     /// Drops the entries of one shard that are over; how many. The shard is locked for writing only if a read has found
@@ -270,7 +280,7 @@ impl<K: PairKey> Shards<K> {
 
     /// Has the entries that end after `beyond` end at `ends_at`.
     pub(super) fn bring_back(&self, beyond: UnixSeconds, ends_at: UnixSeconds) {
-        for shard in &self.shards {
+        for shard in self.used() {
             for entry in shard.entries.write().iter_mut().filter(|entry| entry.expires_at > beyond) {
                 entry.expires_at = ends_at;
             }
@@ -283,7 +293,7 @@ impl<K: PairKey> Shards<K> {
     /// Where the two find their entries by different hashes: those of `other` would be lost.
     pub(super) fn exchange(&self, other: &Self, probe: K) {
         assert_eq!(self.hash(probe), other.hash(probe), "the table is no shadow of this one");
-        for (own, theirs) in self.shards.iter().zip(&other.shards) {
+        for (own, theirs) in self.used().iter().zip(other.used()) {
             std::mem::swap(&mut *own.entries.write(), &mut *theirs.entries.write());
         }
     }

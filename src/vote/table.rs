@@ -158,7 +158,7 @@ impl CooldownTable {
     /// An empty table that finds its entries by this hasher, in so many shards of each family.
     ///
     /// # Panics
-    /// Where `shards` is no power of two.
+    /// Where `shards` is no power of two up to [`SHARDS`].
     #[must_use]
     pub fn build(hasher: TableHasher, shards: usize, prefix: Ipv6Prefix) -> Self {
         let (v4, v6) = (Shards::new(hasher.clone(), shards), Shards::new(hasher.clone(), shards));
