@@ -39,7 +39,10 @@ pub fn look(address: &StoreAddress) -> Result<Lacks, LinkError> {
     };
     let mut lacks = Lacks::default();
     look_at_info(&mut link, &mut lacks);
-    look_at_limit(&mut link, &mut lacks);
+    // A user of the nodes' own may not ask for it, and each try would be a line in the store's log of refusals.
+    if address.access.user.is_none() {
+        look_at_limit(&mut link, &mut lacks);
+    }
     for words in QUESTIONS {
         if let Err(error) = link.ask(cmd(words[0]).arg(&words[1..])) {
             match error {
@@ -83,7 +86,7 @@ fn look_at_info(link: &mut StoreLink, lacks: &mut Lacks) {
     }
 }
 
-/// Redis' own default is no limit. A user that may not ask is told nothing.
+/// Redis' own default is no limit. Where a provider keeps the question away, nothing is told.
 fn look_at_limit(link: &mut StoreLink, lacks: &mut Lacks) {
     let Ok(reply) = link.ask(cmd("CONFIG").arg("GET").arg("client-output-buffer-limit")) else { return };
     let limits = items(&reply).and_then(|pair| text(pair.get(1)?)).unwrap_or_default();
