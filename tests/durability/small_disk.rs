@@ -2,7 +2,6 @@
 
 use crate::util::needs::left_out;
 use crate::util::package::text;
-use crate::util::wait_until;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -45,11 +44,10 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let is_unmounted = || run("umount", &[text(&self.0)]);
-        // The kernel may hold a loop device for a moment after its end.
-        if !is_unmounted() && !panicking() {
-            wait_until("it is unmounted", is_unmounted);
-        }
+        // The kernel may hold a loop device for a moment after its end, and a container that was started meanwhile holds a
+        // copy of what was mounted for as long as it runs.
+        let is_unmounted = run("umount", &[text(&self.0)]) || run("umount", &["--lazy", text(&self.0)]);
+        assert!(is_unmounted || panicking(), "it stays mounted");
     }
 }
 
