@@ -34,7 +34,7 @@ pub struct LiveState {
 }
 
 impl LiveState {
-    /// An empty state, in which IPv6 voters are told apart by so many bits.
+    /// A state without servers, over this table.
     #[must_use]
     pub fn new(table: CooldownTable) -> Self {
         let board = WatchBoard::default();

@@ -1,4 +1,4 @@
-//! Where commands wait for the recorder: bounded in lines, of which a command has at least so many.
+//! Where commands wait for the recorder: bounded in lines. A small command takes the room of [`COMMAND_LINES_MIN`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

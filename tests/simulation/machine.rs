@@ -106,6 +106,7 @@ struct Counts {
     writes: u64,
     /// Syncs, and writes of the header: what was written before need not last.
     syncs: u64,
+    failed_syncs: u64,
 }
 
 impl Machine {
@@ -226,7 +227,8 @@ impl Machine {
 
     fn counts(&self) -> Counts {
         let disk = self.disk.locked();
-        Counts { writes: disk.writes, syncs: disk.syncs + disk.failed_syncs + disk.head_writes }
+        let (syncs, failed_syncs) = (disk.syncs + disk.failed_syncs + disk.head_writes, disk.failed_syncs);
+        Counts { writes: disk.writes, syncs, failed_syncs }
     }
 
     pub(crate) fn back_up(&mut self) {
@@ -343,7 +345,6 @@ impl Machine {
         let sights: Vec<Sight> = asking.iter().map(|asking| process.reader.ask(asking)).collect();
         let was_there = self.disk.locked().has(STORE);
         let before = self.counts();
-        let failed_syncs_before = self.disk.locked().failed_syncs;
         let stepped = process.step(requests);
         let (is_dead, end) = (self.disk.locked().is_dead(), self.clocks.reading());
         if !requests.is_empty() || is_dead {
@@ -363,7 +364,6 @@ impl Machine {
             looks,
             sights,
             before,
-            failed_syncs_before,
             is_dead,
             was_there,
             is_tick,
@@ -461,7 +461,6 @@ struct Step<'a> {
     /// What was seen of all that is asked, before the step.
     sights: Vec<Sight>,
     before: Counts,
-    failed_syncs_before: u64,
     is_dead: bool,
     was_there: bool,
     /// The recorder wanted to be called.

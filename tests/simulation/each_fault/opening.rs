@@ -297,6 +297,13 @@ fn a_half_written_note_refuses_no_store() {
     assert_eq!(read(&disk).expect("it is whole"), rows(0..30));
 }
 
+/// Puts this file in the store's place: later commits were acknowledged, so it is refused.
+fn expect_refused(disk: &Arc<SimulatedDisk>, older: &[u8]) {
+    disk.locked().replace(STORE, older);
+    let found = read(disk);
+    assert!(matches!(&found, Err(StoreError::Unusable(why)) if why.contains("was acknowledged")), "{found:?}");
+}
+
 /// A note that somebody deletes is made again with its number, whether a vote comes or not.
 #[test]
 fn a_note_that_is_made_again_refuses_an_older_copy() {
@@ -310,9 +317,7 @@ fn a_note_that_is_made_again_refuses_an_older_copy() {
     disk.locked().die();
     drop(store);
     disk.locked().kill();
-    disk.locked().replace(STORE, &older);
-    let found = read(&disk);
-    assert!(matches!(&found, Err(StoreError::Unusable(why)) if why.contains("was acknowledged")), "{found:?}");
+    expect_refused(&disk, &older);
 }
 
 /// A copy that was made while a commit had failed holds that commit. It is refused once others were acknowledged behind the
@@ -331,9 +336,7 @@ fn a_copy_with_a_failed_commit_takes_the_place_of_no_later_one() {
     renew(&mut store, &kept).expect("it is written anew");
     store.commit(&[Event::Vote(vote(3, 3))], &note()).expect("it is taken");
     drop(store);
-    disk.locked().replace(STORE, &copy);
-    let found = read(&disk);
-    assert!(matches!(&found, Err(StoreError::Unusable(why)) if why.contains("was acknowledged")), "{found:?}");
+    expect_refused(&disk, &copy);
 }
 
 /// While a process lives no other one opens its file, without the lock of the directory too, and while its disk fails.

@@ -24,10 +24,7 @@ impl Machine {
         if stays_unsaid && was_unsaid {
             return Err(format!("the time has to go back, does not, and nothing says so: {:?}", self.model.live));
         }
-        let has_failed = {
-            let disk = self.disk.locked();
-            disk.failed_syncs > step.failed_syncs_before && disk.has_sync_failed
-        };
+        let has_failed = self.counts().failed_syncs > step.before.failed_syncs && self.disk.locked().has_sync_failed;
         if has_failed && trouble.is_none() {
             return Err("a sync failed, and nothing says so".into());
         }
