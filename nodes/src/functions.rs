@@ -9,10 +9,13 @@ use mlua::{Function, IntoLua, Lua, MultiValue, Table, Value, Variadic};
 
 use crate::commands::find;
 use crate::reply::{Answer, Reply, said, whole};
+use crate::sha1::sha1hex;
 use crate::store::{Refusal, Store};
 
 /// The functions of the service, as the nodes load them.
-pub const CODE: &str = include_str!("../../src/cluster/functions.lua");
+pub const CODE: &str = include_str!("../../src/cluster/facts.lua");
+/// The functions of version 1.0.0, whose keys this version takes over.
+pub const CODE_OF_1_0_0: &str = include_str!("../../src/cluster/functions.lua");
 /// What the library finds in the store.
 pub const PRELUDE: &str = include_str!("prelude.lua");
 
@@ -71,7 +74,8 @@ impl Functions {
             of_library.borrow_mut().insert(name, Registered { callback, writes });
             Ok(())
         })?;
-        let run = lua.load(prelude).set_name("prelude").call((ask, may_call, register))?;
+        let digest = lua.create_function(|_, text: mlua::LuaString| Ok(sha1hex(&text.as_bytes())))?;
+        let run = lua.load(prelude).set_name("prelude").call((ask, may_call, register, digest))?;
         // The first line names language and library. The others keep their numbers.
         let body = code.strip_prefix("#!lua name=").and_then(|rest| rest.find('\n').map(|end| &rest[end..]));
         let body = body.ok_or_else(|| mlua::Error::runtime("Missing library metadata"))?;

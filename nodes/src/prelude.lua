@@ -1,6 +1,6 @@
 -- What a library finds in the store: `redis`, and no name that the store does not give it.
--- Gets: the store's call, the check of rights, the registration. Gives: what loads a library, and what runs a function.
-local ask, may_call, register = ...
+-- Gets: the store's call, the check of rights, the registration, SHA-1. Gives: what loads a library, and what runs a function.
+local ask, may_call, register, sha1hex = ...
 
 local function fail(said)
   error({ err = 'ERR ' .. said }, 0)
@@ -20,6 +20,7 @@ redis = {
     return reply
   end,
   acl_check_cmd = may_call,
+  sha1hex = sha1hex,
   register_function = function(name, callback)
     local flags = {}
     if type(name) == 'table' then
@@ -28,6 +29,16 @@ redis = {
     register(name, callback, flags)
   end,
 }
+
+-- A function that catches an error of the store finds its text.
+local plain_pcall = pcall
+function pcall(...)
+  local results = { plain_pcall(...) }
+  if not results[1] and type(results[2]) == 'table' and results[2].err then
+    results[2] = results[2].err
+  end
+  return unpack(results)
+end
 
 for _, name in ipairs({
   'collectgarbage', 'coroutine', 'debug', 'dofile', 'getfenv', 'io', 'load', 'loadfile', 'loadstring', 'module',
@@ -45,7 +56,7 @@ setmetatable(_G, {
 })
 
 return function(callback, ...)
-  local is_done, reply = pcall(callback, ...)
+  local is_done, reply = plain_pcall(callback, ...)
   if is_done or type(reply) == 'table' then
     return is_done, reply
   end

@@ -1,6 +1,8 @@
 //! Random calls: of the functions, of what nodes ask besides, and of what others may do to the keys.
 
+use crate::facts::{items, text};
 use crate::random::Random;
+use vote_status_nodes::store::Store;
 
 pub(crate) const KEYS: [&str; 9] = [
     "vs:{0}:log",
@@ -37,12 +39,14 @@ pub(crate) const COMMANDS: [&str; 16] = [
 const SERVERS: [&str; 4] = ["1", "2", "3", "4"];
 const ADDRESSES: [&str; 4] = ["16909060", "84281096", "20010db800000000", "3405803783"];
 const TOKENS: [&str; 5] = ["demo", "another", "third", "with;semicolon", "a+b="];
-const LISTINGS: [&str; 4] = ["00000000000000aa", "00000000000000bb", "00000000000000cc", ""];
+const LISTINGS: [&str; 3] = ["00000000000000aa", "00000000000000bb", "00000000000000cc"];
 
 /// Draws calls at an instant.
 pub(crate) struct Draws<'r> {
     pub(crate) random: &'r mut Random,
     pub(crate) now_us: u64,
+    /// As it is now.
+    pub(crate) store: Store,
 }
 
 fn words(all: &[&str]) -> Vec<Vec<u8>> {
@@ -121,7 +125,7 @@ impl Draws<'_> {
     }
 
     fn field(&mut self) -> &'static str {
-        self.random.pick(&["store", "cd", "ahead", "schema", "1", "2", "demo", "third"])
+        self.random.pick(&["store", "cd", "last", "schema", "1", "2", "demo", "third"])
     }
 
     fn member(&mut self) -> String {
@@ -134,42 +138,100 @@ impl Draws<'_> {
         }
     }
 
+    /// What a store says at a key.
+    fn asked(&mut self, words: &[&str]) -> String {
+        text(&self.store.ask(words))
+    }
+
+    /// The last entry, mostly the true one.
+    fn last(&mut self) -> String {
+        let name = format!("{}-0", self.now_us / 1_000);
+        match self.random.below(12) {
+            0 => String::new(),
+            1 => format!("{} {name} 7", self.small()),
+            2 => "no entry".to_owned(),
+            // An earlier one, if it is still there.
+            3..6 => {
+                let entries = self.store.ask(&["XRANGE", KEYS[0], "-", "+", "COUNT", "9"]);
+                let nth = usize::try_from(self.random.below(9)).expect("few");
+                let entry = items(&entries).get(nth).map(|entry| {
+                    let fields: Vec<_> = items(&items(entry)[1]).iter().map(text).collect();
+                    let field = |at: usize| fields.get(at).cloned().unwrap_or_default();
+                    format!("{} {} {}", field(1), text(&items(entry)[0]), field(3))
+                });
+                entry.unwrap_or_default()
+            }
+            _ => self.asked(&["HGET", "vs:{0}:meta", "last"]),
+        }
+    }
+
+    fn bits(&mut self) -> String {
+        if self.random.is(98) { self.random.next().cast_signed().to_string() } else { "no bits".to_owned() }
+    }
+
+    fn listing(&mut self) -> String {
+        let ms = if self.random.is(50) { 0 } else { self.now_us / 1_000_000 * 1_000 };
+        format!("{ms:013}-{}", self.random.pick(&LISTINGS))
+    }
+
+    fn record(&mut self) -> String {
+        let stamp = if self.random.is(50) { self.random.below(3) } else { self.now_us / 1_000_000 * 1_000_000 };
+        format!("v2;{};{stamp};{}", self.listing(), self.random.pick(&TOKENS))
+    }
+
+    fn fact(&mut self, server: &str) -> Vec<String> {
+        let present = self.asked(&["HGET", "vs:{0}:dir", server]);
+        let listing = match present.split(';').nth(1) {
+            Some(listing) if self.random.is(80) => listing.to_owned(),
+            _ => self.listing(),
+        };
+        let vote = format!("{}:{}", self.random.pick(&ADDRESSES), self.instant());
+        match self.random.below(20) {
+            0..3 => vec!["x".to_owned(), listing],
+            3..7 => vec!["c".to_owned(), vote],
+            7..10 => vec!["r".to_owned(), self.record()],
+            10 if self.random.is(20) => vec!["r".to_owned(), "v9;record".to_owned()],
+            11 if self.random.is(20) => vec!["v".to_owned(), "no vote".to_owned()],
+            _ => vec!["l".to_owned(), listing, "v".to_owned(), vote],
+        }
+    }
+
     /// A call of a function, as a node makes it, or nearly so.
     pub(crate) fn function(&mut self) -> Vec<Vec<u8>> {
         let kind = self.random.below(100);
         let (meta, nodes, log) = ("vs:{0}:meta", "vs:{0}:nodes", "vs:{0}:log");
-        if kind < 12 {
+        let store = if self.random.is(97) { STORE } else { "another" };
+        let last = self.last();
+        if kind < 14 {
             let (one, other) = (self.small(), self.small());
-            let store = if self.random.is(90) { STORE } else { "another" };
             return match kind {
-                0 | 1 => words(&["FCALL", "vote_status_init", "1", meta, &one, "120", "64"]),
-                2 => words(&["FCALL", "vote_status_adopt", "1", meta, store, STORE]),
-                3 | 4 => words(&["FCALL_RO", "vote_status_head", "2", log, meta]),
-                5 => words(&["FCALL_RO", "vote_status_vote", "2", log, meta]),
-                6 => words(&["FCALL", "vote_status_nothing", "0"]),
-                7 => {
-                    let mut call = words(&["FCALL_RO", "vote_status_rights", "7"]);
-                    call.extend(words(&[
-                        "vs:{0}:log",
-                        "vs:{0}:s:0",
-                        "vs:{0}:dir",
-                        "vs:{0}:tok",
-                        meta,
-                        "vs:{0}:gone",
-                        nodes,
-                    ]));
+                0 | 1 => words(&["FCALL", "vs3_init", "1", meta, &one, "120", "64"]),
+                2 => words(&["FCALL", "vs3_adopt", "1", meta, store, STORE]),
+                3 | 4 => words(&["FCALL_RO", "vs3_head", "2", log, meta, &last]),
+                5 => words(&["FCALL_RO", "vs3_vote", "2", log, meta]),
+                6 => words(&["FCALL", "vs3_nothing", "0"]),
+                7 | 8 => {
+                    let mut call = words(&["FCALL_RO", "vs3_rights", "7"]);
+                    call.extend(words(&[log, "vs:{0}:s:0", "vs:{0}:dir", "vs:{0}:tok", meta, "vs:{0}:gone", nodes]));
+                    call
+                }
+                9 => {
+                    let mut call = words(&["FCALL", "vs3_takeover", "6", log, "vs:{0}:dir", "vs:{0}:tok", meta]);
+                    call.extend(words(&["vs:{0}:gone", nodes, store, "7"]));
                     call
                 }
                 _ => {
-                    let tidy = self.random.pick(&["", "tidy"]);
-                    words(&["FCALL", "vote_status_node", "2", meta, nodes, store, &one, "history;", &other, tidy])
+                    let mut call = words(&["FCALL", "vs3_node", "3", log, meta, nodes, store, &last, &one, "1", "0"]);
+                    if self.random.is(30) {
+                        call.push(other.into_bytes());
+                    }
+                    call
                 }
             };
         }
         let server = self.random.pick(&SERVERS);
         let claims = format!("vs:{{0}}:s:{server}");
         let claims = if self.random.is(98) { claims.as_str() } else { self.key() };
-        let store = if self.random.is(97) { STORE } else { "another" };
         let until = match self.random.below(20) {
             0 => (self.now_us / 1_000).saturating_sub(1).to_string(),
             1 => (self.now_us / 1_000).to_string(),
@@ -177,28 +239,39 @@ impl Draws<'_> {
             3..9 => (self.now_us / 1_000 + self.random.below(3_000)).to_string(),
             _ => String::new(),
         };
-        let (address, other, instant) = (self.random.pick(&ADDRESSES), self.random.pick(&ADDRESSES), self.instant());
-        let (token, spare) = (self.random.pick(&TOKENS), self.random.pick(&TOKENS));
-        let (said, listing) = (self.random.pick(&["", token]), self.random.pick(&LISTINGS));
+        let (address, other) = (self.random.pick(&ADDRESSES).to_owned(), self.random.pick(&ADDRESSES).to_owned());
+        let (instant, token) = (self.instant(), self.random.pick(&TOKENS).to_owned());
+        let own = |word: &str| word.to_owned();
         let (function, mut rest) = match kind {
-            12..40 => ("vote", vec!["cast", "", address]),
-            40..44 => ("vote", vec!["cast", "", address, other, other]),
-            44..54 => ("vote", vec!["record", &instant, address]),
-            54..58 => ("vote", vec!["record", &instant, address, other]),
-            58..68 => ("cancel", vec![address]),
-            68..74 => ("restore", vec![address, &instant, listing]),
-            74..83 => ("server", vec!["list", said, spare, listing]),
-            83..87 => ("server", vec!["rotate", token, token, ""]),
-            87..93 => ("relist", vec![token, listing]),
-            _ => ("remove", vec![]),
+            14..36 => ("vote", vec![own("cast"), own(""), address]),
+            36..40 => ("vote", vec![own("cast"), own(""), address, other.clone(), other]),
+            40..48 => ("vote", vec![own("record"), instant, address]),
+            48..52 => ("vote", vec![own("record"), instant, address, other]),
+            52..62 => {
+                let held = self.asked(&["ZSCORE", claims, &address]);
+                ("cancel", vec![address, if held.is_empty() { instant } else { held }])
+            }
+            62..74 => {
+                let before = if self.random.is(90) { self.asked(&["HGET", "vs:{0}:dir", server]) } else { String::new() };
+                let stamp = self.small();
+                ("list", vec![before, token, own(self.random.pick(&LISTINGS)), stamp])
+            }
+            74..78 => {
+                let present = self.asked(&["HGET", "vs:{0}:dir", server]);
+                ("remove", vec![present.split(';').nth(1).map_or_else(|| self.listing(), str::to_owned)])
+            }
+            _ => {
+                let count = 1 + self.random.below(4);
+                ("give", (0..count).flat_map(|_| self.fact(server)).collect())
+            }
         };
         if self.random.is(1) {
             rest.pop();
         }
-        let function = format!("vote_status_{function}");
+        let function = format!("vs3_{function}");
         let mut call = words(&["FCALL", &function, "6", log, claims, "vs:{0}:dir", "vs:{0}:tok", meta, "vs:{0}:gone"]);
-        call.extend(words(&[store, &until, server]));
-        call.extend(words(&rest));
+        call.extend(words(&[store, &until, &last, &self.bits(), server]));
+        call.extend(rest.into_iter().map(String::into_bytes));
         call
     }
 

@@ -1,13 +1,14 @@
 //! The model of the store, compared with a Redis and a Valkey; and the functions, over the model.
 #![expect(clippy::disallowed_methods, reason = "tests say how long they took")]
 
+mod calls;
 mod compared;
 mod draws;
 mod engine;
-mod follower;
+mod facts;
 mod join;
 mod planted;
-mod promises;
 mod random;
 mod refusals;
 mod situations;
+mod takeover;

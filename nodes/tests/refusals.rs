@@ -44,7 +44,7 @@ fn break_disk(engine: &mut Engine) {
 fn refused(engine: &mut Engine, functions: &Functions, store: &mut Store, random: &mut Random) -> usize {
     let mut count = 0;
     for nth in 0..CALLS {
-        let mut draws = Draws { random, now_us: store.now_us };
+        let mut draws = Draws { random, now_us: store.now_us, store: store.clone() };
         let words = if nth % 2 == 0 { draws.function() } else { draws.command() };
         let reply = ask_both(engine, functions, store, &words).unwrap_or_else(|difference| panic!("{difference}"));
         let codes = ["OOM", "READONLY", "NOREPLICAS", "MISCONF"];
