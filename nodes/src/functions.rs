@@ -152,6 +152,7 @@ fn call(running: &mut Running, words: &[Value]) -> Answer {
     if !(command.words_min..=command.words_max).contains(&args.len()) {
         return Err("ERR Wrong number of args calling Redis command from script".to_owned());
     }
+    running.store.called.insert(command.name);
     if !running.store.may_call(command) {
         return Err(format!("ERR ACL failure in script: no permissions to run the '{}' command", command.name));
     }

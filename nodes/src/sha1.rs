@@ -28,8 +28,7 @@ pub fn sha1hex(bytes: &[u8]) -> String {
                 40..60 => ((b & c) | (b & d) | (c & d), 0x8f1b_bcdc),
                 _ => (b ^ c ^ d, 0xca62_c1d6),
             };
-            let next =
-                a.rotate_left(5).wrapping_add(mixed).wrapping_add(e).wrapping_add(added).wrapping_add(*word);
+            let next = a.rotate_left(5).wrapping_add(mixed).wrapping_add(e).wrapping_add(added).wrapping_add(*word);
             (a, b, c, d, e) = (next, a, b.rotate_left(30), c, d);
         }
         for (sum, part) in digest.iter_mut().zip([a, b, c, d, e]) {

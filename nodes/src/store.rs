@@ -73,6 +73,8 @@ pub struct Store {
     pub block_max: usize,
     /// What it says of itself.
     pub about: About,
+    /// Commands that functions have called.
+    pub called: BTreeSet<&'static str>,
     /// Commands in place of the model's own: for faults that a test has to find.
     pub replaced: BTreeMap<&'static str, Run>,
 }
@@ -81,8 +83,8 @@ impl Store {
     /// An empty store at this instant.
     #[must_use]
     pub fn new(now_us: u64) -> Self {
-        let (keys, about, denied, replaced) = Default::default();
-        Self { keys, now_us, refusal: None, denied, block_max: 100, about, replaced }
+        let (keys, about, denied, called, replaced) = Default::default();
+        Self { keys, now_us, refusal: None, denied, block_max: 100, about, called, replaced }
     }
 
     /// Its clock in milliseconds.

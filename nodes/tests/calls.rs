@@ -221,9 +221,9 @@ impl Before {
                 let made = Record::read(field(1))?;
                 let stamps = self.state.records.values().map(|held| held.stamp).chain([*stamp]);
                 let is_later = made.stamp > stamps.max().unwrap_or(0) && made.stamp >= self.now_ms * 1_000;
-                is(is_later && made.stamp % 1_000 == 0, "the stamp is the latest")?;
+                is(is_later && made.stamp % 10 == 0, "the stamp is the latest")?;
                 is(made.token == *token, "another token")?;
-                let of_stamp = format!("{:013}-{bits}", made.stamp / 1_000);
+                let of_stamp = format!("{:016}-{bits}", made.stamp);
                 is(made.listing == record.map_or(&of_stamp, |record| &record.listing).as_str(), "another listing")?;
                 Ok(vec![Fact::Listed(server, made)])
             }

@@ -30,8 +30,8 @@ fn told(words: &[Vec<u8>], reply: Reply) -> Reply {
             parts.truncate(2);
             Reply::Array(parts)
         }
-        Reply::Array(parts) if words.get(1).is_some_and(|word| word == b"vs3_node") && parts.len() > 3 => {
-            Reply::Array([&parts[..3], &in_order(parts[3..].to_vec(), 2)].concat())
+        Reply::Array(parts) if words.get(1).is_some_and(|word| word == b"vs3_node") && parts.len() > 4 => {
+            Reply::Array([&parts[..4], &in_order(parts[4..].to_vec(), 2)].concat())
         }
         Reply::Array(parts) if words.get(1).is_some_and(|word| word == b"vs3_takeover") && parts.len() > 3 => {
             Reply::Array([&parts[..3], &in_order(parts[3..].to_vec(), 1)].concat())

@@ -170,8 +170,8 @@ impl Draws<'_> {
     }
 
     fn listing(&mut self) -> String {
-        let ms = if self.random.is(50) { 0 } else { self.now_us / 1_000_000 * 1_000 };
-        format!("{ms:013}-{}", self.random.pick(&LISTINGS))
+        let stamp = if self.random.is(50) { 0 } else { self.now_us / 1_000_000 * 1_000_000 };
+        format!("{stamp:016}-{}", self.random.pick(&LISTINGS))
     }
 
     fn record(&mut self) -> String {
@@ -252,7 +252,8 @@ impl Draws<'_> {
                 ("cancel", vec![address, if held.is_empty() { instant } else { held }])
             }
             62..74 => {
-                let before = if self.random.is(90) { self.asked(&["HGET", "vs:{0}:dir", server]) } else { String::new() };
+                let before =
+                    if self.random.is(90) { self.asked(&["HGET", "vs:{0}:dir", server]) } else { String::new() };
                 let stamp = self.small();
                 ("list", vec![before, token, own(self.random.pick(&LISTINGS)), stamp])
             }

@@ -134,7 +134,8 @@ impl State {
     /// All facts that make this state.
     pub(crate) fn facts(&self) -> Vec<Fact> {
         let gone = self.gone_listings.iter().map(|(server, listing)| Fact::ListingGone(*server, listing.clone()));
-        let cancelled = self.gone_votes.iter().map(|(server, address, at)| Fact::VoteGone(*server, address.clone(), *at));
+        let cancelled =
+            self.gone_votes.iter().map(|(server, address, at)| Fact::VoteGone(*server, address.clone(), *at));
         let listed = self.records.iter().map(|(server, record)| Fact::Listed(*server, record.clone()));
         let voted = self.votes.iter().filter_map(|((server, address), at)| {
             Some(Fact::Voted(*server, self.records.get(server)?.listing.clone(), address.clone(), *at))
@@ -257,17 +258,22 @@ fn vote(said: &str) -> Result<(String, u64), String> {
     Ok((address.to_owned(), at.parse().map_err(|_| format!("no instant: {said}"))?))
 }
 
+/// The last entry, as `meta` keeps it.
+pub(crate) fn last(store: &mut Store) -> String {
+    let last = text(&store.ask(&["HGET", "vs:{0}:meta", "last"]));
+    if last.is_empty() { "0 0-0 0".to_owned() } else { last }
+}
+
 impl Follower {
     /// Reads everything.
     pub(crate) fn read(store: &mut Store, cooldown_s: u64) -> Result<Self, String> {
-        let last = text(&store.ask(&["HGET", "vs:{0}:meta", "last"]));
-        let last = if last.is_empty() { "0 0-0 0".to_owned() } else { last };
+        let last = last(store);
         Ok(Self { state: State::read(store, cooldown_s)?, last })
     }
 
     /// The facts of the entries since, in order; `None` where the log does not go on from here. The state has them too.
     pub(crate) fn follow(&mut self, store: &mut Store) -> Result<Option<Vec<Fact>>, String> {
-        let now = text(&store.ask(&["HGET", "vs:{0}:meta", "last"]));
+        let now = last(store);
         if now == self.last {
             return Ok(Some(Vec::new()));
         }
@@ -291,7 +297,8 @@ impl Follower {
                     "v" => {
                         let (address, at) = vote(&value)?;
                         let record = self.state.records.get(&server);
-                        let listing = record.ok_or_else(|| format!("a vote of {server}, which is not listed"))?.listing.clone();
+                        let listing =
+                            record.ok_or_else(|| format!("a vote of {server}, which is not listed"))?.listing.clone();
                         Fact::Voted(server, listing, address, at)
                     }
                     _ => return Err(format!("an entry says {kind} {value}")),

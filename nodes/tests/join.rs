@@ -6,6 +6,7 @@ use crate::calls::{Before, Call, What};
 use crate::draws::COOLDOWN_S;
 use crate::facts::{Fact, Follower, LOG, Record, SERVERS, State, text};
 use crate::random::{Random, seeds};
+use std::collections::BTreeSet;
 use std::mem;
 use std::time::Instant;
 use vote_status_nodes::functions::{CODE, Functions};
@@ -87,7 +88,9 @@ impl<'f> World<'f> {
         let tail = Follower { last: "0 0-0 0".to_owned(), ..Follower::default() };
         let node = Node { follower: tail.clone(), ..Node::default() };
         let latest_s = store.now_us / 1_000_000;
-        let places = (0..STORES).map(|_| Place { store: store.clone(), copy: None, tail: tail.clone(), is_cut: false }).collect();
+        let places = (0..STORES)
+            .map(|_| Place { store: store.clone(), copy: None, tail: tail.clone(), is_cut: false })
+            .collect();
         let nodes = (0..NODES).map(|nth| Node { at: nth % STORES, ..node.clone() }).collect();
         let (steps, goes_back, others) = (random.is(30), random.is(50), random.is(30));
         let (late, answered) = Default::default();
@@ -171,7 +174,8 @@ impl<'f> World<'f> {
         let keys = store.keys.clone();
         let before = Before::read(store, call)?;
         let reply = self.functions.ask(store, &call.words());
-        let is_news = !matches!(call.what, What::Give(_)) || crate::facts::items(&reply).get(2) != Some(&Reply::bulk(""));
+        let is_news =
+            !matches!(call.what, What::Give(_)) || crate::facts::items(&reply).get(2) != Some(&Reply::bulk(""));
         if self.is_told && is_news {
             println!("at {} store {at}: {call:?}: {reply:?}", store.now_us);
         }
@@ -287,6 +291,8 @@ impl<'f> World<'f> {
                 Some(copy) => {
                     place.store.keys = copy;
                     place.tail = Follower::read(&mut place.store, COOLDOWN_S)?;
+                    // The copy may have no log, and the clock may have gone back since.
+                    place.is_cut = true;
                     if self.is_told {
                         println!("store {at} goes back");
                     }
@@ -387,8 +393,9 @@ impl<'f> World<'f> {
                     let stands = one.votes.get(&(*server, address.clone())) == Some(at);
                     let is_ended = all().any(|other| match other {
                         Fact::VoteGone(of, from, then) => (of, from, then) == (server, address, at),
-                        Fact::Voted(of, under, from, then) => {
-                            (of, under, from) == (server, listing, address) && then > at
+                        // A vote that was replaced under one listing is taken away under all: its tombstone names none.
+                        Fact::Voted(of, under, from, then) if (of, from) == (server, address) && then > at => {
+                            all().any(|same| *same == Fact::Voted(*server, under.clone(), address.clone(), *at))
                         }
                         other => ends(other, *server, listing),
                     });
@@ -417,6 +424,15 @@ fn ends(fact: &Fact, server: u64, listing: &str) -> bool {
         Fact::Listed(of, record) => *of == server && record.listing.as_str() > listing,
         _ => false,
     }
+}
+
+/// The commands that the functions called in one seed.
+pub(crate) fn called(functions: &Functions, seed: u64) -> BTreeSet<&'static str> {
+    let mut world = World::new(functions, seed, false);
+    for _ in 0..CALLS {
+        world.change().and_then(|()| world.disturb()).expect("nothing is wrong");
+    }
+    world.places.into_iter().flat_map(|place| place.store.called).collect()
 }
 
 /// Runs one seed. What is wrong, if anything is; or how many rounds it took to heal.

@@ -10,5 +10,6 @@ mod join;
 mod planted;
 mod random;
 mod refusals;
+mod rights;
 mod situations;
 mod takeover;

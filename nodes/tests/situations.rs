@@ -13,8 +13,14 @@ type Play = fn(&str);
 /// All situations, each by its name.
 pub(crate) const ALL: [(&str, Play); 7] = [
     ("a late cancellation names the vote that it ends", a_late_cancellation_names_the_vote_that_it_ends),
-    ("a store that went back refuses the changes of a node that knows more", a_store_that_went_back_refuses_the_changes_of_a_node_that_knows_more),
-    ("a token that moved goes to its new server in an older copy", a_token_that_moved_goes_to_its_new_server_in_an_older_copy),
+    (
+        "a store that went back refuses the changes of a node that knows more",
+        a_store_that_went_back_refuses_the_changes_of_a_node_that_knows_more,
+    ),
+    (
+        "a token that moved goes to its new server in an older copy",
+        a_token_that_moved_goes_to_its_new_server_in_an_older_copy,
+    ),
     ("a vote that a cancelled one replaced stays away", a_vote_that_a_cancelled_one_replaced_stays_away),
     ("an emptied log whose names are ahead takes changes", an_emptied_log_whose_names_are_ahead_takes_changes),
     ("no vote is cast with an instant that was taken away", no_vote_is_cast_with_an_instant_that_was_taken_away),

@@ -17,10 +17,11 @@
 --   4. Of two tokens of a listing the one with the later stamp stands. Of equal stamps the greater token stands.
 --   5. Of two servers with one token the one with the later stamp keeps it. The other one gets a spare token, which
 --      follows from its record, and its stamp + 1. Any later rotation beats a spare: the stamps of rotations are
---      whole thousands.
+--      whole tens.
 --
 -- An instant is a whole second. An IPv4 address is its number in decimal digits. An IPv6 network is its first 64 bits in
--- 16 hexadecimal digits. A listing is the millisecond of its first stamp in 13 digits, and 64 random bits in hexadecimal.
+-- 16 hexadecimal digits. A stamp is a microsecond. A listing is its first stamp in 16 digits, and 64 random bits in
+-- hexadecimal digits.
 --
 -- THE LOG. Each change appends one entry: its number, 64 random bits, the last digits of the bits of the entry before it,
 -- and all facts that it made. `meta` keeps the last entry as "NUMBER NAME BITS". Each caller says which entry it knows
@@ -33,6 +34,8 @@
 -- for the right to each write, and then makes all of them. All keys are declared.
 
 local SCHEMA = '3'
+-- A node that loads this text puts its hash here. Each heartbeat says it, so that nodes of another version notice.
+local VERSION = 'unknown'
 -- The log only carries changes to the nodes. A node that was away for longer reads the state whole.
 local LOG_ENTRIES = 262144
 -- A vote may be stamped this far ahead of the store's clock.
@@ -43,8 +46,10 @@ local SPARE_S = 60
 local WORDS_MAX = 4000
 -- An entry repeats so many digits of the bits before it: a node that waits sees that the log was exchanged meanwhile.
 local DIGITS_BEFORE = 6
--- Stamps of rotations are whole multiples, so that a spare fits in between.
-local STAMP_STEP = 1000
+-- Stamps are microseconds. Those of rotations are whole multiples of this, so that a spare fits in between.
+local STAMP_STEP = 10
+-- Votes that have ended leave the store with one change in so many.
+local SWEEP_EVERY = 16
 
 local function refuse(code, why)
   error({ code, why }, 0)
@@ -54,6 +59,13 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
+-- What stores of several versions say of a command that the user may not call.
+local DENIALS = { 'ACL failure', "can't run this command", "can't access at least one of the keys" }
+
+local function deny(command, key)
+  refuse('VSRIGHTS', string.lower(command) .. ' ' .. key)
+end
+
 -- Asks the store. An error of type names the key, which the store's own message does not.
 local function ask(command, key, ...)
   local reply = redis.pcall(command, key, ...)
@@ -61,9 +73,23 @@ local function ask(command, key, ...)
     if string.match(reply.err, '^WRONGTYPE') then
       refuse('VSKEY', key .. ' is no key of vote-status: ' .. command .. ' does not fit its type')
     end
+    for _, denial in ipairs(DENIALS) do
+      if string.find(reply.err, denial, 1, true) then
+        deny(command, key)
+      end
+    end
     refuse('VSFAILED', reply.err)
   end
   return reply
+end
+
+-- Asks for the right to each write before the first of them is made.
+local function ask_rights(writes)
+  for _, write in ipairs(writes) do
+    if not redis.acl_check_cmd(unpack(write)) then
+      deny(write[1], write[2])
+    end
+  end
 end
 
 -- Registers a function: its reply begins with the store's time, also where it refuses.
@@ -121,7 +147,7 @@ local function holds(log, last, said)
   end
   local entry = ask('XREVRANGE', log, name, name)[1]
   local fields = entry and entry[2] or {}
-  return fields[1] == 'n' and fields[2] == n and fields[3] == 'b' and fields[4] == bits
+  return fields[3] == 'b' and fields[4] == bits
 end
 
 local function held_word(log, last, said)
@@ -137,11 +163,12 @@ local SOURCES = {
 }
 
 local function get(call, kind, name)
-  local value = call.known[kind][name]
+  local known = call.known[kind]
+  local value = known[name]
   if value == nil then
     local source = SOURCES[kind]
     value = not (kind == 'votes' and call.is_emptied) and ask(source[1], call[source[2]], name)
-    call.known[kind][name] = value
+    known[name] = value
   end
   return value
 end
@@ -149,37 +176,45 @@ end
 -- Notes a value, or false for none.
 local function set(call, kind, name, value)
   call.known[kind][name] = value
+  call.changed[kind] = call.changed[kind] or {}
   call.changed[kind][name] = value
 end
 
 -- Notes a fact for the entry. Facts of one server follow its number.
 local function tell(call, server, kind, value)
+  local entry = call.entry
+  if not entry then
+    local n, before = string.match(call.last, '^(%d+) %S+ %-?(%d+)$')
+    call.n = n + 1
+    before = string.sub(before, -DIGITS_BEFORE)
+    entry = { 'XADD', call.log, 'MAXLEN', '~', LOG_ENTRIES, '*', 'n', text(call.n), 'b', call.bits, 'p', before }
+    call.entry = entry
+  end
+  local at = #entry
   if call.told ~= server then
     call.told = server
-    table.insert(call.facts, 's')
-    table.insert(call.facts, server)
+    entry[at + 1], entry[at + 2] = 's', server
+    at = at + 2
   end
-  table.insert(call.facts, kind)
-  table.insert(call.facts, value)
+  entry[at + 1], entry[at + 2] = kind, value
 end
 
--- Writes of what was noted of one kind: one command sets, one removes.
-local function add_writes(writes, changed, setting, removing, is_score_first)
-  local to_set, to_remove = { unpack(setting) }, { unpack(removing) }
-  for name, value in pairs(changed) do
+-- Adds the writes of what was noted of one kind: one command removes, one sets.
+local function add_writes(writes, changed, key, removing, setting)
+  local to_remove, to_set
+  for name, value in pairs(changed or {}) do
     if not value then
-      table.insert(to_remove, name)
+      to_remove = to_remove or { removing, key }
+      to_remove[#to_remove + 1] = name
     else
-      table.insert(to_set, is_score_first and value or name)
-      table.insert(to_set, is_score_first and name or value)
+      to_set = to_set or { setting, key }
+      local at, is_score = #to_set, setting == 'ZADD'
+      to_set[at + 1] = is_score and value or name
+      to_set[at + 2] = is_score and name or value
     end
   end
-  if #to_remove > #removing then
-    table.insert(writes, to_remove)
-  end
-  if #to_set > #setting then
-    table.insert(writes, to_set)
-  end
+  writes[#writes + 1] = to_remove
+  writes[#writes + 1] = to_set
 end
 
 -- The latest instant of the server's votes, in the store as it was.
@@ -190,50 +225,40 @@ end
 
 -- Makes the noted changes, if any, and appends their entry. Gives the entry as "NUMBER NAME BITS".
 local function commit(call)
-  if #call.facts == 0 then
+  local entry, changed, claims = call.entry, call.changed, call.claims
+  if not entry then
     return ''
   end
-  local n = text(string.match(call.last, '^%d+') + 1)
-  local over_s = call.now_s - call.cd
-  local votes, gone, claims = call.changed.votes, call.changed.gone, call.claims
-  local before = string.sub(string.match(call.last, '%d+$'), -DIGITS_BEFORE)
-  local entry = { 'XADD', call.log, 'MAXLEN', '~', LOG_ENTRIES, '*', 'n', n, 'b', call.bits, 'p', before }
-  for _, word in ipairs(call.facts) do
-    table.insert(entry, word)
+  local over = text(call.now_s - call.cd)
+  local meta = { 'HSET', call.meta, 'last', '' }
+  if call.stamp ~= call.stamp_before then
+    meta = { 'HSET', call.meta, 'stamp', text(call.stamp), 'last', '' }
   end
-  local writes = { entry }
-  local meta = { 'HSET', call.meta, 'stamp', text(call.stamp), 'last', '' }
-  table.insert(writes, meta)
+  local writes = { entry, meta }
+  if call.is_emptied then
+    writes[#writes + 1] = { 'UNLINK', claims }
+  end
+  if changed.votes and call.n % SWEEP_EVERY == 0 then
+    writes[#writes + 1] = { 'ZREMRANGEBYSCORE', claims, '-inf', over }
+  end
+  add_writes(writes, changed.votes, claims, 'ZREM', 'ZADD')
   local latest
-  for _, t in pairs(votes) do
+  for _, t in pairs(changed.votes or {}) do
     latest = t and math.max(latest or latest_vote(call), tonumber(t)) or latest
   end
-  if call.is_emptied then
-    table.insert(writes, { 'UNLINK', claims })
-  end
-  if latest then
-    -- A vote that has ended goes: a clock that is set back does not bring it back.
-    table.insert(writes, { 'ZREMRANGEBYSCORE', claims, '-inf', text(over_s) })
-  end
-  add_writes(writes, votes, { 'ZADD', claims }, { 'ZREM', claims }, true)
   if latest then
     -- The last vote may be ahead of a clock that went back.
-    table.insert(writes, { 'PEXPIRE', claims, text((latest - over_s + SPARE_S) * 1000) })
+    writes[#writes + 1] = { 'PEXPIRE', claims, text((latest - call.now_s + call.cd + SPARE_S) * 1000) }
   end
-  if next(gone) then
-    table.insert(writes, { 'ZREMRANGEBYSCORE', call.gone, '-inf', text(over_s) })
+  if changed.gone then
+    writes[#writes + 1] = { 'ZREMRANGEBYSCORE', call.gone, '-inf', over }
   end
-  add_writes(writes, gone, { 'ZADD', call.gone }, { 'ZREM', call.gone }, true)
-  add_writes(writes, call.changed.records, { 'HSET', call.dir }, { 'HDEL', call.dir })
-  add_writes(writes, call.changed.holders, { 'HSET', call.tok }, { 'HDEL', call.tok })
-  for _, write in ipairs(writes) do
-    if not redis.acl_check_cmd(unpack(write)) then
-      refuse('VSRIGHTS', string.lower(write[1]) .. ' ' .. write[2])
-    end
-  end
+  add_writes(writes, changed.gone, call.gone, 'ZREM', 'ZADD')
+  add_writes(writes, changed.records, call.dir, 'HDEL', 'HSET')
+  add_writes(writes, changed.holders, call.tok, 'HDEL', 'HSET')
+  ask_rights(writes)
   -- The only write that can still fail, as the log's type was not looked at, comes first.
-  local name = ask(unpack(writes[1]))
-  local last = n .. ' ' .. name .. ' ' .. call.bits
+  local last = text(call.n) .. ' ' .. ask(unpack(entry)) .. ' ' .. call.bits
   meta[#meta] = last
   for at = 2, #writes do
     local reply = redis.pcall(unpack(writes[at]))
@@ -252,7 +277,7 @@ end
 local function change(make)
   return function(keys, args, now_ms)
     local store, until_ms, last, bits, server = unpack(args)
-    if not server or not string.match(bits, '^%-?%d+$') or not string.match(server, '^%d+$') then
+    if not tonumber(server) or not string.match(bits, '^%-?%d+$') then
       refuse('VSCALL', 'the arguments are of another form')
     end
     local log, claims, dir, tok, meta, gone = unpack(keys)
@@ -278,9 +303,9 @@ local function change(make)
       cd = tonumber(held[3]),
       last = held[4] or '0 0-0 0',
       stamp = tonumber(held[5] or 0),
+      stamp_before = tonumber(held[5] or 0),
       known = { votes = {}, gone = {}, records = {}, holders = {} },
-      changed = { votes = {}, gone = {}, records = {}, holders = {} },
-      facts = {},
+      changed = {},
     }
     if not holds(log, call.last, last) then
       refuse('VSLOST', 'the store does not hold, or cannot show, the last entry that the node knows')
@@ -377,7 +402,6 @@ local function take_listing_away(call, listing)
   set(call, 'gone', call.server .. ':' .. listing, '+inf')
   tell(call, call.server, 'x', listing)
   if is_present then
-    -- A later listing's votes are cast after these: server, address and instant are what rewards are made unique by.
     local latest = math.max(call.now_s, tonumber(get(call, 'gone', call.server) or 0), latest_vote(call))
     set(call, 'gone', call.server, text(math.min(latest, call.now_s + AHEAD_MAX_S)))
     set(call, 'records', call.server, false)
@@ -385,7 +409,7 @@ local function take_listing_away(call, listing)
       set(call, 'holders', present.token, false)
     end
     call.is_emptied = true
-    call.known.votes, call.changed.votes = {}, {}
+    call.known.votes, call.changed.votes = {}, nil
   end
   return true
 end
@@ -402,14 +426,15 @@ local function each_once(...)
   return all
 end
 
--- The first second from now on that none of these addresses has lost a vote of; nil where that is too far ahead.
-local function free_instant(call, addresses)
+-- The first second from now on, and from the listing on, of which no vote of these addresses was taken away; nil where
+-- that is too far ahead.
+local function free_instant(call, addresses, listing)
   local latest_s = call.now_s + AHEAD_MAX_S
-  local removed = tonumber(get(call, 'gone', call.server) or nil)
   local t, at = call.now_s, 1
-  if removed and removed <= latest_s then
+  local listed_s = math.floor(string.sub(listing, 1, 16) / 1000000)
+  if listed_s <= latest_s then
     -- Else the clock went back since, which is no reason to refuse every vote.
-    t = math.max(t, removed + 1)
+    t = math.max(t, listed_s)
   end
   while at <= #addresses and t <= latest_s do
     if is_vote_gone(call, addresses[at], t) then
@@ -450,14 +475,14 @@ local function vote(call, mode, said, ...)
     if latest then
       return { 'cooldown', '', text(latest), latest_address }
     end
-    t = free_instant(call, open)
+    t = free_instant(call, open, record.listing)
     if not t then
       return { 'many', '' }
     end
   elseif #open == 0 then
     return { 'unchanged', '', text(latest) }
   end
-  for _, address in ipairs(open) do
+  for _, address in ipairs(mode == 'record' and open or {}) do
     if is_vote_gone(call, address, t) then
       return { 'cancelled', '', address }
     end
@@ -495,8 +520,13 @@ local function list(call, before, token, bits, stamp)
     return { 'in_use', '' }
   end
   local known = math.max(call.stamp, tonumber(stamp))
-  local at = math.max(call.now_ms * STAMP_STEP, (math.floor(known / STAMP_STEP) + 1) * STAMP_STEP)
-  local listing = record and record.listing or string.format('%013.0f-%s', at / STAMP_STEP, bits)
+  local at = math.max(call.now_ms * 1000, (math.floor(known / STAMP_STEP) + 1) * STAMP_STEP)
+  if not record then
+    -- Server, address and instant are what rewards are made unique by: casts begin behind the votes of an earlier listing.
+    local ended = tonumber(get(call, 'gone', call.server) or nil)
+    at = math.max(at, ended and ended <= call.now_s + AHEAD_MAX_S and (ended + 1) * 1000000 or 0)
+  end
+  local listing = record and record.listing or string.format('%016.0f-%s', at, bits)
   place(call, call.server, listing, at, token)
   return { 'listed', commit(call), get(call, 'records', call.server) }
 end
@@ -584,7 +614,7 @@ end
 local function head(keys, args)
   local held = ask('HMGET', keys[2], 'last', 'store', 'schema')
   local last = held[1] or '0 0-0 0'
-  return { held_word(keys[1], last, args[1]), last, held[2] or '', held[3] or '' }
+  return { held_word(keys[1], last, args[1]), last, held[2] or '', held[3] or '', VERSION }
 end
 
 -- A node says how much it owes, and to which last entry that applies. A record is v2;COUNTER;OWED;held or lost;LAST.
@@ -602,16 +632,12 @@ local function node(keys, args)
   ask('HGET', nodes, name)
   local forget = { 'HDEL', nodes, unpack(args, 6) }
   local record = { 'HSET', nodes, name, table.concat({ 'v2', counter, owed, word, said }, ';') }
-  for _, write in ipairs({ record, #forget > 2 and forget or nil }) do
-    if not redis.acl_check_cmd(unpack(write)) then
-      refuse('VSRIGHTS', string.lower(write[1]) .. ' ' .. nodes)
-    end
-  end
+  ask_rights({ record, #forget > 2 and forget or nil })
   if #forget > 2 then
     ask(unpack(forget))
   end
   ask(unpack(record))
-  return { word, last, unpack(ask('HGETALL', nodes)) }
+  return { word, last, VERSION, unpack(ask('HGETALL', nodes)) }
 end
 
 -- What the caller may not do, each as a command and its key: all that the functions and the nodes do.
@@ -706,21 +732,21 @@ local function takeover(keys, args)
     end
     id = id ~= '' and id or string.format('%016.0f', server)
     table.insert(records, server)
-    table.insert(records, 'v2;0000000000000-' .. id .. ';0;' .. token)
+    table.insert(records, 'v2;0000000000000000-' .. id .. ';0;' .. token)
   end
   local names, listings, tombstones = ask('ZRANGE', gone, 0, -1), {}, {}
   for _, name in ipairs(names) do
     if string.match(name, '^%x+$') and #name == 16 then
       table.insert(listings, name)
       table.insert(tombstones, '+inf')
-      table.insert(tombstones, '0:0000000000000-' .. name)
+      table.insert(tombstones, '0:0000000000000000-' .. name)
     end
   end
   local known, others = ask('HGETALL', nodes), {}
   for at = 1, #known, 2 do
     table.insert(others, known[at])
   end
-  for _, write in ipairs({
+  ask_rights({
     { 'XADD', log, '*', 'n', '1' },
     { 'HSET', dir, '1', '' },
     { 'HSET', meta, 'schema', '' },
@@ -728,11 +754,7 @@ local function takeover(keys, args)
     { 'ZADD', gone, '0', '1' },
     { 'ZREM', gone, '1' },
     { 'HDEL', nodes, '1' },
-  }) do
-    if not redis.acl_check_cmd(unpack(write)) then
-      refuse('VSRIGHTS', string.lower(write[1]) .. ' ' .. write[2])
-    end
-  end
+  })
   local last = '1 ' .. ask('XADD', log, '*', 'n', '1', 'b', args[2], 'p', '0') .. ' ' .. args[2]
   write_all('HSET', dir, records)
   write_all('ZADD', gone, tombstones)
