@@ -47,6 +47,7 @@ pub mod stream;
 pub mod tls;
 pub mod view;
 mod watched;
+pub mod wire;
 
 use address::StoreAddress;
 use decider::StoreDecider;

@@ -1,0 +1,461 @@
+//! What the store answers, read.
+
+use redis::Value;
+
+use super::fact::{Fact, Listing, Record, Said};
+use super::last::Last;
+use super::question::{Call, Question};
+use crate::cluster::entry::{EntryId, address, items, number, text};
+use crate::vote::address::VoterAddress;
+use crate::vote::id::ServerId;
+use crate::vote::time::UnixSeconds;
+
+/// An answer, and the store's time in it, in milliseconds, where the store said it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The store's time.
+    pub now_ms: Option<u64>,
+    /// What was answered.
+    pub reply: Reply,
+}
+
+/// What was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// To [`Question::Head`].
+    Head {
+        /// Whether the store holds the entry that was named.
+        is_held: bool,
+        /// The store's last entry.
+        last: Last,
+        /// The store's id.
+        store: String,
+        /// The version of its keys.
+        schema: String,
+        /// The version of its functions.
+        version: String,
+    },
+    /// To [`Question::Node`].
+    Nodes {
+        /// Whether the store holds the entry that was named.
+        is_held: bool,
+        /// The version of its functions.
+        version: String,
+        /// The records of all nodes.
+        records: Vec<NodeRecord>,
+    },
+    /// To [`Question::Meta`].
+    Meta {
+        /// The store's id; empty where it has none.
+        store: String,
+        /// The version of its keys.
+        schema: String,
+        /// Its cooldown, in seconds.
+        cooldown_s: u64,
+        /// How many bits of an IPv6 address tell one voter from another.
+        prefix: u64,
+        /// Its last entry.
+        last: Last,
+        /// The greatest stamp that it has seen.
+        stamp: u64,
+    },
+    /// To [`Question::Servers`]: the next cursor, and servers. A record that cannot be read has none.
+    Servers(String, Vec<(ServerId, Option<Record>)>),
+    /// To [`Question::Gone`]: what was taken away, and how many members there were in all.
+    Gone(Vec<Gone>, usize),
+    /// To [`Question::Votes`].
+    Votes(Vec<(VoterAddress, UnixSeconds)>),
+    /// To [`Question::Log`].
+    Log(Vec<Line>),
+    /// To [`Question::ServerOf`].
+    ServerOf(Option<ServerId>),
+    /// To [`Question::RecordOf`].
+    RecordOf(Option<Record>),
+    /// To [`Question::VoteOf`].
+    VoteOf(Option<UnixSeconds>),
+    /// To [`Question::Change`]: what was done, and the entry that says so, where there is one.
+    Done(Done, Option<Last>),
+    /// It was refused.
+    Refused(Refusal),
+}
+
+/// What a node says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeRecord {
+    /// Its name.
+    pub name: String,
+    /// How often it has said so.
+    pub count: u64,
+    /// Facts that it owes: at least one where the store did not hold its last entry.
+    pub owed: u64,
+}
+
+/// What was taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// A listing of a server, which is 0 where the store does not know which.
+    Listing(ServerId, Listing),
+    /// A vote.
+    Vote(ServerId, UnixSeconds, VoterAddress),
+}
+
+/// What stands at one place of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// An entry of ours.
+    Entry(Entry),
+    /// One that another program wrote.
+    Strange(EntryId),
+    /// One of ours that this version cannot read.
+    Unreadable(EntryId),
+}
+
+/// An entry: one change, whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its number, its name and its bits.
+    pub last: Last,
+    /// What it says of the bits of the entry before it: see [`Last::mark`].
+    pub before: String,
+    /// What changed.
+    pub facts: Vec<EntryFact>,
+}
+
+/// A fact in an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EntryFact {
+    /// A vote under the present listing of its server.
+    Vote(ServerId, UnixSeconds, VoterAddress),
+    /// Any other.
+    Other(Said),
+}
+
+/// What became of a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// The vote counts, since then and under this listing of its server.
+    Recorded(UnixSeconds, Record),
+    /// What is recorded is as late or later.
+    Unchanged(UnixSeconds),
+    /// This address is in cooldown since then.
+    InCooldown(VoterAddress, UnixSeconds),
+    /// That very vote was taken away before.
+    WasCancelled,
+    /// Its cooldown is over already.
+    Over,
+    /// It is too far ahead of the store's clock.
+    InFuture,
+    /// The server is not listed.
+    Unlisted,
+    /// Too many votes of this voter were taken away within seconds.
+    TooMany,
+    /// The vote of this instant was taken away.
+    Cancelled(UnixSeconds),
+    /// Another vote stands than the one that was named, or none.
+    OtherVote(Option<UnixSeconds>),
+    /// The server is listed so.
+    Listed(Record),
+    /// The server is listed so, as before.
+    SameToken(Record),
+    /// The token is another server's.
+    TokenInUse,
+    /// This listing was taken away.
+    Removed(Listing),
+    /// The server is listed otherwise than was named, or not at all.
+    OtherRecord(Option<Record>),
+    /// What became of each fact that was given back.
+    Given(Vec<Given>),
+}
+
+/// What became of a fact that was given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// The store has it, or what outweighs it.
+    Stands,
+    /// It was taken away.
+    Gone,
+    /// It is over.
+    Over,
+    /// The store does not know the listing of the vote.
+    Unlisted,
+}
+
+/// Why the store did nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why, in kind.
+    pub kind: RefusalKind,
+    /// In words.
+    pub text: String,
+}
+
+/// Kinds of refusals, by what a node does about them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// It is another store, or an empty one.
+    OtherStore,
+    /// The call came too late.
+    Late,
+    /// The store does not hold the last entry that the caller knows.
+    Lost,
+    /// A key of the server is of a strange type.
+    Key,
+    /// This machine takes no changes for now: another connection may lead to one that does.
+    Elsewhere,
+    /// Anything else before the first write.
+    Other,
+    /// An error behind the first write, or a reply that makes no sense: nobody knows what was done.
+    InDoubt,
+}
+
+impl Answer {
+    /// Reads the reply to a question. `Err` has what the store says where it refuses as a whole.
+    #[must_use]
+    pub fn read(question: &Question, value: &Value) -> Self {
+        if let Value::ServerError(error) = value {
+            let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
+            let is_elsewhere = matches!(error.code(), "READONLY" | "LOADING" | "MASTERDOWN" | "NOAUTH");
+            return Self::refused(None, if is_elsewhere { RefusalKind::Elsewhere } else { RefusalKind::Other }, text);
+        }
+        if !matches!(question, Question::Head(_) | Question::Node(..) | Question::Change(..)) {
+            let reply = read_plain(question, value);
+            return reply.map_or_else(|| Self::strange(None, value), |reply| Self { now_ms: None, reply });
+        }
+        let Some((now_ms, fields)) = items(value).and_then(|fields| Some((number(fields.first()?)?, &fields[1..])))
+        else {
+            return Self::strange(None, value);
+        };
+        let word = fields.first().and_then(text).unwrap_or_default();
+        if word.starts_with("VS") {
+            let why = fields.get(1).and_then(text).unwrap_or_default();
+            return Self::refused(Some(now_ms), RefusalKind::of(word), format!("{word} {why}"));
+        }
+        let reply = match question {
+            Question::Head(_) => read_head(word, fields),
+            Question::Node(..) => read_nodes(word, fields),
+            Question::Change(_, call, _) => read_change(call, word, fields),
+            _ => None,
+        };
+        reply.map_or_else(|| Self::strange(Some(now_ms), value), |reply| Self { now_ms: Some(now_ms), reply })
+    }
+
+    fn refused(now_ms: Option<u64>, kind: RefusalKind, text: String) -> Self {
+        Self { now_ms, reply: Reply::Refused(Refusal { kind, text }) }
+    }
+
+    fn strange(now_ms: Option<u64>, value: &Value) -> Self {
+        Self::refused(now_ms, RefusalKind::InDoubt, format!("a strange reply: {value:?}"))
+    }
+}
+
+impl RefusalKind {
+    fn of(code: &str) -> Self {
+        match code {
+            "VSSTORE" => Self::OtherStore,
+            "VSLATE" => Self::Late,
+            "VSLOST" => Self::Lost,
+            "VSKEY" => Self::Key,
+            "VSHALF" => Self::InDoubt,
+            _ => Self::Other,
+        }
+    }
+}
+
+fn seconds(value: &Value) -> Option<UnixSeconds> {
+    // A score may come as any spelling of a whole number.
+    Some(UnixSeconds(u32::try_from(number(value)?).ok()?))
+}
+
+fn maybe<T>(value: &Value, read: impl Fn(&Value) -> Option<T>) -> Option<Option<T>> {
+    if *value == Value::Nil || text(value) == Some("") { Some(None) } else { read(value).map(Some) }
+}
+
+fn record(value: &Value) -> Option<Record> {
+    Record::read(text(value)?)
+}
+
+fn server(value: &Value) -> Option<ServerId> {
+    Some(ServerId(u32::try_from(number(value)?).ok()?))
+}
+
+fn read_plain(question: &Question, value: &Value) -> Option<Reply> {
+    Some(match question {
+        Question::Meta => {
+            let [store, schema, cooldown_s, prefix, last, stamp] = items(value)? else { return None };
+            Reply::Meta {
+                store: text(store).unwrap_or_default().to_owned(),
+                schema: text(schema).unwrap_or_default().to_owned(),
+                cooldown_s: number(cooldown_s).unwrap_or_default(),
+                prefix: number(prefix).unwrap_or_default(),
+                last: text(last).map_or(Some(Last::default()), Last::read)?,
+                stamp: number(stamp).unwrap_or_default(),
+            }
+        }
+        Question::Servers(..) => {
+            let [next, pairs] = items(value)? else { return None };
+            let pairs = items(pairs)?.chunks_exact(2);
+            let servers = pairs.map(|pair| Some((server(&pair[0])?, record(&pair[1]))));
+            Reply::Servers(text(next)?.to_owned(), servers.collect::<Option<_>>()?)
+        }
+        Question::Gone(..) => {
+            let members = items(value)?;
+            let gone = members.chunks_exact(2).filter_map(|pair| read_gone(text(&pair[0])?));
+            Reply::Gone(gone.collect(), members.len() / 2)
+        }
+        Question::Votes(..) => {
+            let pairs = items(value)?.chunks_exact(2);
+            Reply::Votes(
+                pairs.map(|pair| Some((address(text(&pair[0])?)?, seconds(&pair[1])?))).collect::<Option<_>>()?,
+            )
+        }
+        Question::Log(..) => Reply::Log(lines(value)?),
+        Question::ServerOf(_) => Reply::ServerOf(maybe(value, server)?),
+        Question::RecordOf(_) => Reply::RecordOf(maybe(value, record)?),
+        Question::VoteOf(..) => Reply::VoteOf(maybe(value, seconds)?),
+        Question::Head(_) | Question::Node(..) | Question::Change(..) => return None,
+    })
+}
+
+/// A member of what was taken away: `SERVER:LISTING` or `SERVER:ADDRESS:INSTANT`. Anything else is a hint for the functions.
+fn read_gone(member: &str) -> Option<Gone> {
+    let (server, rest) = member.split_once(':')?;
+    let server = ServerId(server.parse().ok()?);
+    if let Some(listing) = Listing::read(rest) {
+        return Some(Gone::Listing(server, listing));
+    }
+    let (at, voter) = read_vote(rest)?;
+    Some(Gone::Vote(server, at, voter))
+}
+
+/// `ADDRESS:INSTANT`
+fn read_vote(text: &str) -> Option<(UnixSeconds, VoterAddress)> {
+    let (voter, at) = text.split_once(':')?;
+    Some((UnixSeconds(at.parse().ok()?), address(voter)?))
+}
+
+fn lines(value: &Value) -> Option<Vec<Line>> {
+    if *value == Value::Nil {
+        return Some(Vec::new());
+    }
+    let [log] = items(value)? else { return None };
+    let [_name, lines] = items(log)? else { return None };
+    items(lines)?.iter().map(line).collect()
+}
+
+fn line(value: &Value) -> Option<Line> {
+    let [id, fields] = items(value)? else { return None };
+    let id = EntryId::read(text(id)?)?;
+    let fields: Option<Vec<&str>> = items(fields)?.iter().map(text).collect();
+    let fields = fields.unwrap_or_default();
+    let ["n", n, "b", bits, "p", before, facts @ ..] = fields.as_slice() else { return Some(Line::Strange(id)) };
+    let (Ok(n), Ok(bits), before) = (n.parse(), bits.parse(), (*before).to_owned()) else {
+        return Some(Line::Strange(id));
+    };
+    let last = Last { n, id, bits };
+    Some(read_facts(facts).map_or(Line::Unreadable(id), |facts| Line::Entry(Entry { last, before, facts })))
+}
+
+fn read_facts(fields: &[&str]) -> Option<Vec<EntryFact>> {
+    let mut of = None;
+    let mut facts = Vec::new();
+    for pair in fields.chunks_exact(2) {
+        let (name, value) = (pair[0], pair[1]);
+        if name == "s" {
+            of = Some(ServerId(value.parse().ok()?));
+            continue;
+        }
+        let server = of?;
+        let fact = match name {
+            "v" => {
+                let (at, voter) = read_vote(value)?;
+                facts.push(EntryFact::Vote(server, at, voter));
+                continue;
+            }
+            "c" => {
+                let (at, voter) = read_vote(value)?;
+                Fact::VoteGone(at, voter)
+            }
+            "x" => Fact::ListingGone(Listing::read(value)?),
+            "r" => Fact::Listed(Record::read(value)?),
+            _ => return None,
+        };
+        facts.push(EntryFact::Other(Said { server, fact }));
+    }
+    Some(facts)
+}
+
+fn read_head(word: &str, fields: &[Value]) -> Option<Reply> {
+    let [_, last, store, schema, version, ..] = fields else { return None };
+    let is_held = read_held(word)?;
+    let own = |value| text(value).map(str::to_owned);
+    let last = Last::read(text(last)?)?;
+    Some(Reply::Head { is_held, last, store: own(store)?, schema: own(schema)?, version: own(version)? })
+}
+
+fn read_held(word: &str) -> Option<bool> {
+    match word {
+        "held" => Some(true),
+        "lost" => Some(false),
+        _ => None,
+    }
+}
+
+fn read_nodes(word: &str, fields: &[Value]) -> Option<Reply> {
+    let [_, _last, version, pairs @ ..] = fields else { return None };
+    let (version, pairs) = (text(version)?.to_owned(), pairs.chunks_exact(2));
+    // A record of an earlier version says nothing that counts here.
+    let nodes = pairs.filter_map(|pair| {
+        let mut parts = text(&pair[1])?.strip_prefix("v2;")?.split(';');
+        let (count, owed) = (parts.next()?.parse().ok()?, parts.next()?.parse::<u64>().ok()?);
+        let is_held = parts.next()? == "held";
+        Some(NodeRecord { name: text(&pair[0])?.to_owned(), count, owed: if is_held { owed } else { owed.max(1) } })
+    });
+    Some(Reply::Nodes { is_held: read_held(word)?, version, records: nodes.collect() })
+}
+
+fn read_change(call: &Call, word: &str, fields: &[Value]) -> Option<Reply> {
+    let made = maybe(fields.get(1)?, |last| Last::read(text(last)?))?;
+    let field = |at: usize| fields.get(at);
+    let done = match (call, word) {
+        (Call::Cast(_) | Call::Record(..), "recorded") => Done::Recorded(seconds(field(2)?)?, record(field(3)?)?),
+        (Call::Record(..), "unchanged") => Done::Unchanged(seconds(field(2)?)?),
+        (Call::Cast(_), "cooldown") => Done::InCooldown(address(text(field(3)?)?)?, seconds(field(2)?)?),
+        (Call::Record(..), "cancelled") => Done::WasCancelled,
+        (Call::Record(..), "over") => Done::Over,
+        (Call::Record(..), "future") => Done::InFuture,
+        (_, "unlisted") => Done::Unlisted,
+        (Call::Cast(_), "many") => Done::TooMany,
+        (Call::Cancel(_, at), "cancelled") => Done::Cancelled(*at),
+        (Call::Cancel(..), "other") => Done::OtherVote(maybe(field(2)?, seconds)?),
+        (Call::List { .. }, "listed") => Done::Listed(record(field(2)?)?),
+        (Call::List { .. }, "unchanged") => Done::SameToken(record(field(2)?)?),
+        (Call::List { .. }, "in_use") => Done::TokenInUse,
+        (Call::Remove(listing), "removed") => Done::Removed(*listing),
+        (Call::List { .. } | Call::Remove(_), "other") => Done::OtherRecord(maybe(field(2)?, record)?),
+        (Call::Give(facts), "given") => Done::Given(read_given(facts, &fields[2..])?),
+        _ => return None,
+    };
+    Some(Reply::Done(done, made))
+}
+
+/// Two fields for each pair of the call; the naming of a listing is one, too.
+fn read_given(facts: &[Fact], fields: &[Value]) -> Option<Vec<Given>> {
+    let mut pairs = fields.chunks_exact(2);
+    let mut named = None;
+    let mut given = Vec::new();
+    for fact in facts {
+        if let Fact::Vote(listing, ..) = fact
+            && named.replace(*listing) != Some(*listing)
+        {
+            pairs.next()?;
+        }
+        given.push(match (fact, text(pairs.next()?.first()?)?) {
+            (Fact::Vote(..), "unlisted") => Given::Unlisted,
+            (_, "over") => Given::Over,
+            (Fact::Vote(..), "gone" | "later") | (Fact::Listed(_), "gone") => Given::Gone,
+            (_, "made" | "has") => Given::Stands,
+            _ => return None,
+        });
+    }
+    Some(given)
+}

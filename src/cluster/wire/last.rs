@@ -1,0 +1,43 @@
+//! The last entry of the log that a store or a node knows: by it a node sees whether the store has lost something.
+
+use std::fmt;
+
+use crate::cluster::entry::EntryId;
+
+/// An entry of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Last {
+    /// Its number in a count without gaps; 0 before the first one.
+    pub n: u64,
+    /// Its name.
+    pub id: EntryId,
+    /// What its writer drew: two histories of a store do not have the same bits at one number.
+    pub bits: i64,
+}
+
+impl Last {
+    /// The entry that is told so.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        let mut parts = text.split(' ');
+        let last = Self {
+            n: parts.next()?.parse().ok()?,
+            id: EntryId::read(parts.next()?)?,
+            bits: parts.next()?.parse().ok()?,
+        };
+        parts.next().is_none().then_some(last)
+    }
+
+    /// What the entry behind it says of its bits: the last six digits, or as many as there are.
+    #[must_use]
+    pub fn mark(&self) -> String {
+        let mut digits = self.bits.unsigned_abs().to_string();
+        digits.split_off(digits.len().saturating_sub(6))
+    }
+}
+
+impl fmt::Display for Last {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {} {}", self.n, self.id, self.bits)
+    }
+}

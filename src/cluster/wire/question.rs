@@ -1,0 +1,188 @@
+//! What a node asks of the store, and the words of it.
+
+use super::fact::{Fact, Listing, Record};
+use super::last::Last;
+use crate::cluster::entry::{EntryId, member};
+use crate::cluster::keys;
+use crate::vote::address::VoterAddress;
+use crate::vote::id::{ServerId, Token};
+use crate::vote::time::UnixSeconds;
+
+/// What a node says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnRecord {
+    /// Its name, which no other process has.
+    pub name: String,
+    /// How often it has said this.
+    pub count: u64,
+    /// Facts that it owes.
+    pub owed: u64,
+    /// The names of nodes to forget.
+    pub forgotten: Vec<String>,
+}
+
+/// What a call says before what it changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The store's id.
+    pub store: String,
+    /// Until when the change may be made, in milliseconds of the store's clock. What is given back is as welcome late.
+    pub until_ms: Option<u64>,
+    /// The last entry that the caller knows.
+    pub last: Last,
+    /// What tells this change from every other one.
+    pub bits: i64,
+}
+
+/// A change of a server or its votes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// A vote now.
+    Cast(Vec<VoterAddress>),
+    /// A vote of the caller's own books.
+    Record(UnixSeconds, Vec<VoterAddress>),
+    /// The end of the cooldown of this very vote.
+    Cancel(VoterAddress, UnixSeconds),
+    /// Another token for the server that is listed so, or a new listing with bits of its own.
+    List {
+        /// What stands.
+        before: Option<Record>,
+        /// The token to have.
+        token: Token,
+        /// What tells a new listing from every other one.
+        listing_bits: u64,
+        /// The greatest stamp that the caller knows.
+        stamp: u64,
+    },
+    /// The end of this very listing.
+    Remove(Listing),
+    /// Facts that the store may have lost.
+    Give(Vec<Fact>),
+}
+
+/// A question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// What time it is, and whether the store holds this entry.
+    Head(Last),
+    /// The same, with the record of this node; the answer has the records of all.
+    Node(String, Last, OwnRecord),
+    /// What the store is, and its last entry.
+    Meta,
+    /// A part of the directory, from this cursor on.
+    Servers(String, usize),
+    /// A part of what was taken away: so many, and so many parts were read before.
+    Gone(usize, usize),
+    /// The votes of a server that are later than this.
+    Votes(ServerId, UnixSeconds),
+    /// Entries of the log behind this one, at most so many. Waits so many milliseconds for one.
+    Log(EntryId, usize, Option<u64>),
+    /// The server that a token names.
+    ServerOf(Token),
+    /// How a server is listed.
+    RecordOf(ServerId),
+    /// When a server was voted for from an address.
+    VoteOf(ServerId, VoterAddress),
+    /// A change.
+    Change(ServerId, Call, Terms),
+}
+
+impl Question {
+    /// Its words.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        match self {
+            Self::Head(last) => own(&["FCALL_RO", "vs3_head", "2", keys::LOG, keys::META, &last.to_string()]),
+            Self::Node(store, last, record) => {
+                let OwnRecord { name, count, owed, forgotten } = record;
+                let mut words = own(&["FCALL", "vs3_node", "3", keys::LOG, keys::META, keys::NODES, store]);
+                words.extend([last.to_string(), name.clone(), count.to_string(), owed.to_string()]);
+                words.extend(forgotten.iter().cloned());
+                words
+            }
+            Self::Meta => own(&["HMGET", keys::META, "store", "schema", "cd", "v6", "last", "stamp"]),
+            Self::Servers(cursor, count) => own(&["HSCAN", keys::DIRECTORY, cursor, "COUNT", &count.to_string()]),
+            Self::Gone(size, before) => {
+                let (from, to) = (-to_signed((before + 1) * size), -to_signed(before * size + 1));
+                own(&["ZRANGE", keys::GONE, &from.to_string(), &to.to_string(), "WITHSCORES"])
+            }
+            Self::Votes(server, after) => {
+                own(&["ZRANGEBYSCORE", &keys::claims(*server), &format!("({}", after.0), "+inf", "WITHSCORES"])
+            }
+            Self::Log(after, count, block_ms) => {
+                let mut words = own(&["XREAD", "COUNT", &count.to_string()]);
+                if let Some(block_ms) = block_ms {
+                    words.extend(["BLOCK".to_owned(), block_ms.to_string()]);
+                }
+                words.extend(own(&["STREAMS", keys::LOG, &after.to_string()]));
+                words
+            }
+            Self::ServerOf(token) => own(&["HGET", keys::TOKENS, token.as_str()]),
+            Self::RecordOf(server) => own(&["HGET", keys::DIRECTORY, &server.to_string()]),
+            Self::VoteOf(server, address) => own(&["ZSCORE", &keys::claims(*server), &member(*address)]),
+            Self::Change(server, call, terms) => call.words(*server, terms),
+        }
+    }
+}
+
+impl Call {
+    fn words(&self, server: ServerId, terms: &Terms) -> Vec<String> {
+        let Terms { store, until_ms, last, bits } = terms;
+        let until_ms = until_ms.map(|ms| ms.to_string()).unwrap_or_default();
+        let claims = keys::claims(server);
+        let fixed = ["FCALL", self.function(), "6", keys::LOG, &claims, keys::DIRECTORY, keys::TOKENS, keys::META];
+        let mut words: Vec<String> = fixed.iter().map(|word| (*word).to_owned()).collect();
+        words.extend([
+            keys::GONE.to_owned(),
+            store.clone(),
+            until_ms,
+            last.to_string(),
+            bits.to_string(),
+            server.to_string(),
+        ]);
+        let members = |addresses: &[VoterAddress]| addresses.iter().map(|address| member(*address)).collect::<Vec<_>>();
+        match self {
+            Self::Cast(addresses) => {
+                words.extend(["cast".to_owned(), String::new()]);
+                words.extend(members(addresses));
+            }
+            Self::Record(at, addresses) => {
+                words.extend(["record".to_owned(), at.0.to_string()]);
+                words.extend(members(addresses));
+            }
+            Self::Cancel(address, at) => words.extend([member(*address), at.0.to_string()]),
+            Self::List { before, token, listing_bits, stamp } => {
+                let before = before.as_ref().map(Record::to_string).unwrap_or_default();
+                words.extend([before, token.as_str().to_owned(), format!("{listing_bits:016x}"), stamp.to_string()]);
+            }
+            Self::Remove(listing) => words.push(listing.to_string()),
+            Self::Give(facts) => {
+                let mut named = None;
+                for fact in facts {
+                    if let Fact::Vote(listing, ..) = fact
+                        && named.replace(*listing) != Some(*listing)
+                    {
+                        words.extend(["l".to_owned(), listing.to_string()]);
+                    }
+                    words.extend(fact.words());
+                }
+            }
+        }
+        words
+    }
+
+    const fn function(&self) -> &'static str {
+        match self {
+            Self::Cast(_) | Self::Record(..) => "vs3_vote",
+            Self::Cancel(..) => "vs3_cancel",
+            Self::List { .. } => "vs3_list",
+            Self::Remove(_) => "vs3_remove",
+            Self::Give(_) => "vs3_give",
+        }
+    }
+}
+
+fn to_signed(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
