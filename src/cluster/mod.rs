@@ -32,6 +32,7 @@ pub mod identity;
 pub mod keys;
 pub mod link;
 pub mod mirror;
+pub mod node;
 pub mod offer;
 pub mod offset;
 pub mod peers;

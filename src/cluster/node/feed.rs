@@ -1,0 +1,394 @@
+//! The feed: what a node asks on the connection on which it follows the log, and what it makes of the answers.
+
+use super::connection::Asked;
+use super::giving::Batch;
+use super::reading::{Progress, Reading, follows, take_entry};
+use super::{Line, Node, Note, Output, Phase, SCHEMA};
+use crate::cluster::wire::answer::{Answer, Entry, Line as LogLine, Refusal, RefusalKind, Reply};
+use crate::cluster::wire::fact::{Fact, Said};
+use crate::cluster::wire::question::{Call, OwnRecord, Question};
+use crate::vote::table::Cooling;
+use crate::vote::time::UnixSeconds;
+
+/// What a question is for.
+#[derive(Debug)]
+pub(super) enum Purpose {
+    /// Whether the store holds the last entry that is known.
+    Judge,
+    /// The same, where the record of this node could not be renewed.
+    Beat,
+    /// How this node stands, and the others do.
+    Record,
+    /// A piece of the whole state.
+    Read,
+    /// What the log has more.
+    Log,
+    /// What is owed.
+    Give(Batch),
+}
+
+impl Node {
+    fn ask_feed(&mut self, question: Question, purpose: Purpose, now_ms: u64) {
+        let wait_ms = if let Question::Log(_, _, Some(block_ms)) = &question { *block_ms } else { 0 };
+        let deadline_ms = now_ms + self.bounds.patience_ms + wait_ms;
+        self.feed.asked.push_back(Asked { purpose, deadline_ms });
+        self.outputs.push(Output::Ask(Line::Feed, question));
+    }
+
+    pub(super) fn judge(&mut self) {
+        self.phase = Phase::Judging;
+    }
+
+    pub(super) fn drop_feed(&mut self, now_ms: u64) {
+        self.feed.drop(now_ms, &self.bounds);
+        self.is_in_doubt |= self.is_loaded && matches!(self.phase, Phase::Loading(_));
+        self.phase = Phase::Connecting;
+        self.others.miss();
+    }
+
+    /// The store cannot be followed: the connection is given up, and tried again.
+    fn give_up(&mut self, why: String, now_ms: u64) {
+        if self.unfit.as_ref() != Some(&why) {
+            self.outputs.push(Output::Note(Note::Unfit(why.clone())));
+        }
+        self.unfit = Some(why);
+        self.outputs.push(Output::Close(Line::Feed));
+        self.drop_feed(now_ms);
+    }
+
+    pub(super) fn proceed_feed(&mut self, now_ms: u64) {
+        if self.feed.opens(now_ms, self.bounds.patience_ms) {
+            self.outputs.push(Output::Connect(Line::Feed));
+        }
+        if !self.feed.is_up() {
+            return;
+        }
+        if now_ms >= self.heartbeat_at_ms && self.is_loaded && !matches!(self.phase, Phase::Judging) {
+            self.say(now_ms);
+        }
+        let is_idle = self.feed.asked.is_empty();
+        match &mut self.phase {
+            Phase::Connecting => {}
+            Phase::Judging if is_idle => self.ask_feed(Question::Head(self.newest()), Purpose::Judge, now_ms),
+            Phase::Loading(reading) => {
+                // Pieces go out together only while the votes are read; all else waits for its answer.
+                let is_read = |asked: &Asked<Purpose>| matches!(asked.purpose, Purpose::Read);
+                let asked = self.feed.asked.iter().filter(|asked| is_read(asked)).count();
+                if asked == 0 || reading.is_reading_votes() {
+                    let now = self.now_s(now_ms);
+                    let live_after = now.minus(self.settings.cooldown.seconds());
+                    let Phase::Loading(reading) = &mut self.phase else { return };
+                    for question in reading.questions(&self.bounds, live_after) {
+                        self.ask_feed(question, Purpose::Read, now_ms);
+                    }
+                }
+            }
+            Phase::Following if is_idle && (self.is_in_doubt || self.is_suspect) => {
+                self.judge();
+                self.ask_feed(Question::Head(self.newest()), Purpose::Judge, now_ms);
+            }
+            Phase::Following if is_idle => self.follow(now_ms),
+            Phase::Judging | Phase::Following => {}
+        }
+    }
+
+    /// Says how this node stands.
+    fn say(&mut self, now_ms: u64) {
+        let Some(store) = self.store.clone() else { return };
+        self.heartbeat_at_ms = now_ms + self.bounds.heartbeat_ms;
+        self.count += 1;
+        let is_sure = self.is_sure();
+        let owed = self.owed.len() as u64;
+        let record = OwnRecord {
+            name: self.name.clone(),
+            count: self.count,
+            // What is owed is not known before the store was compared.
+            owed: if is_sure { owed } else { owed.max(1) },
+            forgotten: self.others.forgotten(self.bounds.forget_ms),
+        };
+        self.ask_feed(Question::Node(store, self.newest(), record), Purpose::Record, now_ms);
+    }
+
+    /// Gives back and reads the log in turn.
+    fn follow(&mut self, now_ms: u64) {
+        if self.owed.is_due(now_ms) {
+            let batch = self.owed.next(self.bounds.facts_max);
+            let newest = self.newest();
+            for Batch { server, facts } in batch {
+                let terms = self.terms(None, newest);
+                let call = Call::Give(facts.clone());
+                self.ask_feed(Question::Change(server, call, terms), Purpose::Give(Batch { server, facts }), now_ms);
+            }
+            return;
+        }
+        // What is owed is given as soon as the log was read once more.
+        let until_ms = self.owed.retry_at_ms().unwrap_or(u64::MAX).min(self.heartbeat_at_ms);
+        let wait_ms = until_ms.saturating_sub(now_ms).min(self.bounds.block_ms);
+        let block_ms = Some(wait_ms).filter(|wait_ms| *wait_ms > 0);
+        self.ask_feed(Question::Log(self.cursor, self.bounds.entries_max, block_ms), Purpose::Log, now_ms);
+    }
+
+    pub(super) fn take_feed(&mut self, answer: Answer, now_ms: u64) {
+        let Some(purpose) = self.feed.hear(answer.now_ms, now_ms, &self.bounds) else { return };
+        match purpose {
+            Purpose::Judge => self.take_judgement(answer.reply, now_ms),
+            Purpose::Beat => match answer.reply {
+                Reply::Head { is_held: false, .. } if !matches!(self.phase, Phase::Loading(_)) => self.note_loss(),
+                _ => {}
+            },
+            Purpose::Record => self.take_records(answer.reply, now_ms),
+            Purpose::Read => self.take_piece(answer.reply, now_ms),
+            Purpose::Log => self.take_log(answer.reply, now_ms),
+            Purpose::Give(batch) => self.take_given(&batch, answer.reply, now_ms),
+        }
+    }
+
+    /// The store does not hold the last entry that is known.
+    pub(super) fn note_loss(&mut self) {
+        self.is_in_doubt = true;
+        if self.is_waiting {
+            self.others.begin_again();
+        }
+    }
+
+    /// The votes' connection says so. In every other part of its life the node is about to ask anyway.
+    pub(super) fn suspect(&mut self) {
+        self.is_suspect |= matches!(self.phase, Phase::Following);
+    }
+
+    fn take_judgement(&mut self, reply: Reply, now_ms: u64) {
+        let (is_held, store, schema) = match reply {
+            Reply::Head { is_held, store, schema, version, .. } => {
+                self.is_foreign = version != self.version;
+                (is_held, store, schema)
+            }
+            Reply::Refused(refusal) => return self.give_up(refusal.text, now_ms),
+            _ => return self.give_up("a strange reply".to_owned(), now_ms),
+        };
+        if let Some(why) = self.misfit(&store, &schema) {
+            return self.give_up(why, now_ms);
+        }
+        self.unfit = None;
+        if is_held && self.is_loaded && !self.is_in_doubt {
+            self.phase = Phase::Following;
+            if std::mem::take(&mut self.is_suspect) {
+                // The votes go to another machine than the one that is followed.
+                self.outputs.push(Output::Close(Line::Votes));
+                self.drop_votes(now_ms);
+            }
+            return;
+        }
+        self.is_suspect = false;
+        if !is_held && self.is_loaded {
+            self.note_loss();
+        }
+        // What replies have told of belongs to what is compared. A doubt that comes up from now on needs another reading.
+        let unseen = std::mem::take(&mut self.unseen);
+        let now = self.now_s(now_ms);
+        self.join(now, |join| unseen.into_iter().flat_map(|unseen| unseen.facts).for_each(|said| join.take(said)));
+        self.is_in_doubt = false;
+        self.phase = Phase::Loading(Box::new(Reading::new(&self.shown)));
+    }
+
+    /// Why this is not the store to follow.
+    fn misfit(&self, store: &str, schema: &str) -> Option<String> {
+        match &self.store {
+            _ if store.is_empty() => Some("EMPTY store: it has no id".to_owned()),
+            Some(own) if own != store => {
+                Some(format!("OTHER store: it has the id {store}, and this node follows {own}"))
+            }
+            _ if schema != SCHEMA => Some(format!("the store has schema {schema}, and this version knows {SCHEMA}")),
+            _ => None,
+        }
+    }
+
+    fn take_records(&mut self, reply: Reply, now_ms: u64) {
+        match reply {
+            Reply::Nodes { is_held, version, records } => {
+                self.is_foreign = version != self.version;
+                self.others.hear(&records, &self.name, now_ms, 2 * self.bounds.heartbeat_ms);
+                if !is_held && !matches!(self.phase, Phase::Loading(_)) {
+                    self.note_loss();
+                }
+                self.look_at_others();
+            }
+            Reply::Refused(Refusal { kind: RefusalKind::OtherStore | RefusalKind::Elsewhere, text }) => {
+                self.give_up(text, now_ms);
+            }
+            _ => {
+                // It takes no writes. Whether it has lost something can be asked all the same.
+                self.others.miss();
+                self.ask_feed(Question::Head(self.newest()), Purpose::Beat, now_ms);
+            }
+        }
+    }
+
+    /// Whether all that the store lacks is known.
+    fn is_sure(&self) -> bool {
+        matches!(self.phase, Phase::Following) && !self.is_in_doubt && !self.is_suspect
+    }
+
+    fn look_at_others(&mut self) {
+        let least_ms = self.bounds.least_wait_ms;
+        let is_sure = self.is_sure();
+        if self.is_waiting && is_sure && self.others.are_clear(least_ms, self.bounds.silence_ms) {
+            self.is_waiting = false;
+            self.outputs.push(Output::Note(Note::WaitIsOver));
+        }
+    }
+
+    fn take_piece(&mut self, reply: Reply, now_ms: u64) {
+        let now = self.now_s(now_ms);
+        let cooldown = self.settings.cooldown;
+        let Phase::Loading(reading) = &mut self.phase else { return };
+        let progress = reading.take(reply, &self.bounds, cooldown, now);
+        // A whole reading has a least rate in place of a deadline for all that was asked at once.
+        self.feed.extend(now_ms + self.bounds.patience_ms);
+        match progress {
+            Progress::More => {}
+            Progress::Of(store, schema, cooldown_s, prefix) => {
+                let is_fit = cooldown_s == u64::from(cooldown.seconds())
+                    && prefix == u64::from(self.settings.ipv6_prefix.bits());
+                if let Some(why) = self.misfit(&store, &schema) {
+                    self.give_up(why, now_ms);
+                } else if !is_fit {
+                    self.give_up(format!("the store has a cooldown of {cooldown_s} s and the prefix {prefix}"), now_ms);
+                } else if self.store.is_none() {
+                    self.store = Some(store.clone());
+                    self.outputs.push(Output::Keep(store));
+                }
+            }
+            Progress::Torn => {
+                self.is_in_doubt = true;
+                self.judge();
+            }
+            Progress::Refused(why) => self.give_up(why, now_ms),
+            Progress::Whole => {
+                let phase = std::mem::replace(&mut self.phase, Phase::Following);
+                if let Phase::Loading(reading) = phase {
+                    self.compare(*reading, now);
+                    self.heartbeat_at_ms = now_ms;
+                }
+            }
+        }
+    }
+
+    /// What was read takes the place of what is shown, joined with it. What the store lacks is owed.
+    fn compare(&mut self, mut reading: Reading, now: UnixSeconds) {
+        let cooldown = self.settings.cooldown;
+        self.known.forget_over(now, cooldown);
+        reading.known.forget_over(now, cooldown);
+        let mut owed = reading.join(self.known.gone(), cooldown, now);
+        let listed = self.known.servers();
+        let listed = listed.map(|(server, record)| Said { server, fact: Fact::Listed(record.clone()) }).collect();
+        owed.extend(reading.join(listed, cooldown, now));
+        let (mut shard, mut index) = (Vec::new(), 0);
+        while self.shown.copy_shard(index, now, &mut shard) {
+            let known = &self.known;
+            let votes = shard.drain(..).filter_map(|Cooling { pair, expires_at }| {
+                let listing = known.record(pair.server)?.listing;
+                let fact = Fact::Vote(listing, cooldown.voted_at(expires_at), pair.address);
+                Some(Said { server: pair.server, fact })
+            });
+            owed.extend(reading.join(votes.collect(), cooldown, now));
+            index += 1;
+        }
+        // The log will bring these: the reply that told of them came while the state was read.
+        self.unseen.retain(|unseen| unseen.last.n > reading.position.n);
+        owed.retain(|said| !self.unseen.iter().any(|unseen| unseen.facts.contains(said)));
+        reading.state.servers = reading.known.snapshot();
+        if !self.is_loaded {
+            let is_new = reading.position.n == 0 && reading.known.is_empty();
+            self.is_waiting = !is_new;
+            self.others.begin_again();
+            if self.is_waiting {
+                self.outputs.push(Output::Note(Note::Waits));
+            }
+        }
+        reading.unreadable.drain(..).for_each(|what| self.outputs.push(Output::Note(Note::Unreadable(what))));
+        self.outputs.push(Output::Note(Note::Read(owed.len())));
+        (self.position, self.cursor, self.known) = (reading.position, reading.position.id, reading.known);
+        self.outputs.push(Output::Replace(Box::new(reading.state)));
+        let (rank, nodes) = self.others.rank(&self.name, self.bounds.silence_ms);
+        self.owed.replace(owed, rank, nodes);
+        self.is_loaded = true;
+    }
+
+    fn take_log(&mut self, reply: Reply, now_ms: u64) {
+        if self.is_in_doubt {
+            // What is known may be ahead of the log by now. The whole reading that follows has all of it.
+            return;
+        }
+        let lines = match reply {
+            Reply::Log(lines) => lines,
+            Reply::Refused(refusal) => return self.give_up(refusal.text, now_ms),
+            _ => return self.give_up("a strange reply".to_owned(), now_ms),
+        };
+        let mut entries = Vec::new();
+        let mut is_whole = true;
+        for line in lines {
+            match line {
+                LogLine::Strange(id) => {
+                    self.cursor = id;
+                    self.outputs.push(Output::Note(Note::Strange(id)));
+                }
+                LogLine::Entry(entry) if follows(self.position, &entry) && !self.is_forked(&entry) => {
+                    (self.position, self.cursor) = (entry.last, entry.last.id);
+                    entries.push(entry);
+                }
+                LogLine::Entry(_) | LogLine::Unreadable(_) => {
+                    is_whole = false;
+                    break;
+                }
+            }
+        }
+        self.take_entries(entries, self.now_s(now_ms));
+        if !is_whole {
+            self.note_loss();
+        }
+        if self.owed.is_empty() {
+            self.look_at_others();
+        }
+        self.owed.may_give();
+    }
+
+    /// Whether a reply told of another entry of this number.
+    fn is_forked(&self, entry: &Entry) -> bool {
+        self.unseen.iter().any(|unseen| unseen.last.n == entry.last.n && unseen.last != entry.last)
+    }
+
+    fn take_entries(&mut self, entries: Vec<Entry>, now: UnixSeconds) {
+        if entries.is_empty() {
+            return;
+        }
+        for entry in &entries {
+            let pending = self.callers.get(&entry.last.bits).and_then(|caller| self.pending.get_mut(caller));
+            if let Some(pending) = pending {
+                pending.is_seen = true;
+            }
+        }
+        let (taken, fresh) = self
+            .join(now, |join| entries.into_iter().flat_map(|entry| take_entry(join, entry.facts)).collect::<Vec<_>>());
+        let reached = self.position.n;
+        self.unseen.retain(|unseen| unseen.last.n > reached);
+        // What follows from an entry and what was known here, the store does not know.
+        let follows: Vec<Said> =
+            fresh.into_iter().filter(|said| said.fact.takes_away() && !taken.contains(said)).collect();
+        let was_empty = self.owed.is_empty();
+        self.owed.come(&taken, follows);
+        if self.owed.is_empty() && !was_empty {
+            self.end_giving();
+        }
+        self.acknowledge();
+    }
+
+    /// All is given back: the others are told at once.
+    pub(super) fn end_giving(&mut self) {
+        if self.owed.is_to_be_compared() {
+            self.is_in_doubt = true;
+        } else {
+            self.outputs.push(Output::Note(Note::GivenBack));
+            self.heartbeat_at_ms = 0;
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What a node owes the store: facts that it knows and the store has lost. What takes away is given back first; then the state
+//! is read and compared again, and the rest is given back.
+
+use std::collections::HashSet;
+
+use super::share::Share;
+use super::{Node, Note, Output};
+use crate::cluster::wire::answer::{Done, Given, RefusalKind, Reply};
+use crate::cluster::wire::fact::{Fact, Said};
+use crate::vote::id::ServerId;
+
+/// Facts of one server, which are given back in one call.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) server: ServerId,
+    pub(super) facts: Vec<Fact>,
+}
+
+/// What is owed.
+#[derive(Debug, Default)]
+pub(super) struct Owed {
+    takes_away: Share,
+    servers: Share,
+    votes: Share,
+    /// Once what takes away is given back, the state is compared again.
+    is_to_be_compared: bool,
+    /// Servers with keys of a strange type.
+    aside: HashSet<ServerId>,
+    retry_at_ms: u64,
+    /// Whether the log was read since the last batch.
+    is_read: bool,
+    is_refused: bool,
+}
+
+impl Owed {
+    /// How many facts are owed.
+    pub(super) const fn len(&self) -> usize {
+        self.takes_away.len() + self.servers.len() + self.votes.len() + self.is_to_be_compared as usize
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.takes_away.is_empty() && self.servers.is_empty() && self.votes.is_empty()
+    }
+
+    pub(super) const fn is_to_be_compared(&self) -> bool {
+        self.is_to_be_compared
+    }
+
+    /// Whether a batch is to be given now.
+    pub(super) const fn is_due(&self, now_ms: u64) -> bool {
+        !self.is_empty() && self.is_read && now_ms >= self.retry_at_ms
+    }
+
+    /// When it is to be given, if anything is.
+    pub(super) const fn retry_at_ms(&self) -> Option<u64> {
+        if self.is_empty() { None } else { Some(self.retry_at_ms) }
+    }
+
+    /// The log was read.
+    pub(super) const fn may_give(&mut self) {
+        self.is_read = true;
+    }
+
+    /// These are owed now, after the state was compared. What was set aside is tried once more.
+    pub(super) fn replace(&mut self, owed: Vec<Said>, rank: usize, nodes: usize) {
+        let (takes_away, rest): (Vec<_>, Vec<_>) = owed.into_iter().partition(|said| said.fact.takes_away());
+        let (servers, votes) = rest.into_iter().partition(|said| matches!(said.fact, Fact::Listed(_)));
+        let [takes_away, servers, votes] = [takes_away, servers, votes].map(|facts| Share::new(facts, rank, nodes));
+        self.is_to_be_compared = !takes_away.is_empty();
+        (self.takes_away, self.servers, self.votes) = (takes_away, servers, votes);
+        (self.retry_at_ms, self.is_read) = (0, true);
+        self.aside.clear();
+    }
+
+    /// The next facts, by their servers. What takes away goes together with what took its place, where that is owed too:
+    /// else nodes that do not know it would show nothing meanwhile.
+    pub(super) fn next(&mut self, max: usize) -> Vec<Batch> {
+        self.is_read = false;
+        let share =
+            [&mut self.takes_away, &mut self.servers, &mut self.votes].into_iter().find(|share| !share.is_empty());
+        let mut next = share.map(|share| share.next(max)).unwrap_or_default();
+        let followers: Vec<Said> = next.iter().flat_map(|said| self.followers(said)).collect();
+        next.extend(followers);
+        let mut batches: Vec<Batch> = Vec::new();
+        for Said { server, fact } in next {
+            match batches.iter_mut().find(|batch| batch.server == server) {
+                Some(batch) if batch.facts.contains(&fact) => {}
+                Some(batch) => batch.facts.push(fact),
+                None => batches.push(Batch { server, facts: vec![fact] }),
+            }
+        }
+        batches.iter_mut().for_each(|batch| batch.facts.sort());
+        batches
+    }
+
+    /// What is owed and took the place of what this fact takes away.
+    fn followers(&self, said: &Said) -> Vec<Said> {
+        if !said.fact.takes_away() {
+            return Vec::new();
+        }
+        let votes = self.votes.left_of(said.server);
+        let votes = votes.filter(|vote| match (&said.fact, &vote.fact) {
+            (Fact::VoteGone(_, address), Fact::Vote(_, _, voter)) => address == voter,
+            _ => false,
+        });
+        self.servers.left_of(said.server).chain(votes).cloned().collect()
+    }
+
+    fn share_of(&mut self, fact: &Fact) -> &mut Share {
+        match fact {
+            Fact::ListingGone(_) | Fact::VoteGone(..) => &mut self.takes_away,
+            Fact::Listed(_) => &mut self.servers,
+            Fact::Vote(..) => &mut self.votes,
+        }
+    }
+
+    fn settle(&mut self, said: &Said) {
+        self.share_of(&said.fact).settle(said);
+    }
+
+    /// The log has brought these facts, which need not be given any more, nor what they outweigh; and from them and what was
+    /// known here follow others that the store does not know.
+    pub(super) fn come(&mut self, taken: &[Said], follows: Vec<Said>) {
+        if self.is_empty() && follows.is_empty() {
+            return;
+        }
+        for said in taken {
+            self.settle(said);
+            match &said.fact {
+                Fact::ListingGone(listing) => {
+                    let is_of_it = |owed: &Said| owed.listing() == Some(*listing);
+                    self.servers.settle_where(is_of_it);
+                    self.votes.settle_where(is_of_it);
+                }
+                Fact::VoteGone(at, address) => {
+                    let is_it = |owed: &Said| {
+                        let Fact::Vote(_, instant, voter) = &owed.fact else { return false };
+                        (owed.server, instant, voter) == (said.server, at, address)
+                    };
+                    self.votes.settle_where(is_it);
+                }
+                Fact::Listed(record) => {
+                    let is_before = |owed: &Said| matches!(&owed.fact, Fact::Listed(held) if owed.server == said.server && held <= record);
+                    self.servers.settle_where(is_before);
+                }
+                Fact::Vote(..) => {}
+            }
+        }
+        if !follows.is_empty() {
+            let all = self.takes_away.left().cloned().chain(follows).collect();
+            self.takes_away = Share::new(all, 0, 1);
+        }
+    }
+}
+
+impl Node {
+    pub(super) fn take_given(&mut self, batch: &Batch, reply: Reply, now_ms: u64) {
+        let said = |fact: &Fact| Said { server: batch.server, fact: fact.clone() };
+        let was_empty = self.owed.is_empty();
+        match reply {
+            Reply::Done(Done::Given(given), _) => {
+                let mut gone = Vec::new();
+                for (fact, given) in batch.facts.iter().zip(given) {
+                    match given {
+                        Given::Stands | Given::Over => self.owed.settle(&said(fact)),
+                        Given::Gone => {
+                            self.owed.settle(&said(fact));
+                            gone.push(said(&match fact {
+                                Fact::Vote(_, at, address) => Fact::VoteGone(*at, *address),
+                                Fact::Listed(record) => Fact::ListingGone(record.listing),
+                                other => other.clone(),
+                            }));
+                        }
+                        // Its listing is known here, and the store has lost it since.
+                        Given::Unlisted => self.is_in_doubt = true,
+                    }
+                }
+                let now = self.now_s(now_ms);
+                self.join(now, |join| gone.into_iter().for_each(|said| join.take(said)));
+                self.owed.is_refused = false;
+            }
+            Reply::Refused(refusal) if refusal.kind == RefusalKind::Lost => self.note_loss(),
+            Reply::Refused(refusal) if refusal.kind == RefusalKind::Key => {
+                let is_of_it = |said: &Said| said.server == batch.server;
+                let Owed { takes_away, servers, votes, aside, .. } = &mut self.owed;
+                [takes_away, servers, votes].into_iter().for_each(|share| share.settle_where(is_of_it));
+                if aside.insert(batch.server) {
+                    self.outputs.push(Output::Note(Note::SetAside(batch.server, refusal.text)));
+                }
+            }
+            Reply::Refused(refusal) => {
+                self.owed.retry_at_ms = now_ms + self.bounds.refused_pause_ms;
+                if !std::mem::replace(&mut self.owed.is_refused, true) {
+                    self.outputs.push(Output::Note(Note::Refused(refusal.text)));
+                }
+            }
+            _ => self.owed.retry_at_ms = now_ms + self.bounds.refused_pause_ms,
+        }
+        if self.owed.is_empty() && !was_empty {
+            self.end_giving();
+        }
+    }
+}

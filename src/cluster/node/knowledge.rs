@@ -1,0 +1,267 @@
+//! What a node knows besides the votes that it shows: how servers are listed, and what was taken away. Facts are joined to
+//! it, in any order; the same facts make the same state everywhere.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use crate::cluster::wire::answer::Gone;
+use crate::cluster::wire::fact::{Fact, Listing, Record, Said};
+use crate::store::{Event, StoredVote};
+use crate::vote::address::VoterAddress;
+use crate::vote::directory::Snapshot;
+use crate::vote::id::{ServerId, Token};
+use crate::vote::ipv4::Ipv4;
+use crate::vote::table::{CooldownView, Pair};
+use crate::vote::time::{Cooldown, UnixSeconds};
+
+/// Servers, and what was taken away.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Knowledge {
+    servers: BTreeMap<ServerId, Record>,
+    tokens: HashMap<Token, ServerId>,
+    /// In the order of their instants, so that those that are over are found.
+    gone_votes: BTreeSet<(UnixSeconds, ServerId, VoterAddress)>,
+    gone_listings: BTreeMap<Listing, ServerId>,
+    /// The greatest stamp that was seen.
+    pub(super) stamp: u64,
+}
+
+impl Knowledge {
+    /// How a server is listed.
+    pub(super) fn record(&self, server: ServerId) -> Option<&Record> {
+        self.servers.get(&server)
+    }
+
+    /// All listed servers, in no order.
+    pub(super) fn servers(&self) -> impl Iterator<Item = (ServerId, &Record)> {
+        self.servers.iter().map(|(server, record)| (*server, record))
+    }
+
+    /// The listed servers, as they are shown.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        for (server, record) in self.servers() {
+            let _is_its_own = snapshot.insert(server, record.token.clone());
+        }
+        snapshot
+    }
+
+    /// Whether no server was ever listed, as far as is known.
+    pub(super) fn is_empty(&self) -> bool {
+        self.servers.is_empty() && self.gone_listings.is_empty()
+    }
+
+    /// Takes in what a store says was taken away, before there is anything to take it away from.
+    pub(super) fn note_gone(&mut self, gone: Gone) {
+        match gone {
+            Gone::Listing(server, listing) => {
+                self.gone_listings.insert(listing, server);
+            }
+            Gone::Vote(server, at, address) => {
+                self.gone_votes.insert((at, server, address));
+            }
+        }
+    }
+
+    /// Forgets what was taken away and would be over by now.
+    pub(super) fn forget_over(&mut self, now: UnixSeconds, cooldown: Cooldown) {
+        let first_live = (now.minus(cooldown.seconds()).plus(1), ServerId(0), VoterAddress::V4(Ipv4(0)));
+        self.gone_votes = self.gone_votes.split_off(&first_live);
+    }
+
+    fn has_gone(&self, server: ServerId, at: UnixSeconds, address: VoterAddress) -> bool {
+        self.gone_votes.contains(&(at, server, address))
+    }
+
+    /// All facts that take something away, but for listings of which nobody knows the server.
+    pub(super) fn gone(&self) -> Vec<Said> {
+        let listings = self.gone_listings.iter().filter(|(_, server)| server.0 != 0);
+        let listings = listings.map(|(listing, server)| Said { server: *server, fact: Fact::ListingGone(*listing) });
+        let votes = self.gone_votes.iter();
+        let votes = votes.map(|(at, server, address)| Said { server: *server, fact: Fact::VoteGone(*at, *address) });
+        listings.chain(votes).collect()
+    }
+}
+
+/// What events change of what is shown, until they are carried out.
+#[derive(Debug, Default)]
+pub(super) struct Overlay {
+    changed: HashMap<Pair, Option<UnixSeconds>>,
+    /// Servers whose votes the events take away.
+    dropped: HashSet<ServerId>,
+}
+
+/// Facts that are joined to what a node knows and shows, and what comes of it.
+pub(super) struct Join<'k> {
+    known: &'k mut Knowledge,
+    shown: &'k CooldownView,
+    overlay: &'k mut Overlay,
+    cooldown: Cooldown,
+    now: UnixSeconds,
+    /// What is to be shown.
+    events: Vec<Event>,
+    /// Facts that were not known before: those that were joined, and those that follow from them.
+    fresh: Vec<Said>,
+}
+
+impl<'k> Join<'k> {
+    /// Joins facts to these; votes that are over at `now` count no more.
+    pub(super) fn new(
+        known: &'k mut Knowledge,
+        shown: &'k CooldownView,
+        overlay: &'k mut Overlay,
+        cooldown: Cooldown,
+        now: UnixSeconds,
+    ) -> Self {
+        Self { known, shown, overlay, cooldown, now, events: Vec::new(), fresh: Vec::new() }
+    }
+
+    /// What came of it.
+    pub(super) fn end(self) -> (Vec<Event>, Vec<Said>) {
+        (self.events, self.fresh)
+    }
+
+    /// The listing of a server, as it stands after the facts so far.
+    pub(super) fn listing(&self, server: ServerId) -> Option<Listing> {
+        self.known.record(server).map(|record| record.listing)
+    }
+
+    /// Whether what is shown agrees with a fact.
+    pub(super) fn has(&self, said: &Said) -> bool {
+        let listed = self.known.record(said.server);
+        match &said.fact {
+            Fact::ListingGone(listing) => listed.is_none_or(|record| record.listing != *listing),
+            Fact::VoteGone(at, address) => self.held(Pair { server: said.server, address: *address }) != Some(*at),
+            Fact::Listed(record) => listed >= Some(record),
+            Fact::Vote(listing, at, address) => {
+                let held = self.held(Pair { server: said.server, address: *address });
+                listed.is_some_and(|record| record.listing == *listing) && held >= Some(*at)
+            }
+        }
+    }
+
+    /// Whether a fact lists a server anew or takes its listing away.
+    pub(super) fn changes_listing(&self, said: &Said) -> bool {
+        match &said.fact {
+            Fact::ListingGone(_) => true,
+            Fact::Listed(record) => self.listing(said.server) != Some(record.listing),
+            Fact::VoteGone(..) | Fact::Vote(..) => false,
+        }
+    }
+
+    /// Joins a fact.
+    pub(super) fn take(&mut self, said: Said) {
+        let Said { server, fact } = said;
+        match fact {
+            Fact::ListingGone(listing) => self.take_away_listing(server, listing),
+            Fact::VoteGone(at, address) => self.take_away_vote(server, at, address),
+            Fact::Listed(record) => self.list(server, record),
+            Fact::Vote(listing, at, address) => self.vote(server, listing, at, address),
+        }
+    }
+
+    /// The instant of the live vote that is shown for a pair, after the events so far.
+    pub(super) fn held(&self, pair: Pair) -> Option<UnixSeconds> {
+        match self.overlay.changed.get(&pair) {
+            Some(held) => *held,
+            None if self.overlay.dropped.contains(&pair.server) => None,
+            None => self.shown.live(pair, self.now).map(|expires_at| self.cooldown.voted_at(expires_at)),
+        }
+    }
+
+    fn is_over(&self, at: UnixSeconds) -> bool {
+        self.cooldown.expires_at(at) <= self.now
+    }
+
+    fn take_away_listing(&mut self, server: ServerId, listing: Listing) {
+        if self.known.gone_listings.insert(listing, server).is_none() {
+            self.fresh.push(Said { server, fact: Fact::ListingGone(listing) });
+        }
+        if let Some(record) = self.known.servers.get(&server).filter(|record| record.listing == listing) {
+            self.known.tokens.remove(&record.token);
+            self.known.servers.remove(&server);
+            self.overlay.changed.retain(|pair, _| pair.server != server);
+            self.overlay.dropped.insert(server);
+            self.events.push(Event::ServerRemoved(server));
+        }
+    }
+
+    fn take_away_vote(&mut self, server: ServerId, at: UnixSeconds, address: VoterAddress) {
+        if self.is_over(at) {
+            return;
+        }
+        if self.known.gone_votes.insert((at, server, address)) {
+            self.fresh.push(Said { server, fact: Fact::VoteGone(at, address) });
+        }
+        let pair = Pair { server, address };
+        if self.held(pair) == Some(at) {
+            self.overlay.changed.insert(pair, None);
+            self.events.push(Event::VoteRemoved(StoredVote { pair, voted_at: at }));
+        }
+    }
+
+    fn list(&mut self, server: ServerId, record: Record) {
+        self.known.stamp = self.known.stamp.max(record.stamp);
+        if self.known.gone_listings.contains_key(&record.listing) {
+            return;
+        }
+        if let Some(held) = self.known.servers.get(&server) {
+            if held.listing > record.listing {
+                return self.take_away_listing(server, record.listing);
+            }
+            if *held >= record {
+                return;
+            }
+            if held.listing < record.listing {
+                let former = held.listing;
+                self.take_away_listing(server, former);
+            }
+        }
+        self.fresh.push(Said { server, fact: Fact::Listed(record.clone()) });
+        self.set(server, record);
+    }
+
+    /// Gives a server its record. Of two servers with one token one has a spare one.
+    fn set(&mut self, server: ServerId, mut record: Record) {
+        let other = self.known.tokens.get(&record.token).copied().filter(|other| *other != server);
+        if let Some(other) = other
+            && let Some(held) = self.known.servers.get(&other)
+        {
+            if held.keeps_its_token(&record) {
+                record = record.spare();
+            } else {
+                let spare = held.spare();
+                self.put(other, spare);
+            }
+        }
+        self.put(server, record);
+    }
+
+    fn put(&mut self, server: ServerId, record: Record) {
+        self.events.push(Event::Server(server, record.token.clone()));
+        self.known.tokens.insert(record.token.clone(), server);
+        if let Some(former) = self.known.servers.insert(server, record)
+            && self.known.tokens.get(&former.token) == Some(&server)
+            && self.known.servers[&server].token != former.token
+        {
+            self.known.tokens.remove(&former.token);
+        }
+    }
+
+    fn vote(&mut self, server: ServerId, listing: Listing, at: UnixSeconds, address: VoterAddress) {
+        let is_listed_so = self.listing(server) == Some(listing);
+        if !is_listed_so || self.is_over(at) || self.known.has_gone(server, at, address) {
+            return;
+        }
+        let pair = Pair { server, address };
+        match self.held(pair) {
+            Some(held) if held == at => return,
+            Some(held) if held > at => return self.take_away_vote(server, at, address),
+            // Where the new vote is as late as the end of the earlier one, that one ended by itself.
+            Some(held) if self.cooldown.expires_at(held) > at => self.take_away_vote(server, held, address),
+            Some(_) | None => {}
+        }
+        self.overlay.changed.insert(pair, Some(at));
+        self.events.push(Event::Vote(StoredVote { pair, voted_at: at }));
+        self.fresh.push(Said { server, fact: Fact::Vote(listing, at, address) });
+    }
+}

@@ -1,0 +1,456 @@
+//! A node of a shared store, as a machine without input and output. In go instants of a monotonic clock, answers, lost
+//! connections and changes that callers want; out come questions, what is to be shown, and what became of the changes.
+//!
+//! ```text
+//!             ┌────────────── the connection is lost, or has to be judged ─────────────┐
+//! Connecting ─→ Judging ─ the store holds my last entry ─────────────→ Following ──────┤
+//!                  └───── it does not, or I know nothing ─→ Loading ─────┘  owes? waits?
+//! ```
+//!
+//! It follows the log in every part of `Following`; it takes changes once it owes nothing and waits for nobody. Whoever
+//! runs it carries out all of [`Node::outputs`] before the next input.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::cluster::entry::EntryId;
+use crate::cluster::state::FullState;
+use crate::cluster::wire::answer::Answer;
+use crate::cluster::wire::fact::Said;
+use crate::cluster::wire::last::Last;
+use crate::cluster::wire::question::Question;
+use crate::store::Event;
+use crate::vote::id::ServerId;
+use crate::vote::settings::Settings;
+use crate::vote::table::CooldownView;
+use crate::vote::time::UnixSeconds;
+
+pub mod bounds;
+pub mod changes;
+mod connection;
+mod feed;
+mod giving;
+mod knowledge;
+mod others;
+mod reading;
+mod share;
+#[cfg(test)]
+mod tests;
+mod votes;
+
+use bounds::Bounds;
+use changes::{Change, Outcome, Pending};
+use connection::Connection;
+use giving::Owed;
+use knowledge::{Join, Knowledge, Overlay};
+use others::Others;
+use reading::Reading;
+
+/// The version of the store's keys that this program reads.
+pub const SCHEMA: &str = "3";
+
+/// One of a node's two connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// On which it follows the log, reads the state, gives back, and says how it stands.
+    Feed,
+    /// On which it has changes made.
+    Votes,
+}
+
+/// What the node wants done.
+pub enum Output {
+    /// A connection is to be made: [`Node::connected`] or [`Node::lost`] tells of it.
+    Connect(Line),
+    /// A connection is of no use any more. Nothing is told of it.
+    Close(Line),
+    /// A question. Answers come in the order of the questions on their connection.
+    Ask(Line, Question),
+    /// Changes of what is shown, in their order.
+    Show(Vec<Event>),
+    /// A state in place of the one that is shown.
+    Replace(Box<FullState>),
+    /// What became of the change of this caller.
+    Answer(u64, Outcome),
+    /// The store's id, to be kept over restarts.
+    Keep(String),
+    /// What an operator is to know.
+    Note(Note),
+}
+
+/// What an operator is to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// The state was read whole; so many facts are to be given back.
+    Read(usize),
+    /// Something in the store cannot be read.
+    Unreadable(String),
+    /// Another program wrote this entry.
+    Strange(EntryId),
+    /// All that was owed is given back.
+    GivenBack,
+    /// The store does not take what is given back.
+    Refused(String),
+    /// The facts of a server cannot be given back, as its key is of a strange type.
+    SetAside(ServerId, String),
+    /// The store may lack what others know: changes wait for them.
+    Waits,
+    /// Nobody is waited for any more.
+    WaitIsOver,
+    /// The store cannot be followed.
+    Unfit(String),
+}
+
+/// Where the feed stands.
+enum Phase {
+    /// There is no connection.
+    Connecting,
+    /// The store was asked whether it holds the last entry that is known.
+    Judging,
+    /// The state is read whole.
+    Loading(Box<Reading>),
+    /// The log is followed.
+    Following,
+}
+
+/// Where a node stands, for whoever asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has no connection, or it cannot follow the store, and why.
+    Away(Option<String>),
+    /// It looks whether the store has lost anything.
+    Judging,
+    /// It reads the state whole.
+    Loading,
+    /// It follows, and owes the store so many facts.
+    GivingBack(usize),
+    /// It follows, and waits until other nodes have given back what they know.
+    Waiting,
+    /// It follows.
+    Following,
+}
+
+/// An entry that a reply told of and the log has not brought yet.
+#[derive(Debug)]
+struct Unseen {
+    last: Last,
+    facts: Vec<Said>,
+}
+
+/// What a node begins with.
+pub struct Start {
+    /// How long everything takes.
+    pub bounds: Bounds,
+    /// What the votes are read by.
+    pub settings: Settings,
+    /// Its name among the nodes, which no other process has or had.
+    pub name: String,
+    /// The store that was followed before, where one was.
+    pub store: Option<String>,
+    /// The version of the functions that it calls.
+    pub version: String,
+    /// Random numbers, of which no other process has the same.
+    pub seed: [u64; 2],
+    /// What is shown.
+    pub shown: CooldownView,
+}
+
+/// A node.
+pub struct Node {
+    bounds: Bounds,
+    settings: Settings,
+    name: String,
+    store: Option<String>,
+    version: String,
+    seed: [u64; 2],
+    shown: CooldownView,
+    known: Knowledge,
+    /// What the outputs that are not carried out yet change of what is shown.
+    overlay: Overlay,
+    /// How far what is shown goes, and the log was read.
+    position: Last,
+    cursor: EntryId,
+    unseen: Vec<Unseen>,
+    phase: Phase,
+    /// Whether a state was read.
+    is_loaded: bool,
+    /// The state is to be read whole at the next chance, whatever the store holds.
+    is_in_doubt: bool,
+    /// The votes' connection says that the store has lost something: the feed is asked whether its store has, too.
+    is_suspect: bool,
+    /// The votes' connection leads to a machine that takes none.
+    is_elsewhere: bool,
+    owed: Owed,
+    others: Others,
+    /// Whether this node has just started, and waits for the others.
+    is_waiting: bool,
+    /// How often it has said how it stands, and when it is to say so next.
+    count: u64,
+    heartbeat_at_ms: u64,
+    feed: Connection<feed::Purpose>,
+    votes: Connection<votes::Purpose>,
+    /// Why the store cannot be followed, or no change may be made.
+    unfit: Option<String>,
+    /// The store has other functions.
+    is_foreign: bool,
+    barrier: Option<String>,
+    /// Changes on their way by their callers, and callers by the bits of their changes.
+    pending: BTreeMap<u64, Pending>,
+    callers: HashMap<i64, u64>,
+    /// When the last input came, and when this process was last seen to have been paused.
+    input_at_ms: Option<u64>,
+    resumed_at_ms: Option<u64>,
+    outputs: Vec<Output>,
+}
+
+impl Node {
+    /// One that has no connection yet.
+    #[must_use]
+    pub fn new(start: Start) -> Self {
+        let Start { bounds, settings, name, store, version, seed, shown } = start;
+        let (feed, votes) = (Connection::new(&bounds), Connection::new(&bounds));
+        let (known, overlay, position, cursor, unseen, owed, others, pending, callers, outputs) = Default::default();
+        Self {
+            bounds,
+            settings,
+            name,
+            store,
+            version,
+            seed,
+            shown,
+            known,
+            overlay,
+            position,
+            cursor,
+            unseen,
+            phase: Phase::Connecting,
+            is_loaded: false,
+            is_in_doubt: false,
+            is_suspect: false,
+            is_elsewhere: false,
+            owed,
+            others,
+            is_waiting: false,
+            count: 0,
+            heartbeat_at_ms: 0,
+            feed,
+            votes,
+            unfit: None,
+            is_foreign: false,
+            barrier: None,
+            pending,
+            callers,
+            input_at_ms: None,
+            resumed_at_ms: None,
+            outputs,
+        }
+    }
+
+    /// What is to be done now, in this order.
+    pub fn outputs(&mut self) -> Vec<Output> {
+        self.overlay = Overlay::default();
+        std::mem::take(&mut self.outputs)
+    }
+
+    /// When there is something to do, if nothing comes before.
+    #[must_use]
+    pub fn due_ms(&self) -> u64 {
+        let is_asked = self.votes.asked.iter().any(|asked| matches!(asked.purpose, votes::Purpose::Beat));
+        let votes_heard_ms = self.votes.heard_ms().filter(|_| !is_asked);
+        let votes_heartbeat = votes_heard_ms.map(|heard_ms| heard_ms + self.bounds.heartbeat_ms);
+        let pending = self.pending.values().map(|pending| pending.deadline_ms).min();
+        let says = self.feed.is_up() && self.is_loaded && !matches!(self.phase, Phase::Judging);
+        let heartbeat = says.then_some(self.heartbeat_at_ms);
+        let votes_due = if self.is_loaded { self.votes.due_ms() } else { None };
+        // A paused process is known by inputs that did not come.
+        let alive = self.input_at_ms.map(|at_ms| at_ms + self.bounds.pause_max_ms / 2);
+        let all = [self.feed.due_ms(), votes_due, votes_heartbeat, pending, heartbeat, alive];
+        all.into_iter().flatten().min().unwrap_or(u64::MAX)
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now_ms: u64) {
+        self.note_input(now_ms);
+        self.proceed(now_ms);
+    }
+
+    /// A connection was made.
+    pub fn connected(&mut self, line: Line, now_ms: u64) {
+        self.note_input(now_ms);
+        let is_awaited = match line {
+            Line::Feed => self.feed.open(),
+            Line::Votes => self.votes.open(),
+        };
+        if is_awaited && line == Line::Feed {
+            self.judge();
+        }
+        self.proceed(now_ms);
+    }
+
+    /// A connection could not be made, or is lost.
+    pub fn lost(&mut self, line: Line, now_ms: u64) {
+        self.note_input(now_ms);
+        match line {
+            Line::Feed => self.drop_feed(now_ms),
+            Line::Votes => self.drop_votes(now_ms),
+        }
+        self.proceed(now_ms);
+    }
+
+    /// An answer has come.
+    pub fn answered(&mut self, line: Line, answer: Answer, now_ms: u64) {
+        self.note_input(now_ms);
+        match line {
+            Line::Feed => self.take_feed(answer, now_ms),
+            Line::Votes => self.take_votes(answer, now_ms),
+        }
+        self.proceed(now_ms);
+    }
+
+    /// A part of an answer has come. A long reading has a least rate in place of a deadline.
+    pub fn progressed(&mut self, line: Line, now_ms: u64) {
+        if line == Line::Feed && matches!(self.phase, Phase::Loading(_)) {
+            self.feed.extend(now_ms + self.bounds.patience_ms);
+        }
+    }
+
+    /// A caller wants a change. It is told by its number what became of it.
+    pub fn change(&mut self, caller: u64, change: Change, now_ms: u64) {
+        self.note_input(now_ms);
+        match self.refusal(changes::is_vote(&change), now_ms) {
+            Some(why) => self.outputs.push(Output::Answer(caller, Outcome::Unavailable(why))),
+            None => {
+                let bits = self.draw();
+                self.pending.insert(caller, Pending::new(change, bits, now_ms + self.bounds.patience_ms));
+                self.callers.insert(bits, caller);
+            }
+        }
+        self.proceed(now_ms);
+    }
+
+    /// What the store says of itself has changed: it may lack what it had. It is read whole.
+    pub fn doubt(&mut self, now_ms: u64) {
+        self.is_in_doubt = true;
+        self.proceed(now_ms);
+    }
+
+    /// Whatever runs the node has found a reason to make no changes, or finds none any more.
+    pub fn bar(&mut self, why: Option<String>) {
+        self.barrier = why;
+    }
+
+    /// Where it stands.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        match &self.phase {
+            Phase::Connecting => Standing::Away(self.unfit.clone()),
+            Phase::Judging => Standing::Judging,
+            Phase::Loading(_) => Standing::Loading,
+            Phase::Following if self.is_in_doubt || self.is_suspect => Standing::Judging,
+            Phase::Following if !self.owed.is_empty() => Standing::GivingBack(self.owed.len()),
+            Phase::Following if self.is_waiting => Standing::Waiting,
+            Phase::Following => Standing::Following,
+        }
+    }
+
+    /// Whether a state is shown.
+    #[must_use]
+    pub const fn is_loaded(&self) -> bool {
+        self.is_loaded
+    }
+
+    /// Why a vote or another change is refused now; `None` where it is made.
+    #[must_use]
+    pub fn refusal(&self, is_vote: bool, now_ms: u64) -> Option<String> {
+        if self.resumed_at_ms.is_some_and(|at_ms| now_ms < at_ms + self.bounds.waking_ms) {
+            return Some("this process was paused".to_owned());
+        }
+        if let Some(why) = &self.barrier {
+            return Some(why.clone());
+        }
+        if self.is_foreign {
+            return Some("the store has other functions than this version calls".to_owned());
+        }
+        let why = match self.standing() {
+            Standing::Away(why) => why.unwrap_or_else(|| "the store does not answer".to_owned()),
+            Standing::Judging => "it is not known yet whether the store has lost anything".to_owned(),
+            Standing::Loading => "the state is read".to_owned(),
+            Standing::GivingBack(count) => format!("{count} facts are being given back to the store"),
+            Standing::Waiting => "other nodes may have something to give back".to_owned(),
+            Standing::Following if !self.votes.is_up() => "there is no connection for votes".to_owned(),
+            Standing::Following if self.pending.len() >= self.bounds.changes_max => "too many changes wait".to_owned(),
+            Standing::Following => {
+                let owing = self.others.owing(self.bounds.silence_ms).next().filter(|_| !is_vote)?;
+                format!("the node {owing} has something to give back")
+            }
+        };
+        Some(why)
+    }
+
+    /// How the servers are listed.
+    pub fn servers(&self) -> impl Iterator<Item = (ServerId, String)> {
+        self.known.servers().map(|(server, record)| (server, record.to_string()))
+    }
+
+    /// How far it has read the log.
+    #[must_use]
+    pub const fn position(&self) -> Last {
+        self.position
+    }
+
+    fn note_input(&mut self, now_ms: u64) {
+        let before_ms = self.input_at_ms.replace(now_ms);
+        if before_ms.is_some_and(|before_ms| now_ms > before_ms + self.bounds.pause_max_ms) {
+            self.resumed_at_ms = Some(now_ms);
+        }
+    }
+
+    fn proceed(&mut self, now_ms: u64) {
+        if self.feed.is_late(now_ms) {
+            self.outputs.push(Output::Close(Line::Feed));
+            self.drop_feed(now_ms);
+        }
+        if self.votes.is_late(now_ms) {
+            self.outputs.push(Output::Close(Line::Votes));
+            self.drop_votes(now_ms);
+        }
+        self.proceed_feed(now_ms);
+        self.proceed_votes(now_ms);
+    }
+
+    /// The last entry that is known, also from a reply.
+    fn newest(&self) -> Last {
+        let unseen = self.unseen.iter().map(|unseen| unseen.last);
+        unseen.fold(self.position, |newest, last| if last.n > newest.n { last } else { newest })
+    }
+
+    /// The store's time now, in seconds, as far as it is known.
+    fn now_s(&self, now_ms: u64) -> UnixSeconds {
+        let store_ms = self.feed.store_ms(now_ms).or_else(|| self.votes.store_ms(now_ms)).unwrap_or_default();
+        UnixSeconds(u32::try_from(store_ms / 1_000).unwrap_or(u32::MAX))
+    }
+
+    /// Joins facts to what is known and shown.
+    fn join<T>(&mut self, now: UnixSeconds, take: impl FnOnce(&mut Join<'_>) -> T) -> (T, Vec<Said>) {
+        let mut join = Join::new(&mut self.known, &self.shown, &mut self.overlay, self.settings.cooldown, now);
+        let taken = take(&mut join);
+        let (events, fresh) = join.end();
+        if !events.is_empty() {
+            self.outputs.push(Output::Show(events));
+        }
+        (taken, fresh)
+    }
+
+    /// The next of the random numbers.
+    fn draw(&mut self) -> i64 {
+        let mut mixed = 0;
+        for state in &mut self.seed {
+            *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut next = *state;
+            next = (next ^ (next >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            next = (next ^ (next >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^= next ^ (next >> 31);
+            mixed = mixed.rotate_left(23);
+        }
+        mixed.cast_signed()
+    }
+}

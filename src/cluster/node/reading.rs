@@ -1,0 +1,236 @@
+//! A whole reading of the store, piece by piece, while others write. The pieces are not of one moment; but all of them are
+//! facts, and so is what the log brings of the time since: joined, they are the state at the end of the log.
+
+use std::collections::HashSet;
+
+use super::bounds::Bounds;
+use super::knowledge::{Join, Knowledge, Overlay};
+use crate::cluster::entry::EntryId;
+use crate::cluster::state::FullState;
+use crate::cluster::wire::answer::{Entry, EntryFact, Line, Reply};
+use crate::cluster::wire::fact::{Fact, Record, Said};
+use crate::cluster::wire::last::Last;
+use crate::cluster::wire::question::Question;
+use crate::store::Event;
+use crate::vote::directory::Snapshot;
+use crate::vote::id::ServerId;
+use crate::vote::table::{CooldownView, Pair};
+use crate::vote::time::{Cooldown, UnixSeconds};
+
+/// What is asked next.
+#[derive(Debug)]
+enum Step {
+    Meta,
+    Servers(String),
+    Votes,
+    Gone(usize),
+    Log,
+    /// Whether the store still holds the entry up to which it was read.
+    Check,
+}
+
+/// A reading under way.
+pub(super) struct Reading {
+    /// What is to be shown.
+    pub(super) state: FullState,
+    /// What is known besides.
+    pub(super) known: Knowledge,
+    /// How far it goes.
+    pub(super) position: Last,
+    cursor: EntryId,
+    step: Step,
+    servers: Vec<ServerId>,
+    /// How many servers' votes were asked for, and how many have come.
+    asked: usize,
+    answered: usize,
+    /// Servers for which the log had votes, since the reading began.
+    voted: HashSet<ServerId>,
+    /// What cannot be read, to be told.
+    pub(super) unreadable: Vec<String>,
+}
+
+/// How a reading goes on.
+pub(super) enum Progress {
+    /// There is more to ask.
+    More,
+    /// It is whole, and was of one history.
+    Whole,
+    /// It has to begin anew.
+    Torn,
+    /// The store refuses it.
+    Refused(String),
+    /// The store is not the one, or does not fit: its id, its schema, its cooldown and its prefix.
+    Of(String, String, u64, u64),
+}
+
+impl Reading {
+    /// One that has asked nothing yet.
+    pub(super) fn new(shown: &CooldownView) -> Self {
+        let state = FullState { table: shown.shadow(), servers: Snapshot::default() };
+        let (known, position, cursor, servers, asked, answered, voted, unreadable) = Default::default();
+        Self { state, known, position, cursor, step: Step::Meta, servers, asked, answered, voted, unreadable }
+    }
+
+    /// What to ask now. Several servers' votes are asked for at once; all else one by one.
+    pub(super) fn questions(&mut self, bounds: &Bounds, live_after: UnixSeconds) -> Vec<Question> {
+        match &self.step {
+            Step::Meta => vec![Question::Meta],
+            Step::Servers(cursor) => vec![Question::Servers(cursor.clone(), bounds.records_max)],
+            Step::Votes => {
+                let until = self.servers.len().min(self.answered + bounds.servers_max);
+                let servers = &self.servers[self.asked.min(until)..until];
+                self.asked = self.asked.max(until);
+                servers.iter().map(|server| Question::Votes(*server, live_after)).collect()
+            }
+            Step::Gone(parts) => vec![Question::Gone(bounds.records_max, *parts)],
+            Step::Log => vec![Question::Log(self.cursor, bounds.entries_max, None)],
+            Step::Check => vec![Question::Head(self.position)],
+        }
+    }
+
+    /// Whether several pieces are asked for at once.
+    pub(super) const fn is_reading_votes(&self) -> bool {
+        matches!(self.step, Step::Votes)
+    }
+
+    /// Takes in an answer.
+    pub(super) fn take(&mut self, reply: Reply, bounds: &Bounds, cooldown: Cooldown, now: UnixSeconds) -> Progress {
+        match (&self.step, reply) {
+            (Step::Meta, Reply::Meta { store, schema, cooldown_s, prefix, last, stamp }) => {
+                (self.position, self.cursor, self.known.stamp) = (last, last.id, stamp);
+                self.step = Step::Servers("0".to_owned());
+                return Progress::Of(store, schema, cooldown_s, prefix);
+            }
+            (Step::Servers(_), Reply::Servers(next, servers)) => {
+                self.note_servers(servers, cooldown, now);
+                self.step = if next == "0" { self.begin_votes() } else { Step::Servers(next) };
+            }
+            (Step::Votes, Reply::Votes(votes)) => {
+                let server = self.servers[self.answered];
+                for (address, at) in votes {
+                    self.state.table.insert(Pair { server, address }, cooldown.expires_at(at));
+                }
+                self.count_votes();
+            }
+            (Step::Votes, Reply::Refused(refusal)) if refusal.text.starts_with("WRONGTYPE") => {
+                self.unreadable.push(format!("the votes of server {}: {}", self.servers[self.answered], refusal.text));
+                self.count_votes();
+            }
+            (Step::Gone(parts), Reply::Gone(gone, members)) => {
+                let parts = *parts;
+                gone.into_iter().for_each(|gone| self.known.note_gone(gone));
+                self.step = if members < bounds.records_max { Step::Log } else { Step::Gone(parts + 1) };
+            }
+            (Step::Log, Reply::Log(lines)) => {
+                let is_all = lines.len() < bounds.entries_max;
+                if !self.follow(lines, cooldown, now) {
+                    return Progress::Torn;
+                }
+                if is_all {
+                    self.step = Step::Check;
+                }
+            }
+            (Step::Check, Reply::Head { is_held: true, .. }) => return Progress::Whole,
+            (_, Reply::Refused(refusal)) => return Progress::Refused(refusal.text),
+            _ => return Progress::Torn,
+        }
+        Progress::More
+    }
+
+    fn begin_votes(&mut self) -> Step {
+        self.servers = self.known.servers().map(|(server, _)| server).collect();
+        self.servers.sort_unstable();
+        if self.servers.is_empty() { Step::Gone(0) } else { Step::Votes }
+    }
+
+    fn count_votes(&mut self) {
+        self.answered += 1;
+        if self.answered == self.servers.len() {
+            self.step = Step::Gone(0);
+        }
+    }
+
+    fn note_servers(&mut self, servers: Vec<(ServerId, Option<Record>)>, cooldown: Cooldown, now: UnixSeconds) {
+        let mut said = Vec::new();
+        for (server, record) in servers {
+            match record {
+                Some(record) => said.push(Said { server, fact: Fact::Listed(record) }),
+                None => self.unreadable.push(format!("the record of server {server}")),
+            }
+        }
+        let _of_the_store = self.join(said, cooldown, now);
+    }
+
+    /// Joins facts to what was read. Gives those that were new.
+    pub(super) fn join(&mut self, facts: Vec<Said>, cooldown: Cooldown, now: UnixSeconds) -> Vec<Said> {
+        let shown = self.state.table.view();
+        let mut overlay = Overlay::default();
+        let mut join = Join::new(&mut self.known, &shown, &mut overlay, cooldown, now);
+        facts.into_iter().for_each(|said| join.take(said));
+        let (events, fresh) = join.end();
+        self.show(&events, cooldown);
+        fresh
+    }
+
+    fn show(&mut self, events: &[Event], cooldown: Cooldown) {
+        if !events.is_empty() {
+            self.state.apply(events, cooldown);
+        }
+    }
+
+    /// Whether the log goes on from here.
+    fn follow(&mut self, lines: Vec<Line>, cooldown: Cooldown, now: UnixSeconds) -> bool {
+        let shown = self.state.table.view();
+        let mut overlay = Overlay::default();
+        let mut join = Join::new(&mut self.known, &shown, &mut overlay, cooldown, now);
+        for line in lines {
+            match line {
+                Line::Strange(id) => self.cursor = id,
+                Line::Entry(entry) if follows(self.position, &entry) => {
+                    (self.position, self.cursor) = (entry.last, entry.last.id);
+                    for fact in &entry.facts {
+                        match fact {
+                            EntryFact::Vote(server, ..) => {
+                                self.voted.insert(*server);
+                            }
+                            // The directory was ahead of the log: which votes were of which listing is not known.
+                            EntryFact::Other(Said { server, fact: Fact::ListingGone(listing) })
+                                if self.voted.contains(server) && join.listing(*server) != Some(*listing) =>
+                            {
+                                return false;
+                            }
+                            EntryFact::Other(_) => {}
+                        }
+                    }
+                    take_entry(&mut join, entry.facts);
+                }
+                Line::Entry(_) | Line::Unreadable(_) => return false,
+            }
+        }
+        let (events, _) = join.end();
+        self.show(&events, cooldown);
+        true
+    }
+}
+
+/// Whether an entry is the next one behind this one.
+pub(super) fn follows(position: Last, entry: &Entry) -> bool {
+    entry.last.n == position.n + 1 && entry.before == position.mark()
+}
+
+/// Joins what an entry says. Gives it as facts: a vote is of the present listing.
+pub(super) fn take_entry(join: &mut Join<'_>, facts: Vec<EntryFact>) -> Vec<Said> {
+    let mut taken = Vec::new();
+    for fact in facts {
+        let said = match fact {
+            EntryFact::Other(said) => said,
+            EntryFact::Vote(server, at, address) => {
+                let Some(listing) = join.listing(server) else { continue };
+                Said { server, fact: Fact::Vote(listing, at, address) }
+            }
+        };
+        join.take(said.clone());
+        taken.push(said);
+    }
+    taken
+}

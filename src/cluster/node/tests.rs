@@ -1,0 +1,298 @@
+use super::bounds::Bounds;
+use super::changes::{Change, Outcome, ServerName};
+use super::{Line, Node, Output, Standing, Start};
+use crate::cluster::entry::EntryId;
+use crate::cluster::state::FullState;
+use crate::cluster::wire::answer::{
+    Answer, Done, Entry, EntryFact, Given, Line as LogLine, NodeRecord, Refusal, RefusalKind, Reply,
+};
+use crate::cluster::wire::fact::{Fact, Listing, Record, Said};
+use crate::cluster::wire::last::Last;
+use crate::cluster::wire::question::{Call, OwnRecord, Question};
+use crate::vote::address::VoterAddress;
+use crate::vote::directory::Snapshot;
+use crate::vote::id::{ServerId, Token};
+use crate::vote::ipv4::Ipv4;
+use crate::vote::ipv6::Ipv6Prefix;
+use crate::vote::settings::Settings;
+use crate::vote::table::{CooldownTable, Pair};
+use crate::vote::time::{Cooldown, UnixSeconds};
+
+const STORE_MS: u64 = 1_800_000_000_000;
+const SERVER: ServerId = ServerId(28);
+const VOTER: VoterAddress = VoterAddress::V4(Ipv4(7));
+
+/// A node and what it shows. The test plays the store.
+struct Played {
+    node: Node,
+    shown: FullState,
+    now_ms: u64,
+    asked: [Vec<Question>; 2],
+    answers: Vec<(u64, Outcome)>,
+}
+
+fn entry(n: u64) -> Last {
+    Last { n, id: EntryId { ms: STORE_MS + n, sequence: 0 }, bits: 1_000_000 + n.cast_signed() }
+}
+
+fn record() -> Record {
+    let listing = Listing::read("1800000000000000-00000000000000ab").expect("a listing");
+    Record { listing, stamp: 1_800_000_000_000_000, token: Token::new("demo").expect("a token") }
+}
+
+fn at() -> UnixSeconds {
+    UnixSeconds(1_799_999_990)
+}
+
+impl Played {
+    fn new() -> Self {
+        let settings = Settings { cooldown: Cooldown::USUAL, ipv6_prefix: Ipv6Prefix::USUAL };
+        let shown = FullState { table: CooldownTable::default(), servers: Snapshot::default() };
+        let (bounds, name, view) = (Bounds::USUAL, "me".to_owned(), shown.table.view());
+        let version = "version".to_owned();
+        let node = Node::new(Start { bounds, settings, name, store: None, version, seed: [1, 2], shown: view });
+        Self { node, shown, now_ms: 1_000, asked: [Vec::new(), Vec::new()], answers: Vec::new() }
+    }
+
+    fn carry_out(&mut self) {
+        for output in self.node.outputs() {
+            match output {
+                Output::Ask(line, question) => self.asked[line as usize].push(question),
+                Output::Show(events) => self.shown.apply(&events, Cooldown::USUAL),
+                Output::Replace(mut state) => {
+                    self.shown.servers = std::mem::take(&mut state.servers);
+                    self.shown.table.exchange(&mut state.table);
+                }
+                Output::Answer(caller, outcome) => self.answers.push((caller, outcome)),
+                Output::Close(line) => self.asked[line as usize].clear(),
+                Output::Connect(_) | Output::Keep(_) | Output::Note(_) => {}
+            }
+        }
+    }
+
+    fn tick(&mut self, after_ms: u64) {
+        self.now_ms += after_ms;
+        self.node.tick(self.now_ms);
+        self.carry_out();
+    }
+
+    fn connect(&mut self, line: Line) {
+        self.node.connected(line, self.now_ms);
+        self.carry_out();
+    }
+
+    /// The next question on a connection.
+    fn next(&mut self, line: Line) -> Question {
+        assert!(!self.asked[line as usize].is_empty(), "nothing is asked on {line:?}: {:?}", self.node.standing());
+        self.asked[line as usize].remove(0)
+    }
+
+    fn reply(&mut self, line: Line, now_ms: Option<u64>, reply: Reply) {
+        self.node.answered(line, Answer { now_ms, reply }, self.now_ms);
+        self.carry_out();
+    }
+
+    fn head(&mut self, line: Line, is_held: bool) {
+        let question = self.next(line);
+        assert!(matches!(question, Question::Head(_)), "{question:?}");
+        let [store, schema, version] = ["store", "3", "version"].map(str::to_owned);
+        self.reply(line, Some(STORE_MS), Reply::Head { is_held, last: entry(1), store, schema, version });
+    }
+
+    /// Answers a whole reading: one server, these votes, and nothing taken away.
+    fn read(&mut self, votes: Vec<(VoterAddress, UnixSeconds)>) {
+        loop {
+            let question = self.next(Line::Feed);
+            let reply = match &question {
+                Question::Meta => Reply::Meta {
+                    store: "store".to_owned(),
+                    schema: "3".to_owned(),
+                    cooldown_s: 5_400,
+                    prefix: 64,
+                    last: entry(1),
+                    stamp: 0,
+                },
+                Question::Servers(..) => Reply::Servers("0".to_owned(), vec![(SERVER, Some(record()))]),
+                Question::Votes(..) => Reply::Votes(votes.clone()),
+                Question::Gone(..) => Reply::Gone(Vec::new(), 0),
+                Question::Log(..) => Reply::Log(Vec::new()),
+                Question::Head(_) => {
+                    self.asked[0].insert(0, question);
+                    return self.head(Line::Feed, true);
+                }
+                other => panic!("{other:?}"),
+            };
+            self.reply(Line::Feed, None, reply);
+        }
+    }
+
+    /// Answers the record of this node with these of others.
+    fn beat(&mut self, others: &[(u64, u64)]) -> OwnRecord {
+        loop {
+            match self.next(Line::Feed) {
+                Question::Node(_, _, record) => {
+                    let other = |(at, (count, owed)): (usize, &(u64, u64))| NodeRecord {
+                        name: format!("other {at}"),
+                        count: *count,
+                        owed: *owed,
+                    };
+                    let records = others.iter().enumerate().map(other).collect();
+                    let version = "version".to_owned();
+                    self.reply(Line::Feed, Some(STORE_MS), Reply::Nodes { is_held: true, version, records });
+                    return record;
+                }
+                Question::Log(..) => self.reply(Line::Feed, None, Reply::Log(Vec::new())),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// A node that has read a store with these votes, and for which nobody waits.
+    fn following(votes: Vec<(VoterAddress, UnixSeconds)>) -> Self {
+        let mut played = Self::new();
+        played.tick(0);
+        played.connect(Line::Feed);
+        played.head(Line::Feed, false);
+        played.read(votes);
+        for count in 1..9 {
+            played.beat(&[(count, 0)]);
+            played.tick(1_000);
+        }
+        assert_eq!(played.node.standing(), Standing::Following);
+        played.connect(Line::Votes);
+        played.head(Line::Votes, true);
+        played
+    }
+
+    fn voted_at(&self) -> Option<UnixSeconds> {
+        let held = self.shown.table.expires_at(Pair { server: SERVER, address: VOTER });
+        held.map(|expires_at| Cooldown::USUAL.voted_at(expires_at))
+    }
+}
+
+#[test]
+fn a_node_that_starts_waits_until_the_others_have_said_that_they_owe_nothing() {
+    let mut played = Played::new();
+    played.tick(0);
+    played.connect(Line::Feed);
+    played.head(Line::Feed, false);
+    played.read(vec![(VOTER, at())]);
+    assert_eq!(played.voted_at(), Some(at()), "it is shown at once");
+    for count in 1..6 {
+        played.beat(&[(count, 2)]);
+        played.tick(1_000);
+        assert_eq!(played.node.standing(), Standing::Waiting);
+    }
+    played.beat(&[(9, 0)]);
+    assert_eq!(played.node.standing(), Standing::Following);
+}
+
+#[test]
+fn a_change_has_a_term_by_the_last_answer_on_its_connection() {
+    let mut played = Played::following(Vec::new());
+    played.tick(400);
+    let cast = Change::Cast(ServerName::Id(SERVER), vec![VOTER]);
+    played.node.change(1, cast.clone(), played.now_ms);
+    played.carry_out();
+    let Question::Change(server, call, terms) = played.next(Line::Votes) else { panic!("no call") };
+    assert_eq!((server, call, terms.until_ms), (SERVER, Call::Cast(vec![VOTER]), Some(STORE_MS + 3_400)));
+    assert_eq!(terms.last, entry(1));
+    let made = Some(Last { bits: terms.bits, ..entry(2) });
+    played.reply(Line::Votes, Some(STORE_MS + 400), Reply::Done(Done::Recorded(at(), record()), made));
+    assert_eq!(played.voted_at(), Some(at()), "it is shown before anybody is told");
+    assert_eq!(played.answers, [(1, Outcome::Decided(Some(SERVER), Done::Recorded(at(), record())))]);
+    // An answer that is older gives no term.
+    played.tick(1_000);
+    played.asked[1].clear();
+    played.node.change(2, cast, played.now_ms);
+    played.carry_out();
+    assert!(played.asked[1].is_empty(), "{:?}", played.asked[1]);
+}
+
+#[test]
+fn a_cancellation_names_the_vote_that_stands() {
+    let mut played = Played::following(vec![(VOTER, at())]);
+    played.node.change(1, Change::Cancel(SERVER, VOTER), played.now_ms);
+    played.carry_out();
+    assert_eq!(played.next(Line::Votes), Question::VoteOf(SERVER, VOTER));
+    played.reply(Line::Votes, None, Reply::VoteOf(Some(at())));
+    let Question::Change(_, call, terms) = played.next(Line::Votes) else { panic!("no call") };
+    assert_eq!(call, Call::Cancel(VOTER, at()));
+    let made = Some(Last { bits: terms.bits, ..entry(2) });
+    played.reply(Line::Votes, Some(STORE_MS), Reply::Done(Done::Cancelled(at()), made));
+    assert_eq!((played.voted_at(), played.answers.len()), (None, 1));
+}
+
+#[test]
+fn while_a_live_node_owes_votes_are_taken_and_nothing_else() {
+    let mut played = Played::following(Vec::new());
+    played.beat(&[(20, 5)]);
+    assert_eq!(played.node.refusal(true, played.now_ms), None);
+    assert!(played.node.refusal(false, played.now_ms).is_some());
+    played.tick(1_000);
+    played.beat(&[(21, 0)]);
+    assert_eq!(played.node.refusal(false, played.now_ms), None);
+}
+
+#[test]
+fn what_the_store_has_lost_is_shown_and_given_back() {
+    let mut played = Played::following(vec![(VOTER, at())]);
+    played.node.lost(Line::Feed, played.now_ms);
+    played.carry_out();
+    played.asked[0].clear();
+    played.tick(200);
+    played.connect(Line::Feed);
+    played.head(Line::Feed, false);
+    played.read(Vec::new());
+    assert_eq!((played.voted_at(), played.node.standing()), (Some(at()), Standing::GivingBack(1)));
+    assert!(played.node.refusal(true, played.now_ms).is_some());
+    assert_eq!(played.beat(&[(10, 0)]).owed, 1);
+    let Question::Change(server, Call::Give(facts), terms) = played.next(Line::Feed) else {
+        panic!("nothing is given")
+    };
+    assert_eq!((server, terms.until_ms), (SERVER, None));
+    assert_eq!(facts, [Fact::Vote(record().listing, at(), VOTER)]);
+    let given = vec![Given::Stands];
+    played.reply(Line::Feed, Some(STORE_MS), Reply::Done(Done::Given(given), Some(entry(2))));
+    assert_eq!(played.node.standing(), Standing::Following);
+}
+
+#[test]
+fn what_the_log_brings_is_owed_no_more_and_a_fork_is_seen() {
+    let mut played = Played::following(vec![(VOTER, at())]);
+    let fact = EntryFact::Other(Said { server: SERVER, fact: Fact::VoteGone(at(), VOTER) });
+    let next = Entry { last: entry(2), before: entry(1).mark(), facts: vec![fact] };
+    played.beat(&[(10, 0)]);
+    played.next(Line::Feed);
+    played.reply(
+        Line::Feed,
+        None,
+        Reply::Log(vec![LogLine::Strange(EntryId { ms: STORE_MS + 2, sequence: 0 }), LogLine::Entry(next)]),
+    );
+    assert_eq!((played.voted_at(), played.node.position()), (None, entry(2)));
+    let forked = Entry { last: entry(3), before: "7".to_owned(), facts: Vec::new() };
+    played.next(Line::Feed);
+    played.reply(Line::Feed, None, Reply::Log(vec![LogLine::Entry(forked)]));
+    assert_eq!(played.node.standing(), Standing::Judging);
+}
+
+#[test]
+fn a_store_that_lost_what_the_caller_knows_does_nothing() {
+    let mut played = Played::following(Vec::new());
+    played.node.change(1, Change::Cast(ServerName::Id(SERVER), vec![VOTER]), played.now_ms);
+    played.carry_out();
+    played.next(Line::Votes);
+    let refusal = Refusal { kind: RefusalKind::Lost, text: "VSLOST".to_owned() };
+    played.reply(Line::Votes, Some(STORE_MS), Reply::Refused(refusal));
+    assert!(matches!(played.answers[..], [(1, Outcome::Unavailable(_))]), "{:?}", played.answers);
+    assert_eq!(played.node.standing(), Standing::Judging);
+}
+
+#[test]
+fn after_a_pause_changes_are_refused() {
+    let mut played = Played::following(Vec::new());
+    played.now_ms += 5_000;
+    played.node.change(1, Change::Cast(ServerName::Id(SERVER), vec![VOTER]), played.now_ms);
+    played.carry_out();
+    assert!(matches!(played.answers[..], [(1, Outcome::Unavailable(_))]), "{:?}", played.answers);
+}
