@@ -1,0 +1,76 @@
+//! What happens in the world, in the order of time.
+
+use crate::host::Input;
+use vote_status::cluster::wire::answer::Answer;
+use vote_status::cluster::wire::question::Question;
+
+/// What happens at an instant.
+pub(crate) enum Event {
+    /// A process is given an input, unless it has ended.
+    Give(usize, u64, Input),
+    /// A question comes to the store, on a connection that may be closed by now.
+    Arrive(usize, u64, Question, u64),
+    /// A reply comes to a process, unless the connection is closed.
+    Reply(usize, u64, Answer, u64),
+    /// A connection is made.
+    Open(usize, u64, u64),
+    /// A reader of the log has waited long enough.
+    Unblock(usize, u64),
+    /// Something that the run has planned.
+    Planned(Planned),
+}
+
+/// What a run plans.
+#[derive(Clone, Debug)]
+pub(crate) enum Planned {
+    /// A caller at a node wants something.
+    Op,
+    /// A fault.
+    Fault,
+    /// A fault ends.
+    Heal(Heal),
+    /// The promises are looked at.
+    Look,
+    /// A copy of the store is put aside.
+    Copy,
+}
+
+/// Which fault ends.
+#[derive(Clone, Debug)]
+pub(crate) enum Heal {
+    /// A process starts.
+    Start(usize),
+    /// The network of a node is as usual.
+    Network(usize),
+    /// The store takes writes.
+    Writes,
+    /// The store is up.
+    Up,
+}
+
+/// What happens, and when.
+pub(crate) struct Scheduled {
+    pub(crate) at_us: u64,
+    pub(crate) order: u64,
+    pub(crate) event: Event,
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at_us, self.order) == (other.at_us, other.order)
+    }
+}
+
+impl Eq for Scheduled {}
+
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at_us, self.order).cmp(&(other.at_us, other.order))
+    }
+}

@@ -1,0 +1,435 @@
+//! What docs/CLUSTER.md promises, as checks over what callers were told and what nodes show. Knows nothing of how nodes do it.
+
+use crate::host::Process;
+use std::collections::{BTreeMap, BTreeSet};
+use vote_status::cluster::node::changes::{Change, Outcome, ServerName};
+use vote_status::cluster::wire::answer::Done;
+use vote_status::cluster::wire::fact::Listing;
+use vote_status::cluster::wire::question::Call;
+use vote_status::vote::address::VoterAddress;
+use vote_status::vote::id::ServerId;
+use vote_status::vote::table::Pair;
+use vote_status::vote::time::{Cooldown, UnixSeconds};
+
+/// How long a node waits for the store.
+const PATIENCE_US: u64 = 3_000_000;
+/// The store's milliseconds are whole, and a node's too.
+const SLACK_US: u64 = 10_000;
+/// A clock that went back lets a call through for as long as it went back, and for as long as calls are held up.
+const STEP_SEEN_US: u64 = 45_000_000;
+
+/// What a caller wanted.
+#[derive(Debug)]
+struct Wanted {
+    change: Change,
+    process: u64,
+    begun_us: u64,
+    /// Until when the store may do it: when the caller was told, or for ever where it was not.
+    ended_us: u64,
+    outcome: Option<Outcome>,
+}
+
+/// A vote that was acknowledged.
+#[derive(Clone, Debug)]
+pub(crate) struct Vote {
+    pub(crate) pair: Pair,
+    pub(crate) at: UnixSeconds,
+    listing: Listing,
+    begun_us: u64,
+    told_us: u64,
+    /// Processes that have shown it, and since when.
+    shown_by: BTreeMap<u64, u64>,
+}
+
+/// What was said and done so far.
+pub(crate) struct Promises {
+    cooldown: Cooldown,
+    wanted: BTreeMap<u64, Wanted>,
+    pub(crate) votes: Vec<Vote>,
+    ended: BTreeSet<u64>,
+    /// When each process began, and until when its machine or its network was in trouble.
+    begun: BTreeMap<u64, u64>,
+    troubled: BTreeMap<u64, u64>,
+    /// When the store's clock stepped last.
+    pub(crate) stepped_us: Option<u64>,
+    /// The latest that the store's clock ever was: what it ended stays ended.
+    pub(crate) latest: UnixSeconds,
+    /// When the store lost something last.
+    pub(crate) lost_us: Option<u64>,
+    broken: Option<String>,
+    pub(crate) notes: BTreeMap<&'static str, u64>,
+    pub(crate) outcomes: BTreeMap<String, u64>,
+}
+
+/// The server that a change is about.
+fn server_of(change: &Change) -> Option<ServerId> {
+    match change {
+        Change::Cast(ServerName::Id(server), _)
+        | Change::Record(ServerName::Id(server), ..)
+        | Change::Cancel(server, _)
+        | Change::List { server, .. }
+        | Change::Rotate(server, _)
+        | Change::Remove(server) => Some(*server),
+        Change::Cast(..) | Change::Record(..) => None,
+    }
+}
+
+impl Promises {
+    pub(crate) fn new(cooldown: Cooldown) -> Self {
+        let (wanted, votes, ended, begun, troubled, notes, outcomes) = Default::default();
+        let stepped_us = None;
+        Self {
+            cooldown,
+            wanted,
+            votes,
+            ended,
+            begun,
+            troubled,
+            stepped_us,
+            latest: UnixSeconds(0),
+            lost_us: None,
+            broken: None,
+            notes,
+            outcomes,
+        }
+    }
+
+    pub(crate) fn wants(&mut self, caller: u64, change: Change, process: u64, now_us: u64) {
+        let wanted = Wanted { change, process, begun_us: now_us, ended_us: u64::MAX, outcome: None };
+        self.wanted.insert(caller, wanted);
+    }
+
+    pub(crate) fn process_begins(&mut self, process: u64, now_us: u64) {
+        self.begun.insert(process, now_us);
+    }
+
+    /// A process may not reach the store until then.
+    pub(crate) fn is_troubled(&mut self, process: u64, until_us: u64) {
+        let troubled = self.troubled.entry(process).or_default();
+        *troubled = until_us.max(*troubled);
+    }
+
+    pub(crate) fn process_ends(&mut self, process: u64) {
+        self.ended.insert(process);
+    }
+
+    pub(crate) fn clock(&mut self, store_s: UnixSeconds) {
+        self.latest = self.latest.max(store_s);
+    }
+
+    /// The first promise that was broken.
+    pub(crate) fn broken(&mut self) -> Option<String> {
+        self.broken.take()
+    }
+
+    fn breaks(&mut self, what: String) {
+        self.broken.get_or_insert(what);
+    }
+
+    fn is_over(&self, at: UnixSeconds) -> bool {
+        self.cooldown.expires_at(at) <= self.latest.plus(1)
+    }
+
+    /// A caller is told.
+    pub(crate) fn answered(
+        &mut self,
+        caller: u64,
+        outcome: Outcome,
+        process: &Process,
+        now_us: u64,
+        store_s: UnixSeconds,
+    ) {
+        self.clock(store_s);
+        let Some(wanted) = self.wanted.get_mut(&caller) else {
+            return self.breaks(format!("{caller} is told twice or was never there"));
+        };
+        if wanted.outcome.is_some() {
+            return self.breaks(format!("{caller} is told twice"));
+        }
+        let word = match &outcome {
+            Outcome::Decided(_, done) => format!("{done:?}").split(['(', ' ']).next().unwrap_or_default().to_owned(),
+            Outcome::Unavailable(why) if why.is_empty() => {
+                return self.breaks(format!("{caller} is refused without a reason"));
+            }
+            Outcome::Unavailable(why) => format!(
+                "unavailable: {}",
+                why.chars().filter(|char| !char.is_ascii_digit()).take(34).collect::<String>()
+            ),
+            Outcome::Silent => "silent".to_owned(),
+        };
+        *self.outcomes.entry(word).or_default() += 1;
+        wanted.ended_us = now_us;
+        wanted.outcome = Some(outcome.clone());
+        let (change, begun_us) = (wanted.change.clone(), wanted.begun_us);
+        match (&change, &outcome) {
+            (
+                Change::Cast(_, addresses) | Change::Record(_, _, addresses),
+                Outcome::Decided(Some(server), Done::Recorded(at, record)),
+            ) => {
+                for address in addresses {
+                    self.recorded(
+                        &change,
+                        Pair { server: *server, address: *address },
+                        *at,
+                        record.listing,
+                        process,
+                        [begun_us, now_us],
+                    );
+                }
+            }
+            (Change::Cancel(server, address), Outcome::Decided(_, Done::Cancelled(at))) => {
+                let pair = Pair { server: *server, address: *address };
+                if process.voted_at(pair) == Some(*at) {
+                    self.breaks(format!("{pair:?} {at} was cancelled, and is shown by the node that said so"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A vote counts at most once in a cooldown, and is shown by the node that took it.
+    fn recorded(
+        &mut self,
+        change: &Change,
+        pair: Pair,
+        at: UnixSeconds,
+        listing: Listing,
+        process: &Process,
+        [begun_us, now_us]: [u64; 2],
+    ) {
+        let shown = process.voted_at(pair);
+        let vote =
+            Vote { pair, at, listing, begun_us, told_us: now_us, shown_by: BTreeMap::from([(process.number, now_us)]) };
+        if shown < Some(at) && !self.may_be_gone(&vote) && !self.is_over(at) {
+            self.breaks(format!("{vote:?} was acknowledged, and its node shows {shown:?}"));
+        }
+        if matches!(change, Change::Cast(..)) {
+            let earlier = self.votes.iter().filter(|vote| vote.pair == pair && vote.told_us < begun_us);
+            let live = earlier.filter(|earlier| {
+                !self.is_over(earlier.at)
+                    && earlier.at != at
+                    && (earlier.shown_by.contains_key(&process.number) || self.is_waited_for(earlier, process.number))
+            });
+            let twice = live.filter(|earlier| !self.may_be_gone(earlier)).max_by_key(|earlier| earlier.at).cloned();
+            if let Some(earlier) = twice {
+                let number = process.number;
+                self.breaks(format!("{vote:?} was taken by process {number}, and counts already: {earlier:?}"));
+            }
+        }
+        if !self.votes.iter().any(|other| (other.pair, other.at, other.listing) == (pair, at, listing)) {
+            self.votes.push(vote);
+        }
+    }
+
+    /// Whether another process has shown a vote since before this process began, and could give it back all the time since
+    /// the store has lost it: a process that starts waits for that.
+    fn is_waited_for(&self, vote: &Vote, process: u64) -> bool {
+        let (Some(begun_us), Some(lost_us)) = (self.begun.get(&process), self.lost_us) else { return false };
+        vote.shown_by.iter().any(|(other, since_us)| {
+            let is_well = self.troubled.get(other).is_none_or(|until_us| *until_us < lost_us);
+            let is_alive = !self.ended.contains(other);
+            is_alive && is_well && since_us < begun_us && *since_us < lost_us && lost_us < *begun_us
+        })
+    }
+
+    /// Whether anything that callers wanted may have taken a vote away. What was refused took nothing away; what a
+    /// caller was told of before a vote was begun did not mean that vote.
+    fn may_be_gone(&self, vote: &Vote) -> bool {
+        self.wanted.values().any(|wanted| {
+            let is_late = wanted.ended_us < vote.begun_us;
+            let is_refused = matches!(wanted.outcome, Some(Outcome::Unavailable(_)));
+            if is_late || is_refused || server_of(&wanted.change) != Some(vote.pair.server) {
+                return false;
+            }
+            match (&wanted.change, &wanted.outcome) {
+                (Change::Cancel(_, address), Some(Outcome::Decided(_, Done::Cancelled(at)))) => {
+                    // It may be a later vote that had taken this one's place.
+                    *address == vote.pair.address && *at >= vote.at
+                }
+                (Change::Cancel(_, address), None | Some(Outcome::Silent)) => *address == vote.pair.address,
+                (Change::Remove(_), Some(Outcome::Decided(_, Done::Removed(listing)))) => *listing >= vote.listing,
+                (Change::Remove(_), None | Some(Outcome::Silent)) => true,
+                // Two nodes may list a server that the store forgot: the later listing stands.
+                (Change::List { .. }, Some(Outcome::Decided(_, Done::Listed(record)))) => record.listing > vote.listing,
+                (Change::List { .. }, None | Some(Outcome::Silent)) => true,
+                _ => false,
+            }
+        })
+    }
+
+    /// Looks at what a process shows.
+    pub(crate) fn look(&mut self, process: &Process, store_s: UnixSeconds, now_us: u64) {
+        self.clock(store_s);
+        if !process.node.is_loaded() {
+            return;
+        }
+        let number = process.number;
+        let mut broken = None;
+        for at in 0..self.votes.len() {
+            let vote = &self.votes[at];
+            let has_it = process.voted_at(vote.pair) >= Some(vote.at);
+            if has_it {
+                self.votes[at].shown_by.entry(number).or_insert(now_us);
+            } else if vote.shown_by.contains_key(&number) && !self.is_over(vote.at) && !self.may_be_gone(vote) {
+                broken = Some(format!(
+                    "{vote:?} was shown by process {number}, which shows {:?}",
+                    process.voted_at(vote.pair)
+                ));
+            }
+        }
+        for wanted in self.wanted.values().filter(|wanted| wanted.process == number) {
+            if let (Change::Cancel(server, address), Some(Outcome::Decided(_, Done::Cancelled(at)))) =
+                (&wanted.change, &wanted.outcome)
+                && process.voted_at(Pair { server: *server, address: *address }) == Some(*at)
+            {
+                broken = Some(format!(
+                    "server {server} {address:?} {at} was cancelled through process {number}, which shows it"
+                ));
+            }
+        }
+        if let Some(broken) = broken {
+            self.breaks(broken);
+        }
+    }
+
+    /// The store has done what a caller wanted: somebody waits for it still.
+    pub(crate) fn made(&mut self, server: ServerId, call: &Call, now_us: u64) {
+        let is_it = |wanted: &&Wanted| {
+            let is_of_it = server_of(&wanted.change).is_none_or(|of| of == server);
+            is_of_it
+                && match (call, &wanted.change) {
+                    (Call::Cast(voters), Change::Cast(_, addresses)) => voters == addresses,
+                    (Call::Record(at, voters), Change::Record(_, instant, addresses)) => {
+                        (at, voters) == (instant, addresses)
+                    }
+                    (Call::Cancel(voter, _), Change::Cancel(_, address)) => voter == address,
+                    (Call::List { .. }, Change::List { .. } | Change::Rotate(..)) => true,
+                    (Call::Remove(_), Change::Remove(_)) => true,
+                    _ => false,
+                }
+        };
+        // Who is told early that nobody knows may still be told the truth by the store, until the node would have given up.
+        let is_awaited = |wanted: &Wanted| {
+            let until_us = wanted.ended_us.max(wanted.begun_us + PATIENCE_US);
+            (wanted.begun_us..=until_us.saturating_add(SLACK_US)).contains(&now_us)
+        };
+        let mut all = self.wanted.values().filter(is_it);
+        let has_stepped = self.stepped_us.is_some_and(|stepped_us| stepped_us + STEP_SEEN_US > now_us);
+        if !has_stepped && !all.any(is_awaited) {
+            self.breaks(format!("server {server}: {call:?} was done when nobody waited for it any more"));
+        }
+    }
+
+    /// All faults have ended, and nothing is under way: looks at what all processes show.
+    pub(crate) fn look_at_end(&mut self, processes: &[&Process], store_s: UnixSeconds) {
+        self.clock(store_s);
+        let is_alive = |process: &u64| !self.ended.contains(process);
+        let mut broken = None;
+        for vote in self.votes.iter().filter(|vote| !self.is_over(vote.at)) {
+            let is_known =
+                vote.shown_by.keys().any(is_alive) || self.lost_us.is_none_or(|lost_us| lost_us < vote.begun_us);
+            if is_known && !self.may_be_gone(vote) {
+                for process in processes.iter().filter(|process| process.voted_at(vote.pair) < Some(vote.at)) {
+                    let shown = process.voted_at(vote.pair);
+                    broken = Some(format!("process {} shows {shown:?} in place of {vote:?}", process.number));
+                }
+            }
+        }
+        for (caller, wanted) in &self.wanted {
+            let is_known = is_alive(&wanted.process) || self.lost_us.is_none_or(|lost_us| lost_us < wanted.begun_us);
+            match (&wanted.change, &wanted.outcome) {
+                (Change::Cancel(server, address), Some(Outcome::Decided(_, Done::Cancelled(at)))) if is_known => {
+                    let pair = Pair { server: *server, address: *address };
+                    for process in
+                        processes.iter().filter(|process| process.voted_at(pair) == Some(*at) && !self.is_over(*at))
+                    {
+                        broken = Some(format!(
+                            "{pair:?} {at} was cancelled ({caller}), and process {} shows it",
+                            process.number
+                        ));
+                    }
+                }
+                (Change::Remove(server), Some(Outcome::Decided(_, Done::Removed(listing)))) if is_known => {
+                    let prefix = format!("v2;{listing};");
+                    for process in processes {
+                        if process.node.servers().any(|(other, record)| other == *server && record.starts_with(&prefix))
+                        {
+                            broken = Some(format!(
+                                "{server} {listing} was removed ({caller}), and process {} has it",
+                                process.number
+                            ));
+                        }
+                    }
+                }
+                // What was refused was not done: nobody else wanted this very vote.
+                (Change::Record(ServerName::Id(server), at, addresses), Some(Outcome::Unavailable(why))) => {
+                    let pair = Pair { server: *server, address: addresses[0] };
+                    let others = self.wanted.iter().filter(|(other, _)| *other != caller);
+                    let mut others = others.filter(|(_, other)| match &other.change {
+                        Change::Record(_, instant, voters) => instant == at && voters.contains(&addresses[0]),
+                        Change::Cast(_, voters) => voters.contains(&addresses[0]),
+                        _ => false,
+                    });
+                    let is_alone = others.next().is_none();
+                    for process in processes.iter().filter(|process| is_alone && process.voted_at(pair) == Some(*at)) {
+                        broken = Some(format!(
+                            "{pair:?} {at} was refused ({caller}: {why}), and process {} shows it",
+                            process.number
+                        ));
+                    }
+                }
+                _ => {}
+            }
+        }
+        if let Some(broken) = broken.or_else(|| self.last_tokens(processes)) {
+            self.breaks(broken);
+        }
+    }
+
+    /// The last token that a server was given is the one that it has.
+    fn last_tokens(&self, processes: &[&Process]) -> Option<String> {
+        let servers: BTreeSet<ServerId> = self.wanted.values().filter_map(|wanted| server_of(&wanted.change)).collect();
+        for server in servers {
+            let of_it = self.wanted.values().filter(|wanted| {
+                let gives = matches!(wanted.change, Change::List { .. } | Change::Rotate(..) | Change::Remove(_));
+                let is_done = !matches!(wanted.outcome, Some(Outcome::Unavailable(_)));
+                server_of(&wanted.change) == Some(server) && gives && is_done
+            });
+            let of_it: Vec<&Wanted> = of_it.collect();
+            let Some(last) = of_it.iter().max_by_key(|wanted| wanted.begun_us) else { continue };
+            let is_last = of_it.iter().all(|wanted| std::ptr::eq(*wanted, *last) || wanted.ended_us < last.begun_us);
+            let is_known = !self.ended.contains(&last.process);
+            if let (Some(Outcome::Decided(_, Done::Listed(record))), true, true) = (&last.outcome, is_last, is_known) {
+                // Another server may claim the token, with a later stamp.
+                let is_claimed = self.wanted.values().any(|wanted| {
+                    let token = match &wanted.change {
+                        Change::List { said: Some(token), .. } | Change::Rotate(_, token) => Some(token),
+                        Change::List { spare, .. } => Some(spare),
+                        _ => None,
+                    };
+                    server_of(&wanted.change) != Some(server) && token == Some(&record.token)
+                });
+                for process in processes {
+                    let held =
+                        process.servers().into_iter().find(|(other, _)| *other == server.0).map(|(_, token)| token);
+                    if held.is_none() || !is_claimed && held.as_deref() != Some(record.token.as_str()) {
+                        return Some(format!(
+                            "server {server} was given {record} last, and process {} shows {held:?}",
+                            process.number
+                        ));
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+/// A voter's address.
+pub(crate) fn voter(number: u32) -> VoterAddress {
+    if number.is_multiple_of(4) {
+        VoterAddress::V6(vote_status::vote::ipv6::Ipv6Network(0x2001_0db8_0000_0000 | u64::from(number) << 8))
+    } else {
+        VoterAddress::V4(vote_status::vote::ipv4::Ipv4(number))
+    }
+}

@@ -1,0 +1,356 @@
+//! One run: what callers want and what goes wrong, drawn from a seed; then all is well again, and the promises are looked at.
+
+use crate::events::{Heal, Planned};
+use crate::host::Process;
+use crate::plants::Plant;
+use crate::promises::voter;
+use crate::world::{Network, World};
+use std::collections::BTreeMap;
+use vote_status::cluster::node::changes::{Change, ServerName};
+use vote_status::vote::address::VoterAddress;
+use vote_status::vote::id::{ServerId, Token};
+use vote_status::vote::time::UnixSeconds;
+use vote_status_nodes::functions::Functions;
+use vote_status_nodes::reply::Reply;
+use vote_status_nodes::store::Refusal;
+
+const SECOND: u64 = 1_000_000;
+/// For so long things go wrong.
+const FAULTS_US: u64 = 30 * SECOND;
+/// All nodes take votes so long after the last fault.
+const SETTLED_US: u64 = 25 * SECOND;
+
+/// What a run was like.
+#[derive(Default)]
+pub(crate) struct Told {
+    pub(crate) calls: u64,
+    pub(crate) outcomes: BTreeMap<String, u64>,
+    pub(crate) notes: BTreeMap<&'static str, u64>,
+}
+
+/// Which faults are drawn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Width {
+    /// Delays, cuts, and older copies of the store.
+    Small,
+    /// All.
+    Wide,
+}
+
+/// Runs a seed.
+pub(crate) fn run(functions: &Functions, seed: u64, width: Width, plant: Option<Plant>) -> Result<Told, String> {
+    let mut random = crate::random::Random::seeded(seed ^ 0x5eed);
+    let hosts = if width == Width::Small { 2 } else { 1 + usize::try_from(random.below(6)).expect("few") };
+    let minutes = if random.is(50) { 1 } else { 5 };
+    let mut world = World::new(functions, seed, hosts, minutes, plant);
+    let mut run = Run { random, width, callers: 0, faults_until_us: FAULTS_US, ops: 0 };
+    for host in 0..hosts {
+        world.start(host);
+    }
+    let answer =
+        run.go(&mut world).map_err(|broken| format!("seed {seed}: {:.6} s: {broken}", world.now_us as f64 / 1e6));
+    let told =
+        Told { calls: world.calls, outcomes: world.promises.outcomes.clone(), notes: world.pairs_of_notes().clone() };
+    answer.map(|()| told)
+}
+
+struct Run {
+    random: crate::random::Random,
+    width: Width,
+    callers: u64,
+    faults_until_us: u64,
+    ops: u64,
+}
+
+impl Run {
+    fn go(&mut self, world: &mut World<'_>) -> Result<(), String> {
+        world.plan(SECOND / 2, Planned::Op);
+        world.plan(2 * SECOND, Planned::Fault);
+        world.plan(SECOND, Planned::Copy);
+        world.plan(SECOND / 4, Planned::Look);
+        self.until(world, FAULTS_US)?;
+        self.heal_all(world);
+        let healed_us = world.now_us;
+        loop {
+            self.until(world, world.now_us + SECOND)?;
+            let is_well = (0..world.hosts.len()).all(|host| self.refusal(world, host).is_none());
+            if is_well {
+                break;
+            }
+            if world.now_us > healed_us + SETTLED_US {
+                let why =
+                    (0..world.hosts.len()).filter_map(|host| Some(format!("{host}: {}", self.refusal(world, host)?)));
+                return Err(format!("no votes are taken long after the last fault: {:?}", why.collect::<Vec<_>>()));
+            }
+        }
+        // Callers are at work for a moment more, and then none is.
+        self.until(world, world.now_us + 2 * SECOND)?;
+        self.ops = u64::MAX;
+        self.until(world, world.now_us + 6 * SECOND)?;
+        self.look_at_end(world)
+    }
+
+    fn refusal(&self, world: &World<'_>, host: usize) -> Option<String> {
+        let now_ms = world.now_us / 1_000;
+        let process = world.hosts[host].process.as_ref();
+        process.map_or_else(|| Some("it does not run".to_owned()), |process| process.node.refusal(false, now_ms))
+    }
+
+    fn until(&mut self, world: &mut World<'_>, until_us: u64) -> Result<(), String> {
+        while let Some(planned) = world.step(until_us) {
+            match planned {
+                None => {}
+                Some(Planned::Op) => {
+                    if self.ops != u64::MAX {
+                        self.op(world);
+                        world.plan(20_000 + self.random.below(500_000), Planned::Op);
+                    }
+                }
+                Some(Planned::Fault) => {
+                    if world.now_us < self.faults_until_us {
+                        self.fault(world);
+                        world.plan(SECOND / 2 + self.random.below(5 * SECOND), Planned::Fault);
+                    }
+                }
+                Some(Planned::Heal(heal)) => self.heal(world, heal),
+                Some(Planned::Copy) => {
+                    if world.is_store_up {
+                        world.copy();
+                    }
+                    world.plan(SECOND / 10 + self.random.below(3 * SECOND), Planned::Copy);
+                }
+                Some(Planned::Look) => {
+                    let (store_s, now_us) = (world.store_s(), world.now_us);
+                    for host in 0..world.hosts.len() {
+                        if let Some(process) = &world.hosts[host].process {
+                            world.promises.look(process, store_s, now_us);
+                        }
+                    }
+                    world.plan(SECOND / 4, Planned::Look);
+                }
+            }
+            if let Some(broken) = world.promises.broken() {
+                return Err(broken);
+            }
+        }
+        Ok(())
+    }
+
+    fn token(&mut self) -> Token {
+        let name = format!("token-{}", self.random.below(5));
+        Token::new(&name).expect("a token")
+    }
+
+    fn addresses(&mut self) -> Vec<VoterAddress> {
+        let first = u32::try_from(self.random.below(7)).expect("few");
+        let count = if self.random.is(25) { 2 } else { 1 };
+        (0..count).map(|at| voter(1 + (first + at) % 7)).collect()
+    }
+
+    fn op(&mut self, world: &mut World<'_>) {
+        let hosts = u64::try_from(world.hosts.len()).expect("few");
+        let host = usize::try_from(self.random.below(hosts)).expect("few");
+        let server = ServerId(1 + u32::try_from(self.random.below(3)).expect("few"));
+        let name = if self.random.is(15) { ServerName::Token(self.token()) } else { ServerName::Id(server) };
+        let is_listed = world
+            .hosts
+            .iter()
+            .filter_map(|host| host.process.as_ref())
+            .any(|process| process.shown.servers.contains(server));
+        let drawn = if is_listed || self.random.is(20) { self.random.below(100) } else { 80 };
+        let change = match drawn {
+            0..45 => Change::Cast(name, self.addresses()),
+            45..60 => {
+                let back = u32::try_from(self.random.below(40)).expect("few");
+                Change::Record(name, UnixSeconds(world.store_s().0 - back), self.addresses())
+            }
+            60..78 => Change::Cancel(server, self.addresses()[0]),
+            78..90 => {
+                let said = self.random.is(60).then(|| self.token());
+                let bits = self.random.next();
+                let spare = said.clone().unwrap_or_else(|| Token::new(&format!("spare-{bits}")).expect("a token"));
+                Change::List { server, said, spare, bits }
+            }
+            90..96 => Change::Rotate(server, Token::new(&format!("new-{}", self.random.next())).expect("a token")),
+            _ => Change::Remove(server),
+        };
+        let Some(process) = world.hosts[host].process.as_ref().map(|process| process.number) else { return };
+        self.callers += 1;
+        let (caller, now_us) = (self.callers, world.now_us);
+        world.tell(|| format!("caller {caller} at host {host}: {change:?}"));
+        world.promises.wants(caller, change.clone(), process, now_us);
+        world.want(host, caller, change);
+    }
+
+    fn fault(&mut self, world: &mut World<'_>) {
+        let hosts = u64::try_from(world.hosts.len()).expect("few");
+        let host = usize::try_from(self.random.below(hosts)).expect("few");
+        let kinds = if self.width == Width::Small { 5 } else { 13 };
+        let length_us = 100_000 + self.random.below(6 * SECOND);
+        let kind = self.random.below(kinds);
+        if matches!(kind, 1 | 5 | 6 | 7) {
+            world.trouble(host, length_us + 2 * SECOND);
+        } else if matches!(kind, 4 | 11) {
+            (0..world.hosts.len()).for_each(|host| world.trouble(host, length_us + 2 * SECOND));
+        }
+        match kind {
+            0 | 12 => {
+                let length_us = 2 * length_us;
+                let slow = |random: &mut crate::random::Random| 1_000 << random.below(11);
+                let (there_us, back_us) = (slow(&mut self.random), slow(&mut self.random));
+                world.hosts[host].network =
+                    Network { there_us, back_us, cut: self.random.below(2) * self.random.below(60), ..Network::USUAL };
+                if world.hosts[host].network.cut > 0 {
+                    world.trouble(host, length_us + 2 * SECOND);
+                }
+                world.tell(|| format!("FAULT host {host} has the network {:?}", world.hosts[host].network));
+                world.plan(length_us, Planned::Heal(Heal::Network(host)));
+            }
+            1 => {
+                let line = usize::from(self.random.is(50));
+                world.tell(|| format!("FAULT link {line} of host {host} is cut"));
+                world.cut(2 * host + line);
+            }
+            2 | 3 => self.go_back(world),
+            4 => {
+                world.tell(|| "FAULT all links are cut".to_owned());
+                world.cut_all();
+            }
+            5 => {
+                world.tell(|| format!("FAULT host {host} is in a hole"));
+                world.hosts[host].network = Network { is_hole: true, ..Network::USUAL };
+                world.plan(length_us, Planned::Heal(Heal::Network(host)));
+            }
+            6 => {
+                world.tell(|| format!("FAULT host {host} is paused"));
+                world.hosts[host].paused_until_us = world.now_us + length_us;
+            }
+            7 => {
+                if world.hosts[host].process.is_some() {
+                    world.stop(host);
+                    if self.random.is(20) {
+                        world.hosts[host].disk = None;
+                    }
+                    world.plan(length_us / 2, Planned::Heal(Heal::Start(host)));
+                }
+            }
+            8 => {
+                let refusals = [Refusal::Memory, Refusal::Replica, Refusal::Disk, Refusal::NoReplicas];
+                let at = usize::try_from(self.random.below(4)).expect("few");
+                world.tell(|| format!("FAULT the store refuses: {:?}", refusals[at]));
+                world.store.refusal = Some(refusals[at]);
+                world.plan(length_us, Planned::Heal(Heal::Writes));
+            }
+            9 => {
+                let kept = self.random.below(3) * self.random.below(20);
+                world.tell(|| format!("FAULT the log is trimmed to {kept}"));
+                let words = ["XTRIM", "vs:{0}:log", "MAXLEN", &kept.to_string()].map(str::to_owned);
+                world.call(&words);
+            }
+            10 => {
+                let back_us = if self.random.is(50) { 50_000_000 } else { 5_000_000 };
+                let by_us = i64::try_from(self.random.below(10 * SECOND)).expect("few") - back_us;
+                world.tell(|| format!("FAULT the store's clock steps by {by_us} us"));
+                world.clock_us += by_us;
+                world.promises.stepped_us = Some(world.now_us);
+            }
+            _ => {
+                world.tell(|| "FAULT the store is down".to_owned());
+                world.is_store_up = false;
+                world.cut_all();
+                world.plan(length_us / 2, Planned::Heal(Heal::Up));
+            }
+        }
+    }
+
+    /// The store is an older copy of itself.
+    fn go_back(&mut self, world: &mut World<'_>) {
+        if world.copies.is_empty() || !world.is_store_up {
+            return;
+        }
+        let count = u64::try_from(world.copies.len()).expect("few");
+        let at = usize::try_from(self.random.below(count)).expect("few");
+        world.copies.truncate(at + 1);
+        let (clock_us, mut copy) = world.copies[at].clone();
+        copy.refusal = world.store.refusal;
+        let is_clock_back = self.random.is(50);
+        world.tell(|| {
+            format!("FAULT the store goes back by {} us, its clock too: {is_clock_back}", world.store_us() - clock_us)
+        });
+        if is_clock_back {
+            world.promises.stepped_us = Some(world.now_us);
+            world.clock_us -=
+                i64::try_from(world.store_us()).expect("a time") - i64::try_from(clock_us).expect("a time");
+        }
+        world.store = copy;
+        world.promises.lost_us = Some(world.now_us);
+        if self.random.is(50) {
+            world.cut_all();
+            (0..world.hosts.len()).for_each(|host| world.trouble(host, 0));
+        }
+    }
+
+    fn heal(&mut self, world: &mut World<'_>, heal: Heal) {
+        world.tell(|| format!("HEALED {heal:?}"));
+        match heal {
+            Heal::Start(host) if world.hosts[host].process.is_none() => world.start(host),
+            Heal::Start(_) => {}
+            Heal::Network(host) => world.hosts[host].network = Network::USUAL,
+            Heal::Writes => world.store.refusal = None,
+            Heal::Up => world.is_store_up = true,
+        }
+    }
+
+    fn heal_all(&mut self, world: &mut World<'_>) {
+        world.tell(|| "ALL IS WELL".to_owned());
+        (world.store.refusal, world.is_store_up) = (None, true);
+        for host in 0..world.hosts.len() {
+            world.hosts[host].network = Network::USUAL;
+            if world.hosts[host].process.is_none() {
+                world.start(host);
+            }
+        }
+    }
+
+    fn look_at_end(&mut self, world: &mut World<'_>) -> Result<(), String> {
+        let store_s = world.store_s();
+        let processes: Vec<&Process> = world.hosts.iter().filter_map(|host| host.process.as_ref()).collect();
+        world.promises.look_at_end(&processes, store_s);
+        if let Some(broken) = world.promises.broken() {
+            return Err(broken);
+        }
+        let cooldown = world.settings.cooldown;
+        // What ends in this moment may have ended at one of them; and what a clock that was ahead has ended stays ended.
+        let latest = world.promises.latest.max(store_s);
+        let is_live = |at: UnixSeconds| cooldown.expires_at(at) > latest.plus(1);
+        let shown = |process: &Process| {
+            let votes: Vec<_> = process.votes().into_iter().filter(|(_, at)| is_live(*at)).collect();
+            (process.servers(), votes)
+        };
+        let first = shown(processes[0]);
+        for process in &processes[1..] {
+            let other = shown(process);
+            if other != first {
+                return Err(format!(
+                    "process {} shows {first:?}, and process {} {other:?}",
+                    processes[0].number, process.number
+                ));
+            }
+        }
+        let (servers, votes) = first;
+        let mut held = Vec::new();
+        for (server, _) in &servers {
+            let words = ["ZRANGE", &format!("vs:{{0}}:s:{server}"), "0", "-1", "WITHSCORES"].map(str::to_owned);
+            let Reply::Array(items) = world.call(&words) else { continue };
+            held.extend(items.chunks_exact(2).map(|pair| format!("{server} {pair:?}")));
+        }
+        let live = held.iter().filter(|line| {
+            let at = line.rsplit('"').nth(1).and_then(|at| at.parse().ok()).map(UnixSeconds);
+            at.is_some_and(is_live)
+        });
+        if live.count() != votes.len() {
+            return Err(format!("the store has {held:?}, and all nodes show {votes:?}"));
+        }
+        Ok(())
+    }
+}
