@@ -296,3 +296,49 @@ fn after_a_pause_changes_are_refused() {
     played.carry_out();
     assert!(matches!(played.answers[..], [(1, Outcome::Unavailable(_))]), "{:?}", played.answers);
 }
+
+/// Regression: nodes that knew only the earlier vote showed none until the later one was given back too.
+#[test]
+fn a_vote_that_was_replaced_is_taken_away_together_with_the_one_that_took_its_place() {
+    let later = UnixSeconds(at().0 + 5);
+    let mut played = Played::following(vec![(VOTER, at())]);
+    played.beat(&[(10, 0)]);
+    let vote = EntryFact::Vote(SERVER, later, VOTER);
+    let gone = EntryFact::Other(Said { server: SERVER, fact: Fact::VoteGone(at(), VOTER) });
+    played.next(Line::Feed);
+    let next = Entry { last: entry(2), before: entry(1).mark(), facts: vec![gone, vote] };
+    played.reply(Line::Feed, None, Reply::Log(vec![LogLine::Entry(next)]));
+    played.node.lost(Line::Feed, played.now_ms);
+    played.carry_out();
+    played.asked[0].clear();
+    played.tick(200);
+    played.connect(Line::Feed);
+    played.head(Line::Feed, false);
+    played.read(vec![(VOTER, at())]);
+    assert_eq!(played.voted_at(), Some(later));
+    played.beat(&[(11, 0)]);
+    let Question::Change(_, Call::Give(facts), _) = played.next(Line::Feed) else { panic!("nothing is given") };
+    assert_eq!(facts, [Fact::VoteGone(at(), VOTER), Fact::Vote(record().listing, later, VOTER)]);
+}
+
+/// Regression: a vote in the log is of the listing that the log has come to, also where a reply told of the next one.
+#[test]
+fn how_servers_are_listed_follows_the_log_alone() {
+    let mut played = Played::following(Vec::new());
+    played.beat(&[(10, 0)]);
+    played.node.change(1, Change::Remove(SERVER), played.now_ms);
+    played.carry_out();
+    played.next(Line::Votes);
+    played.reply(Line::Votes, None, Reply::RecordOf(Some(record())));
+    let Question::Change(_, Call::Remove(listing), terms) = played.next(Line::Votes) else { panic!("no call") };
+    let removed = Last { bits: terms.bits, ..entry(3) };
+    played.reply(Line::Votes, Some(STORE_MS), Reply::Done(Done::Removed(listing), Some(removed)));
+    assert!(played.answers.is_empty(), "it is not shown yet");
+    let vote = Entry { last: entry(2), before: entry(1).mark(), facts: vec![EntryFact::Vote(SERVER, at(), VOTER)] };
+    let gone = EntryFact::Other(Said { server: SERVER, fact: Fact::ListingGone(listing) });
+    let end = Entry { last: removed, before: entry(2).mark(), facts: vec![gone] };
+    played.next(Line::Feed);
+    played.reply(Line::Feed, None, Reply::Log(vec![LogLine::Entry(vote), LogLine::Entry(end)]));
+    assert_eq!(played.voted_at(), None);
+    assert_eq!(played.answers, [(1, Outcome::Decided(Some(SERVER), Done::Removed(listing)))]);
+}
