@@ -55,8 +55,9 @@ local function refuse(code, why)
   error({ code, why }, 0)
 end
 
+-- Lua's own text of a number has 14 digits at most, and costs less.
 local function text(number)
-  return string.format('%.0f', number)
+  return number < 1e14 and tostring(number) or string.format('%.0f', number)
 end
 
 -- What stores of several versions say of a command that the user may not call.
@@ -145,7 +146,7 @@ local function holds(log, last, said)
   if n == '0' then
     return true
   end
-  local entry = ask('XREVRANGE', log, name, name)[1]
+  local entry = ask('XREVRANGE', log, name, name, 'COUNT', 1)[1]
   local fields = entry and entry[2] or {}
   return fields[3] == 'b' and fields[4] == bits
 end
@@ -229,7 +230,7 @@ local function commit(call)
   if not entry then
     return ''
   end
-  local over = text(call.now_s - call.cd)
+  local over_s = call.now_s - call.cd
   local meta = { 'HSET', call.meta, 'last', '' }
   if call.stamp ~= call.stamp_before then
     meta = { 'HSET', call.meta, 'stamp', text(call.stamp), 'last', '' }
@@ -239,7 +240,7 @@ local function commit(call)
     writes[#writes + 1] = { 'UNLINK', claims }
   end
   if changed.votes and call.n % SWEEP_EVERY == 0 then
-    writes[#writes + 1] = { 'ZREMRANGEBYSCORE', claims, '-inf', over }
+    writes[#writes + 1] = { 'ZREMRANGEBYSCORE', claims, '-inf', text(over_s) }
   end
   add_writes(writes, changed.votes, claims, 'ZREM', 'ZADD')
   local latest
@@ -248,10 +249,10 @@ local function commit(call)
   end
   if latest then
     -- The last vote may be ahead of a clock that went back.
-    writes[#writes + 1] = { 'PEXPIRE', claims, text((latest - call.now_s + call.cd + SPARE_S) * 1000) }
+    writes[#writes + 1] = { 'PEXPIRE', claims, text((latest - over_s + SPARE_S) * 1000) }
   end
   if changed.gone then
-    writes[#writes + 1] = { 'ZREMRANGEBYSCORE', call.gone, '-inf', over }
+    writes[#writes + 1] = { 'ZREMRANGEBYSCORE', call.gone, '-inf', text(over_s) }
   end
   add_writes(writes, changed.gone, call.gone, 'ZREM', 'ZADD')
   add_writes(writes, changed.records, call.dir, 'HDEL', 'HSET')
@@ -334,11 +335,12 @@ local function take_vote_away(call, address, t)
   if is_vote_gone(call, address, t) and not is_held then
     return false
   end
-  set(call, 'gone', vote_name(call, address, t), text(t))
+  local said = text(t)
+  set(call, 'gone', vote_name(call, address, t), said)
   if is_held then
     set(call, 'votes', address, false)
   end
-  tell(call, call.server, 'c', address .. ':' .. text(t))
+  tell(call, call.server, 'c', address .. ':' .. said)
   return true
 end
 
@@ -348,8 +350,9 @@ local function make_vote(call, address, t)
   if held then
     take_vote_away(call, address, held)
   end
-  set(call, 'votes', address, text(t))
-  tell(call, call.server, 'v', address .. ':' .. text(t))
+  local said = text(t)
+  set(call, 'votes', address, said)
+  tell(call, call.server, 'v', address .. ':' .. said)
 end
 
 local function record_of(call, server)
