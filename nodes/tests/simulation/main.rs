@@ -48,7 +48,11 @@ fn many_nodes_and_all_faults() {
 /// Faults of the functions: a name, a place that is there once, and what is planted there.
 const OF_FUNCTIONS: [(&str, &str, &str); 11] = [
     ("a listing is taken away and not remembered", "set(call, 'gone', call.server .. ':' .. listing, '+inf')", ""),
-    ("a vote that is replaced is not taken away", "take_vote_away(call, address, held)\n  end\n  set(", "end\n  set("),
+    (
+        "a vote that is replaced is not taken away",
+        "take_vote_away(call, address, held)\n  end\n  local said",
+        "end\n  local said",
+    ),
     (
         "what was cancelled is taken back",
         "is_listing_gone(call, listing) or is_vote_gone(call, address, t)",
@@ -69,7 +73,7 @@ const OF_FUNCTIONS: [(&str, &str, &str); 11] = [
     ("a cancellation ends another vote", "if not held or text(held) ~= said then", "if not held then"),
     ("stamps go by the clock", "(math.floor(known / STAMP_STEP) + 1) * STAMP_STEP", "0"),
     ("an entry does not tell of a removal", "tell(call, call.server, 'x', listing)", ""),
-    ("an entry does not tell of a cancellation", "tell(call, call.server, 'c', address .. ':' .. text(t))", ""),
+    ("an entry does not tell of a cancellation", "tell(call, call.server, 'c', address .. ':' .. said)", ""),
 ];
 
 /// Seeds in which a planted fault has to be found, unless `TEST_SEEDS` says another number.

@@ -267,10 +267,14 @@ impl Promises {
         let mut broken = None;
         for at in 0..self.votes.len() {
             let vote = &self.votes[at];
-            let has_it = process.voted_at(vote.pair) >= Some(vote.at);
-            if has_it {
+            let shown = process.voted_at(vote.pair);
+            if shown == Some(vote.at) {
                 self.votes[at].shown_by.entry(number).or_insert(now_us);
-            } else if vote.shown_by.contains_key(&number) && !self.is_over(vote.at) && !self.may_be_gone(vote) {
+            } else if shown < Some(vote.at)
+                && vote.shown_by.contains_key(&number)
+                && !self.is_over(vote.at)
+                && !self.may_be_gone(vote)
+            {
                 broken = Some(format!(
                     "{vote:?} was shown by process {number}, which shows {:?}",
                     process.voted_at(vote.pair)

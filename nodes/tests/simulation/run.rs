@@ -185,10 +185,10 @@ impl Run {
     fn fault(&mut self, world: &mut World<'_>) {
         let hosts = u64::try_from(world.hosts.len()).expect("few");
         let host = usize::try_from(self.random.below(hosts)).expect("few");
-        let kinds = if self.width == Width::Small { 5 } else { 13 };
+        let kinds = if self.width == Width::Small { 5 } else { 15 };
         let length_us = 100_000 + self.random.below(6 * SECOND);
         let kind = self.random.below(kinds);
-        if matches!(kind, 1 | 5 | 6 | 7) {
+        if matches!(kind, 1 | 5 | 6 | 7 | 13) {
             world.trouble(host, length_us + 2 * SECOND);
         } else if matches!(kind, 4 | 11) {
             (0..world.hosts.len()).for_each(|host| world.trouble(host, length_us + 2 * SECOND));
@@ -247,6 +247,21 @@ impl Run {
                 let words = ["XTRIM", "vs:{0}:log", "MAXLEN", &kept.to_string()].map(str::to_owned);
                 world.call(&words);
             }
+            // A node starts in the very moment in which the store forgets.
+            13 => {
+                self.go_back(world);
+                if world.hosts[host].process.is_some() {
+                    world.stop(host);
+                    world.plan(self.random.below(SECOND / 2), Planned::Heal(Heal::Start(host)));
+                }
+            }
+            // Calls are held up, and the clock lets them through.
+            14 => {
+                world.tell(|| "FAULT the clock goes back by 50 s, and the votes' links are cut".to_owned());
+                world.clock_us -= 50_000_000;
+                world.promises.stepped_us = Some(world.now_us);
+                (0..world.hosts.len()).for_each(|host| world.cut(2 * host + 1));
+            }
             10 => {
                 let back_us = if self.random.is(50) { 50_000_000 } else { 5_000_000 };
                 let by_us = i64::try_from(self.random.below(10 * SECOND)).expect("few") - back_us;
@@ -275,7 +290,10 @@ impl Run {
         copy.refusal = world.store.refusal;
         let is_clock_back = self.random.is(50);
         world.tell(|| {
-            format!("FAULT the store goes back by {} us, its clock too: {is_clock_back}", world.store_us() - clock_us)
+            format!(
+                "FAULT the store goes back by {} us, its clock too: {is_clock_back}",
+                world.store_us().saturating_sub(clock_us)
+            )
         });
         if is_clock_back {
             world.promises.stepped_us = Some(world.now_us);
